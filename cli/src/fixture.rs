@@ -20,19 +20,19 @@ use workers::channel_indexer::ChannelIndexer;
 use workers::claims::Claimant;
 use workers::file_downloader::{DownloadSettings, FileDownloader};
 use workers::message_writer::MessageWriter;
-use workers::runtime::{Outcome, Ports, Worker};
+use workers::runtime::{JobOutcome, Ports, Worker};
 
 use crate::read::{MessageArgs, ReadArgs};
 
 /// An open archive, removed when this is dropped.
-pub(crate) struct Fixture {
+pub(crate) struct CliFixture {
     pub(crate) backend: Backend,
     pub(crate) ports: Ports,
     folder: tempfile::TempDir,
     clock: Arc<ManualClock>,
 }
 
-impl Fixture {
+impl CliFixture {
     pub(crate) async fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::starting_at(TimestampMs(1_795_178_096_000));
@@ -82,7 +82,7 @@ impl Fixture {
         let claims = settings.claims.clone();
         let claimant = Claimant::new(self.backend.claims(), self.clock.clone(), "fixture", claims);
         let downloader = FileDownloader::new(archive, files, web, claimant, settings);
-        assert_eq!(downloader.handle(&[job]).await, [Outcome::Done]);
+        assert_eq!(downloader.handle(&[job]).await, [JobOutcome::Done]);
     }
 
     /// Moves the clock a little.
@@ -174,12 +174,12 @@ impl Fixture {
 
     async fn index(&self, team: &str, event: &Value) {
         let indexer = ChannelIndexer::new(self.backend.archive(), None);
-        assert_eq!(indexer.handle(&[delivery(team, event)]).await, [Outcome::Done]);
+        assert_eq!(indexer.handle(&[delivery(team, event)]).await, [JobOutcome::Done]);
     }
 
     async fn write(&self, team: &str, event: &Value) {
         let writer = MessageWriter::new(self.backend.archive(), self.backend.queue());
-        assert_eq!(writer.handle(&[delivery(team, event)]).await, [Outcome::Done]);
+        assert_eq!(writer.handle(&[delivery(team, event)]).await, [JobOutcome::Done]);
     }
 }
 

@@ -141,8 +141,8 @@ mod tests {
     use ports::queue::QueueName;
     use ports::queue::route::{Route, route};
     use rules::channel::ChannelEvent;
-    use rules::{Event, gap};
-    use slack::catalogue::{ChannelChange, Rule};
+    use rules::{SlackEvent, gap};
+    use slack::catalogue::{ChannelChange, EventRule};
     use slack::envelope::Envelope;
 
     use super::*;
@@ -205,10 +205,10 @@ mod tests {
         .to_string();
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
         let Route::Queues(sends) = route(&envelope, &body) else { return Vec::new() };
-        let read = Event::read(&envelope).unwrap();
+        let read = SlackEvent::read(&envelope).unwrap();
         let has_effect = |queue| {
             if queue == QueueName::Events {
-                read.rule() == Some(Rule::Channel(ChannelChange::IdChanged))
+                read.rule() == Some(EventRule::Channel(ChannelChange::IdChanged))
                     || !read.changes().unwrap().is_empty()
             } else {
                 ChannelEvent::read(&read).unwrap().is_some()
@@ -224,13 +224,13 @@ mod tests {
         for (event, _) in bot_events() {
             assert!(!effects(&example(event)).is_empty(), "{event}");
         }
-        let ignored = EVENTS.iter().filter(|event_type| matches!(event_type.rule, Rule::Ignored(_)));
+        let ignored = EVENTS.iter().filter(|event_type| matches!(event_type.rule, EventRule::Ignored(_)));
         for left_out in ignored.map(|event_type| event_type.name) {
             assert_eq!(effects(&example(left_out)), [], "{left_out}");
             assert!(bot_events().all(|(event, _)| event != left_out), "{left_out}");
         }
         for left_out in ["file_change", "file_created", "file_public", "file_shared", "member_left_channel"] {
-            assert!(matches!(Rule::named(left_out), Some(Rule::Ignored(_))), "{left_out}");
+            assert!(matches!(EventRule::named(left_out), Some(EventRule::Ignored(_))), "{left_out}");
         }
     }
 

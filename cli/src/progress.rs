@@ -14,13 +14,13 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 const TEMPLATE: &str = "{bar:24} {percent:>3} %  {msg}";
 
 /// Says on standard error how far work is; what it says is gone from a terminal once this is dropped.
-pub(crate) struct Progress {
+pub(crate) struct ProgressLine {
     bar: Option<ProgressBar>,
     began: Instant,
     last_line: Instant,
 }
 
-impl Progress {
+impl ProgressLine {
     /// Nothing is done yet.
     pub(crate) fn begin() -> Self {
         let bar = io::stderr().is_terminal().then(|| {
@@ -78,7 +78,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_line_says_how_far_it_is_every_five_seconds() {
         let began = Instant::now();
-        let mut progress = Progress { bar: None, began, last_line: began };
+        let mut progress = ProgressLine { bar: None, began, last_line: began };
         let mut lines = Vec::new();
         for after_ms in (0..=12_000).step_by(500) {
             let now = began + Duration::from_millis(after_ms);

@@ -5,7 +5,7 @@ use std::io::Write;
 #[cfg(feature = "aws")]
 use aws::Aws;
 #[cfg(feature = "aws")]
-use aws::provision::{Change, Parts, ProvisionStep, provision};
+use aws::provision::{Parts, ProvisionStep, ResourceChange, provision};
 #[cfg(feature = "aws")]
 use process::config::aws::AwsArgs;
 #[cfg(not(feature = "aws"))]
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &ProvisionArgs, out: &mut dyn Write) -> anyhow::Re
         provision(&aws, Parts::ALL, args.dry_run, &mut done).await
     };
     let show = async {
-        let mut summary = Summary::default();
+        let mut summary = ProvisionSummary::default();
         while let Some(step) = steps.recv().await {
             writeln!(out, "{}", line(&step, args.dry_run))?;
             out.flush()?;
@@ -64,11 +64,11 @@ pub(crate) async fn run(args: &ProvisionArgs, out: &mut dyn Write) -> anyhow::Re
 #[cfg(feature = "aws")]
 fn line(step: &ProvisionStep, dry_run: bool) -> String {
     let done = match (&step.change, dry_run) {
-        (Change::Create, false) => "created",
-        (Change::Create, true) => "would create",
-        (Change::Update(_), false) => "updated",
-        (Change::Update(_), true) => "would update",
-        (Change::Keep, _) => "unchanged",
+        (ResourceChange::Create, false) => "created",
+        (ResourceChange::Create, true) => "would create",
+        (ResourceChange::Update(_), false) => "updated",
+        (ResourceChange::Update(_), true) => "would update",
+        (ResourceChange::Keep, _) => "unchanged",
     };
     let width = if dry_run { "would create".len() } else { "unchanged".len() };
     format!("{done:width$} {step}")
@@ -77,19 +77,19 @@ fn line(step: &ProvisionStep, dry_run: bool) -> String {
 /// How many resources there are of each kind.
 #[cfg(feature = "aws")]
 #[derive(Debug, Default)]
-struct Summary {
+struct ProvisionSummary {
     created: usize,
     updated: usize,
     kept: usize,
 }
 
 #[cfg(feature = "aws")]
-impl Summary {
+impl ProvisionSummary {
     fn count(&mut self, step: &ProvisionStep) {
         match step.change {
-            Change::Create => self.created += 1,
-            Change::Update(_) => self.updated += 1,
-            Change::Keep => self.kept += 1,
+            ResourceChange::Create => self.created += 1,
+            ResourceChange::Update(_) => self.updated += 1,
+            ResourceChange::Keep => self.kept += 1,
         }
     }
 
@@ -111,20 +111,21 @@ impl Summary {
 mod tests {
     use super::*;
 
-    fn step(change: Change) -> ProvisionStep {
+    fn step(change: ResourceChange) -> ProvisionStep {
         ProvisionStep { resource: "queue annalist-events.fifo".to_owned(), change }
     }
 
     #[test]
     fn each_step_is_a_line_and_the_lines_are_even() {
-        let settings = || Change::Update(vec!["DelaySeconds".to_owned(), "VisibilityTimeout".to_owned()]);
+        let settings =
+            || ResourceChange::Update(vec!["DelaySeconds".to_owned(), "VisibilityTimeout".to_owned()]);
         for (change, dry_run, expected) in [
-            (Change::Create, false, "created   queue annalist-events.fifo"),
+            (ResourceChange::Create, false, "created   queue annalist-events.fifo"),
             (settings(), false, "updated   queue annalist-events.fifo (DelaySeconds, VisibilityTimeout)"),
-            (Change::Keep, false, "unchanged queue annalist-events.fifo"),
-            (Change::Create, true, "would create queue annalist-events.fifo"),
+            (ResourceChange::Keep, false, "unchanged queue annalist-events.fifo"),
+            (ResourceChange::Create, true, "would create queue annalist-events.fifo"),
             (settings(), true, "would update queue annalist-events.fifo (DelaySeconds, VisibilityTimeout)"),
-            (Change::Keep, true, "unchanged    queue annalist-events.fifo"),
+            (ResourceChange::Keep, true, "unchanged    queue annalist-events.fifo"),
         ] {
             assert_eq!(line(&step(change), dry_run), expected);
         }
@@ -132,8 +133,13 @@ mod tests {
 
     #[test]
     fn the_last_line_counts_and_a_dry_run_says_that_it_was_one() {
-        let mut summary = Summary::default();
-        for change in [Change::Create, Change::Create, Change::Update(Vec::new()), Change::Keep] {
+        let mut summary = ProvisionSummary::default();
+        for change in [
+            ResourceChange::Create,
+            ResourceChange::Create,
+            ResourceChange::Update(Vec::new()),
+            ResourceChange::Keep,
+        ] {
             summary.count(&step(change));
         }
         assert_eq!(

@@ -18,7 +18,7 @@ use search::follower;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use viewer::Viewer;
-use viewer::access::{Access, Readers, ViewerPassword};
+use viewer::access::{Access, ViewerAccess, ViewerPassword};
 use viewer::index::IndexSource;
 
 use crate::UsageError;
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 pub(crate) struct PageDoor {
     address: SocketAddr,
     hosts: Vec<String>,
-    readers: Readers,
+    readers: ViewerAccess,
     zone: Zone,
 }
 
@@ -95,9 +95,9 @@ impl PageDoor {
     /// Reads the settings, before anything is opened.
     pub(crate) fn read(args: &ViewerArgs, address: SocketAddr) -> anyhow::Result<Self> {
         let readers = match (&args.viewer_password_file, &args.viewer_user_header) {
-            (Some(file), _) => Readers::Password(password(file)?),
-            (None, Some(header)) => Readers::Header(header_name(header)?),
-            (None, None) if address.ip().is_loopback() => Readers::All,
+            (Some(file), _) => ViewerAccess::Password(password(file)?),
+            (None, Some(header)) => ViewerAccess::Header(header_name(header)?),
+            (None, None) if address.ip().is_loopback() => ViewerAccess::All,
             (None, None) => {
                 let why = format!(
                     "--viewer-listen {address} is reached from other machines: give a password with --viewer-password-file, or \

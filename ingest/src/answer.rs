@@ -12,7 +12,7 @@ const NO_RETRY: HeaderName = HeaderName::from_static("x-slack-no-retry");
 
 /// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum EventOutcome {
     /// On the queue.
     Stored,
     /// On the queue; Slack held events back during a minute.
@@ -43,12 +43,12 @@ pub(crate) enum Outcome {
 
 /// Whether it helps when Slack delivers the event again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Retry {
+enum SlackRetry {
     Helps,
     CannotHelp,
 }
 
-impl Outcome {
+impl EventOutcome {
     pub(crate) const ALL: [Self; 13] = [
         Self::Stored,
         Self::RateLimited,
@@ -67,24 +67,28 @@ impl Outcome {
 
     /// Status, whether a retry helps, and one line for a person who tries it manually. What is refused may be Slack's own:
     /// a retry helps once the clock or the secret of this machine is right. A forger needs no telling to go on or to stop.
-    fn row(self) -> (StatusCode, Retry, &'static str) {
+    fn row(self) -> (StatusCode, SlackRetry, &'static str) {
         match self {
             Self::Stored | Self::RateLimited | Self::DirectMessage | Self::Challenge | Self::SslCheck => {
-                (StatusCode::OK, Retry::Helps, "")
+                (StatusCode::OK, SlackRetry::Helps, "")
             }
-            Self::Refused => (StatusCode::UNAUTHORIZED, Retry::Helps, "the request is not signed by Slack\n"),
+            Self::Refused => {
+                (StatusCode::UNAUTHORIZED, SlackRetry::Helps, "the request is not signed by Slack\n")
+            }
             Self::Malformed => {
-                (StatusCode::BAD_REQUEST, Retry::CannotHelp, "the body is not an event envelope\n")
+                (StatusCode::BAD_REQUEST, SlackRetry::CannotHelp, "the body is not an event envelope\n")
             }
-            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, Retry::CannotHelp, "the body is too large\n"),
+            Self::TooLarge => {
+                (StatusCode::PAYLOAD_TOO_LARGE, SlackRetry::CannotHelp, "the body is too large\n")
+            }
             Self::BodyTimeout => {
-                (StatusCode::REQUEST_TIMEOUT, Retry::Helps, "the body took too long to arrive\n")
+                (StatusCode::REQUEST_TIMEOUT, SlackRetry::Helps, "the body took too long to arrive\n")
             }
-            Self::BodyBroken => (StatusCode::BAD_REQUEST, Retry::Helps, "the body is incomplete\n"),
+            Self::BodyBroken => (StatusCode::BAD_REQUEST, SlackRetry::Helps, "the body is incomplete\n"),
             Self::QueueFailed | Self::QueueSlow => {
-                (StatusCode::SERVICE_UNAVAILABLE, Retry::Helps, "the event could not be kept\n")
+                (StatusCode::SERVICE_UNAVAILABLE, SlackRetry::Helps, "the event could not be kept\n")
             }
-            Self::Shed => (StatusCode::SERVICE_UNAVAILABLE, Retry::Helps, "too many events at once\n"),
+            Self::Shed => (StatusCode::SERVICE_UNAVAILABLE, SlackRetry::Helps, "too many events at once\n"),
         }
     }
 
@@ -111,19 +115,19 @@ impl Outcome {
 /// An outcome, and a body that replaces the outcome's own line.
 #[derive(Debug)]
 pub(crate) struct EventResponse {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: EventOutcome,
     text: Option<String>,
 }
 
 impl EventResponse {
     /// Echoes a challenge.
     pub(crate) fn challenge(challenge: String) -> Self {
-        Self { outcome: Outcome::Challenge, text: Some(challenge) }
+        Self { outcome: EventOutcome::Challenge, text: Some(challenge) }
     }
 
     /// Says why a request is refused.
     pub(crate) fn refused(why: Refused) -> Self {
-        Self { outcome: Outcome::Refused, text: Some(format!("{REFUSED_LINE}{why}\n")) }
+        Self { outcome: EventOutcome::Refused, text: Some(format!("{REFUSED_LINE}{why}\n")) }
     }
 
     /// The answer as it is sent.
@@ -138,15 +142,15 @@ impl EventResponse {
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-        if retry == Retry::CannotHelp {
+        if retry == SlackRetry::CannotHelp {
             headers.insert(NO_RETRY, HeaderValue::from_static("1"));
         }
         response
     }
 }
 
-impl From<Outcome> for EventResponse {
-    fn from(outcome: Outcome) -> Self {
+impl From<EventOutcome> for EventResponse {
+    fn from(outcome: EventOutcome) -> Self {
         Self { outcome, text: None }
     }
 }
@@ -157,14 +161,14 @@ mod tests {
 
     #[test]
     fn every_outcome_finds_its_own_counter() {
-        for (index, outcome) in Outcome::ALL.into_iter().enumerate() {
+        for (index, outcome) in EventOutcome::ALL.into_iter().enumerate() {
             assert_eq!(outcome as usize, index, "{outcome:?}");
         }
     }
 
     #[test]
     fn only_successes_answer_without_a_line() {
-        for outcome in Outcome::ALL {
+        for outcome in EventOutcome::ALL {
             let (status, _, line) = outcome.row();
             assert_eq!(status.is_success(), line.is_empty(), "{outcome:?}");
         }
@@ -172,10 +176,10 @@ mod tests {
 
     #[test]
     fn slack_is_never_told_to_give_up_when_the_failure_is_ours() {
-        for outcome in Outcome::ALL {
+        for outcome in EventOutcome::ALL {
             let (status, retry, _) = outcome.row();
             let may_be_ours = status.is_server_error() || status == StatusCode::UNAUTHORIZED;
-            assert!(!may_be_ours || retry == Retry::Helps, "{outcome:?}");
+            assert!(!may_be_ours || retry == SlackRetry::Helps, "{outcome:?}");
         }
     }
 }

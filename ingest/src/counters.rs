@@ -6,7 +6,7 @@ use metrics::{Counter, Histogram, counter, histogram};
 use ports::metrics::{EVENTS_DROPPED, INGEST_REFUSED, INGEST_REQUESTS, INGEST_RETRIES, INGEST_SECONDS};
 use slack::signature::Refused;
 
-use crate::answer::Outcome;
+use crate::answer::EventOutcome;
 
 /// Why Slack says it delivers again. What it says beyond these is counted as [`OTHER_REASON`], since a label must not
 /// come from outside.
@@ -18,7 +18,7 @@ const RETRY_REASONS: [&str; 6] =
 const OTHER_REASON: &str = "other";
 
 pub(crate) struct Counters {
-    requests: [Counter; Outcome::ALL.len()],
+    requests: [Counter; EventOutcome::ALL.len()],
     refused: [Counter; Refused::LABELS.len()],
     retries: [Counter; RETRY_REASONS.len()],
     other_retries: Counter,
@@ -29,7 +29,8 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) fn register() -> Self {
         Self {
-            requests: Outcome::ALL.map(|outcome| counter!(INGEST_REQUESTS, "outcome" => outcome.label())),
+            requests: EventOutcome::ALL
+                .map(|outcome| counter!(INGEST_REQUESTS, "outcome" => outcome.label())),
             refused: Refused::LABELS.map(|label| counter!(INGEST_REFUSED, "reason" => label)),
             retries: RETRY_REASONS.map(|reason| counter!(INGEST_RETRIES, "reason" => reason)),
             other_retries: counter!(INGEST_RETRIES, "reason" => OTHER_REASON),
@@ -39,9 +40,9 @@ impl Counters {
     }
 
     /// Counts what became of a request.
-    pub(crate) fn outcome(&self, outcome: Outcome) {
+    pub(crate) fn outcome(&self, outcome: EventOutcome) {
         self.requests[outcome as usize].increment(1);
-        if outcome == Outcome::DirectMessage {
+        if outcome == EventOutcome::DirectMessage {
             self.direct_messages.increment(1);
         }
     }

@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::Ingest;
-use crate::answer::{EventResponse, Outcome};
+use crate::answer::{EventOutcome, EventResponse};
 use crate::body::{self, Unread};
 use crate::connections::WaitingConnection;
 use crate::counters::Counters;
@@ -67,7 +67,7 @@ impl Endpoint {
     }
 
     /// The whole body. A small one needs no place to be read in, so those who send slowly cannot take all places.
-    async fn read(&self, body: Body) -> Result<Bytes, Outcome> {
+    async fn read(&self, body: Body) -> Result<Bytes, EventOutcome> {
         let _reading = if body::is_at_most(&body, SMALL_BODY_BYTES) {
             None
         } else {
@@ -76,11 +76,11 @@ impl Endpoint {
         body::read(body, MAX_EVENT_BYTES, self.ingest.limits.body).await.map_err(unreadable)
     }
 
-    fn shed(&self, why: &'static str) -> Outcome {
+    fn shed(&self, why: &'static str) -> EventOutcome {
         if let Some(left_out) = self.shed.pass(self.ingest.clock.now()) {
             tracing::warn!(why, left_out, "shed an event");
         }
-        Outcome::Shed
+        EventOutcome::Shed
     }
 
     fn answer(&self, answer: EventResponse) -> Response {
@@ -109,14 +109,14 @@ pub(crate) async fn receive(State(endpoint): State<Arc<Endpoint>>, request: Requ
     endpoint.answer(answer)
 }
 
-fn unreadable(unread: Unread) -> Outcome {
+fn unreadable(unread: Unread) -> EventOutcome {
     match unread {
         Unread::TooLarge(rest) => {
             tokio::spawn(body::discard(rest));
-            Outcome::TooLarge
+            EventOutcome::TooLarge
         }
-        Unread::TimedOut => Outcome::BodyTimeout,
-        Unread::Broken => Outcome::BodyBroken,
+        Unread::TimedOut => EventOutcome::BodyTimeout,
+        Unread::Broken => EventOutcome::BodyBroken,
     }
 }
 
@@ -131,7 +131,7 @@ impl Endpoint {
             self.counters.retry(single(headers, RETRY_REASON).unwrap_or_default());
         }
         if is_ssl_check_form(&body) {
-            return Outcome::SslCheck.into();
+            return EventOutcome::SslCheck.into();
         }
         let sends = match self.route(&body, again) {
             Ok(sends) => sends,
@@ -177,7 +177,7 @@ impl Endpoint {
             if let Some(left_out) = self.malformed.pass(self.ingest.clock.now()) {
                 tracing::warn!(%error, left_out, "a signed body is not an event envelope");
             }
-            EventResponse::from(Outcome::Malformed)
+            EventResponse::from(EventOutcome::Malformed)
         };
         let text = std::str::from_utf8(body).map_err(|error| malformed(&error))?;
         let envelope = match Envelope::peek(body) {
@@ -185,7 +185,7 @@ impl Endpoint {
             // Slack may mean something by it that this version cannot read: a worker puts it in quarantine.
             Err(_) if is_object(text) => {
                 let messages = vec![route_unreadable(text)];
-                return Ok(Sends { messages, taken: None, outcome: Outcome::Stored });
+                return Ok(Sends { messages, taken: None, outcome: EventOutcome::Stored });
             }
             Err(error) => return Err(malformed(&error)),
         };
@@ -194,35 +194,35 @@ impl Endpoint {
                 let challenge = envelope.challenge.ok_or_else(|| malformed(&"it has no challenge"))?;
                 return Err(EventResponse::challenge(challenge.into_owned()));
             }
-            Some("ssl_check") => return Err(Outcome::SslCheck.into()),
+            Some("ssl_check") => return Err(EventOutcome::SslCheck.into()),
             Some(APP_RATE_LIMITED) => {
                 warn_of_rate_limit(&envelope, text);
-                Outcome::RateLimited
+                EventOutcome::RateLimited
             }
-            Some(_) | None => Outcome::Stored,
+            Some(_) | None => EventOutcome::Stored,
         };
         let run = self.ingest.run.as_ref().filter(|_| !again);
         match route_in(run, &envelope, text) {
             (Route::Queues(messages), taken) => Ok(Sends { messages, taken, outcome }),
-            (Route::DirectMessage, _) => Err(Outcome::DirectMessage.into()),
+            (Route::DirectMessage, _) => Err(EventOutcome::DirectMessage.into()),
         }
     }
 
-    async fn enqueue(&self, messages: Vec<Outgoing>) -> Result<(), Outcome> {
+    async fn enqueue(&self, messages: Vec<Outgoing>) -> Result<(), EventOutcome> {
         let entries = messages.len();
         let failed = match timeout(self.ingest.limits.enqueue, self.ingest.queue.send(messages)).await {
             Ok(results) if results.len() == entries => results.into_iter().filter_map(Result::err).collect(),
             Ok(_) => vec![QueueError::Unavailable("it did not answer for every message".to_owned())],
             Err(_) => {
                 self.warn_of_failure(&"the queue did not answer in time");
-                return Err(Outcome::QueueSlow);
+                return Err(EventOutcome::QueueSlow);
             }
         };
         let Some(first) = failed.first() else { return Ok(()) };
         self.warn_of_failure(first);
         // A retry helps as soon as one entry could be kept by it.
         let too_large = |error: &QueueError| matches!(error, QueueError::TooLarge { .. });
-        Err(if failed.iter().all(too_large) { Outcome::TooLarge } else { Outcome::QueueFailed })
+        Err(if failed.iter().all(too_large) { EventOutcome::TooLarge } else { EventOutcome::QueueFailed })
     }
 
     fn warn_of_failure(&self, error: &dyn std::fmt::Display) {
@@ -237,7 +237,7 @@ struct Sends {
     /// The workspace and the time of an event that came at its first try.
     taken: Option<(TeamId, Ts)>,
     /// What became of the request once they are durable.
-    outcome: Outcome,
+    outcome: EventOutcome,
 }
 
 /// A header that must be there once. A second value, or one that is no text, makes it malformed and not missing.

@@ -27,7 +27,7 @@ const REQUESTS_BETWEEN_FLUSHES: u32 = 90;
 /// # Errors
 /// If the Runtime API does not answer.
 pub async fn serve(router: Router, metrics: Emf, clock: SharedClock) -> Result<(), Error> {
-    let due = Arc::new(Due::new());
+    let due = Arc::new(MetricsSchedule::new());
     let answer = service_fn(move |request: Request| {
         let (router, due, clock) = (router.clone(), Arc::clone(&due), Arc::clone(&clock));
         let metrics = metrics.clone();
@@ -53,12 +53,12 @@ fn for_slack(mut request: Request) -> Request {
 
 /// When metrics are written. By the wall clock: a function is frozen between two events, and AWS does not document whether its other
 /// clocks go on meanwhile.
-struct Due {
+struct MetricsSchedule {
     throttle: LogThrottle,
     requests: AtomicU32,
 }
 
-impl Due {
+impl MetricsSchedule {
     fn new() -> Self {
         Self { throttle: LogThrottle::new(), requests: AtomicU32::new(0) }
     }
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn metrics_are_written_at_first_then_now_and_then_and_before_a_line_is_full() {
-        let (due, start) = (Due::new(), TimestampMs(1_700_000_000_000));
+        let (due, start) = (MetricsSchedule::new(), TimestampMs(1_700_000_000_000));
         assert!(due.comes(start), "a function that sees one event says so");
         assert!(!due.comes(start));
         let later = start.plus(Duration::from_secs(10));

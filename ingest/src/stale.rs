@@ -63,13 +63,13 @@ pub(crate) fn missing(signed_s: &str, body: &[u8]) -> Option<(TeamId, Ts)> {
 pub(crate) struct StaleTimes {
     queue: Arc<dyn Queue>,
     time_limit: Duration,
-    waiting: Mutex<UntoldSpans>,
+    waiting: Mutex<UnreportedSpans>,
     /// The last event that was taken of each workspace.
     taken: Mutex<HashMap<TeamId, Ts>>,
 }
 
 #[derive(Default)]
-struct UntoldSpans {
+struct UnreportedSpans {
     spans: Vec<StaleSpan>,
     /// Whether a task reports them.
     telling: bool,
@@ -159,12 +159,12 @@ impl StaleTimes {
         Some(waiting.spans.remove(0))
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, UntoldSpans> {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, UnreportedSpans> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl UntoldSpans {
+impl UnreportedSpans {
     /// Adds a span to what it is near to. If there is no room for another one, any of its workspace takes it in.
     fn add(&mut self, span: StaleSpan) {
         let has_room = self.spans.len() < MAX_SPANS;
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn times_that_are_near_become_one_and_an_old_one_stays_by_itself() {
-        let mut waiting = UntoldSpans::default();
+        let mut waiting = UnreportedSpans::default();
         for at in [10_000, 10_500, 9_000, 900_000, 13_000] {
             waiting.add(span("T1", at, at));
         }
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_bounded_and_no_workspace_is_forgotten_for_it() {
-        let mut waiting = UntoldSpans::default();
+        let mut waiting = UnreportedSpans::default();
         for day in 0..100 {
             waiting.add(span("T1", day * 86_400, day * 86_400));
         }

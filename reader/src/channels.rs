@@ -8,7 +8,7 @@ use serde_json::Value;
 use slack::ids::{ChannelId, TeamId};
 
 use crate::directory;
-use crate::joined::ChannelPlace;
+use crate::joined::ChannelOfTeam;
 
 /// In which order channels are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum ChannelOrder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedChannel {
     /// Where it is: if several workspaces share it, in the first of them.
-    pub place: ChannelPlace,
+    pub place: ChannelOfTeam,
     /// What the ChannelIndex calls it. Channels without a name come last.
     pub name: Option<String>,
 }
@@ -58,7 +58,7 @@ impl ChannelList {
                 let of_channel = list.teams.entry(channel.clone()).or_default();
                 of_channel.push(team.clone());
                 if of_channel.len() == 1 {
-                    let place = ChannelPlace { team: team.clone(), channel };
+                    let place = ChannelOfTeam { team: team.clone(), channel };
                     list.channels.push(ListedChannel { place, name });
                 }
             }
@@ -77,7 +77,7 @@ impl ChannelList {
     }
 
     /// The id under which a channel goes on, if that is in the list too. Its snapshot says so.
-    pub fn goes_on_as(&self, place: &ChannelPlace, snapshot: &Value) -> Option<ChannelId> {
+    pub fn goes_on_as(&self, place: &ChannelOfTeam, snapshot: &Value) -> Option<ChannelId> {
         let next = ChannelId::parse(snapshot["next_channel_id"].as_str()?).ok()?;
         self.teams_of(&next).contains(&place.team).then_some(next)
     }

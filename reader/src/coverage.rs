@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ports::archive::{Archive, ArchiveError, Item, Query, key, query_all};
-use rules::filled::{self, Span};
+use rules::filled::{self, FilledSpan};
 use rules::gap::closing::HistoryFacts;
 use rules::gap::coverage::{HeldSpan, Hole, KnownChannel};
 use rules::gap::projection::{Gap, posted_at};
@@ -40,7 +40,7 @@ pub struct TeamCoverage<'a> {
     archive: &'a dyn Archive,
     team: TeamId,
     gaps: Vec<Gap>,
-    spans: BTreeMap<ChannelId, Vec<Span>>,
+    spans: BTreeMap<ChannelId, Vec<FilledSpan>>,
     facts: HistoryFacts,
     marked: Vec<ChannelId>,
     /// The last event that a run of ingest took.
@@ -55,7 +55,7 @@ impl<'a> TeamCoverage<'a> {
         let filled = filled::spans(&query_all(archive, Query::partition(key::filled(team))).await?);
         let unreadable = query_all(archive, Query::partition(key::unreadable(team))).await?;
         let facts = HistoryFacts::new(&filled, &filled::unreadables(&unreadable), []);
-        let mut spans: BTreeMap<ChannelId, Vec<Span>> = BTreeMap::new();
+        let mut spans: BTreeMap<ChannelId, Vec<FilledSpan>> = BTreeMap::new();
         for span in filled {
             spans.entry(span.channel.clone()).or_default().push(span);
         }

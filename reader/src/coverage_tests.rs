@@ -1,5 +1,5 @@
 use ports::archive::{ArchiveExt, ItemKey, Update};
-use rules::filled::{Source, limited, reached};
+use rules::filled::{SpanSource, limited, reached};
 use rules::gap::closing::GapState;
 use rules::gap::coverage::{HeldBy, HoleReason};
 use rules::public_mark;
@@ -64,7 +64,7 @@ async fn messages_of_history_are_the_last_ones_and_no_events() {
     for second in 20..90 {
         message(&archive, second, &rules::version::zero()).await;
     }
-    write(&archive, reached(&team(), &channel(), &at(20), &at(95), Source::History)).await;
+    write(&archive, reached(&team(), &channel(), &at(20), &at(95), SpanSource::History)).await;
     write(&archive, limited(&team(), &channel(), &at(5))).await;
     let coverage = TeamCoverage::read(&archive, &team()).await.unwrap();
     assert_eq!(
@@ -77,7 +77,7 @@ async fn messages_of_history_are_the_last_ones_and_no_events() {
     assert_eq!(coverage.limited_before, Some(at(5)));
     let held: Vec<_> =
         coverage.held.iter().map(|span| (span.held_by, span.from.clone(), span.to.clone())).collect();
-    let expected = [(HeldBy::Live, at(10), at(10)), (HeldBy::Read(Source::History), at(20), at(95))];
+    let expected = [(HeldBy::Live, at(10), at(10)), (HeldBy::Read(SpanSource::History), at(20), at(95))];
     assert_eq!(held, expected);
     let reasons: Vec<_> = coverage.holes.iter().map(|hole| hole.reason.as_str()).collect();
     assert_eq!(reasons, ["plan_limit", "before_joining", "downtime"]);

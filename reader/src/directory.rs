@@ -18,9 +18,9 @@ const MAX_AGE: Duration = Duration::from_secs(5);
 
 /// The channels of one workspace by id.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Channels(BTreeMap<String, String>);
+pub struct WorkspaceChannels(BTreeMap<String, String>);
 
-impl Channels {
+impl WorkspaceChannels {
     /// What the index calls a channel: a deleted one with `deleted_` in front.
     pub fn name(&self, channel: &ChannelId) -> Option<&str> {
         self.0.get(channel.as_str()).map(String::as_str)
@@ -39,14 +39,14 @@ impl Channels {
 }
 
 /// Reads a workspace's whole index.
-pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Channels, ArchiveError> {
+pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<WorkspaceChannels, ArchiveError> {
     let items = query_all(archive, Query::partition(key::channel_index(team))).await?;
-    Ok(Channels(index::merged(index::shards(&items))))
+    Ok(WorkspaceChannels(index::merged(index::shards(&items))))
 }
 
 /// What a workspace is called, and where it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Workspace {
+pub struct WorkspaceFacts {
     /// Its name.
     pub name: Option<String>,
     /// Its address, such as `https://acme.slack.com/`: what permalinks begin with.
@@ -54,13 +54,13 @@ pub struct Workspace {
 }
 
 /// What is known of a workspace. Without a token that is what events told since the first of them.
-pub async fn workspace(archive: &dyn Archive, team: &TeamId) -> Result<Workspace, ArchiveError> {
+pub async fn workspace(archive: &dyn Archive, team: &TeamId) -> Result<WorkspaceFacts, ArchiveError> {
     let items = query_all(archive, Query::partition(key::workspace(team))).await?;
     let value = |key: &ItemKey| {
         let row = items.iter().find(|row| row.key == *key);
         row.and_then(|row| row.text(VALUE)).map(str::to_owned)
     };
-    Ok(Workspace {
+    Ok(WorkspaceFacts {
         name: value(&ItemKey::workspace_name(team)),
         base_url: value(&ItemKey::workspace_address(team)),
     })
@@ -70,7 +70,7 @@ pub async fn workspace(archive: &dyn Archive, team: &TeamId) -> Result<Workspace
 pub struct Directory {
     archive: Arc<dyn Archive>,
     clock: SharedClock,
-    known: Mutex<HashMap<TeamId, (TimestampMs, Arc<Channels>)>>,
+    known: Mutex<HashMap<TeamId, (TimestampMs, Arc<WorkspaceChannels>)>>,
 }
 
 impl Directory {
@@ -80,7 +80,7 @@ impl Directory {
     }
 
     /// The channels of a workspace, as of a few seconds ago at most.
-    pub async fn channels(&self, team: &TeamId) -> Result<Arc<Channels>, ArchiveError> {
+    pub async fn channels(&self, team: &TeamId) -> Result<Arc<WorkspaceChannels>, ArchiveError> {
         let now = self.clock.now();
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((read_at, channels)) = known().get(team)

@@ -7,9 +7,9 @@ use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, UserId};
 
 use crate::directory;
-use crate::joined::{ChannelPlace, JoinedChannel, places};
+use crate::joined::{ChannelOfTeam, JoinedChannel, places};
 use crate::plain;
-use crate::rows::Rows;
+use crate::rows::VisibleRows;
 
 /// Slack's names end at 80 characters: nothing is like what is far longer.
 const MAX_NAME_BYTES: usize = 4 * 80;
@@ -39,7 +39,7 @@ pub enum FindError {
         /// What was asked for.
         called: String,
         /// Where they are.
-        places: Vec<ChannelPlace>,
+        places: Vec<ChannelOfTeam>,
     },
     /// Several channels of one workspace have this name.
     #[error("several channels are called {called}")]
@@ -47,7 +47,7 @@ pub enum FindError {
         /// What was asked for.
         called: String,
         /// Where they are.
-        places: Vec<ChannelPlace>,
+        places: Vec<ChannelOfTeam>,
     },
     /// Nothing of this workspace is stored.
     #[error("no workspace {0} in this archive")]
@@ -82,7 +82,7 @@ pub async fn channel<'a>(
             close,
         });
     }
-    let places: Vec<ChannelPlace> = channels.iter().map(|channel| channel.main().clone()).collect();
+    let places: Vec<ChannelOfTeam> = channels.iter().map(|channel| channel.main().clone()).collect();
     let called = called.to_owned();
     Err(if places.iter().all(|place| place.team == places[0].team) {
         FindError::SeveralChannels { called, places }
@@ -96,7 +96,7 @@ pub(crate) async fn places_called(
     archive: &dyn Archive,
     called: &str,
     teams: &[TeamId],
-) -> Result<(Vec<ChannelPlace>, Vec<String>), ArchiveError> {
+) -> Result<(Vec<ChannelOfTeam>, Vec<String>), ArchiveError> {
     let name = called.strip_prefix('#').unwrap_or(called);
     let found = by_id(archive, name, teams).await?;
     if found.is_empty() { by_name(archive, name, teams).await } else { Ok((found, Vec::new())) }
@@ -110,11 +110,11 @@ pub async fn place(
     archive: &dyn Archive,
     called: &str,
     team: Option<&TeamId>,
-) -> Result<ChannelPlace, FindError> {
+) -> Result<ChannelOfTeam, FindError> {
     let channel = channel(archive, called, team).await?;
     let place = named(&channel, called);
     let of_id = channel.places().iter().filter(|other| other.channel == place.channel);
-    let places: Vec<ChannelPlace> = of_id.cloned().collect();
+    let places: Vec<ChannelOfTeam> = of_id.cloned().collect();
     if places.len() > 1 {
         return Err(FindError::SeveralTeams { called: called.to_owned(), places });
     }
@@ -124,7 +124,7 @@ pub async fn place(
 /// The channel that lies in this place, in all its places among these workspaces.
 pub async fn joined<'a>(
     archive: &'a dyn Archive,
-    place: &ChannelPlace,
+    place: &ChannelOfTeam,
     teams: &[TeamId],
 ) -> Result<JoinedChannel<'a>, ArchiveError> {
     let mut places = places::of_channel(archive, place, teams).await?;
@@ -133,7 +133,7 @@ pub async fn joined<'a>(
 }
 
 /// The place of a channel that the user named by its id, or else where it goes on.
-pub fn named<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c ChannelPlace {
+pub fn named<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c ChannelOfTeam {
     let id = called.strip_prefix('#').unwrap_or(called);
     channel.places().iter().find(|place| place.channel.as_str() == id).unwrap_or(channel.main())
 }
@@ -155,11 +155,15 @@ pub async fn teams_asked_for(archive: &dyn Archive, team: Option<&TeamId>) -> Re
 }
 
 /// The workspaces that have a channel of this id. It needs no name.
-async fn by_id(archive: &dyn Archive, id: &str, teams: &[TeamId]) -> Result<Vec<ChannelPlace>, ArchiveError> {
+async fn by_id(
+    archive: &dyn Archive,
+    id: &str,
+    teams: &[TeamId],
+) -> Result<Vec<ChannelOfTeam>, ArchiveError> {
     let Ok(channel) = ChannelId::parse(id) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for team in teams {
-        let place = ChannelPlace { team: team.clone(), channel: channel.clone() };
+        let place = ChannelOfTeam { team: team.clone(), channel: channel.clone() };
         if place.exists(archive).await? {
             found.push(place);
         }
@@ -173,12 +177,12 @@ async fn by_name(
     archive: &dyn Archive,
     name: &str,
     teams: &[TeamId],
-) -> Result<(Vec<ChannelPlace>, Vec<String>), ArchiveError> {
+) -> Result<(Vec<ChannelOfTeam>, Vec<String>), ArchiveError> {
     let wanted = name.to_lowercase();
     let (mut found, mut deleted, mut close) = (Vec::new(), Vec::new(), Closest::to(&wanted));
     for team in teams {
         for (channel, known) in directory::read(archive, team).await?.iter() {
-            let place = ChannelPlace { team: team.clone(), channel };
+            let place = ChannelOfTeam { team: team.clone(), channel };
             let lowercase = known.to_lowercase();
             if lowercase == wanted {
                 found.push(place);
@@ -213,7 +217,7 @@ pub async fn people(
                 names.filter_map(|name| user[name].as_str()).any(|known| known.to_lowercase() == name);
             is_meant.then(|| user.clone())
         };
-        let mut rows = Rows::all(archive, Query::partition(key::users(&team)), |item| {
+        let mut rows = VisibleRows::all(archive, Query::partition(key::users(&team)), |item| {
             is_called(&project::directory(item))
         });
         while let Some(page) = rows.next().await? {
@@ -292,7 +296,7 @@ pub async fn names_like(
     let wanted = called.strip_prefix('@').unwrap_or(called).to_lowercase();
     let mut close = Closest::to(&wanted);
     for team in teams {
-        let mut rows = Rows::all(archive, Query::partition(key::users(team)), |item| {
+        let mut rows = VisibleRows::all(archive, Query::partition(key::users(team)), |item| {
             (!item.is_erased()).then(|| project::directory(item))
         });
         while let Some(page) = rows.next().await? {

@@ -2,10 +2,10 @@
 //! [`projection`](rules::gap::projection).
 
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key, query_all};
-use rules::filled::{self, Span};
+use rules::filled::{self, FilledSpan};
 use rules::gap::Reason;
 use rules::gap::closing::GapState;
-pub use rules::gap::closing::WantedSpan;
+pub use rules::gap::closing::UnreadSpan;
 use rules::gap::projection::{Gap, between, ended, oldest_first, posted_at, recorded};
 use rules::gap::run::{RunSpan, unpadded};
 use rules::{message, version};
@@ -54,7 +54,7 @@ pub async fn wanted(
     team: &TeamId,
     now: &Ts,
     limit: usize,
-) -> Result<Vec<WantedSpan>, ArchiveError> {
+) -> Result<Vec<UnreadSpan>, ArchiveError> {
     let gaps = read(archive, team).await?;
     let mut facts = history::facts(archive, team, &gaps).await?;
     for (channel, refused) in facts.not_let_in() {
@@ -158,7 +158,7 @@ pub(crate) async fn first_post(
     let partition = key::messages(team, channel);
     let after = Some(ItemKey::new(partition.clone(), from.as_str()));
     let mut query = Query { after, limit: FIRST_PAGE, ..Query::partition(partition.clone()) };
-    let mut spans: Option<Vec<Span>> = None;
+    let mut spans: Option<Vec<FilledSpan>> = None;
     let mut looked_at = 0;
     loop {
         let page = archive.query(&query).await?;
@@ -194,7 +194,7 @@ fn from_history(row: &Item) -> Option<Ts> {
 }
 
 /// The greatest key that a message of a span can have. Ten digits of seconds, as every timestamp since 2001 has.
-fn last_key(span: &Span) -> String {
+fn last_key(span: &FilledSpan) -> String {
     let micros = span.to.micros() - 1;
     format!("{:010}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
@@ -205,7 +205,7 @@ async fn filled_spans(
     team: &TeamId,
     channel: &ChannelId,
     after: &Ts,
-) -> Result<Vec<Span>, ArchiveError> {
+) -> Result<Vec<FilledSpan>, ArchiveError> {
     let partition = key::filled(team);
     let after = Some(ItemKey::new(partition.clone(), format!("{channel}#{}", after.padded())));
     // The sign that comes next after `#`: the bound of this channel's keys.

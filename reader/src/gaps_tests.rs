@@ -1,5 +1,5 @@
 use ports::archive::{ArchiveExt, Attributes, Update};
-use rules::filled::Source;
+use rules::filled::SpanSource;
 use serde_json::json;
 use testkit::memory::archive::MemoryArchive;
 
@@ -40,7 +40,7 @@ async fn backfilled(archive: &MemoryArchive, seconds: std::ops::Range<i64>) {
 
 async fn filled(archive: &MemoryArchive, channel: &str, from: i64, to: i64) {
     let channel = ChannelId::parse(channel).unwrap();
-    let fact = filled::reached(&team(), &channel, &ts(from), &ts(to), Source::History);
+    let fact = filled::reached(&team(), &channel, &ts(from), &ts(to), SpanSource::History);
     archive.write(&fact).await.unwrap();
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
-use rules::filled::{self, Unreadable};
+use rules::filled::{self, UnreadableReason};
 use rules::gap::closing::HistoryFacts;
 use rules::gap::projection::Gap;
 use rules::public_mark::MarkState;
@@ -12,7 +12,7 @@ use rules::{channel, version};
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use crate::gaps;
-use crate::joined::ChannelPlace;
+use crate::joined::ChannelOfTeam;
 
 /// Channels of which it is asked whether a gap is about them: a row or few of each.
 const MAX_CHANNELS: usize = 2_000;
@@ -76,10 +76,10 @@ async fn misses_nothing(
     channel: &ChannelId,
     facts: &HistoryFacts,
 ) -> Result<bool, ArchiveError> {
-    if facts.is_refused(channel, Unreadable::NotInChannel) {
+    if facts.is_refused(channel, UnreadableReason::NotInChannel) {
         return Ok(first_there(archive, team, channel).await?.is_none());
     }
-    if facts.is_refused(channel, Unreadable::NotFound) {
+    if facts.is_refused(channel, UnreadableReason::NotFound) {
         return goes_on_elsewhere(archive, team, channel).await;
     }
     Ok(false)
@@ -91,7 +91,7 @@ pub async fn goes_on_elsewhere(
     team: &TeamId,
     channel: &ChannelId,
 ) -> Result<bool, ArchiveError> {
-    let place = ChannelPlace { team: team.clone(), channel: channel.clone() };
+    let place = ChannelOfTeam { team: team.clone(), channel: channel.clone() };
     let newest = place.newest(archive).await?;
     Ok(newest.is_some_and(|newest| newest["next_channel_id"].is_string()))
 }

@@ -1,7 +1,7 @@
 use ports::archive::{ArchiveExt, Item, ItemKey, Update};
-use rules::Event;
+use rules::SlackEvent;
 use rules::channel::ChannelEvent;
-use rules::filled::{Source, reached, refused};
+use rules::filled::{SpanSource, reached, refused};
 use rules::gap::Reason;
 use rules::gap::closing::GapState;
 use rules::public_mark;
@@ -44,17 +44,17 @@ impl Story {
     }
 
     async fn read(&self, id: &str, from: i64, to: i64) {
-        self.write(&reached(&team(), &channel(id), &ts(from), &ts(to), Source::History)).await;
+        self.write(&reached(&team(), &channel(id), &ts(from), &ts(to), SpanSource::History)).await;
     }
 
-    async fn refused(&self, id: &str, reason: Unreadable) {
+    async fn refused(&self, id: &str, reason: UnreadableReason) {
         self.write(&refused(&team(), &channel(id), &ts(70), reason, &ts(75))).await;
     }
 
     /// What happens to a channel, as its rows keep it.
     async fn told(&self, event: serde_json::Value) {
         let body = json!({ "team_id": "T1", "event": event }).to_string();
-        let event = Event::read(&Envelope::peek(body.as_bytes()).unwrap()).map(|event| {
+        let event = SlackEvent::read(&Envelope::peek(body.as_bytes()).unwrap()).map(|event| {
             let joined = rules::gap::joined(&event).unwrap();
             (ChannelEvent::read(&event).unwrap(), joined)
         });
@@ -81,7 +81,7 @@ async fn a_gap_of_all_channels_is_filled_once_each_was_read() {
     story.read("C1", 0, 100).await;
     assert_eq!(story.state().await, (GapState::Missing, Some(1)));
     for span in wanted(&story.0, &team(), &ts(100), 9).await.unwrap() {
-        story.write(&reached(&team(), &span.channel, &span.from, &span.to, Source::History)).await;
+        story.write(&reached(&team(), &span.channel, &span.from, &span.to, SpanSource::History)).await;
     }
     assert_eq!(story.state().await, (GapState::Filled, Some(0)));
 }
@@ -96,7 +96,7 @@ async fn a_channel_that_was_created_later_or_that_the_app_was_never_in_misses_no
     story.told(created("C2", 71)).await;
     story.told(created("C3", 69)).await;
     assert_eq!(story.state().await, (GapState::Missing, Some(2)));
-    story.refused("C3", Unreadable::NotInChannel).await;
+    story.refused("C3", UnreadableReason::NotInChannel).await;
     assert_eq!(story.state().await, (GapState::Missing, Some(1)));
     story.read("C1", 0, 100).await;
     assert_eq!(story.state().await, (GapState::Filled, Some(0)));
@@ -118,7 +118,7 @@ async fn a_channel_that_slack_refused_to_show_is_asked_for_once_the_app_joins_it
     };
     joined(5).await;
     assert_eq!(asked().await, 1);
-    story.refused("C1", Unreadable::NotInChannel).await;
+    story.refused("C1", UnreadableReason::NotInChannel).await;
     assert_eq!(asked().await, 0);
     joined(80).await;
     assert_eq!(asked().await, 1);
@@ -128,7 +128,7 @@ async fn a_channel_that_slack_refused_to_show_is_asked_for_once_the_app_joins_it
 async fn a_channel_that_goes_on_under_another_id_is_read_there() {
     let story = Story::of(&["C1", "C2"]).await;
     story.read("C2", 0, 100).await;
-    story.refused("C1", Unreadable::NotFound).await;
+    story.refused("C1", UnreadableReason::NotFound).await;
     assert_eq!(story.state().await, (GapState::Missing, Some(1)));
     let key = ItemKey::channel(&team(), &channel("C1"), &ts(80));
     let set = json!({ "type": "channel", "channel_id": "C1", "folded": "1", "name": "old", "next_channel_id": "C2" });

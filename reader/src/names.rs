@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ports::archive::{Archive, ArchiveError, ItemKey};
 use slack::ids::{ChannelId, TeamId, UserId};
 
-use crate::directory::{self, Channels};
+use crate::directory::{self, WorkspaceChannels};
 use crate::plain;
 use crate::text::{MessageAuthor, MessageText, flat, mrkdwn, spans};
 
@@ -21,7 +21,7 @@ pub struct DisplayNames<'a> {
     teams: Vec<TeamId>,
     known: HashMap<String, String>,
     /// Read once, when a message first mentions a channel.
-    channels: Option<Vec<Channels>>,
+    channels: Option<Vec<WorkspaceChannels>>,
 }
 
 impl<'a> DisplayNames<'a> {

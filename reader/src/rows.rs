@@ -45,14 +45,14 @@ impl RowSource<'_> {
 }
 
 /// The visible rows of a query.
-pub struct Rows<'a> {
+pub struct VisibleRows<'a> {
     source: RowSource<'a>,
     query: Option<Query>,
     project: Project<'a>,
     remaining: usize,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> VisibleRows<'a> {
     /// All visible rows.
     pub fn all(
         source: impl Into<RowSource<'a>>,

@@ -8,8 +8,8 @@ use rules::project;
 use serde_json::Value;
 use slack::ids::Ts;
 
-use crate::joined::{ChannelPlace, JoinedChannel};
-use crate::rows::Rows;
+use crate::joined::{ChannelOfTeam, JoinedChannel};
+use crate::rows::VisibleRows;
 
 /// Rows read at once.
 const PAGE: usize = 256;
@@ -20,10 +20,10 @@ pub fn root_ts(message: &Value) -> Option<Ts> {
 }
 
 /// The replies to a message.
-pub fn replies<'a>(channel: &'a JoinedChannel<'a>, root_ts: &Ts) -> Rows<'a> {
+pub fn replies<'a>(channel: &'a JoinedChannel<'a>, root_ts: &Ts) -> VisibleRows<'a> {
     let is_reply = is_reply(channel, root_ts);
     let query = Query::parent(thread_parent(&channel.main().team, root_ts));
-    Rows::all(channel, query, move |item| is_reply(item).then(|| project::message(item)).flatten())
+    VisibleRows::all(channel, query, move |item| is_reply(item).then(|| project::message(item)).flatten())
 }
 
 /// Goes through the replies to a message that were not deleted, oldest first, each as its row is stored.
@@ -48,7 +48,7 @@ pub(crate) async fn each_reply(
 
 /// Whether a row of a thread is a reply in the channel. A thread's parent names only its workspace, and its root may have it too.
 fn is_reply(channel: &JoinedChannel<'_>, root_ts: &Ts) -> impl Fn(&Item) -> bool + Send + use<> {
-    let partitions: Vec<String> = channel.places().iter().map(ChannelPlace::messages).collect();
+    let partitions: Vec<String> = channel.places().iter().map(ChannelOfTeam::messages).collect();
     let root = root_ts.to_string();
     move |item| partitions.contains(&item.key.item_id) && item.key.timestamp != root
 }

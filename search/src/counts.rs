@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use rusqlite::Connection;
 use slack::ids::{ChannelId, TeamId, Ts};
 
@@ -27,7 +27,7 @@ impl SearchIndex {
     /// [`IndexError`]
     pub async fn thread_sizes(
         &self,
-        places: &[ChannelPlace],
+        places: &[ChannelOfTeam],
         roots: &[Ts],
     ) -> Result<BTreeMap<Ts, ThreadSize>, IndexError> {
         let (places, roots) = (places.to_vec(), roots.to_vec());
@@ -38,18 +38,18 @@ impl SearchIndex {
     ///
     /// # Errors
     /// [`IndexError`]
-    pub async fn message_counts(&self) -> Result<BTreeMap<ChannelPlace, u64>, IndexError> {
+    pub async fn message_counts(&self) -> Result<BTreeMap<ChannelOfTeam, u64>, IndexError> {
         self.run(|connection| message_counts(connection)).await
     }
 }
 
 fn thread_sizes(
     connection: &Connection,
-    places: &[ChannelPlace],
+    places: &[ChannelOfTeam],
     roots: &[Ts],
 ) -> rusqlite::Result<BTreeMap<Ts, ThreadSize>> {
     let mut ids = Vec::new();
-    for ChannelPlace { team, channel } in places {
+    for ChannelOfTeam { team, channel } in places {
         ids.extend(known_place(connection, [team.as_str(), channel.as_str()])?);
     }
     let mut sizes = BTreeMap::new();
@@ -73,7 +73,7 @@ fn thread_sizes(
     Ok(sizes)
 }
 
-fn message_counts(connection: &Connection) -> rusqlite::Result<BTreeMap<ChannelPlace, u64>> {
+fn message_counts(connection: &Connection) -> rusqlite::Result<BTreeMap<ChannelOfTeam, u64>> {
     let mut counting =
         connection.prepare_cached("SELECT team, channel, messages FROM places WHERE messages > 0")?;
     let rows = counting.query_map([], |row| {
@@ -84,7 +84,7 @@ fn message_counts(connection: &Connection) -> rusqlite::Result<BTreeMap<ChannelP
     for row in rows {
         let (team, channel, messages) = row?;
         if let (Ok(team), Ok(channel)) = (TeamId::parse(&team), ChannelId::parse(&channel)) {
-            counts.insert(ChannelPlace { team, channel }, messages);
+            counts.insert(ChannelOfTeam { team, channel }, messages);
         }
     }
     Ok(counts)

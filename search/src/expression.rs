@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use reader::search::document::{self, Facet};
 use reader::search::query::{IsWhat, TextCondition};
 use reader::search::resolve::{ResolvedCondition, ResolvedQuery};
@@ -20,7 +20,7 @@ pub(crate) struct IndexQuery {
     /// The message is in one of these workspaces.
     pub(crate) teams: Vec<TeamId>,
     /// Of each of these lists, the message is in one.
-    pub(crate) places: Vec<Vec<ChannelPlace>>,
+    pub(crate) places: Vec<Vec<ChannelOfTeam>>,
     /// From this time on.
     pub(crate) since: Option<Ts>,
     /// Before this time.
@@ -133,14 +133,14 @@ fn body(words: &str, may_go_on: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use reader::search::query::{Condition, SearchQuery};
+    use reader::search::query::{SearchCondition, SearchQuery};
     use reader::search::resolve::ResolvedTerm;
 
     use super::*;
 
     fn text(query: &str) -> TextCondition {
         let condition = SearchQuery::parse(query).unwrap().terms.remove(0).condition;
-        let Condition::Text(text) = condition else { panic!("{condition:?}") };
+        let SearchCondition::Text(text) = condition else { panic!("{condition:?}") };
         text
     }
 

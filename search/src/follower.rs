@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveError, Item};
 use ports::changes::{ChangeBatch, ChangeCursor, ChangedSpan, Changes};
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use reader::names::DisplayNames;
 use reader::search::document;
 use rules::project;
@@ -14,7 +14,7 @@ use slack::ids::Ts;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use crate::index::{IndexError, IndexedMessage, MessageWords, SearchIndex};
+use crate::index::{IndexError, IndexedMessage, IndexedText, SearchIndex};
 
 /// Messages of one batch: about 50 ms of work, so that a follower ends quickly and holds the index shortly.
 pub const BATCH: usize = 1_000;
@@ -327,13 +327,13 @@ fn indexed(items: &[Item], archive: &dyn Archive) -> Vec<IndexedMessage> {
     let unknown = DisplayNames::in_teams(archive, Vec::new());
     let row = |item: &Item| {
         let span = ChangedSpan::of(&item.key)?;
-        let place = ChannelPlace { team: span.team, channel: span.channel };
+        let place = ChannelOfTeam { team: span.team, channel: span.channel };
         let message = if item.is_erased() { None } else { project::message(item) };
         let words = message.map(|message| {
             let (body, facets) = document::indexed(&message, &unknown);
             let facets: Vec<&str> = facets.iter().map(document::Facet::as_str).collect();
             let thread = message["thread_ts"].as_str().and_then(|ts| Ts::parse(ts).ok());
-            MessageWords { body, facets: facets.join(" "), thread: thread.map(|ts| ts.micros()) }
+            IndexedText { body, facets: facets.join(" "), thread: thread.map(|ts| ts.micros()) }
         });
         Some(IndexedMessage { place, ts: Ts::parse(&item.key.timestamp).ok()?, words })
     };

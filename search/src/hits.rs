@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveError, ItemKey};
-use reader::directory::{self, Channels, Workspace};
+use reader::directory::{self, WorkspaceChannels, WorkspaceFacts};
 use reader::find;
-use reader::joined::{ChannelPlace, JoinedChannel};
+use reader::joined::{ChannelOfTeam, JoinedChannel};
 use reader::names::DisplayNames;
 use reader::permalink;
 use reader::search::document::{self, SearchDocument};
-use reader::search::matching::{self, Candidate, SnippetPart};
+use reader::search::matching::{self, MatchCandidate, SnippetPart};
 use reader::search::query::SearchQuery;
 use reader::search::resolve::{self, KnownNames, ResolveError, ResolvedCondition, ResolvedQuery};
 use reader::text::{self, MessageText};
@@ -61,7 +61,7 @@ pub struct SearchAnswer {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchHit {
     /// Its channel, where it goes on.
-    pub place: ChannelPlace,
+    pub place: ChannelOfTeam,
     /// What the channel is called.
     pub channel_name: Option<String>,
     /// Whether the channel is private now.
@@ -108,7 +108,7 @@ pub async fn search(
     let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted } = request;
     let query = resolved(archive, index, &teams, query, &zone, with_deleted).await?;
     let asked = IndexQuery::of(&query, &teams);
-    let mut shown = Shown::new(archive, teams, query);
+    let mut shown = ShownHits::new(archive, teams, query);
     let mut read = 0;
     if is_ranked {
         let best = index.best(&asked, MAX_READ).await?;
@@ -159,19 +159,19 @@ fn page_size(wanted: usize) -> usize {
 }
 
 /// The hits so far, and what was looked up for them.
-struct Shown<'a> {
+struct ShownHits<'a> {
     archive: &'a dyn Archive,
     teams: Vec<TeamId>,
     query: ResolvedQuery,
     asks_for_replies: bool,
     names: DisplayNames<'a>,
-    workspaces: BTreeMap<TeamId, (Channels, Workspace)>,
-    channels: BTreeMap<ChannelPlace, ShownChannel<'a>>,
-    seen: BTreeSet<(Option<ChannelPlace>, String)>,
+    workspaces: BTreeMap<TeamId, (WorkspaceChannels, WorkspaceFacts)>,
+    channels: BTreeMap<ChannelOfTeam, HitChannel<'a>>,
+    seen: BTreeSet<(Option<ChannelOfTeam>, String)>,
     hits: Vec<SearchHit>,
 }
 
-struct ShownChannel<'a> {
+struct HitChannel<'a> {
     joined: JoinedChannel<'a>,
     name: Option<String>,
     is_private: bool,
@@ -179,14 +179,14 @@ struct ShownChannel<'a> {
 }
 
 /// A row that the index found, and the text that is read in it.
-struct Found {
-    place: ChannelPlace,
+struct FoundMessage {
+    place: ChannelOfTeam,
     ts: Ts,
     message: Value,
     said: MessageText,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ShownHits<'a> {
     fn new(archive: &'a dyn Archive, teams: Vec<TeamId>, query: ResolvedQuery) -> Self {
         let asks_for_replies = query.terms.iter().any(|term| {
             matches!(term.condition, ResolvedCondition::HasReplies | ResolvedCondition::InThread)
@@ -229,7 +229,7 @@ impl<'a> Shown<'a> {
         Ok(())
     }
 
-    async fn learn_channel(&mut self, place: &ChannelPlace) -> Result<(), SearchError> {
+    async fn learn_channel(&mut self, place: &ChannelOfTeam) -> Result<(), SearchError> {
         // What is of another workspace is in no channel that is learned, and is not read.
         if self.channels.contains_key(place) || !self.teams.contains(&place.team) {
             return Ok(());
@@ -246,13 +246,13 @@ impl<'a> Shown<'a> {
         let base_url = known.and_then(|(_, workspace)| workspace.base_url.clone());
         let snapshot = main.newest(self.archive).await?;
         let is_private = snapshot.is_some_and(|snapshot| snapshot["visibility"] == "private");
-        self.channels.insert(place.clone(), ShownChannel { joined, name, is_private, base_url });
+        self.channels.insert(place.clone(), HitChannel { joined, name, is_private, base_url });
         Ok(())
     }
 
     /// The messages as all places of their channels have them, each once.
-    async fn read(&mut self, page: &[IndexHit]) -> Result<Vec<Found>, SearchError> {
-        let mut wanted: Vec<(ChannelPlace, Ts, Vec<ItemKey>)> = Vec::new();
+    async fn read(&mut self, page: &[IndexHit]) -> Result<Vec<FoundMessage>, SearchError> {
+        let mut wanted: Vec<(ChannelOfTeam, Ts, Vec<ItemKey>)> = Vec::new();
         for hit in page {
             let Some(channel) = self.channels.get(&hit.place) else { continue };
             // The main place is the one that was found, in each workspace that shares the channel another one.
@@ -272,23 +272,27 @@ impl<'a> Shown<'a> {
             };
             if let Some(message) = project::message(&merged.row) {
                 let said = text::read(&message);
-                found.push(Found { place, ts, message, said });
+                found.push(FoundMessage { place, ts, message, said });
             }
         }
         Ok(found)
     }
 
-    async fn fits(&self, found: &Found, document: &SearchDocument) -> Result<bool, SearchError> {
+    async fn fits(&self, found: &FoundMessage, document: &SearchDocument) -> Result<bool, SearchError> {
         if !self.query.with_deleted && found.message["deleted"] == true {
             return Ok(false);
         }
         let Some(channel) = self.channels.get(&found.place) else { return Ok(false) };
         let has_replies = self.asks_for_replies && has_replies(&channel.joined, &found.ts).await?;
         let places = channel.joined.places();
-        Ok(matching::fits(&self.query, &Candidate { document, places, ts: &found.ts, has_replies }))
+        Ok(matching::fits(&self.query, &MatchCandidate { document, places, ts: &found.ts, has_replies }))
     }
 
-    fn shown(&self, Found { place, ts, message, said }: Found, document: SearchDocument) -> SearchHit {
+    fn shown(
+        &self,
+        FoundMessage { place, ts, message, said }: FoundMessage,
+        document: SearchDocument,
+    ) -> SearchHit {
         let channel = self.channels.get(&place);
         let place = channel.map_or(place, |channel| channel.joined.main().clone());
         let thread_ts = thread::root_ts(&message);

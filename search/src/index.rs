@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ports::changes::ChangeCursor;
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use rusqlite::{Connection, TransactionBehavior};
 use slack::ids::Ts;
 
@@ -20,16 +20,16 @@ use crate::{put, selection};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexedMessage {
     /// Where it is.
-    pub place: ChannelPlace,
+    pub place: ChannelOfTeam,
     /// When it was written.
     pub ts: Ts,
     /// `None` for one that can no longer be found.
-    pub words: Option<MessageWords>,
+    pub words: Option<IndexedText>,
 }
 
 /// What a message can be found by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct MessageWords {
+pub struct IndexedText {
     /// Its words, with blanks between them.
     pub body: String,
     /// Its facets, with blanks between them.
@@ -44,7 +44,7 @@ pub struct IndexHit {
     /// Its id in the index: greater ones are of later seconds.
     pub id: i64,
     /// Where it is.
-    pub place: ChannelPlace,
+    pub place: ChannelOfTeam,
     /// When it was written.
     pub ts: Ts,
 }

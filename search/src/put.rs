@@ -2,10 +2,10 @@
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use crate::index::{IndexedMessage, MessageWords};
+use crate::index::{IndexedMessage, IndexedText};
 
 /// Messages of one second that have its ids. Those beyond them take ids of the next second that has some left, which only
 /// changes their order among each other.
@@ -75,7 +75,7 @@ fn insert_words(
     transaction: &Transaction<'_>,
     id: i64,
     place: i64,
-    words: &MessageWords,
+    words: &IndexedText,
 ) -> rusqlite::Result<()> {
     let facets = format!("{} {}", words.facets, place_facet(place));
     transaction
@@ -136,7 +136,7 @@ fn has_replies(transaction: &Transaction<'_>, root: i64) -> rusqlite::Result<boo
 }
 
 /// What tells two contents of one message apart. It need not be the same in another version: that has an index of its own.
-fn hash(words: &MessageWords) -> i64 {
+fn hash(words: &IndexedText) -> i64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(words).cast_signed()
 }
 
@@ -208,7 +208,7 @@ pub(crate) fn place_facet(place: i64) -> String {
 
 fn place_of(
     transaction: &Transaction<'_>,
-    ChannelPlace { team, channel }: &ChannelPlace,
+    ChannelOfTeam { team, channel }: &ChannelOfTeam,
     is_made: bool,
 ) -> rusqlite::Result<Option<i64>> {
     let key = [team.as_str(), channel.as_str()];

@@ -1,6 +1,6 @@
 //! Which messages of the index may fit a query.
 
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -99,7 +99,7 @@ impl Selection {
         let mut places = Vec::with_capacity(query.places.len());
         for alternatives in &query.places {
             let mut known = Vec::new();
-            for ChannelPlace { team, channel } in alternatives {
+            for ChannelOfTeam { team, channel } in alternatives {
                 known.extend(known_place(connection, [team.as_str(), channel.as_str()])?);
             }
             if known.is_empty() {
@@ -189,7 +189,7 @@ impl Selection {
             if let (Ok(team), Ok(channel), Ok(ts)) =
                 (TeamId::parse(&team), ChannelId::parse(&channel), Ts::parse(&ts))
             {
-                hits.push(IndexHit { id: row.get(0)?, place: ChannelPlace { team, channel }, ts });
+                hits.push(IndexHit { id: row.get(0)?, place: ChannelOfTeam { team, channel }, ts });
             }
         }
         Ok(hits)

@@ -3,6 +3,7 @@
 mod rules;
 pub(crate) mod source;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use rules::{ON_VIRTUAL_TIME, RULES};
@@ -126,6 +127,40 @@ fn every_name_of_a_file_says_what_is_in_it() {
             );
         }
     }
+}
+
+/// The names of the types that a file defines, but for associated types.
+fn types_of(code: &str) -> Vec<&str> {
+    let defined = |line| -> Option<&str> {
+        let line: &str = line;
+        let is_associated = line.starts_with(' ') && line.trim_start().starts_with("type ");
+        let mut words = line.split_whitespace().skip_while(|word| word.starts_with("pub") || *word == "in");
+        let keyword = words.next()?;
+        let is_definition = matches!(keyword, "struct" | "enum" | "trait" | "union" | "type");
+        let name = words.next()?.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+        (is_definition && !is_associated).then_some(name)
+    };
+    code.lines().filter_map(defined).collect()
+}
+
+#[test]
+fn every_type_name_is_defined_once() {
+    let files = source_files();
+    let mut definitions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for file in &files {
+        for name in types_of(&file.code) {
+            definitions.entry(name).or_default().push(&file.path);
+        }
+    }
+    definitions.retain(|_, paths| paths.len() > 1);
+    assert!(definitions.is_empty(), "one name for several types: {definitions:#?}");
+}
+
+#[test]
+fn a_type_is_found_by_its_definition() {
+    let code =
+        "pub(super) struct A<'a> {\n    type B = u8;\n    enum C {}\n}\ntype D = u8;\nlet structure = E;\n";
+    assert_eq!(types_of(code), ["A", "C", "D"]);
 }
 
 #[test]

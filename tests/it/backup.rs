@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tests::harness::binaries::binaries;
 use tests::harness::client::RetryDelays;
-use tests::harness::command::{Outcome, annalist, annalist_at, json_lines, status, wait_until_idle};
-use tests::harness::load::Load;
+use tests::harness::command::{CommandOutput, annalist, annalist_at, json_lines, status, wait_until_idle};
+use tests::harness::load::RunningLoad;
 use tests::harness::process;
 use tests::harness::verify::assert_archive_holds;
 use tokio::process::Command;
@@ -30,7 +30,7 @@ async fn back_up(data: &Path, file: &Path) -> String {
     outcome.stdout
 }
 
-async fn restore(file: &Path, data: &Path) -> Outcome {
+async fn restore(file: &Path, data: &Path) -> CommandOutput {
     annalist(&["restore", path(file), "--data", path(data)]).await
 }
 
@@ -63,7 +63,7 @@ async fn a_backup_under_load_is_the_archive_at_one_moment() {
     let (data, copy) = (place.path().join("data"), place.path().join("copy"));
     let file = place.path().join("a.tar");
     let up = process::up(&*data).await;
-    let mut load = Load::start(up.address, SENDERS, 31, &RetryDelays::slack(MINUTE));
+    let mut load = RunningLoad::start(up.address, SENDERS, 31, &RetryDelays::slack(MINUTE));
     load.acked(EVENTS).await;
     let before = messages(&data).await;
     let said = back_up(&data, &file).await;
@@ -104,7 +104,7 @@ async fn the_queue_of_a_backup_is_drained_to_the_same_archive() {
     let file = place.path().join("a.tar");
     // No worker drains the queue; one writer has begun, and is killed with what it holds.
     let ingest = process::ingest(&*data).await;
-    let mut load = Load::start(ingest.address, SENDERS, 32, &RetryDelays::slack(MINUTE));
+    let mut load = RunningLoad::start(ingest.address, SENDERS, 32, &RetryDelays::slack(MINUTE));
     load.acked(EVENTS / 2).await;
     let writer = process::message_writer(&*data).await;
     load.acked(EVENTS / 8).await;

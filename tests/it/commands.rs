@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use testkit::corpus::{TEAM, event};
 use tests::harness::binaries::binaries;
 use tests::harness::client::deliver;
-use tests::harness::command::{Outcome, annalist, annalist_with, json_lines, run, wait_until_idle};
+use tests::harness::command::{CommandOutput, annalist, annalist_with, json_lines, run, wait_until_idle};
 use tests::harness::process::{self, SIGNING_SECRET};
 
 const CHANNEL: &str = "C0GENERAL";
@@ -54,7 +54,7 @@ fn path(data: &Path) -> &str {
 }
 
 /// One line on standard error, nothing on standard output.
-fn assert_refused(outcome: &Outcome, code: i32, says: &str) {
+fn assert_refused(outcome: &CommandOutput, code: i32, says: &str) {
     assert_eq!(outcome.code, Some(code), "{outcome:?}");
     assert_eq!(outcome.stdout, "", "{outcome:?}");
     assert_eq!(outcome.stderr.trim_end_matches('\n').lines().count(), 1, "{outcome:?}");

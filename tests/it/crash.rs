@@ -10,8 +10,8 @@ use ports::queue::{Queue, QueueName, ReceiveRequest};
 use slack::envelope::Envelope;
 use tests::harness::client::RetryDelays;
 use tests::harness::command::wait_until_idle;
-use tests::harness::load::Load;
-use tests::harness::process::{self, Server};
+use tests::harness::load::RunningLoad;
+use tests::harness::process::{self, ServerProcess};
 use tests::harness::verify::assert_archive_holds;
 use tokio::time::sleep;
 
@@ -25,7 +25,7 @@ const STARTING_US: u64 = 60_000;
 const IDLE_DEADLINE: Duration = Duration::from_secs(20);
 
 /// A moment within the life of a server that has just acked something.
-async fn a_random_moment(load: &mut Load, random: &mut fastrand::Rng) {
+async fn a_random_moment(load: &mut RunningLoad, random: &mut fastrand::Rng) {
     load.acked(1 + random.usize(..50)).await;
     // The moment itself is what is tested: nothing is waited for.
     sleep(Duration::from_micros(random.u64(..400_000))).await;
@@ -36,7 +36,7 @@ async fn every_acked_event_is_archived_once_however_often_up_is_killed() {
     let data = tempfile::tempdir().unwrap();
     let mut random = fastrand::Rng::with_seed(20_261_121);
     let mut server = process::up(data.path()).await;
-    let mut load = Load::start(server.address, SENDERS, random.u64(..), &RetryDelays::slack(MINUTE));
+    let mut load = RunningLoad::start(server.address, SENDERS, random.u64(..), &RetryDelays::slack(MINUTE));
     for _ in 0..KILLS {
         a_random_moment(&mut load, &mut random).await;
         server.process.sigkill().await;
@@ -61,7 +61,7 @@ async fn a_channels_events_keep_their_order_when_ingest_is_killed() {
     let data = tempfile::tempdir().unwrap();
     let mut random = fastrand::Rng::with_seed(20_261_122);
     let mut server = process::ingest(data.path()).await;
-    let mut load = Load::start(server.address, SENDERS, random.u64(..), &RetryDelays::slack(MINUTE));
+    let mut load = RunningLoad::start(server.address, SENDERS, random.u64(..), &RetryDelays::slack(MINUTE));
     for _ in 0..KILLS {
         a_random_moment(&mut load, &mut random).await;
         server.process.sigkill().await;
@@ -79,7 +79,7 @@ async fn a_channels_events_keep_their_order_when_ingest_is_killed() {
     assert_eq!(queued, sent.event_ids);
 }
 
-async fn end_well(server: Server) {
+async fn end_well(server: ServerProcess) {
     assert!(server.process.sigterm(Duration::from_secs(30)).await.success());
 }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::corpus::event;
-use testkit::fake_slack::{FakeSlack, Workspace, channel, person};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, channel, person};
 use tests::harness::client::deliver;
 use tests::harness::command::{annalist_at, annalist_with, json_lines, wait_until_idle};
-use tests::harness::place::FolderBesideSlack;
-use tests::harness::process::{self, Server};
+use tests::harness::place::FolderWithSlack;
+use tests::harness::process::{self, ServerProcess};
 
 use crate::import::export::{
-    Export, Place, TEAM, channel as exported_channel, file, person as exported_person, said,
+    Export, ImportFolder, TEAM, channel as exported_channel, file, person as exported_person, said,
 };
 use crate::import::{import, rows};
 
@@ -66,7 +66,7 @@ fn export() -> Export {
 /// A Slack that still has what was said, and lists the person.
 async fn slack() -> FakeSlack {
     let slack = FakeSlack::start().await;
-    let mut workspace = Workspace { knows_every_id: true, ..Workspace::new(TEAM) };
+    let mut workspace = FakeWorkspace { knows_every_id: true, ..FakeWorkspace::new(TEAM) };
     workspace.channels = vec![channel("C1", "general"), channel("C2", "random")];
     workspace.members = vec![person("U1", &format!("ana {MARKER}")), person("U2", "bob")];
     for second in [1, 7, 8] {
@@ -78,11 +78,11 @@ async fn slack() -> FakeSlack {
 }
 
 /// A folder beside a Slack.
-fn beside<'a>(slack: &'a FakeSlack, data: &'a Path) -> FolderBesideSlack<'a> {
-    FolderBesideSlack { data, slack, token: TOKEN }
+fn beside<'a>(slack: &'a FakeSlack, data: &'a Path) -> FolderWithSlack<'a> {
+    FolderWithSlack { data, slack, token: TOKEN }
 }
 
-async fn stop(server: Server, data: &Path) {
+async fn stop(server: ServerProcess, data: &Path) {
     wait_until_idle(data, DEADLINE).await;
     assert!(server.process.sigterm(DEADLINE).await.success());
 }
@@ -117,7 +117,7 @@ async fn texts(data: &Path, channel: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_person_no_file_keeps_anything_and_nothing_brings_it_back() {
-    let place = Place::new();
+    let place = ImportFolder::new();
     let (slack, data, zip) = (slack().await, place.data(), place.zip("export.zip", &export()));
     let server = process::up(&beside(&slack, &data)).await;
     // It sends jobs for pictures, which would be counted if they came later.

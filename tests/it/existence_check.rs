@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 use testkit::corpus::{TEAM, event};
-use testkit::fake_slack::{FakeSlack, Workspace, channel, person};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, channel, person};
 use tests::harness::binaries::binaries;
 use tests::harness::client::deliver;
 use tests::harness::command::{annalist_at, annalist_with, json_lines, run, status, wait_until_idle};
-use tests::harness::place::FolderBesideSlack;
+use tests::harness::place::FolderWithSlack;
 use tests::harness::process;
 
 const TOKEN: &str = "xoxb-1";
@@ -19,8 +19,8 @@ const USER: &str = "U0ADA";
 /// The longest wait of the breaker, and what a busy machine adds.
 const DEADLINE: Duration = Duration::from_secs(90);
 
-fn workspace() -> Workspace {
-    let mut workspace = Workspace::new(TEAM);
+fn workspace() -> FakeWorkspace {
+    let mut workspace = FakeWorkspace::new(TEAM);
     workspace.channels = vec![channel(CHANNEL, "general")];
     workspace.members = vec![person(USER, "ada")];
     workspace
@@ -41,7 +41,7 @@ async fn while_slack_is_away_events_wait_and_status_says_so_and_then_all_are_sto
     slack.away(true);
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let server = process::up(&FolderBesideSlack { data: &data, slack: &slack, token: TOKEN }).await;
+    let server = process::up(&FolderWithSlack { data: &data, slack: &slack, token: TOKEN }).await;
     deliver(server.address, TEAM, &messages(20)).await;
     server.process.says("the existence check waits", DEADLINE).await;
 
@@ -65,7 +65,7 @@ async fn a_forged_event_is_in_quarantine_with_its_reason_and_real_ones_are_store
     slack.set(TOKEN, workspace());
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let server = process::up(&FolderBesideSlack { data: &data, slack: &slack, token: TOKEN }).await;
+    let server = process::up(&FolderWithSlack { data: &data, slack: &slack, token: TOKEN }).await;
     let mut events = messages(3);
     events.push(message("U0NOBODY", "1700000009.000100"));
     deliver(server.address, TEAM, &events).await;

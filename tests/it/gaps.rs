@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use ports::archive::{ArchiveExt, Update};
 use ports::clock::SystemClock;
-use rules::filled::{Source, limited, reached};
+use rules::filled::{SpanSource, limited, reached};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 use slack::signature::SigningSecrets;
 use testkit::corpus::{TEAM, event};
-use tests::harness::client::{RetryDelays, Slack, deliver};
+use tests::harness::client::{EventClient, RetryDelays, deliver};
 use tests::harness::command::{annalist_at, json_lines, status, wait_until_idle};
 use tests::harness::process::{self, Process};
 
@@ -23,12 +23,12 @@ const APP: &str = "U0ANNALIST";
 
 /// How a process ends.
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum ProcessEnd {
     Term,
     Kill,
 }
 
-impl End {
+impl ProcessEnd {
     async fn befalls(self, process: Process) {
         match self {
             Self::Term => assert!(process.sigterm(DEADLINE).await.success()),
@@ -86,7 +86,12 @@ async fn a_stop_of_three_seconds_is_a_gap_however_the_process_ended() {
     assert_eq!(gaps(data).await, Vec::<Value>::new());
 
     let mut expected = Vec::new();
-    for (end, last) in [(End::Term, 86_400), (End::Kill, 86_404), (End::Kill, 86_408), (End::Term, 86_412)] {
+    for (end, last) in [
+        (ProcessEnd::Term, 86_400),
+        (ProcessEnd::Kill, 86_404),
+        (ProcessEnd::Kill, 86_408),
+        (ProcessEnd::Term, 86_412),
+    ] {
         end.befalls(up.process).await;
         up = process::up(data).await;
         says(up.address, last + 3).await;
@@ -123,13 +128,13 @@ async fn what_slack_delivers_again_after_a_stop_does_not_end_it() {
     let data = data.path();
     let up = process::up(data).await;
     says(up.address, 0).await;
-    End::Kill.befalls(up.process).await;
+    ProcessEnd::Kill.befalls(up.process).await;
 
     // Happened while no process ran: the first try finds no listener, the second one the next process.
     let (moved, server) = tokio::sync::watch::channel(up.address);
     let missed = event::posted(CHANNEL, &event::message(&ts(2), "U0FIRST", "missed"));
     let body = event::envelope(TEAM, "EvMissed", &missed);
-    let mut slack = Slack::new(server, RetryDelays::slack(Duration::from_millis(20)));
+    let mut slack = EventClient::new(server, RetryDelays::slack(Duration::from_millis(20)));
     let delivery = tokio::spawn(async move { slack.deliver(&body).await });
     let up = process::up(data).await;
     moved.send(up.address).unwrap();
@@ -156,8 +161,8 @@ async fn with_two_ingests_only_what_both_missed_is_a_gap() {
     says(other.address, 8).await;
     assert_eq!(gaps(data).await, Vec::<Value>::new());
 
-    End::Term.befalls(again.process).await;
-    End::Kill.befalls(other.process).await;
+    ProcessEnd::Term.befalls(again.process).await;
+    ProcessEnd::Kill.befalls(other.process).await;
     let last = process::ingest(data).await;
     says(last.address, 20).await;
     assert_eq!(gaps(data).await, [downtime(8, 20)]);
@@ -180,7 +185,7 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
     }
     let minute = json!({ "type": "app_rate_limited", "token": "x", "team_id": TEAM, "minute_rate_limited": 1_700_000_100,
         "api_app_id": "A0ANNALIST" });
-    assert_eq!(Slack::to(server, RetryDelays::none()).deliver(&minute.to_string()).await, Ok(1));
+    assert_eq!(EventClient::to(server, RetryDelays::none()).deliver(&minute.to_string()).await, Ok(1));
     let lost_minute = json!({ "team_id": TEAM, "channel_id": null, "reason": "rate_limited",
         "from": "1700000100.000000", "to": "1700000160.000000", "state": "missing", "channels_left": 4 });
     let open = [
@@ -244,7 +249,7 @@ async fn sent_at_another_time(server: SocketAddr, second: u64) {
     let signature = secrets.sign(i64::try_from(signed_s).unwrap(), body.as_bytes());
     let headers = [("x-slack-request-timestamp", signed_s.to_string()), ("x-slack-signature", signature)];
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let answer = Slack::to(server, RetryDelays::none()).post_unsigned(&body, &headers).await.unwrap();
+    let answer = EventClient::to(server, RetryDelays::none()).post_unsigned(&body, &headers).await.unwrap();
     assert_eq!(answer.status.as_u16(), 401);
     assert!(!answer.headers.contains_key("x-slack-no-retry"), "{answer:?}");
     assert!(String::from_utf8_lossy(&answer.body).contains("s away from this machine's clock"), "{answer:?}");
@@ -287,12 +292,12 @@ async fn what_is_read_of_history_closes_a_gap_and_shows_in_the_coverage() {
     let up = process::up(data).await;
     says(up.address, 0).await;
     says(up.address, 10).await;
-    End::Kill.befalls(up.process).await;
+    ProcessEnd::Kill.befalls(up.process).await;
     let up = process::up(data).await;
     says(up.address, 70).await;
     says(up.address, 80).await;
     assert_eq!(gaps(data).await, [downtime(10, 70)]);
-    End::Term.befalls(up.process).await;
+    ProcessEnd::Term.befalls(up.process).await;
 
     let hole = |from: &str, to: &str, reason: &str, state: &str| json!({ "from": from, "to": to, "reason": reason, "state": state });
     let live = |from, to| json!({ "from": ts(from), "to": ts(to), "source": "live" });
@@ -306,7 +311,7 @@ async fn what_is_read_of_history_closes_a_gap_and_shows_in_the_coverage() {
     // The newest page is there, and then a part is that Slack's plan no longer shows.
     let clock = |second| Ts::parse(&ts(second)).unwrap();
     let read = |from, to| {
-        move |team: &_, channel: &_| reached(team, channel, &clock(from), &clock(to), Source::History)
+        move |team: &_, channel: &_| reached(team, channel, &clock(from), &clock(to), SpanSource::History)
     };
     record(data, read(40, 70)).await;
     assert_eq!(json_lines(data, &["gaps"]).await, [downtime(10, 70)]);
@@ -324,7 +329,7 @@ async fn what_is_read_of_history_closes_a_gap_and_shows_in_the_coverage() {
 
     // An export has all of it.
     record(data, |team, channel| {
-        reached(team, channel, &Ts::parse("1600000000.000000").unwrap(), &clock(75), Source::Import)
+        reached(team, channel, &Ts::parse("1600000000.000000").unwrap(), &clock(75), SpanSource::Import)
     })
     .await;
     let filled = json_lines(data, &["gaps"]).await;

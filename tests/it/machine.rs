@@ -8,7 +8,7 @@ use hyper::StatusCode;
 use serde_json::Value;
 use testkit::corpus::{TEAM, channel_id, event, ts};
 use tests::harness::binaries::binaries;
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::{EventClient, RetryDelays};
 use tests::harness::command::{json_lines, status, wait_until_idle};
 use tests::harness::process::{self, Process};
 use tests::harness::verify::assert_nothing_quarantined;
@@ -51,7 +51,7 @@ async fn a_disk_that_takes_no_more_is_answered_503_and_nothing_acked_is_lost() {
     command.args(["-c", r#"trap '' XFSZ; ulimit -S -f "$1"; shift; exec "$@""#, "sh", BLOCKS]);
     command.arg(&binaries().annalist).args(["up", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
     let server = process::serve(&mut command).await;
-    let mut slack = Slack::to(server.address, RetryDelays::none());
+    let mut slack = EventClient::to(server.address, RetryDelays::none());
     let mut acked = 0;
     let refused = loop {
         let answer = slack.post(&said(acked), &[]).await.unwrap();
@@ -66,7 +66,7 @@ async fn a_disk_that_takes_no_more_is_answered_503_and_nothing_acked_is_lost() {
     assert!(acked > 0, "nothing was ever acked");
 
     lift_limit(server.process.pid()).await;
-    let mut slack = Slack::to(server.address, RetryDelays::slack(Duration::from_millis(50)));
+    let mut slack = EventClient::to(server.address, RetryDelays::slack(Duration::from_millis(50)));
     slack.deliver(&said(acked)).await.unwrap();
     assert_nothing_quarantined(&wait_until_idle(data.path(), DEADLINE).await);
     assert_eq!(archived(data.path()).await, sent(0..=acked));
@@ -82,7 +82,7 @@ async fn a_log_that_takes_no_more_lines_stops_nothing() {
     command.arg(&binaries().annalist).args(["up", "--listen", &address.to_string(), "--data"]);
     let server = Process::start(command.arg(data.path()));
 
-    let mut slack = Slack::to(address, RetryDelays::slack(Duration::from_millis(50)));
+    let mut slack = EventClient::to(address, RetryDelays::slack(Duration::from_millis(50)));
     slack.deliver(&said(0)).await.unwrap();
     assert_nothing_quarantined(&wait_until_idle(data.path(), DEADLINE).await);
     assert_eq!(archived(data.path()).await, sent(0..1));
@@ -93,7 +93,7 @@ async fn a_log_that_takes_no_more_lines_stops_nothing() {
 async fn a_database_that_another_process_holds_is_waited_for_and_nothing_acked_is_lost() {
     let data = tempfile::tempdir().unwrap();
     let server = process::up(data.path()).await;
-    let mut slack = Slack::to(server.address, RetryDelays::none());
+    let mut slack = EventClient::to(server.address, RetryDelays::none());
     assert_eq!(slack.post(&said(0), &[]).await.unwrap().status, StatusCode::OK);
 
     let other = rusqlite::Connection::open(data.path().join("annalist.db")).unwrap();
@@ -105,7 +105,7 @@ async fn a_database_that_another_process_holds_is_waited_for_and_nothing_acked_i
     assert!(status(data.path()).await["queues"].is_array());
     other.execute_batch("ROLLBACK").unwrap();
 
-    let mut slack = Slack::to(server.address, RetryDelays::slack(Duration::from_millis(50)));
+    let mut slack = EventClient::to(server.address, RetryDelays::slack(Duration::from_millis(50)));
     slack.deliver(&said(1)).await.unwrap();
     assert_nothing_quarantined(&wait_until_idle(data.path(), DEADLINE).await);
     assert_eq!(archived(data.path()).await, sent(0..2));

@@ -13,7 +13,7 @@ use testkit::corpus::{TEAM, event};
 use tests::harness::binaries::binaries;
 use tests::harness::client::deliver;
 use tests::harness::command::{annalist_at, wait_until_idle};
-use tests::harness::place::Place;
+use tests::harness::place::ProgramEnvironment;
 use tests::harness::process;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
@@ -48,7 +48,7 @@ fn written() -> Vec<Value> {
     events
 }
 
-async fn fill(data: &Path) -> process::Server {
+async fn fill(data: &Path) -> process::ServerProcess {
     let up = process::up(data).await;
     deliver(up.address, TEAM, &written()).await;
     wait_until_idle(data, DEADLINE).await;

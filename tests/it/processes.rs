@@ -6,7 +6,7 @@ use std::time::Duration;
 use tests::harness::binaries::binaries;
 use tests::harness::client::RetryDelays;
 use tests::harness::command::{json_lines, status, wait_until_idle};
-use tests::harness::load::Load;
+use tests::harness::load::RunningLoad;
 use tests::harness::process::{self, SIGNING_SECRET};
 use tests::harness::verify::assert_archive_holds;
 use tokio::process::Command;
@@ -20,8 +20,8 @@ const IDLE_DEADLINE: Duration = Duration::from_secs(20);
 /// A lease that is kept shows only when the signal falls into a receive, so there are several.
 const TERMS: usize = 6;
 
-fn load(server: std::net::SocketAddr, seed: u64) -> Load {
-    Load::start(server, SENDERS, seed, &RetryDelays::slack(MINUTE))
+fn load(server: std::net::SocketAddr, seed: u64) -> RunningLoad {
+    RunningLoad::start(server, SENDERS, seed, &RetryDelays::slack(MINUTE))
 }
 
 async fn rows(data: &Path, channel: &str) -> usize {

@@ -5,9 +5,9 @@ use std::path::Path;
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use serde_json::{Value, json};
 use testkit::corpus::event;
-use testkit::fake_slack::{FakeSlack, START_S, Workspace, channel};
-use tests::harness::command::{Outcome, annalist_at, json_lines};
-use tests::harness::place::FolderBesideSlack;
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, channel};
+use tests::harness::command::{CommandOutput, annalist_at, json_lines};
+use tests::harness::place::FolderWithSlack;
 
 use crate::import::rows;
 
@@ -25,7 +25,7 @@ fn said(minute: i64) -> Value {
 /// A workspace with a channel of twenty messages and a thread, and an empty folder that knows its channels.
 async fn workspace(data: &Path) -> FakeSlack {
     let slack = FakeSlack::start().await;
-    let mut workspace = Workspace::new("T1");
+    let mut workspace = FakeWorkspace::new("T1");
     workspace.channels = vec![channel("C1", "general"), channel("C2", "quiet")];
     let history = workspace.said_in("C1");
     (0..20).for_each(|minute| history.post(&said(minute)));
@@ -42,8 +42,8 @@ fn thread_ts(second: i64) -> String {
     format!("{}.000100", START_S - 3 * 86_400 + 600 + second)
 }
 
-async fn run(slack: &FakeSlack, data: &Path, args: &[&str]) -> Outcome {
-    annalist_at(&FolderBesideSlack { data, slack, token: TOKEN }, args).await
+async fn run(slack: &FakeSlack, data: &Path, args: &[&str]) -> CommandOutput {
+    annalist_at(&FolderWithSlack { data, slack, token: TOKEN }, args).await
 }
 
 /// The lines that it prints with `--json`, and its exit code.

@@ -20,7 +20,7 @@ use testkit::corpus::{Model, TEAM, event};
 use tests::harness::binaries::binaries;
 use tests::harness::client::{RetryDelays, deliver};
 use tests::harness::command::{annalist, annalist_at, json_lines, wait_until_idle};
-use tests::harness::load::Load;
+use tests::harness::load::RunningLoad;
 use tests::harness::process;
 use tokio::process::Command;
 use workers::store::store_history;
@@ -152,7 +152,7 @@ async fn kill_followers(kills: usize, asked: usize) {
     let file = folder.path().join("a.tar");
     let mut random = fastrand::Rng::with_seed(20_261_123);
     let mut up = process::up(&*data).await;
-    let mut load = Load::start(up.address, SENDERS, 17, &RetryDelays::slack(MINUTE));
+    let mut load = RunningLoad::start(up.address, SENDERS, 17, &RetryDelays::slack(MINUTE));
     for _ in 0..kills {
         load.acked(1 + random.usize(..120)).await;
         up.process.sigkill().await;

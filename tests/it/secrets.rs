@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use testkit::corpus::{TEAM, channel_id, event};
 use testkit::fake_files;
 use tests::harness::binaries::binaries;
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::{EventClient, RetryDelays};
 use tests::harness::command::{annalist_at, json_lines, wait_until_idle};
 use tests::harness::process::{self, SIGNING_SECRET};
 use tests::harness::secrets::{VERIFICATION_TOKEN, assert_none, shown_in};
@@ -87,7 +87,7 @@ async fn no_secret_shows_in_logs_items_quarantine_metrics_arguments_or_files() {
     // As much as there is: also what the libraries say of each request.
     command.env("ANNALIST_LOG", "trace");
     let server = process::serve(&mut command).await;
-    let mut sender = Slack::to(server.address, RetryDelays::slack(Duration::from_millis(20)));
+    let mut sender = EventClient::to(server.address, RetryDelays::slack(Duration::from_millis(20)));
     for body in events(&slack.uri()) {
         sender.deliver(&body).await.unwrap();
     }

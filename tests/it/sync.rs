@@ -5,10 +5,10 @@ use std::time::Duration;
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use serde_json::json;
 use testkit::corpus::event;
-use testkit::fake_slack::{FakeSlack, Workspace, channel, person};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, channel, person};
 use tests::harness::client::deliver;
 use tests::harness::command::{annalist_with, json_lines, wait_until_idle};
-use tests::harness::place::FolderBesideSlack;
+use tests::harness::place::FolderWithSlack;
 use tests::harness::process;
 use tokio::time::timeout;
 
@@ -20,8 +20,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 #[tokio::test]
 async fn the_command_syncs_a_folder_says_what_it_found_and_follows_the_file_of_tokens() {
     let slack = FakeSlack::start().await;
-    slack.set(TOKEN, Workspace::half_joined("T1"));
-    let mut second = Workspace::of("T2", 1, 4);
+    slack.set(TOKEN, FakeWorkspace::half_joined("T1"));
+    let mut second = FakeWorkspace::of("T2", 1, 4);
     second.emoji = json!({ "parrot": "alias:tada" });
     slack.set("xoxb-2", second);
     let folder = tempfile::tempdir().unwrap();
@@ -79,9 +79,10 @@ async fn the_command_syncs_a_folder_says_what_it_found_and_follows_the_file_of_t
 #[tokio::test]
 async fn up_brings_in_the_directory_and_joins_what_is_there_and_what_is_created() {
     let slack = FakeSlack::start().await;
-    slack.set(TOKEN, Workspace { members: vec![person("U1", "ada")], ..Workspace::half_joined("T1") });
+    slack
+        .set(TOKEN, FakeWorkspace { members: vec![person("U1", "ada")], ..FakeWorkspace::half_joined("T1") });
     let folder = tempfile::tempdir().unwrap();
-    let place = FolderBesideSlack { data: folder.path(), slack: &slack, token: TOKEN };
+    let place = FolderWithSlack { data: folder.path(), slack: &slack, token: TOKEN };
     let server = process::up(&place).await;
     let called = async |method: &str, times: usize| {
         let enough = async {
@@ -106,9 +107,9 @@ async fn up_brings_in_the_directory_and_joins_what_is_there_and_what_is_created(
 #[tokio::test]
 async fn up_joins_nothing_where_that_is_refused() {
     let slack = FakeSlack::start().await;
-    slack.set(TOKEN, Workspace::half_joined("T1"));
+    slack.set(TOKEN, FakeWorkspace::half_joined("T1"));
     let folder = tempfile::tempdir().unwrap();
-    let place = FolderBesideSlack { data: folder.path(), slack: &slack, token: TOKEN };
+    let place = FolderWithSlack { data: folder.path(), slack: &slack, token: TOKEN };
     let server = process::up_with(&place, &["--no-join"]).await;
     let synced = async {
         let text = ["status", "--data", folder.path().to_str().unwrap()];

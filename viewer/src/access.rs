@@ -12,7 +12,7 @@ pub const COOKIE_NAME: &str = "annalist";
 
 /// How a reader is known.
 #[derive(Clone)]
-pub enum Readers {
+pub enum ViewerAccess {
     /// All who reach the listener: it is on loopback.
     All,
     /// Who knows the password.
@@ -73,7 +73,7 @@ pub struct Access {
     /// Names and addresses without a port, in small letters.
     hosts: Vec<String>,
     /// How a reader is known.
-    pub readers: Readers,
+    pub readers: ViewerAccess,
 }
 
 /// What a request may do.
@@ -92,7 +92,7 @@ pub enum Admission {
 impl Access {
     /// For a listener at this address, which is also known under these names.
     #[must_use]
-    pub fn new(address: SocketAddr, names: &[String], readers: Readers) -> Self {
+    pub fn new(address: SocketAddr, names: &[String], readers: ViewerAccess) -> Self {
         let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
         if !address.ip().is_unspecified() {
             hosts.push(match address.ip() {
@@ -118,10 +118,10 @@ impl Access {
             return Admission::WrongHost;
         }
         match &self.readers {
-            Readers::All => Admission::Granted,
-            Readers::Password(password) if password.is_shown_by(headers) => Admission::Granted,
-            Readers::Password(_) => Admission::LoginNeeded,
-            Readers::Header(name) => {
+            ViewerAccess::All => Admission::Granted,
+            ViewerAccess::Password(password) if password.is_shown_by(headers) => Admission::Granted,
+            ViewerAccess::Password(_) => Admission::LoginNeeded,
+            ViewerAccess::Header(name) => {
                 let is_named =
                     headers.get(name).is_some_and(|reader| !reader.as_bytes().trim_ascii().is_empty());
                 if is_named { Admission::Granted } else { Admission::Nameless }
@@ -141,7 +141,7 @@ fn without_port(host: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn access(listen: &str, names: &[&str], readers: Readers) -> Access {
+    fn access(listen: &str, names: &[&str], readers: ViewerAccess) -> Access {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         Access::new(listen.parse().unwrap(), &names, readers)
     }
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn only_names_of_this_listener_are_answered() {
-        let known = access("192.0.2.7:3002", &["Archive.example", "other.example:443"], Readers::All);
+        let known = access("192.0.2.7:3002", &["Archive.example", "other.example:443"], ViewerAccess::All);
         for host in [
             "localhost",
             "LOCALHOST:3002",
@@ -177,7 +177,7 @@ mod tests {
             assert_eq!(admitted(&known, &[("host", host)]), Admission::WrongHost, "{host}");
         }
         assert_eq!(admitted(&known, &[]), Admission::WrongHost);
-        let everywhere = access("0.0.0.0:3002", &[], Readers::All);
+        let everywhere = access("0.0.0.0:3002", &[], ViewerAccess::All);
         assert_eq!(admitted(&everywhere, &[("host", "0.0.0.0")]), Admission::WrongHost);
         let twice: HeaderMap =
             [(HOST, "localhost".parse().unwrap()), (HOST, "evil.example".parse().unwrap())].into_iter().fold(
@@ -195,7 +195,7 @@ mod tests {
         let password = ViewerPassword::new("correct horse\n").unwrap();
         assert!(password.is("correct horse") && !password.is("correct") && !password.is(""));
         assert!(ViewerPassword::new(" \n").is_none());
-        let known = access("127.0.0.1:3002", &[], Readers::Password(password.clone()));
+        let known = access("127.0.0.1:3002", &[], ViewerAccess::Password(password.clone()));
         let with = |cookie: &str| admitted(&known, &[("host", "localhost"), ("cookie", cookie)]);
         assert_eq!(with(&format!("a=b; annalist={}; c", password.cookie())), Admission::Granted);
         for cookie in ["", "annalist=", "annalist=correct horse", &format!("other={}", password.cookie())] {
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_proxy_has_to_name_a_reader() {
-        let known = access("127.0.0.1:3002", &[], Readers::Header(HeaderName::from_static("x-user")));
+        let known = access("127.0.0.1:3002", &[], ViewerAccess::Header(HeaderName::from_static("x-user")));
         assert_eq!(admitted(&known, &[("host", "localhost"), ("x-user", "ana")]), Admission::Granted);
         assert_eq!(admitted(&known, &[("host", "localhost"), ("x-user", " ")]), Admission::Nameless);
         assert_eq!(admitted(&known, &[("host", "localhost")]), Admission::Nameless);

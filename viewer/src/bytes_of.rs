@@ -12,7 +12,7 @@ use axum::http::header::{
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use ports::archive::ItemKey;
-use ports::files::{FileKey, FilesError, Reader};
+use ports::files::{FileKey, FileReader, FilesError};
 use rules::project;
 use slack::ids::{FileId, TeamId};
 
@@ -58,7 +58,7 @@ pub(crate) async fn picture(
 }
 
 /// The bytes, as they are read.
-async fn served(mut opened: Box<dyn Reader>, name: &str) -> Result<Response, PageError> {
+async fn served(mut opened: Box<dyn FileReader>, name: &str) -> Result<Response, PageError> {
     let size_bytes = opened.size_bytes();
     let mut begun: Vec<Bytes> = Vec::new();
     let mut first: Vec<u8> = Vec::new();

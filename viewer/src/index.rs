@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ports::archive::Archive;
 use ports::changes::Changes;
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use search::follower;
 use search::index::SearchIndex;
 use tokio::time::{Instant, timeout};
@@ -46,7 +46,7 @@ pub struct FreshIndex {
 #[derive(Default)]
 struct MessageCounts {
     at: Option<Instant>,
-    by_place: Arc<BTreeMap<ChannelPlace, u64>>,
+    by_place: Arc<BTreeMap<ChannelOfTeam, u64>>,
 }
 
 impl FreshIndex {
@@ -108,7 +108,7 @@ impl FreshIndex {
     }
 
     /// How many messages each channel has, as of some seconds ago.
-    pub async fn counts(&self) -> Arc<BTreeMap<ChannelPlace, u64>> {
+    pub async fn counts(&self) -> Arc<BTreeMap<ChannelOfTeam, u64>> {
         let known = || self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let is_old = {
             let mut counts = known();

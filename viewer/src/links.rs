@@ -1,7 +1,7 @@
 //! Where links lead.
 
 use ports::files::FileKey;
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 use crate::assets;
@@ -12,22 +12,22 @@ pub trait LinkScheme: Send + Sync {
     fn site_page(&self, page: SitePage) -> Option<String>;
 
     /// A channel, at its newest messages.
-    fn channel(&self, place: &ChannelPlace) -> String;
+    fn channel(&self, place: &ChannelOfTeam) -> String;
 
     /// The messages of a channel before this one.
-    fn before(&self, place: &ChannelPlace, ts: &Ts) -> Option<String>;
+    fn before(&self, place: &ChannelOfTeam, ts: &Ts) -> Option<String>;
 
     /// The messages of a channel after this one.
-    fn after(&self, place: &ChannelPlace, ts: &Ts) -> Option<String>;
+    fn after(&self, place: &ChannelOfTeam, ts: &Ts) -> Option<String>;
 
     /// A message among those of its channel.
-    fn message(&self, place: &ChannelPlace, ts: &Ts) -> String;
+    fn message(&self, place: &ChannelOfTeam, ts: &Ts) -> String;
 
     /// The thread that has this root. What is served may also be named by a reply, and is then the part that has it.
-    fn thread(&self, place: &ChannelPlace, root_ts: &Ts) -> String;
+    fn thread(&self, place: &ChannelOfTeam, root_ts: &Ts) -> String;
 
     /// What a message said before.
-    fn versions(&self, place: &ChannelPlace, ts: &Ts) -> Option<String>;
+    fn versions(&self, place: &ChannelOfTeam, ts: &Ts) -> Option<String>;
 
     /// The bytes of a file.
     fn file(&self, team: &TeamId, file: &FileId) -> Option<String>;
@@ -92,27 +92,27 @@ impl LinkScheme for ServedLinks {
         )
     }
 
-    fn channel(&self, ChannelPlace { team, channel }: &ChannelPlace) -> String {
+    fn channel(&self, ChannelOfTeam { team, channel }: &ChannelOfTeam) -> String {
         format!("/c/{team}/{channel}")
     }
 
-    fn before(&self, place: &ChannelPlace, ts: &Ts) -> Option<String> {
+    fn before(&self, place: &ChannelOfTeam, ts: &Ts) -> Option<String> {
         Some(format!("{}?before={ts}", self.channel(place)))
     }
 
-    fn after(&self, place: &ChannelPlace, ts: &Ts) -> Option<String> {
+    fn after(&self, place: &ChannelOfTeam, ts: &Ts) -> Option<String> {
         Some(format!("{}?after={ts}", self.channel(place)))
     }
 
-    fn message(&self, place: &ChannelPlace, ts: &Ts) -> String {
+    fn message(&self, place: &ChannelOfTeam, ts: &Ts) -> String {
         format!("{}?around={ts}#{}", self.channel(place), anchor(ts))
     }
 
-    fn thread(&self, ChannelPlace { team, channel }: &ChannelPlace, root_ts: &Ts) -> String {
+    fn thread(&self, ChannelOfTeam { team, channel }: &ChannelOfTeam, root_ts: &Ts) -> String {
         format!("/t/{team}/{channel}/{root_ts}")
     }
 
-    fn versions(&self, ChannelPlace { team, channel }: &ChannelPlace, ts: &Ts) -> Option<String> {
+    fn versions(&self, ChannelOfTeam { team, channel }: &ChannelOfTeam, ts: &Ts) -> Option<String> {
         Some(format!("/r/{team}/{channel}/{ts}"))
     }
 

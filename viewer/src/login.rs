@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::time::{sleep, timeout};
 
-use crate::access::{COOKIE_NAME, Readers};
+use crate::access::{COOKIE_NAME, ViewerAccess};
 use crate::answer::{PageError, html, said, see};
 use crate::links::ServedLinks;
 use crate::pages::login;
@@ -56,8 +56,8 @@ pub(crate) struct LoginForm {
 /// The form.
 async fn form(State(state): State<Arc<ViewerState>>, Query(asked): Query<LoginForm>) -> Response {
     match state.access.readers {
-        Readers::Password(_) => html(login::page(local(&asked.next), None, &ServedLinks)),
-        Readers::All | Readers::Header(_) => see("/"),
+        ViewerAccess::Password(_) => html(login::page(local(&asked.next), None, &ServedLinks)),
+        ViewerAccess::All | ViewerAccess::Header(_) => see("/"),
     }
 }
 
@@ -67,7 +67,7 @@ async fn log_in(
     headers: HeaderMap,
     Form(LoginForm { password, next }): Form<LoginForm>,
 ) -> Response {
-    let Readers::Password(expected) = &state.access.readers else {
+    let ViewerAccess::Password(expected) = &state.access.readers else {
         return PageError::missing("There is no log-in.").into_response();
     };
     let Ok(_place) = state.logins.try_acquire() else {

@@ -7,14 +7,14 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use ports::archive::{Archive, ArchiveError, Query, key};
 use ports::queue::route::Audience;
-use rules::Event;
+use rules::SlackEvent;
 use rules::audience::{ChannelFacts, ChannelRows, Decision, NeededFacts, Sight, decide, needed_facts};
 use rules::public_mark::MarkState;
-use slack::catalogue::{ChannelChange, Rule, Visibility};
+use slack::catalogue::{ChannelChange, EventRule, Visibility};
 use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::time::Instant;
 
-use crate::failure::Failure;
+use crate::failure::JobFailure;
 use crate::marks::Marks;
 
 /// Channels that are remembered to have been private when they were last seen. Beyond it all are forgotten.
@@ -36,11 +36,11 @@ pub(crate) struct Audiences {
 
 /// What is known of the channels of a batch, and what its events change of that as they are decided on.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct BatchFacts(HashMap<TeamChannel, Result<ChannelFacts, Failure>>);
+pub(crate) struct BatchFacts(HashMap<TeamChannel, Result<ChannelFacts, JobFailure>>);
 
 impl Audiences {
     /// Reads what the decisions on these events need.
-    pub(crate) async fn facts(&self, archive: &dyn Archive, events: &[&Event<'_>]) -> BatchFacts {
+    pub(crate) async fn facts(&self, archive: &dyn Archive, events: &[&SlackEvent<'_>]) -> BatchFacts {
         let mut needed: BTreeMap<TeamChannel, (NeededFacts, bool)> = BTreeMap::new();
         for event in events {
             let needs = needed_facts(event);
@@ -56,7 +56,7 @@ impl Audiences {
         }
         let reads = needed.into_iter().map(|(channel, (needs, private))| async move {
             let facts = self.read(archive, &channel, needs, private).await;
-            (channel, facts.map_err(Failure::from))
+            (channel, facts.map_err(JobFailure::from))
         });
         BatchFacts(join_all(reads).await.into_iter().collect())
     }
@@ -96,7 +96,7 @@ impl Audiences {
 
 impl BatchFacts {
     /// Whether an event is stored.
-    pub(crate) fn decide(&self, event: &Event<'_>) -> Result<Decision, Failure> {
+    pub(crate) fn decide(&self, event: &SlackEvent<'_>) -> Result<Decision, JobFailure> {
         if needed_facts(event) == NeededFacts::Nothing {
             return Ok(decide(event, &ChannelFacts::default()));
         }
@@ -104,14 +104,14 @@ impl BatchFacts {
     }
 
     /// Whether the archive says that a channel is public, or was.
-    pub(crate) fn is_marked(&self, team: &TeamId, channel: ChannelId) -> Result<bool, Failure> {
+    pub(crate) fn is_marked(&self, team: &TeamId, channel: ChannelId) -> Result<bool, JobFailure> {
         Ok(self.of(team, channel)?.mark.state() == MarkState::Public)
     }
 
-    fn of(&self, team: &TeamId, channel: ChannelId) -> Result<&ChannelFacts, Failure> {
+    fn of(&self, team: &TeamId, channel: ChannelId) -> Result<&ChannelFacts, JobFailure> {
         match self.0.get(&(team.clone(), channel)) {
             Some(facts) => facts.as_ref().map_err(Clone::clone),
-            None => Err(Failure::Transient("nothing was read of its channel".into())),
+            None => Err(JobFailure::Transient("nothing was read of its channel".into())),
         }
     }
 
@@ -145,9 +145,9 @@ impl BatchFacts {
 }
 
 /// The channel whose facts decide on an event.
-fn channel_of(event: &Event<'_>) -> Result<ChannelId, Failure> {
+fn channel_of(event: &SlackEvent<'_>) -> Result<ChannelId, JobFailure> {
     Ok(match event.rule() {
-        Some(Rule::Channel(ChannelChange::IdChanged)) => event.changed_ids()?.0,
+        Some(EventRule::Channel(ChannelChange::IdChanged)) => event.changed_ids()?.0,
         Some(_) | None => event.channel()?,
     })
 }

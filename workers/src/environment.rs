@@ -9,7 +9,7 @@ use ports::claims::Claims;
 use ports::clock::SharedClock;
 use ports::files::Files;
 use process::config::backend::Backend;
-use process::config::backfill::{BackfillArgs, BackfillMode};
+use process::config::backfill::{BackfillMode, HistorianArgs};
 use process::config::existence::ExistenceArgs;
 use process::config::responder::{ResponderArgs, ResponderSettings};
 use process::config::slack::{self, JoinArgs, SlackArgs};
@@ -18,8 +18,8 @@ use processor::Processor;
 use slack_api::WebApi;
 
 use crate::claims::Claimant;
-use crate::directory::{Asked, DirectorySync, Joiner};
-use crate::existence::{self, Check};
+use crate::directory::{DirectorySync, JoinRequests, Joiner};
+use crate::existence::{self, ExistenceCheck};
 use crate::file_downloader;
 use crate::responder::HelpProcessor;
 use crate::runtime::Ports;
@@ -39,7 +39,7 @@ pub struct WorkArgs {
     #[command(flatten)]
     existence: ExistenceArgs,
     #[command(flatten)]
-    backfill: BackfillArgs,
+    backfill: HistorianArgs,
     #[command(flatten)]
     responder: ResponderArgs,
 }
@@ -111,9 +111,9 @@ pub struct Environment {
     /// Slack.
     pub web: Arc<WebApi>,
     /// Asks Slack whether what events claim exists.
-    pub check: Check,
+    pub check: ExistenceCheck,
     /// New channels are joined through it; absent if none is to be joined.
-    pub joining: Option<(Joiner, Asked)>,
+    pub joining: Option<(Joiner, JoinRequests)>,
     /// Tells this process from every other in its claims.
     pub instance: String,
     /// The downloader's limits.
@@ -136,7 +136,7 @@ impl Environment {
         }
         let search = search_index.and_then(|index| archive_search(backend, index));
         let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock: Arc::clone(clock) };
-        let check = Check::new(existence::ExistenceParts {
+        let check = ExistenceCheck::new(existence::ExistenceParts {
             api: Arc::clone(&web),
             table: backend.existence(),
             archive: Arc::clone(&ports.archive),
@@ -182,7 +182,7 @@ impl Environment {
 
     /// The sync of Slack's directory, which runs beside the workers that were built before, and what they ask it to join.
     #[must_use]
-    pub fn into_directory(self) -> (DirectorySync, Option<Asked>) {
+    pub fn into_directory(self) -> (DirectorySync, Option<JoinRequests>) {
         let Self { ports: Ports { queue, archive, .. }, web, check, joining, .. } = self;
         let sync = DirectorySync::new(web, archive, queue).telling(check.known());
         (sync, joining.map(|(_, asked)| asked))

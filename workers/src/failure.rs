@@ -7,11 +7,11 @@ use ports::queue::QueueError;
 use ports::queue::job::JobError;
 use rules::Malformed;
 
-use crate::runtime::{Outcome, Retry};
+use crate::runtime::{JobOutcome, JobRetry};
 
 /// Why a job is not done.
 #[derive(Debug, Clone)]
-pub(crate) enum Failure {
+pub(crate) enum JobFailure {
     /// Trying again cannot help.
     Permanent(String),
     /// Something outside the job was in the way.
@@ -20,18 +20,18 @@ pub(crate) enum Failure {
     Postponed(String, Duration),
 }
 
-impl Failure {
+impl JobFailure {
     /// What the runtime is told.
-    pub(crate) fn outcome(self) -> Outcome {
+    pub(crate) fn outcome(self) -> JobOutcome {
         match self {
-            Self::Permanent(reason) => Outcome::Quarantine(reason),
-            Self::Transient(reason) => Outcome::retry(reason),
-            Self::Postponed(reason, after) => Outcome::Retry(Retry { reason, after: Some(after) }),
+            Self::Permanent(reason) => JobOutcome::Quarantine(reason),
+            Self::Transient(reason) => JobOutcome::retry(reason),
+            Self::Postponed(reason, after) => JobOutcome::Retry(JobRetry { reason, after: Some(after) }),
         }
     }
 }
 
-impl From<ArchiveError> for Failure {
+impl From<ArchiveError> for JobFailure {
     fn from(error: ArchiveError) -> Self {
         match error {
             ArchiveError::Unavailable(_) => Self::Transient(error.to_string()),
@@ -40,7 +40,7 @@ impl From<ArchiveError> for Failure {
     }
 }
 
-impl From<QueueError> for Failure {
+impl From<QueueError> for JobFailure {
     fn from(error: QueueError) -> Self {
         match error {
             QueueError::Unavailable(_) | QueueError::LeaseLost => Self::Transient(error.to_string()),
@@ -49,7 +49,7 @@ impl From<QueueError> for Failure {
     }
 }
 
-impl From<JobError> for Failure {
+impl From<JobError> for JobFailure {
     fn from(error: JobError) -> Self {
         match error {
             JobError::Malformed(_) | JobError::NoPayload => Self::Permanent(error.to_string()),
@@ -58,7 +58,7 @@ impl From<JobError> for Failure {
     }
 }
 
-impl From<Malformed> for Failure {
+impl From<Malformed> for JobFailure {
     fn from(malformed: Malformed) -> Self {
         Self::Permanent(malformed.to_string())
     }

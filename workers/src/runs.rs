@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Update};
 use ports::queue::run::RunId;
 use rules::gap::run::RunSpan;
-use rules::{Event, version};
+use rules::{SlackEvent, version};
 use slack::ids::{TeamId, Ts};
 
 /// A run of ingest, seen from one workspace.
-type Key = (TeamId, RunId);
+type RunOfTeam = (TeamId, RunId);
 
 /// Runs remembered. Beyond it everything is forgotten and written again.
 const MAX_REMEMBERED: usize = 10_000;
@@ -25,15 +25,15 @@ const LOAD_PACE_MICROS: i64 = 100_000;
 
 /// What a process knows to be written.
 #[derive(Default)]
-pub(crate) struct Runs(Mutex<BTreeMap<Key, RunSpan>>);
+pub(crate) struct Runs(Mutex<BTreeMap<RunOfTeam, RunSpan>>);
 
 /// What the events of one batch say.
 #[derive(Default)]
-pub(crate) struct Sightings(Mutex<BTreeMap<Key, RunSpan>>);
+pub(crate) struct Sightings(Mutex<BTreeMap<RunOfTeam, RunSpan>>);
 
 impl Sightings {
     /// An event that a run took; `None` where Slack delivered it again.
-    pub(crate) fn note(&self, run: Option<RunId>, event: &Event<'_>) {
+    pub(crate) fn note(&self, run: Option<RunId>, event: &SlackEvent<'_>) {
         let Some(run) = run else { return };
         let clock = event.clock();
         if clock == version::zero() {
@@ -56,7 +56,7 @@ impl Runs {
         jobs: usize,
     ) -> Result<(), ArchiveError> {
         let sightings = sightings.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let news: Vec<(Key, RunSpan)> =
+        let news: Vec<(RunOfTeam, RunSpan)> =
             sightings.into_iter().filter(|(key, seen)| self.is_news(key, seen, jobs)).collect();
         if news.is_empty() {
             return Ok(());
@@ -71,7 +71,7 @@ impl Runs {
         Ok(())
     }
 
-    fn is_news(&self, key: &Key, seen: &RunSpan, jobs: usize) -> bool {
+    fn is_news(&self, key: &RunOfTeam, seen: &RunSpan, jobs: usize) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(key).is_none_or(|known| {
             let later_micros = seen.last.micros().saturating_sub(known.last.micros());
@@ -94,7 +94,7 @@ impl Runs {
         earlier.then_some(first).into_iter().chain(later.then_some(last)).collect()
     }
 
-    fn remember(&self, news: Vec<(Key, RunSpan)>) {
+    fn remember(&self, news: Vec<(RunOfTeam, RunSpan)>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_REMEMBERED {
             known.clear();
@@ -121,13 +121,13 @@ mod tests {
         let sightings = Sightings::default();
         let body = format!(r#"{{"team_id":"T1","event":{{"type":"message","event_ts":"{clock}"}}}}"#);
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        sightings.note(Some(run.clone()), &Event::read(&envelope).unwrap());
+        sightings.note(Some(run.clone()), &SlackEvent::read(&envelope).unwrap());
         sightings
     }
 
     fn writes(runs: &Runs, sightings: Sightings, jobs: usize) -> usize {
         let seen = sightings.0.into_inner().unwrap();
-        let news: Vec<(Key, RunSpan)> =
+        let news: Vec<(RunOfTeam, RunSpan)> =
             seen.into_iter().filter(|(key, seen)| runs.is_news(key, seen, jobs)).collect();
         let writes = news.iter().map(|((team, run), seen)| runs.lacking(team, run, seen).len()).sum();
         runs.remember(news);
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(writes(&runs, sighting(&RunId::begin(), "no clock"), 1), 0);
         let sightings = Sightings::default();
         let envelope = Envelope::peek(br#"{"team_id":"T1","event":{"event_ts":"5.000000"}}"#).unwrap();
-        sightings.note(None, &Event::read(&envelope).unwrap());
+        sightings.note(None, &SlackEvent::read(&envelope).unwrap());
         assert_eq!(writes(&runs, sightings, 1), 0);
     }
 }

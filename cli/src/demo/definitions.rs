@@ -50,7 +50,7 @@ pub(super) enum ChannelStep {
 }
 
 /// A person.
-pub(super) struct Person {
+pub(super) struct DemoPerson {
     pub(super) id: &'static str,
     pub(super) name: &'static str,
     pub(super) real_name: &'static str,
@@ -58,7 +58,7 @@ pub(super) struct Person {
     pub(super) avatar: &'static [u8],
 }
 
-impl Person {
+impl DemoPerson {
     const fn new(
         id: &'static str,
         name: &'static str,
@@ -70,13 +70,13 @@ impl Person {
 }
 
 /// The people. The last one joins during the week.
-pub(super) const PEOPLE: [Person; 6] = [
-    Person::new("U0ANA", "ana", "Ana Duarte", include_bytes!("files/avatar-ana.png")),
-    Person::new("U0BEN", "ben", "Ben Okafor", include_bytes!("files/avatar-ben.png")),
-    Person::new("U0CHO", "cho", "Cho Min-ji", include_bytes!("files/avatar-cho.png")),
-    Person::new("U0DEV", "devi", "Devi Raman", include_bytes!("files/avatar-devi.png")),
-    Person::new("U0EVE", "eve", "Eve Lindqvist", include_bytes!("files/avatar-eve.png")),
-    Person::new("U0FIN", "finn", "Finn Weber", include_bytes!("files/avatar-finn.png")),
+pub(super) const PEOPLE: [DemoPerson; 6] = [
+    DemoPerson::new("U0ANA", "ana", "Ana Duarte", include_bytes!("files/avatar-ana.png")),
+    DemoPerson::new("U0BEN", "ben", "Ben Okafor", include_bytes!("files/avatar-ben.png")),
+    DemoPerson::new("U0CHO", "cho", "Cho Min-ji", include_bytes!("files/avatar-cho.png")),
+    DemoPerson::new("U0DEV", "devi", "Devi Raman", include_bytes!("files/avatar-devi.png")),
+    DemoPerson::new("U0EVE", "eve", "Eve Lindqvist", include_bytes!("files/avatar-eve.png")),
+    DemoPerson::new("U0FIN", "finn", "Finn Weber", include_bytes!("files/avatar-finn.png")),
 ];
 
 /// Custom emoji: name and picture. One more is another name of the first.

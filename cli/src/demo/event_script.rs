@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::definitions::{Channel, ChannelStep, DELETED_FILE, File, FileLocation, PEOPLE};
 use super::messages::{CHANNELS, REACTIONS};
 use super::slack;
-use super::tally::ArchiveTally;
+use super::tally::ArchiveCounts;
 
 /// The longest time that passes between two acts.
 const PAUSE_S: std::ops::Range<i64> = 20..2_200;
 
 /// A message that was posted.
-struct Posted {
+struct ScriptedPost {
     /// Which of the channels, and the id it had.
     channel: usize,
     id: &'static str,
@@ -66,12 +66,12 @@ impl Now {
 pub(super) struct EventScript {
     pub(super) random: Rng,
     pub(super) events: Vec<Value>,
-    pub(super) expected: ArchiveTally,
+    pub(super) expected: ArchiveCounts,
     /// Where this Slack serves its files.
     origin: String,
     now_s: i64,
     channels: Vec<Now>,
-    posted: Vec<Posted>,
+    posted: Vec<ScriptedPost>,
 }
 
 impl EventScript {
@@ -81,7 +81,7 @@ impl EventScript {
         Self {
             random: Rng::with_seed(seed),
             events: Vec::new(),
-            expected: ArchiveTally { channels: channels.len(), ..ArchiveTally::default() },
+            expected: ArchiveCounts { channels: channels.len(), ..ArchiveCounts::default() },
             origin: origin.to_owned(),
             now_s,
             channels,
@@ -130,7 +130,7 @@ impl EventScript {
     fn announce(&mut self, channel: usize, message: Value) -> usize {
         let Now { id, channel_type, .. } = self.channels[channel];
         self.events.push(slack::of_type(channel_type, event::posted(id, &message)));
-        self.posted.push(Posted { channel, id, message });
+        self.posted.push(ScriptedPost { channel, id, message });
         self.expected.messages += 1;
         self.posted.len() - 1
     }
@@ -162,7 +162,7 @@ impl EventScript {
     /// A person deletes a file in Slack.
     pub(super) fn delete_file(&mut self) {
         let event_ts = self.tick();
-        let carries = |posted: &&Posted| posted.message["files"][0]["id"] == DELETED_FILE;
+        let carries = |posted: &&ScriptedPost| posted.message["files"][0]["id"] == DELETED_FILE;
         if let Some(posted) = self.posted.iter().find(carries) {
             self.events.push(slack::file_deleted(DELETED_FILE, posted.id, &event_ts));
             self.expected.files_deleted += 1;
@@ -177,7 +177,7 @@ impl EventScript {
     /// The author changes a message.
     pub(super) fn edit(&mut self, at: usize, text: &str) {
         let (edited_ts, channel_type) = (self.tick(), self.channel_type(at));
-        let Posted { id, message, .. } = &mut self.posted[at];
+        let ScriptedPost { id, message, .. } = &mut self.posted[at];
         let before = message.clone();
         self.expected.edited += usize::from(before["edited"].is_null());
         self.expected.revisions += 1;
@@ -189,7 +189,7 @@ impl EventScript {
     /// Slack adds a preview to a link: a change without an edit.
     pub(super) fn unfurl(&mut self, at: usize, url: &str) {
         let (event_ts, channel_type) = (self.tick(), self.channel_type(at));
-        let Posted { id, message, .. } = &mut self.posted[at];
+        let ScriptedPost { id, message, .. } = &mut self.posted[at];
         let before = message.clone();
         message["attachments"] = json!([{ "id": 1, "from_url": url, "fallback": url }]);
         self.events.push(slack::of_type(channel_type, event::changed(id, &before, message, &event_ts)));
@@ -198,7 +198,7 @@ impl EventScript {
     /// The author deletes a message.
     pub(super) fn delete(&mut self, at: usize) {
         let (event_ts, channel_type) = (self.tick(), self.channel_type(at));
-        let Posted { id, message, .. } = &self.posted[at];
+        let ScriptedPost { id, message, .. } = &self.posted[at];
         self.events.push(slack::of_type(channel_type, event::deleted(id, message, &event_ts)));
         self.expected.deleted += 1;
     }
@@ -241,7 +241,7 @@ impl EventScript {
         self.expected.threads += 1;
         if self.random.u32(..100) < 70 {
             let (event_ts, channel_type) = (self.tick(), self.channel_type(at));
-            let Posted { id, message, .. } = &self.posted[at];
+            let ScriptedPost { id, message, .. } = &self.posted[at];
             let replied = event::replied(id, message, &event_ts, &event_ts);
             self.events.push(slack::of_type(channel_type, replied));
         }

@@ -37,7 +37,7 @@ use process::config::existence::ExistenceArgs;
 use process::config::responder::{ResponderMode, ResponderSettings};
 use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs};
 use secrecy::SecretString;
-use slack_api::{Token, Tokens, WebApi};
+use slack_api::{BotToken, Tokens, WebApi};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
@@ -51,8 +51,8 @@ use crate::operate::status;
 use crate::search::index_file;
 use crate::view::PageDoor;
 
-use play::{Acks, Slack};
-use workspace::Workspace;
+use play::{Acks, DemoPlayer};
+use workspace::DemoWeek;
 
 /// Says that a folder may be replaced: the demo made it.
 const MARKER: &str = "made-by-annalist-demo";
@@ -105,11 +105,11 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
 
     let web_listener = TcpListener::bind("127.0.0.1:0").await?;
     let origin = format!("http://{}", web_listener.local_addr()?);
-    let week = Workspace::new(SEED, clock.now(), &origin);
+    let week = DemoWeek::new(SEED, clock.now(), &origin);
     // Any word will do for a token: nothing but this process knows it.
     let token = format!("made-up-{:032x}", fastrand::u128(..));
-    let api = Arc::new(WebApi::new(format!("{origin}/api/").parse()?, Tokens::one(Token::parse(&token)?)));
-    let web = web::Server::new(token, &origin, &week.before, week.after.clone());
+    let api = Arc::new(WebApi::new(format!("{origin}/api/").parse()?, Tokens::one(BotToken::parse(&token)?)));
+    let web = web::DemoSlack::new(token, &origin, &week.before, week.after.clone());
     let (_open, closed) = watch::channel(false);
     tokio::spawn(ingest::serve(web_listener, Arc::clone(&web).router(), turned(closed)));
 
@@ -134,7 +134,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     let index = Some(args.data.join(INDEX_FILE));
     let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock, work, index)?;
     let ingest = composition.address;
-    let slack = Slack { ingest, secrets, forged: random_secret()?, clock: Arc::clone(&clock) };
+    let slack = DemoPlayer { ingest, secrets, forged: random_secret()?, clock: Arc::clone(&clock) };
     let kinds = summary::kinds(&week.rest);
     let played = perform(&week, &slack, &web, api, &backend);
     let acks = tokio::select! {
@@ -145,7 +145,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     question::ask(&slack, &clock).await?;
     eventually("the question is not answered", async || Ok(web.answer().is_some())).await?;
     composition.drain().await;
-    let Workspace { before, after, expected, highlights, .. } = &week;
+    let DemoWeek { before, after, expected, highlights, .. } = &week;
     ensure!(
         tally == *expected,
         "the archive should hold {expected:?} but holds {tally:?}: please report this as a bug"
@@ -184,9 +184,9 @@ async fn show(
 
 /// The week, from the first day on which the app knows the workspace to what it missed.
 async fn perform(
-    week: &Workspace,
-    slack: &Slack,
-    web: &web::Server,
+    week: &DemoWeek,
+    slack: &DemoPlayer,
+    web: &web::DemoSlack,
     api: Arc<WebApi>,
     backend: &Backend,
 ) -> anyhow::Result<Acks> {
@@ -301,7 +301,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_demo_folder_that_holds_another_workspace_is_left_alone() {
-        let fixture = crate::fixture::Fixture::open().await;
+        let fixture = crate::fixture::CliFixture::open().await;
         let folder = fixture.data().data.data;
         std::fs::write(folder.join(MARKER), "").unwrap();
         fixture.post("T1", "C1", "1.000000", "a real message").await;

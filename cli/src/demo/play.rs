@@ -32,7 +32,7 @@ pub(super) struct Acks {
 
 /// Who plays, and to whom.
 #[derive(Clone)]
-pub(super) struct Slack {
+pub(super) struct DemoPlayer {
     pub(super) ingest: SocketAddr,
     pub(super) secrets: SigningSecrets,
     /// What a stranger would sign with.
@@ -40,15 +40,15 @@ pub(super) struct Slack {
     pub(super) clock: SharedClock,
 }
 
-impl Slack {
+impl DemoPlayer {
     /// Sends the requests in order, over `connections` connections at once, and checks each answer.
     pub(super) async fn play(
         &self,
-        requests: &[workspace::Request],
+        requests: &[workspace::DemoRequest],
         connections: usize,
     ) -> anyhow::Result<Acks> {
         let began = Instant::now();
-        let requests: Arc<[workspace::Request]> = requests.into();
+        let requests: Arc<[workspace::DemoRequest]> = requests.into();
         let next = Arc::new(AtomicUsize::new(0));
         let mut senders = JoinSet::new();
         for _ in 0..connections {
@@ -80,7 +80,7 @@ impl Slack {
     async fn send(
         &self,
         connection: &mut SendRequest<Full<Bytes>>,
-        request: &workspace::Request,
+        request: &workspace::DemoRequest,
     ) -> anyhow::Result<()> {
         let (secrets, expected) = match request.kind {
             DeliveryKind::Forged => (&self.forged, StatusCode::UNAUTHORIZED),

@@ -1,11 +1,11 @@
 //! One question to the responder, answered by the archive's own search.
 
-use fake_slack::{Workspace, event};
+use fake_slack::{FakeWorkspace, event};
 use ports::clock::SharedClock;
 
-use super::play::Slack;
+use super::play::DemoPlayer;
 use super::slack::{self, BOT, TEAM};
-use super::workspace::{DeliveryKind, Request};
+use super::workspace::{DeliveryKind, DemoRequest};
 
 /// Who asks, and where.
 const ASKER: &str = "U0ANA";
@@ -15,18 +15,19 @@ const CHANNEL: &str = "C0GENERAL";
 pub(super) const ASKED: &str = "search release";
 
 /// Asks, as a person does who mentions the app.
-pub(super) async fn ask(slack: &Slack, clock: &SharedClock) -> anyhow::Result<()> {
+pub(super) async fn ask(slack: &DemoPlayer, clock: &SharedClock) -> anyhow::Result<()> {
     let now_ms = clock.now().0;
     let ts = format!("{}.{:03}000", now_ms / 1_000, now_ms % 1_000);
     let message = slack::message(&ts, ASKER, &format!("<@{BOT}> {ASKED}"), None);
     let event = event::posted(CHANNEL, &message);
-    let request = Request { kind: DeliveryKind::Event, body: event::envelope(TEAM, "EvQUESTION", &event) };
+    let request =
+        DemoRequest { kind: DeliveryKind::Event, body: event::envelope(TEAM, "EvQUESTION", &event) };
     slack.play(&[request], 1).await?;
     Ok(())
 }
 
 /// What the app has answered.
-pub(super) fn answer(workspace: &Workspace) -> Option<String> {
+pub(super) fn answer(workspace: &FakeWorkspace) -> Option<String> {
     let posted = workspace.posted_in(CHANNEL).pop()?;
     Some(posted["text"].as_str()?.to_owned())
 }

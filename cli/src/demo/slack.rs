@@ -5,7 +5,7 @@
 use fake_slack::event;
 use serde_json::{Value, json};
 
-use super::definitions::{File, FileLocation, Person};
+use super::definitions::{DemoPerson, File, FileLocation};
 
 /// The made-up workspace.
 pub(super) const TEAM: &str = "T0DEMO";
@@ -28,8 +28,8 @@ pub(super) fn of_type(channel_type: &str, event: Value) -> Value {
 }
 
 /// A person as the directory and their own events show them.
-pub(super) fn user(person: &Person, origin: &str) -> Value {
-    let Person { id, name, real_name, .. } = person;
+pub(super) fn user(person: &DemoPerson, origin: &str) -> Value {
+    let DemoPerson { id, name, real_name, .. } = person;
     let image = format!("{origin}/avatars/{name}.png");
     let profile =
         json!({ "real_name": real_name, "display_name": name, "image_72": image, "image_512": image });

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::play::Acks;
-use super::tally::ArchiveTally;
-use super::workspace::{DeliveryKind, DirectorySnapshot, Highlights, Request};
+use super::tally::ArchiveCounts;
+use super::workspace::{DeliveryKind, DemoRequest, DirectorySnapshot, Highlights};
 use crate::plain;
 
 /// What was sent, and how it was answered.
@@ -53,7 +53,7 @@ pub(super) fn asked(
 }
 
 /// What came of it.
-pub(super) fn kept(out: &mut dyn Write, tally: &ArchiveTally) -> io::Result<()> {
+pub(super) fn kept(out: &mut dyn Write, tally: &ArchiveCounts) -> io::Result<()> {
     writeln!(out, "\nKept, every event exactly once:\n")?;
     row(
         out,
@@ -136,7 +136,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// The kinds of the requests, which outlive their bodies.
-pub(super) fn kinds(requests: &[Request]) -> Vec<DeliveryKind> {
+pub(super) fn kinds(requests: &[DemoRequest]) -> Vec<DeliveryKind> {
     requests.iter().map(|request| request.kind).collect()
 }
 

@@ -16,7 +16,7 @@ use super::slack;
 
 /// Counts of everything the demo plays.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct ArchiveTally {
+pub(super) struct ArchiveCounts {
     pub(super) channels: usize,
     /// Names that channels had before.
     pub(super) former_names: usize,
@@ -54,13 +54,13 @@ pub(super) async fn count(
     archive: &dyn Archive,
     files: &dyn Files,
     team: &TeamId,
-) -> anyhow::Result<ArchiveTally> {
-    let mut tally = ArchiveTally {
+) -> anyhow::Result<ArchiveCounts> {
+    let mut tally = ArchiveCounts {
         quarantined: quarantine::count(archive).await?,
         people: all(archive, key::users(team)).await?.len(),
         gaps: reader::gaps::read(archive, team).await?.len(),
         images: images(archive, key::users(team)).await? + images(archive, key::emoji(team)).await?,
-        ..ArchiveTally::default()
+        ..ArchiveCounts::default()
     };
     for row in all(archive, key::files(team)).await? {
         tally.files_deleted += usize::from(row.is("deleted"));
@@ -87,7 +87,7 @@ pub(super) async fn count(
     Ok(tally)
 }
 
-impl ArchiveTally {
+impl ArchiveCounts {
     fn add_channel(&mut self, state: &Value) {
         self.former_names += list(&state["names_history"]).len().saturating_sub(1);
         self.archived += usize::from(state["archived"] == true);

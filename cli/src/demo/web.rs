@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use bytes::Bytes;
-use fake_slack::{SlackState, Workspace};
+use fake_slack::{FakeWorkspace, SlackState};
 use serde_json::{Value, json};
 
 use super::definitions::{ChannelStep, EMOJI, File, PEOPLE, SHARES};
@@ -26,7 +26,7 @@ const LOGIN_PAGE: &str =
     "<!DOCTYPE html><html><head><title>Sign in</title></head><body>Sign in</body></html>";
 
 /// The made-up Slack.
-pub(super) struct Server {
+pub(super) struct DemoSlack {
     token: String,
     after: DirectorySnapshot,
     played: Mutex<PlayedWorkspace>,
@@ -39,7 +39,7 @@ struct PlayedWorkspace {
     now_s: i64,
 }
 
-impl Server {
+impl DemoSlack {
     /// A Slack that is reached at `origin`, knows one token, and has this directory before and after the week.
     pub(super) fn new(
         token: String,
@@ -99,7 +99,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 /// The workspace before the week. Every person and channel of the week is known from the start, even those that are
 /// listed later; a channel is known by the id it has in the end, so that an id that it left leads nowhere.
-fn workspace(origin: &str, before: &DirectorySnapshot, after: &DirectorySnapshot) -> Workspace {
+fn workspace(origin: &str, before: &DirectorySnapshot, after: &DirectorySnapshot) -> FakeWorkspace {
     let unlisted = CHANNELS.iter().filter_map(|channel| {
         let id = channel.ids().last()?;
         // A channel that is deleted during the week can be looked up, and not be joined.
@@ -111,7 +111,7 @@ fn workspace(origin: &str, before: &DirectorySnapshot, after: &DirectorySnapshot
         let last = channel.ids().last();
         channel.ids().filter(move |id| Some(*id) != last)
     });
-    let mut workspace = Workspace {
+    let mut workspace = FakeWorkspace {
         name: "Demo".to_owned(),
         url: origin.to_owned(),
         bot_user: slack::BOT.to_owned(),
@@ -122,14 +122,14 @@ fn workspace(origin: &str, before: &DirectorySnapshot, after: &DirectorySnapshot
             .map(|(_, _, file)| (file.id.to_owned(), slack::whole_file(file, origin)))
             .collect(),
         unknown: left.map(str::to_owned).collect(),
-        ..Workspace::new(slack::TEAM)
+        ..FakeWorkspace::new(slack::TEAM)
     };
     show(&mut workspace, before);
     workspace
 }
 
 /// Lets the workspace list what the directory has.
-fn show(workspace: &mut Workspace, directory: &DirectorySnapshot) {
+fn show(workspace: &mut FakeWorkspace, directory: &DirectorySnapshot) {
     workspace.channels = directory.channels.clone();
     for channel in &mut workspace.channels {
         let is_member = channel["id"].as_str().is_some_and(|id| workspace.joined.contains(id));
@@ -145,7 +145,7 @@ fn shared_file(id: &str) -> Option<&'static File> {
 }
 
 async fn method(
-    State(server): State<Arc<Server>>,
+    State(server): State<Arc<DemoSlack>>,
     Path(method): Path<String>,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
@@ -171,7 +171,7 @@ fn parameters(form: &str) -> BTreeMap<String, String> {
 
 /// A file, for requests with the token; the login page for all others, as Slack does it.
 async fn file(
-    State(server): State<Arc<Server>>,
+    State(server): State<Arc<DemoSlack>>,
     Path((id, _)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {

@@ -10,7 +10,7 @@ use super::definitions::{Channel, ChannelStep, EMOJI, EMOJI_ALIAS, PEOPLE, SHARE
 use super::event_script::EventScript;
 use super::messages::{CHANNELS, REPLIES};
 use super::slack;
-use super::tally::ArchiveTally;
+use super::tally::ArchiveCounts;
 
 /// How long ago the week began.
 const WEEK_S: i64 = 7 * 24 * 3600;
@@ -40,7 +40,7 @@ pub(super) enum DeliveryKind {
 
 /// A request to be sent.
 #[derive(Debug, Clone)]
-pub(super) struct Request {
+pub(super) struct DemoRequest {
     pub(super) kind: DeliveryKind,
     pub(super) body: String,
 }
@@ -63,23 +63,23 @@ pub(super) struct DirectorySnapshot {
 }
 
 /// The week.
-pub(super) struct Workspace {
+pub(super) struct DemoWeek {
     /// The directory before the first event.
     pub(super) before: DirectorySnapshot,
     /// What comes first and in order, so that every channel is known to be public.
-    pub(super) opening: Vec<Request>,
+    pub(super) opening: Vec<DemoRequest>,
     /// Everything else, out of order and partly more than once.
-    pub(super) rest: Vec<Request>,
+    pub(super) rest: Vec<DemoRequest>,
     /// The directory after the last event.
     pub(super) after: DirectorySnapshot,
     /// How many channels the app joins.
     pub(super) joined: usize,
     /// What the archive should hold in the end.
-    pub(super) expected: ArchiveTally,
+    pub(super) expected: ArchiveCounts,
     pub(super) highlights: Highlights,
 }
 
-impl Workspace {
+impl DemoWeek {
     /// A week that ends at `now`, of a Slack that serves its files at `origin`. The same seed makes the same week.
     pub(super) fn new(seed: u64, now: TimestampMs, origin: &str) -> Self {
         let mut script = EventScript::new(seed, now.seconds() - WEEK_S, origin);
@@ -157,8 +157,8 @@ fn steps(channel: &Channel, after: usize) -> impl Iterator<Item = ChannelStep> {
     channel.steps.iter().filter(move |(messages, _)| *messages == after).map(|(_, step)| *step)
 }
 
-fn request(kind: DeliveryKind, ids: &mut impl Iterator<Item = String>, event: &Value) -> Request {
-    Request { kind, body: event::envelope(slack::TEAM, &ids.next().unwrap_or_default(), event) }
+fn request(kind: DeliveryKind, ids: &mut impl Iterator<Item = String>, event: &Value) -> DemoRequest {
+    DemoRequest { kind, body: event::envelope(slack::TEAM, &ids.next().unwrap_or_default(), event) }
 }
 
 impl EventScript {
@@ -227,12 +227,12 @@ impl EventScript {
     }
 
     /// The events as Slack may deliver them.
-    fn deliveries(&mut self, ids: &mut impl Iterator<Item = String>) -> Vec<Request> {
+    fn deliveries(&mut self, ids: &mut impl Iterator<Item = String>) -> Vec<DemoRequest> {
         let mut requests = Vec::with_capacity(self.events.len() * 2);
         for event in std::mem::take(&mut self.events) {
             let first = request(DeliveryKind::Event, ids, &event);
             match self.random.u32(..100) {
-                0..8 => requests.push(Request { kind: DeliveryKind::Retry, body: first.body.clone() }),
+                0..8 => requests.push(DemoRequest { kind: DeliveryKind::Retry, body: first.body.clone() }),
                 8..12 => requests.push(request(DeliveryKind::Twin, ids, &event)),
                 _ => {}
             }
@@ -257,7 +257,7 @@ impl EventScript {
             requests.insert(at, request(kind, ids, &event));
         }
         let minute_s = self.now_s() / 60 * 60;
-        requests.push(Request { kind: DeliveryKind::RateLimited, body: slack::rate_limited(minute_s) });
+        requests.push(DemoRequest { kind: DeliveryKind::RateLimited, body: slack::rate_limited(minute_s) });
         requests
     }
 }
@@ -267,8 +267,8 @@ mod tests {
     use super::*;
     use crate::demo::SEED;
 
-    fn workspace(seed: u64) -> Workspace {
-        Workspace::new(seed, TimestampMs(1_795_178_096_000), "http://127.0.0.1:1")
+    fn workspace(seed: u64) -> DemoWeek {
+        DemoWeek::new(seed, TimestampMs(1_795_178_096_000), "http://127.0.0.1:1")
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
         let counted = format!("{:?}", week.expected);
         assert!(!counted.contains(": 0"), "{counted}");
         let bodies =
-            |week: &Workspace| week.rest.iter().map(|request| request.body.clone()).collect::<Vec<_>>();
+            |week: &DemoWeek| week.rest.iter().map(|request| request.body.clone()).collect::<Vec<_>>();
         assert_eq!(bodies(&week), bodies(&workspace(SEED)));
     }
 

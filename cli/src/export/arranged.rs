@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use ports::archive::ArchiveError;
 use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
-use reader::rows::{self, Rows};
+use reader::rows::{self, VisibleRows};
 use reader::text::MessageText;
 use reader::thread;
 use serde_json::Value;
@@ -47,14 +47,14 @@ impl Arranged {
 }
 
 /// A channel that is being read, with what its messages say and what is called how in them.
-pub(super) struct SaidChannel<'s, 'a> {
+pub(super) struct ChannelTexts<'s, 'a> {
     arranged: ArrangedChannel<'s, 'a>,
     read: fn(&Value) -> MessageText,
     /// Of everyone and every channel in what was read.
     pub(super) names: DisplayNames<'a>,
 }
 
-impl<'s, 'a> SaidChannel<'s, 'a> {
+impl<'s, 'a> ChannelTexts<'s, 'a> {
     /// Begins to read; `read` makes of a row what it says, `names` are those that are known.
     pub(super) async fn read(
         source: &'s ExportSource<'a>,
@@ -84,9 +84,9 @@ struct ArrangedChannel<'s, 'a> {
     source: &'s ExportSource<'a>,
     joined: &'s JoinedChannel<'a>,
     threads: ThreadTable,
-    rows: Rows<'s>,
+    rows: VisibleRows<'s>,
     waiting: VecDeque<Value>,
-    thread: Option<Rows<'s>>,
+    thread: Option<VisibleRows<'s>>,
     /// Roots whose replies were read.
     told: HashSet<Ts>,
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ports::archive::{Item, Query, key};
-use reader::rows::Rows;
+use reader::rows::VisibleRows;
 use rules::file::row::{self, Share};
 use rules::{message, project};
 use serde_json::Value;
@@ -54,8 +54,12 @@ pub(super) async fn write(
             .collect();
         let is_exported = |share: Share| places.iter().any(|place| place.channel == share.channel);
         let shown = |item: &Item| row::shares(item).any(is_exported).then(|| project::file(item)).flatten();
-        copy(Rows::all(source.archive, Query::partition(key::files(team)), shown), files_uri, &mut files)
-            .await?;
+        copy(
+            VisibleRows::all(source.archive, Query::partition(key::files(team)), shown),
+            files_uri,
+            &mut files,
+        )
+        .await?;
     }
     users.finish()?;
     Ok(files.finish()?)
@@ -104,7 +108,7 @@ impl JsonLines<'_, '_> {
     }
 }
 
-async fn copy(mut rows: Rows<'_>, files_uri: &str, out: &mut ExportFile) -> Result<(), ExportError> {
+async fn copy(mut rows: VisibleRows<'_>, files_uri: &str, out: &mut ExportFile) -> Result<(), ExportError> {
     while let Some(page) = rows.next().await? {
         for row in &page {
             plain::json_line(out, &*project::address(row, files_uri))?;

@@ -8,18 +8,18 @@ use reader::names::DisplayNames;
 use slack::ids::TeamId;
 
 /// Names by the workspaces that they were looked up in.
-pub(super) struct KnownNames<'a> {
+pub(super) struct NameCache<'a> {
     archive: &'a dyn Archive,
     by_teams: HashMap<Vec<TeamId>, DisplayNames<'a>>,
 }
 
-impl<'a> KnownNames<'a> {
+impl<'a> NameCache<'a> {
     /// Nothing is known yet.
     pub(super) fn new(archive: &'a dyn Archive) -> Self {
         Self { archive, by_teams: HashMap::new() }
     }
 
-    /// What is known of a channel's workspaces. [`KnownNames::keep`] gives it back.
+    /// What is known of a channel's workspaces. [`NameCache::keep`] gives it back.
     pub(super) fn take(&mut self, channel: &JoinedChannel<'_>) -> DisplayNames<'a> {
         let teams = channel.teams();
         self.by_teams.remove(&teams).unwrap_or_else(|| DisplayNames::in_teams(self.archive, teams))

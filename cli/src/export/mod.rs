@@ -33,7 +33,7 @@ use reader::range::TimeRange;
 use self::source::ExportSource;
 use crate::operate::target::{self, TargetFile, TargetFolder, is_free};
 use crate::plain::{self, grouped};
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::read::{ReadError, TimeBound, channel_name, team};
 use crate::zone::Zone;
 use crate::{UsageError, read};
@@ -167,7 +167,7 @@ fn check(range: &TimeRange) -> Result<(), UsageError> {
 
 /// How far an export is, on standard error.
 pub(crate) struct ExportProgress {
-    progress: Progress,
+    progress: ProgressLine,
     channels: usize,
     channels_done: usize,
     read: u64,
@@ -177,7 +177,7 @@ pub(crate) struct ExportProgress {
 
 impl ExportProgress {
     fn of(channels: usize) -> Self {
-        let progress = Progress::begin();
+        let progress = ProgressLine::begin();
         Self { progress, channels, channels_done: 0, read: 0, exported: 0, lacking_files: 0 }
     }
 

@@ -3,9 +3,9 @@
 use ports::archive::{Archive, ArchiveError, Query, key};
 use ports::files::Files;
 use reader::channels::{ChannelList, ChannelOrder};
-use reader::joined::{ChannelPlace, JoinedChannel};
+use reader::joined::{ChannelOfTeam, JoinedChannel};
 use reader::range::TimeRange;
-use reader::rows::Rows;
+use reader::rows::VisibleRows;
 use reader::{find, history};
 use rules::channel::fold::DELETED_PREFIX;
 use rules::history::without_tokens;
@@ -48,12 +48,12 @@ pub(crate) struct ExportedChannel<'a> {
     /// The name of its folder or file, which no other one has: that of the channel, if it can be.
     pub(crate) folder: String,
     /// What is known of it.
-    pub(crate) facts: ChannelFacts,
+    pub(crate) facts: ExportedFacts,
 }
 
 /// What an export says of a channel.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct ChannelFacts {
+pub(crate) struct ExportedFacts {
     /// What it is called, without what marks it as deleted.
     pub(crate) name: Option<String>,
     pub(crate) topic: Option<String>,
@@ -67,7 +67,7 @@ pub(crate) struct ChannelFacts {
     pub(crate) is_shared: bool,
 }
 
-impl ChannelFacts {
+impl ExportedFacts {
     fn of(snapshot: &Value, listed_name: Option<&str>, created: Option<Ts>) -> Self {
         let text = |name: &str| snapshot[name].as_str().map(str::to_owned);
         let is_set = |name: &str| snapshot[name] == true;
@@ -140,9 +140,9 @@ impl<'a> ExportSource<'a> {
     }
 
     /// The messages of a channel, oldest first: each is still to be [`ExportSource::shown`].
-    pub(crate) fn messages<'s>(&self, channel: &'s ExportedChannel<'a>) -> Rows<'s> {
+    pub(crate) fn messages<'s>(&self, channel: &'s ExportedChannel<'a>) -> VisibleRows<'s> {
         let query = Query::partition(channel.joined.main().messages());
-        Rows::all(&channel.joined, query, project::message).within(&self.range)
+        VisibleRows::all(&channel.joined, query, project::message).within(&self.range)
     }
 
     /// A message as it is exported, without the credentials in its addresses. A deleted one is exported only if that is asked
@@ -161,8 +161,8 @@ impl<'a> ExportSource<'a> {
     }
 
     /// The people of a workspace.
-    pub(crate) fn people(&self, team: &TeamId) -> Rows<'a> {
-        Rows::all(self.archive, Query::partition(key::users(team)), |item| {
+    pub(crate) fn people(&self, team: &TeamId) -> VisibleRows<'a> {
+        VisibleRows::all(self.archive, Query::partition(key::users(team)), |item| {
             (!item.is_erased()).then(|| project::directory(item))
         })
     }
@@ -190,12 +190,12 @@ pub(super) fn clean(message: &mut Value) {
 
 async fn facts(
     archive: &dyn Archive,
-    place: &ChannelPlace,
+    place: &ChannelOfTeam,
     snapshot: &Value,
     listed_name: Option<&str>,
-) -> Result<ChannelFacts, ArchiveError> {
+) -> Result<ExportedFacts, ArchiveError> {
     let created = history::created(archive, &place.team, &place.channel).await?;
-    Ok(ChannelFacts::of(snapshot, listed_name, created))
+    Ok(ExportedFacts::of(snapshot, listed_name, created))
 }
 
 #[cfg(test)]

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use reader::text;
 
-use super::arranged::{Arranged, SaidChannel};
+use super::arranged::{Arranged, ChannelTexts};
 use super::channel_files::{self, ExportFile};
-use super::known_names::KnownNames;
+use super::known_names::NameCache;
 use super::source::{ExportSource, ExportedChannel};
 use super::{ExportError, ExportProgress};
 use crate::plain;
-use crate::read::{Layout, REPLY_INDENT, Render};
+use crate::read::{MessageLayout, REPLY_INDENT, Render};
 use crate::zone::Zone;
 
 /// Writes the files below a folder.
@@ -21,7 +21,7 @@ pub(super) async fn write(
     folder: &Path,
     progress: &mut ExportProgress,
 ) -> Result<(), ExportError> {
-    let mut known = KnownNames::new(source.archive);
+    let mut known = NameCache::new(source.archive);
     for channel in &source.channels {
         one_channel(source, channel, zone, folder, &mut known, progress).await?;
         progress.channel_done();
@@ -35,11 +35,11 @@ async fn one_channel<'a>(
     channel: &ExportedChannel<'a>,
     zone: &Zone,
     folder: &Path,
-    known: &mut KnownNames<'a>,
+    known: &mut NameCache<'a>,
     progress: &mut ExportProgress,
 ) -> Result<(), ExportError> {
     let names = known.take(&channel.joined);
-    let mut said = SaidChannel::read(source, channel, text::read, names, progress).await?;
+    let mut said = ChannelTexts::read(source, channel, text::read, names, progress).await?;
     let mut file: Option<ExportFile> = None;
     while let Some(next) = said.next(progress).await? {
         for (arranged, mut text) in next {
@@ -81,14 +81,16 @@ fn begun(
     Ok(file)
 }
 
-fn layout(arranged: &Arranged) -> Layout {
+fn layout(arranged: &Arranged) -> MessageLayout {
     match arranged {
-        Arranged::Message(_, 0) | Arranged::Unknown(_) => Layout::default(),
-        Arranged::Message(_, 1) => Layout { mark: Some("1 reply".to_owned()), ..Layout::default() },
-        Arranged::Message(_, replies) => {
-            Layout { mark: Some(format!("{replies} replies")), ..Layout::default() }
+        Arranged::Message(_, 0) | Arranged::Unknown(_) => MessageLayout::default(),
+        Arranged::Message(_, 1) => {
+            MessageLayout { mark: Some("1 reply".to_owned()), ..MessageLayout::default() }
         }
-        Arranged::Reply(_) => Layout { indent: REPLY_INDENT, ..Layout::default() },
-        Arranged::Elsewhere(_) => Layout { is_context: true, ..Layout::default() },
+        Arranged::Message(_, replies) => {
+            MessageLayout { mark: Some(format!("{replies} replies")), ..MessageLayout::default() }
+        }
+        Arranged::Reply(_) => MessageLayout { indent: REPLY_INDENT, ..MessageLayout::default() },
+        Arranged::Elsewhere(_) => MessageLayout { is_context: true, ..MessageLayout::default() },
     }
 }

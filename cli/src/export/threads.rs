@@ -15,13 +15,13 @@ use super::source::{ExportSource, ExportedChannel};
 /// The replies in a channel.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadTable {
-    threads: HashMap<Ts, Vec<Reply>>,
+    threads: HashMap<Ts, Vec<ThreadReply>>,
     users: Vec<String>,
 }
 
 /// A reply. Its time is kept as a number with the digits that it has before the point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reply {
+struct ThreadReply {
     micros: i64,
     seconds_digits: u8,
     /// Who wrote it, by their place in the list, from 1; `None` for an app without a user.
@@ -31,7 +31,7 @@ struct Reply {
 /// The replies to one message, oldest first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Replies<'t> {
-    replies: &'t [Reply],
+    replies: &'t [ThreadReply],
     users: &'t [String],
 }
 
@@ -79,7 +79,7 @@ impl ThreadTable {
                 Some(place)
             }
         });
-        self.threads.entry(root_ts).or_default().push(Reply::new(&own_ts, user));
+        self.threads.entry(root_ts).or_default().push(ThreadReply::new(&own_ts, user));
     }
 
     /// The replies to a message, if there are any.
@@ -89,7 +89,7 @@ impl ThreadTable {
     }
 }
 
-impl Reply {
+impl ThreadReply {
     fn new(ts: &Ts, user: Option<NonZeroU32>) -> Self {
         let seconds_digits = ts.as_str().find('.').unwrap_or_default();
         Self { micros: ts.micros(), seconds_digits: u8::try_from(seconds_digits).unwrap_or(u8::MAX), user }
@@ -126,8 +126,8 @@ mod tests {
     #[test]
     fn a_time_comes_out_as_it_went_in() {
         for text in ["1700000000.000100", "0915145200.000000", "0.000001", "999999999999.999999"] {
-            assert_eq!(Reply::new(&Ts::parse(text).unwrap(), None).ts(), text);
+            assert_eq!(ThreadReply::new(&Ts::parse(text).unwrap(), None).ts(), text);
         }
-        assert!(size_of::<Reply>() <= 16);
+        assert!(size_of::<ThreadReply>() <= 16);
     }
 }

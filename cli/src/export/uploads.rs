@@ -8,7 +8,7 @@ use slack::ids::FileId;
 const MAX_NAME_BYTES: usize = 200;
 
 /// A file that a message shares, and where its bytes are.
-pub(super) struct Upload {
+pub(super) struct SharedUpload {
     pub(super) file: FileId,
     /// Its own name, as far as it can be that of a file.
     pub(super) name: String,
@@ -16,7 +16,7 @@ pub(super) struct Upload {
 }
 
 /// The files of a message whose bytes are held.
-pub(super) fn uploads_of(row: &Value) -> Vec<Upload> {
+pub(super) fn uploads_of(row: &Value) -> Vec<SharedUpload> {
     let held = row["files_s3"].as_array().map(Vec::as_slice).unwrap_or_default();
     let keys: Vec<FileKey> = held.iter().filter_map(|key| FileKey::stored(key.as_str()?)).collect();
     let files = row["files"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -27,7 +27,7 @@ pub(super) fn uploads_of(row: &Value) -> Vec<Upload> {
         let key = keys.iter().find(|key| id_of(key).as_deref() == Some(file.as_str()))?.clone();
         let name = ["name", "title"].into_iter().find_map(|name| object[name].as_str()).map(file_name);
         let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| file.to_string());
-        Some(Upload { file, name, key })
+        Some(SharedUpload { file, name, key })
     };
     files.iter().filter_map(upload).collect()
 }

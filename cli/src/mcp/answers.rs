@@ -9,7 +9,7 @@ use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
 use reader::permalink;
 use reader::range::{TimeRange, ts_of};
-use reader::rows::{self, Rows};
+use reader::rows::{self, VisibleRows};
 use reader::search::document;
 use reader::search::query::SearchQuery;
 use reader::text::{self, MessageText};
@@ -23,7 +23,7 @@ use super::shown::{self, HIT_TEXT, Kept, MAX_NAME_CHARS, ShownChannel, WHOLE_TEX
 use super::tools::{HITS, ListChannelsCall, MESSAGES, ReadChannelCall, ReadThreadCall, SearchCall, ToolCall};
 use crate::plain;
 use crate::read::{ReadError, TimeBound, readable};
-use crate::search::{SearchPlace, Wanted};
+use crate::search::{SearchOptions, SearchableArchive};
 use crate::zone::Zone;
 
 /// Channels of one answer: each is looked up by itself.
@@ -36,13 +36,13 @@ const MAX_REPLIES: usize = 1_000;
 const MAX_TOPIC_CHARS: usize = 250;
 
 /// Answers from one archive.
-pub(super) struct Answers {
-    place: SearchPlace,
+pub(super) struct ToolAnswers {
+    place: SearchableArchive,
     zone: Zone,
 }
 
-impl Answers {
-    pub(super) fn new(place: SearchPlace, zone: Zone) -> Self {
+impl ToolAnswers {
+    pub(super) fn new(place: SearchableArchive, zone: Zone) -> Self {
         Self { place, zone }
     }
 
@@ -59,7 +59,7 @@ impl Answers {
     async fn search(&self, call: SearchCall) -> anyhow::Result<Value> {
         let query = SearchQuery::parse(&call.query)?;
         let limit = HITS.of(call.limit);
-        let wanted = Wanted { query, limit, is_ranked: false, with_deleted: call.include_deleted };
+        let wanted = SearchOptions { query, limit, is_ranked: false, with_deleted: call.include_deleted };
         let (answer, notes) = self.place.answer(wanted).await?;
         let is_full = answer.hits.len() == limit;
         let hits = answer.hits.iter().map(|hit| self.hit(hit)).collect();
@@ -120,7 +120,7 @@ impl Answers {
         let visible =
             move |item: &Item| project::message(item).filter(|message| is_visible(message, with_deleted));
         let mut rows =
-            Rows::all(&channel, Query::partition(channel.main().messages()), visible).within(&range);
+            VisibleRows::all(&channel, Query::partition(channel.main().messages()), visible).within(&range);
         // One more tells whether there are more.
         if kept == Kept::End {
             rows.keep_newest(limit + 1).await?;

@@ -21,9 +21,9 @@ use tokio::runtime::Builder;
 
 use crate::composition::turned;
 use crate::read::team;
-use crate::search::{SearchPlace, index_file};
+use crate::search::{SearchableArchive, index_file};
 use crate::zone::Zone;
-use answers::Answers;
+use answers::ToolAnswers;
 use server::McpServer;
 
 /// Which archive is read.
@@ -56,9 +56,9 @@ async fn serve(backend: &Backend, args: &McpArgs) -> anyhow::Result<()> {
     let signalled = shutdown::on_signal()?;
     let zone = Zone::of(&args.zone);
     let index = index_file(&args.index, &args.backend)?;
-    let place = SearchPlace::of(backend, index, args.team.clone(), &zone);
+    let place = SearchableArchive::of(backend, index, args.team.clone(), &zone);
     let transport = AsyncRwTransport::new_server(input::whole(tokio::io::stdin()), tokio::io::stdout());
-    let server = McpServer::new(Answers::new(place, zone));
+    let server = McpServer::new(ToolAnswers::new(place, zone));
     let running = tokio::select! {
         running = service::serve_server(server, transport) => running,
         () = turned(signalled.clone()) => return Ok(()),

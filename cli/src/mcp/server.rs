@@ -8,7 +8,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio::sync::Semaphore;
 
-use super::answers::Answers;
+use super::answers::ToolAnswers;
 use super::tools::{self, ToolCall};
 use crate::plain;
 
@@ -20,12 +20,12 @@ const MAX_ERROR_CHARS: usize = 500;
 
 /// Answers an assistant.
 pub(super) struct McpServer {
-    answers: Answers,
+    answers: ToolAnswers,
     places: Semaphore,
 }
 
 impl McpServer {
-    pub(super) fn new(answers: Answers) -> Self {
+    pub(super) fn new(answers: ToolAnswers) -> Self {
         Self { answers, places: Semaphore::new(AT_ONCE) }
     }
 

@@ -1,7 +1,7 @@
 //! A message in an answer, and how much fits one.
 
 use ports::archive::{Archive, ArchiveError};
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use reader::{directory, permalink};
 use serde_json::{Map, Value, json};
 use slack::ids::Ts;
@@ -23,13 +23,13 @@ const MAX_LISTED: usize = 20;
 
 /// What is said of a channel beside each of its messages.
 pub(super) struct ShownChannel {
-    pub(super) place: ChannelPlace,
+    pub(super) place: ChannelOfTeam,
     pub(super) name: Option<String>,
     base_url: Option<String>,
 }
 
 impl ShownChannel {
-    pub(super) async fn read(archive: &dyn Archive, place: &ChannelPlace) -> Result<Self, ArchiveError> {
+    pub(super) async fn read(archive: &dyn Archive, place: &ChannelOfTeam) -> Result<Self, ArchiveError> {
         let channels = directory::read(archive, &place.team).await?;
         let base_url = directory::workspace(archive, &place.team).await?.base_url;
         Ok(Self { place: place.clone(), name: channels.name(&place.channel).map(str::to_owned), base_url })
@@ -41,7 +41,7 @@ impl ShownChannel {
 }
 
 /// A channel as every answer names it.
-pub(super) fn channel(place: &ChannelPlace, name: Option<&str>) -> Map<String, Value> {
+pub(super) fn channel(place: &ChannelOfTeam, name: Option<&str>) -> Map<String, Value> {
     let mut shown = Map::new();
     shown.insert("team_id".to_owned(), place.team.as_str().into());
     shown.insert("channel_id".to_owned(), place.channel.as_str().into());

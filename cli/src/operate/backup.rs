@@ -66,7 +66,7 @@ pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> 
     create_empty(&copy)?;
     let snapshot = snapshot(data, &copy)?;
 
-    let mut packing = Packing {
+    let mut packing = BackupTar {
         tar: tar::Builder::new(BufWriter::with_capacity(CHUNK_BYTES, target.file().try_clone()?)),
         mtime_s: clock.now().seconds(),
     };
@@ -147,12 +147,12 @@ fn say(
 }
 
 /// The tar that is being written.
-struct Packing<W: Write> {
+struct BackupTar<W: Write> {
     tar: tar::Builder<W>,
     mtime_s: i64,
 }
 
-impl<W: Write> Packing<W> {
+impl<W: Write> BackupTar<W> {
     /// Appends `bytes` bytes under this name; returns their hash.
     fn append(&mut self, name: &str, bytes: u64, from: impl Read) -> anyhow::Result<String> {
         let header = header(name, bytes, self.mtime_s)?;

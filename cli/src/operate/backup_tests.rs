@@ -13,15 +13,15 @@ use serde_json::json;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 use super::*;
-use crate::fixture::Fixture;
+use crate::fixture::CliFixture;
 use crate::operate::packing::Packed;
 use crate::operate::restore::{self, RestoreArgs};
 
 const MARK: &[u8] = b"the bytes of a file that can be found in the backup again";
 
 /// An archive with a message, a file that is held, and half of another.
-async fn archive() -> (Fixture, FileId) {
-    let fixture = Fixture::open().await;
+async fn archive() -> (CliFixture, FileId) {
+    let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1.000000", "kept").await;
     let (team, file) = (TeamId::parse("T1").unwrap(), FileId::parse("F1").unwrap());
     let share = Share { channel: ChannelId::parse("C1").unwrap(), ts: Ts::parse("1.000000").unwrap() };
@@ -42,7 +42,7 @@ async fn archive() -> (Fixture, FileId) {
     (fixture, file)
 }
 
-fn args(fixture: &Fixture, file: &Path) -> BackupArgs {
+fn args(fixture: &CliFixture, file: &Path) -> BackupArgs {
     BackupArgs { file: file.to_owned(), force: false, without_files: false, backend: fixture.data() }
 }
 
@@ -203,7 +203,7 @@ async fn a_forged_database_with_matching_hashes_is_refused() {
     list["database"]["sha256"] = json!(to_hex(&Sha256::digest(forged)));
     let list = list.to_string();
     let forgery = place.path().join("forged.tar");
-    let mut packing = Packing { tar: tar::Builder::new(File::create(&forgery).unwrap()), mtime_s: 1 };
+    let mut packing = BackupTar { tar: tar::Builder::new(File::create(&forgery).unwrap()), mtime_s: 1 };
     packing.append(DATABASE_FILE, forged.len() as u64, &forged[..]).unwrap();
     packing.append(MANIFEST, list.len() as u64, list.as_bytes()).unwrap();
     packing.tar.into_inner().unwrap();

@@ -9,10 +9,10 @@ use process::telemetry::{alerts, dashboard};
 use super::target;
 
 /// A file's name, and what makes its content.
-type Generated = (&'static str, fn() -> String);
+type GeneratedFile = (&'static str, fn() -> String);
 
 /// The files.
-const FILES: [Generated; 2] =
+const FILES: [GeneratedFile; 2] =
     [("grafana-dashboard.json", dashboard::grafana), ("prometheus-alerts.yaml", alerts::prometheus)];
 
 /// `annalist dashboards`.

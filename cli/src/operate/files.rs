@@ -9,11 +9,11 @@ use ports::clock::Clock;
 use ports::queue::{Outgoing, Queue};
 use process::config::backend::Backend;
 use process::config::backend::BackendArgs;
-use rules::file::{FileState, Verdict, job, row};
+use rules::file::{FileState, FileVerdict, job, row};
 use slack::ids::{FileId, TeamId};
 
 use crate::plain;
-use crate::read::FileArgs;
+use crate::read::FilesArgs;
 
 /// Rows read, and jobs sent, at once.
 const PAGE: usize = 256;
@@ -25,7 +25,7 @@ pub(crate) struct FilesCommand {
     #[command(subcommand)]
     pub(crate) change: Option<FilesChange>,
     #[command(flatten)]
-    pub(crate) list: FileArgs,
+    pub(crate) list: FilesArgs,
 }
 
 /// What can be done about files.
@@ -68,12 +68,14 @@ impl RetryScope {
     /// Whether a file in this state is asked for. What is elsewhere or gone for good never is.
     fn includes(self, state: Option<&FileState>) -> bool {
         match state {
-            None | Some(FileState::Failed(_) | FileState::Verdict(Verdict::Pending)) => true,
-            Some(FileState::Verdict(Verdict::HiddenByLimit | Verdict::AccessDenied | Verdict::TooBig)) => {
-                self != Self::Likely
-            }
-            Some(FileState::Verdict(Verdict::NotFound | Verdict::Gone)) => self == Self::Named,
-            Some(FileState::Verdict(Verdict::External | Verdict::Tombstone) | FileState::Stored(_)) => false,
+            None | Some(FileState::Failed(_) | FileState::Verdict(FileVerdict::Pending)) => true,
+            Some(FileState::Verdict(
+                FileVerdict::HiddenByLimit | FileVerdict::AccessDenied | FileVerdict::TooBig,
+            )) => self != Self::Likely,
+            Some(FileState::Verdict(FileVerdict::NotFound | FileVerdict::Gone)) => self == Self::Named,
+            Some(
+                FileState::Verdict(FileVerdict::External | FileVerdict::Tombstone) | FileState::Stored(_),
+            ) => false,
         }
     }
 }
@@ -168,12 +170,12 @@ fn job_of(team: &TeamId, row: &Item, reach: RetryScope, nonce: &[u8]) -> Option<
 fn not_asked(row: &Item, file: &FileId) -> String {
     match row::state(row, file) {
         Some(FileState::Stored(key)) => format!("is held already, as {key}"),
-        Some(FileState::Verdict(Verdict::External)) => {
+        Some(FileState::Verdict(FileVerdict::External)) => {
             let place = row::object(row).and_then(|object| object.external_type);
             let place = place.map_or_else(|| "another service".to_owned(), |place| plain::line(&place));
             format!("cannot be fetched: it is kept on {place}")
         }
-        Some(FileState::Verdict(Verdict::Tombstone)) => {
+        Some(FileState::Verdict(FileVerdict::Tombstone)) => {
             "cannot be fetched: it was deleted in Slack".to_owned()
         }
         Some(FileState::Verdict(_) | FileState::Failed(_)) | None => {
@@ -198,25 +200,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::fixture::CliFixture;
 
     #[derive(Parser)]
-    struct Files {
+    struct FilesCli {
         #[command(flatten)]
         files: FilesCommand,
     }
 
     fn parsed(arguments: &[&str]) -> Result<FilesCommand, clap::Error> {
-        Files::try_parse_from([&["files"], arguments].concat()).map(|parsed| parsed.files)
+        FilesCli::try_parse_from([&["files"], arguments].concat()).map(|parsed| parsed.files)
     }
 
-    fn retry_args(fixture: &Fixture, files: &[&str], all: bool) -> RetryArgs {
+    fn retry_args(fixture: &CliFixture, files: &[&str], all: bool) -> RetryArgs {
         let files = files.iter().map(|file| FileId::parse(file).unwrap()).collect();
         RetryArgs { files, all, backend: fixture.data() }
     }
 
     /// What it says, and how many jobs are on the queue after it.
-    async fn retried(fixture: &Fixture, files: &[&str], all: bool) -> (String, u64) {
+    async fn retried(fixture: &CliFixture, files: &[&str], all: bool) -> (String, u64) {
         let mut out = Vec::new();
         let args = retry_args(fixture, files, all);
         retry(&fixture.backend, &*fixture.ports.clock, &args, &mut out).await.unwrap();
@@ -239,7 +241,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_may_be_there_by_now_is_asked_for_and_the_rest_when_it_is_named() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         for (id, mode) in
             [("F1", "hosted"), ("F2", "hidden_by_limit"), ("F3", "external"), ("F4", "tombstone")]
         {
@@ -266,7 +268,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_unknown_is_an_error_that_says_where_to_look() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         let args = retry_args(&fixture, &["F9"], false);
         let error = retry(&fixture.backend, &*fixture.ports.clock, &args, &mut Vec::new()).await.unwrap_err();
         assert_eq!(error.to_string(), "no file F9 in this archive: `annalist files` shows them");

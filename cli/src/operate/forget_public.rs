@@ -5,7 +5,7 @@ use std::io::Write;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Query, key};
 use ports::clock::Clock;
 use reader::find;
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use rules::public_mark::{self, MarkState};
 use slack::ids::Ts;
 
@@ -20,7 +20,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     let place =
         find::place(archive, &args.channel, args.read.team.as_ref()).await.map_err(ReadError::from)?;
-    let ChannelPlace { team, channel } = &place;
+    let ChannelOfTeam { team, channel } = &place;
     let row = archive.get(&ItemKey::public_mark(team, channel)).await?;
     if MarkState::of(row.as_ref()) == MarkState::Forgotten {
         writeln!(out, "{channel} of {team} did not count as public any more; that stays so.")?;
@@ -57,11 +57,11 @@ async fn count(archive: &dyn Archive, partition: String) -> Result<usize, Archiv
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Fixture, message_args};
+    use crate::fixture::{CliFixture, message_args};
 
     #[tokio::test]
     async fn a_mark_is_taken_back_and_what_is_still_stored_is_named() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1700000000.000100", "said in private").await;
         let args = message_args("C1", "1700000000.000100");
         let args = ChannelArgs { channel: args.channel, read: args.read };

@@ -212,7 +212,7 @@ async fn list(archive: &dyn Archive, zone: &Zone, out: &mut dyn Write) -> anyhow
 
 /// A job as `show --json` prints it.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct ShownJob<'a> {
     #[serde(flatten)]
     listed: QuarantineLine<'a>,
     payload: Value,
@@ -223,7 +223,7 @@ fn show(job: &Quarantined, json: bool, zone: &Zone, out: &mut dyn Write) -> anyh
     let parsed = serde_json::from_str::<Value>(&payload);
     if json {
         let payload = parsed.unwrap_or_else(|_| payload.into());
-        return Ok(plain::json_line(out, &Shown { listed: QuarantineLine::from(job), payload })?);
+        return Ok(plain::json_line(out, &ShownJob { listed: QuarantineLine::from(job), payload })?);
     }
     let QuarantineLine { id, queue, group, reason, attempts, .. } = QuarantineLine::from(job);
     let attempts = attempts.to_string();

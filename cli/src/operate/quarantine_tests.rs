@@ -7,7 +7,7 @@ use process::config::zone::NamedZone;
 use reader::gaps::GapProgress;
 
 use super::*;
-use crate::fixture::Fixture;
+use crate::fixture::CliFixture;
 use crate::operate::status;
 
 fn utc() -> ZoneArgs {
@@ -16,7 +16,7 @@ fn utc() -> ZoneArgs {
 
 #[tokio::test]
 async fn a_long_reason_keeps_its_end_which_says_what_to_do() {
-    let fixture = Fixture::open().await;
+    let fixture = CliFixture::open().await;
     let delivery = Delivery {
         message_id: MessageId("m1".into()),
         group: GroupId::of(&["T1"]),
@@ -35,7 +35,7 @@ async fn a_long_reason_keeps_its_end_which_says_what_to_do() {
     assert!(text.contains("first seen 2026-11-20 07:34:56"), "{text}");
 }
 
-async fn put(fixture: &Fixture, message_id: &str) -> String {
+async fn put(fixture: &CliFixture, message_id: &str) -> String {
     let delivery = Delivery {
         message_id: MessageId(message_id.into()),
         group: GroupId::of(&["invalid"]),
@@ -49,7 +49,7 @@ async fn put(fixture: &Fixture, message_id: &str) -> String {
     format!("events-1795178096789-{message_id}")
 }
 
-async fn printed(fixture: &Fixture, command: &QuarantineCommand) -> anyhow::Result<String> {
+async fn printed(fixture: &CliFixture, command: &QuarantineCommand) -> anyhow::Result<String> {
     let mut out = Vec::new();
     run(&fixture.backend, &*fixture.ports.clock, command, &mut out).await?;
     Ok(String::from_utf8(out)?)
@@ -57,7 +57,7 @@ async fn printed(fixture: &Fixture, command: &QuarantineCommand) -> anyhow::Resu
 
 #[tokio::test]
 async fn a_listed_job_has_the_documented_fields() {
-    let fixture = Fixture::open().await;
+    let fixture = CliFixture::open().await;
     let id = put(&fixture, "m1").await;
     let list = |json| QuarantineCommand::List { backend: fixture.data(), json, zone: utc() };
     let json: Value = serde_json::from_str(&printed(&fixture, &list(true)).await.unwrap()).unwrap();
@@ -74,7 +74,7 @@ async fn a_listed_job_has_the_documented_fields() {
 
 #[tokio::test]
 async fn show_replay_and_drop_take_a_known_id_and_refuse_others() {
-    let fixture = Fixture::open().await;
+    let fixture = CliFixture::open().await;
     let (shown, replayed, dropped) =
         (put(&fixture, "m1").await, put(&fixture, "m2").await, put(&fixture, "m3").await);
     let data = || fixture.data();
@@ -105,7 +105,7 @@ async fn show_replay_and_drop_take_a_known_id_and_refuse_others() {
 
 #[tokio::test]
 async fn beyond_what_a_day_keeps_whole_a_job_is_an_outline_that_is_dropped_and_not_replayed() {
-    let fixture = Fixture::open().await;
+    let fixture = CliFixture::open().await;
     let day = fixture.ports.clock.now().seconds() / 86_400;
     let key = ItemKey::new("meta#quarantine", "kept");
     let full = Update {
@@ -146,7 +146,7 @@ async fn beyond_what_a_day_keeps_whole_a_job_is_an_outline_that_is_dropped_and_n
 
 #[tokio::test]
 async fn jobs_that_are_only_counted_are_listed_as_one_and_counted_by_status_beside_their_gap() {
-    let fixture = Fixture::open().await;
+    let fixture = CliFixture::open().await;
     fixture.channel("T1", "C1", "1795178000.000000", "general").await;
     let day = fixture.ports.clock.now().seconds() / 86_400;
     let full = Update {
@@ -173,7 +173,7 @@ async fn jobs_that_are_only_counted_are_listed_as_one_and_counted_by_status_besi
 }
 
 /// Receives everything that is on the queue of events.
-async fn received(fixture: &Fixture) -> Vec<Delivery> {
+async fn received(fixture: &CliFixture) -> Vec<Delivery> {
     let request = ReceiveRequest {
         queue: QueueName::Events.into(),
         max: 100,
@@ -201,7 +201,7 @@ fn numbers(deliveries: &[Delivery]) -> Vec<u64> {
 
 #[tokio::test]
 async fn what_is_replayed_comes_in_its_first_order_also_after_one_failed_twice() {
-    let fixture = Fixture::open().await;
+    let fixture = CliFixture::open().await;
     let put_aside = async |delivery: &Delivery| {
         quarantine::put(&fixture.ports, QueueName::Events.into(), delivery, "odd").await.unwrap();
     };
@@ -241,7 +241,7 @@ async fn what_is_replayed_comes_in_its_first_order_also_after_one_failed_twice()
 
 #[tokio::test]
 async fn a_shown_job_has_no_secrets_and_a_dropped_event_is_a_gap() {
-    let fixture = Fixture::open().await;
+    let fixture = CliFixture::open().await;
     let envelope = serde_json::json!({ "token": "verification", "team_id": "T1", "event": {
         "type": "message", "channel": "C1", "channel_type": "channel", "event_ts": "1700000000.000100",
         "text": "xoxb-1-2-abcdefgh" } });

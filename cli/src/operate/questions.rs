@@ -70,7 +70,7 @@ impl QuestionsCommand {
 }
 
 /// A question with its answer, as their rows have them.
-struct Found {
+struct FoundQuestion {
     question: QuestionRow,
     row: Item,
     answer: Option<(AnswerRow, Item)>,
@@ -131,7 +131,7 @@ async fn list(archive: &dyn Archive, args: &ListArgs, out: &mut dyn Write) -> an
     Ok(())
 }
 
-async fn find(archive: &dyn Archive, args: &MessageArgs) -> anyhow::Result<Found> {
+async fn find(archive: &dyn Archive, args: &MessageArgs) -> anyhow::Result<FoundQuestion> {
     let place =
         find::place(archive, &args.channel, args.read.team.as_ref()).await.map_err(ReadError::from)?;
     let row = archive.get(&ItemKey::question(&place.team, &place.channel, &args.ts)).await?;
@@ -142,14 +142,18 @@ async fn find(archive: &dyn Archive, args: &MessageArgs) -> anyhow::Result<Found
     Ok(with_answer(archive, question, row).await?)
 }
 
-async fn with_answer(archive: &dyn Archive, question: QuestionRow, row: Item) -> Result<Found, ArchiveError> {
+async fn with_answer(
+    archive: &dyn Archive,
+    question: QuestionRow,
+    row: Item,
+) -> Result<FoundQuestion, ArchiveError> {
     let QuestionId { team, channel, ts, .. } = &question.id;
     let answer = archive.get(&ItemKey::answer(team, channel, ts)).await?;
     let answer = answer.and_then(|row| Some((AnswerRow::read(&row)?, row)));
-    Ok(Found { question, row, answer })
+    Ok(FoundQuestion { question, row, answer })
 }
 
-impl Found {
+impl FoundQuestion {
     fn json(&self) -> Value {
         let QuestionRow { id, asked, state, fetched_at_s, is_counted: _ } = &self.question;
         let answer = self.answer.as_ref().map(|(answer, row)| {
@@ -210,7 +214,7 @@ fn rfc3339(seconds: i64) -> String {
     Timestamp::from_second(seconds).unwrap_or_default().to_string()
 }
 
-fn line(found: &Found, zone: &Zone, out: &mut dyn Write) -> std::io::Result<()> {
+fn line(found: &FoundQuestion, zone: &Zone, out: &mut dyn Write) -> std::io::Result<()> {
     let QuestionRow { id, asked, .. } = &found.question;
     let (time, channel, state) = (zone.time(id.ts.as_str()), found.channel(), found.state());
     writeln!(out, "{time}  {channel}  {}  {}  {state}", id.ts, asked.user)?;
@@ -221,7 +225,7 @@ fn line(found: &Found, zone: &Zone, out: &mut dyn Write) -> std::io::Result<()> 
     Ok(())
 }
 
-fn show(found: &Found, zone: &Zone, out: &mut dyn Write) -> std::io::Result<()> {
+fn show(found: &FoundQuestion, zone: &Zone, out: &mut dyn Write) -> std::io::Result<()> {
     let QuestionRow { id, asked, .. } = &found.question;
     writeln!(out, "{}  {}  {}  {}", zone.time(id.ts.as_str()), found.channel(), asked.user, found.state())?;
     for text in plain::lines(&asked.text) {
@@ -244,7 +248,7 @@ fn show(found: &Found, zone: &Zone, out: &mut dyn Write) -> std::io::Result<()> 
 async fn retry(
     backend: &Backend,
     clock: &dyn Clock,
-    found: &Found,
+    found: &FoundQuestion,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let id = &found.question.id;
@@ -264,7 +268,7 @@ async fn retry(
 async fn cancel(
     archive: &dyn Archive,
     clock: &dyn Clock,
-    found: &Found,
+    found: &FoundQuestion,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let (id, now_s, why) = (&found.question.id, clock.now().seconds(), Some("question cancelled"));
@@ -284,21 +288,21 @@ async fn cancel(
 #[cfg(test)]
 mod tests {
     use ports::queue::QueueName;
-    use rules::question::AskedText;
+    use rules::question::QuestionText;
     use slack::ids::{ChannelId, Ts, UserId};
 
     use super::*;
-    use crate::fixture::{Fixture, message_args};
+    use crate::fixture::{CliFixture, message_args};
 
     #[tokio::test]
     async fn each_retry_sends_a_job_however_soon_it_follows_the_last_one() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "why?").await;
         let ts = Ts::parse("1.000000").unwrap();
         let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
         let id = QuestionId { team, channel, ts: ts.clone(), thread_ts: ts };
         let (user, text) = (UserId::parse("U1").unwrap(), "why?".to_owned());
-        let asked = AskedText { user, text, mentioned: None, files: Vec::new() };
+        let asked = QuestionText { user, text, mentioned: None, files: Vec::new() };
         fixture.archive().write(&rows::asked(&id, &asked, None, 0)).await.unwrap();
         let retry = QuestionsCommand::Retry(message_args("C1", "1.000000"));
         for sent in 1..=3 {

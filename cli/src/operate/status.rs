@@ -254,9 +254,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::fixture::CliFixture;
 
-    async fn send(fixture: &Fixture, queue: QueueName) {
+    async fn send(fixture: &CliFixture, queue: QueueName) {
         let message = Outgoing {
             queue,
             group: GroupId::of(&["T1"]),
@@ -266,7 +266,7 @@ mod tests {
         fixture.ports.queue.send(vec![message]).await.remove(0).unwrap();
     }
 
-    async fn status(fixture: &Fixture) -> Status {
+    async fn status(fixture: &CliFixture) -> Status {
         read(&*fixture.ports.queue, fixture.archive()).await.unwrap()
     }
 
@@ -278,7 +278,7 @@ mod tests {
 
     #[tokio::test]
     async fn json_is_one_object_of_the_documented_shape() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         let names = ["events", "channels", "files", "stats", "questions", "replies", "backfill"];
         let queues: Vec<_> = names
             .iter()
@@ -290,7 +290,7 @@ mod tests {
 
     #[tokio::test]
     async fn json_has_what_the_directory_counted() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1700000000.000000", "general").await;
         assert_eq!(status(&fixture).await.directory, [json!({ "team_id": "T1" })]);
         let team = TeamId::parse("T1").unwrap();
@@ -307,7 +307,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_waits_in_the_background_is_busy_and_only_live_work_is_not_idle() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         let background = QUEUES.iter().filter(|spec| spec.role == QueueRole::Background);
         let labels: Vec<&str> = background.clone().map(|spec| spec.label).collect();
         for spec in background {
@@ -326,7 +326,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_workspace_that_was_never_synced_says_so_and_what_to_set_is_said_once() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         let said = async || {
             let mut out = Vec::new();
             print_directory(&status(&fixture).await.directory, &mut out).unwrap();

@@ -138,13 +138,13 @@ mod tests {
     use slack::ids::TeamId;
     use slack_api::{ApiUrl, Tokens};
     use workers::directory::SyncError;
-    use workers::directory::report::Tally;
+    use workers::directory::report::SyncCounts;
 
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::fixture::CliFixture;
 
     fn report() -> SyncReport {
-        let tally = |listed, changed, skipped| Tally { listed, changed, skipped };
+        let tally = |listed, changed, skipped| SyncCounts { listed, changed, skipped };
         SyncReport {
             team: TeamId::parse("T1").unwrap(),
             team_name: Some("Acme \u{1b}[2J".into()),
@@ -177,7 +177,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_token_it_says_what_to_set() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         let args = SyncArgs {
             backend: fixture.data(),
             slack: SlackArgs { slack_api_url: None },

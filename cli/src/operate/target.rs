@@ -24,13 +24,13 @@ pub(crate) fn path() -> impl TypedValueParser<Value = PathBuf> {
 }
 
 /// Where something goes, before any of it is there.
-struct Place {
+struct TargetPaths {
     path: PathBuf,
     partial: PathBuf,
     folder: PathBuf,
 }
 
-impl Place {
+impl TargetPaths {
     /// `data` is the folder of an archive on this machine: its own files are no place for others.
     fn of(path: &Path, data: Option<&Path>) -> anyhow::Result<Self> {
         let shown = path.display();
@@ -60,7 +60,7 @@ impl Place {
 /// A file that is being written.
 pub(crate) struct TargetFile {
     file: File,
-    place: Place,
+    place: TargetPaths,
     /// What is written, in a word.
     noun: &'static str,
     force: bool,
@@ -76,7 +76,7 @@ impl TargetFile {
         force: bool,
     ) -> anyhow::Result<Self> {
         let shown = path.display();
-        let place = Place::of(path, data)?;
+        let place = TargetPaths::of(path, data)?;
         let partial = &place.partial;
         let file = claim(partial).with_context(|| format!("cannot write to {}", partial.display()))?;
         let Some(file) = file else { bail!("another {noun} to {shown} is running: wait for it") };
@@ -95,7 +95,7 @@ impl TargetFile {
 
     /// Gives the file its name once it is on the disk; answers how long it is.
     pub(crate) fn publish(mut self) -> anyhow::Result<u64> {
-        let Self { noun, place: Place { path, partial, folder }, .. } = &self;
+        let Self { noun, place: TargetPaths { path, partial, folder }, .. } = &self;
         self.file.sync_all().with_context(|| format!("cannot write the {noun}"))?;
         let named = if self.force {
             std::fs::rename(partial, path)
@@ -128,7 +128,7 @@ impl Drop for TargetFile {
 
 /// A folder that is being filled.
 pub(crate) struct TargetFolder {
-    place: Place,
+    place: TargetPaths,
     noun: &'static str,
     /// The folder itself, locked as long as it is filled.
     _locked: File,
@@ -138,7 +138,7 @@ pub(crate) struct TargetFolder {
 impl TargetFolder {
     /// Creates it, empty, under its name of its own.
     pub(crate) fn claim(path: &Path, noun: &'static str, data: Option<&Path>) -> anyhow::Result<Self> {
-        let place = Place::of(path, data)?;
+        let place = TargetPaths::of(path, data)?;
         let partial = &place.partial;
         let locked =
             claim_folder(partial).with_context(|| format!("cannot write to {}", partial.display()))?;
@@ -155,7 +155,7 @@ impl TargetFolder {
 
     /// Gives the folder its name. What is in it is on the disk already.
     pub(crate) fn publish(mut self) -> anyhow::Result<()> {
-        let Self { noun, place: Place { path, partial, folder }, .. } = &self;
+        let Self { noun, place: TargetPaths { path, partial, folder }, .. } = &self;
         sync_folder(partial)?;
         // A folder replaces no other one that holds anything.
         std::fs::rename(partial, path)

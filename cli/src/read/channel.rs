@@ -1,7 +1,7 @@
 //! What a person is told if a channel is not found.
 
 use reader::find::FindError;
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use slack::ids::ChannelId;
 
 use super::ReadError;
@@ -24,7 +24,7 @@ impl From<FindError> for ReadError {
             }
             FindError::SeveralTeams { called, places } => {
                 let places =
-                    places.iter().map(|ChannelPlace { team, channel }| format!("{team} ({channel})"));
+                    places.iter().map(|ChannelOfTeam { team, channel }| format!("{team} ({channel})"));
                 let (called, places) = (shown(&called), listed(places));
                 Self::Channel(format!(
                     "channel {called} is in several workspaces, {places}: choose one with --team"
@@ -74,19 +74,19 @@ mod tests {
     use slack::ids::TeamId;
 
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::fixture::CliFixture;
 
-    fn place(team: &str, channel: &str) -> ChannelPlace {
-        ChannelPlace { team: TeamId::parse(team).unwrap(), channel: ChannelId::parse(channel).unwrap() }
+    fn place(team: &str, channel: &str) -> ChannelOfTeam {
+        ChannelOfTeam { team: TeamId::parse(team).unwrap(), channel: ChannelId::parse(channel).unwrap() }
     }
 
     /// All places of a channel.
-    async fn all(archive: &dyn Archive, called: &str, team: Option<&str>) -> Vec<ChannelPlace> {
+    async fn all(archive: &dyn Archive, called: &str, team: Option<&str>) -> Vec<ChannelOfTeam> {
         let team = team.map(|team| TeamId::parse(team).unwrap());
         find::channel(archive, called, team.as_ref()).await.map(|channel| channel.places().to_vec()).unwrap()
     }
 
-    async fn found(archive: &dyn Archive, called: &str, team: Option<&str>) -> ChannelPlace {
+    async fn found(archive: &dyn Archive, called: &str, team: Option<&str>) -> ChannelOfTeam {
         all(archive, called, team).await.remove(0)
     }
 
@@ -102,7 +102,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_id_needs_no_name_and_is_one_channel_in_all_workspaces_that_share_it() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "a").await;
         fixture.post("T2", "C1", "1.000000", "b").await;
         fixture.post("T2", "C2", "1.000000", "c").await;
@@ -123,7 +123,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_is_found_with_or_without_its_sign_in_any_case() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "general").await;
         fixture.channel("T1", "C2", "1.000000", "日本語").await;
         let archive = fixture.archive();
@@ -137,7 +137,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_deleted_channel_is_found_by_both_its_names_unless_another_one_took_the_name() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "trial").await;
         fixture.channel_event("T1", "channel_deleted", "C1", "2.000000").await;
         let archive = fixture.archive();
@@ -150,7 +150,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_that_several_channels_have_is_an_error_that_says_what_to_do() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "general").await;
         fixture.channel("T2", "C2", "1.000000", "general").await;
         let archive = fixture.archive();
@@ -164,7 +164,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_channel_that_goes_on_under_another_id_is_found_there() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "partners").await;
         fixture.channel_id_changed("T1", "C1", "C2", "2.000000").await;
         for called in ["#partners", "C1", "C2"] {
@@ -185,7 +185,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_unknown_is_told_on_one_short_line_with_what_is_close() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "general").await;
         for name in ["#nothing", "nothing", "C1#x", "c2", "", "#", "a\nb\u{1b}[2J", &"x".repeat(10_000)] {
             let error = error(fixture.archive(), name, None).await;

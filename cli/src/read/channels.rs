@@ -7,7 +7,7 @@ use ports::archive::{Archive, ArchiveError, Query};
 use reader::channels::{ChannelList, ChannelOrder, ListedChannel};
 use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
-use reader::rows::Rows;
+use reader::rows::VisibleRows;
 use reader::{figures, find};
 use rules::project;
 use serde_json::{Value, json};
@@ -104,7 +104,8 @@ struct Activity {
 
 impl Activity {
     async fn read(channel: &JoinedChannel<'_>, most: usize) -> Result<Self, ArchiveError> {
-        let rows = || Rows::all(channel, Query::partition(channel.main().messages()), project::message);
+        let rows =
+            || VisibleRows::all(channel, Query::partition(channel.main().messages()), project::message);
         let mut messages = 0;
         let mut counted = rows();
         while messages <= most
@@ -147,7 +148,7 @@ mod tests {
     use slack::ids::TeamId;
 
     use super::*;
-    use crate::fixture::{Fixture, message_args};
+    use crate::fixture::{CliFixture, message_args};
     use crate::read::ReadArgs;
 
     fn args(json: bool) -> ChannelsArgs {
@@ -158,14 +159,14 @@ mod tests {
         }
     }
 
-    async fn printed(fixture: &Fixture, args: &ChannelsArgs) -> Result<String, ReadError> {
+    async fn printed(fixture: &CliFixture, args: &ChannelsArgs) -> Result<String, ReadError> {
         let mut out = Vec::new();
         channels(fixture.archive(), args, &mut out).await?;
         Ok(String::from_utf8(out).unwrap())
     }
 
-    async fn workspace() -> Fixture {
-        let fixture = Fixture::open().await;
+    async fn workspace() -> CliFixture {
+        let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "release").await;
         fixture.channel("T1", "C2", "1.000000", "general").await;
         fixture.told("T1", "C2", "2.000000", "channel_topic", ("topic", "a\u{1b}[2J\ntopic")).await;
@@ -245,7 +246,7 @@ mod tests {
 
     #[tokio::test]
     async fn messages_are_counted_up_to_a_bound_unless_all_are_asked_for() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         for second in 1..=COUNTED + 1 {
             fixture.post("T1", "C1", &format!("{second}.000000"), "text").await;
         }
@@ -257,7 +258,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_channel_that_changed_its_id_or_is_shared_by_workspaces_is_one_line() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "partners").await;
         fixture.post("T1", "C1", "1.000000", "under the old id").await;
         fixture.channel_id_changed("T1", "C1", "C2", "2.000000").await;
@@ -297,7 +298,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_any_channel_people_are_told_how_they_come() {
-        assert_eq!(printed(&Fixture::open().await, &args(true)).await.unwrap(), "");
-        assert!(printed(&Fixture::open().await, &args(false)).await.unwrap().contains("annalist sync"));
+        assert_eq!(printed(&CliFixture::open().await, &args(true)).await.unwrap(), "");
+        assert!(printed(&CliFixture::open().await, &args(false)).await.unwrap().contains("annalist sync"));
     }
 }

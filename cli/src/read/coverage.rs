@@ -7,7 +7,7 @@ use ports::archive::Archive;
 use reader::coverage::{ChannelCoverage, TeamCoverage};
 use reader::directory;
 use reader::find;
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use rules::gap::closing::GapState;
 use rules::gap::coverage::{HeldBy, HeldSpan, Hole, HoleReason};
 use rules::interval::{Cover, Interval};
@@ -64,7 +64,7 @@ pub(crate) async fn coverage(
         }
         None => find::teams_asked_for(archive, read.team.as_ref()).await?,
     };
-    let mut printer = Printer {
+    let mut printer = CoveragePrinter {
         json: read.json,
         is_detailed: asked_for.is_some(),
         with_team: teams.len() > 1,
@@ -88,7 +88,7 @@ pub(crate) async fn coverage(
 }
 
 /// The channels of a workspace that are asked for, or all of them.
-fn channels<'a>(known: &'a TeamCoverage<'_>, asked_for: Option<&'a [ChannelPlace]>) -> Vec<&'a ChannelId> {
+fn channels<'a>(known: &'a TeamCoverage<'_>, asked_for: Option<&'a [ChannelOfTeam]>) -> Vec<&'a ChannelId> {
     match asked_for {
         Some(places) => {
             places.iter().filter(|place| place.team == *known.team()).map(|place| &place.channel).collect()
@@ -97,7 +97,7 @@ fn channels<'a>(known: &'a TeamCoverage<'_>, asked_for: Option<&'a [ChannelPlace
     }
 }
 
-struct Printer {
+struct CoveragePrinter {
     json: bool,
     is_detailed: bool,
     with_team: bool,
@@ -106,7 +106,7 @@ struct Printer {
     has_missing: bool,
 }
 
-impl Printer {
+impl CoveragePrinter {
     fn print(&mut self, channel: &CoveredChannel<'_>, out: &mut dyn Write) -> io::Result<()> {
         if self.json {
             plain::json_line(out, &as_json(channel))?;
@@ -250,8 +250,8 @@ fn is_before(reason: HoleReason) -> bool {
 fn how(held_by: HeldBy) -> &'static str {
     match held_by {
         HeldBy::Live => "live: as it happened",
-        HeldBy::Read(rules::filled::Source::History) => "history: read from Slack",
-        HeldBy::Read(rules::filled::Source::Import) => "import: read from an export",
+        HeldBy::Read(rules::filled::SpanSource::History) => "history: read from Slack",
+        HeldBy::Read(rules::filled::SpanSource::Import) => "import: read from an export",
     }
 }
 
@@ -281,13 +281,13 @@ fn as_json(channel: &CoveredChannel<'_>) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use ports::archive::ArchiveExt;
-    use rules::filled::{self, Source};
+    use rules::filled::{self, SpanSource};
     use serde_json::Value;
 
     use super::*;
-    use crate::fixture::{Fixture, message_args};
+    use crate::fixture::{CliFixture, message_args};
 
-    async fn printed(fixture: &Fixture, channel: Option<&str>, json: bool) -> String {
+    async fn printed(fixture: &CliFixture, channel: Option<&str>, json: bool) -> String {
         let read = ReadArgs { json, ..message_args("C1", "1.000000").read };
         let args = CoverageArgs { channel: channel.map(str::to_owned), read };
         let mut out = Vec::new();
@@ -296,8 +296,8 @@ mod tests {
     }
 
     /// Out of the channel for two minutes.
-    async fn left() -> Fixture {
-        let fixture = Fixture::open().await;
+    async fn left() -> CliFixture {
+        let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1699990000.000000", "general").await;
         fixture.post("T1", "C1", "1699999990.000000", "before").await;
         fixture.channel_event("T1", "channel_left", "C1", "1700000000.000000").await;
@@ -360,7 +360,7 @@ mod tests {
         let ts = |text: &str| Ts::parse(text).unwrap();
         let limit = ts("1600000000.000000");
         let write = async |update| fixture.archive().write(&update).await.unwrap();
-        write(filled::reached(&team, &channel, &limit, &ts("1700000200.000000"), Source::History)).await;
+        write(filled::reached(&team, &channel, &limit, &ts("1700000200.000000"), SpanSource::History)).await;
         write(filled::limited(&team, &channel, &limit)).await;
         let text = printed(&fixture, Some("C1"), true).await;
         let row: Value = serde_json::from_str(&text).unwrap();
@@ -375,7 +375,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_empty_archive_says_what_to_do() {
-        assert!(printed(&Fixture::open().await, None, false).await.contains("annalist doctor"));
-        assert_eq!(printed(&Fixture::open().await, None, true).await, "");
+        assert!(printed(&CliFixture::open().await, None, false).await.contains("annalist doctor"));
+        assert_eq!(printed(&CliFixture::open().await, None, true).await, "");
     }
 }

@@ -6,7 +6,7 @@ use ports::archive::{Archive, Item, Query, key};
 use reader::files::why;
 use reader::find;
 use reader::numbers::human_size;
-use reader::rows::Rows;
+use reader::rows::VisibleRows;
 use rules::file::row::{self, Share};
 use rules::project;
 use serde_json::Value;
@@ -19,7 +19,7 @@ const NAME: usize = 80;
 
 /// Which files.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct FileArgs {
+pub(crate) struct FilesArgs {
     /// Only those shared in this channel: its name or id, such as '#general' or C0123ABCD
     #[arg(value_name = "CHANNEL", value_parser = super::target::channel)]
     pub(crate) channel: Option<String>,
@@ -67,7 +67,7 @@ impl Sum {
 /// Prints the files of every workspace, of one, or of one channel.
 pub(crate) async fn files(
     archive: &dyn Archive,
-    args: &FileArgs,
+    args: &FilesArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let read = &args.read;
@@ -77,11 +77,11 @@ pub(crate) async fn files(
         let is_in = |share: Share| channel.places().iter().any(|place| place.channel == share.channel);
         let shown = |item: &Item| row::shares(item).any(is_in).then(|| project::file(item)).flatten();
         let query = Query::partition(key::files(&channel.main().team));
-        list(Rows::all(&channel, query, shown), read, &mut sum, out).await?;
+        list(VisibleRows::all(&channel, query, shown), read, &mut sum, out).await?;
     } else {
         for team in find::teams_asked_for(archive, read.team.as_ref()).await? {
             let query = Query::partition(key::files(&team));
-            list(Rows::all(archive, query, project::file), read, &mut sum, out).await?;
+            list(VisibleRows::all(archive, query, project::file), read, &mut sum, out).await?;
         }
     }
     if !read.json {
@@ -91,7 +91,7 @@ pub(crate) async fn files(
 }
 
 async fn list(
-    mut rows: Rows<'_>,
+    mut rows: VisibleRows<'_>,
     read: &ReadArgs,
     sum: &mut Sum,
     out: &mut dyn Write,
@@ -139,19 +139,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{Fixture, message_args};
+    use crate::fixture::{CliFixture, message_args};
 
-    async fn printed(fixture: &Fixture, channel: Option<&str>, json: bool) -> String {
+    async fn printed(fixture: &CliFixture, channel: Option<&str>, json: bool) -> String {
         let mut read = message_args("C1", "1.000000").read;
         read.json = json;
         let mut out = Vec::new();
-        let args = FileArgs { channel: channel.map(str::to_owned), read };
+        let args = FilesArgs { channel: channel.map(str::to_owned), read };
         files(fixture.archive(), &args, &mut out).await.unwrap();
         String::from_utf8(out).unwrap()
     }
 
-    async fn two_channels() -> Fixture {
-        let fixture = Fixture::open().await;
+    async fn two_channels() -> CliFixture {
+        let fixture = CliFixture::open().await;
         let file =
             |id: &str, name: &str, mode: &str| json!({ "id": id, "name": name, "mode": mode, "size": 1_234 });
         let hostile = format!("a\u{1b}[2J\nF9 held{}", "x".repeat(10_000));
@@ -190,7 +190,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_archive_without_files_says_so() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "text").await;
         assert!(printed(&fixture, None, false).await.starts_with("No files yet"));
         assert_eq!(printed(&fixture, None, true).await, "");

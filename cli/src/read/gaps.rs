@@ -5,7 +5,7 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 
 use ports::archive::Archive;
-use reader::directory::{self, Channels};
+use reader::directory::{self, WorkspaceChannels};
 use reader::find;
 use reader::gaps::{self, GapProgress};
 use rules::gap::Reason;
@@ -66,7 +66,7 @@ async fn table(
     zone: &Zone,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let mut named: HashMap<&TeamId, Channels> = HashMap::new();
+    let mut named: HashMap<&TeamId, WorkspaceChannels> = HashMap::new();
     writeln!(out, "Times are in {}.", zone.name())?;
     writeln!(out, "{:<20} {:<20} {:>9}  {:<8} {:<26} why", "from", "to", "how long", "state", "where")?;
     for (team, GapProgress { gap, state, channels_left }) in found {
@@ -106,7 +106,7 @@ async fn table(
 }
 
 /// `#general`, `C0123ABCD` if its name is unknown, or all of them.
-fn place(gap: &Gap, named: Option<&Channels>) -> String {
+fn place(gap: &Gap, named: Option<&WorkspaceChannels>) -> String {
     let Some(channel) = &gap.channel else { return "all channels".to_owned() };
     match named.and_then(|named| named.name(channel)) {
         Some(name) => format!("#{}", plain::excerpt(name, NAME)),
@@ -141,14 +141,14 @@ pub(super) fn meaning(reason: Reason) -> &'static str {
 #[cfg(test)]
 mod tests {
     use ports::archive::ArchiveExt;
-    use rules::filled::{self, Source};
+    use rules::filled::{self, SpanSource};
     use serde_json::Value;
     use slack::ids::ChannelId;
 
     use super::*;
-    use crate::fixture::{Fixture, message_args};
+    use crate::fixture::{CliFixture, message_args};
 
-    async fn printed(fixture: &Fixture, args: &ReadArgs) -> String {
+    async fn printed(fixture: &CliFixture, args: &ReadArgs) -> String {
         let mut out = Vec::new();
         gaps(fixture.archive(), args, &mut out).await.unwrap();
         String::from_utf8(out).unwrap()
@@ -159,8 +159,8 @@ mod tests {
     }
 
     /// Out of one channel for two minutes, and out of another ever since.
-    async fn left_twice() -> Fixture {
-        let fixture = Fixture::open().await;
+    async fn left_twice() -> CliFixture {
+        let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1699999000.000000", "general").await;
         fixture.channel_event("T1", "channel_left", "C2", "1700000030.000000").await;
         fixture.channel_event("T1", "channel_left", "C1", "1700000000.000000").await;
@@ -203,13 +203,13 @@ mod tests {
             "2023-11-14 22:13:50 still going on open C2 left: the app was not in the channel"
         );
         assert!(lines[5].contains("annalist doctor"), "{text}");
-        assert!(printed(&Fixture::open().await, &args(false)).await.starts_with("No gaps"));
-        assert_eq!(printed(&Fixture::open().await, &args(true)).await, "");
+        assert!(printed(&CliFixture::open().await, &args(false)).await.starts_with("No gaps"));
+        assert_eq!(printed(&CliFixture::open().await, &args(true)).await, "");
     }
 
     #[tokio::test]
     async fn an_edit_of_what_was_written_meanwhile_does_not_end_a_gap() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.channel_event("T1", "channel_left", "C1", "1700000000.000000").await;
         fixture.edit("T1", "C1", "1700000050.000000", "1700000200.000000", "edited after the return").await;
         assert!(printed(&fixture, &args(true)).await.contains("\"open\""));
@@ -223,7 +223,7 @@ mod tests {
         let (team, gone) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
         let ts = |text: &str| Ts::parse(text).unwrap();
         let write = async |update| fixture.archive().write(&update).await.unwrap();
-        let reached = |from, to| filled::reached(&team, &gone, &ts(from), &ts(to), Source::Import);
+        let reached = |from, to| filled::reached(&team, &gone, &ts(from), &ts(to), SpanSource::Import);
         write(reached("1700000060.000000", "1700000125.000100")).await;
         assert!(printed(&fixture, &args(true)).await.contains(r#""state":"missing""#));
         let limit = filled::limited(&team, &gone, &ts("1700000060.000000"));

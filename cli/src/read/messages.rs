@@ -5,11 +5,11 @@ use std::io::Write;
 use ports::archive::{Archive, Item, Query};
 use reader::figures::message::{self, ThreadFigures};
 use reader::find;
-use reader::rows::Rows;
+use reader::rows::VisibleRows;
 use rules::project;
 
-use super::printer::Printer;
-use super::threads::ThreadsInPlace;
+use super::printer::MessagePrinter;
+use super::threads::InlineThreads;
 use super::{MessagesArgs, ReadError, range, render};
 use crate::zone::Zone;
 
@@ -25,11 +25,12 @@ pub(crate) async fn messages(
     let mut range = range::between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
     let with_figures = args.figures;
     let project = move |row: &Item| if with_figures { message::with_own(row) } else { project::message(row) };
-    let mut rows = Rows::all(&channel, Query::partition(channel.main().messages()), project).within(&range);
+    let mut rows =
+        VisibleRows::all(&channel, Query::partition(channel.main().messages()), project).within(&range);
     if let Some(limit) = read.limit {
         rows.keep_newest(limit.get()).await?;
     }
-    let mut printer = Printer::new(archive, &channel, read, out);
+    let mut printer = MessagePrinter::new(archive, &channel, read, out);
     if read.json || args.flat {
         let mut threads = ThreadFigures::new(&channel);
         while let Some(mut page) = rows.next().await? {
@@ -42,7 +43,7 @@ pub(crate) async fn messages(
         }
     } else {
         range.not_before(rows.after());
-        let mut threads = ThreadsInPlace::new(&channel, range.clone());
+        let mut threads = InlineThreads::new(&channel, range.clone());
         while let Some(page) = rows.next().await? {
             threads.print(&page, &mut printer).await?;
         }
@@ -64,7 +65,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::fixture::{Fixture, message_args};
+    use crate::fixture::{CliFixture, message_args};
     use crate::read::range::TimeBound;
     use crate::read::{ChannelArgs, ReadArgs};
 
@@ -73,25 +74,25 @@ mod tests {
         MessagesArgs { channel, since: None, until: None, flat: false, figures: false }
     }
 
-    async fn printed(fixture: &Fixture, args: &MessagesArgs) -> String {
+    async fn printed(fixture: &CliFixture, args: &MessagesArgs) -> String {
         let mut out = Vec::new();
         messages(fixture.archive(), args, &mut out).await.unwrap();
         String::from_utf8(out).unwrap()
     }
 
-    async fn timestamps_of(fixture: &Fixture, args: &MessagesArgs) -> Vec<String> {
+    async fn timestamps_of(fixture: &CliFixture, args: &MessagesArgs) -> Vec<String> {
         let ts = |line: &str| serde_json::from_str::<Value>(line).unwrap()["ts"].as_str().unwrap().to_owned();
         printed(fixture, args).await.lines().map(ts).collect()
     }
 
-    async fn timestamps(fixture: &Fixture, limit: Option<usize>) -> Vec<String> {
+    async fn timestamps(fixture: &CliFixture, limit: Option<usize>) -> Vec<String> {
         let mut args = args();
         args.channel.read.limit = limit.and_then(NonZeroUsize::new);
         timestamps_of(fixture, &args).await
     }
 
     /// What people see, each message by its time's seconds and its text, without the line that names the zone.
-    async fn seen(fixture: &Fixture, change: impl FnOnce(&mut MessagesArgs)) -> Vec<String> {
+    async fn seen(fixture: &CliFixture, change: impl FnOnce(&mut MessagesArgs)) -> Vec<String> {
         let mut args = args();
         args.channel.read = ReadArgs { json: false, ..args.channel.read };
         change(&mut args);
@@ -104,8 +105,8 @@ mod tests {
     }
 
     /// Two threads and a message between them; the replies come between each other.
-    async fn threads() -> Fixture {
-        let fixture = Fixture::open().await;
+    async fn threads() -> CliFixture {
+        let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1001.000000", "one").await;
         fixture.post("T1", "C1", "1002.000000", "two").await;
         fixture.reply("T1", "C1", "1003.000000", "1001.000000", "to one").await;
@@ -183,7 +184,7 @@ mod tests {
             .into_iter()
             .collect::<Vec<_>>()
         );
-        let orphan = Fixture::open().await;
+        let orphan = CliFixture::open().await;
         orphan.reply("T1", "C1", "1003.000000", "1001.000000", "to what").await;
         assert_eq!(
             seen(&orphan, |_| ()).await,
@@ -193,7 +194,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_time_range_has_its_beginning_and_not_its_end() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         let all: Vec<String> =
             (1_795_132_800..1_795_133_400).map(|second| format!("{second}.000000")).collect();
         for ts in &all {
@@ -220,7 +221,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_channel_in_several_places_is_one_history_whatever_it_is_called() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         let all: Vec<String> = (1000..1700).map(|second| format!("{second}.000000")).collect();
         for (n, ts) in all.iter().enumerate() {
             let places = [("T1", "C1"), ("T1", "C2"), ("T2", "C2")];
@@ -248,7 +249,7 @@ mod tests {
 
     #[tokio::test]
     async fn everything_is_printed_oldest_first_over_many_pages_and_a_limit_keeps_the_newest() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         let expected: Vec<String> = (1000..1600).map(|second| format!("{second}.000000")).collect();
         for ts in expected.iter().rev() {
             fixture.post("T1", "C1", ts, "text").await;

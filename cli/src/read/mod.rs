@@ -32,12 +32,12 @@ use slack::ids::{TeamId, Ts};
 
 pub(crate) use channels::channels;
 pub(crate) use coverage::{CoverageArgs, coverage};
-pub(crate) use files::{FileArgs, files};
+pub(crate) use files::{FilesArgs, files};
 pub(crate) use gaps::gaps;
 pub(crate) use messages::messages;
 pub(crate) use range::{TimeBound, between};
 pub(crate) use reader::numbers::human_size;
-pub(crate) use render::{Layout, Render, reactions, shared_files};
+pub(crate) use render::{MessageLayout, Render, reactions, shared_files};
 pub(crate) use revisions::revisions;
 pub(crate) use snapshots::{channel, readable};
 pub(crate) use target::{MessageArgs, channel as channel_name};

@@ -10,13 +10,13 @@ use reader::text::{self, MessageText};
 use rules::project;
 use serde_json::Value;
 
-use super::render::{self, Layout};
+use super::render::{self, MessageLayout};
 use super::{ReadArgs, ReadError};
 use crate::plain;
 use crate::zone::Zone;
 
 /// Prints messages of one channel.
-pub(super) struct Printer<'a> {
+pub(super) struct MessagePrinter<'a> {
     out: &'a mut dyn Write,
     /// `None` if JSON is asked for, which has ids and Slack's times.
     text: Option<(DisplayNames<'a>, Zone)>,
@@ -25,7 +25,7 @@ pub(super) struct Printer<'a> {
     is_zone_named: bool,
 }
 
-impl<'a> Printer<'a> {
+impl<'a> MessagePrinter<'a> {
     pub(super) fn new(
         archive: &'a dyn Archive,
         channel: &JoinedChannel<'_>,
@@ -41,7 +41,7 @@ impl<'a> Printer<'a> {
     pub(super) async fn print(
         &mut self,
         messages: &[Value],
-        layout: impl Fn(&Value) -> Layout,
+        layout: impl Fn(&Value) -> MessageLayout,
     ) -> Result<(), ReadError> {
         self.printed += messages.len();
         match &mut self.text {
@@ -73,7 +73,7 @@ impl<'a> Printer<'a> {
         let mut text = text::read(message);
         text.lines.truncate(1);
         names.learn(std::slice::from_ref(&text)).await?;
-        let layout = Layout { mark, is_context: true, ..Layout::default() };
+        let layout = MessageLayout { mark, is_context: true, ..MessageLayout::default() };
         Ok(render::Render { names, zone }.message(self.out, message, &text, &layout)?)
     }
 

@@ -21,7 +21,7 @@ const FILE_NAME: usize = 120;
 
 /// Where a message stands among others.
 #[derive(Debug, Default)]
-pub(crate) struct Layout {
+pub(crate) struct MessageLayout {
     /// Columns the whole message is moved to the right.
     pub(crate) indent: usize,
     /// What to say about it beside what it says itself.
@@ -36,23 +36,23 @@ pub(crate) struct Layout {
 const CONTEXT: usize = 100;
 
 /// A message among the others of its channel, in the order of time.
-pub(super) fn in_channel(message: &Value) -> Layout {
+pub(super) fn in_channel(message: &Value) -> MessageLayout {
     let thread_ts = message["thread_ts"].as_str();
     let is_root = thread_ts == message["ts"].as_str();
     let thread =
         |ts: &str| if is_root { "thread".to_owned() } else { format!("in thread {}", plain::line(ts)) };
-    Layout { mark: thread_ts.map(thread), ..Layout::default() }
+    MessageLayout { mark: thread_ts.map(thread), ..MessageLayout::default() }
 }
 
 /// A version that an edit replaced.
-pub(super) fn as_replaced_version(_: &Value) -> Layout {
-    Layout { mark: Some("replaced".to_owned()), is_version: true, ..Layout::default() }
+pub(super) fn as_replaced_version(_: &Value) -> MessageLayout {
+    MessageLayout { mark: Some("replaced".to_owned()), is_version: true, ..MessageLayout::default() }
 }
 
 /// A message behind its earlier versions.
-pub(super) fn as_current_version(message: &Value) -> Layout {
+pub(super) fn as_current_version(message: &Value) -> MessageLayout {
     let mark = (message["deleted"] != true).then(|| "now".to_owned());
-    Layout { mark, is_version: true, ..Layout::default() }
+    MessageLayout { mark, is_version: true, ..MessageLayout::default() }
 }
 
 /// What a message is shown with.
@@ -68,7 +68,7 @@ impl Render<'_> {
         out: &mut dyn Write,
         message: &Value,
         text: &MessageText,
-        layout: &Layout,
+        layout: &MessageLayout,
     ) -> io::Result<()> {
         let indent = layout.indent;
         let (first, lines) = match (text.manner, text.lines.split_first()) {
@@ -102,7 +102,7 @@ impl Render<'_> {
         Ok(())
     }
 
-    fn head(&self, message: &Value, layout: &Layout, who: &str) -> String {
+    fn head(&self, message: &Value, layout: &MessageLayout, who: &str) -> String {
         let ts = message["ts"].as_str().unwrap_or_default();
         let edited_at: Option<Timestamp> = message["updated_ts"].as_str().and_then(|time| time.parse().ok());
         let edited_at = edited_at.filter(|_| layout.is_version);
@@ -111,7 +111,7 @@ impl Render<'_> {
     }
 }
 
-fn marks(message: &Value, layout: &Layout) -> String {
+fn marks(message: &Value, layout: &MessageLayout) -> String {
     let edited = message["updated_ts"].is_string() && !layout.is_version;
     let deleted = message["deleted"] == true;
     let broadcast = message["subtype"] == "thread_broadcast";
@@ -163,11 +163,11 @@ mod tests {
     use slack::ids::TeamId;
 
     use super::*;
-    use crate::fixture::{Fixture, message_args};
+    use crate::fixture::{CliFixture, message_args};
     use reader::text;
 
-    async fn rendered(value: &Value, layout: &Layout) -> String {
-        let fixture = Fixture::open().await;
+    async fn rendered(value: &Value, layout: &MessageLayout) -> String {
+        let fixture = CliFixture::open().await;
         fixture.person("T1", "U1", "ana").await;
         let mut names = DisplayNames::new(fixture.archive(), TeamId::parse("T1").unwrap());
         let text = text::read(value);
@@ -183,12 +183,12 @@ mod tests {
     }
 
     async fn body(value: &Value) -> Vec<String> {
-        let text = rendered(value, &Layout::default()).await;
+        let text = rendered(value, &MessageLayout::default()).await;
         text.lines().skip(1).map(|line| line.strip_prefix("    ").unwrap_or(line).to_owned()).collect()
     }
 
     async fn head(value: &Value) -> String {
-        let text = rendered(value, &Layout::default()).await;
+        let text = rendered(value, &MessageLayout::default()).await;
         text.lines().next().unwrap().strip_prefix("1970-01-01 00:00:01  1.000000  ").unwrap().to_owned()
     }
 
@@ -230,15 +230,15 @@ mod tests {
     async fn bots_unknown_people_and_tombstones_have_a_line_too() {
         let bot = json!({ "timestamp": "1.000000", "ts": "1.000000", "subtype": "bot_message", "username": "deploys",
             "bot_id": "B1", "raw_event": "{}" });
-        let text = rendered(&bot, &Layout { indent: 4, ..Layout::default() }).await;
+        let text = rendered(&bot, &MessageLayout { indent: 4, ..MessageLayout::default() }).await;
         assert_eq!(
             text,
             "    1970-01-01 00:00:01  1.000000  deploys\n        [no text: --json shows everything]\n"
         );
         let stranger = json!({ "timestamp": "1.000000", "ts": "1.000000", "user": "U7", "text": "x" });
-        assert!(rendered(&stranger, &Layout::default()).await.contains("  U7\n    x\n"));
+        assert!(rendered(&stranger, &MessageLayout::default()).await.contains("  U7\n    x\n"));
         let tombstone = json!({ "timestamp": "1.000000", "ts": "1.000000", "deleted": true });
-        let text = rendered(&tombstone, &Layout::default()).await;
+        let text = rendered(&tombstone, &MessageLayout::default()).await;
         assert_eq!(text, "1970-01-01 00:00:01  1.000000  unknown (deleted)\n");
     }
 
@@ -356,7 +356,7 @@ mod tests {
         let blocks = [vec![block; 5_000], odd.to_vec()].concat();
         let value =
             with_raw("", &json!({ "blocks": blocks, "attachments": [{ "text": hostile, "fields": [1] }] }));
-        let text = rendered(&value, &Layout::default()).await;
+        let text = rendered(&value, &MessageLayout::default()).await;
         assert!(!text.replace('\n', "").contains(char::is_control));
         assert!(text.lines().skip(1).all(|line| line.starts_with("    ")));
         assert!(text.lines().count() < 2_010 && text.contains("[and more: --json shows everything]"));
@@ -424,7 +424,7 @@ mod tests {
             (told("bot_add", "<@U1> added an integration", json!({})), "* ana added an integration"),
             (told("me_message", "waves at <@U1>", json!({})), "* ana waves at @ana"),
         ] {
-            assert_eq!(rendered(&value, &Layout::default()).await.lines().count(), 1);
+            assert_eq!(rendered(&value, &MessageLayout::default()).await.lines().count(), 1);
             assert_eq!(head(&value).await, expected);
         }
         let broadcast = told("thread_broadcast", "look", json!({}));

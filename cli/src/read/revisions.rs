@@ -9,7 +9,7 @@ use rules::project;
 use serde_json::Value;
 use slack::ids::Ts;
 
-use super::printer::Printer;
+use super::printer::MessagePrinter;
 use super::{MessageArgs, ReadError, render};
 
 /// Prints what a message said before, oldest first; as text also what it says now.
@@ -27,7 +27,7 @@ pub(crate) async fn revisions(
     let replaced: Vec<Value> =
         replaced[surplus..].iter().filter_map(|said| version_at(said.row, &said.clock, args)).collect();
     let current = current.and_then(|current| version_at(&current, &since, args));
-    let mut printer = Printer::new(archive, &channel, &args.read, out);
+    let mut printer = MessagePrinter::new(archive, &channel, &args.read, out);
     printer.print(&replaced, render::as_replaced_version).await?;
     match (current, printer.printed()) {
         (None, 0) => Err(ReadError::UnknownMessage { channel: args.channel.clone(), ts: args.ts.clone() }),
@@ -59,9 +59,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{Fixture, message_args};
+    use crate::fixture::{CliFixture, message_args};
 
-    async fn printed(fixture: &Fixture, ts: &str, json: bool) -> Result<String, ReadError> {
+    async fn printed(fixture: &CliFixture, ts: &str, json: bool) -> Result<String, ReadError> {
         let mut args = message_args("C1", ts);
         args.read.json = json;
         let mut out = Vec::new();
@@ -71,7 +71,7 @@ mod tests {
 
     #[tokio::test]
     async fn text_shows_the_current_version_last_and_json_only_the_replaced_ones() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "before").await;
         fixture.edit("T1", "C1", "1.000000", "2.000000", "between").await;
         fixture.edit("T1", "C1", "1.000000", "3.000000", "after").await;
@@ -89,7 +89,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_content_that_lost_to_one_under_another_id_is_an_earlier_version() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "before").await;
         fixture.channel("T1", "C1", "1.000000", "partners").await;
         fixture.channel_id_changed("T1", "C1", "C2", "2.000000").await;
@@ -102,7 +102,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_that_was_never_edited_says_so_and_an_unknown_one_is_an_error() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "as it was").await;
         let text = printed(&fixture, "1.000000", false).await.unwrap();
         assert!(text.contains("as it was") && text.contains("never edited"), "{text}");
@@ -112,7 +112,7 @@ mod tests {
 
     #[tokio::test]
     async fn changes_without_an_edit_are_shown_each_time_and_previews_are_not() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "10%").await;
         fixture.change("T1", "C1", "1.000000", "2.000000", json!({ "text": "50%" })).await;
         fixture.change("T1", "C1", "1.000000", "3.000000", json!({ "text": "10%" })).await;
@@ -134,7 +134,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_limit_keeps_the_newest() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "a").await;
         for (clock, text) in [("2.000000", "b"), ("3.000000", "c"), ("4.000000", "d")] {
             fixture.edit("T1", "C1", "1.000000", clock, text).await;

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use ports::archive::{Archive, ArchiveError, Query, key};
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use reader::names::DisplayNames;
-use reader::rows::Rows;
+use reader::rows::VisibleRows;
 use reader::{figures, find};
 use rules::project;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ pub(crate) async fn channel(
             (None, false) => Ok(nothing_but_messages(out, place)?),
         };
     }
-    let mut rows = Rows::all(archive, Query::partition(partition(place)), project::channel);
+    let mut rows = VisibleRows::all(archive, Query::partition(partition(place)), project::channel);
     if let Some(limit) = read.limit {
         rows.keep_newest(limit.get()).await?;
     }
@@ -72,7 +72,7 @@ pub(crate) async fn channel(
 
 async fn add_figures(
     archive: &dyn Archive,
-    place: &ChannelPlace,
+    place: &ChannelOfTeam,
     snapshot: &mut Value,
 ) -> Result<(), ArchiveError> {
     let state = snapshot.clone();
@@ -96,7 +96,7 @@ pub(crate) async fn readable(
     Ok(snapshot)
 }
 
-fn partition(place: &ChannelPlace) -> String {
+fn partition(place: &ChannelOfTeam) -> String {
     key::channels(&place.team, &place.channel)
 }
 
@@ -118,7 +118,7 @@ pub(super) fn marks(snapshot: &Value) -> String {
     marks
 }
 
-fn nothing_but_messages(out: &mut dyn Write, place: &ChannelPlace) -> io::Result<()> {
+fn nothing_but_messages(out: &mut dyn Write, place: &ChannelOfTeam) -> io::Result<()> {
     writeln!(
         out,
         "{}: nothing is known but its messages. With SLACK_BOT_TOKEN set, `annalist sync` asks Slack for names.",
@@ -127,7 +127,7 @@ fn nothing_but_messages(out: &mut dyn Write, place: &ChannelPlace) -> io::Result
 }
 
 /// Lines of what a channel is: each with a label.
-fn state(out: &mut dyn Write, place: &ChannelPlace, snapshot: &Value) -> io::Result<()> {
+fn state(out: &mut dyn Write, place: &ChannelOfTeam, snapshot: &Value) -> io::Result<()> {
     let name = snapshot["name"].as_str().map_or_else(|| "(no name)".to_owned(), |name| format!("#{name}"));
     writeln!(out, "{}  {}{}", place.channel, plain::excerpt(&name, SHOWN), marks(snapshot))?;
     let text = |name: &str| snapshot[name].as_str().map(str::to_owned);
@@ -196,10 +196,10 @@ mod tests {
     use ports::archive::{ArchiveExt, ItemKey, Update};
 
     use super::*;
-    use crate::fixture::{Fixture, message_args};
+    use crate::fixture::{CliFixture, message_args};
     use crate::read::ChannelArgs;
 
-    async fn printed(fixture: &Fixture, called: &str, history: bool, json: bool) -> String {
+    async fn printed(fixture: &CliFixture, called: &str, history: bool, json: bool) -> String {
         let mut read = message_args("C1", "1.000000").read;
         read.json = json;
         let args = SnapshotArgs {
@@ -227,8 +227,8 @@ mod tests {
         assert!(printed(&fixture, "C1", false, true).await.contains(topic));
     }
 
-    async fn release() -> Fixture {
-        let fixture = Fixture::open().await;
+    async fn release() -> CliFixture {
+        let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1795178096.000100", "launch").await;
         fixture.rename("T1", "C1", "1795178097.000100", "release").await;
         fixture
@@ -322,7 +322,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_channel_known_by_its_messages_alone_says_how_to_learn_more() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "text").await;
         for history in [false, true] {
             assert!(printed(&fixture, "C1", history, false).await.contains("annalist sync"));

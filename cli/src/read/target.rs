@@ -20,7 +20,7 @@ pub(crate) struct MessageArgs {
 
 /// The words of a command line that do.
 #[derive(Debug, Args)]
-struct MessageWords {
+struct MessageTarget {
     /// Channel name or id, such as '#general' or C0123ABCD; or a message's Slack link, which needs no TS
     #[arg(value_name = "CHANNEL")]
     channel: String,
@@ -33,17 +33,17 @@ struct MessageWords {
 
 impl Args for MessageArgs {
     fn augment_args(command: Command) -> Command {
-        MessageWords::augment_args(command)
+        MessageTarget::augment_args(command)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        MessageWords::augment_args_for_update(command)
+        MessageTarget::augment_args_for_update(command)
     }
 }
 
 impl FromArgMatches for MessageArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let MessageWords { channel, ts, read } = MessageWords::from_arg_matches(matches)?;
+        let MessageTarget { channel, ts, read } = MessageTarget::from_arg_matches(matches)?;
         match (SlackLink::parse(&channel), ts) {
             (Some(SlackLink { channel, ts: Some(ts), thread_ts }), None) => {
                 Ok(Self { channel, ts, thread_ts, read })

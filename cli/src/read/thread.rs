@@ -7,8 +7,8 @@ use reader::find;
 use reader::rows::message;
 use reader::thread::{replies, root_ts};
 
-use super::printer::Printer;
-use super::render::Layout;
+use super::printer::MessagePrinter;
+use super::render::MessageLayout;
 use super::{MessageArgs, ReadError};
 
 /// Prints a thread, root first.
@@ -29,10 +29,10 @@ pub(crate) async fn thread(
         root = root.filter(|_| found < limit.get());
     }
 
-    let mut printer = Printer::new(archive, &channel, &args.read, out);
-    printer.print(root.as_slice(), |_| Layout::default()).await?;
+    let mut printer = MessagePrinter::new(archive, &channel, &args.read, out);
+    printer.print(root.as_slice(), |_| MessageLayout::default()).await?;
     while let Some(page) = replies.next().await? {
-        printer.print(&page, |_| Layout { indent: 4, ..Layout::default() }).await?;
+        printer.print(&page, |_| MessageLayout { indent: 4, ..MessageLayout::default() }).await?;
     }
     match printer.printed() {
         0 => Err(ReadError::UnknownMessage { channel: args.channel.clone(), ts: args.ts.clone() }),
@@ -50,9 +50,9 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::fixture::{Fixture, message_args};
+    use crate::fixture::{CliFixture, message_args};
 
-    async fn seen(fixture: &Fixture, args: &MessageArgs) -> Vec<String> {
+    async fn seen(fixture: &CliFixture, args: &MessageArgs) -> Vec<String> {
         let mut out = Vec::new();
         thread(fixture.archive(), args, &mut out).await.unwrap();
         let ts = |line: &str| serde_json::from_str::<Value>(line).unwrap()["ts"].as_str().unwrap().to_owned();
@@ -61,7 +61,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_root_that_never_learned_of_its_replies_is_there_and_a_reply_finds_its_thread() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "root").await;
         fixture.reply("T1", "C1", "2.000000", "1.000000", "first").await;
         fixture.reply("T1", "C1", "3.000000", "1.000000", "second").await;
@@ -75,7 +75,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_limit_keeps_the_newest() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "root").await;
         fixture.reply("T1", "C1", "2.000000", "1.000000", "first").await;
         fixture.reply("T1", "C1", "3.000000", "1.000000", "second").await;
@@ -92,7 +92,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_thread_goes_on_under_another_id_and_in_another_workspace() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "root").await;
         fixture.reply("T1", "C1", "2.000000", "1.000000", "under the old id").await;
         fixture.channel("T1", "C1", "1.000000", "partners").await;
@@ -120,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_unknown_thread_is_an_error_and_prints_nothing() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "root").await;
         let mut out = Vec::new();
         let error = thread(fixture.archive(), &message_args("C1", "9.000000"), &mut out).await.unwrap_err();

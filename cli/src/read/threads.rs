@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use ports::archive::ArchiveError;
 use reader::joined::JoinedChannel;
 use reader::range::TimeRange;
-use reader::rows::{Rows, message};
+use reader::rows::{VisibleRows, message};
 use reader::thread;
 use serde_json::Value;
 use slack::ids::Ts;
 
 use super::ReadError;
-use super::printer::Printer;
-use super::render::Layout;
+use super::printer::MessagePrinter;
+use super::render::MessageLayout;
 
 /// Columns by which replies stand further in.
 pub(crate) const REPLY_INDENT: usize = 4;
@@ -20,7 +20,7 @@ pub(crate) const REPLY_INDENT: usize = 4;
 /// Prints a channel's messages as they come in the order of time, with each thread where its first message stands.
 ///
 /// Each message that is no reply costs one question to the index of threads: a root does not know that it has replies.
-pub(super) struct ThreadsInPlace<'a> {
+pub(super) struct InlineThreads<'a> {
     channel: &'a JoinedChannel<'a>,
     /// What is shown of a thread: the same as of the channel.
     shown: TimeRange,
@@ -48,13 +48,17 @@ impl ReplyCount {
     }
 }
 
-impl<'a> ThreadsInPlace<'a> {
+impl<'a> InlineThreads<'a> {
     pub(super) fn new(channel: &'a JoinedChannel<'a>, shown: TimeRange) -> Self {
         Self { channel, shown, printed: HashMap::new() }
     }
 
     /// Prints the next messages of the channel.
-    pub(super) async fn print(&mut self, page: &[Value], printer: &mut Printer<'_>) -> Result<(), ReadError> {
+    pub(super) async fn print(
+        &mut self,
+        page: &[Value],
+        printer: &mut MessagePrinter<'_>,
+    ) -> Result<(), ReadError> {
         for message in page {
             let ts = |name: &str| message[name].as_str().and_then(|ts| Ts::parse(ts).ok());
             let Some(own_ts) = ts("ts") else { continue };
@@ -72,10 +76,18 @@ impl<'a> ThreadsInPlace<'a> {
     }
 
     /// A message, and the replies to it.
-    async fn root(&mut self, root: &Value, ts: Ts, printer: &mut Printer<'_>) -> Result<(), ReadError> {
+    async fn root(
+        &mut self,
+        root: &Value,
+        ts: Ts,
+        printer: &mut MessagePrinter<'_>,
+    ) -> Result<(), ReadError> {
         let count = self.count(&ts, None).await?;
         printer
-            .print(std::slice::from_ref(root), |_| Layout { mark: count.mark(), ..Layout::default() })
+            .print(std::slice::from_ref(root), |_| MessageLayout {
+                mark: count.mark(),
+                ..MessageLayout::default()
+            })
             .await?;
         if count.shown > 0 {
             self.replies(ts, None, printer).await?;
@@ -89,7 +101,7 @@ impl<'a> ThreadsInPlace<'a> {
         root_ts: Ts,
         reply: &Value,
         reply_ts: Ts,
-        printer: &mut Printer<'_>,
+        printer: &mut MessagePrinter<'_>,
     ) -> Result<(), ReadError> {
         match message(self.channel, &root_ts).await? {
             Some(root) => {
@@ -98,7 +110,7 @@ impl<'a> ThreadsInPlace<'a> {
             }
             None => printer.heading(&format!("In the thread of {root_ts}, which is not in this archive:"))?,
         }
-        let layout = |_: &Value| Layout { indent: REPLY_INDENT, ..Layout::default() };
+        let layout = |_: &Value| MessageLayout { indent: REPLY_INDENT, ..MessageLayout::default() };
         printer.print(std::slice::from_ref(reply), layout).await?;
         self.replies(root_ts, Some(reply_ts), printer).await
     }
@@ -119,7 +131,7 @@ impl<'a> ThreadsInPlace<'a> {
         &mut self,
         root_ts: Ts,
         after: Option<Ts>,
-        printer: &mut Printer<'_>,
+        printer: &mut MessagePrinter<'_>,
     ) -> Result<(), ReadError> {
         let mut last = after;
         let mut rows = self.rows(&root_ts);
@@ -129,7 +141,9 @@ impl<'a> ThreadsInPlace<'a> {
                     .is_some_and(|ts| self.is_shown(&ts) && last.as_ref().is_none_or(|last| *last < ts))
             });
             last = page.last().and_then(reply_ts).or(last);
-            printer.print(&page, |_| Layout { indent: REPLY_INDENT, ..Layout::default() }).await?;
+            printer
+                .print(&page, |_| MessageLayout { indent: REPLY_INDENT, ..MessageLayout::default() })
+                .await?;
         }
         if let Some(last) = last {
             self.printed.insert(root_ts, last);
@@ -137,7 +151,7 @@ impl<'a> ThreadsInPlace<'a> {
         Ok(())
     }
 
-    fn rows(&self, root_ts: &Ts) -> Rows<'a> {
+    fn rows(&self, root_ts: &Ts) -> VisibleRows<'a> {
         thread::replies(self.channel, root_ts)
     }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use ports::archive::{Archive, Query, key, query_all};
 use reader::figures::person::FirstPosts;
 use reader::find;
-use reader::rows::Rows;
+use reader::rows::VisibleRows;
 use rules::{profile, project};
 use serde_json::Value;
 use slack::ids::TeamId;
@@ -85,7 +85,7 @@ async fn list(
     let teams = find::teams_asked_for(archive, args.team.as_ref()).await?;
     let mut empty = true;
     for team in teams {
-        let mut rows = Rows::all(archive, Query::partition(key::users(&team)), |item| {
+        let mut rows = VisibleRows::all(archive, Query::partition(key::users(&team)), |item| {
             (!item.is_erased()).then(|| project::directory(item))
         });
         if let Some(limit) = args.limit {
@@ -135,9 +135,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{Fixture, message_args};
+    use crate::fixture::{CliFixture, message_args};
 
-    async fn printed(fixture: &Fixture, history: Option<&str>, json: bool) -> Result<String, ReadError> {
+    async fn printed(fixture: &CliFixture, history: Option<&str>, json: bool) -> Result<String, ReadError> {
         let read = ReadArgs { json, ..message_args("C1", "1.000000").read };
         let args = UsersArgs { history: history.map(str::to_owned), figures: false, read };
         let mut out = Vec::new();
@@ -147,7 +147,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_profile_that_was_replaced_is_still_there_with_its_times() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.profile("T1", "U1", "ada", "1795178096.000100").await;
         fixture.profile("T1", "U1", "pwned", "1795178097.000100").await;
         fixture.profile("T1", "U2", "bob", "1795178098.000100").await;
@@ -172,7 +172,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_time_of_the_first_sight_has_the_shape_of_every_time() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.profile("T1", "U1", "ada", "99.000100").await;
         let row: Value = serde_json::from_str(&printed(&fixture, None, true).await.unwrap()).unwrap();
         assert_eq!(row["insert_timestamp"], "99.000100");
@@ -180,7 +180,7 @@ mod tests {
 
     #[tokio::test]
     async fn figures_are_the_columns_of_channelstats() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.person("T1", "U12", "ana").await;
         fixture.person("T1", "U13", "bo").await;
         let (team, user) = ("T1".parse().unwrap(), "U12".parse().unwrap());

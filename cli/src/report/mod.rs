@@ -14,9 +14,9 @@ use ports::changes::Changes;
 use ports::clock::Clock;
 use process::config::backend::BackendArgs;
 use reader::figures::json;
-use reader::figures::making::{Asked, AskedReport};
+use reader::figures::making::{ReportScope, ReportSources};
 use reader::figures::period::Period;
-use reader::figures::report::Report;
+use reader::figures::report::FiguresReport;
 use reader::figures::rollups::Rollups;
 use reader::figures::stored::{self, ListedReport};
 use reader::find;
@@ -91,16 +91,16 @@ pub(crate) async fn run(
         (Some(called), _) => {
             let channel =
                 find::channel(archive, called, args.team.as_ref()).await.map_err(ReadError::from)?;
-            (channel.main().team.clone(), Asked::Channel(channel))
+            (channel.main().team.clone(), ReportScope::Channel(channel))
         }
         (None, Some(called)) => {
             let (team, user) = person(archive, args, called).await?;
-            (team, Asked::User(user))
+            (team, ReportScope::User(user))
         }
-        (None, None) => (workspace(archive, args).await?, Asked::Team),
+        (None, None) => (workspace(archive, args).await?, ReportScope::Team),
     };
     let rollups = Rollups::read(archive, changes, &team).await?;
-    let asked = AskedReport::begin(archive, &team, asked, period, rollups.as_ref(), now).await?;
+    let asked = ReportSources::begin(archive, &team, asked, period, rollups.as_ref(), now).await?;
     if let Some(stored) = asked.stored().await? {
         if args.json {
             return Ok(out.write_all(stored.text.replacen(NOT_CACHED, CACHED, 1).as_bytes())?);
@@ -128,7 +128,7 @@ pub(crate) async fn run(
 }
 
 /// Prints a report for people.
-fn print(report: &Report, args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+fn print(report: &FiguresReport, args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if args.html {
         writeln!(out, "{}", viewer::pages::figures::standalone(report).into_string())?;
     } else {

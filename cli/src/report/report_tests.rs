@@ -7,11 +7,11 @@ use ports::queue::QueueName;
 use process::config::backend::BackendArgs;
 use serde_json::Value;
 use testkit::deliveries;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 use workers::statistician::Statistician;
 
 use super::*;
-use crate::fixture::Fixture;
+use crate::fixture::CliFixture;
 
 /// Monday of 2026-W46.
 const MONDAY: i64 = 1_794_182_400;
@@ -36,7 +36,7 @@ fn clock() -> Arc<ManualClock> {
     ManualClock::starting_at(TimestampMs((MONDAY + 14 * 86_400) * 1_000))
 }
 
-async fn printed(fixture: &Fixture, args: &ReportArgs) -> anyhow::Result<String> {
+async fn printed(fixture: &CliFixture, args: &ReportArgs) -> anyhow::Result<String> {
     let mut out = Vec::new();
     run(fixture.archive(), &*fixture.changes(), &*clock(), args, &mut out).await?;
     Ok(String::from_utf8(out)?)
@@ -46,8 +46,8 @@ fn at(second: i64) -> String {
     format!("{}.000100", MONDAY + second)
 }
 
-async fn busy() -> Fixture {
-    let fixture = Fixture::open().await;
+async fn busy() -> CliFixture {
+    let fixture = CliFixture::open().await;
     fixture.channel("T1", "C1", "1000000000.000000", "general").await;
     fixture.channel("T1", "C2", "1000000000.000000", &"名".repeat(80)).await;
     fixture.person("T1", "U1", &"长\u{1b}[31m".repeat(30)).await;
@@ -173,7 +173,7 @@ async fn what_cannot_be_meant_is_an_error_and_what_is_empty_is_a_report() {
     assert!(several.contains("--team"), "{several}");
     let one = ReportArgs { team: Some(TeamId::parse("T2").unwrap()), ..args() };
     assert!(printed(&fixture, &one).await.unwrap().contains("T2"));
-    let nothing = Fixture::open().await;
+    let nothing = CliFixture::open().await;
     let nothing = printed(&nothing, &args()).await.unwrap_err().to_string();
     assert!(nothing.contains("annalist doctor"), "{nothing}");
 }
@@ -230,13 +230,13 @@ async fn the_page_needs_nothing_else_and_shows_hostile_names_as_text() {
 }
 
 /// Lets the statistician count every day that is over.
-async fn count(fixture: &Fixture) {
+async fn count(fixture: &CliFixture) {
     let statistician = Statistician::new(fixture.ports.clone(), fixture.changes());
     statistician.look().await;
     fixture.wait(Duration::from_secs(91));
     deliveries::drain(&*fixture.ports.queue, QueueName::Stats, async |jobs| {
         let outcomes = statistician.handle(jobs).await;
-        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+        assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
         vec![true; jobs.len()]
     })
     .await;

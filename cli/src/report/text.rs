@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use reader::figures::report::{FigureName, Number, Report, Scope, TopMessage};
-use reader::figures::wording::{Change, WEEKDAYS, change, notes_of, shown, title, whose};
+use reader::figures::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
+use reader::figures::wording::{FigureChange, WEEKDAYS, change, notes_of, shown, title, whose};
 use rules::figures::partners::CountByPerson;
 
 use super::bars;
@@ -20,7 +20,7 @@ const ROWS: usize = 10;
 const BAR: usize = 10;
 
 /// Prints a report.
-pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn print(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", heading(report))?;
     figures(report, out)?;
     if report.figure(FigureName::Messages).value.map(Number::real) == Some(0.0) {
@@ -63,17 +63,17 @@ pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     notes(report, out)
 }
 
-fn heading(report: &Report) -> String {
+fn heading(report: &FiguresReport) -> String {
     let ([from, to], [before, before_to]) = (report.period.bounds(), report.period.previous().bounds());
     let (title, _) = fitted(&title(report), COLUMNS);
     format!("{title}\n{from} to {to}, beside {before} to {before_to}\n")
 }
 
-fn figures(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+fn figures(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{:<28}{:>13}{:>13}{:>13}{:>10}", "", "now", "before", "change", "")?;
     for name in FigureName::ALL {
         let figure = report.figure(name);
-        let Change { delta, percent } = change(name, &figure);
+        let FigureChange { delta, percent } = change(name, &figure);
         let [value, previous] = [figure.value, figure.previous].map(|number| shown(name, number));
         let line = format!("{:<28}{value:>13}{previous:>13}{delta:>13}{percent:>10}", name.label());
         writeln!(out, "{}", line.trim_end())?;
@@ -142,7 +142,7 @@ fn padded(name: &str, width: usize) -> String {
     fitted + &" ".repeat(width - taken)
 }
 
-fn times(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+fn times(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
     let by_hour = report.by_hour();
     if by_hour.iter().all(|messages| *messages == 0) {
         return Ok(());
@@ -175,7 +175,7 @@ fn most(counts: &[u64]) -> String {
     grouped(counts.iter().copied().max().unwrap_or_default())
 }
 
-fn emoji(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+fn emoji(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
     if report.emoji.is_empty() {
         return Ok(());
     }
@@ -200,8 +200,13 @@ fn messages(title: &str, messages: &[TopMessage], out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-fn people(report: &Report, title: &str, counts: &CountByPerson, out: &mut dyn Write) -> io::Result<()> {
-    let partners = Report::most_frequent(counts);
+fn people(
+    report: &FiguresReport,
+    title: &str,
+    counts: &CountByPerson,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let partners = FiguresReport::most_frequent(counts);
     if partners.is_empty() {
         return Ok(());
     }
@@ -214,7 +219,7 @@ fn people(report: &Report, title: &str, counts: &CountByPerson, out: &mut dyn Wr
     Ok(())
 }
 
-fn notes(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+fn notes(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
     let notes = notes_of(report);
     if !notes.is_empty() {
         writeln!(out)?;

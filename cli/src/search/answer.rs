@@ -15,7 +15,7 @@ use process::config::backend::{Backend, BackendArgs};
 use process::config::zone::ZoneArgs;
 use reader::find;
 use reader::search::matching::SnippetPart;
-use reader::search::query::{Condition, SearchQuery, SearchTerm};
+use reader::search::query::{SearchCondition, SearchQuery, SearchTerm};
 use search::follower;
 use search::hits::{self, SearchAnswer, SearchHit, SearchRequest};
 use search::index::SearchIndex;
@@ -86,14 +86,14 @@ impl SearchArgs {
         query.terms.extend(
             self.channel
                 .clone()
-                .map(|channel| SearchTerm { is_negated: false, condition: Condition::In(channel) }),
+                .map(|channel| SearchTerm { is_negated: false, condition: SearchCondition::In(channel) }),
         );
         Ok(query)
     }
 }
 
 /// Where a search looks.
-pub(crate) struct SearchPlace {
+pub(crate) struct SearchableArchive {
     pub(crate) archive: Arc<dyn Archive>,
     pub(crate) changes: Arc<dyn Changes>,
     /// The index's file.
@@ -109,14 +109,14 @@ pub(crate) struct SearchPlace {
 }
 
 /// What is looked for there, and how much of it is wanted.
-pub(crate) struct Wanted {
+pub(crate) struct SearchOptions {
     pub(crate) query: SearchQuery,
     pub(crate) limit: usize,
     pub(crate) is_ranked: bool,
     pub(crate) with_deleted: bool,
 }
 
-impl SearchPlace {
+impl SearchableArchive {
     pub(crate) fn of(backend: &Backend, index: PathBuf, team: Option<TeamId>, zone: &Zone) -> Self {
         let (archive, changes) = (backend.archive(), backend.changes());
         let batch = super::batch(backend);
@@ -124,11 +124,11 @@ impl SearchPlace {
     }
 
     /// Brings the index up to date as far as a moment allows, and searches. Beside the answer stands what to say about it.
-    pub(crate) async fn answer(&self, wanted: Wanted) -> anyhow::Result<(SearchAnswer, Vec<String>)> {
+    pub(crate) async fn answer(&self, wanted: SearchOptions) -> anyhow::Result<(SearchAnswer, Vec<String>)> {
         let archive = &*self.archive;
         let index = SearchIndex::current(&mut *self.open.lock().await, &self.index).await?;
         let mut remarks = Vec::from_iter(catch_up(&index, &*self.changes, archive, self.batch).await?);
-        let Wanted { query, limit, is_ranked, with_deleted } = wanted;
+        let SearchOptions { query, limit, is_ranked, with_deleted } = wanted;
         let teams = find::teams_asked_for(archive, self.team.as_ref()).await.map_err(UsageError::new)?;
         let zone = self.zone.clone();
         let request = SearchRequest { query, teams, zone, limit, is_ranked, with_deleted };
@@ -150,9 +150,9 @@ impl SearchPlace {
 pub(crate) async fn search(backend: &Backend, args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let (query, zone) = (args.query()?, Zone::of(&args.zone));
     let index = super::index_file(&args.index, &args.backend)?;
-    let place = SearchPlace::of(backend, index, args.team.clone(), &zone);
+    let place = SearchableArchive::of(backend, index, args.team.clone(), &zone);
     let limit = args.limit.get();
-    let wanted = Wanted { query, limit, is_ranked: args.rank, with_deleted: args.include_deleted };
+    let wanted = SearchOptions { query, limit, is_ranked: args.rank, with_deleted: args.include_deleted };
     let (answer, remarks) = place.answer(wanted).await?;
     if args.json {
         for hit in &answer.hits {
@@ -263,7 +263,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::fixture::CliFixture;
 
     #[derive(Parser)]
     struct SearchCommand {
@@ -273,7 +273,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_hit_in_a_channel_that_is_private_now_is_marked() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "general").await;
         fixture.post("T1", "C1", "1700000000.000100", "a word").await;
         let args = SearchCommand::try_parse_from(["search", "word", "--tz", "UTC"]).unwrap().args;

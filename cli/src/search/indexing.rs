@@ -10,7 +10,7 @@ use search::follower;
 use search::index::SearchIndex;
 
 use crate::plain::grouped;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 
 /// Between two looks at an archive on AWS. A mark there says which channel and day changed within an hour, so that each look
 /// reads the days of the last two hours again: a busy one costs 325 read units.
@@ -41,7 +41,7 @@ pub(crate) async fn index(backend: &Backend, args: &IndexingArgs, out: &mut dyn 
     let is_new = index.cursor().await?.is_none();
     let behind = changes.behind(index.cursor().await?.as_ref()).await?;
     let mut shutdown = process::shutdown::on_signal()?;
-    let mut progress = Progress::begin();
+    let mut progress = ProgressLine::begin();
     let goes_on = |taken_in: usize| {
         let taken_in = taken_in as u64;
         progress.say(taken_in, behind.unwrap_or(taken_in), |elapsed| rate(taken_in, behind, elapsed));

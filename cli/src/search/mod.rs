@@ -12,7 +12,7 @@ use process::config::backend::{Backend, BackendArgs, BackendKind, INDEX_FILE};
 use process::config::{self, IndexArgs};
 use search::follower;
 
-pub(crate) use answer::{SearchArgs, SearchPlace, Wanted, marked_negations, search};
+pub(crate) use answer::{SearchArgs, SearchOptions, SearchableArchive, marked_negations, search};
 pub(crate) use indexing::{IndexingArgs, index};
 
 /// What an index takes in at once while someone waits: messages in a folder, days of channels on AWS.

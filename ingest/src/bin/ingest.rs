@@ -21,7 +21,7 @@ use tokio::sync::watch;
 /// Takes Slack's events in and puts them on the durable queue
 #[derive(Parser)]
 #[command(name = "ingest", version)]
-struct Command {
+struct IngestCommand {
     #[command(flatten)]
     backend: BackendArgs,
     #[command(flatten)]
@@ -36,7 +36,7 @@ async fn main() -> ExitCode {
 }
 
 async fn start() -> anyhow::Result<()> {
-    let command = Command::try_parse()?;
+    let command = IngestCommand::try_parse()?;
     let secrets = config::signing_secrets().await?;
     telemetry::init_log(config::log_filter()?);
     #[cfg(feature = "aws")]
@@ -49,7 +49,7 @@ async fn start() -> anyhow::Result<()> {
 /// Serves Lambda instead of a port. The first event shows whether the queue exists: a function cannot report to its caller
 /// at its start, and Slack waits for its first answer.
 #[cfg(feature = "aws")]
-async fn as_function(command: Command, secrets: SigningSecrets) -> anyhow::Result<()> {
+async fn as_function(command: IngestCommand, secrets: SigningSecrets) -> anyhow::Result<()> {
     let metrics = telemetry::emf::install(command.metrics.metrics, &command.backend.aws.prefix)?;
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&command.backend, Arc::clone(&clock)).await?;
@@ -64,7 +64,7 @@ async fn as_function(command: Command, secrets: SigningSecrets) -> anyhow::Resul
     ingest::lambda::serve(router, metrics, clock).await.map_err(|error| anyhow!(error))
 }
 
-async fn run(command: Command, secrets: SigningSecrets) -> anyhow::Result<()> {
+async fn run(command: IngestCommand, secrets: SigningSecrets) -> anyhow::Result<()> {
     let shutdown = process::shutdown::on_signal().context("cannot listen to signals")?;
     // Both addresses first: what is in use already shows before anything is written.
     let events = bind(command.listen.listen).await?;

@@ -10,7 +10,7 @@ use super::*;
 
 #[tokio::test]
 async fn a_signed_event_is_kept_byte_for_byte_but_for_the_token_and_answered_200() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let answer = bench.post(MESSAGE).await;
     assert_eq!((answer.verdict(), answer.body.as_str()), ((200, false), ""));
     let jobs = bench.queue.kept();
@@ -21,7 +21,7 @@ async fn a_signed_event_is_kept_byte_for_byte_but_for_the_token_and_answered_200
 
 #[tokio::test]
 async fn an_event_carries_the_run_that_took_it_unless_slack_delivers_it_again() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     bench.post(MESSAGE).await;
     for header in ["x-slack-retry-num", "x-slack-retry-reason"] {
         let mut again = signed(MESSAGE);
@@ -36,7 +36,7 @@ async fn an_event_carries_the_run_that_took_it_unless_slack_delivers_it_again() 
 
 #[tokio::test]
 async fn an_event_of_two_queues_is_kept_on_both() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let body = r#"{"type":"event_callback","team_id":"T1","event_id":"Ev1",
         "event":{"type":"channel_id_changed","old_channel_id":"G1","new_channel_id":"C1"}}"#;
     assert_eq!(bench.post(body).await.verdict(), (200, false));
@@ -46,7 +46,7 @@ async fn an_event_of_two_queues_is_kept_on_both() {
 
 #[tokio::test]
 async fn either_secret_is_accepted_during_rotation() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     for (secret, verdict) in [("current", (200, false)), ("next", (200, false)), ("last", (401, false))] {
         let request = unsigned(MESSAGE)
             .header("x-slack-request-timestamp", NOW_S)
@@ -58,7 +58,7 @@ async fn either_secret_is_accepted_during_rotation() {
 
 #[tokio::test]
 async fn a_retry_is_kept_like_any_event() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     for (number, reason) in [("1", "http_timeout"), ("2", "something_new"), ("3", "")] {
         let mut request = signed(MESSAGE);
         request.headers_mut().insert("x-slack-retry-num", number.parse().unwrap());
@@ -70,18 +70,18 @@ async fn a_retry_is_kept_like_any_event() {
 
 #[tokio::test]
 async fn a_signed_challenge_is_echoed_as_plain_text() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let body = r#"{"token":"x","challenge":"3eZb\u0072","type":"url_verification"}"#;
     let response = bench.router.clone().oneshot(signed(body)).await.unwrap();
     assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
-    let answer = Answered::of(response).await;
+    let answer = ReceivedAnswer::of(response).await;
     assert_eq!((answer.verdict(), answer.body.as_str()), ((200, false), "3eZbr"));
     assert!(bench.queue.kept().is_empty());
 }
 
 #[tokio::test]
 async fn a_verification_without_a_challenge_is_malformed() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     for body in [r#"{"type":"url_verification"}"#, r#"{"type":"url_verification","challenge":7}"#] {
         assert_eq!(bench.post(body).await.verdict(), (400, true), "{body}");
     }
@@ -89,7 +89,7 @@ async fn a_verification_without_a_challenge_is_malformed() {
 
 #[tokio::test]
 async fn an_ssl_check_is_answered_only_when_signed() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     for body in ["ssl_check=1&token=x", "token=x&ssl_check=1", r#"{"type":"ssl_check"}"#] {
         assert_eq!(bench.post(body).await.verdict(), (200, false), "{body}");
         assert_eq!(bench.send(unsigned(body).request()).await.verdict(), (401, false), "{body}");
@@ -102,7 +102,7 @@ async fn an_ssl_check_is_answered_only_when_signed() {
 
 #[tokio::test]
 async fn a_direct_message_is_answered_200_and_not_kept() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let body = MESSAGE.replace(r#""channel_type":"channel""#, r#""channel_type":"im""#);
     assert_eq!(bench.post(body).await.verdict(), (200, false));
     assert!(bench.queue.kept().is_empty());
@@ -110,7 +110,7 @@ async fn a_direct_message_is_answered_200_and_not_kept() {
 
 #[tokio::test]
 async fn a_rate_limited_minute_is_kept_for_the_channels() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let body =
         r#"{"type":"app_rate_limited","team_id":"T1","minute_rate_limited":1518467820,"api_app_id":"A1"}"#;
     assert_eq!(bench.post(body).await.verdict(), (200, false));
@@ -119,7 +119,7 @@ async fn a_rate_limited_minute_is_kept_for_the_channels() {
 
 #[tokio::test]
 async fn an_event_with_malformed_ids_is_kept_for_a_person_to_look_at() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     for body in [MESSAGE.replace("T1", "t#1"), MESSAGE.replace("C1", "../C1"), "{}".to_owned()] {
         assert_eq!(bench.post(body.as_str()).await.verdict(), (200, false), "{body}");
     }
@@ -128,7 +128,7 @@ async fn an_event_with_malformed_ids_is_kept_for_a_person_to_look_at() {
 
 #[tokio::test]
 async fn other_paths_and_methods_are_refused() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     for (method, path, status) in [
         (Method::GET, EVENTS_PATH, 405),
         (Method::PUT, EVENTS_PATH, 405),
@@ -154,7 +154,7 @@ async fn health_is_of_the_process_and_readiness_of_the_queue() {
         (Behaviour::Fail, 503, "the queue is unavailable\n"),
         (Behaviour::Hang, 503, "the queue did not answer in time\n"),
     ] {
-        let bench = Bench::new(behaviour);
+        let bench = IngestFixture::new(behaviour);
         let asked = tokio::time::Instant::now();
         let answer = bench.send(Request::get("/readyz").body(Body::empty()).unwrap()).await;
         assert_eq!((answer.status.as_u16(), answer.body.as_str()), (ready, line));
@@ -167,7 +167,7 @@ async fn health_is_of_the_process_and_readiness_of_the_queue() {
 #[test]
 fn everything_is_counted_and_no_label_comes_from_outside() {
     let recorder = PrometheusBuilder::new().build_recorder();
-    let bench = metrics::with_local_recorder(&recorder, || Bench::new(Behaviour::Keep));
+    let bench = metrics::with_local_recorder(&recorder, || IngestFixture::new(Behaviour::Keep));
     let retried = |reason: &str| {
         let mut request = signed(MESSAGE);
         request.headers_mut().insert("x-slack-retry-num", "1".parse().unwrap());

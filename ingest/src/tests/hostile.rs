@@ -24,7 +24,7 @@ fn signed_chunks(chunks: Vec<Bytes>) -> Request<Body> {
 
 #[tokio::test]
 async fn nothing_unsigned_is_parsed_or_kept() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let challenge = r#"{"type":"url_verification","challenge":"c"}"#;
     for body in [MESSAGE, challenge, "{", "", "ssl_check=1"] {
         let unsigned_request = unsigned(body).request();
@@ -44,7 +44,7 @@ async fn nothing_unsigned_is_parsed_or_kept() {
 
 #[tokio::test]
 async fn a_signature_older_than_the_window_is_refused_even_if_it_matches() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     for (sent_s, verdict) in
         [(NOW_S - 301, (401, false)), (NOW_S + 301, (401, false)), (NOW_S - 299, (200, false))]
     {
@@ -58,7 +58,7 @@ async fn a_signature_older_than_the_window_is_refused_even_if_it_matches() {
 
 #[tokio::test]
 async fn hostile_headers_are_refused() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let values: [&[u8]; 7] =
         [b"", b"\xff\xfe", "é".as_bytes(), b"99999999999999999999", b"-1", b"v0=", &[b'9'; 8000]];
     for name in ["x-slack-request-timestamp", "x-slack-signature"] {
@@ -76,7 +76,7 @@ async fn hostile_headers_are_refused() {
 
 #[tokio::test]
 async fn a_signature_header_that_comes_twice_is_refused() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     for name in ["x-slack-request-timestamp", "x-slack-signature"] {
         let mut request = signed(MESSAGE);
         let again = request.headers()[name].clone();
@@ -87,7 +87,7 @@ async fn a_signature_header_that_comes_twice_is_refused() {
 
 #[tokio::test]
 async fn hostile_retry_headers_do_not_stop_an_event() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let mut request = signed(MESSAGE);
     request.headers_mut().insert("x-slack-retry-num", HeaderValue::from_bytes(b"\xff").unwrap());
     request.headers_mut().insert("x-slack-retry-reason", HeaderValue::from_bytes(b"\xff").unwrap());
@@ -96,7 +96,7 @@ async fn hostile_retry_headers_do_not_stop_an_event() {
 
 #[tokio::test]
 async fn signed_bodies_that_are_no_envelope_are_malformed() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let bodies: [&[u8]; 9] = [
         b"",
         b" ",
@@ -122,7 +122,7 @@ async fn a_signed_object_that_cannot_be_read_is_kept_for_a_person_to_look_at() {
         r#"{"token":"verify-me","token":"verify-me","event":{},"event":{}}"#,
         r#"{"\ud83d":1,"team_id":"T1","token":"verify-me"}"#,
     ] {
-        let bench = Bench::new(Behaviour::Keep);
+        let bench = IngestFixture::new(Behaviour::Keep);
         assert_eq!(bench.post(body).await.verdict(), (200, false), "{body}");
         // Slack's retry is the same message.
         assert_eq!(bench.post(body).await.verdict(), (200, false), "{body}");
@@ -130,14 +130,14 @@ async fn a_signed_object_that_cannot_be_read_is_kept_for_a_person_to_look_at() {
         assert_eq!(kept[0].group.as_str(), "invalid");
         assert!(!kept[0].body.contains("verify-me"), "{}", kept[0].body);
         assert!(kept.len() == 2 && kept[0].dedup == kept[1].dedup);
-        let full = Bench::new(Behaviour::Fail);
+        let full = IngestFixture::new(Behaviour::Fail);
         assert_eq!(full.post(body).await.verdict(), (503, false), "{body}");
     }
 }
 
 #[tokio::test]
 async fn deep_nesting_neither_overflows_the_stack_nor_is_lost() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let brackets = 900_000;
     for broken in [
         "[".repeat(brackets),
@@ -172,7 +172,7 @@ pub(super) fn event_of(bytes: usize) -> String {
 
 #[tokio::test]
 async fn the_largest_event_is_kept_and_one_byte_more_is_refused() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     assert_eq!(bench.post(event_of(MAX_EVENT_BYTES)).await.verdict(), (200, false));
     assert_eq!(bench.post(event_of(MAX_EVENT_BYTES + 1)).await.verdict(), (413, true));
     assert_eq!(bench.queue.kept().len(), 1);
@@ -180,7 +180,7 @@ async fn the_largest_event_is_kept_and_one_byte_more_is_refused() {
 
 #[tokio::test]
 async fn the_size_is_bounded_without_a_declared_length_too() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let chunks =
         |bytes: usize| event_of(bytes).into_bytes().chunks(4096).map(Bytes::copy_from_slice).collect();
     assert_eq!(bench.send(signed_chunks(chunks(MAX_EVENT_BYTES))).await.verdict(), (200, false));
@@ -192,7 +192,7 @@ async fn the_size_is_bounded_without_a_declared_length_too() {
 
 #[tokio::test]
 async fn a_body_without_end_is_refused_at_the_bound() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let endless =
         stream::repeat_with(|| Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(&[b'x'; 4096]))));
     let mut request = signed(MESSAGE);
@@ -202,7 +202,7 @@ async fn a_body_without_end_is_refused_at_the_bound() {
 
 #[tokio::test]
 async fn a_body_in_pieces_is_put_together_in_order() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let pieces = MESSAGE.as_bytes().chunks(1).map(Bytes::copy_from_slice).collect();
     assert_eq!(bench.send(signed_chunks(pieces)).await.verdict(), (200, false));
     assert!(bench.queue.kept()[0].body.contains(&kept(MESSAGE)));
@@ -210,7 +210,7 @@ async fn a_body_in_pieces_is_put_together_in_order() {
 
 #[tokio::test]
 async fn a_body_that_breaks_off_may_be_delivered_again() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let frames = stream::iter([
         Ok(Frame::data(Bytes::from_static(MESSAGE.as_bytes()))),
         Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)),
@@ -223,7 +223,7 @@ async fn a_body_that_breaks_off_may_be_delivered_again() {
 
 #[tokio::test]
 async fn an_error_shows_nothing_of_the_body_or_the_signature() {
-    let bench = Bench::new(Behaviour::Fail);
+    let bench = IngestFixture::new(Behaviour::Fail);
     let signature = secrets("current").sign(NOW_S, MESSAGE.as_bytes());
     for request in [signed(MESSAGE), signed("{\"hi\":"), unsigned(MESSAGE).request()] {
         let answer = bench.send(request).await;

@@ -43,13 +43,13 @@ fn secrets(list: &str) -> SigningSecrets {
 }
 
 /// A router beside its queue.
-struct Bench {
+struct IngestFixture {
     queue: Arc<TestQueue>,
     open_requests: OpenRequests,
     router: Router,
 }
 
-impl Bench {
+impl IngestFixture {
     fn new(behaviour: Behaviour) -> Self {
         Self::with_limits(behaviour, IngestLimits::default())
     }
@@ -69,11 +69,11 @@ impl Bench {
         Self { queue, open_requests, router: router(ingest) }
     }
 
-    async fn send(&self, request: Request<Body>) -> Answered {
-        Answered::of(self.router.clone().oneshot(request).await.unwrap()).await
+    async fn send(&self, request: Request<Body>) -> ReceivedAnswer {
+        ReceivedAnswer::of(self.router.clone().oneshot(request).await.unwrap()).await
     }
 
-    async fn post(&self, body: impl Into<Vec<u8>>) -> Answered {
+    async fn post(&self, body: impl Into<Vec<u8>>) -> ReceivedAnswer {
         self.send(signed(body)).await
     }
 }
@@ -86,13 +86,15 @@ fn signed(body: impl Into<Vec<u8>>) -> Request<Body> {
 }
 
 /// A request without a signature, to which headers can be added.
-fn unsigned(body: impl Into<Body>) -> Draft {
-    Draft(Request::post(EVENTS_PATH).header(CONTENT_TYPE, "application/json").body(body.into()).unwrap())
+fn unsigned(body: impl Into<Body>) -> RequestDraft {
+    RequestDraft(
+        Request::post(EVENTS_PATH).header(CONTENT_TYPE, "application/json").body(body.into()).unwrap(),
+    )
 }
 
-struct Draft(Request<Body>);
+struct RequestDraft(Request<Body>);
 
-impl Draft {
+impl RequestDraft {
     fn header(mut self, name: &'static str, value: impl ToString) -> Self {
         self.0.headers_mut().append(name, value.to_string().parse().unwrap());
         self
@@ -105,13 +107,13 @@ impl Draft {
 
 /// What came back.
 #[derive(Debug, PartialEq, Eq)]
-struct Answered {
+struct ReceivedAnswer {
     status: StatusCode,
     no_retry: bool,
     body: String,
 }
 
-impl Answered {
+impl ReceivedAnswer {
     async fn of(response: Response) -> Self {
         let (head, body) = response.into_parts();
         let no_retry = match head.headers.get("x-slack-no-retry") {

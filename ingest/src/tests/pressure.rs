@@ -18,7 +18,7 @@ const TWO_QUEUES: &str = r#"{"type":"event_callback","team_id":"T1","event_id":"
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_hangs_is_answered_503_within_two_and_a_half_seconds() {
-    let bench = Bench::new(Behaviour::Hang);
+    let bench = IngestFixture::new(Behaviour::Hang);
     let sent = Instant::now();
     assert_eq!(bench.post(MESSAGE).await.verdict(), (503, false));
     assert!(sent.elapsed() <= Duration::from_millis(2500), "{:?}", sent.elapsed());
@@ -27,27 +27,27 @@ async fn a_queue_that_hangs_is_answered_503_within_two_and_a_half_seconds() {
 #[tokio::test]
 async fn a_failing_queue_is_answered_503_so_that_slack_retries() {
     for behaviour in [Behaviour::Fail, Behaviour::Shortchange] {
-        let bench = Bench::new(behaviour);
+        let bench = IngestFixture::new(behaviour);
         assert_eq!(bench.post(MESSAGE).await.verdict(), (503, false));
     }
 }
 
 #[tokio::test]
 async fn an_event_that_only_one_of_its_queues_kept_is_not_acknowledged() {
-    let bench = Bench::new(Behaviour::FailAfterFirst);
+    let bench = IngestFixture::new(Behaviour::FailAfterFirst);
     assert_eq!(bench.post(TWO_QUEUES).await.verdict(), (503, false));
     assert_eq!(bench.post(MESSAGE).await.verdict(), (200, false));
 }
 
 #[tokio::test]
 async fn what_the_queue_finds_too_large_is_not_asked_for_again() {
-    let bench = Bench::new(Behaviour::TooLarge);
+    let bench = IngestFixture::new(Behaviour::TooLarge);
     assert_eq!(bench.post(MESSAGE).await.verdict(), (413, true));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_never_ends_is_given_up() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let first = stream::iter([Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(b"{")))]);
     let stalled = futures_util::StreamExt::chain(first, stream::pending());
     let mut request = signed(MESSAGE);
@@ -59,7 +59,7 @@ async fn a_body_that_never_ends_is_given_up() {
 
 #[tokio::test]
 async fn nothing_is_acknowledged_before_the_queue_has_it() {
-    let bench = Bench::new(Behaviour::KeepWhenLet);
+    let bench = IngestFixture::new(Behaviour::KeepWhenLet);
     let answer = tokio::spawn(bench.router.clone().oneshot(signed(MESSAGE)));
     bench.queue.arrived.acquire().await.unwrap().forget();
     // The runtime has one thread: every task that could run has run after this.
@@ -74,7 +74,7 @@ async fn nothing_is_acknowledged_before_the_queue_has_it() {
 #[tokio::test]
 async fn too_many_events_at_once_are_shed_and_later_ones_are_taken() {
     let limits = IngestLimits { in_flight: 2, ..IngestLimits::default() };
-    let bench = Bench::with_limits(Behaviour::KeepWhenLet, limits);
+    let bench = IngestFixture::with_limits(Behaviour::KeepWhenLet, limits);
     let held: Vec<_> = (0..2).map(|_| tokio::spawn(bench.router.clone().oneshot(signed(MESSAGE)))).collect();
     bench.queue.arrived.acquire_many(2).await.unwrap().forget();
     for request in [signed(MESSAGE), unsigned(MESSAGE).request()] {
@@ -90,7 +90,7 @@ async fn too_many_events_at_once_are_shed_and_later_ones_are_taken() {
 
 #[tokio::test]
 async fn requests_that_wait_for_the_queue_are_a_burst_until_they_are_answered() {
-    let bench = Bench::new(Behaviour::KeepWhenLet);
+    let bench = IngestFixture::new(Behaviour::KeepWhenLet);
     let held: Vec<_> = (0..64).map(|_| tokio::spawn(bench.router.clone().oneshot(signed(MESSAGE)))).collect();
     bench.queue.arrived.acquire_many(64).await.unwrap().forget();
     assert!(bench.open_requests.wait_for_burst_to_end().now_or_never().is_none(), "64 requests are open");
@@ -129,7 +129,7 @@ fn slow(bytes: usize) -> Request<Body> {
 #[tokio::test(start_paused = true)]
 async fn clients_that_send_slowly_take_no_place_from_others() {
     let limits = IngestLimits { in_flight: 2, large_bodies: 2, ..IngestLimits::default() };
-    let bench = Bench::with_limits(Behaviour::Keep, limits);
+    let bench = IngestFixture::with_limits(Behaviour::Keep, limits);
     let large = SMALL_BODY_BYTES + 1;
     let dripping: Vec<_> = [SMALL_BODY_BYTES, SMALL_BODY_BYTES, 10, large, large]
         .map(|bytes| tokio::spawn(bench.router.clone().oneshot(slow(bytes))))
@@ -148,7 +148,7 @@ async fn clients_that_send_slowly_take_no_place_from_others() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_given_up_makes_room_for_another() {
     let limits = IngestLimits { in_flight: 1, ..IngestLimits::default() };
-    let bench = Bench::with_limits(Behaviour::KeepWhenLet, limits);
+    let bench = IngestFixture::with_limits(Behaviour::KeepWhenLet, limits);
     let abandoned = tokio::spawn(bench.router.clone().oneshot(signed(MESSAGE)));
     bench.queue.arrived.acquire().await.unwrap().forget();
     abandoned.abort();

@@ -21,14 +21,14 @@ const CONNECTIONS: usize = 64;
 const BUSY_CLIENTS: u32 = 80;
 
 struct Served {
-    bench: Bench,
+    bench: IngestFixture,
     address: SocketAddr,
     shutdown: oneshot::Sender<()>,
     serving: JoinHandle<()>,
 }
 
 async fn served(behaviour: Behaviour) -> Served {
-    let bench = Bench::new(behaviour);
+    let bench = IngestFixture::new(behaviour);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (shutdown, asked) = oneshot::channel();

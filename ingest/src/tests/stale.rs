@@ -24,7 +24,7 @@ fn signed_at(slack_s: i64) -> Request<Body> {
 }
 
 /// The facts on the queue: from, to.
-fn facts(bench: &Bench) -> Vec<(String, String)> {
+fn facts(bench: &IngestFixture) -> Vec<(String, String)> {
     let kept = bench.queue.kept();
     assert!(
         kept.iter().all(|job| (job.queue, job.group.as_str()) == (QueueName::Channels, "T1")),
@@ -46,7 +46,7 @@ fn fact(from_s: i64, to_s: i64) -> (String, String) {
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_says_how_far_away_the_clock_is_and_asks_for_another_try() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     for (slack_s, away) in [(NOW_S + AHEAD_S, "+301"), (NOW_S - 3_600, "-3600")] {
         let answer = bench.send(signed_at(slack_s)).await;
         assert_eq!(answer.verdict(), (401, false));
@@ -66,7 +66,7 @@ async fn the_answer_says_how_far_away_the_clock_is_and_asks_for_another_try() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_for_its_time_is_a_fact_a_minute_from_the_first_to_the_last() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let first_s = NOW_S + AHEAD_S;
     for second in 0..50 {
         assert_eq!(bench.send(signed_at(first_s + second)).await.status.as_u16(), 401);
@@ -84,7 +84,7 @@ async fn what_is_refused_for_its_time_is_a_fact_a_minute_from_the_first_to_the_l
 
 #[tokio::test(start_paused = true)]
 async fn one_request_that_is_sent_again_and_again_fills_nothing() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     for _ in 0..1_000 {
         bench.send(signed_at(NOW_S - 40_000)).await;
         sleep(Duration::from_millis(300)).await;
@@ -98,7 +98,7 @@ async fn one_request_that_is_sent_again_and_again_fills_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_queue_delays_the_refusal_by_a_moment_only_and_the_fact_is_tried_again() {
-    let bench = Bench::new(Behaviour::Hang);
+    let bench = IngestFixture::new(Behaviour::Hang);
     let asked = Instant::now();
     assert_eq!(bench.send(signed_at(NOW_S + AHEAD_S)).await.verdict(), (401, false));
     assert!(asked.elapsed() <= Duration::from_millis(600), "{:?}", asked.elapsed());
@@ -106,7 +106,7 @@ async fn a_slow_queue_delays_the_refusal_by_a_moment_only_and_the_fact_is_tried_
     assert_eq!(bench.send(signed_at(NOW_S + AHEAD_S)).await.verdict(), (401, false));
     assert!(asked.elapsed() <= Duration::from_millis(1), "{:?}", asked.elapsed());
 
-    let bench = Bench::new(Behaviour::FailOnce);
+    let bench = IngestFixture::new(Behaviour::FailOnce);
     bench.send(signed_at(NOW_S + AHEAD_S)).await;
     assert_eq!(facts(&bench), []);
     sleep(Duration::from_secs(61)).await;
@@ -115,7 +115,7 @@ async fn a_slow_queue_delays_the_refusal_by_a_moment_only_and_the_fact_is_tried_
 
 #[tokio::test(start_paused = true)]
 async fn nothing_unverified_becomes_a_fact() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     let mut other_body = signed_at(NOW_S + AHEAD_S);
     *other_body.body_mut() = Body::from(MESSAGE);
     let mut other_time = signed_at(NOW_S + AHEAD_S);
@@ -130,7 +130,7 @@ async fn nothing_unverified_becomes_a_fact() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_missing_begins_with_the_last_event_that_was_taken() {
-    let bench = Bench::new(Behaviour::Keep);
+    let bench = IngestFixture::new(Behaviour::Keep);
     // Slack's events of before are not taken by this: they may have happened while no process was running.
     for (slack_s, again) in [(NOW_S - 20, false), (NOW_S - 30, false), (NOW_S - 10, true)] {
         let mut request = signed_at(slack_s);
@@ -139,7 +139,7 @@ async fn what_is_missing_begins_with_the_last_event_that_was_taken() {
         }
         assert_eq!(bench.send(request).await.status.as_u16(), 200);
     }
-    let told = |bench: &Bench| {
+    let told = |bench: &IngestFixture| {
         let refused = bench.queue.kept().into_iter().filter_map(|job| {
             let Payload::Refused(time) = Job::decode(&job.body).unwrap().payload else { return None };
             Some(serde_json::from_str::<serde_json::Value>(time.get()).unwrap())

@@ -2,12 +2,12 @@
 
 use sha2::{Digest, Sha256};
 
-use rules::figures::person::Person;
+use rules::figures::person::PersonFacts;
 use slack::hex::to_hex;
 
 use super::counting::{CountedChannel, People};
 use super::period::Period;
-use super::report::{FigureName, Number, Report, Scope, TopMessage};
+use super::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
 
 /// Another one for each change of what a report contains.
 pub(super) const FORMAT: &str = "3";
@@ -51,7 +51,7 @@ impl Basis {
     }
 
     /// What else is shown: names of channels, who is new, which days are incomplete.
-    pub(super) fn shown(&mut self, report: &Report) {
+    pub(super) fn shown(&mut self, report: &FiguresReport) {
         for row in &report.channels {
             self.part(row.name.as_deref().unwrap_or_default());
         }
@@ -70,7 +70,7 @@ impl Basis {
 
 /// What a report shows of people, part by part.
 pub(super) fn hash_people(people: &People, part: &mut impl FnMut(&str)) {
-    for (id, Person { kind, name, tz, offset_minutes }) in people.iter() {
+    for (id, PersonFacts { kind, name, tz, offset_minutes }) in people.iter() {
         part(id);
         part(kind.as_str());
         part(name.as_deref().unwrap_or_default());

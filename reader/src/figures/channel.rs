@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use slack::envelope;
 
 use crate::history;
-use crate::joined::ChannelPlace;
+use crate::joined::ChannelOfTeam;
 
 /// Adds to what readers see of a channel what channelstats keeps of it; `name` is what it is called now, and `state` the channel as
 /// it is now.
@@ -15,12 +15,12 @@ use crate::joined::ChannelPlace;
 /// As [`Archive::query`].
 pub async fn add(
     archive: &dyn Archive,
-    place: &ChannelPlace,
+    place: &ChannelOfTeam,
     name: Option<&str>,
     state: &Value,
     seen: &mut Value,
 ) -> Result<(), ArchiveError> {
-    let ChannelPlace { team, channel } = place;
+    let ChannelOfTeam { team, channel } = place;
     let created = history::created(archive, team, channel).await?;
     let is_private = state["visibility"] == "private";
     let members = match state["archived"] == true {
@@ -46,13 +46,13 @@ pub async fn add(
 /// As [`Archive::query`].
 pub async fn members_by_day(
     archive: &dyn Archive,
-    place: &ChannelPlace,
+    place: &ChannelOfTeam,
 ) -> Result<Vec<(String, u64)>, ArchiveError> {
     let rows = query_all(archive, Query::partition(key::members(&place.team, &place.channel))).await?;
     Ok(rows.into_iter().filter_map(|row| Some((row.key.timestamp.clone(), members::count(&row)?))).collect())
 }
 
-async fn newest_count(archive: &dyn Archive, place: &ChannelPlace) -> Result<Option<u64>, ArchiveError> {
+async fn newest_count(archive: &dyn Archive, place: &ChannelOfTeam) -> Result<Option<u64>, ArchiveError> {
     let partition = key::members(&place.team, &place.channel);
     let newest = Query { descending: true, limit: 1, ..Query::partition(partition) };
     Ok(archive.query(&newest).await?.items.iter().find_map(members::count))

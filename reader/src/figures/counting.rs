@@ -6,7 +6,7 @@ use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key, query_all
 use rules::figures::day::{DayFigures, DayThread};
 use rules::figures::message::CountedMessage;
 use rules::figures::partners::Partners;
-use rules::figures::person::Person;
+use rules::figures::person::PersonFacts;
 use rules::figures::rollup::{ChannelDay, RollupDay};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
@@ -19,7 +19,7 @@ const PAGE: usize = 512;
 
 /// The people of a workspace by id.
 #[derive(Debug, Clone, Default)]
-pub struct People(HashMap<String, Person>);
+pub struct People(HashMap<String, PersonFacts>);
 
 impl People {
     /// Reads the directory of a workspace.
@@ -34,19 +34,19 @@ impl People {
     }
 
     fn add<'r>(&mut self, rows: impl IntoIterator<Item = &'r Item>, team: &TeamId) {
-        let read = |row: &Item| Some((row.key.timestamp.clone(), Person::read(row, team.as_str())?));
+        let read = |row: &Item| Some((row.key.timestamp.clone(), PersonFacts::read(row, team.as_str())?));
         self.0.extend(rows.into_iter().filter_map(read));
     }
 
     /// A person.
     #[must_use]
-    pub fn get(&self, id: &str) -> Option<&Person> {
+    pub fn get(&self, id: &str) -> Option<&PersonFacts> {
         self.0.get(id)
     }
 
     /// Everyone, in the order of their ids.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Person)> {
-        let mut people: Vec<(&str, &Person)> =
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &PersonFacts)> {
+        let mut people: Vec<(&str, &PersonFacts)> =
             self.0.iter().map(|(id, person)| (id.as_str(), person)).collect();
         people.sort_unstable_by_key(|(id, _)| *id);
         people.into_iter()
@@ -54,11 +54,11 @@ impl People {
 
     pub(super) fn is_bot(&self, message: &CountedMessage<'_>) -> bool {
         let known = message.author.and_then(|author| self.get(author));
-        Person::is_bot(message.author, known, message.is_by_app)
+        PersonFacts::is_bot(message.author, known, message.is_by_app)
     }
 
     pub(super) fn is_bot_now(&self, id: &str, is_by_app: bool) -> bool {
-        Person::is_bot(Some(id), self.get(id), is_by_app)
+        PersonFacts::is_bot(Some(id), self.get(id), is_by_app)
     }
 }
 

@@ -21,13 +21,13 @@ const PAGE: usize = 256;
 const MAX_ROWS: usize = 50_000;
 
 /// The first messages of a workspace's people, as the statistician found them.
-pub(super) struct FirstPosts<'a> {
+pub(super) struct FirstPostReader<'a> {
     pub(super) archive: &'a dyn Archive,
     pub(super) team: &'a TeamId,
     pub(super) rollups: &'a Rollups,
 }
 
-impl FirstPosts<'_> {
+impl FirstPostReader<'_> {
     /// Settles who of the candidates wrote before a time, and who did not, and leaves those of whom it cannot be said. Answers
     /// who did. A first message counts only if it is still there: one that was erased may not have been the only one.
     ///

@@ -17,15 +17,15 @@ use super::period::Period;
 use super::report::Scope;
 use super::rollups::Rollups;
 use crate::concurrent::read_all;
-use crate::directory::{self, Channels, Workspace};
-use crate::joined::{ChannelPlace, JoinedChannel};
+use crate::directory::{self, WorkspaceChannels, WorkspaceFacts};
+use crate::joined::{ChannelOfTeam, JoinedChannel};
 use crate::range::ts_of;
 
 /// What a report is made from besides its days.
 pub(super) struct Grounds {
     pub(super) people: People,
-    pub(super) names: Channels,
-    pub(super) workspace: Workspace,
+    pub(super) names: WorkspaceChannels,
+    pub(super) workspace: WorkspaceFacts,
     /// The versions of days. They are read before anything that was counted: a report that is made while a day changes has the
     /// version from before, which never comes again.
     pub(super) day_versions: BTreeMap<String, String>,
@@ -72,7 +72,7 @@ impl Grounds {
         incomplete_days: &[String],
         rollups: &Rollups,
     ) -> Option<String> {
-        let is_elsewhere = |place: &ChannelPlace| place.team != *team;
+        let is_elsewhere = |place: &ChannelOfTeam| place.team != *team;
         let are_elsewhere = channels.iter().any(|channel| channel.places().iter().any(is_elsewhere));
         if are_elsewhere || !rollups.are_all_counted_before(period.to()) {
             return None;

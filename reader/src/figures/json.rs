@@ -4,11 +4,11 @@ use serde_json::{Map, Value, json};
 
 use rules::figures::partners::{CountByPerson, Exchange};
 
-use super::report::{Figure, FigureName, Number, Report, TopMessage};
+use super::report::{Figure, FigureName, FiguresReport, Number, TopMessage};
 
 /// The report as one object.
 #[must_use]
-pub fn of(report: &Report) -> Value {
+pub fn of(report: &FiguresReport) -> Value {
     let [from, to] = report.period.bounds();
     let [previous_from, previous_to] = report.period.previous().bounds();
     let figures = FigureName::ALL.map(|name| (name.as_str().to_owned(), figure(&report.figure(name))));
@@ -84,9 +84,9 @@ fn top(message: &TopMessage, counted: &str) -> Value {
     })
 }
 
-fn exchange(report: &Report, exchange: &Exchange) -> Value {
+fn exchange(report: &FiguresReport, exchange: &Exchange) -> Value {
     let most = |counts: &CountByPerson| {
-        let each = Report::most_frequent(counts).into_iter();
+        let each = FiguresReport::most_frequent(counts).into_iter();
         each.map(|(id, count)| json!({ "user_id": id, "name": report.names.get(id), "count": count }))
             .collect::<Vec<_>>()
     };

@@ -11,24 +11,24 @@ use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 use super::basis::Basis;
 use super::counting::{AboutPerson, Counter, People};
-use super::firsts::{self, FirstPosts};
+use super::firsts::{self, FirstPostReader};
 use super::grounds::{Candidates, Grounds};
 use super::period::Period;
-use super::report::{Figure, FigureName, Number, Report, Scope, ZoneRow};
+use super::report::{Figure, FigureName, FiguresReport, Number, Scope, ZoneRow};
 use super::rollups::{Rolled, Rollups};
-use super::summary::{Summary, Summing, accounts};
+use super::summary::{PeriodSummary, Summing, accounts};
 use super::tables::Tables;
 use crate::concurrent::read_all;
 use crate::coverage::TeamCoverage;
-use crate::directory::Channels;
-use crate::joined::{ChannelPlace, JoinedChannel};
+use crate::directory::WorkspaceChannels;
+use crate::joined::{ChannelOfTeam, JoinedChannel};
 use crate::{find, history};
 
 /// Channels whose roll-ups are in memory at the same time.
 const CHANNELS_AT_ONCE: usize = 64;
 
 /// What a report is asked for.
-pub enum Asked<'a> {
+pub enum ReportScope<'a> {
     /// A workspace.
     Team,
     /// A channel, in all its places.
@@ -38,7 +38,7 @@ pub enum Asked<'a> {
 }
 
 /// A report that is to be made: what it is about, and what it is made from besides its days.
-pub struct AskedReport<'a> {
+pub struct ReportSources<'a> {
     archive: &'a dyn Archive,
     pub(super) team: &'a TeamId,
     pub(super) scope: Scope,
@@ -53,7 +53,7 @@ pub struct AskedReport<'a> {
 /// A report that was made, with what may change it later.
 pub struct MadeReport {
     /// The report.
-    pub report: Report,
+    pub report: FiguresReport,
     pub(super) candidates: Candidates,
 }
 
@@ -64,16 +64,16 @@ pub struct MadeReport {
 pub async fn make(
     archive: &dyn Archive,
     team: &TeamId,
-    asked: Asked<'_>,
+    asked: ReportScope<'_>,
     period: Period,
     rollups: Option<&Rollups>,
     now: Timestamp,
-) -> Result<Report, ArchiveError> {
-    let asked = AskedReport::begin(archive, team, asked, period, rollups, now).await?;
+) -> Result<FiguresReport, ArchiveError> {
+    let asked = ReportSources::begin(archive, team, asked, period, rollups, now).await?;
     Ok(asked.make().await?.report)
 }
 
-impl<'a> AskedReport<'a> {
+impl<'a> ReportSources<'a> {
     /// Reads what a report is made from besides its days.
     ///
     /// # Errors
@@ -81,16 +81,16 @@ impl<'a> AskedReport<'a> {
     pub async fn begin(
         archive: &'a dyn Archive,
         team: &'a TeamId,
-        asked: Asked<'a>,
+        asked: ReportScope<'a>,
         period: Period,
         rollups: Option<&'a Rollups>,
         now: Timestamp,
     ) -> Result<Self, ArchiveError> {
         let grounds = Grounds::read(archive, team, rollups).await?;
         let (scope, channels) = match asked {
-            Asked::Team => (Scope::Team, channels_of(archive, team, &grounds.names).await?),
-            Asked::Channel(channel) => (Scope::Channel(channel.main().channel.clone()), vec![channel]),
-            Asked::User(user) => (Scope::User(user), channels_of(archive, team, &grounds.names).await?),
+            ReportScope::Team => (Scope::Team, channels_of(archive, team, &grounds.names).await?),
+            ReportScope::Channel(channel) => (Scope::Channel(channel.main().channel.clone()), vec![channel]),
+            ReportScope::User(user) => (Scope::User(user), channels_of(archive, team, &grounds.names).await?),
         };
         let now_micros = now.as_microsecond();
         let incomplete_days = incomplete_days(archive, team, &channels, &period, now_micros).await?;
@@ -132,7 +132,7 @@ impl<'a> AskedReport<'a> {
         }
         // Who is new in a channel is not known of the whole workspace.
         let of_team = rollups.filter(|_| scope == Scope::Team);
-        let firsts = of_team.map(|rollups| FirstPosts { archive, team, rollups });
+        let firsts = of_team.map(|rollups| FirstPostReader { archive, team, rollups });
         let tables = Tables { people: &people, names: &names, workspace: &workspace };
         let (old, most_reacted, candidates) = try_join3(
             old_posters(firsts, &channels, &people, [&now_there, &before], &period),
@@ -152,7 +152,7 @@ impl<'a> AskedReport<'a> {
             Scope::Channel(channel) => names.name(channel).map(str::to_owned),
             Scope::User(user) => tables.person_name(user.as_str()),
         };
-        let mut report = Report {
+        let mut report = FiguresReport {
             team: team.clone(),
             team_name: workspace.name.clone(),
             scope_name,
@@ -183,14 +183,14 @@ impl<'a> AskedReport<'a> {
 async fn channels_of<'a>(
     archive: &'a dyn Archive,
     team: &TeamId,
-    names: &Channels,
+    names: &WorkspaceChannels,
 ) -> Result<Vec<JoinedChannel<'a>>, ArchiveError> {
     let named = names.iter().map(|(channel, _)| channel);
     let ids: BTreeSet<ChannelId> = history::marked(archive, team).await?.into_iter().chain(named).collect();
     let mut channels: Vec<JoinedChannel<'a>> = Vec::new();
     let mut seen: BTreeSet<ChannelId> = BTreeSet::new();
-    let places: Vec<ChannelPlace> =
-        ids.into_iter().map(|channel| ChannelPlace { team: team.clone(), channel }).collect();
+    let places: Vec<ChannelOfTeam> =
+        ids.into_iter().map(|channel| ChannelOfTeam { team: team.clone(), channel }).collect();
     let reads: Vec<_> =
         places.iter().map(|place| find::joined(archive, place, std::slice::from_ref(team))).collect();
     for (place, joined) in places.iter().zip(read_all(reads).await?) {
@@ -204,7 +204,7 @@ async fn channels_of<'a>(
 
 /// What is counted of a period and of the one before it.
 struct CountedPeriods {
-    summaries: [Summary; 2],
+    summaries: [PeriodSummary; 2],
     about: [AboutPerson; 2],
     /// Messages of each channel that may have begun a thread in the period, with their replies in it.
     roots: Vec<BTreeMap<Ts, u64>>,
@@ -258,10 +258,10 @@ fn complete(person: &mut PersonDay, about: &AboutPerson) {
 
 /// Posters of both periods who wrote before the earlier one; `None` if it cannot be said.
 async fn old_posters(
-    first_posts: Option<FirstPosts<'_>>,
+    first_posts: Option<FirstPostReader<'_>>,
     channels: &[JoinedChannel<'_>],
     people: &People,
-    summaries: [&Summary; 2],
+    summaries: [&PeriodSummary; 2],
     period: &Period,
 ) -> Result<Option<BTreeSet<String>>, ArchiveError> {
     let posters = summaries.iter().flat_map(|summary| summary.posters()).map(|(id, _)| id);
@@ -276,20 +276,21 @@ async fn old_posters(
 }
 
 fn figures(
-    summaries: [&Summary; 2],
+    summaries: [&PeriodSummary; 2],
     people: &People,
     old: Option<&BTreeSet<String>>,
 ) -> BTreeMap<FigureName, Figure> {
     let [summary, before] = summaries;
-    let both = |count: &dyn Fn(&Summary) -> Option<Number>| Figure {
+    let both = |count: &dyn Fn(&PeriodSummary) -> Option<Number>| Figure {
         value: count(summary),
         previous: count(before),
     };
-    let count = |count: fn(&Summary) -> u64| both(&|summary| Some(Number::Count(count(summary))));
-    let real = |real: &dyn Fn(&Summary) -> Option<f64>| both(&|summary| real(summary).map(Number::Real));
+    let count = |count: fn(&PeriodSummary) -> u64| both(&|summary| Some(Number::Count(count(summary))));
+    let real =
+        |real: &dyn Fn(&PeriodSummary) -> Option<f64>| both(&|summary| real(summary).map(Number::Real));
     let now = |count| Figure { value: Some(Number::Count(count)), previous: None };
     let wrote_then = |id: &str| before.people.get(id).is_some_and(|person| person.first.is_some());
-    let new = |summary: &Summary, is_old: &dyn Fn(&str) -> bool| {
+    let new = |summary: &PeriodSummary, is_old: &dyn Fn(&str) -> bool| {
         Some(Number::Count(summary.posters().into_iter().filter(|(id, _)| !is_old(id)).count() as u64))
     };
     let first_time = Figure {
@@ -305,8 +306,8 @@ fn figures(
         (FigureName::Words, count(|summary| summary.total.words)),
         (FigureName::MedianMessages, real(&|summary| summary.median(|person| person.messages))),
         (FigureName::MedianWords, real(&|summary| summary.median(|person| person.words))),
-        (FigureName::TopTenShare, real(&Summary::top_ten_share)),
-        (FigureName::HalfOfWords, count(Summary::half_of_words)),
+        (FigureName::TopTenShare, real(&PeriodSummary::top_ten_share)),
+        (FigureName::HalfOfWords, count(PeriodSummary::half_of_words)),
         (FigureName::FirstTimePosters, first_time),
         (FigureName::ChannelsUsed, count(|summary| summary.channels_used().len() as u64)),
         (FigureName::Reactions, count(|summary| summary.total.reactions_received)),
@@ -316,7 +317,7 @@ fn figures(
     ])
 }
 
-fn zones(summary: &Summary) -> Vec<ZoneRow> {
+fn zones(summary: &PeriodSummary) -> Vec<ZoneRow> {
     let zones = summary.zones.iter().map(|(zone, total)| ZoneRow {
         zone: zone.clone(),
         people: total.people,
@@ -328,7 +329,7 @@ fn zones(summary: &Summary) -> Vec<ZoneRow> {
     zones
 }
 
-fn emoji(summary: &Summary) -> Vec<(String, u64)> {
+fn emoji(summary: &PeriodSummary) -> Vec<(String, u64)> {
     let mut emoji: Vec<(String, u64)> =
         summary.emoji.iter().map(|(name, count)| (name.clone(), *count)).collect();
     emoji.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));

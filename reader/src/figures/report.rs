@@ -209,7 +209,7 @@ impl Figure {
 
 /// A row of the table of channels.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ChannelRow {
+pub struct RankedChannel {
     /// Its place, from 1.
     pub rank: usize,
     /// The channel.
@@ -297,7 +297,7 @@ pub struct TopMessage {
 
 /// The figures of a period.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Report {
+pub struct FiguresReport {
     /// The workspace.
     pub team: TeamId,
     /// What that is called.
@@ -313,7 +313,7 @@ pub struct Report {
     /// The figures.
     pub figures: BTreeMap<FigureName, Figure>,
     /// Channels in which people posted, most messages first.
-    pub channels: Vec<ChannelRow>,
+    pub channels: Vec<RankedChannel>,
     /// People who posted, most messages first.
     pub users: Vec<PersonRow>,
     /// Messages by weekday, Monday first, and hour of each author's own clock.
@@ -336,7 +336,7 @@ pub struct Report {
     pub is_over: bool,
 }
 
-impl Report {
+impl FiguresReport {
     /// What identifies it among the reports of its workspace.
     #[must_use]
     pub fn id(&self) -> String {

@@ -32,7 +32,7 @@ pub(super) fn people() -> [(&'static str, Option<Value>); 6] {
 /// A message: where, when, by whom, what kind of it, its words, whom it mentions, who reacts, and to which earlier message of
 /// its channel it replies.
 #[derive(Debug, Clone)]
-pub(super) struct Told {
+pub(super) struct ModelMessage {
     pub(super) channel: usize,
     pub(super) second: i64,
     pub(super) author: usize,
@@ -44,15 +44,15 @@ pub(super) struct Told {
 }
 
 /// Messages with their timestamps, oldest first, and with the places of their roots in the list.
-pub(super) struct Model {
-    pub(super) told: Vec<(Told, String)>,
+pub(super) struct ReportModel {
+    pub(super) told: Vec<(ModelMessage, String)>,
     pub(super) roots: Vec<Option<usize>>,
 }
 
-impl Model {
-    pub(super) fn new(mut told: Vec<Told>) -> Self {
+impl ReportModel {
+    pub(super) fn new(mut told: Vec<ModelMessage>) -> Self {
         told.sort_by_key(|told| told.second);
-        let told: Vec<(Told, String)> = told
+        let told: Vec<(ModelMessage, String)> = told
             .into_iter()
             .enumerate()
             .map(|(n, told)| {

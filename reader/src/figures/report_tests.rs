@@ -3,28 +3,28 @@
 use jiff::Timestamp;
 use ports::archive::{Archive, ArchiveExt, ItemKey};
 use proptest::prelude::*;
-use rules::filled::{Source, reached};
+use rules::filled::{SpanSource, reached};
 use serde_json::{Value, json};
 use slack::ids::{Ts, UserId};
 use testkit::memory::archive::MemoryArchive;
 use testkit::recount::{RecountRows, RecountScope, assert_recounted_as};
 
-use super::making::{Asked, make};
+use super::making::{ReportScope, make};
 use super::period::Period;
-use super::report::{Report, Scope};
-use super::report_model::{CHANNELS, DAY, MONDAY, Model, Told, channel_id, people, set, team};
+use super::report::{FiguresReport, Scope};
+use super::report_model::{CHANNELS, DAY, MONDAY, ModelMessage, ReportModel, channel_id, people, set, team};
 use super::{json, message};
 use crate::find;
-use crate::joined::ChannelPlace;
+use crate::joined::ChannelOfTeam;
 
-async fn report(archive: &MemoryArchive, scope: &Scope, period: Period) -> Report {
+async fn report(archive: &MemoryArchive, scope: &Scope, period: Period) -> FiguresReport {
     let asked = match scope {
-        Scope::Team => Asked::Team,
+        Scope::Team => ReportScope::Team,
         Scope::Channel(channel) => {
-            let place = ChannelPlace { team: team(), channel: channel.clone() };
-            Asked::Channel(find::joined(archive, &place, &[team()]).await.unwrap())
+            let place = ChannelOfTeam { team: team(), channel: channel.clone() };
+            ReportScope::Channel(find::joined(archive, &place, &[team()]).await.unwrap())
         }
-        Scope::User(user) => Asked::User(user.clone()),
+        Scope::User(user) => ReportScope::User(user.clone()),
     };
     make(archive, &team(), asked, period, None, now()).await.unwrap()
 }
@@ -34,14 +34,14 @@ fn now() -> Timestamp {
     Timestamp::from_second(MONDAY + 14 * DAY).unwrap()
 }
 
-fn told() -> impl Strategy<Value = Told> {
+fn told() -> impl Strategy<Value = ModelMessage> {
     let set = |most| prop::collection::btree_set(0..6_usize, 0..most);
     let reacted = prop::collection::btree_set((any::<bool>(), 0..6_usize), 0..4);
     let where_and_when = (0..3_usize, 0..28 * DAY, 0..6_usize, 0..7_usize);
     (where_and_when, 0..9_usize, set(3), reacted, prop::option::of(0..50_usize)).prop_map(
         |((channel, second, author, kind), words, mut mentioned, reacted, root)| {
             mentioned.remove(&author);
-            Told { channel, second, author, kind, words, mentioned, reacted, root }
+            ModelMessage { channel, second, author, kind, words, mentioned, reacted, root }
         },
     )
 }
@@ -62,7 +62,7 @@ proptest! {
     fn every_figure_is_what_a_recount_finds(told in prop::collection::vec(told(), 0..70), of in 0..3_usize) {
         let (channel, user) = (CHANNELS[of], people()[of].0);
         runtime().block_on(async {
-            let archive = Model::new(told).archive().await;
+            let archive = ReportModel::new(told).archive().await;
             let rows = RecountRows::of(archive.items());
             let period = Period::week("2026-W46").unwrap();
             for (scope, of) in [
@@ -78,15 +78,25 @@ proptest! {
     }
 }
 
-fn plain(channel: usize, second: i64, author: usize, root: Option<usize>) -> Told {
-    Told { channel, second, author, kind: 3, words: 2, mentioned: [].into(), reacted: [].into(), root }
+fn plain(channel: usize, second: i64, author: usize, root: Option<usize>) -> ModelMessage {
+    ModelMessage {
+        channel,
+        second,
+        author,
+        kind: 3,
+        words: 2,
+        mentioned: [].into(),
+        reacted: [].into(),
+        root,
+    }
 }
 
 #[tokio::test]
 async fn accounts_and_kinds_are_those_of_the_directory() {
     let told = (0..6).map(|author| plain(0, 14 * DAY + author as i64, author, None)).collect();
     let found = json::of(
-        &report(&Model::new(told).archive().await, &Scope::Team, Period::week("2026-W46").unwrap()).await,
+        &report(&ReportModel::new(told).archive().await, &Scope::Team, Period::week("2026-W46").unwrap())
+            .await,
     );
     assert_eq!(
         found["figures"]["all_users"],
@@ -116,7 +126,7 @@ async fn a_late_reply_counts_for_its_root_and_a_person_sees_both_directions() {
     ];
     told[3].mentioned = [0].into();
     told[0].reacted = [(true, 1), (false, 1), (true, 0)].into();
-    let archive = Model::new(told).archive().await;
+    let archive = ReportModel::new(told).archive().await;
     let week = Period::week("2026-W46").unwrap();
     let team = json::of(&report(&archive, &Scope::Team, week).await);
     assert_eq!(team["figures"]["replies"]["value"], 1);
@@ -137,7 +147,7 @@ async fn a_late_reply_counts_for_its_root_and_a_person_sees_both_directions() {
 #[tokio::test]
 async fn the_basis_changes_with_what_is_shown_and_only_then() {
     let told = vec![plain(0, 14 * DAY, 0, None), plain(0, 14 * DAY + 10, 1, Some(0))];
-    let archive = Model::new(told).archive().await;
+    let archive = ReportModel::new(told).archive().await;
     let week = Period::week("2026-W46").unwrap();
     let basis = async || report(&archive, &Scope::Team, week).await.basis;
     let mut last = basis().await;
@@ -159,13 +169,13 @@ async fn the_basis_changes_with_what_is_shown_and_only_then() {
 #[tokio::test]
 async fn days_of_which_something_may_be_missing_are_named_up_to_now() {
     let told = vec![plain(0, 15 * DAY, 0, None), plain(0, 16 * DAY, 0, None)];
-    let archive = Model::new(told).archive().await;
+    let archive = ReportModel::new(told).archive().await;
     let week = Period::week("2026-W46").unwrap();
     let days = async || report(&archive, &Scope::Team, week).await.incomplete_days;
     assert_eq!(days().await, ["2026-11-09"], "before the first message that came as it was posted");
     let ts = |second: i64| Ts::parse(&format!("{}.000000", MONDAY + second)).unwrap();
     archive
-        .write(&reached(&team(), &channel_id("C1"), &ts(-DAY), &ts(3 * DAY), Source::Import))
+        .write(&reached(&team(), &channel_id("C1"), &ts(-DAY), &ts(3 * DAY), SpanSource::Import))
         .await
         .unwrap();
     assert_eq!(days().await, [""; 0]);
@@ -184,7 +194,7 @@ async fn days_of_which_something_may_be_missing_are_named_up_to_now() {
 #[tokio::test]
 async fn an_erased_person_and_an_erased_message_leave_nothing() {
     let told = vec![plain(0, 14 * DAY, 0, None), plain(0, 15 * DAY, 1, None)];
-    let archive = Model::new(told).archive().await;
+    let archive = ReportModel::new(told).archive().await;
     let ts = Ts::parse(&format!("{MONDAY}.000000")).unwrap();
     archive.erase(&ItemKey::message(&team(), &channel_id("C1"), &ts)).await.unwrap();
     archive.erase(&ItemKey::user(&team(), &UserId::parse("U1").unwrap())).await.unwrap();
@@ -203,8 +213,8 @@ async fn the_figures_of_single_messages_are_those_of_channelstats() {
     ];
     told[0].mentioned = [1, 2].into();
     told[0].reacted = [(true, 1), (true, 2), (false, 1)].into();
-    let archive = Model::new(told).archive().await;
-    let place = ChannelPlace { team: team(), channel: channel_id("C1") };
+    let archive = ReportModel::new(told).archive().await;
+    let place = ChannelOfTeam { team: team(), channel: channel_id("C1") };
     let channel = find::joined(&archive, &place, &[team()]).await.unwrap();
     let mut threads = message::ThreadFigures::new(&channel);
     let mut seen = Vec::new();

@@ -11,14 +11,16 @@ use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::grounds::Candidates;
-use super::making::{Asked, AskedReport, MadeReport};
+use super::making::{MadeReport, ReportScope, ReportSources};
 use super::period::Period;
-use super::report::{ChannelRow, Figure, FigureName, Number, PersonRow, Report, Scope, TopMessage, ZoneRow};
+use super::report::{
+    Figure, FigureName, FiguresReport, Number, PersonRow, RankedChannel, Scope, TopMessage, ZoneRow,
+};
 use super::rollups::Rollups;
 use crate::find;
-use crate::joined::ChannelPlace;
+use crate::joined::ChannelOfTeam;
 
-impl AskedReport<'_> {
+impl ReportSources<'_> {
     /// The report as it was stored, if it still holds.
     ///
     /// # Errors
@@ -86,7 +88,7 @@ pub struct StoredReport {
 impl StoredReport {
     /// The report; `None` if the text does not have that shape.
     #[must_use]
-    pub fn read(&self) -> Option<Report> {
+    pub fn read(&self) -> Option<FiguresReport> {
         read(&serde_json::from_str(&self.text).ok()?)
     }
 }
@@ -130,13 +132,13 @@ impl ListedReport {
     ) -> Result<bool, ArchiveError> {
         let parts: Vec<&str> = self.report_id.split('/').collect();
         let (asked, period) = match parts[..] {
-            ["team", from, to] => (Some(Asked::Team), Period::read_bounds(from, to)),
+            ["team", from, to] => (Some(ReportScope::Team), Period::read_bounds(from, to)),
             ["channel", id, from, to] => {
                 let asked = match ChannelId::parse(id) {
                     Ok(channel) => {
-                        let place = ChannelPlace { team: self.team.clone(), channel };
+                        let place = ChannelOfTeam { team: self.team.clone(), channel };
                         let teams = find::teams(archive).await?;
-                        Some(Asked::Channel(find::joined(archive, &place, &teams).await?))
+                        Some(ReportScope::Channel(find::joined(archive, &place, &teams).await?))
                     }
                     Err(_) => None,
                 };
@@ -145,13 +147,13 @@ impl ListedReport {
             _ => (None, None),
         };
         let (Some(asked), Some(period)) = (asked, period) else { return Ok(false) };
-        AskedReport::begin(archive, &self.team, asked, period, rollups, now).await?.holds(&self.head).await
+        ReportSources::begin(archive, &self.team, asked, period, rollups, now).await?.holds(&self.head).await
     }
 }
 
 /// Reads a report of a workspace or a channel from what scripts read; `None` if it does not have that shape.
 #[must_use]
-pub fn read(stored: &Value) -> Option<Report> {
+pub fn read(stored: &Value) -> Option<FiguresReport> {
     let scope = match stored["scope"].as_str()?.split_once('/') {
         None => Scope::Team,
         Some(("channel", id)) => Scope::Channel(ChannelId::parse(id).ok()?),
@@ -168,7 +170,7 @@ pub fn read(stored: &Value) -> Option<Report> {
             *hour = stored.as_u64()?;
         }
     }
-    Some(Report {
+    Some(FiguresReport {
         team: TeamId::parse(stored["team_id"].as_str()?).ok()?,
         team_name: text(stored, "team_name"),
         scope,
@@ -211,8 +213,8 @@ fn rank(row: &Value) -> Option<usize> {
     usize::try_from(count(row, "rank")?).ok()
 }
 
-fn channel_row(row: &Value) -> Option<ChannelRow> {
-    Some(ChannelRow {
+fn channel_row(row: &Value) -> Option<RankedChannel> {
+    Some(RankedChannel {
         rank: rank(row)?,
         channel: ChannelId::parse(row["channel_id"].as_str()?).ok()?,
         name: text(row, "name"),

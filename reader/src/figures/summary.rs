@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rules::figures::day::{PersonDay, TOP};
-use rules::figures::person::{AuthorKind, Person};
+use rules::figures::person::{AuthorKind, PersonFacts};
 use slack::ids::{ChannelId, Ts};
 
 use super::counting::{CountedChannel, People};
@@ -20,7 +20,7 @@ const UNKNOWN_ZONE: &str = "unknown";
 
 /// What is counted of a period.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Summary {
+pub(super) struct PeriodSummary {
     /// Each channel that has anything, over its days.
     pub(super) channels: BTreeMap<ChannelId, ChannelTotal>,
     /// Each person, over channels and days.
@@ -41,7 +41,7 @@ pub(super) struct Summary {
 
 /// A summary while channels are added.
 pub(super) struct Summing<'p> {
-    summary: Summary,
+    summary: PeriodSummary,
     /// Without people, there is no more than what a report shows of the period before: no hours, time zones and emoji, and no
     /// messages that stand out.
     people: Option<&'p People>,
@@ -68,7 +68,7 @@ pub(super) struct ZoneTotal {
 
 impl<'p> Summing<'p> {
     pub(super) fn new(people: Option<&'p People>) -> Self {
-        let summary = Summary {
+        let summary = PeriodSummary {
             channels: BTreeMap::new(),
             people: BTreeMap::new(),
             hours: [[0; 24]; 7],
@@ -83,7 +83,7 @@ impl<'p> Summing<'p> {
     }
 
     /// What was counted of all channels that were added.
-    pub(super) fn finish(self) -> Summary {
+    pub(super) fn finish(self) -> PeriodSummary {
         let Self { mut summary, people, totals } = self;
         summary.people = totals.into_iter().map(|(id, (person, _))| (id, person)).collect();
         let by_rank = |one: &(ChannelId, Ts, u64), other: &(ChannelId, Ts, u64)| {
@@ -139,7 +139,7 @@ impl<'p> Summing<'p> {
     }
 }
 
-impl Summary {
+impl PeriodSummary {
     /// Adds a day's messages where their author's clock had them: by the offset they have now, as the seed intends. Without
     /// one, by UTC.
     fn add_hours(&mut self, day: i64, person: &PersonDay, ahead: i64) {
@@ -214,7 +214,7 @@ impl Summary {
 /// People of this workspace: all accounts, and those of people who could post today.
 pub(super) fn accounts(people: &People) -> (u64, u64) {
     let count = |counts: &dyn Fn(AuthorKind) -> bool| {
-        people.iter().filter(|(_, Person { kind, .. })| counts(*kind)).count() as u64
+        people.iter().filter(|(_, PersonFacts { kind, .. })| counts(*kind)).count() as u64
     };
     (count(&AuthorKind::is_of_workspace), count(&AuthorKind::is_active))
 }

@@ -11,10 +11,10 @@ use slack::ids::{ChannelId, Ts};
 use super::counting::{AboutPerson, People};
 use super::grounds::Candidates;
 use super::message;
-use super::report::{ChannelRow, PersonRow, Report, TopMessage};
-use super::summary::{ChannelTotal, Summary};
+use super::report::{FiguresReport, PersonRow, RankedChannel, TopMessage};
+use super::summary::{ChannelTotal, PeriodSummary};
 use crate::concurrent::read_all;
-use crate::directory::{Channels, Workspace};
+use crate::directory::{WorkspaceChannels, WorkspaceFacts};
 use crate::joined::JoinedChannel;
 use crate::permalink;
 
@@ -25,8 +25,8 @@ const MAX_ROOTS: usize = 100;
 /// What tables are made with.
 pub(super) struct Tables<'a> {
     pub(super) people: &'a People,
-    pub(super) names: &'a Channels,
-    pub(super) workspace: &'a Workspace,
+    pub(super) names: &'a WorkspaceChannels,
+    pub(super) workspace: &'a WorkspaceFacts,
 }
 
 impl Tables<'_> {
@@ -38,14 +38,14 @@ impl Tables<'_> {
         self.names.name(channel).map(str::to_owned)
     }
 
-    pub(super) fn channels(&self, summary: &Summary, before: &Summary) -> Vec<ChannelRow> {
+    pub(super) fn channels(&self, summary: &PeriodSummary, before: &PeriodSummary) -> Vec<RankedChannel> {
         let mut above = 0;
         let whole = summary.total.messages;
         let messages_before = |channel| before.channels.get(channel).map_or(0, |of| of.total.messages);
         let rows = summary.channels_used().into_iter().enumerate().map(|(place, (channel, of))| {
             let ChannelTotal { total, posters } = of;
             above += total.messages;
-            ChannelRow {
+            RankedChannel {
                 rank: place + 1,
                 channel: channel.clone(),
                 name: self.channel_name(channel),
@@ -63,8 +63,8 @@ impl Tables<'_> {
     /// The posters; of one person's report only that one, at their place among everyone.
     pub(super) fn users(
         &self,
-        summary: &Summary,
-        before: &Summary,
+        summary: &PeriodSummary,
+        before: &PeriodSummary,
         whole: u64,
         about: &AboutPerson,
     ) -> Vec<PersonRow> {
@@ -99,7 +99,7 @@ impl Tables<'_> {
     pub(super) async fn most_reacted(
         &self,
         channels: &[JoinedChannel<'_>],
-        summary: &Summary,
+        summary: &PeriodSummary,
     ) -> Result<Vec<TopMessage>, ArchiveError> {
         let mut most_reacted = Vec::new();
         for (id, ts, count) in &summary.most_reacted {
@@ -177,7 +177,7 @@ impl Tables<'_> {
         }
     }
 
-    pub(super) fn names_in(&self, report: &Report) -> BTreeMap<String, String> {
+    pub(super) fn names_in(&self, report: &FiguresReport) -> BTreeMap<String, String> {
         let exchanges = report
             .partners
             .iter()

@@ -1,6 +1,6 @@
 //! Figures in words, for people.
 
-use super::report::{Figure, FigureName, Number, Report, Scope, TopMessage};
+use super::report::{Figure, FigureName, FiguresReport, Number, Scope, TopMessage};
 use crate::numbers::grouped;
 use crate::plain;
 
@@ -12,7 +12,7 @@ pub const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"
 
 /// What a report is about.
 #[must_use]
-pub fn title(report: &Report) -> String {
+pub fn title(report: &FiguresReport) -> String {
     let team = report.team_name.as_deref().unwrap_or(report.team.as_str());
     let name = report.scope_name.as_deref();
     match &report.scope {
@@ -23,7 +23,7 @@ pub fn title(report: &Report) -> String {
 }
 
 /// How a figure changed, for people.
-pub struct Change {
+pub struct FigureChange {
     /// By how much, with its sign.
     pub delta: String,
     /// By how much of what it was.
@@ -32,7 +32,7 @@ pub struct Change {
 
 /// How a figure changed.
 #[must_use]
-pub fn change(name: FigureName, figure: &Figure) -> Change {
+pub fn change(name: FigureName, figure: &Figure) -> FigureChange {
     let delta = figure.delta().map(|delta| {
         let sign = if delta.real() < 0.0 { "-" } else { "+" };
         let size = match delta {
@@ -43,7 +43,7 @@ pub fn change(name: FigureName, figure: &Figure) -> Change {
     });
     // Of a share the difference says it: percent of percent would be read as that.
     let percent = figure.percent().filter(|percent| *percent != 0.0 && name != FigureName::TopTenShare);
-    Change {
+    FigureChange {
         delta: delta.unwrap_or_default(),
         percent: percent.map_or_else(String::new, |percent| format!("{percent:+.1} %")),
     }
@@ -74,7 +74,7 @@ pub fn whose(message: &TopMessage) -> String {
 
 /// What a reader of the figures has to know.
 #[must_use]
-pub fn notes_of(report: &Report) -> Vec<String> {
+pub fn notes_of(report: &FiguresReport) -> Vec<String> {
     let mut notes = Vec::new();
     if !report.is_over {
         notes.push("This period is not over yet.".to_owned());

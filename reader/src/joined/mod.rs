@@ -13,13 +13,13 @@ use rules::merge::{self, MergedMessage};
 use rules::message;
 use slack::ids::{TeamId, Ts};
 
-pub use places::ChannelPlace;
+pub use places::ChannelOfTeam;
 
 /// A channel to be read, in all its places. One that is in one place alone is read as it is, at no further cost.
 pub struct JoinedChannel<'a> {
     archive: &'a dyn Archive,
     /// At least one; the first is the channel now.
-    places: Vec<ChannelPlace>,
+    places: Vec<ChannelOfTeam>,
 }
 
 /// Rows by their time, each as what the places say of it.
@@ -27,7 +27,7 @@ type RowsByTime = BTreeMap<String, Vec<Item>>;
 
 impl<'a> JoinedChannel<'a> {
     /// The channel that goes on in `main`, and was or is in the others too.
-    pub fn new(archive: &'a dyn Archive, main: ChannelPlace, others: Vec<ChannelPlace>) -> Self {
+    pub fn new(archive: &'a dyn Archive, main: ChannelOfTeam, others: Vec<ChannelOfTeam>) -> Self {
         let mut places = vec![main];
         for place in others {
             if !places.contains(&place) {
@@ -38,12 +38,12 @@ impl<'a> JoinedChannel<'a> {
     }
 
     /// Where the channel goes on.
-    pub fn main(&self) -> &ChannelPlace {
+    pub fn main(&self) -> &ChannelOfTeam {
         &self.places[0]
     }
 
     /// All its places, [`JoinedChannel::main`] in front.
-    pub fn places(&self) -> &[ChannelPlace] {
+    pub fn places(&self) -> &[ChannelOfTeam] {
         &self.places
     }
 
@@ -80,7 +80,7 @@ impl<'a> JoinedChannel<'a> {
     /// content is among them: it may have lost to that of another.
     pub async fn revisions(&self, ts: &Ts) -> Result<Vec<Item>, ArchiveError> {
         let mut rows = Vec::new();
-        for ChannelPlace { team, channel } in &self.places {
+        for ChannelOfTeam { team, channel } in &self.places {
             rows.extend(query_all(self.archive, Query::partition(key::revisions(team, channel, ts))).await?);
         }
         if self.places.len() > 1
@@ -108,7 +108,7 @@ impl<'a> JoinedChannel<'a> {
         }
         match &query.partition {
             Partition::Item(partition) if *partition == main.messages() => {
-                let partitions: Vec<String> = self.places.iter().map(ChannelPlace::messages).collect();
+                let partitions: Vec<String> = self.places.iter().map(ChannelOfTeam::messages).collect();
                 self.page(query, &partitions, |rows| Some(merge::messages(rows)?.row)).await
             }
             Partition::Item(partition) if *partition == key::files(&main.team) => {

@@ -14,14 +14,14 @@ const MAX_PLACES: usize = 32;
 
 /// A channel of one workspace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ChannelPlace {
+pub struct ChannelOfTeam {
     /// The workspace.
     pub team: TeamId,
     /// The id it has or had there.
     pub channel: ChannelId,
 }
 
-impl ChannelPlace {
+impl ChannelOfTeam {
     /// The partition of its messages.
     pub fn messages(&self) -> String {
         key::messages(&self.team, &self.channel)
@@ -62,12 +62,12 @@ impl ChannelPlace {
 /// from or goes on as. The first is where it goes on.
 pub async fn of_channel(
     archive: &dyn Archive,
-    place: &ChannelPlace,
+    place: &ChannelOfTeam,
     teams: &[TeamId],
-) -> Result<Vec<ChannelPlace>, ArchiveError> {
+) -> Result<Vec<ChannelOfTeam>, ArchiveError> {
     let mut ahead = VecDeque::from([place.clone()]);
     // Each with the id that it goes on as.
-    let mut found: Vec<(ChannelPlace, Option<ChannelId>)> = Vec::new();
+    let mut found: Vec<(ChannelOfTeam, Option<ChannelId>)> = Vec::new();
     while let Some(place) = ahead.pop_front() {
         // Ids that lead back to each other end here.
         if found.len() >= MAX_PLACES || found.iter().any(|(known, _)| *known == place) {
@@ -77,10 +77,10 @@ pub async fn of_channel(
         let id = |name: &str| ChannelId::parse(snapshot.as_ref()?[name].as_str()?).ok();
         let (previous, next) = (id("prev_channel_id"), id("next_channel_id"));
         let in_team =
-            |channel: &ChannelId| ChannelPlace { team: place.team.clone(), channel: channel.clone() };
+            |channel: &ChannelId| ChannelOfTeam { team: place.team.clone(), channel: channel.clone() };
         ahead.extend(previous.iter().chain(&next).map(in_team));
         for team in teams.iter().filter(|team| **team != place.team) {
-            let shared = ChannelPlace { team: team.clone(), channel: place.channel.clone() };
+            let shared = ChannelOfTeam { team: team.clone(), channel: place.channel.clone() };
             if shared.exists(archive).await? {
                 ahead.push_back(shared);
             }

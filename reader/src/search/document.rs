@@ -9,7 +9,7 @@ use super::query::{HasWhat, IsWhat};
 use super::units::{self, SearchUnit};
 use crate::names::DisplayNames;
 use crate::plain;
-use crate::text::spans::{LineKind, Span};
+use crate::text::spans::{LineKind, TextSpan};
 use crate::text::{self, MessageText, flat};
 
 /// So much of a file's name or title can be found.
@@ -106,12 +106,13 @@ fn facets(message: &Value, said: &MessageText) -> BTreeSet<Facet> {
     let is_filled = |name: &str| message[name].as_array().is_some_and(|list| !list.is_empty());
     let is_text = |name: &str| message[name].is_string();
     let has_code = said.lines.iter().any(|line| line.kind == LineKind::Preformatted)
-        || spans().any(|span| matches!(span, Span::Text(text, style) if style.code || text.contains('`')));
+        || spans()
+            .any(|span| matches!(span, TextSpan::Text(text, style) if style.code || text.contains('`')));
     let is_bot = is_text("bot_id") || message["subtype"] == "bot_message";
     let marks = [
         (Facet::has(HasWhat::File), is_filled("files")),
         (Facet::has(HasWhat::Reaction), is_filled("reactions")),
-        (Facet::has(HasWhat::Link), spans().any(|span| matches!(span, Span::Link { .. }))),
+        (Facet::has(HasWhat::Link), spans().any(|span| matches!(span, TextSpan::Link { .. }))),
         (Facet::has(HasWhat::Code), has_code),
         (Some(Facet::is(IsWhat::Thread)), is_text("thread_ts")),
         (Some(Facet::is(IsWhat::Edited)), is_text("updated_ts")),
@@ -122,7 +123,7 @@ fn facets(message: &Value, said: &MessageText) -> BTreeSet<Facet> {
         marks.into_iter().filter(|(_, is_set)| *is_set).filter_map(|(facet, _)| facet).collect();
     facets.extend(message["user"].as_str().map(Facet::author));
     for span in spans() {
-        if let Span::User { id, .. } | Span::Channel { id, .. } = span {
+        if let TextSpan::User { id, .. } | TextSpan::Channel { id, .. } = span {
             facets.extend([Facet::mention(id), Facet::mentions()]);
         }
     }

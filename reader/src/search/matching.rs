@@ -6,7 +6,7 @@ use super::document::{Facet, SearchDocument};
 use super::query::{IsWhat, TextCondition};
 use super::resolve::{ResolvedCondition, ResolvedQuery};
 use super::units::{self, SearchUnit};
-use crate::joined::ChannelPlace;
+use crate::joined::ChannelOfTeam;
 
 /// Bytes of text before the first match in a snippet.
 const BEFORE: usize = 80;
@@ -16,11 +16,11 @@ const SNIPPET: usize = 280;
 
 /// A message as the archive has it now.
 #[derive(Debug)]
-pub struct Candidate<'c> {
+pub struct MatchCandidate<'c> {
     /// What can be found of it, with names.
     pub document: &'c SearchDocument,
     /// The places of its channel.
-    pub places: &'c [ChannelPlace],
+    pub places: &'c [ChannelOfTeam],
     /// When it was written.
     pub ts: &'c Ts,
     /// Whether it has replies; only asked for if the query does.
@@ -29,7 +29,7 @@ pub struct Candidate<'c> {
 
 /// Whether it fits every term.
 #[must_use]
-pub fn fits(query: &ResolvedQuery, candidate: &Candidate<'_>) -> bool {
+pub fn fits(query: &ResolvedQuery, candidate: &MatchCandidate<'_>) -> bool {
     let text = units::of(&candidate.document.text);
     query.terms.iter().all(|term| {
         let holds = match &term.condition {
@@ -130,13 +130,13 @@ fn word_start(text: &str, at: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::query::{Condition, SearchQuery};
+    use crate::search::query::{SearchCondition, SearchQuery};
     use crate::search::resolve::ResolvedTerm;
 
     fn query(text: &str) -> ResolvedQuery {
         let terms = SearchQuery::parse(text).unwrap().terms.into_iter();
         let terms = terms.map(|term| {
-            let Condition::Text(text) = term.condition else { panic!("{:?}", term.condition) };
+            let SearchCondition::Text(text) = term.condition else { panic!("{:?}", term.condition) };
             let condition = ResolvedCondition::Text { text, mentions: Vec::new(), unit_mentions: Vec::new() };
             ResolvedTerm { is_negated: term.is_negated, condition }
         });

@@ -37,12 +37,12 @@ pub struct SearchTerm {
     /// A message fits if the condition does not hold.
     pub is_negated: bool,
     /// The condition.
-    pub condition: Condition,
+    pub condition: SearchCondition,
 }
 
 /// What a message must be or say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Condition {
+pub enum SearchCondition {
     /// It says this.
     Text(TextCondition),
     /// A person of this name or id wrote it.
@@ -165,13 +165,17 @@ impl SearchQuery {
     /// Whether it has a text or an author: what people and channels are called must then be known.
     #[must_use]
     pub fn asks_for_names(&self) -> bool {
-        self.terms.iter().any(|term| matches!(term.condition, Condition::Text(_) | Condition::From(_)))
+        self.terms
+            .iter()
+            .any(|term| matches!(term.condition, SearchCondition::Text(_) | SearchCondition::From(_)))
     }
 
     /// Whether it asks for deleted messages.
     #[must_use]
     pub fn asks_for_deleted(&self) -> bool {
-        self.terms.iter().any(|term| !term.is_negated && term.condition == Condition::Is(IsWhat::Deleted))
+        self.terms
+            .iter()
+            .any(|term| !term.is_negated && term.condition == SearchCondition::Is(IsWhat::Deleted))
     }
 }
 
@@ -197,7 +201,7 @@ fn next_word(text: &str) -> (&str, &str) {
     (text, "")
 }
 
-fn condition(word: &str) -> Result<Option<Condition>, QueryError> {
+fn condition(word: &str) -> Result<Option<SearchCondition>, QueryError> {
     if let Some((name, value)) = word.split_once(':') {
         let value = value.trim_matches(is_quote).trim();
         if !value.is_empty()
@@ -209,16 +213,16 @@ fn condition(word: &str) -> Result<Option<Condition>, QueryError> {
     let units = units::of(word);
     let begins = word.strip_suffix('*').is_some_and(|begin| begin.chars().count() >= MIN_PREFIX_CHARS);
     let is_prefix = begins && units.last().is_some_and(|unit| unit.end + 1 == word.len());
-    Ok((!units.is_empty()).then_some(Condition::Text(TextCondition { units, is_prefix })))
+    Ok((!units.is_empty()).then_some(SearchCondition::Text(TextCondition { units, is_prefix })))
 }
 
-fn filter(name: &str, value: &str) -> Result<Option<Condition>, QueryError> {
+fn filter(name: &str, value: &str) -> Result<Option<SearchCondition>, QueryError> {
     const DAY: &str = "a day such as 2026-11-20";
     let day = |filter| a_day(value).ok_or_else(|| bad_date(filter, value, DAY));
-    let days = |first, end| Some(Condition::Days(DayRange { first, end }));
+    let days = |first, end| Some(SearchCondition::Days(DayRange { first, end }));
     Ok(match name {
-        "from" => Some(Condition::From(value.to_owned())),
-        "in" => Some(Condition::In(value.to_owned())),
+        "from" => Some(SearchCondition::From(value.to_owned())),
+        "in" => Some(SearchCondition::In(value.to_owned())),
         "before" => days(None, Some(day("before")?)),
         "after" => days(Some(after(day("after")?)), None),
         "on" => {
@@ -229,9 +233,9 @@ fn filter(name: &str, value: &str) -> Result<Option<Condition>, QueryError> {
             let range = period(value).ok_or_else(|| {
                 bad_date("during", value, "a month such as 2026-11, or a year such as 2026")
             })?;
-            Some(Condition::Days(range))
+            Some(SearchCondition::Days(range))
         }
-        "has" => Some(Condition::Has(match value.to_ascii_lowercase().as_str() {
+        "has" => Some(SearchCondition::Has(match value.to_ascii_lowercase().as_str() {
             "file" => HasWhat::File,
             "link" => HasWhat::Link,
             "reaction" => HasWhat::Reaction,
@@ -239,7 +243,7 @@ fn filter(name: &str, value: &str) -> Result<Option<Condition>, QueryError> {
             "code" => HasWhat::Code,
             _ => return Err(unknown("has", value, "file, link, reaction, thread or code")),
         })),
-        "is" => Some(Condition::Is(match value.to_ascii_lowercase().as_str() {
+        "is" => Some(SearchCondition::Is(match value.to_ascii_lowercase().as_str() {
             "thread" => IsWhat::Thread,
             "edited" => IsWhat::Edited,
             "deleted" => IsWhat::Deleted,
@@ -312,18 +316,18 @@ mod tests {
             .map(|term| {
                 let sign = if term.is_negated { "-" } else { "" };
                 let what = match term.condition {
-                    Condition::Text(text) => {
+                    SearchCondition::Text(text) => {
                         let words: Vec<String> = text.units.into_iter().map(|unit| unit.text).collect();
                         words.join("+") + if text.is_prefix { "*" } else { "" }
                     }
-                    Condition::From(name) => format!("from {name}"),
-                    Condition::In(name) => format!("in {name}"),
-                    Condition::Days(days) => {
+                    SearchCondition::From(name) => format!("from {name}"),
+                    SearchCondition::In(name) => format!("in {name}"),
+                    SearchCondition::Days(days) => {
                         let day = |day: Option<Date>| day.map_or_else(String::new, |day| day.to_string());
                         format!("{}..{}", day(days.first), day(days.end))
                     }
-                    Condition::Has(what) => format!("has {what:?}"),
-                    Condition::Is(what) => format!("is {what:?}"),
+                    SearchCondition::Has(what) => format!("has {what:?}"),
+                    SearchCondition::Is(what) => format!("is {what:?}"),
                 };
                 format!("{sign}{what}")
             })

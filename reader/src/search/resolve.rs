@@ -8,11 +8,11 @@ use ports::archive::{Archive, ArchiveError, Query, key};
 use slack::ids::{ChannelId, TeamId, UserId};
 
 use super::document::Facet;
-use super::query::{Condition, DayRange, HasWhat, IsWhat, SearchQuery, TextCondition};
+use super::query::{DayRange, HasWhat, IsWhat, SearchCondition, SearchQuery, TextCondition};
 use super::units::{self, SearchUnit};
 use crate::directory;
 use crate::find::{self, Closest};
-use crate::joined::ChannelPlace;
+use crate::joined::ChannelOfTeam;
 use crate::plain;
 use crate::range::{TimeRange, ts_of};
 
@@ -56,7 +56,7 @@ pub enum ResolvedCondition {
     /// It has one of these facets.
     Facets(Vec<Facet>),
     /// It is in one of these places.
-    Places(Vec<ChannelPlace>),
+    Places(Vec<ChannelOfTeam>),
     /// It was written then.
     Time(TimeRange),
     /// It has replies.
@@ -245,16 +245,16 @@ pub async fn resolve(
     let mut terms = Vec::with_capacity(query.terms.len());
     for term in query.terms {
         let condition = match term.condition {
-            Condition::Text(text) => says(known, text),
-            Condition::From(called) => ResolvedCondition::Facets(authors(known, &called)?),
-            Condition::In(called) => {
+            SearchCondition::Text(text) => says(known, text),
+            SearchCondition::From(called) => ResolvedCondition::Facets(authors(known, &called)?),
+            SearchCondition::In(called) => {
                 ResolvedCondition::Places(channel_places(archive, teams, &called).await?)
             }
-            Condition::Days(days) => ResolvedCondition::Time(range(days, zone)),
-            Condition::Has(HasWhat::Thread) => ResolvedCondition::HasReplies,
-            Condition::Has(what) => ResolvedCondition::Facets(Facet::has(what).into_iter().collect()),
-            Condition::Is(IsWhat::Thread) => ResolvedCondition::InThread,
-            Condition::Is(what) => ResolvedCondition::Facets(vec![Facet::is(what)]),
+            SearchCondition::Days(days) => ResolvedCondition::Time(range(days, zone)),
+            SearchCondition::Has(HasWhat::Thread) => ResolvedCondition::HasReplies,
+            SearchCondition::Has(what) => ResolvedCondition::Facets(Facet::has(what).into_iter().collect()),
+            SearchCondition::Is(IsWhat::Thread) => ResolvedCondition::InThread,
+            SearchCondition::Is(what) => ResolvedCondition::Facets(vec![Facet::is(what)]),
         };
         terms.push(ResolvedTerm { is_negated: term.is_negated, condition });
     }
@@ -284,12 +284,12 @@ async fn channel_places(
     archive: &dyn Archive,
     teams: &[TeamId],
     called: &str,
-) -> Result<Vec<ChannelPlace>, ResolveError> {
+) -> Result<Vec<ChannelOfTeam>, ResolveError> {
     let (found, close) = find::places_called(archive, called, teams).await?;
     if found.is_empty() {
         return Err(ResolveError::UnknownChannel { called: plain::excerpt(called, 80), close });
     }
-    let mut places: Vec<ChannelPlace> = Vec::new();
+    let mut places: Vec<ChannelOfTeam> = Vec::new();
     for place in &found {
         if !places.contains(place) {
             places.extend(find::joined(archive, place, teams).await?.places().iter().cloned());

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::blocks::{blocks, linked, list, text};
 use super::mrkdwn;
-use super::spans::{LineBuffer, LineKind, Span, TextFrame, TextLine};
+use super::spans::{LineBuffer, LineKind, TextFrame, TextLine, TextSpan};
 
 /// Adds what attachments say.
 pub(super) fn attachments<'v>(attachments: impl Iterator<Item = &'v Value>, lines: &mut LineBuffer) {
@@ -57,7 +57,7 @@ fn content(attachment: &Value, lines: &mut LineBuffer) {
         let mut spans = text(field, "title").map(mrkdwn::parse).unwrap_or_default();
         let value = text(field, "value").map(mrkdwn::parse).unwrap_or_default();
         if !spans.is_empty() && !value.is_empty() {
-            spans.push(Span::text(": "));
+            spans.push(TextSpan::text(": "));
         }
         spans.extend(value);
         if !spans.is_empty() {
@@ -68,9 +68,9 @@ fn content(attachment: &Value, lines: &mut LineBuffer) {
     for action in list(&attachment["actions"]) {
         if let Some(label) = text(action, "text") {
             if !buttons.is_empty() {
-                buttons.push(Span::text("  "));
+                buttons.push(TextSpan::text("  "));
             }
-            buttons.push(Span::Control(mrkdwn::unescaped(label)));
+            buttons.push(TextSpan::Control(mrkdwn::unescaped(label)));
         }
     }
     if !buttons.is_empty() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::mrkdwn;
 use super::rich_text;
-use super::spans::{LineBuffer, LineKind, Span, TextLine};
+use super::spans::{LineBuffer, LineKind, TextLine, TextSpan};
 
 /// Adds what blocks say. What is not known yet is passed over, unless it has a `text` as most have.
 pub(super) fn blocks(blocks: &Value, lines: &mut LineBuffer) {
@@ -40,7 +40,7 @@ pub(super) fn blocks(blocks: &Value, lines: &mut LineBuffer) {
             }
             // Its text is Markdown, which reads as it is.
             "markdown" => {
-                lines.spans(block["text"].as_str().map(Span::text).into_iter().collect());
+                lines.spans(block["text"].as_str().map(TextSpan::text).into_iter().collect());
             }
             "table" => table(&block["rows"], lines),
             _ => say(&block["text"], lines),
@@ -59,18 +59,18 @@ pub(super) fn text<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
 }
 
 /// A title, and where it leads if that is said.
-pub(super) fn linked(title: &Value, address: &Value) -> Vec<Span> {
+pub(super) fn linked(title: &Value, address: &Value) -> Vec<TextSpan> {
     let mut title = composed(title);
     let Some(address) = address.as_str().filter(|address| !address.is_empty()) else { return title };
     let address = mrkdwn::unescaped(address);
     match title.as_mut_slice() {
-        [] => vec![Span::Link { address, label: None }],
-        [Span::Text(label, _)] => {
+        [] => vec![TextSpan::Link { address, label: None }],
+        [TextSpan::Text(label, _)] => {
             let label = Some(std::mem::take(label));
-            vec![Span::Link { address, label }]
+            vec![TextSpan::Link { address, label }]
         }
         [..] => {
-            title.extend([Span::text(" "), Span::Link { address, label: None }]);
+            title.extend([TextSpan::text(" "), TextSpan::Link { address, label: None }]);
             title
         }
     }
@@ -84,9 +84,9 @@ fn say(object: &Value, lines: &mut LineBuffer) {
 }
 
 /// A text object, or a text as attachments have it.
-fn composed(object: &Value) -> Vec<Span> {
+fn composed(object: &Value) -> Vec<TextSpan> {
     match (object.as_str().or_else(|| object["text"].as_str()), object["type"].as_str()) {
-        (Some(text), Some("plain_text")) if !text.is_empty() => vec![Span::text(mrkdwn::unescaped(text))],
+        (Some(text), Some("plain_text")) if !text.is_empty() => vec![TextSpan::text(mrkdwn::unescaped(text))],
         (Some(text), _) => mrkdwn::parse(text),
         (None, _) => Vec::new(),
     }
@@ -98,7 +98,7 @@ fn row(elements: &[Value], kind: LineKind, lines: &mut LineBuffer) {
     for element in elements {
         let shown = element_shown(element);
         if !shown.is_empty() && !spans.is_empty() {
-            spans.push(Span::text("  "));
+            spans.push(TextSpan::text("  "));
         }
         spans.extend(shown);
     }
@@ -107,7 +107,7 @@ fn row(elements: &[Value], kind: LineKind, lines: &mut LineBuffer) {
     }
 }
 
-fn element_shown(element: &Value) -> Vec<Span> {
+fn element_shown(element: &Value) -> Vec<TextSpan> {
     let named = |name: &str| {
         let object = &element[name];
         let text = object["text"].as_str().or_else(|| object.as_str())?;
@@ -118,10 +118,10 @@ fn element_shown(element: &Value) -> Vec<Span> {
         "image" => {
             let title = named("title").or_else(|| named("alt_text"));
             let title = title.map_or_else(|| "image".to_owned(), |title| format!("image: {title}"));
-            vec![Span::Control(title)]
+            vec![TextSpan::Control(title)]
         }
         // A button has its text; what is chosen from has a placeholder.
-        _ => named("text").or_else(|| named("placeholder")).map(Span::Control).into_iter().collect(),
+        _ => named("text").or_else(|| named("placeholder")).map(TextSpan::Control).into_iter().collect(),
     }
 }
 
@@ -130,19 +130,19 @@ fn table(rows: &Value, lines: &mut LineBuffer) {
         let mut spans = Vec::new();
         for (column, cell) in list(cells).iter().enumerate() {
             if column > 0 {
-                spans.push(Span::Cell);
+                spans.push(TextSpan::Cell);
             }
             if cell["type"] == "rich_text" {
                 let mut inside = LineBuffer::default();
                 rich_text::elements(&cell["elements"], &mut inside);
                 for (number, line) in inside.into_lines().into_iter().enumerate() {
                     if number > 0 {
-                        spans.push(Span::text(" "));
+                        spans.push(TextSpan::text(" "));
                     }
                     spans.extend(line.spans);
                 }
             } else {
-                spans.extend(cell["text"].as_str().map(Span::text));
+                spans.extend(cell["text"].as_str().map(TextSpan::text));
             }
         }
         lines.line(TextLine { kind: LineKind::TableRow, ..TextLine::plain(spans) });

@@ -1,6 +1,6 @@
 //! Lines of spans as plain text, safe to print.
 
-use super::spans::{LineKind, Span, TextLine, TextStyle};
+use super::spans::{LineKind, TextLine, TextSpan, TextStyle};
 use crate::names::DisplayNames;
 use crate::plain;
 
@@ -25,30 +25,30 @@ pub fn line(line: &TextLine, names: &DisplayNames<'_>) -> String {
 }
 
 /// Spans in one line.
-pub fn words(spans: &[Span], names: &DisplayNames<'_>) -> String {
+pub fn words(spans: &[TextSpan], names: &DisplayNames<'_>) -> String {
     let mut text = String::new();
     write(spans, names, &mut text);
     plain::line(&text)
 }
 
-fn write(spans: &[Span], names: &DisplayNames<'_>, text: &mut String) {
+fn write(spans: &[TextSpan], names: &DisplayNames<'_>, text: &mut String) {
     for span in spans {
         match span {
-            Span::Text(words, style) => styled(words, *style, text),
-            Span::Link { address, label } => link(address, label.as_deref(), text),
-            Span::User { id, label } => {
+            TextSpan::Text(words, style) => styled(words, *style, text),
+            TextSpan::Link { address, label } => link(address, label.as_deref(), text),
+            TextSpan::User { id, label } => {
                 let name = if names.knows(id) { names.of(id) } else { label.as_deref().unwrap_or(id) };
                 called('@', name, text);
             }
-            Span::Channel { id, label } => match names.of_channel(id) {
+            TextSpan::Channel { id, label } => match names.of_channel(id) {
                 Some(name) => called('#', &name, text),
                 None => called('#', label.as_deref().unwrap_or(id), text),
             },
-            Span::UserGroup { id, label } => called('@', label.as_deref().unwrap_or(id), text),
-            Span::Broadcast(name) => called('@', name, text),
-            Span::Emoji { name, .. } => *text += &format!(":{name}:"),
-            Span::Cell => *text += " | ",
-            Span::Control(label) => *text += &format!("[{label}]"),
+            TextSpan::UserGroup { id, label } => called('@', label.as_deref().unwrap_or(id), text),
+            TextSpan::Broadcast(name) => called('@', name, text),
+            TextSpan::Emoji { name, .. } => *text += &format!(":{name}:"),
+            TextSpan::Cell => *text += " | ",
+            TextSpan::Control(label) => *text += &format!("[{label}]"),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! <https://docs.slack.dev/messaging/formatting-message-text>
 
-use super::spans::{LineKind, Span, TextLine, TextStyle, broken};
+use super::spans::{LineKind, TextLine, TextSpan, TextStyle, broken};
 
 /// What stands around preformatted text.
 const FENCE: &str = "```";
@@ -14,7 +14,7 @@ const SKIN_TONE: &str = ":skin-tone-";
 const MAX_EMOJI_NAME: usize = 100;
 
 /// Spans as lines with their kinds and styles.
-pub(super) fn lines(spans: Vec<Span>) -> Vec<TextLine> {
+pub(super) fn lines(spans: Vec<TextSpan>) -> Vec<TextLine> {
     let mut lines = Vec::new();
     for (number, part) in between_fences(spans).into_iter().enumerate() {
         if number % 2 == 1 {
@@ -26,21 +26,22 @@ pub(super) fn lines(spans: Vec<Span>) -> Vec<TextLine> {
     lines
 }
 
-fn is_blank(spans: &[Span]) -> bool {
-    spans.iter().all(|span| matches!(span, Span::Text(text, _) if text.trim().is_empty()))
+fn is_blank(spans: &[TextSpan]) -> bool {
+    spans.iter().all(|span| matches!(span, TextSpan::Text(text, _) if text.trim().is_empty()))
 }
 
 /// The parts before, within, and after each pair of fences: each second one is within. A fence that has no other is words.
-fn between_fences(spans: Vec<Span>) -> Vec<Vec<Span>> {
-    let fences = |span: &Span| if let Span::Text(text, _) = span { text.matches(FENCE).count() } else { 0 };
+fn between_fences(spans: Vec<TextSpan>) -> Vec<Vec<TextSpan>> {
+    let fences =
+        |span: &TextSpan| if let TextSpan::Text(text, _) = span { text.matches(FENCE).count() } else { 0 };
     let mut left = spans.iter().map(fences).sum::<usize>() / 2 * 2;
     let mut parts = vec![Vec::new()];
-    let add = |parts: &mut Vec<Vec<Span>>, span: Span| match parts.last_mut() {
+    let add = |parts: &mut Vec<Vec<TextSpan>>, span: TextSpan| match parts.last_mut() {
         Some(part) => part.push(span),
         None => parts.push(vec![span]),
     };
     for span in spans {
-        let Span::Text(text, style) = span else {
+        let TextSpan::Text(text, style) = span else {
             add(&mut parts, span);
             continue;
         };
@@ -48,19 +49,19 @@ fn between_fences(spans: Vec<Span>) -> Vec<Vec<Span>> {
         while left > 0
             && let Some((before, after)) = rest.split_once(FENCE)
         {
-            add(&mut parts, Span::Text(before.to_owned(), style));
+            add(&mut parts, TextSpan::Text(before.to_owned(), style));
             parts.push(Vec::new());
             rest = after;
             left -= 1;
         }
         if !rest.is_empty() {
-            add(&mut parts, Span::Text(rest.to_owned(), style));
+            add(&mut parts, TextSpan::Text(rest.to_owned(), style));
         }
     }
     parts
 }
 
-fn preformatted(spans: Vec<Span>, lines: &mut Vec<TextLine>) {
+fn preformatted(spans: Vec<TextSpan>, lines: &mut Vec<TextLine>) {
     let mut parts = broken(spans);
     if parts.first().is_some_and(Vec::is_empty) {
         parts.remove(0);
@@ -73,11 +74,11 @@ fn preformatted(spans: Vec<Span>, lines: &mut Vec<TextLine>) {
 }
 
 /// Lines, some of which are quotations: `>` begins one line, `>>>` all that follow.
-fn quoted(spans: Vec<Span>, lines: &mut Vec<TextLine>) {
+fn quoted(spans: Vec<TextSpan>, lines: &mut Vec<TextLine>) {
     let mut rest_is_quoted = false;
     for mut spans in broken(spans) {
         let mut is_quoted = rest_is_quoted;
-        if let Some(Span::Text(text, _)) = spans.first_mut()
+        if let Some(TextSpan::Text(text, _)) = spans.first_mut()
             && text.starts_with('>')
         {
             is_quoted = true;
@@ -93,7 +94,7 @@ fn quoted(spans: Vec<Span>, lines: &mut Vec<TextLine>) {
 /// A character with its style, or a span that has none.
 enum Unit {
     Char { c: char, style: TextStyle, is_sign: bool },
-    Whole(Span),
+    Whole(TextSpan),
 }
 
 impl Unit {
@@ -115,10 +116,10 @@ impl Unit {
 }
 
 /// One line, with the signs of its markup read.
-fn styled(spans: Vec<Span>) -> Vec<Span> {
+fn styled(spans: Vec<TextSpan>) -> Vec<TextSpan> {
     let mut units: Vec<Unit> = Vec::new();
     for span in spans {
-        if let Span::Text(text, style) = span {
+        if let TextSpan::Text(text, style) = span {
             units.extend(text.chars().map(|c| Unit::Char { c, style, is_sign: false }));
         } else {
             units.push(Unit::Whole(span));
@@ -188,10 +189,10 @@ fn apply(units: &mut [Unit], open: usize, close: usize, set: fn(&mut TextStyle))
 }
 
 /// Units as spans: characters of one style are one text, and names between colons are emoji.
-fn joined(units: Vec<Unit>) -> Vec<Span> {
+fn joined(units: Vec<Unit>) -> Vec<TextSpan> {
     let mut spans = Vec::new();
     let (mut text, mut text_style) = (String::new(), TextStyle::default());
-    let end = |text: &mut String, style: TextStyle, spans: &mut Vec<Span>| {
+    let end = |text: &mut String, style: TextStyle, spans: &mut Vec<TextSpan>| {
         if !text.is_empty() {
             with_emoji(&std::mem::take(text), style, spans);
         }
@@ -216,9 +217,9 @@ fn joined(units: Vec<Unit>) -> Vec<Span> {
     spans
 }
 
-fn with_emoji(text: &str, style: TextStyle, spans: &mut Vec<Span>) {
+fn with_emoji(text: &str, style: TextStyle, spans: &mut Vec<TextSpan>) {
     if style.code {
-        spans.push(Span::Text(text.to_owned(), style));
+        spans.push(TextSpan::Text(text.to_owned(), style));
         return;
     }
     let mut words = String::new();
@@ -230,9 +231,9 @@ fn with_emoji(text: &str, style: TextStyle, spans: &mut Vec<Span>) {
         match emoji(after).filter(|_| !is_time) {
             Some((name, skin_tone, behind)) => {
                 if !words.is_empty() {
-                    spans.push(Span::Text(std::mem::take(&mut words), style));
+                    spans.push(TextSpan::Text(std::mem::take(&mut words), style));
                 }
-                spans.push(Span::Emoji { name: name.to_owned(), skin_tone });
+                spans.push(TextSpan::Emoji { name: name.to_owned(), skin_tone });
                 rest = behind;
             }
             None => {
@@ -243,7 +244,7 @@ fn with_emoji(text: &str, style: TextStyle, spans: &mut Vec<Span>) {
     }
     words += rest;
     if !words.is_empty() {
-        spans.push(Span::Text(words, style));
+        spans.push(TextSpan::Text(words, style));
     }
 }
 
@@ -287,24 +288,24 @@ mod tests {
             };
             for span in &line.spans {
                 match span {
-                    Span::Text(words, TextStyle { bold, italic, strike, code }) => {
+                    TextSpan::Text(words, TextStyle { bold, italic, strike, code }) => {
                         let styles = [(bold, 'b'), (italic, 'i'), (strike, 's'), (code, 'c')];
                         let styles: String =
                             styles.into_iter().filter(|(is_set, _)| **is_set).map(|(_, name)| name).collect();
                         shown +=
                             &if styles.is_empty() { words.clone() } else { format!("{styles}({words})") };
                     }
-                    Span::Emoji { name, skin_tone } => {
+                    TextSpan::Emoji { name, skin_tone } => {
                         shown +=
                             &format!("[{name}{}]", skin_tone.map_or(String::new(), |tone| tone.to_string()));
                     }
-                    Span::Link { .. }
-                    | Span::User { .. }
-                    | Span::Channel { .. }
-                    | Span::UserGroup { .. }
-                    | Span::Broadcast(_)
-                    | Span::Cell
-                    | Span::Control(_) => shown += &format!("{span:?}"),
+                    TextSpan::Link { .. }
+                    | TextSpan::User { .. }
+                    | TextSpan::Channel { .. }
+                    | TextSpan::UserGroup { .. }
+                    | TextSpan::Broadcast(_)
+                    | TextSpan::Cell
+                    | TextSpan::Control(_) => shown += &format!("{span:?}"),
                 }
             }
             shown.push('\n');

@@ -18,7 +18,7 @@ use slack::envelope;
 
 use self::attachments::{attachments, is_preview};
 use self::blocks::{blocks, list, text};
-use self::spans::{LineBuffer, Span, TextLine};
+use self::spans::{LineBuffer, TextLine, TextSpan};
 
 /// What Slack puts where a text should be if it has none to show.
 const PLACEHOLDER: &str = "This content can't be displayed.";
@@ -134,7 +134,7 @@ impl MessageText {
         spans::mention_channel(self.spans())
     }
 
-    fn spans(&self) -> impl Iterator<Item = &Span> {
+    fn spans(&self) -> impl Iterator<Item = &TextSpan> {
         self.lines.iter().flat_map(|line| &line.spans)
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! <https://docs.slack.dev/messaging/formatting-message-text>
 
-use super::spans::Span;
+use super::spans::TextSpan;
 
 /// Reads a text. `<` always starts markup: Slack escapes the character itself.
-pub fn parse(text: &str) -> Vec<Span> {
+pub fn parse(text: &str) -> Vec<TextSpan> {
     let mut spans = Vec::new();
     let mut words = String::new();
     let mut rest = text;
@@ -15,11 +15,11 @@ pub fn parse(text: &str) -> Vec<Span> {
             // Something that opens within was not closed: Slack never sends that.
             Some((inside, after)) if !inside.contains('<') => {
                 let span = markup(inside);
-                if let Span::Text(text, _) = &span {
+                if let TextSpan::Text(text, _) = &span {
                     words += text;
                 } else {
                     if !words.is_empty() {
-                        spans.push(Span::text(std::mem::take(&mut words)));
+                        spans.push(TextSpan::text(std::mem::take(&mut words)));
                     }
                     spans.push(span);
                 }
@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Vec<Span> {
     }
     unescape(rest, &mut words);
     if !words.is_empty() {
-        spans.push(Span::text(words));
+        spans.push(TextSpan::text(words));
     }
     spans
 }
@@ -45,23 +45,23 @@ pub(super) fn unescaped(text: &str) -> String {
     plain
 }
 
-fn markup(inside: &str) -> Span {
+fn markup(inside: &str) -> TextSpan {
     let (target, label) = match inside.split_once('|') {
         Some((target, label)) => (target, Some(unescaped(label)).filter(|label| !label.is_empty())),
         None => (inside, None),
     };
     if let Some(id) = target.strip_prefix('@') {
-        Span::User { id: id.to_owned(), label }
+        TextSpan::User { id: id.to_owned(), label }
     } else if let Some(id) = target.strip_prefix('#') {
-        Span::Channel { id: id.to_owned(), label }
+        TextSpan::Channel { id: id.to_owned(), label }
     } else if let Some(special) = target.strip_prefix('!') {
         match (special.split_once('^'), label) {
-            (Some(("date", _)), Some(fallback)) => Span::text(fallback),
-            (Some((_, id)), label) => Span::UserGroup { id: id.to_owned(), label },
-            (None, label) => Span::Broadcast(label.unwrap_or_else(|| special.to_owned())),
+            (Some(("date", _)), Some(fallback)) => TextSpan::text(fallback),
+            (Some((_, id)), label) => TextSpan::UserGroup { id: id.to_owned(), label },
+            (None, label) => TextSpan::Broadcast(label.unwrap_or_else(|| special.to_owned())),
         }
     } else {
-        Span::Link { address: unescaped(target), label }
+        TextSpan::Link { address: unescaped(target), label }
     }
 }
 
@@ -85,25 +85,28 @@ mod tests {
 
     #[test]
     fn markup_becomes_what_it_stands_for_and_the_rest_words() {
-        let link = |address: &str, label: Option<&str>| Span::Link {
+        let link = |address: &str, label: Option<&str>| TextSpan::Link {
             address: address.into(),
             label: label.map(str::to_owned),
         };
         assert_eq!(
             parse("a &lt;b&gt; <@U1|ana> <!here> <https://example.com/?a=1&amp;b=2|x &amp; y>!"),
             [
-                Span::text("a <b> "),
-                Span::User { id: "U1".into(), label: Some("ana".into()) },
-                Span::text(" "),
-                Span::Broadcast("here".into()),
-                Span::text(" "),
+                TextSpan::text("a <b> "),
+                TextSpan::User { id: "U1".into(), label: Some("ana".into()) },
+                TextSpan::text(" "),
+                TextSpan::Broadcast("here".into()),
+                TextSpan::text(" "),
                 link("https://example.com/?a=1&b=2", Some("x & y")),
-                Span::text("!"),
+                TextSpan::text("!"),
             ]
         );
-        assert_eq!(parse("<!date^1392734382^{date}|a day in 2014>"), [Span::text("a day in 2014")]);
-        assert_eq!(parse("<"), [Span::text("<")]);
-        assert_eq!(parse("<a <#C1>"), [Span::text("<a "), Span::Channel { id: "C1".into(), label: None }]);
+        assert_eq!(parse("<!date^1392734382^{date}|a day in 2014>"), [TextSpan::text("a day in 2014")]);
+        assert_eq!(parse("<"), [TextSpan::text("<")]);
+        assert_eq!(
+            parse("<a <#C1>"),
+            [TextSpan::text("<a "), TextSpan::Channel { id: "C1".into(), label: None }]
+        );
         assert_eq!(parse(""), []);
     }
 }

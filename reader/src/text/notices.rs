@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::blocks::text;
 use super::mrkdwn;
-use super::spans::{LineBuffer, Span, TextLine};
+use super::spans::{LineBuffer, TextLine, TextSpan};
 
 /// What a notice says, from where its author's name ends.
-pub(super) struct Notice {
+pub(super) struct NoticeText {
     /// The one who did it, if that is another one than the message's user.
     pub(super) user: Option<String>,
     /// What they did; at least one line.
@@ -17,7 +17,7 @@ pub(super) struct Notice {
 }
 
 /// Reads a message as a notice. `None` for speech, and for what is not known to be a notice.
-pub(super) fn read(message: &Value, raw: &Value) -> Option<Notice> {
+pub(super) fn read(message: &Value, raw: &Value) -> Option<NoticeText> {
     let mut user = None;
     let spans = match text(message, "subtype")? {
         "me_message" => mrkdwn::parse(text(message, "text")?),
@@ -57,48 +57,51 @@ pub(super) fn read(message: &Value, raw: &Value) -> Option<Notice> {
     if lines.is_empty() {
         lines.push(TextLine::default());
     }
-    Some(Notice { user, lines })
+    Some(NoticeText { user, lines })
 }
 
-fn did(what: &str) -> Vec<Span> {
-    vec![Span::text(what)]
+fn did(what: &str) -> Vec<TextSpan> {
+    vec![TextSpan::text(what)]
 }
 
-fn joined(raw: &Value) -> Vec<Span> {
+fn joined(raw: &Value) -> Vec<TextSpan> {
     let mut spans = did("joined the channel");
     if let Some(inviter) = text(raw, "inviter") {
-        spans.extend([Span::text(", invited by "), Span::User { id: inviter.to_owned(), label: None }]);
+        spans.extend([
+            TextSpan::text(", invited by "),
+            TextSpan::User { id: inviter.to_owned(), label: None },
+        ]);
     }
     spans
 }
 
-fn described(what: &str, message: &Value, raw: &Value) -> Vec<Span> {
+fn described(what: &str, message: &Value, raw: &Value) -> Vec<TextSpan> {
     match raw[what].as_str() {
         None => in_its_words(message),
-        Some("") => vec![Span::text(format!("cleared the {what}"))],
+        Some("") => vec![TextSpan::text(format!("cleared the {what}"))],
         Some(said) => {
-            let mut spans = vec![Span::text(format!("set the {what}: "))];
+            let mut spans = vec![TextSpan::text(format!("set the {what}: "))];
             spans.extend(mrkdwn::parse(said));
             spans
         }
     }
 }
 
-fn renamed(message: &Value, raw: &Value) -> Vec<Span> {
+fn renamed(message: &Value, raw: &Value) -> Vec<TextSpan> {
     match (text(raw, "old_name"), text(raw, "name")) {
-        (Some(old), Some(new)) => vec![Span::text(format!("renamed the channel from #{old} to #{new}"))],
-        (_, Some(new)) => vec![Span::text(format!("renamed the channel to #{new}"))],
+        (Some(old), Some(new)) => vec![TextSpan::text(format!("renamed the channel from #{old} to #{new}"))],
+        (_, Some(new)) => vec![TextSpan::text(format!("renamed the channel to #{new}"))],
         (_, None) => in_its_words(message),
     }
 }
 
 /// Slack's text, without the name it begins with: that is shown already.
-fn in_its_words(message: &Value) -> Vec<Span> {
+fn in_its_words(message: &Value) -> Vec<TextSpan> {
     let mut spans = mrkdwn::parse(text(message, "text").unwrap_or_default());
     let author = text(message, "user").unwrap_or_default();
-    if matches!(spans.first(), Some(Span::User { id, .. }) if id == author) {
+    if matches!(spans.first(), Some(TextSpan::User { id, .. }) if id == author) {
         spans.remove(0);
-        if let Some(Span::Text(rest, _)) = spans.first_mut() {
+        if let Some(TextSpan::Text(rest, _)) = spans.first_mut() {
             *rest = rest.trim_start().to_owned();
         }
     }

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::blocks::{list, text};
-use super::spans::{LineBuffer, LineKind, Span, TextLine, TextStyle, broken};
+use super::spans::{LineBuffer, LineKind, TextLine, TextSpan, TextStyle, broken};
 
 /// A list is shown as deep as Slack lets people make one.
 const MAX_LEVEL: usize = 8;
@@ -50,29 +50,29 @@ fn items(element: &Value, lines: &mut LineBuffer) {
     }
 }
 
-fn inline(elements: &Value) -> Vec<Span> {
+fn inline(elements: &Value) -> Vec<TextSpan> {
     list(elements).iter().filter_map(span).collect()
 }
 
-fn span(element: &Value) -> Option<Span> {
+fn span(element: &Value) -> Option<TextSpan> {
     let owned = |name: &str| text(element, name).map(str::to_owned);
     let style = || {
         let has = |name: &str| element["style"][name] == true;
         TextStyle { bold: has("bold"), italic: has("italic"), strike: has("strike"), code: has("code") }
     };
     match element["type"].as_str()? {
-        "link" => Some(Span::Link { address: owned("url")?, label: owned("text") }),
-        "user" => Some(Span::User { id: owned("user_id")?, label: None }),
-        "channel" => Some(Span::Channel { id: owned("channel_id")?, label: None }),
-        "usergroup" => Some(Span::UserGroup { id: owned("usergroup_id")?, label: None }),
-        "broadcast" => Some(Span::Broadcast(owned("range")?)),
+        "link" => Some(TextSpan::Link { address: owned("url")?, label: owned("text") }),
+        "user" => Some(TextSpan::User { id: owned("user_id")?, label: None }),
+        "channel" => Some(TextSpan::Channel { id: owned("channel_id")?, label: None }),
+        "usergroup" => Some(TextSpan::UserGroup { id: owned("usergroup_id")?, label: None }),
+        "broadcast" => Some(TextSpan::Broadcast(owned("range")?)),
         "emoji" => {
             let skin_tone = element["skin_tone"].as_u64().and_then(|tone| u8::try_from(tone).ok());
-            Some(Span::Emoji { name: owned("name")?, skin_tone })
+            Some(TextSpan::Emoji { name: owned("name")?, skin_tone })
         }
-        "date" => owned("fallback").map(Span::text),
-        "color" => owned("value").map(Span::text),
+        "date" => owned("fallback").map(TextSpan::text),
+        "color" => owned("value").map(TextSpan::text),
         // Here a blank is a word too, and nothing is escaped.
-        _ => Some(Span::Text(element["text"].as_str()?.to_owned(), style())),
+        _ => Some(TextSpan::Text(element["text"].as_str()?.to_owned(), style())),
     }
 }

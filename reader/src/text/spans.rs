@@ -17,7 +17,7 @@ pub struct TextLine {
     /// What stands before it: the sign or the number of a list's item.
     pub sign: String,
     /// What it says.
-    pub spans: Vec<Span>,
+    pub spans: Vec<TextSpan>,
     /// The attachment that it is of; `None` for what the message says itself.
     pub frame: Option<TextFrame>,
 }
@@ -45,7 +45,7 @@ pub enum LineKind {
     Heading,
     /// What an app says beside the rest.
     Context,
-    /// A row of a table, with [`Span::Cell`] between its cells.
+    /// A row of a table, with [`TextSpan::Cell`] between its cells.
     TableRow,
     /// A line between parts. It says nothing, and is only there if looks are asked for.
     Divider,
@@ -53,7 +53,7 @@ pub enum LineKind {
 
 /// A piece of a line. Texts are unescaped; ids, labels and addresses are what Slack sent and may be anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Span {
+pub enum TextSpan {
     /// Words.
     Text(String, TextStyle),
     /// A link. A label may say anything about where it leads.
@@ -112,7 +112,7 @@ pub struct TextStyle {
     pub code: bool,
 }
 
-impl Span {
+impl TextSpan {
     /// Words as they are.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into(), TextStyle::default())
@@ -121,37 +121,38 @@ impl Span {
 
 impl TextLine {
     /// A line of ordinary text.
-    pub fn plain(spans: Vec<Span>) -> Self {
+    pub fn plain(spans: Vec<TextSpan>) -> Self {
         Self { spans, ..Self::default() }
     }
 
     /// Whether there is nothing on it.
     pub fn is_empty(&self) -> bool {
-        let empty = |span: &Span| matches!(span, Span::Text(text, _) if text.trim().is_empty());
+        let empty = |span: &TextSpan| matches!(span, TextSpan::Text(text, _) if text.trim().is_empty());
         self.sign.is_empty() && self.spans.iter().all(empty)
     }
 }
 
 /// The ids of the people who are named.
-pub(crate) fn people<'s>(spans: impl IntoIterator<Item = &'s Span>) -> impl Iterator<Item = &'s str> {
+pub(crate) fn people<'s>(spans: impl IntoIterator<Item = &'s TextSpan>) -> impl Iterator<Item = &'s str> {
     spans
         .into_iter()
-        .filter_map(|span| if let Span::User { id, .. } = span { Some(id.as_str()) } else { None })
+        .filter_map(|span| if let TextSpan::User { id, .. } = span { Some(id.as_str()) } else { None })
 }
 
 /// Whether a channel is named, or linked as Slack links it.
-pub(crate) fn mention_channel<'s>(spans: impl IntoIterator<Item = &'s Span>) -> bool {
+pub(crate) fn mention_channel<'s>(spans: impl IntoIterator<Item = &'s TextSpan>) -> bool {
     let is_link = |address: &str| SlackLink::parse(address).is_some();
     spans.into_iter().any(|span| {
-        matches!(span, Span::Channel { .. }) || matches!(span, Span::Link { address, .. } if is_link(address))
+        matches!(span, TextSpan::Channel { .. })
+            || matches!(span, TextSpan::Link { address, .. } if is_link(address))
     })
 }
 
 /// Breaks spans where their text breaks. At least one line comes out.
-pub(super) fn broken(spans: Vec<Span>) -> Vec<Vec<Span>> {
+pub(super) fn broken(spans: Vec<TextSpan>) -> Vec<Vec<TextSpan>> {
     let mut lines = vec![Vec::new()];
     for span in spans {
-        let Span::Text(text, style) = span else {
+        let TextSpan::Text(text, style) = span else {
             last(&mut lines).push(span);
             continue;
         };
@@ -161,14 +162,14 @@ pub(super) fn broken(spans: Vec<Span>) -> Vec<Vec<Span>> {
             }
             let part = part.strip_suffix('\r').unwrap_or(part);
             if !part.is_empty() {
-                last(&mut lines).push(Span::Text(part.to_owned(), style));
+                last(&mut lines).push(TextSpan::Text(part.to_owned(), style));
             }
         }
     }
     lines
 }
 
-fn last(lines: &mut Vec<Vec<Span>>) -> &mut Vec<Span> {
+fn last(lines: &mut Vec<Vec<TextSpan>>) -> &mut Vec<TextSpan> {
     if lines.is_empty() {
         lines.push(Vec::new());
     }
@@ -200,12 +201,12 @@ impl LineBuffer {
     }
 
     /// Adds spans as ordinary lines.
-    pub(super) fn spans(&mut self, spans: Vec<Span>) {
+    pub(super) fn spans(&mut self, spans: Vec<TextSpan>) {
         self.spans_as(LineKind::Plain, spans);
     }
 
     /// Adds spans as lines of a kind.
-    pub(super) fn spans_as(&mut self, kind: LineKind, spans: Vec<Span>) {
+    pub(super) fn spans_as(&mut self, kind: LineKind, spans: Vec<TextSpan>) {
         let lines = if self.has_looks {
             looks::lines(spans)
         } else {
@@ -237,7 +238,7 @@ impl LineBuffer {
     /// The lines, without empty ones at either end; the last says so if some were left out.
     pub(super) fn into_lines(mut self) -> Vec<TextLine> {
         if self.is_full() {
-            self.lines.push(TextLine::plain(vec![Span::text("[and more: --json shows everything]")]));
+            self.lines.push(TextLine::plain(vec![TextSpan::text("[and more: --json shows everything]")]));
         }
         while self.lines.last().is_some_and(TextLine::is_empty) {
             self.lines.pop();

@@ -8,13 +8,13 @@ use search::follower;
 use search::index::SearchIndex;
 use tokio::sync::watch;
 
-use crate::fixture::{Fixture, message};
+use crate::fixture::{SearchFixture, message};
 
 const TS: &str = "1700000000.000100";
 
 #[tokio::test]
 async fn an_index_that_cannot_be_used_is_made_again() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message(TS, "here")]).await;
     let other_version = |file: &std::path::Path| {
         let connection = rusqlite::Connection::open(file).unwrap();
@@ -63,7 +63,7 @@ async fn a_file_of_another_program_stays_as_it_is() {
 
 #[tokio::test]
 async fn an_index_of_another_archive_is_made_again() {
-    let (one, other) = (Fixture::open().await, Fixture::open().await);
+    let (one, other) = (SearchFixture::open().await, SearchFixture::open().await);
     one.store("C1", &[message(TS, "here")]).await;
     other.store("C1", &[message("1700000001.000000", "there")]).await;
     drop((one.caught_up().await, other.caught_up().await));
@@ -83,7 +83,7 @@ async fn where_no_index_can_be_made_one_line_says_so() {
 
 #[tokio::test]
 async fn the_cause_of_a_failure_is_in_its_line_alone() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message(TS, "here")]).await;
     drop(fixture.caught_up().await);
     let index = SearchIndex::open(&fixture.file()).await.unwrap();
@@ -98,7 +98,7 @@ async fn the_cause_of_a_failure_is_in_its_line_alone() {
 async fn an_index_that_may_only_be_read_is_one_line_and_stays_as_it_is() {
     use std::os::unix::fs::PermissionsExt;
 
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message(TS, "here")]).await;
     drop(fixture.caught_up().await);
     let before = fs::read(fixture.file()).unwrap();
@@ -121,7 +121,7 @@ async fn an_index_that_may_only_be_read_is_one_line_and_stays_as_it_is() {
 
 #[tokio::test]
 async fn a_follower_makes_an_index_again_that_was_deleted_under_it() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message(TS, "here")]).await;
     let (stop, stopped) = watch::channel(false);
     let (file, changes, archive) =

@@ -5,29 +5,29 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use search::follower::{self, BATCH, DAYS};
-use testkit::faults::{Fault, FaultSchedule, FaultyArchive, Method};
+use testkit::faults::{CallFault, FaultSchedule, FaultyArchive, PortMethod};
 use testkit::memory::watched::WatchedArchive;
 use tokio::sync::watch;
 
-use crate::fixture::{Fixture, message};
+use crate::fixture::{SearchFixture, message};
 
 /// The process is told to stop while the first page of rows is read.
 struct Stopping(watch::Sender<bool>);
 
 #[async_trait]
 impl FaultSchedule for Stopping {
-    async fn before(&self, _: Method, _: usize) -> Option<Fault> {
+    async fn before(&self, _: PortMethod, _: usize) -> Option<CallFault> {
         None
     }
 
-    async fn after(&self, _: Method) {
+    async fn after(&self, _: PortMethod) {
         self.0.send_replace(true);
     }
 }
 
 /// Three channels with two messages each.
-async fn three_channels() -> Fixture {
-    let fixture = Fixture::by_day().await;
+async fn three_channels() -> SearchFixture {
+    let fixture = SearchFixture::by_day().await;
     for channel in ["C1", "C2", "C3"] {
         let messages = ["1700000000.000100", "1700000001.000100"].map(|ts| message(ts, "here"));
         fixture.store(channel, &messages).await;
@@ -52,7 +52,7 @@ async fn what_is_stopped_behind_a_channel_does_not_read_it_again() {
 
 #[tokio::test]
 async fn what_is_stopped_within_a_channel_reads_it_again_and_has_lost_nothing() {
-    let fixture = Fixture::by_day().await;
+    let fixture = SearchFixture::by_day().await;
     let messages: Vec<_> =
         (0..1_500).map(|number| message(&format!("1700000000.{number:06}"), "here")).collect();
     fixture.store("C1", &messages).await;
@@ -87,7 +87,7 @@ async fn a_search_that_waits_for_a_few_days_at_once_comes_further_each_time() {
 
 #[tokio::test]
 async fn a_follower_that_is_told_to_stop_ends_within_a_channel() {
-    let fixture = Fixture::by_day().await;
+    let fixture = SearchFixture::by_day().await;
     let messages: Vec<_> =
         (0..1_500).map(|number| message(&format!("1700000000.{number:06}"), "here")).collect();
     fixture.store("C1", &messages).await;

@@ -1,18 +1,18 @@
 //! Counts of messages and replies are those of the archive.
 
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use serde_json::json;
 use slack::ids::{ChannelId, Ts};
 
-use crate::fixture::{Fixture, message, team};
+use crate::fixture::{SearchFixture, message, team};
 
-fn place(channel: &str) -> ChannelPlace {
-    ChannelPlace { team: team(), channel: ChannelId::parse(channel).unwrap() }
+fn place(channel: &str) -> ChannelOfTeam {
+    ChannelOfTeam { team: team(), channel: ChannelId::parse(channel).unwrap() }
 }
 
 #[tokio::test]
 async fn replies_are_counted_by_their_root_and_channel() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     let reply = |ts: &str, root: &str| json!({ "type": "message", "ts": ts, "thread_ts": root, "user": "U2", "text": "to it" });
     let mut broadcast = reply("1004.000000", "1001.000000");
     broadcast["subtype"] = "thread_broadcast".into();
@@ -23,7 +23,7 @@ async fn replies_are_counted_by_their_root_and_channel() {
     let index = fixture.caught_up().await;
     let roots = ["1001.000000", "1002.000000", "1003.000000"].map(|ts| Ts::parse(ts).unwrap());
     let of = async |places: &[&str]| {
-        let places: Vec<ChannelPlace> = places.iter().map(|channel| place(channel)).collect();
+        let places: Vec<ChannelOfTeam> = places.iter().map(|channel| place(channel)).collect();
         let sizes = index.thread_sizes(&places, &roots).await.unwrap();
         sizes.iter().map(|(root, size)| format!("{root} {} {}", size.replies, size.last)).collect::<Vec<_>>()
     };

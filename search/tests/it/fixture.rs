@@ -67,13 +67,13 @@ impl Changes for ByDay {
 }
 
 /// A folder that is removed when this is dropped.
-pub(crate) struct Fixture {
+pub(crate) struct SearchFixture {
     folder: TempDir,
     pub(crate) archive: Arc<dyn Archive>,
     pub(crate) changes: Arc<dyn Changes>,
 }
 
-impl Fixture {
+impl SearchFixture {
     /// An archive in a folder, which names the rows that have changed.
     pub(crate) async fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();

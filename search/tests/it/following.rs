@@ -8,13 +8,13 @@ use search::follower::{self, FollowStep};
 use serde_json::json;
 use slack::ids::{ChannelId, Ts};
 
-use crate::fixture::{Fixture, message, request, team};
+use crate::fixture::{SearchFixture, message, request, team};
 
 const TS: &str = "1700000000.000100";
 
 #[tokio::test]
 async fn an_edit_and_a_deletion_show_once_the_index_has_followed() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message(TS, "the first text")]).await;
     let index = fixture.caught_up().await;
     assert_eq!(fixture.found(&index, "first").await, [TS]);
@@ -41,7 +41,7 @@ async fn an_edit_and_a_deletion_show_once_the_index_has_followed() {
 
 #[tokio::test]
 async fn what_another_process_has_taken_in_since_is_not_dropped() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message(TS, "here")]).await;
     let index = fixture.caught_up().await;
     let before = index.cursor().await.unwrap();
@@ -55,7 +55,7 @@ async fn what_another_process_has_taken_in_since_is_not_dropped() {
 
 #[tokio::test]
 async fn what_is_erased_is_not_found_even_while_the_index_is_behind() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message(TS, "a secret"), message("1700000001.000000", "a secret too")]).await;
     let index = fixture.caught_up().await;
     fixture.erase(TS).await;
@@ -66,7 +66,7 @@ async fn what_is_erased_is_not_found_even_while_the_index_is_behind() {
 
 #[tokio::test]
 async fn a_reply_is_found_by_its_thread_and_leads_to_it() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     fixture.channels(&[("C1", "general")]).await;
     fixture.person("U1", "ana").await;
     let mut reply = message("1700000009.000000", "the answer, <@U1>");
@@ -85,7 +85,7 @@ async fn a_reply_is_found_by_its_thread_and_leads_to_it() {
 
 #[tokio::test]
 async fn more_messages_of_one_second_than_it_has_ids_are_all_found() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     let ts = |number: usize| format!("1700000000.{number:06}");
     let messages: Vec<_> = (0..700).map(|number| message(&ts(number), "at once")).collect();
     fixture.store("C1", &messages).await;
@@ -101,7 +101,7 @@ async fn more_messages_of_one_second_than_it_has_ids_are_all_found() {
 
 #[tokio::test]
 async fn messages_whose_ids_are_ahead_of_their_second_are_found_before_the_next_one() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     // The last second of 2023-11-14.
     let messages: Vec<_> =
         (0..700).map(|number| message(&format!("1700006399.{number:06}"), "at once")).collect();
@@ -116,7 +116,7 @@ async fn messages_whose_ids_are_ahead_of_their_second_are_found_before_the_next_
 #[tokio::test]
 async fn a_root_is_in_a_thread_as_long_as_it_has_a_reply_whichever_the_index_had_first() {
     const REPLY: &str = "1700000009.000000";
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     let mut reply = message(REPLY, "reply");
     reply["thread_ts"] = TS.into();
     fixture.store("C1", &[reply]).await;
@@ -138,7 +138,7 @@ async fn a_root_is_in_a_thread_as_long_as_it_has_a_reply_whichever_the_index_had
 
 #[tokio::test]
 async fn a_new_name_is_known_at_once_as_an_author_and_within_a_minute_in_a_text() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     fixture.person("U1", "ana").await;
     fixture.store("C1", &[message(TS, "thanks <@U1>")]).await;
     let index = fixture.caught_up().await;
@@ -155,7 +155,7 @@ async fn a_new_name_is_known_at_once_as_an_author_and_within_a_minute_in_a_text(
 
 #[tokio::test]
 async fn a_hit_says_that_its_channel_is_private_now() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message("1700000000.000100", "a word")]).await;
     let index = fixture.caught_up().await;
     for (second, visibility) in [(1, "public"), (2, "private")] {
@@ -169,7 +169,7 @@ async fn a_hit_says_that_its_channel_is_private_now() {
 
 #[tokio::test]
 async fn the_best_come_first_if_asked_for() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     let long = format!("needle {}", "hay ".repeat(50));
     fixture.store("C1", &[message(TS, "needle needle"), message("1700000001.000000", &long)]).await;
     let index = fixture.caught_up().await;
@@ -183,7 +183,7 @@ async fn the_best_come_first_if_asked_for() {
 #[tokio::test]
 async fn a_follower_that_ends_anywhere_goes_on_from_there_and_two_do_no_harm() {
     let mut random = fastrand::Rng::with_seed(5);
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     let words = ["one", "two", "three", "four"];
     for round in 0..50 {
         let messages: Vec<_> = (0..random.usize(1..60))

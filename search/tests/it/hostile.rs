@@ -3,7 +3,7 @@
 use reader::search::query::SearchQuery;
 use search::hits::{self, SearchRequest};
 
-use crate::fixture::{Fixture, message, request};
+use crate::fixture::{SearchFixture, message, request};
 
 const PIECES: [&str; 40] = [
     "NEAR(",
@@ -51,7 +51,7 @@ const PIECES: [&str; 40] = [
 #[tokio::test]
 async fn no_query_reaches_the_index_as_anything_but_text() {
     let mut random = fastrand::Rng::with_seed(11);
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     fixture.channels(&[("C1", "general")]).await;
     fixture.person("U1", "ana").await;
     fixture.store("C1", &[message("1700000000.000100", "a NEAR the words")]).await;

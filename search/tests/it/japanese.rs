@@ -2,7 +2,7 @@
 
 use reader::search::query::SearchQuery;
 
-use crate::fixture::{Fixture, message, request};
+use crate::fixture::{SearchFixture, message, request};
 
 const SENTENCES: [&str; 12] = [
     "明日の会議は午後三時から第一会議室で行います",
@@ -26,7 +26,7 @@ fn ts(number: usize) -> String {
 #[tokio::test]
 async fn any_part_of_a_japanese_text_finds_all_and_only_the_messages_that_contain_it() {
     let mut random = fastrand::Rng::with_seed(3);
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     let texts: Vec<String> = (0..400)
         .map(|_| {
             let (one, other) = (SENTENCES[random.usize(..12)], SENTENCES[random.usize(..12)]);
@@ -51,7 +51,7 @@ async fn any_part_of_a_japanese_text_finds_all_and_only_the_messages_that_contai
 
 #[tokio::test]
 async fn forms_of_one_letter_are_one_and_other_letters_are_others() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     let texts =
         ["ガス", "ｶﾞｽ", "カス", "ＤＥＰＬＯＹ 完了", "한국어 회의", "ประชุมวันนี้", "café", "CAFE", "障害A対応"];
     let messages: Vec<_> = texts.iter().enumerate().map(|(at, text)| message(&ts(at), text)).collect();
@@ -78,7 +78,7 @@ async fn forms_of_one_letter_are_one_and_other_letters_are_others() {
 
 #[tokio::test]
 async fn a_name_that_a_mention_shows_is_read_as_one_with_the_text_beside_it() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     for (id, name) in [("U1", "田中"), ("U2", "kim"), ("U3", "山田太郎"), ("U4", "中村")] {
         fixture.person(id, name).await;
     }
@@ -116,7 +116,7 @@ async fn a_name_that_a_mention_shows_is_read_as_one_with_the_text_beside_it() {
 
 #[tokio::test]
 async fn a_name_that_more_people_have_than_are_looked_for_is_found() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     for number in 0..600 {
         fixture.person(&format!("U{number:04}"), "ana").await;
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, request};
+use crate::fixture::{SearchFixture, request};
 
 const CHANNELS: [(&str, &str); 3] = [("C1", "general"), ("C2", "ops"), ("C3", "random")];
 const PEOPLE: [(&str, &str); 6] =
@@ -19,7 +19,7 @@ const DAYS: i64 = 40;
 const STEP: usize = 30;
 
 /// A message as the filter knows it.
-struct Known {
+struct OracleMessage {
     channel: usize,
     ts: String,
     day: i64,
@@ -37,7 +37,7 @@ struct Known {
     has_code: bool,
 }
 
-impl Known {
+impl OracleMessage {
     fn text(&self) -> String {
         let mut text: Vec<String> = self
             .words
@@ -58,7 +58,7 @@ impl Known {
         text.join(", ")
     }
 
-    fn raw(&self, roots: &[Known]) -> Value {
+    fn raw(&self, roots: &[OracleMessage]) -> Value {
         let mut raw = json!({ "type": "message", "ts": self.ts, "text": self.text() });
         if self.is_bot {
             raw["subtype"] = "bot_message".into();
@@ -83,13 +83,13 @@ impl Known {
 }
 
 /// The message before a reply that it replies to.
-fn root_of(reply: &Known, before: &[Known]) -> usize {
+fn root_of(reply: &OracleMessage, before: &[OracleMessage]) -> usize {
     before.iter().rposition(|root| root.has_replies && root.channel == reply.channel).unwrap()
 }
 
 /// A condition that the test makes and reads itself.
 #[derive(Clone, Debug)]
-enum Asked {
+enum OracleCondition {
     Word(&'static str),
     Prefix(&'static str),
     Phrase(&'static str, &'static str),
@@ -121,7 +121,7 @@ fn begins(word: &str, asked: &str) -> bool {
     word == asked || word.strip_suffix("さん") == Some(asked)
 }
 
-impl Asked {
+impl OracleCondition {
     fn random(random: &mut fastrand::Rng) -> Self {
         let word = |random: &mut fastrand::Rng| WORDS[random.usize(..WORDS.len())];
         let name = |random: &mut fastrand::Rng| PEOPLE[random.usize(..PEOPLE.len())].1;
@@ -174,7 +174,7 @@ impl Asked {
         }
     }
 
-    fn holds(&self, message: &Known) -> bool {
+    fn holds(&self, message: &OracleMessage) -> bool {
         match self {
             Self::Word(asked) => message.words.iter().any(|word| begins(word, asked)),
             Self::Prefix(begin) => message.words.iter().any(|word| word.starts_with(begin)),
@@ -201,16 +201,17 @@ impl Asked {
     }
 }
 
-fn messages(random: &mut fastrand::Rng, count: usize) -> Vec<Known> {
+fn messages(random: &mut fastrand::Rng, count: usize) -> Vec<OracleMessage> {
     let mut seconds: Vec<i64> = (0..DAYS * 86_400).step_by(STEP).collect();
     random.shuffle(&mut seconds);
     seconds.truncate(count);
     seconds.sort_unstable();
-    let mut known: Vec<Known> = Vec::with_capacity(count);
+    let mut known: Vec<OracleMessage> = Vec::with_capacity(count);
     for second in seconds {
         let mut chance = |one_in: u32| random.u32(..one_in) == 0;
-        let channel_has_root =
-            |known: &[Known], channel| known.iter().any(|root| root.has_replies && root.channel == channel);
+        let channel_has_root = |known: &[OracleMessage], channel| {
+            known.iter().any(|root| root.has_replies && root.channel == channel)
+        };
         let (has_replies, wants_root) = (chance(12), chance(4));
         let (is_edited, is_deleted, is_bot) = (chance(9), chance(15), chance(10));
         let (has_file, has_link, has_reaction, has_code) = (chance(8), chance(8), chance(8), chance(8));
@@ -222,7 +223,7 @@ fn messages(random: &mut fastrand::Rng, count: usize) -> Vec<Known> {
                 _ => WORDS[random.usize(..WORDS.len())],
             })
             .collect();
-        known.push(Known {
+        known.push(OracleMessage {
             channel,
             ts: format!("{}.{:06}", FIRST_DAY + second, random.u32(..1_000_000)),
             day: second / 86_400,
@@ -244,22 +245,22 @@ fn messages(random: &mut fastrand::Rng, count: usize) -> Vec<Known> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_queries_find_exactly_what_a_filter_over_all_messages_finds() {
-    compare(Fixture::open().await, 800, 400, usize::MAX).await;
+    compare(SearchFixture::open().await, 800, 400, usize::MAX).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_queries_find_the_same_if_the_archive_names_days_and_not_rows() {
-    compare(Fixture::by_day().await, 800, 400, usize::MAX).await;
+    compare(SearchFixture::by_day().await, 800, 400, usize::MAX).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes: cargo test --release -p search --test it -- --ignored oracle"]
 async fn random_queries_find_the_same_among_a_hundred_thousand_messages() {
-    compare(Fixture::open().await, 100_000, 1_000, 1_000).await;
+    compare(SearchFixture::open().await, 100_000, 1_000, 1_000).await;
 }
 
 /// Compares as many queries over as many messages, each up to a number of hits.
-async fn compare(fixture: Fixture, messages: usize, queries: usize, limit: usize) {
+async fn compare(fixture: SearchFixture, messages: usize, queries: usize, limit: usize) {
     let mut random = fastrand::Rng::with_seed(7);
     fixture.channels(&CHANNELS).await;
     for (id, name) in PEOPLE {
@@ -287,19 +288,23 @@ async fn compare(fixture: Fixture, messages: usize, queries: usize, limit: usize
     for (at, reply) in known.iter().enumerate().filter(|(_, reply)| reply.is_reply && !reply.is_deleted) {
         roots[root_of(reply, &known[..at])] = true;
     }
-    let known: Vec<Known> =
-        known.into_iter().zip(roots).map(|(message, has_replies)| Known { has_replies, ..message }).collect();
+    let known: Vec<OracleMessage> = known
+        .into_iter()
+        .zip(roots)
+        .map(|(message, has_replies)| OracleMessage { has_replies, ..message })
+        .collect();
     let (mut hits, mut non_empty) = (0, 0);
     for _ in 0..queries {
-        let terms: Vec<(bool, Asked)> =
-            (0..random.usize(1..5)).map(|_| (random.u8(..5) == 0, Asked::random(&mut random))).collect();
+        let terms: Vec<(bool, OracleCondition)> = (0..random.usize(1..5))
+            .map(|_| (random.u8(..5) == 0, OracleCondition::random(&mut random)))
+            .collect();
         let typed: Vec<String> = terms
             .iter()
             .map(|(not, term)| format!("{}{}", if *not { "-" } else { "" }, term.typed()))
             .collect();
         let typed = typed.join(" ");
         let with_deleted =
-            random.bool() || terms.iter().any(|(not, term)| !not && matches!(term, Asked::Deleted));
+            random.bool() || terms.iter().any(|(not, term)| !not && matches!(term, OracleCondition::Deleted));
         let mut expected: Vec<&str> = known
             .iter()
             .filter(|message| with_deleted || !message.is_deleted)

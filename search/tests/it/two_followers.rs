@@ -8,10 +8,10 @@ use ports::changes::{ChangeBatch, ChangeCursor, ChangedSpan, Changes};
 use search::follower;
 use search::index::SearchIndex;
 use slack::ids::ChannelId;
-use testkit::faults::{Fault, FaultSchedule, FaultyArchive, Method, Plan};
+use testkit::faults::{CallFault, FaultPlan, FaultSchedule, FaultyArchive, PortMethod};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::fixture::{Fixture, message, team};
+use crate::fixture::{SearchFixture, message, team};
 
 const TS: &str = "1700000000.000100";
 
@@ -39,11 +39,11 @@ struct Pausing {
 
 #[async_trait]
 impl FaultSchedule for Pausing {
-    async fn before(&self, _: Method, _: usize) -> Option<Fault> {
+    async fn before(&self, _: PortMethod, _: usize) -> Option<CallFault> {
         None
     }
 
-    async fn after(&self, _: Method) {
+    async fn after(&self, _: PortMethod) {
         let goes_on = self.goes_on.lock().unwrap().take();
         if let Some(goes_on) = goes_on {
             self.paused.send(()).unwrap();
@@ -58,7 +58,7 @@ async fn step(index: &SearchIndex, archive: &FaultyArchive) -> bool {
 
 #[tokio::test]
 async fn what_one_follower_has_read_before_does_not_replace_what_the_other_has_read_since() {
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message(TS, "the first text")]).await;
     let (slow, quick) = (fixture.index().await, fixture.index().await);
     let (paused, mut is_paused) = mpsc::unbounded_channel();
@@ -72,7 +72,7 @@ async fn what_one_follower_has_read_before_does_not_replace_what_the_other_has_r
         edited["edited"] = serde_json::json!({ "user": "U1", "ts": "1700000100.000000" });
         fixture.store("C1", &[edited]).await;
         // This one takes in the first channel, and ends before the second.
-        let ends = Plan::none().and(Method::Query, 2..=2, Fault::FailBefore);
+        let ends = FaultPlan::none().and(PortMethod::Query, 2..=2, CallFault::FailBefore);
         let ending = FaultyArchive::new(Arc::clone(&fixture.archive), ends);
         assert!(!step(&quick, &ending).await);
         go_on.send(()).unwrap();

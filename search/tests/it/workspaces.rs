@@ -4,7 +4,7 @@ use ports::archive::ItemKey;
 use serde_json::json;
 use slack::ids::TeamId;
 
-use crate::fixture::{Fixture, message, request, team};
+use crate::fixture::{SearchFixture, message, request, team};
 
 fn other() -> TeamId {
     TeamId::parse("T2").unwrap()
@@ -13,7 +13,7 @@ fn other() -> TeamId {
 #[tokio::test]
 async fn a_search_in_one_workspace_finds_nothing_of_another() {
     const QUERIES: [&str; 6] = ["word", "word -other", "-other", "\"a word\"", "wo*", "is:thread"];
-    let fixture = Fixture::open().await;
+    let fixture = SearchFixture::open().await;
     fixture.put(ItemKey::team(&other()), json!({})).await;
     for team in [team(), other()] {
         let mut reply = message("1700000001.000100", "a word");

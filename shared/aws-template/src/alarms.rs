@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::functions::Function;
+use super::functions::TemplateFunction;
 use super::parameters::{
     self, ALL_ALARMS, ALL_ALARMS_AND_ANSWERS, ALL_ALARMS_AND_BOT_TOKEN, ANSWERS, HAS_ALARM_EMAIL,
 };
 use super::{Resources, get, logical, queues, reference};
 use crate::names::Names;
-use crate::permissions::Part;
+use crate::permissions::PermittedPart;
 use crate::summary::{INSTALLATION, NAMESPACE, QUARANTINED};
 use ports::queue::topology::{QueueRole, QueueSpec};
 use ports::queue::{QueueName, QueueRef};
@@ -46,7 +46,7 @@ struct Alarm {
     condition: Option<&'static str>,
 }
 
-pub(super) fn resources(names: &Names, functions: &[Function]) -> Resources {
+pub(super) fn resources(names: &Names, functions: &[TemplateFunction]) -> Resources {
     let topic = json!({ "Type": "AWS::SNS::Topic" });
     let subscription = json!({
         "Type": "AWS::SNS::Subscription",
@@ -133,7 +133,7 @@ fn of_ingest() -> [Alarm; 2] {
         name: name.to_owned(),
         what_to_do: what_to_do.to_owned(),
         metric: ("AWS/Lambda", metric),
-        dimensions: vec![("FunctionName", reference(&logical(Part::Ingest.label())))],
+        dimensions: vec![("FunctionName", reference(&logical(PermittedPart::Ingest.label())))],
         statistic: "Sum",
         above: 0,
         period_s: MINUTES_5,
@@ -162,8 +162,8 @@ fn of_ingest() -> [Alarm; 2] {
     ]
 }
 
-fn of_functions(functions: &[Function]) -> Vec<Alarm> {
-    let failing = |function: &Function| {
+fn of_functions(functions: &[TemplateFunction]) -> Vec<Alarm> {
+    let failing = |function: &TemplateFunction| {
         let label = function.part.label();
         Alarm {
             id: format!("{}Failing", function.id()),

@@ -10,7 +10,7 @@ use super::parameters::{
 };
 use super::{Resources, bucket, get, logical, reference, tables};
 use crate::names::{Names, settings};
-use crate::permissions::{Grant, LOGS, Part, Target};
+use crate::permissions::{Grant, LOGS, PermittedPart, Target};
 use ports::queue::QueueName;
 use ports::queue::topology::TableRole;
 use ports::workers::{HourlySpec, WORKERS, WorkerSpec};
@@ -20,8 +20,8 @@ use slack::credentials::{BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNING_SECRET};
 const INGEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A part as a function.
-pub(super) struct Function {
-    pub(super) part: Part,
+pub(super) struct TemplateFunction {
+    pub(super) part: PermittedPart,
     /// For people.
     pub(super) what: &'static str,
     /// The binary in `<artifact>.zip`.
@@ -31,23 +31,23 @@ pub(super) struct Function {
     /// How many of it may run at once, reserved from the account's limit.
     pub(super) reserved: Option<Value>,
     /// The queue that wakes it.
-    pub(super) source: Option<Source>,
+    pub(super) source: Option<EventSource>,
 }
 
 /// A queue that wakes a function.
-pub(super) struct Source {
+pub(super) struct EventSource {
     pub(super) queue: QueueName,
     /// How many functions at once, unless the parameter says otherwise.
     pub(super) concurrency: Option<u32>,
 }
 
-impl Source {
-    pub(super) fn concurrency_parameter(&self, function: &Function) -> String {
+impl EventSource {
+    pub(super) fn concurrency_parameter(&self, function: &TemplateFunction) -> String {
         format!("{}Concurrency", function.id())
     }
 }
 
-impl Function {
+impl TemplateFunction {
     /// What it is called in the template.
     pub(super) fn id(&self) -> String {
         logical(self.part.label())
@@ -65,9 +65,12 @@ impl Function {
     /// if it is turned on: each queue that wakes a function is on the bill.
     pub(super) fn condition(&self) -> Option<&'static str> {
         match self.part {
-            Part::Hourly(_) => Some(HAS_BOT_TOKEN),
-            Part::Worker(spec) => is_of_responder(spec.queue.name).then_some(ANSWERS),
-            Part::Ingest | Part::Annalist | Part::Eraser | Part::Provision => None,
+            PermittedPart::Hourly(_) => Some(HAS_BOT_TOKEN),
+            PermittedPart::Worker(spec) => is_of_responder(spec.queue.name).then_some(ANSWERS),
+            PermittedPart::Ingest
+            | PermittedPart::Annalist
+            | PermittedPart::Eraser
+            | PermittedPart::Provision => None,
         }
     }
 
@@ -89,11 +92,11 @@ fn is_of_responder(queue: QueueName) -> bool {
 }
 
 /// Ingest, a function per worker, and those that run every hour.
-pub(super) fn all() -> Vec<Function> {
-    let ingest = Function {
-        part: Part::Ingest,
+pub(super) fn all() -> Vec<TemplateFunction> {
+    let ingest = TemplateFunction {
+        part: PermittedPart::Ingest,
         what: "Takes Slack's events in",
-        artifact: Part::Ingest.label(),
+        artifact: PermittedPart::Ingest.label(),
         // Little is done, but the first event of a new function waits until a secret was read and two connections with
         // TLS were made, and it waits for at most three seconds.
         memory_mb: 512,
@@ -105,21 +108,21 @@ pub(super) fn all() -> Vec<Function> {
     [ingest].into_iter().chain(WORKERS.iter().map(worker)).chain(hourly).collect()
 }
 
-fn worker(spec: &'static WorkerSpec) -> Function {
-    Function {
-        part: Part::Worker(spec),
+fn worker(spec: &'static WorkerSpec) -> TemplateFunction {
+    TemplateFunction {
+        part: PermittedPart::Worker(spec),
         what: spec.what,
         artifact: spec.name,
         memory_mb: spec.memory_mb,
         timeout: spec.timeout,
         reserved: None,
-        source: Some(Source { queue: spec.queue.name, concurrency: spec.concurrency }),
+        source: Some(EventSource { queue: spec.queue.name, concurrency: spec.concurrency }),
     }
 }
 
-fn hourly(worker: &WorkerSpec, spec: &'static HourlySpec) -> Function {
-    Function {
-        part: Part::Hourly(spec),
+fn hourly(worker: &WorkerSpec, spec: &'static HourlySpec) -> TemplateFunction {
+    TemplateFunction {
+        part: PermittedPart::Hourly(spec),
         what: spec.what,
         artifact: worker.name,
         memory_mb: spec.memory_mb,
@@ -130,7 +133,7 @@ fn hourly(worker: &WorkerSpec, spec: &'static HourlySpec) -> Function {
     }
 }
 
-pub(super) fn resources(names: &Names, functions: &[Function]) -> Resources {
+pub(super) fn resources(names: &Names, functions: &[TemplateFunction]) -> Resources {
     let mut resources = Vec::new();
     for function in functions {
         let mut log = json!({
@@ -153,7 +156,7 @@ pub(super) fn resources(names: &Names, functions: &[Function]) -> Resources {
     resources
 }
 
-fn properties(names: &Names, function: &Function) -> Value {
+fn properties(names: &Names, function: &TemplateFunction) -> Value {
     let key = format!("${{{}}}{}.zip", parameters::CODE_PREFIX, function.artifact);
     let mut properties = json!({
         "Description": function.what,
@@ -174,7 +177,7 @@ fn properties(names: &Names, function: &Function) -> Value {
 }
 
 /// What the binary is told: the names of everything, and where the secrets are that it may read.
-fn environment(names: &Names, function: &Function) -> Map<String, Value> {
+fn environment(names: &Names, function: &TemplateFunction) -> Map<String, Value> {
     let table = |role| reference(tables::id(role));
     let mut variables: Map<String, Value> = [
         ("ANNALIST_BACKEND", "aws".into()),
@@ -238,10 +241,10 @@ mod tests {
     fn every_worker_is_one_function_that_its_queue_wakes() {
         let functions = all();
         for spec in &WORKERS {
-            let of_queue = |function: &&Function| {
+            let of_queue = |function: &&TemplateFunction| {
                 function.source.as_ref().is_some_and(|source| source.queue == spec.queue.name)
             };
-            let found: Vec<&Function> = functions.iter().filter(of_queue).collect();
+            let found: Vec<&TemplateFunction> = functions.iter().filter(of_queue).collect();
             let [function] = found[..] else { panic!("{} has not one function", spec.name) };
             assert_eq!((function.artifact, function.timeout), (spec.name, spec.timeout));
             assert!(
@@ -260,7 +263,7 @@ mod tests {
         let told = |variable: &str| -> Vec<String> {
             let all = all();
             let told = all.iter().filter(|function| environment(&names, function).contains_key(variable));
-            told.map(Function::id).collect()
+            told.map(TemplateFunction::id).collect()
         };
         for variable in ["SLACK_SIGNING_SECRET_ARN", "SLACK_SIGNING_SECRET"] {
             assert_eq!(told(variable), ["Ingest"]);

@@ -3,13 +3,13 @@
 use serde_json::json;
 
 use super::{Resources, get, logical};
-use crate::permissions::Part;
+use crate::permissions::PermittedPart;
 
 /// What the address is called in the template.
 pub(super) const URL: &str = "IngestUrl";
 
 pub(super) fn resources() -> Resources {
-    let function = get(&logical(Part::Ingest.label()), "Arn");
+    let function = get(&logical(PermittedPart::Ingest.label()), "Arn");
     let url = json!({
         "Type": "AWS::Lambda::Url",
         "Properties": { "AuthType": "NONE", "TargetFunctionArn": function },

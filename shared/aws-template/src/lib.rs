@@ -72,7 +72,7 @@ fn template(names: &Names) -> Value {
 }
 
 /// The values that the operator needs after a deployment.
-fn outputs(functions: &[functions::Function]) -> Map<String, Value> {
+fn outputs(functions: &[functions::TemplateFunction]) -> Map<String, Value> {
     let mut outputs = Map::new();
     outputs.insert(
         "EventsUrl".to_owned(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::functions::Function;
+use super::functions::TemplateFunction;
 
 /// The bucket and what keys in it begin with: where the functions' code is.
 pub(super) const CODE_BUCKET: &str = "CodeBucket";
@@ -67,7 +67,7 @@ const RETENTIONS_DAYS: [u32; 16] = [1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 3
 
 const SECRET_ARN: &str = "^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+$";
 
-pub(super) fn all(functions: &[Function]) -> Map<String, Value> {
+pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
     let mut parameters = Map::new();
     let mut add = |name: &str, parameter: Value| drop(parameters.insert(name.to_owned(), parameter));
     add(

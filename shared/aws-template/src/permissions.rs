@@ -141,7 +141,7 @@ impl Grant {
 
 /// A part that sends requests to AWS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum PermittedPart {
     /// Takes Slack's events in.
     Ingest,
     /// Consumes a queue.
@@ -150,13 +150,13 @@ pub enum Part {
     Hourly(&'static HourlySpec),
     /// The command, to read, to operate, and to run everything in one process.
     Annalist,
-    /// A person who erases rows, beside what [`Part::Annalist`] may do. Nothing that runs has this.
+    /// A person who erases rows, beside what [`PermittedPart::Annalist`] may do. Nothing that runs has this.
     Eraser,
     /// The command, to make what the others need.
     Provision,
 }
 
-impl Part {
+impl PermittedPart {
     /// All of them, in the order of the flow.
     pub fn all() -> Vec<Self> {
         let workers = WORKERS
@@ -280,7 +280,7 @@ const SERVICES: [(&str, &str); 4] =
 pub fn markdown_table() -> String {
     let titles = SERVICES.map(|(_, title)| title).join(" | ");
     let mut table = format!("| part | {titles} |\n|---|---|---|---|---|\n");
-    for part in Part::all() {
+    for part in PermittedPart::all() {
         let grants = part.grants();
         let cells = SERVICES.map(|(service, _)| {
             let cells = grants.iter().filter_map(|grant| cell(grant, service));
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn every_worker_may_consume_its_own_queue_alone() {
         for spec in &WORKERS {
-            let part = Part::named(spec.name).unwrap();
+            let part = PermittedPart::named(spec.name).unwrap();
             let consumes: Vec<Grant> =
                 part.grants().into_iter().filter(|grant| grant.actions == CONSUME).collect();
             let own = [spec.queue.name.into(), QueueRef::dead_letters(spec.queue.name)];
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn every_action_is_of_a_service_that_the_table_shows() {
-        for part in Part::all() {
+        for part in PermittedPart::all() {
             for action in part.grants().iter().flat_map(|grant| grant.actions) {
                 let service = action.split(':').next().unwrap();
                 assert!(SERVICES.iter().any(|(known, _)| *known == service), "{action} of {part:?}");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::functions::Function;
+use super::functions::TemplateFunction;
 use super::parameters::{
     self, HAS_BOT_TOKEN_ARN, HAS_MODEL_KEY_ARN, HAS_PROCESSOR_TOKEN_ARN, HAS_SIGNING_SECRET_ARN, if_holds,
 };
@@ -11,8 +11,8 @@ use crate::permissions::{Grant, Target};
 use ports::archive::key::PASSING;
 use ports::queue::topology::{ARCHIVE_TABLE, TableRole};
 
-pub(super) fn resources(functions: &[Function]) -> Resources {
-    let role = |function: &Function| {
+pub(super) fn resources(functions: &[TemplateFunction]) -> Resources {
+    let role = |function: &TemplateFunction| {
         let statements: Vec<Value> =
             function.grants().iter().map(|grant| statement(grant, function)).collect();
         let mut role = json!({
@@ -38,7 +38,7 @@ pub(super) fn resources(functions: &[Function]) -> Resources {
     functions.iter().map(role).collect()
 }
 
-fn statement(grant: &Grant, function: &Function) -> Value {
+fn statement(grant: &Grant, function: &TemplateFunction) -> Value {
     let on: Vec<Value> = grant.on.iter().map(|target| arn(*target, function)).collect();
     let mut statement = json!({ "Effect": "Allow", "Action": grant.actions, "Resource": on });
     if grant.on.contains(&Target::PassingRows) {
@@ -55,7 +55,7 @@ fn statement(grant: &Grant, function: &Function) -> Value {
 }
 
 /// What the resource is called all over AWS.
-fn arn(target: Target, function: &Function) -> Value {
+fn arn(target: Target, function: &TemplateFunction) -> Value {
     match target {
         Target::Queue(queue) => get(&queues::id(queue), "Arn"),
         Target::Table | Target::PassingRows => get(tables::id(TableRole::Archive), "Arn"),

@@ -5,26 +5,26 @@
 
 use serde_json::{Value, json};
 
-use super::functions::{Function, Source};
+use super::functions::{EventSource, TemplateFunction};
 use super::parameters::{self, HAS_BOT_TOKEN};
 use super::{Resources, get, queues, reference};
-use crate::permissions::Part;
+use crate::permissions::PermittedPart;
 use crate::{DEAD_LETTERS, SYNC};
 
 /// The most that a FIFO queue hands over at once.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html>
 const BATCH: u32 = 10;
 
-pub(super) fn resources(functions: &[Function]) -> Resources {
+pub(super) fn resources(functions: &[TemplateFunction]) -> Resources {
     let of_queues = functions.iter().filter_map(|function| Some((function, function.source.as_ref()?)));
     let queues = of_queues.flat_map(|(function, source)| {
         [of_queue(function, source)].into_iter().chain(dead_letters_hourly(function))
     });
-    let hourly = functions.iter().filter(|function| matches!(function.part, Part::Hourly(_)));
+    let hourly = functions.iter().filter(|function| matches!(function.part, PermittedPart::Hourly(_)));
     queues.chain(hourly.flat_map(hourly_itself)).collect()
 }
 
-fn of_queue(function: &Function, source: &Source) -> (String, Value) {
+fn of_queue(function: &TemplateFunction, source: &EventSource) -> (String, Value) {
     let id = queues::id(source.queue.into());
     let mut mapping = json!({
         "Type": "AWS::Lambda::EventSourceMapping",
@@ -45,7 +45,7 @@ fn of_queue(function: &Function, source: &Source) -> (String, Value) {
 }
 
 /// The worker moves its dead letters to quarantine.
-fn dead_letters_hourly(function: &Function) -> [(String, Value); 2] {
+fn dead_letters_hourly(function: &TemplateFunction) -> [(String, Value); 2] {
     let (id, arn) = (format!("{}DeadLettersHourly", function.id()), get(&function.id(), "Arn"));
     let mut rule = json!({
         "Type": "AWS::Events::Rule",
@@ -75,7 +75,7 @@ fn word(word: &str) -> String {
 }
 
 /// What runs every hour.
-fn hourly_itself(function: &Function) -> [(String, Value); 3] {
+fn hourly_itself(function: &TemplateFunction) -> [(String, Value); 3] {
     let (id, hourly) = (function.id(), format!("{}Hourly", function.id()));
     let rule = json!({
         "Type": "AWS::Events::Rule",

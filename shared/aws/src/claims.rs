@@ -18,11 +18,11 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use super::Aws;
-use super::fault::Subject;
+use super::fault::CallSubject;
 use super::policy;
 use aws_template::names::settings;
 use ports::claims::state::{lease_until_s, ttl_s};
-use ports::claims::{Claim, ClaimAnswer, ClaimState, ClaimStatus, Claims, ClaimsError, Owner, Take};
+use ports::claims::{Claim, ClaimAnswer, ClaimOwner, ClaimState, ClaimStatus, Claims, ClaimsError, Take};
 use ports::clock::{SharedClock, TimestampMs};
 use ports::queue::topology::TableRole;
 
@@ -46,7 +46,7 @@ type ClaimRow = HashMap<String, AttributeValue>;
 pub(super) struct DynamoClaims {
     client: Client,
     table: String,
-    subject: Subject,
+    subject: CallSubject,
     clock: SharedClock,
 }
 
@@ -54,7 +54,7 @@ impl DynamoClaims {
     /// Nothing is asked of DynamoDB yet.
     pub(super) fn new(aws: &Aws, clock: SharedClock) -> Self {
         let table = aws.names().table(TableRole::Claims).to_owned();
-        let subject = Subject::table(aws, &table, settings::CLAIMS_TABLE);
+        let subject = CallSubject::table(aws, &table, settings::CLAIMS_TABLE);
         Self { client: policy::CLAIMS.dynamodb(&aws.sdk), table, subject, clock }
     }
 
@@ -228,7 +228,7 @@ fn standing(row: &ClaimRow) -> Option<ClaimState> {
         ClaimStatus::InProgress => seconds(LEASE_UNTIL)?,
         ClaimStatus::Completed => 0,
     };
-    Some(ClaimState { status, owner: Owner::stored(text(OWNER)?), lease_until_s, ttl_s: seconds(TTL)? })
+    Some(ClaimState { status, owner: ClaimOwner::stored(text(OWNER)?), lease_until_s, ttl_s: seconds(TTL)? })
 }
 
 fn text(text: &str) -> AttributeValue {
@@ -251,7 +251,7 @@ mod tests {
         let (file, ts) = (FileId::parse("F01").unwrap(), Ts::parse("1700000000.000100").unwrap());
         Claim {
             key: ClaimKey::of_file(&file, &ts),
-            owner: Owner::of("one", 7),
+            owner: ClaimOwner::of("one", 7),
             about: About {
                 file_id: Some(file),
                 channel_id: ChannelId::parse("C01").ok(),

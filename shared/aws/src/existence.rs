@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes, PutRequest, WriteRequest};
 
 use super::Aws;
-use super::fault::Subject;
+use super::fault::CallSubject;
 use super::policy;
 use aws_template::names::settings;
 use ports::existence::{CacheKey, Existence, ExistenceError, Verified};
@@ -35,13 +35,13 @@ type ExistenceRow = HashMap<String, AttributeValue>;
 pub(super) struct DynamoExistence {
     client: Client,
     name: String,
-    subject: Subject,
+    subject: CallSubject,
 }
 
 impl DynamoExistence {
     pub(super) fn new(aws: &Aws) -> Self {
         let name = aws.names().table(TableRole::Existence).to_owned();
-        let subject = Subject::table(aws, &name, settings::EXISTENCE_TABLE);
+        let subject = CallSubject::table(aws, &name, settings::EXISTENCE_TABLE);
         Self { client: policy::CACHE.dynamodb(&aws.sdk), name, subject }
     }
 

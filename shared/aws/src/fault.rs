@@ -11,7 +11,7 @@ use aws_template::names::settings;
 
 /// What a call was about.
 #[derive(Debug, Clone)]
-pub(super) struct Subject {
+pub(super) struct CallSubject {
     /// `SQS`, `DynamoDB` or `S3`.
     service: &'static str,
     /// `queue annalist-events.fifo`.
@@ -21,7 +21,7 @@ pub(super) struct Subject {
     region: String,
 }
 
-impl Subject {
+impl CallSubject {
     /// A queue.
     pub(super) fn queue(aws: &Aws, name: &str) -> Self {
         Self::of(aws, "SQS", format!("queue {name}"), settings::PREFIX)

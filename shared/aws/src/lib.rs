@@ -30,7 +30,7 @@ use aws_template::names::Names;
 
 pub use archive::ERASURE_REFRESH;
 pub use aws_lambda_events::sqs::{SqsBatchResponse, SqsMessage};
-pub use queue::handed::{HandedError, deliveries};
+pub use queue::handed::{LambdaBatchError, deliveries};
 
 /// An account and a region, and what is called how there.
 #[derive(Debug, Clone)]

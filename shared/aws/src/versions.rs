@@ -3,13 +3,13 @@
 use aws_sdk_s3::Client;
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 
-use crate::fault::Subject;
+use crate::fault::CallSubject;
 
 /// Deletes every version of the objects whose keys begin with `prefix` and are meant, and the marks of their deletion. Returns
 /// how many versions there were.
 pub(crate) async fn delete_versions(
     client: &Client,
-    subject: &Subject,
+    subject: &CallSubject,
     bucket: &str,
     prefix: &str,
     is_meant: impl Fn(&str) -> bool,

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::changes;
 use super::erasures::Erasures;
-use super::reader::Readers;
-use super::writer::{Transaction, WriteError, Writer};
+use super::reader::ReaderPool;
+use super::writer::{Transaction, WriteError, WriterThread};
 use ports::archive::erasure::author;
 use ports::archive::item::ERASED;
 use ports::archive::{
@@ -19,8 +19,8 @@ use ports::archive::{
 
 /// The archive in an open data folder.
 pub(super) struct EmbeddedArchive {
-    writer: Arc<Writer>,
-    readers: Arc<Readers>,
+    writer: Arc<WriterThread>,
+    readers: Arc<ReaderPool>,
     erasures: Arc<Erasures>,
 }
 
@@ -34,7 +34,7 @@ struct FreshItem {
 }
 
 impl EmbeddedArchive {
-    pub(super) fn new(writer: Arc<Writer>, readers: Arc<Readers>) -> Self {
+    pub(super) fn new(writer: Arc<WriterThread>, readers: Arc<ReaderPool>) -> Self {
         Self { writer, readers, erasures: Arc::default() }
     }
 }

@@ -16,8 +16,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use super::archive::{item, unavailable};
-use super::reader::Readers;
-use super::writer::{Transaction, Writer};
+use super::reader::ReaderPool;
+use super::writer::{Transaction, WriterThread};
 use ports::archive::{ArchiveError, Item, ItemKey, key};
 use ports::changes::{ChangeBatch, ChangeCursor, ChangedSpan, Changes, FOLLOWED, SpanBatch, is_followed};
 
@@ -54,8 +54,8 @@ const RENEW_EPOCH: &str =
 
 /// The changes in an open data folder.
 pub(super) struct EmbeddedChanges {
-    writer: Arc<Writer>,
-    readers: Arc<Readers>,
+    writer: Arc<WriterThread>,
+    readers: Arc<ReaderPool>,
 }
 
 /// What a cursor says.
@@ -101,7 +101,7 @@ impl Taken for BTreeSet<ChangedSpan> {
 }
 
 /// What one read transaction found.
-enum Found<T> {
+enum ReadChanges<T> {
     Batch {
         taken: T,
         position: Position,
@@ -114,7 +114,7 @@ enum Found<T> {
 }
 
 impl EmbeddedChanges {
-    pub(super) fn new(writer: Arc<Writer>, readers: Arc<Readers>) -> Self {
+    pub(super) fn new(writer: Arc<WriterThread>, readers: Arc<ReaderPool>) -> Self {
         Self { writer, readers }
     }
 
@@ -134,16 +134,16 @@ impl EmbeddedChanges {
             let from = position.clone();
             let found = self.readers.read(move |connection| find(connection, from, limit.max(1))).await;
             match found.map_err(ArchiveError::Unavailable)? {
-                Found::Batch { taken, position: found, is_all } if is_all || T::len(&taken) > 0 => {
+                ReadChanges::Batch { taken, position: found, is_all } if is_all || T::len(&taken) > 0 => {
                     return Ok(Some((taken, found.cursor(), is_all)));
                 }
-                Found::Batch { position: found, .. } => position = Some(found),
-                Found::Rebuild => return Ok(None),
-                Found::Unidentified if is_identified => {
+                ReadChanges::Batch { position: found, .. } => position = Some(found),
+                ReadChanges::Rebuild => return Ok(None),
+                ReadChanges::Unidentified if is_identified => {
                     let row = ItemKey::archive_identity().item_id;
                     return Err(ArchiveError::Unavailable(format!("the row {row} has no epoch")));
                 }
-                Found::Unidentified => {
+                ReadChanges::Unidentified => {
                     self.identify().await?;
                     is_identified = true;
                 }
@@ -259,20 +259,20 @@ fn find<T: Taken>(
     connection: &Connection,
     from: Option<Position>,
     limit: usize,
-) -> rusqlite::Result<Found<T>> {
+) -> rusqlite::Result<ReadChanges<T>> {
     let transaction = connection.unchecked_transaction()?;
     let Some(epoch) = epoch(&transaction)? else {
-        return Ok(if from.is_some() { Found::Rebuild } else { Found::Unidentified });
+        return Ok(if from.is_some() { ReadChanges::Rebuild } else { ReadChanges::Unidentified });
     };
     let position = match from {
-        Some(from) if !from.continues(&transaction, &epoch)? => return Ok(Found::Rebuild),
+        Some(from) if !from.continues(&transaction, &epoch)? => return Ok(ReadChanges::Rebuild),
         Some(from) => from,
         // Rows that change from here on, before or after they are read.
         None => Position { epoch, row: 0, change: changes(&transaction)?.1 },
     };
     let mut batch = ChangedRows { taken: T::default(), bytes: 0, limit, position };
     let is_all = batch.read_changed(&transaction)? && batch.read_new(&transaction)?;
-    Ok(Found::Batch { taken: batch.taken, position: batch.position, is_all })
+    Ok(ReadChanges::Batch { taken: batch.taken, position: batch.position, is_all })
 }
 
 struct ChangedRows<T> {

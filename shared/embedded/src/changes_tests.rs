@@ -8,7 +8,7 @@ use super::*;
 use crate::backup::adopt::adopt;
 use crate::{DATABASE_FILE, Database};
 
-struct Folder {
+struct ChangesFolder {
     database: Database,
     archive: Arc<dyn Archive>,
     changes: Arc<dyn Changes>,
@@ -16,7 +16,7 @@ struct Folder {
     folder: tempfile::TempDir,
 }
 
-impl Folder {
+impl ChangesFolder {
     fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
@@ -65,7 +65,7 @@ fn number(file: &Path, sql: &str) -> i64 {
 
 #[tokio::test]
 async fn a_follower_that_has_caught_up_need_not_ask_again() {
-    let folder = Folder::open();
+    let folder = ChangesFolder::open();
     for ts in ["1700000000.000100", "1700000001.000100", "1700090000.000100"] {
         folder.message(ts, "text").await;
     }
@@ -79,7 +79,7 @@ async fn a_follower_that_has_caught_up_need_not_ask_again() {
 
 #[tokio::test]
 async fn a_row_that_was_deleted_may_leave_its_rowid_to_a_message() {
-    let folder = Folder::open();
+    let folder = ChangesFolder::open();
     folder.message("1.000000", "first").await;
     let (_, cursor) = folder.since(None, 10).await.unwrap();
     let job = folder.write("quarantine#events", "1", "a job").await;
@@ -95,7 +95,7 @@ async fn a_row_that_was_deleted_may_leave_its_rowid_to_a_message() {
 
 #[tokio::test]
 async fn a_row_keeps_its_rowid_whatever_is_written_to_it() {
-    let folder = Folder::open();
+    let folder = ChangesFolder::open();
     for ts in ["1.000000", "2.000000"] {
         folder.message(ts, "first").await;
     }
@@ -111,7 +111,7 @@ async fn a_row_keeps_its_rowid_whatever_is_written_to_it() {
 
 #[tokio::test]
 async fn a_restored_archive_is_followed_from_its_beginning() {
-    let folder = Folder::open();
+    let folder = ChangesFolder::open();
     let passing = folder.write("quarantine#events", "1", "a job").await;
     folder.message("1.000000", "first").await;
     folder.message("1.000000", "second").await;
@@ -144,7 +144,7 @@ async fn a_restored_archive_is_followed_from_its_beginning() {
 
 #[tokio::test]
 async fn a_file_that_was_put_in_the_place_of_a_newer_one_is_noticed() {
-    let folder = Folder::open();
+    let folder = ChangesFolder::open();
     folder.message("1.000000", "first").await;
     folder.message("2.000000", "first").await;
     folder.message("1.000000", "second").await;
@@ -162,7 +162,7 @@ async fn a_file_that_was_put_in_the_place_of_a_newer_one_is_noticed() {
 
 #[tokio::test]
 async fn old_changes_are_removed_and_a_follower_behind_them_begins_anew() {
-    let folder = Folder::open();
+    let folder = ChangesFolder::open();
     folder.message("1.000000", "first").await;
     let (_, cursor) = folder.since(None, 10).await.unwrap();
     folder.message("1.000000", "second").await;
@@ -192,7 +192,7 @@ async fn old_changes_are_removed_and_a_follower_behind_them_begins_anew() {
 
 #[tokio::test]
 async fn a_message_behind_many_other_rows_is_found_at_once() {
-    let folder = Folder::open();
+    let folder = ChangesFolder::open();
     folder.message("1.000000", "first").await;
     let (_, cursor) = folder.since(None, 10).await.unwrap();
     let fill = |kind: &str| {
@@ -215,7 +215,7 @@ async fn a_message_behind_many_other_rows_is_found_at_once() {
 
 #[tokio::test]
 async fn a_batch_of_large_messages_is_short() {
-    let folder = Folder::open();
+    let folder = ChangesFolder::open();
     let text = "x".repeat(3 * 1024 * 1024);
     for number in 0..8 {
         folder.message(&format!("{number}.000000"), &text).await;

@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::writer::{Transaction, WriteError, Writer};
+use super::writer::{Transaction, WriteError, WriterThread};
 use ports::archive::erasure::ErasureScope;
 use ports::claims::state::ttl_s;
 use ports::claims::{
-    Claim, ClaimAnswer, ClaimKey, ClaimState, ClaimStatus, Claims, ClaimsError, Owner, Take,
+    Claim, ClaimAnswer, ClaimKey, ClaimOwner, ClaimState, ClaimStatus, Claims, ClaimsError, Take,
 };
 
 /// Frees what a process was at. Its rows stay: who died over what is worth a look.
@@ -23,12 +23,12 @@ const SWEPT_AT_ONCE: i64 = 8;
 
 /// The claims in an open data folder.
 pub(super) struct EmbeddedClaims {
-    writer: Arc<Writer>,
+    writer: Arc<WriterThread>,
     process: i64,
 }
 
 impl EmbeddedClaims {
-    pub(super) fn new(writer: Arc<Writer>, process: i64) -> Self {
+    pub(super) fn new(writer: Arc<WriterThread>, process: i64) -> Self {
         Self { writer, process }
     }
 
@@ -101,7 +101,7 @@ impl Claims for EmbeddedClaims {
 }
 
 /// Removes the claims about something that is erased, apart from those that a process holds now: another one would take them.
-pub(super) async fn remove_claims(writer: &Writer, of: ErasureScope) -> Result<(), ClaimsError> {
+pub(super) async fn remove_claims(writer: &WriterThread, of: ErasureScope) -> Result<(), ClaimsError> {
     let removed = writer.run(move |Transaction { connection, now, .. }| {
         let (about, id, ts) = match &of {
             ErasureScope::User(user) => ("user_id", user.as_str(), None),
@@ -134,7 +134,7 @@ fn read(connection: &Connection, key: &ClaimKey) -> rusqlite::Result<Option<Clai
         };
         Ok(ClaimState {
             status: ClaimStatus::from_label(label).ok_or_else(unknown)?,
-            owner: Owner::stored(row.get_ref(1)?.as_str()?),
+            owner: ClaimOwner::stored(row.get_ref(1)?.as_str()?),
             lease_until_s: row.get(2)?,
             ttl_s: row.get(3)?,
         })
@@ -192,7 +192,7 @@ mod tests {
                 &FileId::parse(&format!("F{event}")).unwrap(),
                 &Ts::parse("1.000000").unwrap(),
             ),
-            owner: Owner::of("one", number),
+            owner: ClaimOwner::of("one", number),
             about: About {
                 file_id: FileId::parse("F01").ok(),
                 channel_id: ChannelId::parse("C01").ok(),

@@ -14,7 +14,7 @@ const STEPS: i32 = 10_000;
 
 /// What the system says of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Folder {
+pub struct FolderCondition {
     /// What its owner may still write on its filesystem.
     pub free_bytes: u64,
     /// How large its filesystem is.
@@ -23,7 +23,7 @@ pub struct Folder {
     pub mode: u32,
 }
 
-impl Folder {
+impl FolderCondition {
     /// Whether users other than its owner may enter it, or see what is in it.
     #[must_use]
     pub fn lets_others_in(self) -> bool {
@@ -49,11 +49,11 @@ pub enum Integrity {
 /// # Errors
 /// The system's reason, even if the folder does not exist.
 #[cfg(unix)]
-pub fn folder(path: &Path) -> io::Result<Folder> {
+pub fn folder(path: &Path) -> io::Result<FolderCondition> {
     use std::os::unix::fs::PermissionsExt;
 
     let space = rustix::fs::statvfs(path)?;
-    Ok(Folder {
+    Ok(FolderCondition {
         free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
         total_bytes: space.f_blocks.saturating_mul(space.f_frsize),
         mode: std::fs::metadata(path)?.permissions().mode() & 0o777,
@@ -65,7 +65,7 @@ pub fn folder(path: &Path) -> io::Result<Folder> {
 /// # Errors
 /// Always: only Unix is asked.
 #[cfg(not(unix))]
-pub fn folder(_: &Path) -> io::Result<Folder> {
+pub fn folder(_: &Path) -> io::Result<FolderCondition> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

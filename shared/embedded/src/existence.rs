@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
 
-use super::reader::Readers;
-use super::writer::{Transaction, WriteError, Writer};
+use super::reader::ReaderPool;
+use super::writer::{Transaction, WriteError, WriterThread};
 use ports::existence::{CacheKey, Existence, ExistenceError, Verified};
 
 /// Expired rows removed with each write: more than a write brings, so that they never pile up, and few enough to be no
@@ -15,12 +15,12 @@ const REMOVED_AT_ONCE: i64 = 64;
 
 /// The cache in an open data folder.
 pub(super) struct EmbeddedExistence {
-    writer: Arc<Writer>,
-    readers: Arc<Readers>,
+    writer: Arc<WriterThread>,
+    readers: Arc<ReaderPool>,
 }
 
 impl EmbeddedExistence {
-    pub(super) fn new(writer: Arc<Writer>, readers: Arc<Readers>) -> Self {
+    pub(super) fn new(writer: Arc<WriterThread>, readers: Arc<ReaderPool>) -> Self {
         Self { writer, readers }
     }
 }

@@ -45,10 +45,10 @@ use files::EmbeddedFiles;
 use process_lock::{JoinError, ProcessLock};
 use queue::EmbeddedQueue;
 pub use queue::QueuedJob;
-use reader::Readers;
+use reader::ReaderPool;
 use rusqlite::ErrorCode;
-use turns::Turns;
-use writer::Writer;
+use turns::LockTurns;
+use writer::WriterThread;
 
 /// The database's name within the data folder.
 pub const DATABASE_FILE: &str = "annalist.db";
@@ -136,8 +136,8 @@ pub fn files_uri(data: &Path) -> std::io::Result<String> {
 /// An open data folder. Cloning shares it; it closes with the last clone and port.
 #[derive(Clone)]
 pub struct Database {
-    writer: Arc<Writer>,
-    readers: Arc<Readers>,
+    writer: Arc<WriterThread>,
+    readers: Arc<ReaderPool>,
     queue: Arc<EmbeddedQueue>,
     archive: Arc<EmbeddedArchive>,
     claims: Arc<EmbeddedClaims>,
@@ -173,7 +173,7 @@ impl Database {
         let process_lock = join(data, version)?;
         let file = data.join(DATABASE_FILE);
         let processes = data.join(PROCESSES_FOLDER);
-        let turns = Turns::open(&processes).map_err(folder_error)?;
+        let turns = LockTurns::open(&processes).map_err(folder_error)?;
         let writing = {
             let _alone = process_lock::alone(&processes).map_err(folder_error)?;
             let _waiting = turns.wait();
@@ -185,10 +185,10 @@ impl Database {
             .remove_leftovers(|process| process_lock::is_alive(&processes, process))
             .map_err(folder_error)?;
         let writer = Arc::new(
-            Writer::start(writing, file.clone(), process_lock, turns, Arc::clone(&clock))
+            WriterThread::start(writing, file.clone(), process_lock, turns, Arc::clone(&clock))
                 .map_err(folder_error)?,
         );
-        let readers = Arc::new(Readers::new(file));
+        let readers = Arc::new(ReaderPool::new(file));
         let queue = Arc::new(EmbeddedQueue::new(Arc::clone(&writer), Arc::clone(&readers), clock, owner));
         let archive = Arc::new(EmbeddedArchive::new(Arc::clone(&writer), Arc::clone(&readers)));
         let claims = Arc::new(EmbeddedClaims::new(Arc::clone(&writer), owner));
@@ -263,8 +263,8 @@ impl Database {
     pub async fn compact(&self) -> Result<(), CompactError> {
         let (file, processes) = (self.data.join(DATABASE_FILE), self.data.join(PROCESSES_FOLDER));
         let compacted = tokio::task::spawn_blocking(move || {
-            let turns = Turns::open(&processes).ok();
-            let _waiting = turns.as_ref().and_then(Turns::wait);
+            let turns = LockTurns::open(&processes).ok();
+            let _waiting = turns.as_ref().and_then(LockTurns::wait);
             compact::compact(&file)
         })
         .await;

@@ -29,7 +29,7 @@ pub(super) trait Operation: Send {
 }
 
 /// Work that has a caller.
-pub(super) struct Answered<T, F, A> {
+pub(super) struct AnsweredOperation<T, F, A> {
     pub(super) work: F,
     pub(super) result: Option<T>,
     pub(super) reply: oneshot::Sender<Result<T, WriteError>>,
@@ -37,7 +37,7 @@ pub(super) struct Answered<T, F, A> {
     pub(super) abandoned: A,
 }
 
-impl<T, F, A> Operation for Answered<T, F, A>
+impl<T, F, A> Operation for AnsweredOperation<T, F, A>
 where
     T: Send,
     F: FnMut(&Transaction<'_>) -> rusqlite::Result<T> + Send,

@@ -3,7 +3,7 @@
 use ports::archive::{ArchiveError, Update, WriteOutcome};
 use rules::question::rows::{self, AnswerRow, QuestionRow};
 use rules::question::state::{PartState, WorkStage, WorkState};
-use rules::question::{AskedText, QuestionId};
+use rules::question::{QuestionId, QuestionText};
 use rusqlite::Connection;
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
@@ -38,13 +38,13 @@ WHERE status = 'processing'
 AND processed_at < datetime('now', '-10 minutes');";
 
 /// A database in a file, written as the archive writes it and read as at a prompt: with triggers.
-struct Prompt {
+struct QuestionsDatabase {
     _folder: tempfile::TempDir,
     database: Connection,
     now_s: i64,
 }
 
-impl Prompt {
+impl QuestionsDatabase {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("annalist.db");
@@ -105,8 +105,8 @@ fn id(n: u32) -> QuestionId {
     }
 }
 
-fn asked() -> AskedText {
-    AskedText {
+fn asked() -> QuestionText {
+    QuestionText {
         user: UserId::parse("U1").unwrap(),
         text: "why?".into(),
         mentioned: UserId::parse("U0").ok(),
@@ -116,7 +116,7 @@ fn asked() -> AskedText {
 
 #[test]
 fn the_views_have_the_columns_of_the_tables() {
-    let prompt = Prompt::new();
+    let prompt = QuestionsDatabase::new();
     for (view, columns) in [
         (
             "message_queue",
@@ -137,7 +137,7 @@ fn the_views_have_the_columns_of_the_tables() {
 
 #[test]
 fn the_eight_statements_find_change_and_remove_what_they_should() {
-    let prompt = Prompt::new();
+    let prompt = QuestionsDatabase::new();
     let (waiting, stuck, recent) = (prompt.ask(1, 60), prompt.ask(2, 1_000), prompt.ask(3, 1_000));
     let (old, new) = (prompt.ask(4, 40 * 86_400), prompt.ask(5, 86_400));
     prompt.question(&stuck, WorkStage::Working, 700);
@@ -204,7 +204,7 @@ fn the_eight_statements_find_change_and_remove_what_they_should() {
 
 #[test]
 fn nothing_else_can_be_changed_at_a_prompt() {
-    let prompt = Prompt::new();
+    let prompt = QuestionsDatabase::new();
     let working = prompt.ask(1, 60);
     prompt.question(&working, WorkStage::Working, 60);
     prompt.write(&rows::answered(&working, &asked().user, "so", 0)).unwrap();

@@ -13,7 +13,7 @@ use super::connection::open_for_reading;
 const CONNECTIONS: usize = 4;
 
 /// A small pool.
-pub(super) struct Readers {
+pub(super) struct ReaderPool {
     file: PathBuf,
     permits: Semaphore,
     idle: Mutex<Vec<Connection>>,
@@ -21,7 +21,7 @@ pub(super) struct Readers {
     probe: Mutex<Option<Connection>>,
 }
 
-impl Readers {
+impl ReaderPool {
     pub(super) fn new(file: PathBuf) -> Self {
         Self {
             file,

@@ -13,7 +13,7 @@ use std::path::Path;
 const FILE: &str = "turns";
 
 /// This process's handles of the file.
-pub(super) struct Turns {
+pub(super) struct LockTurns {
     waits: File,
     looks: File,
 }
@@ -21,7 +21,7 @@ pub(super) struct Turns {
 /// Says, for as long as it lives, that this process waits for the write lock.
 pub(super) struct WaitingTurn<'a>(&'a File);
 
-impl Turns {
+impl LockTurns {
     /// Opens the file in the folder of the processes, making it if it is missing.
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
         let file = folder.join(FILE);
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn a_process_is_waited_for_while_another_one_waits() {
         let folder = tempfile::tempdir().unwrap();
-        let [busy, first, second] = [(); 3].map(|()| Turns::open(folder.path()).unwrap());
+        let [busy, first, second] = [(); 3].map(|()| LockTurns::open(folder.path()).unwrap());
         assert!(!busy.is_waited_for());
         let one = first.wait().unwrap();
         let other = second.wait().unwrap();
@@ -76,8 +76,8 @@ mod tests {
     #[test]
     fn a_process_that_ends_waits_no_more() {
         let folder = tempfile::tempdir().unwrap();
-        let busy = Turns::open(folder.path()).unwrap();
-        let gone = Turns::open(folder.path()).unwrap();
+        let busy = LockTurns::open(folder.path()).unwrap();
+        let gone = LockTurns::open(folder.path()).unwrap();
         std::mem::forget(gone.wait().unwrap());
         assert!(busy.is_waited_for());
         drop(gone);

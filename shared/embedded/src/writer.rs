@@ -15,10 +15,10 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use super::checkpoint::Checkpoints;
-use super::operation::{Answered, Operation};
+use super::operation::{AnsweredOperation, Operation};
 pub(super) use super::operation::{Transaction, WriteError};
 use super::process_lock::ProcessLock;
-use super::turns::Turns;
+use super::turns::LockTurns;
 use ports::clock::SharedClock;
 
 /// Operations that may wait for the thread; further callers wait for a place.
@@ -65,7 +65,7 @@ const IDLE: Duration = if cfg!(test) { Duration::from_millis(20) } else { Durati
 const LOOK_AROUND: Duration = Duration::from_millis(200);
 
 /// Handle of the thread.
-pub(super) struct Writer {
+pub(super) struct WriterThread {
     sender: Mutex<Option<mpsc::Sender<Box<dyn Operation>>>>,
     places: Arc<Semaphore>,
     /// For which multiple of the time it held the lock the thread leaves it to others.
@@ -73,13 +73,13 @@ pub(super) struct Writer {
     stopped: watch::Receiver<bool>,
 }
 
-impl Writer {
+impl WriterThread {
     /// Starts the thread.
     pub(super) fn start(
         connection: Connection,
         file: PathBuf,
         process_lock: ProcessLock,
-        turns: Turns,
+        turns: LockTurns,
         clock: SharedClock,
     ) -> std::io::Result<Self> {
         let (sender, receiver) = mpsc::channel();
@@ -124,7 +124,7 @@ impl Writer {
         self.run_or_undo(work, drop).await
     }
 
-    /// As [`Writer::run`]; `abandoned` gets the result if the caller was gone before it was answered.
+    /// As [`WriterThread::run`]; `abandoned` gets the result if the caller was gone before it was answered.
     pub(super) async fn run_or_undo<T, F, A>(&self, work: F, abandoned: A) -> Result<T, WriteError>
     where
         T: Send + 'static,
@@ -134,7 +134,7 @@ impl Writer {
         // The thread gives the place back when it takes the operation up.
         self.places.acquire().await.map_err(|_| closed())?.forget();
         let (reply, answer) = oneshot::channel();
-        let operation = Box::new(Answered { work, result: None, reply, abandoned });
+        let operation = Box::new(AnsweredOperation { work, result: None, reply, abandoned });
         match &*self.sender() {
             Some(sender) => sender.send(operation).map_err(|_| closed())?,
             None => return Err(closed()),
@@ -163,7 +163,7 @@ struct Thread {
     connection: Connection,
     checkpoints: Checkpoints,
     process_lock: ProcessLock,
-    turns: Turns,
+    turns: LockTurns,
     clock: SharedClock,
     places: Arc<Semaphore>,
     rest: Arc<AtomicU32>,

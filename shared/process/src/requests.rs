@@ -25,10 +25,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Counts the requests that ingest is answering; shared with the workers of the same process.
 #[derive(Debug, Clone, Default)]
-pub struct OpenRequests(Arc<Counted>);
+pub struct OpenRequests(Arc<OpenCount>);
 
 #[derive(Debug, Default)]
-struct Counted {
+struct OpenCount {
     open: AtomicUsize,
     /// When a request was last one of a burst.
     last_of_burst: Mutex<Option<Instant>>,
@@ -36,7 +36,7 @@ struct Counted {
 
 /// One request, counted until this is dropped.
 #[derive(Debug)]
-pub struct OpenRequest(Arc<Counted>);
+pub struct OpenRequest(Arc<OpenCount>);
 
 impl OpenRequests {
     /// Counts a request.

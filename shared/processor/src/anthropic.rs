@@ -54,7 +54,7 @@ pub struct AnthropicSettings {
 }
 
 #[derive(Deserialize)]
-struct Message {
+struct AnthropicMessage {
     #[serde(default)]
     content: Vec<Block>,
     #[serde(default)]
@@ -96,7 +96,7 @@ impl Processor for AnthropicProcessor {
             .header("content-type", "application/json")
             .body(body.to_string());
         let answer = client::ask(request).await?;
-        let message: Message = serde_json::from_slice(&answer)
+        let message: AnthropicMessage = serde_json::from_slice(&answer)
             .map_err(|_| ProcessorError::Permanent("the model's answer is not a message".into()))?;
         let text: String = message.content.into_iter().filter_map(|block| block.text).collect();
         match message.stop_reason.as_deref() {

@@ -98,9 +98,9 @@ pub struct CommandProcessor {
 }
 
 /// A process group that does not outlive this.
-struct Group(Option<Pid>);
+struct ProcessGroup(Option<Pid>);
 
-impl Group {
+impl ProcessGroup {
     fn of(child: &Child) -> Self {
         Self(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)))
     }
@@ -113,7 +113,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
     }
@@ -149,7 +149,7 @@ impl CommandProcessor {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| failed("cannot be started", error))?;
-        let group = Group::of(&child);
+        let group = ProcessGroup::of(&child);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let write = async {
             if let Some(mut stdin) = stdin {
@@ -273,10 +273,10 @@ impl Processor for CommandProcessor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Named, PromptFacts};
+    use crate::{NamedId, PromptFacts};
 
     fn prompt(question: &str) -> Prompt {
-        let named = |id: &str| Named { id: id.into(), name: None };
+        let named = |id: &str| NamedId { id: id.into(), name: None };
         let mut prompt = Prompt::new(PromptFacts {
             id: "T1.C1.1.000000".into(),
             team_id: "T1".into(),

@@ -19,7 +19,7 @@ pub struct HttpProcessor {
 }
 
 #[derive(Deserialize)]
-struct Reply {
+struct ProcessorReply {
     #[serde(default)]
     text: Option<String>,
     #[serde(default)]
@@ -50,14 +50,14 @@ impl Processor for HttpProcessor {
         };
         // A list would be read field by field.
         let object = body.trim_ascii_start().starts_with(b"{").then_some(&body).ok_or_else(not_documented)?;
-        let reply: Reply = serde_json::from_slice(object).map_err(|_| not_documented())?;
+        let reply: ProcessorReply = serde_json::from_slice(object).map_err(|_| not_documented())?;
         match reply {
-            Reply { skip: true, .. } => Ok(Answer::Skip),
-            Reply { text: Some(text), .. } if text.len() <= MAX_ANSWER_BYTES => Answer::of(text),
-            Reply { text: Some(_), .. } => {
+            ProcessorReply { skip: true, .. } => Ok(Answer::Skip),
+            ProcessorReply { text: Some(text), .. } if text.len() <= MAX_ANSWER_BYTES => Answer::of(text),
+            ProcessorReply { text: Some(_), .. } => {
                 Err(ProcessorError::Permanent("the processor's answer is longer than 256 KiB".into()))
             }
-            Reply { text: None, .. } => Err(not_documented()),
+            ProcessorReply { text: None, .. } => Err(not_documented()),
         }
     }
 }
@@ -70,10 +70,10 @@ mod tests {
 
     use super::*;
     use crate::anthropic::{AnthropicProcessor, AnthropicSettings};
-    use crate::{Named, PromptFacts};
+    use crate::{NamedId, PromptFacts};
 
     fn prompt() -> Prompt {
-        let named = |id: &str| Named { id: id.into(), name: None };
+        let named = |id: &str| NamedId { id: id.into(), name: None };
         Prompt::new(PromptFacts {
             id: "T1.C1.1.000000".into(),
             team_id: "T1".into(),

@@ -23,7 +23,7 @@ const VERSION: u32 = 1;
 
 /// A channel or a person: an id, and what it is called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Named {
+pub struct NamedId {
     /// Its id.
     pub id: String,
     /// Its name, if it is known.
@@ -52,11 +52,11 @@ pub struct Prompt {
     /// The workspace.
     pub team_id: String,
     /// The channel.
-    pub channel: Named,
+    pub channel: NamedId,
     /// The thread.
     pub thread_ts: String,
     /// Who asks.
-    pub asker: Named,
+    pub asker: NamedId,
     /// What is asked, as people read it, without the mention of the app.
     pub question: String,
     /// The messages of the thread before it, oldest first.
@@ -81,11 +81,11 @@ pub struct PromptFacts {
     /// The workspace.
     pub team_id: String,
     /// The channel.
-    pub channel: Named,
+    pub channel: NamedId,
     /// The thread.
     pub thread_ts: String,
     /// Who asks.
-    pub asker: Named,
+    pub asker: NamedId,
     /// What time it is.
     pub now: String,
 }

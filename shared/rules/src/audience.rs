@@ -7,7 +7,7 @@
 
 use serde::Deserialize;
 
-use super::Event;
+use super::SlackEvent;
 use super::public_mark::{MarkState, PublicMark};
 use ports::queue::route::Audience;
 use slack::catalogue::{ChannelChange, Visibility};
@@ -112,7 +112,7 @@ impl DropReason {
 }
 
 /// Whether the event itself shows that its channel is public, or was until now.
-pub fn shows_public(event: &Event<'_>) -> bool {
+pub fn shows_public(event: &SlackEvent<'_>) -> bool {
     match event.visibility() {
         Visibility::PublicByType => true,
         // An object that cannot be read does not say it.
@@ -136,7 +136,7 @@ pub fn shows_public(event: &Event<'_>) -> bool {
 }
 
 /// Which facts [`decide`] needs of the event's channel.
-pub fn needed_facts(event: &Event<'_>) -> NeededFacts {
+pub fn needed_facts(event: &SlackEvent<'_>) -> NeededFacts {
     let audience = Audience::of(&event.header);
     if audience == Audience::Direct || shows_public(event) {
         return NeededFacts::Nothing;
@@ -151,7 +151,7 @@ pub fn needed_facts(event: &Event<'_>) -> NeededFacts {
 }
 
 /// Whether an event is stored, given what is known of its channel.
-pub fn decide(event: &Event<'_>, facts: &ChannelFacts) -> Decision {
+pub fn decide(event: &SlackEvent<'_>, facts: &ChannelFacts) -> Decision {
     let audience = Audience::of(&event.header);
     if audience == Audience::Direct {
         return Decision::Drop(DropReason::DirectMessage);
@@ -199,7 +199,7 @@ mod tests {
 
     fn decided(event: &Value, facts: &ChannelFacts) -> Decision {
         let body = json!({ "team_id": "T1", "event": event }).to_string();
-        decide(&Event::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap(), facts)
+        decide(&SlackEvent::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap(), facts)
     }
 
     fn message(channel_type: Option<&str>) -> Value {
@@ -280,7 +280,7 @@ mod tests {
             let body =
                 format!(r#"{{"team_id":"T1","event":{{"type":"channel_created","channel":{object}}}}}"#);
             let envelope = Envelope::peek(body.as_bytes()).unwrap();
-            decide(&Event::read(&envelope).unwrap(), &ChannelFacts::default())
+            decide(&SlackEvent::read(&envelope).unwrap(), &ChannelFacts::default())
         };
         for private in [
             r#"{"id":"C1","name":"plan-\ud83d","is_private":true}"#,

@@ -1,9 +1,9 @@
 //! The clocks of an event, compared with the time at which it came. They decide what wins in a row, and a row never goes
 //! back: one from the far future would win for ever over what Slack says from then on.
 
-use super::message::ToldMessage;
-use super::{Event, Malformed};
-use slack::catalogue::Rule;
+use super::message::MessageUpdate;
+use super::{Malformed, SlackEvent};
+use slack::catalogue::EventRule;
 use slack::ids::Ts;
 use slack::signature::WINDOW_S;
 
@@ -12,7 +12,7 @@ use slack::signature::WINDOW_S;
 #[expect(clippy::cast_possible_wrap, reason = "five minutes")]
 pub const MAX_AHEAD_S: i64 = WINDOW_S as i64;
 
-pub(super) fn check(event: &Event<'_>, came_at_ms: i64) -> Result<(), Malformed> {
+pub(super) fn check(event: &SlackEvent<'_>, came_at_ms: i64) -> Result<(), Malformed> {
     let came_micros = came_at_ms.saturating_mul(1_000);
     let check = |field: &'static str, clock: Option<Ts>| {
         let Some(found) = clock else { return Ok(()) };
@@ -22,30 +22,30 @@ pub(super) fn check(event: &Event<'_>, came_at_ms: i64) -> Result<(), Malformed>
     };
     check("event_ts", Some(event.clock()))?;
     match event.rule() {
-        Some(Rule::Message) => {
+        Some(EventRule::Message) => {
             // What cannot be read is refused if it is to be stored.
             let Ok(Some(told)) = event.told() else { return Ok(()) };
             check("ts", Some(told.clock.clone()))?;
             check("deleted_ts", told.deleted.clone())?;
-            for ToldMessage { object, .. } in &told.messages {
+            for MessageUpdate { object, .. } in &told.messages {
                 check("ts", parsed(object.ts.as_deref()))?;
                 check("thread_ts", parsed(object.thread_ts.as_deref()))?;
                 check("edited.ts", object.edited_ts().ok().flatten())?;
             }
             Ok(())
         }
-        Some(Rule::Reaction(_)) => {
+        Some(EventRule::Reaction(_)) => {
             check("item.ts", event.header.item().and_then(|item| parsed(item.ts.as_deref())))
         }
         Some(
-            Rule::User
-            | Rule::Team(_)
-            | Rule::Emoji
-            | Rule::FileDeleted
-            | Rule::Channel(_)
-            | Rule::Gap(_)
-            | Rule::Joined
-            | Rule::Ignored(_),
+            EventRule::User
+            | EventRule::Team(_)
+            | EventRule::Emoji
+            | EventRule::FileDeleted
+            | EventRule::Channel(_)
+            | EventRule::Gap(_)
+            | EventRule::Joined
+            | EventRule::Ignored(_),
         )
         | None => Ok(()),
     }
@@ -66,7 +66,7 @@ mod tests {
     fn checked(fields: &str) -> Result<(), Malformed> {
         let body = format!(r#"{{"team_id":"T1","event_time":{CAME_S},"event":{{{fields}}}}}"#);
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        Event::read(&envelope).unwrap().check_clocks(CAME_S * 1_000)
+        SlackEvent::read(&envelope).unwrap().check_clocks(CAME_S * 1_000)
     }
 
     /// Each place of a clock that decides what wins, with `CLOCK` for it.
@@ -107,10 +107,10 @@ mod tests {
         let body =
             r#"{"team_id":"T1","event_time":9999999999,"event":{"type":"user_change","user":{"id":"U1"}}}"#;
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        assert!(Event::read(&envelope).unwrap().check_clocks(CAME_S * 1_000).is_err());
+        assert!(SlackEvent::read(&envelope).unwrap().check_clocks(CAME_S * 1_000).is_err());
         // Nothing overflows.
         for came_ms in [i64::MIN, i64::MAX] {
-            drop(Event::read(&envelope).unwrap().check_clocks(came_ms));
+            drop(SlackEvent::read(&envelope).unwrap().check_clocks(came_ms));
         }
     }
 }

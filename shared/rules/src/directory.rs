@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::version::by_clock;
-use super::{Change, Event, MAX_NAME_BYTES, Malformed, checked_name, profile};
+use super::{Change, MAX_NAME_BYTES, Malformed, SlackEvent, checked_name, profile};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use slack::envelope::{self, text_or_none};
 use slack::ids::{TeamId, Ts, UserId};
@@ -25,7 +25,7 @@ const USER: [&str; 8] =
     ["name", "real_name", "display_name", "tz", "tz_offset", "is_bot", "deleted", "raw_event"];
 
 /// A person as they are now.
-pub(super) fn user_changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
+pub(super) fn user_changes(event: &SlackEvent<'_>) -> Result<Vec<Change>, Malformed> {
     let user = event.user("user")?;
     let raw = event.header.user_object().ok_or(Malformed::Missing { event: "user", field: "user object" })?;
     let updates = user_updates(&event.team, &user, raw, &event.clock())?;
@@ -145,7 +145,7 @@ struct EmojiChanged<'a> {
 }
 
 /// Custom emoji that came, went or were renamed. One register per name.
-pub(super) fn emoji_changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
+pub(super) fn emoji_changes(event: &SlackEvent<'_>) -> Result<Vec<Change>, Malformed> {
     let missing = |field| Malformed::Missing { event: "emoji_changed", field };
     let body: EmojiChanged<'_> = envelope::read(event.raw)?;
     let present = |name: Cow<'_, str>| emoji(event, &name, body.value.as_deref().or(Some("")));
@@ -164,7 +164,7 @@ pub(super) fn emoji_changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed>
     }
 }
 
-fn emoji(event: &Event<'_>, name: &str, value: Option<&str>) -> Result<Change, Malformed> {
+fn emoji(event: &SlackEvent<'_>, name: &str, value: Option<&str>) -> Result<Change, Malformed> {
     emoji_update(&event.team, name, value, &event.clock()).map(Change::Register)
 }
 

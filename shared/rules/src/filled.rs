@@ -20,14 +20,14 @@ const SOURCE: &str = "source";
 
 /// Where a span was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Source {
+pub enum SpanSource {
     /// Slack's history, through its Web API.
     History,
     /// An export.
     Import,
 }
 
-impl Source {
+impl SpanSource {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::History, Self::Import];
 
@@ -43,7 +43,7 @@ impl Source {
 
 /// Why Slack does not show a part of a channel's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unreadable {
+pub enum UnreadableReason {
     /// The plan shows nothing that old.
     PlanLimit,
     /// The app is not in the channel.
@@ -54,7 +54,7 @@ pub enum Unreadable {
     MissingScope,
 }
 
-impl Unreadable {
+impl UnreadableReason {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::PlanLimit, Self::NotInChannel, Self::NotFound, Self::MissingScope];
 
@@ -74,7 +74,7 @@ impl Unreadable {
 ///
 /// `to` must not be later than the moment at which the reading began: what was written after that moment cannot be in it.
 /// It stays the same while the same reading goes on, and `from` goes down.
-pub fn reached(team: &TeamId, channel: &ChannelId, from: &Ts, to: &Ts, source: Source) -> Update {
+pub fn reached(team: &TeamId, channel: &ChannelId, from: &Ts, to: &Ts, source: SpanSource) -> Update {
     let guard = Guard::Less { register: FROM.into(), version: from.padded() };
     let mut set_if_absent = identity("filled", team, channel);
     set_if_absent.insert("to".into(), to.as_str().into());
@@ -85,13 +85,19 @@ pub fn reached(team: &TeamId, channel: &ChannelId, from: &Ts, to: &Ts, source: S
 /// The fact that Slack's plan hides what is older than `from`: the oldest ts that Slack still gave, or what was asked for as the
 /// newest if it gave nothing.
 pub fn limited(team: &TeamId, channel: &ChannelId, from: &Ts) -> Update {
-    let version = Unreadable::PlanLimit.as_str().into();
+    let version = UnreadableReason::PlanLimit.as_str().into();
     unreadable(team, channel, from, Guard::Greater { register: REASON.into(), version })
 }
 
 /// The fact that Slack refused at `asked`, by its clock, to show what is older than `from`, which was asked for as the newest.
 /// Of several the latest stays.
-pub fn refused(team: &TeamId, channel: &ChannelId, from: &Ts, reason: Unreadable, asked: &Ts) -> Update {
+pub fn refused(
+    team: &TeamId,
+    channel: &ChannelId,
+    from: &Ts,
+    reason: UnreadableReason,
+    asked: &Ts,
+) -> Update {
     let version = format!("{}/{}", asked.padded(), reason.as_str());
     unreadable(team, channel, from, Guard::Greater { register: REFUSED.into(), version })
 }
@@ -111,7 +117,7 @@ fn identity(kind: &str, team: &TeamId, channel: &ChannelId) -> Attributes {
 
 /// A time of a channel that was read whole.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Span {
+pub struct FilledSpan {
     /// The channel.
     pub channel: ChannelId,
     /// Its oldest moment.
@@ -119,10 +125,10 @@ pub struct Span {
     /// Its end, which is not part of it.
     pub to: Ts,
     /// Where it was read.
-    pub source: Source,
+    pub source: SpanSource,
 }
 
-impl Span {
+impl FilledSpan {
     /// Its time.
     pub fn interval(&self) -> Interval {
         Interval { from: self.from.micros(), to: self.to.micros() }
@@ -131,13 +137,13 @@ impl Span {
 
 /// The spans that these rows of `filled#{team}` claim. A row that this version does not understand is skipped, and one that
 /// claims nothing yet.
-pub fn spans(rows: &[Item]) -> Vec<Span> {
+pub fn spans(rows: &[Item]) -> Vec<FilledSpan> {
     let span = |row: &Item| {
         let (channel, to) = place(row)?;
         let from = unpadded(row.text(FROM)?)?;
         let source = row.text(SOURCE)?;
-        let source = Source::ALL.into_iter().find(|known| known.as_str() == source)?;
-        (from < to).then_some(Span { channel, from, to, source })
+        let source = SpanSource::ALL.into_iter().find(|known| known.as_str() == source)?;
+        (from < to).then_some(FilledSpan { channel, from, to, source })
     };
     rows.iter().filter_map(span).collect()
 }
@@ -150,21 +156,21 @@ pub struct UnreadableBefore {
     /// Its end, which is not part of it.
     pub from: Ts,
     /// Why.
-    pub reason: Unreadable,
+    pub reason: UnreadableReason,
     /// When Slack last said so; `None` for the plan's limit, and for rows of earlier versions.
     pub asked: Option<Ts>,
 }
 
 /// What these rows of `unreadable#{team}` say. A row that this version does not understand is skipped.
 pub fn unreadables(rows: &[Item]) -> Vec<UnreadableBefore> {
-    let reason = |text: &str| Unreadable::ALL.into_iter().find(|known| known.as_str() == text);
+    let reason = |text: &str| UnreadableReason::ALL.into_iter().find(|known| known.as_str() == text);
     let facts = |row: &Item| {
         let (channel, from) = place(row)?;
         let refused = row.text(REFUSED).and_then(|refused| refused.split_once('/'));
         let refused = refused.and_then(|(asked, why)| Some((reason(why)?, Some(unpadded(asked)?))));
         // Earlier versions had no time for it.
         let other = row.text(REASON).and_then(reason).map(|reason| (reason, None));
-        let other = other.filter(|(reason, _)| refused.is_none() || *reason == Unreadable::PlanLimit);
+        let other = other.filter(|(reason, _)| refused.is_none() || *reason == UnreadableReason::PlanLimit);
         let fact = move |(reason, asked)| UnreadableBefore {
             channel: channel.clone(),
             from: from.clone(),
@@ -213,21 +219,22 @@ mod tests {
         rows.into_iter().map(|(key, attributes)| Item { key, attributes }).collect()
     }
 
-    fn read(from: i64, to: i64, source: Source) -> Update {
+    fn read(from: i64, to: i64, source: SpanSource) -> Update {
         reached(&TeamId::parse("T1").unwrap(), &channel(), &ts(from), &ts(to), source)
     }
 
     #[test]
     fn a_reading_is_one_row_that_goes_down_as_text() {
         let zero = Ts::parse("0.000000").unwrap();
-        let long_ago = reached(&TeamId::parse("T1").unwrap(), &channel(), &zero, &ts(50), Source::History);
-        let rows = rows(&[read(40, 50, Source::History), long_ago, read(9, 50, Source::History)]);
+        let long_ago =
+            reached(&TeamId::parse("T1").unwrap(), &channel(), &zero, &ts(50), SpanSource::History);
+        let rows = rows(&[read(40, 50, SpanSource::History), long_ago, read(9, 50, SpanSource::History)]);
         let [row] = rows.as_slice() else { panic!("{rows:?}") };
         assert_eq!(row.key, ItemKey::new("filled#T1", "C1#000000000050.000000"));
         let expected = serde_json::json!({ "type": "filled", "team_id": "T1", "channel_id": "C1", "to": "50.000000",
             "from": "000000000000.000000", "source": "history" });
         assert_eq!(Value::Object(row.attributes.clone()), expected);
-        let span = Span { channel: channel(), from: zero, to: ts(50), source: Source::History };
+        let span = FilledSpan { channel: channel(), from: zero, to: ts(50), source: SpanSource::History };
         assert_eq!(spans(&rows), [span]);
     }
 
@@ -236,17 +243,18 @@ mod tests {
         let team = TeamId::parse("T1").unwrap();
         let refused = |reason, asked| refused(&team, &channel(), &ts(7), reason, &ts(asked));
         let mut updates = [
-            refused(Unreadable::NotInChannel, 8),
+            refused(UnreadableReason::NotInChannel, 8),
             limited(&team, &channel(), &ts(7)),
-            refused(Unreadable::MissingScope, 90),
-            refused(Unreadable::NotFound, 10),
+            refused(UnreadableReason::MissingScope, 90),
+            refused(UnreadableReason::NotFound, 10),
         ];
         let fact = |reason, asked| UnreadableBefore { channel: channel(), from: ts(7), reason, asked };
         for _ in 0..updates.len() {
             updates.rotate_left(1);
             let rows = rows(&updates);
             assert_eq!(rows[0].key, ItemKey::new("unreadable#T1", "C1#000000000007.000000"));
-            let expected = [fact(Unreadable::MissingScope, Some(ts(90))), fact(Unreadable::PlanLimit, None)];
+            let expected =
+                [fact(UnreadableReason::MissingScope, Some(ts(90))), fact(UnreadableReason::PlanLimit, None)];
             assert_eq!(unreadables(&rows), expected);
         }
     }
@@ -259,16 +267,16 @@ mod tests {
         let key = ItemKey::unreadable(&team, &channel(), &ts(7));
         let row = Item { key, attributes: earlier };
         let fact = |reason, asked| UnreadableBefore { channel: channel(), from: ts(7), reason, asked };
-        assert_eq!(unreadables(std::slice::from_ref(&row)), [fact(Unreadable::NotInChannel, None)]);
-        let asked =
-            refused(&team, &channel(), &ts(7), Unreadable::NotFound, &ts(9)).apply(Some(&row.attributes));
+        assert_eq!(unreadables(std::slice::from_ref(&row)), [fact(UnreadableReason::NotInChannel, None)]);
+        let asked = refused(&team, &channel(), &ts(7), UnreadableReason::NotFound, &ts(9))
+            .apply(Some(&row.attributes));
         let row = Item { attributes: asked.unwrap(), ..row };
-        assert_eq!(unreadables(&[row]), [fact(Unreadable::NotFound, Some(ts(9)))]);
+        assert_eq!(unreadables(&[row]), [fact(UnreadableReason::NotFound, Some(ts(9)))]);
     }
 
     #[test]
     fn odd_rows_say_nothing() {
-        let mut good = rows(&[read(1, 5, Source::Import)]);
+        let mut good = rows(&[read(1, 5, SpanSource::Import)]);
         for odd in [
             ("C1#soon", "from", "000000000001.000000"),
             ("c1#000000000005.000000", "from", "000000000001.000000"),
@@ -294,14 +302,14 @@ mod tests {
             again in 0_usize..30,
             seed in any::<u64>(),
         ) {
-            let update = |(from, to): &(i64, i64)| read(*from, *to, Source::History);
+            let update = |(from, to): &(i64, i64)| read(*from, *to, SpanSource::History);
             let told: Vec<Update> = facts.iter().map(update).collect();
             let mut shuffled: Vec<Update> =
                 told.iter().chain(told.iter().take(again)).cloned().collect();
             fastrand::Rng::with_seed(seed).shuffle(&mut shuffled);
             let rows_told = rows(&told);
             prop_assert_eq!(&rows(&shuffled), &rows_told);
-            let covered = |spans: Vec<Span>| Cover::of(spans.iter().map(Span::interval));
+            let covered = |spans: Vec<FilledSpan>| Cover::of(spans.iter().map(FilledSpan::interval));
             // Every fact that was told is covered, even though its row has gone down since, and nothing else is.
             let all = facts.iter().map(|(from, to)| Interval { from: from * 1_000_000, to: to * 1_000_000 });
             prop_assert_eq!(covered(spans(&rows_told)), Cover::of(all));

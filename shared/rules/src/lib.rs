@@ -25,13 +25,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use ports::archive::{ItemKey, Update};
-use slack::catalogue::{Rule, Visibility};
-use slack::envelope::{self, Envelope, Unreadable};
+use slack::catalogue::{EventRule, Visibility};
+use slack::envelope::{self, Envelope, UnreadableJson};
 use slack::event::EventHeader;
 use slack::ids::{ChannelId, InvalidId, TeamId, Ts, UserId};
 
 pub use self::clocks::MAX_AHEAD_S;
-use self::message::{Content, ToldMessages};
+use self::message::{Content, MessageUpdates};
 
 /// Something in an event that Slack never sends: it goes to quarantine, for a person to look at.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,7 +49,7 @@ pub enum Malformed {
     Job(&'static str),
     /// It cannot be read, and what it says is unknown.
     #[error(transparent)]
-    Unreadable(#[from] Unreadable),
+    Unreadable(#[from] UnreadableJson),
     /// An id does not have Slack's shape.
     #[error(transparent)]
     Id(#[from] InvalidId),
@@ -102,7 +102,7 @@ fn read_job<'a, T: Deserialize<'a>>(kind: &'static str, raw: &'a RawValue) -> Re
 }
 
 /// What an event is about, once its ids are known to be valid.
-pub struct Event<'a> {
+pub struct SlackEvent<'a> {
     /// The workspace.
     pub team: TeamId,
     /// The fields every event has.
@@ -110,12 +110,12 @@ pub struct Event<'a> {
     /// The event itself.
     pub raw: &'a RawValue,
     event_time_s: Option<i64>,
-    rule: Option<Rule>,
+    rule: Option<EventRule>,
     channel: Result<ChannelId, Malformed>,
-    told: Option<Result<ToldMessages<'a>, Malformed>>,
+    told: Option<Result<MessageUpdates<'a>, Malformed>>,
 }
 
-impl<'a> Event<'a> {
+impl<'a> SlackEvent<'a> {
     /// Reads the event in an envelope.
     ///
     /// # Errors
@@ -130,12 +130,12 @@ impl<'a> Event<'a> {
         let channel = channel(&header, rule);
         let event_time_s = envelope.event_time_s();
         let mut event = Self { team, header, raw, event_time_s, rule, channel, told: None };
-        event.told = (rule == Some(Rule::Message)).then(|| message::told(&event));
+        event.told = (rule == Some(EventRule::Message)).then(|| message::told(&event));
         Ok(event)
     }
 
     /// What is made of the event; `None` if its type is unknown.
-    pub fn rule(&self) -> Option<Rule> {
+    pub fn rule(&self) -> Option<EventRule> {
         self.rule
     }
 
@@ -148,7 +148,7 @@ impl<'a> Event<'a> {
     ///
     /// # Errors
     /// [`Malformed`] if a message in it cannot be read.
-    pub fn told(&self) -> Result<Option<&ToldMessages<'a>>, Malformed> {
+    pub fn told(&self) -> Result<Option<&MessageUpdates<'a>>, Malformed> {
         self.told.as_ref().map(|told| told.as_ref().map_err(Clone::clone)).transpose()
     }
 
@@ -194,13 +194,14 @@ impl<'a> Event<'a> {
     /// [`Malformed`] where a field that becomes part of a key is missing or malformed.
     pub fn changes(&self) -> Result<Vec<Change>, Malformed> {
         match self.rule() {
-            Some(Rule::Message) => message::changes(self),
-            Some(Rule::Reaction(change)) => reaction::changes(self, change),
-            Some(Rule::User) => directory::user_changes(self),
-            Some(Rule::Team(change)) => workspace::changes(self, change),
-            Some(Rule::Emoji) => directory::emoji_changes(self),
-            Some(Rule::FileDeleted) => file::deleted(self),
-            Some(Rule::Channel(_) | Rule::Gap(_) | Rule::Joined | Rule::Ignored(_)) | None => Ok(Vec::new()),
+            Some(EventRule::Message) => message::changes(self),
+            Some(EventRule::Reaction(change)) => reaction::changes(self, change),
+            Some(EventRule::User) => directory::user_changes(self),
+            Some(EventRule::Team(change)) => workspace::changes(self, change),
+            Some(EventRule::Emoji) => directory::emoji_changes(self),
+            Some(EventRule::FileDeleted) => file::deleted(self),
+            Some(EventRule::Channel(_) | EventRule::Gap(_) | EventRule::Joined | EventRule::Ignored(_))
+            | None => Ok(Vec::new()),
         }
     }
 
@@ -211,16 +212,16 @@ impl<'a> Event<'a> {
     }
 }
 
-fn rule(header: &EventHeader<'_>) -> Option<Rule> {
+fn rule(header: &EventHeader<'_>) -> Option<EventRule> {
     let rule = header.kind.event_type?.rule;
     let is_about_a_message =
         || header.item().is_none_or(|item| item.kind.as_deref().is_none_or(|kind| kind == "message"));
-    let stored = !matches!(rule, Rule::Reaction(_)) || is_about_a_message();
-    Some(if stored { rule } else { Rule::Ignored("reactions to files are not stored") })
+    let stored = !matches!(rule, EventRule::Reaction(_)) || is_about_a_message();
+    Some(if stored { rule } else { EventRule::Ignored("reactions to files are not stored") })
 }
 
-fn channel(header: &EventHeader<'_>, rule: Option<Rule>) -> Result<ChannelId, Malformed> {
-    let reaction = matches!(rule, Some(Rule::Reaction(_)));
+fn channel(header: &EventHeader<'_>, rule: Option<EventRule>) -> Result<ChannelId, Malformed> {
+    let reaction = matches!(rule, Some(EventRule::Reaction(_)));
     let (event, field) = if reaction { ("reaction", "item.channel") } else { ("channel", "channel") };
     let channel = ChannelId::parse(&header.channel().ok_or(Malformed::Missing { event, field })?)?;
     if header.contradicts_its_channel() { Err(Malformed::TwoChannels(event)) } else { Ok(channel) }

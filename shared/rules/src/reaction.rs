@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Change, Event, Malformed, checked_name, version};
+use super::{Change, Malformed, SlackEvent, checked_name, version};
 use ports::archive::{Attributes, Guard, ItemKey, Update};
 use slack::catalogue::ReactionChange;
 use slack::envelope::{object, text, text_or_none};
@@ -23,7 +23,7 @@ const ADDED: &str = "added";
 const REMOVED: &str = "removed";
 
 #[derive(Default, Deserialize)]
-struct Reaction<'a> {
+struct ReactionEvent<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     reaction: Option<Cow<'a, str>>,
 }
@@ -77,13 +77,13 @@ pub(super) fn pairs(attributes: &Attributes) -> impl Iterator<Item = (&str, &str
 }
 
 /// What a reaction to a message changes.
-pub(super) fn changes(event: &Event<'_>, change: ReactionChange) -> Result<Vec<Change>, Malformed> {
+pub(super) fn changes(event: &SlackEvent<'_>, change: ReactionChange) -> Result<Vec<Change>, Malformed> {
     let missing = |field| Malformed::Missing { event: "reaction", field };
     let item = event.header.item().ok_or(missing("item"))?;
     let channel = event.channel()?;
     let ts = Ts::parse(item.ts.as_deref().ok_or(missing("item.ts"))?)?;
     let user = event.user("reaction")?;
-    let body: Reaction<'_> = object(event.raw);
+    let body: ReactionEvent<'_> = object(event.raw);
     let name = body.reaction.ok_or(missing("reaction"))?;
     let name = checked_name(&name, "reaction's name")?;
     let state = match change {

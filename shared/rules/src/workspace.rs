@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::directory::VERSION;
 use super::version::by_clock;
-use super::{Change, Event, Malformed, checked_name};
+use super::{Change, Malformed, SlackEvent, checked_name};
 use ports::archive::{Guard, ItemKey, Update};
 use slack::catalogue::TeamChange;
 use slack::envelope::{self, text_or_none};
@@ -32,7 +32,7 @@ struct ChangedTeam<'a> {
 }
 
 /// Another name or another address. One register for each.
-pub(super) fn changes(event: &Event<'_>, change: TeamChange) -> Result<Vec<Change>, Malformed> {
+pub(super) fn changes(event: &SlackEvent<'_>, change: TeamChange) -> Result<Vec<Change>, Malformed> {
     let ChangedTeam { name, url } = envelope::object(event.raw);
     let (team, clock) = (&event.team, event.clock());
     let update = match change {
@@ -94,7 +94,7 @@ mod tests {
     fn changed(event: &str) -> Result<Update, Malformed> {
         let body = format!(r#"{{"team_id":"T1","event_time":1700000000,"event":{event}}}"#);
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        match Event::read(&envelope).unwrap().changes()?.remove(0) {
+        match SlackEvent::read(&envelope).unwrap().changes()?.remove(0) {
             Change::Register(update) => Ok(update),
             Change::Content(content) => panic!("{content:?}"),
         }

@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use super::error::code;
 use super::reply::date_s;
-use super::tokens::Source;
-use super::{ApiError, Method, Reply, Token, TokenKind, WebApi};
+use super::tokens::TokenSource;
+use super::{ApiError, ApiReply, BotToken, Method, TokenKind, WebApi};
 use ports::clock::{Clock, TimestampMs};
 use slack::envelope::text_or_none;
 use slack::ids::TeamId;
@@ -25,7 +25,7 @@ const SCOPES: &str = "x-oauth-scopes";
 /// A token, and what Slack said about it.
 #[derive(Debug)]
 pub struct Checked {
-    token: Token,
+    token: BotToken,
     /// The workspace it was given for, if it was given for one.
     pub given_for: Option<TeamId>,
     /// What kind of token it is.
@@ -42,12 +42,12 @@ pub struct Look {
     /// What the token may do, if Slack said so.
     pub scopes: Option<BTreeSet<String>>,
     /// What time it was here and there, if Slack said so.
-    pub times: Option<Times>,
+    pub times: Option<ClockComparison>,
 }
 
 /// Slack's clock beside this machine's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Times {
+pub struct ClockComparison {
     /// When Slack answered, by its own clock, in whole seconds since the Unix epoch.
     pub slack_s: i64,
     /// This machine's time before it asked.
@@ -56,7 +56,7 @@ pub struct Times {
     pub after: TimestampMs,
 }
 
-impl Times {
+impl ClockComparison {
     /// How many seconds this machine's clock is ahead of Slack's, at least; negative if it is behind. Slack's second
     /// had begun at some moment between asking and having the answer.
     pub fn ahead_s(&self) -> i64 {
@@ -96,16 +96,16 @@ impl WebApi {
     /// How many tokens there are.
     pub fn token_count(&self) -> usize {
         match self.tokens.source() {
-            Source::One(_) => 1,
-            Source::PerTeam(table) => table().len(),
+            TokenSource::One(_) => 1,
+            TokenSource::PerTeam(table) => table().len(),
         }
     }
 
     /// Shows Slack each of the first tokens, one after the other.
     pub async fn check_tokens(&self, most: usize, clock: &dyn Clock) -> Vec<Checked> {
-        let tokens: Vec<(Option<TeamId>, Token)> = match self.tokens.source() {
-            Source::One(token) => vec![(None, token.clone())],
-            Source::PerTeam(table) => {
+        let tokens: Vec<(Option<TeamId>, BotToken)> = match self.tokens.source() {
+            TokenSource::One(token) => vec![(None, token.clone())],
+            TokenSource::PerTeam(table) => {
                 table().iter().take(most).map(|(team, token)| (Some(team.clone()), token.clone())).collect()
             }
         };
@@ -128,21 +128,22 @@ impl WebApi {
         checked: &Checked,
         method: Method,
         parameters: &[(&str, &str)],
-    ) -> Result<Reply, ApiError> {
+    ) -> Result<ApiReply, ApiError> {
         let answered = self.send(Some(&checked.token), method, parameters, TIMEOUT).await?;
-        Reply::receive(method, answered).await
+        ApiReply::receive(method, answered).await
     }
 
-    async fn look(&self, token: Option<&Token>, clock: &dyn Clock) -> Look {
+    async fn look(&self, token: Option<&BotToken>, clock: &dyn Clock) -> Look {
         let method = Method::AuthTest;
         let before = clock.now();
         match self.send(token, method, &[], TIMEOUT).await {
             Err(error) => Look { answer: Err(error), scopes: None, times: None },
             Ok(answered) => {
                 let after = clock.now();
-                let times = date_s(&answered.headers).map(|slack_s| Times { slack_s, before, after });
+                let times =
+                    date_s(&answered.headers).map(|slack_s| ClockComparison { slack_s, before, after });
                 let scopes = scopes(&answered.headers);
-                let answer = Reply::receive(method, answered).await.and_then(|reply| bot(&reply));
+                let answer = ApiReply::receive(method, answered).await.and_then(|reply| bot(&reply));
                 Look { answer, scopes, times }
             }
         }
@@ -150,7 +151,7 @@ impl WebApi {
 }
 
 /// Whose a token is, by the answer of `auth.test`.
-pub(super) fn bot(reply: &Reply) -> Result<Bot, ApiError> {
+pub(super) fn bot(reply: &ApiReply) -> Result<Bot, ApiError> {
     let identity: Identity<'_> = reply.read()?;
     let team = identity.team_id.and_then(|team| TeamId::parse(&team).ok());
     let team = team.ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it names no workspace" })?;
@@ -171,7 +172,7 @@ mod tests {
     fn clocks_differ_by_what_cannot_be_explained_by_the_way_there_and_back() {
         let ahead = |before_s: i64, after_s: i64| {
             let ms = |seconds: i64| TimestampMs(seconds * 1000 + 900);
-            Times { slack_s: 1000, before: ms(before_s), after: ms(after_s) }.ahead_s()
+            ClockComparison { slack_s: 1000, before: ms(before_s), after: ms(after_s) }.ahead_s()
         };
         for (before_s, after_s, expected) in
             [(1000, 1000, 0), (998, 1003, 0), (1001, 1002, 1), (1400, 1401, 400), (700, 701, -299)]

@@ -14,8 +14,8 @@ use tokio::time::{Instant, timeout_at};
 use super::error::ApiError;
 use super::hosts::{may_carry_token, may_fetch_image};
 use super::reply::retry_after;
-use super::tokens::Token;
-use super::transport::{Body, SlackRequest, SlackResponse};
+use super::tokens::BotToken;
+use super::transport::{ResponseBody, SlackRequest, SlackResponse};
 use super::{ApiUrl, WebApi};
 use slack::ids::TeamId;
 
@@ -107,7 +107,7 @@ pub struct Download {
     pub content_type: Option<String>,
     /// The length it claims to have.
     pub size_bytes: Option<u64>,
-    body: Box<dyn Body>,
+    body: Box<dyn ResponseBody>,
     stall: Duration,
     whole: Duration,
     deadline: Instant,
@@ -131,14 +131,14 @@ impl Download {
 }
 
 /// What is fetched decides where from, and with what.
-enum Rule<'a> {
-    File(&'a Token),
+enum HostRule<'a> {
+    File(&'a BotToken),
     Image,
 }
 
-impl Rule<'_> {
+impl HostRule<'_> {
     /// Whose token goes along, if one does.
-    fn token(&self) -> Option<&Token> {
+    fn token(&self) -> Option<&BotToken> {
         match self {
             Self::File(token) => Some(token),
             Self::Image => None,
@@ -162,7 +162,7 @@ impl WebApi {
         time_limits: DownloadTimeLimits,
     ) -> Result<Download, DownloadError> {
         let token = self.token(team).await?;
-        self.get(&Rule::File(&token), url, time_limits).await
+        self.get(&HostRule::File(&token), url, time_limits).await
     }
 
     /// Begins to download an avatar or an emoji, without any token.
@@ -171,12 +171,12 @@ impl WebApi {
         url: &str,
         time_limits: DownloadTimeLimits,
     ) -> Result<Download, DownloadError> {
-        self.get(&Rule::Image, url, time_limits).await
+        self.get(&HostRule::Image, url, time_limits).await
     }
 
     async fn get(
         &self,
-        rule: &Rule<'_>,
+        rule: &HostRule<'_>,
         url: &str,
         time_limits: DownloadTimeLimits,
     ) -> Result<Download, DownloadError> {

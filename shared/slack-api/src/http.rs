@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::redirect::Policy;
 
-use super::transport::{Body, SlackRequest, SlackResponse, Transport};
+use super::transport::{ResponseBody, SlackRequest, SlackResponse, Transport};
 
 /// Slack answers within a fraction of a second; a host that does not take a connection in this time is down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -62,7 +62,7 @@ impl Transport for Http {
 }
 
 #[async_trait]
-impl Body for reqwest::Response {
+impl ResponseBody for reqwest::Response {
     async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
         reqwest::Response::chunk(self).await.map_err(describe)
     }

@@ -26,13 +26,13 @@ use metrics::counter;
 pub use error::ApiError;
 pub use hosts::ApiUrl;
 pub use method::Method;
-pub use reply::Reply;
-pub use tokens::{Token, TokenKind, Tokens};
+pub use reply::ApiReply;
+pub use tokens::{BotToken, TokenKind, Tokens};
 
 use self::http::Http;
 use self::limits::MethodLimits;
-use self::method::Pace;
-use self::tokens::{Source, TokenOwner};
+use self::method::CallRate;
+use self::tokens::{TokenOwner, TokenSource};
 use self::transport::{SlackRequest, SlackResponse, Transport};
 use ports::metrics::WEB_API_CALLS;
 use slack::ids::{TeamId, Ts};
@@ -61,12 +61,12 @@ pub struct PermittedCall<'w> {
     web: &'w WebApi,
     team: TeamId,
     method: Method,
-    token: Token,
+    token: BotToken,
 }
 
 impl PermittedCall<'_> {
     /// Makes the call.
-    pub async fn make(self, parameters: &[(&str, &str)]) -> Result<Reply, ApiError> {
+    pub async fn make(self, parameters: &[(&str, &str)]) -> Result<ApiReply, ApiError> {
         let Self { web, team, method, token } = self;
         web.counted_attempt(Some(&team), &token, method, parameters, method.time_limit()).await
     }
@@ -87,7 +87,7 @@ impl WebApi {
     /// The same, posting this number of messages a minute to a workspace, or any number.
     #[must_use]
     pub fn posting(self, per_minute: Option<NonZeroU32>) -> Self {
-        Self { limits: self.limits.posting(Pace::posts(per_minute)), ..self }
+        Self { limits: self.limits.posting(CallRate::posts(per_minute)), ..self }
     }
 
     /// Where the API is.
@@ -98,8 +98,8 @@ impl WebApi {
     /// Whether there is any token at all.
     pub fn has_tokens(&self) -> bool {
         match self.tokens.source() {
-            Source::One(_) => true,
-            Source::PerTeam(table) => !table().is_empty(),
+            TokenSource::One(_) => true,
+            TokenSource::PerTeam(table) => !table().is_empty(),
         }
     }
 
@@ -109,8 +109,8 @@ impl WebApi {
     /// [`ApiError`] if Slack has to be asked whose the only token is, and does not say.
     pub async fn teams(&self) -> Result<Vec<TeamId>, ApiError> {
         match self.tokens.source() {
-            Source::One(token) => Ok(vec![self.owner(token).await?.team.clone()]),
-            Source::PerTeam(table) => Ok(table().keys().cloned().collect()),
+            TokenSource::One(token) => Ok(vec![self.owner(token).await?.team.clone()]),
+            TokenSource::PerTeam(table) => Ok(table().keys().cloned().collect()),
         }
     }
 
@@ -120,8 +120,8 @@ impl WebApi {
     /// As [`WebApi::teams`].
     pub async fn knows_token(&self, team: &TeamId) -> Result<bool, ApiError> {
         match self.tokens.source() {
-            Source::One(token) => Ok(self.owner(token).await?.team == *team),
-            Source::PerTeam(table) => Ok(table().contains_key(team)),
+            TokenSource::One(token) => Ok(self.owner(token).await?.team == *team),
+            TokenSource::PerTeam(table) => Ok(table().contains_key(team)),
         }
     }
 
@@ -134,7 +134,7 @@ impl WebApi {
         team: &TeamId,
         method: Method,
         parameters: &[(&str, &str)],
-    ) -> Result<Reply, ApiError> {
+    ) -> Result<ApiReply, ApiError> {
         let token = self.token(team).await?;
         self.ask(Some(team), &token, method, parameters).await
     }
@@ -149,7 +149,7 @@ impl WebApi {
         team: &TeamId,
         method: Method,
         parameters: &[(&str, &str)],
-    ) -> Result<Reply, ApiError> {
+    ) -> Result<ApiReply, ApiError> {
         self.permit(team, method).await?.make(parameters).await
     }
 
@@ -200,11 +200,11 @@ impl WebApi {
 
     /// The token of a workspace. Slack has confirmed that it is that workspace's: a mistake in a file of tokens does
     /// not mix up two workspaces.
-    async fn token(&self, team: &TeamId) -> Result<Token, ApiError> {
+    async fn token(&self, team: &TeamId) -> Result<BotToken, ApiError> {
         match self.tokens.source() {
-            Source::One(token) if self.owner(token).await?.team == *team => Ok(token.clone()),
-            Source::One(_) => Err(ApiError::NoToken(team.clone())),
-            Source::PerTeam(table) => {
+            TokenSource::One(token) if self.owner(token).await?.team == *team => Ok(token.clone()),
+            TokenSource::One(_) => Err(ApiError::NoToken(team.clone())),
+            TokenSource::PerTeam(table) => {
                 let token = table().get(team).cloned().ok_or_else(|| ApiError::NoToken(team.clone()))?;
                 match &self.owner(&token).await?.team {
                     owner if owner == team => {}
@@ -218,7 +218,7 @@ impl WebApi {
     }
 
     /// The workspace a token belongs to. Slack is asked once. <https://docs.slack.dev/reference/methods/auth.test>
-    async fn owner<'t>(&self, token: &'t Token) -> Result<&'t TokenOwner, ApiError> {
+    async fn owner<'t>(&self, token: &'t BotToken) -> Result<&'t TokenOwner, ApiError> {
         let ask = || async {
             let reply = self.ask(None, token, Method::AuthTest, &[]).await?;
             Ok(TokenOwner { team: check::bot(&reply)?.team, said_at: reply.date().cloned() })
@@ -229,10 +229,10 @@ impl WebApi {
     async fn ask(
         &self,
         team: Option<&TeamId>,
-        token: &Token,
+        token: &BotToken,
         method: Method,
         parameters: &[(&str, &str)],
-    ) -> Result<Reply, ApiError> {
+    ) -> Result<ApiReply, ApiError> {
         let mut pauses = 0;
         loop {
             let permit = self.limits.permit(team, method, TIMEOUT).await;
@@ -261,13 +261,13 @@ impl WebApi {
     async fn counted_attempt(
         &self,
         team: Option<&TeamId>,
-        token: &Token,
+        token: &BotToken,
         method: Method,
         parameters: &[(&str, &str)],
         time_limit: Duration,
-    ) -> Result<Reply, ApiError> {
+    ) -> Result<ApiReply, ApiError> {
         let answer = match self.send(Some(token), method, parameters, time_limit).await {
-            Ok(response) => Reply::receive(method, response).await,
+            Ok(response) => ApiReply::receive(method, response).await,
             Err(error) => Err(error),
         };
         let outcome = answer.as_ref().err().map_or("ok", ApiError::label);
@@ -280,7 +280,7 @@ impl WebApi {
 
     async fn send(
         &self,
-        token: Option<&Token>,
+        token: Option<&BotToken>,
         method: Method,
         parameters: &[(&str, &str)],
         time_limit: Duration,

@@ -13,7 +13,7 @@ use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use tokio::time::Instant;
 
-use super::method::{Method, Pace};
+use super::method::{CallRate, Method};
 use slack::ids::TeamId;
 
 /// What Slack asks for at most is about a minute; what is beyond this was never meant.
@@ -24,13 +24,13 @@ const LONGEST_HOLD: Duration = Duration::from_secs(3_600);
 pub(super) struct MethodLimits {
     clock: RuntimeClock,
     /// How often messages may be posted, if that was set.
-    posts: Option<Pace>,
-    lanes: Mutex<HashMap<(Option<TeamId>, Method), Lane>>,
+    posts: Option<CallRate>,
+    lanes: Mutex<HashMap<(Option<TeamId>, Method), MethodLimiter>>,
 }
 
 /// One method of one workspace; of none, while it is not known yet whom a token belongs to.
 #[derive(Debug)]
-struct Lane {
+struct MethodLimiter {
     limiter: RateLimiter<NotKeyed, InMemoryState, RuntimeClock, NoOpMiddleware<Nanos>>,
     per_minute: NonZeroU32,
     held_until: Option<Instant>,
@@ -42,11 +42,11 @@ impl MethodLimits {
     }
 
     /// The same with another limit for messages.
-    pub(super) fn posting(self, pace: Pace) -> Self {
+    pub(super) fn posting(self, pace: CallRate) -> Self {
         Self { posts: Some(pace), ..self }
     }
 
-    fn pace(&self, method: Method) -> Pace {
+    fn pace(&self, method: Method) -> CallRate {
         self.posts.filter(|_| method == Method::ChatPostMessage).unwrap_or(method.pace())
     }
 
@@ -83,7 +83,7 @@ impl MethodLimits {
     pub(super) fn lower(&self, team: Option<&TeamId>, method: Method, per_minute: NonZeroU32) {
         self.in_lane(team, method, |lane| {
             if per_minute < lane.per_minute {
-                lane.limiter = self.limiter(Pace::steady(per_minute));
+                lane.limiter = self.limiter(CallRate::steady(per_minute));
                 lane.per_minute = per_minute;
                 drop(lane.limiter.check());
             }
@@ -92,16 +92,21 @@ impl MethodLimits {
 
     fn limiter(
         &self,
-        pace: Pace,
+        pace: CallRate,
     ) -> RateLimiter<NotKeyed, InMemoryState, RuntimeClock, NoOpMiddleware<Nanos>> {
         let quota = Quota::per_minute(pace.per_minute).allow_burst(pace.at_once);
         RateLimiter::direct_with_clock(quota, self.clock.clone())
     }
 
-    fn in_lane<T>(&self, team: Option<&TeamId>, method: Method, work: impl FnOnce(&mut Lane) -> T) -> T {
+    fn in_lane<T>(
+        &self,
+        team: Option<&TeamId>,
+        method: Method,
+        work: impl FnOnce(&mut MethodLimiter) -> T,
+    ) -> T {
         // Nothing panics between two halves of a change.
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let lane = lanes.entry((team.cloned(), method)).or_insert_with(|| Lane {
+        let lane = lanes.entry((team.cloned(), method)).or_insert_with(|| MethodLimiter {
             limiter: self.limiter(self.pace(method)),
             per_minute: self.pace(method).per_minute,
             held_until: None,

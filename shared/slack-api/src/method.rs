@@ -42,14 +42,14 @@ pub enum Method {
 
 /// How often a method may be called for one workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct CallRate {
     /// Calls in a minute.
     pub per_minute: NonZeroU32,
     /// How many of them may come at once.
     pub at_once: NonZeroU32,
 }
 
-impl Pace {
+impl CallRate {
     const fn burst(per_minute: NonZeroU32) -> Self {
         Self { per_minute, at_once: per_minute }
     }
@@ -94,7 +94,7 @@ impl Method {
     /// limit of its own, "hundreds". History is read for hours at a stretch: evenly, and once a minute less than Slack
     /// permits, so that no minute that Slack counts holds more. <https://docs.slack.dev/apis/web-api/rate-limits>
     #[must_use]
-    pub fn pace(self) -> Pace {
+    pub fn pace(self) -> CallRate {
         const TIER_2: NonZeroU32 = NonZeroU32::new(20).unwrap();
         const TIER_3: NonZeroU32 = NonZeroU32::new(50).unwrap();
         const TIER_4: NonZeroU32 = NonZeroU32::new(100).unwrap();
@@ -102,13 +102,13 @@ impl Method {
         // "Several hundred messages per minute" for a workspace; that a channel takes one a second is the caller's to keep.
         const POSTS: NonZeroU32 = NonZeroU32::new(200).unwrap();
         match self {
-            Self::ConversationsList | Self::UsersList | Self::EmojiList => Pace::burst(TIER_2),
+            Self::ConversationsList | Self::UsersList | Self::EmojiList => CallRate::burst(TIER_2),
             Self::ConversationsJoin | Self::TeamInfo | Self::BotsInfo | Self::ConversationsInfo => {
-                Pace::burst(TIER_3)
+                CallRate::burst(TIER_3)
             }
-            Self::FilesInfo | Self::AuthTest | Self::UsersInfo => Pace::burst(TIER_4),
-            Self::ConversationsHistory | Self::ConversationsReplies => Pace::steady(HISTORY),
-            Self::ChatPostMessage => Pace::posts(Some(POSTS)),
+            Self::FilesInfo | Self::AuthTest | Self::UsersInfo => CallRate::burst(TIER_4),
+            Self::ConversationsHistory | Self::ConversationsReplies => CallRate::steady(HISTORY),
+            Self::ChatPostMessage => CallRate::posts(Some(POSTS)),
         }
     }
 

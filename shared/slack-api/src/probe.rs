@@ -25,7 +25,7 @@ const MAX_METRICS_BYTES: usize = 1024 * 1024;
 
 /// Why an address does not do what it should.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
+pub enum ProbeFailure {
     /// It is no URL.
     NotAUrl,
     /// It sends elsewhere.
@@ -57,15 +57,15 @@ pub enum Failure {
 /// <https://docs.slack.dev/reference/events/url_verification>
 ///
 /// # Errors
-/// [`Failure`] if the challenge does not come back.
-pub async fn request_url(url: &str, secrets: &SigningSecrets, now_s: i64) -> Result<Duration, Failure> {
-    let url = Url::parse(url).map_err(|_| Failure::NotAUrl)?;
+/// [`ProbeFailure`] if the challenge does not come back.
+pub async fn request_url(url: &str, secrets: &SigningSecrets, now_s: i64) -> Result<Duration, ProbeFailure> {
+    let url = Url::parse(url).map_err(|_| ProbeFailure::NotAUrl)?;
     let challenge: String = std::iter::repeat_with(fastrand::alphanumeric).take(40).collect();
     let body = json!({ "type": "url_verification", "challenge": challenge }).to_string();
     let http = Http::new(is_loopback(&url));
     let request = http
         .client()
-        .map_err(Failure::Unreachable)?
+        .map_err(ProbeFailure::Unreachable)?
         .post(url)
         .timeout(TIMEOUT)
         .header(CONTENT_TYPE, "application/json")
@@ -75,32 +75,34 @@ pub async fn request_url(url: &str, secrets: &SigningSecrets, now_s: i64) -> Res
     let asked = Instant::now();
     let answer = success(request.send().await).await?;
     let echo = beginning(answer, MAX_ANSWER_BYTES).await?;
-    if echo.trim_ascii() == challenge.as_bytes() { Ok(asked.elapsed()) } else { Err(Failure::NotEchoed) }
+    if echo.trim_ascii() == challenge.as_bytes() { Ok(asked.elapsed()) } else { Err(ProbeFailure::NotEchoed) }
 }
 
 /// Asks an ingest on this machine whether it could take an event.
 ///
 /// # Errors
-/// [`Failure`] if it could not, or is not there.
-pub async fn ready(address: SocketAddr) -> Result<(), Failure> {
-    let url = Url::parse(&format!("http://{}/readyz", reachable(address))).map_err(|_| Failure::NotAUrl)?;
+/// [`ProbeFailure`] if it could not, or is not there.
+pub async fn ready(address: SocketAddr) -> Result<(), ProbeFailure> {
+    let url =
+        Url::parse(&format!("http://{}/readyz", reachable(address))).map_err(|_| ProbeFailure::NotAUrl)?;
     let http = Http::new(true);
-    let request = http.client().map_err(Failure::Unreachable)?.get(url).timeout(TIMEOUT);
+    let request = http.client().map_err(ProbeFailure::Unreachable)?.get(url).timeout(TIMEOUT);
     let answer = success(request.send().await).await?;
     let body = beginning(answer, MAX_ANSWER_BYTES).await?;
-    if body.trim_ascii() == b"ok" { Ok(()) } else { Err(Failure::NotEchoed) }
+    if body.trim_ascii() == b"ok" { Ok(()) } else { Err(ProbeFailure::NotEchoed) }
 }
 
 /// Asks a process on this machine for its metrics, in Prometheus' text format.
 ///
 /// # Errors
-/// [`Failure`] if it does not answer with text.
-pub async fn metrics(address: SocketAddr) -> Result<String, Failure> {
-    let url = Url::parse(&format!("http://{}/metrics", reachable(address))).map_err(|_| Failure::NotAUrl)?;
+/// [`ProbeFailure`] if it does not answer with text.
+pub async fn metrics(address: SocketAddr) -> Result<String, ProbeFailure> {
+    let url =
+        Url::parse(&format!("http://{}/metrics", reachable(address))).map_err(|_| ProbeFailure::NotAUrl)?;
     let http = Http::new(true);
-    let request = http.client().map_err(Failure::Unreachable)?.get(url).timeout(TIMEOUT);
+    let request = http.client().map_err(ProbeFailure::Unreachable)?.get(url).timeout(TIMEOUT);
     let answer = success(request.send().await).await?;
-    String::from_utf8(beginning(answer, MAX_METRICS_BYTES).await?).map_err(|_| Failure::NotEchoed)
+    String::from_utf8(beginning(answer, MAX_METRICS_BYTES).await?).map_err(|_| ProbeFailure::NotEchoed)
 }
 
 /// What listens on every address is asked on this machine's own.
@@ -113,7 +115,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-async fn success(answer: reqwest::Result<Response>) -> Result<Response, Failure> {
+async fn success(answer: reqwest::Result<Response>) -> Result<Response, ProbeFailure> {
     let answer = answer.map_err(failure)?;
     let status = answer.status();
     if status.is_success() {
@@ -121,21 +123,21 @@ async fn success(answer: reqwest::Result<Response>) -> Result<Response, Failure>
     }
     let location = answer.headers().get(LOCATION).and_then(|location| location.to_str().ok());
     match location {
-        Some(to) if status.is_redirection() => Err(Failure::Redirect { to: to.to_owned() }),
+        Some(to) if status.is_redirection() => Err(ProbeFailure::Redirect { to: to.to_owned() }),
         Some(_) | None => {
             let said = beginning(answer, MAX_ANSWER_BYTES).await.unwrap_or_default();
             let said = String::from_utf8_lossy(&said);
             Err(match said.strip_prefix(REFUSED_LINE) {
                 Some(why) if status == StatusCode::UNAUTHORIZED => {
-                    Failure::Refused { why: why.trim_end().to_owned() }
+                    ProbeFailure::Refused { why: why.trim_end().to_owned() }
                 }
-                Some(_) | None => Failure::Status { code: status.as_u16() },
+                Some(_) | None => ProbeFailure::Status { code: status.as_u16() },
             })
         }
     }
 }
 
-async fn beginning(mut answer: Response, most_bytes: usize) -> Result<Vec<u8>, Failure> {
+async fn beginning(mut answer: Response, most_bytes: usize) -> Result<Vec<u8>, ProbeFailure> {
     let mut body = Vec::new();
     while body.len() <= most_bytes
         && let Some(chunk) = answer.chunk().await.map_err(failure)?
@@ -145,20 +147,20 @@ async fn beginning(mut answer: Response, most_bytes: usize) -> Result<Vec<u8>, F
     Ok(body)
 }
 
-fn failure(error: reqwest::Error) -> Failure {
+fn failure(error: reqwest::Error) -> ProbeFailure {
     if error.is_timeout() {
-        return Failure::Timeout;
+        return ProbeFailure::Timeout;
     }
     let tls = tls(&error);
-    tls.unwrap_or_else(|| Failure::Unreachable(describe(error)))
+    tls.unwrap_or_else(|| ProbeFailure::Unreachable(describe(error)))
 }
 
 /// What TLS complained of, wherever it is among the causes.
-fn tls(error: &(dyn Error + 'static)) -> Option<Failure> {
+fn tls(error: &(dyn Error + 'static)) -> Option<ProbeFailure> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(tls) = error.downcast_ref::<rustls::Error>() {
-            return Some(Failure::Tls(tls.to_string()));
+            return Some(ProbeFailure::Tls(tls.to_string()));
         }
         // An I/O error passes over what it wraps when it is asked for its source.
         cause = match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
@@ -177,7 +179,7 @@ mod tests {
     fn what_tls_complains_of_is_found_however_it_is_wrapped() {
         let inner = rustls::Error::General("bad certificate".into());
         let twice = std::io::Error::other(std::io::Error::other(inner));
-        assert_eq!(tls(&twice), Some(Failure::Tls("unexpected error: bad certificate".into())));
+        assert_eq!(tls(&twice), Some(ProbeFailure::Tls("unexpected error: bad certificate".into())));
         assert_eq!(tls(&std::io::Error::other("reset")), None);
     }
 

@@ -26,13 +26,13 @@ const DEFAULT_PAUSE: Duration = Duration::from_secs(30);
 
 /// What Slack answered to a call that it accepted.
 #[derive(Debug)]
-pub struct Reply {
+pub struct ApiReply {
     method: Method,
     body: String,
     date: Option<Ts>,
 }
 
-impl Reply {
+impl ApiReply {
     /// When Slack answered, by its own clock, to the second.
     pub fn date(&self) -> Option<&Ts> {
         self.date.as_ref()
@@ -63,7 +63,7 @@ impl Reply {
         if !body.trim_ascii_start().starts_with('{') {
             return Err(garbled("it is not a JSON object"));
         }
-        let head: Head<'_> =
+        let head: ReplyHead<'_> =
             serde_json::from_str(&body).map_err(|_| garbled("it is not the JSON object it should be"))?;
         match (head.ok, head.error.as_deref()) {
             (Some(true), _) => Ok(Self { method, body, date }),
@@ -86,7 +86,7 @@ impl Reply {
 }
 
 #[derive(Deserialize)]
-struct Head<'a> {
+struct ReplyHead<'a> {
     #[serde(default)]
     ok: Option<bool>,
     #[serde(borrow, default, deserialize_with = "text_or_none")]

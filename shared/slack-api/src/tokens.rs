@@ -12,7 +12,7 @@ use slack::ids::{TeamId, Ts};
 
 /// A bot token. <https://docs.slack.dev/authentication/tokens>
 #[derive(Debug, Clone)]
-pub struct Token(Arc<Owned>);
+pub struct BotToken(Arc<Owned>);
 
 #[derive(Debug)]
 struct Owned {
@@ -34,7 +34,7 @@ pub(super) struct TokenOwner {
 #[error("it is empty, or has blanks or letters that no token has")]
 pub struct InvalidToken;
 
-impl Token {
+impl BotToken {
     /// Takes a token; space around it is left out.
     ///
     /// # Errors
@@ -88,13 +88,13 @@ pub enum TokenKind {
 }
 
 /// A token per workspace.
-pub type TokenTable = BTreeMap<TeamId, Token>;
+pub type TokenTable = BTreeMap<TeamId, BotToken>;
 
 /// The tokens there are.
-pub struct Tokens(Source);
+pub struct Tokens(TokenSource);
 
-pub(super) enum Source {
-    One(Token),
+pub(super) enum TokenSource {
+    One(BotToken),
     PerTeam(Box<dyn Fn() -> Arc<TokenTable> + Send + Sync>),
 }
 
@@ -105,14 +105,14 @@ impl Tokens {
     }
 
     /// The token of one workspace; which one that is, Slack is asked when it is first needed.
-    pub fn one(token: Token) -> Self {
-        Self(Source::One(token))
+    pub fn one(token: BotToken) -> Self {
+        Self(TokenSource::One(token))
     }
 
     /// A token per workspace, as `table` answers each time it is asked: quickly, and with the same tokens unless they
     /// changed.
     pub fn per_team(table: impl Fn() -> Arc<TokenTable> + Send + Sync + 'static) -> Self {
-        Self(Source::PerTeam(Box::new(table)))
+        Self(TokenSource::PerTeam(Box::new(table)))
     }
 
     /// What a secret holds: one token, or a JSON object of workspace ids and tokens, which begins as no token does.
@@ -122,13 +122,13 @@ impl Tokens {
     pub fn read(secret: &SecretString) -> Result<Self, String> {
         let text = secret.expose_secret();
         if !text.trim_start().starts_with('{') {
-            return Token::parse(text).map(Self::one).map_err(|error| error.to_string());
+            return BotToken::parse(text).map(Self::one).map_err(|error| error.to_string());
         }
         let table = Arc::new(read_table(text)?);
         Ok(Self::per_team(move || Arc::clone(&table)))
     }
 
-    pub(super) fn source(&self) -> &Source {
+    pub(super) fn source(&self) -> &TokenSource {
         &self.0
     }
 }
@@ -136,8 +136,8 @@ impl Tokens {
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Source::One(_) => f.write_str("Tokens(one)"),
-            Source::PerTeam(_) => f.write_str("Tokens(per team)"),
+            TokenSource::One(_) => f.write_str("Tokens(one)"),
+            TokenSource::PerTeam(_) => f.write_str("Tokens(per team)"),
         }
     }
 }
@@ -154,7 +154,7 @@ pub fn read_table(text: &str) -> Result<TokenTable, String> {
             .map_err(|_| format!("a key, number {number} in their order, is not the id of a workspace"))?;
         let token = token.as_str().ok_or_else(shape)?;
         let token =
-            Token::parse(token).map_err(|error| format!("the token of {team} cannot be one: {error}"))?;
+            BotToken::parse(token).map_err(|error| format!("the token of {team} cannot be one: {error}"))?;
         table.insert(team, token);
     }
     Ok(table)
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_token_is_what_can_be_sent_and_is_never_shown() {
-        let token = Token::parse(" xoxb-1-hidden\n").unwrap();
+        let token = BotToken::parse(" xoxb-1-hidden\n").unwrap();
         assert_eq!(token.expose(), "xoxb-1-hidden");
         assert!(!format!("{token:?}").contains("hidden"));
         assert!(!format!("{:?}", Tokens::one(token)).contains("hidden"));
@@ -179,10 +179,10 @@ mod tests {
             ("xoxe-1", TokenKind::Refresh),
             ("8f742231b10e8888", TokenKind::Other),
         ] {
-            assert_eq!(Token::parse(text).unwrap().kind(), kind, "{text}");
+            assert_eq!(BotToken::parse(text).unwrap().kind(), kind, "{text}");
         }
         for hostile in ["", "  ", "a b", "a\nb", "tök", "a\u{0}"] {
-            assert!(Token::parse(hostile).is_err(), "{hostile:?}");
+            assert!(BotToken::parse(hostile).is_err(), "{hostile:?}");
         }
     }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 pub use reqwest::header::HeaderMap;
 pub use reqwest::{StatusCode, Url};
 
-use super::tokens::Token;
+use super::tokens::BotToken;
 
 /// Carries requests.
 #[async_trait]
@@ -27,7 +27,7 @@ pub struct SlackRequest<'a> {
     /// Where to: a host that was checked.
     pub url: Url,
     /// Whose token goes along as a bearer.
-    pub token: Option<&'a Token>,
+    pub token: Option<&'a BotToken>,
     /// The form of a POST; a GET has none.
     pub form: Option<&'a [(&'a str, &'a str)]>,
     /// How long the whole may take, the body included; without it, the caller waits as long as it likes.
@@ -44,12 +44,12 @@ pub struct SlackResponse {
     /// How long the body claims to be.
     pub size_bytes: Option<u64>,
     /// The body.
-    pub body: Box<dyn Body>,
+    pub body: Box<dyn ResponseBody>,
 }
 
 /// The body of an answer, piece by piece.
 #[async_trait]
-pub trait Body: Debug + Send + Sync {
+pub trait ResponseBody: Debug + Send + Sync {
     /// The next piece; `None` at the end. The reason of a failure does not name the URL.
     async fn chunk(&mut self) -> Result<Option<Bytes>, String>;
 }

@@ -16,7 +16,7 @@ pub struct EventType {
     /// Where ingest sends it.
     pub destination: Destination,
     /// What is made of it.
-    pub rule: Rule,
+    pub rule: EventRule,
     /// What says who may read the channel it is about.
     pub visibility: Visibility,
 }
@@ -48,7 +48,7 @@ pub enum Destination {
 
 /// What is made of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub enum EventRule {
     /// A message, or a change to one.
     Message,
     /// A reaction to a message.
@@ -164,36 +164,36 @@ const NO_HISTORY: &str = "it changes nothing that is stored";
 /// Slack sends `member_joined_channel` for every person; only the app's own joining is stored.
 #[rustfmt::skip]
 pub const EVENTS: [EventType; 44] = [
-    asked("app_uninstalled", Subscription::NoScope, Destination::Channels, Rule::Gap(GapKind::Uninstalled), Visibility::NoChannel),
+    asked("app_uninstalled", Subscription::NoScope, Destination::Channels, EventRule::Gap(GapKind::Uninstalled), Visibility::NoChannel),
     channel("channel_archive", ChannelChange::Archived, Visibility::PublicByType),
     channel("channel_created", ChannelChange::Created, Visibility::ChannelObject),
     channel("channel_deleted", ChannelChange::Deleted, Visibility::PublicByType),
-    asked("channel_history_changed", Subscription::Scope("channels:history"), Destination::Channels, Rule::Gap(GapKind::HistoryChanged), Visibility::PublicMark),
-    asked("channel_id_changed", Subscription::Scope("channels:read"), Destination::EventsAndChannels, Rule::Channel(ChannelChange::IdChanged), Visibility::Archive),
+    asked("channel_history_changed", Subscription::Scope("channels:history"), Destination::Channels, EventRule::Gap(GapKind::HistoryChanged), Visibility::PublicMark),
+    asked("channel_id_changed", Subscription::Scope("channels:read"), Destination::EventsAndChannels, EventRule::Channel(ChannelChange::IdChanged), Visibility::Archive),
     channel("channel_left", ChannelChange::Left, Visibility::PublicByType),
     channel("channel_rename", ChannelChange::Renamed, Visibility::ChannelObject),
     channel("channel_shared", ChannelChange::Shared, Visibility::Archive),
     channel("channel_unarchive", ChannelChange::Unarchived, Visibility::PublicByType),
     channel("channel_unshared", ChannelChange::Unshared, Visibility::Archive),
-    of_no_channel("emoji_changed", "emoji:read", Rule::Emoji),
-    of_no_channel("file_deleted", "files:read", Rule::FileDeleted),
+    of_no_channel("emoji_changed", "emoji:read", EventRule::Emoji),
+    of_no_channel("file_deleted", "files:read", EventRule::FileDeleted),
     group("group_archive", ChannelChange::Archived),
     group("group_deleted", ChannelChange::Deleted),
-    asked("group_history_changed", Subscription::Scope("groups:history"), Destination::Channels, Rule::Gap(GapKind::HistoryChanged), Visibility::PublicMark),
+    asked("group_history_changed", Subscription::Scope("groups:history"), Destination::Channels, EventRule::Gap(GapKind::HistoryChanged), Visibility::PublicMark),
     group("group_left", ChannelChange::Left),
     group("group_rename", ChannelChange::Renamed),
     group("group_unarchive", ChannelChange::Unarchived),
-    asked("member_joined_channel", Subscription::Scope("channels:read"), Destination::ChannelsIfOwn, Rule::Joined, Visibility::ChannelLetter),
-    typed("message.channels", "channels:history", Rule::Message),
-    typed("message.groups", "groups:history", Rule::Message),
-    typed("reaction_added", "reactions:read", Rule::Reaction(ReactionChange::Added)),
-    typed("reaction_removed", "reactions:read", Rule::Reaction(ReactionChange::Removed)),
-    of_no_channel("team_domain_change", "team:read", Rule::Team(TeamChange::Domain)),
-    of_no_channel("team_join", "users:read", Rule::User),
-    of_no_channel("team_rename", "team:read", Rule::Team(TeamChange::Name)),
-    asked("tokens_revoked", Subscription::NoScope, Destination::Channels, Rule::Gap(GapKind::TokensRevoked), Visibility::NoChannel),
-    of_no_channel("user_change", "users:read", Rule::User),
-    asked(APP_RATE_LIMITED, Subscription::Unsubscribed, Destination::Channels, Rule::Gap(GapKind::RateLimited), Visibility::NoChannel),
+    asked("member_joined_channel", Subscription::Scope("channels:read"), Destination::ChannelsIfOwn, EventRule::Joined, Visibility::ChannelLetter),
+    typed("message.channels", "channels:history", EventRule::Message),
+    typed("message.groups", "groups:history", EventRule::Message),
+    typed("reaction_added", "reactions:read", EventRule::Reaction(ReactionChange::Added)),
+    typed("reaction_removed", "reactions:read", EventRule::Reaction(ReactionChange::Removed)),
+    of_no_channel("team_domain_change", "team:read", EventRule::Team(TeamChange::Domain)),
+    of_no_channel("team_join", "users:read", EventRule::User),
+    of_no_channel("team_rename", "team:read", EventRule::Team(TeamChange::Name)),
+    asked("tokens_revoked", Subscription::NoScope, Destination::Channels, EventRule::Gap(GapKind::TokensRevoked), Visibility::NoChannel),
+    of_no_channel("user_change", "users:read", EventRule::User),
+    asked(APP_RATE_LIMITED, Subscription::Unsubscribed, Destination::Channels, EventRule::Gap(GapKind::RateLimited), Visibility::NoChannel),
     ignored("app_home_opened", NO_HISTORY),
     ignored("app_mention", TOLD_BY_MESSAGE),
     ignored("file_change", WITH_MESSAGE),
@@ -231,7 +231,7 @@ impl EventType {
     }
 }
 
-impl Rule {
+impl EventRule {
     /// What is made of an event whose type has this name; `None` if the name is unknown.
     pub fn named(name: &str) -> Option<Self> {
         EventType::named(name).map(|event_type| event_type.rule)
@@ -248,17 +248,17 @@ pub fn markdown_table() -> String {
             Subscription::Unsubscribed => "not subscribed".to_owned(),
         };
         let kept = match event_type.rule {
-            Rule::Message => "the message, its versions and thread",
-            Rule::Reaction(_) => "the reaction",
-            Rule::User => "the person",
-            Rule::Team(_) => "the workspace's name and address",
-            Rule::Emoji => "the emoji",
-            Rule::FileDeleted => "that the file is deleted",
-            Rule::Channel(ChannelChange::Left) => "the channel, and a gap",
-            Rule::Channel(_) => "the channel",
-            Rule::Gap(_) => "a gap",
-            Rule::Joined => "the end of a gap, if the app itself joined",
-            Rule::Ignored(why) => &format!("nothing: {why}"),
+            EventRule::Message => "the message, its versions and thread",
+            EventRule::Reaction(_) => "the reaction",
+            EventRule::User => "the person",
+            EventRule::Team(_) => "the workspace's name and address",
+            EventRule::Emoji => "the emoji",
+            EventRule::FileDeleted => "that the file is deleted",
+            EventRule::Channel(ChannelChange::Left) => "the channel, and a gap",
+            EventRule::Channel(_) => "the channel",
+            EventRule::Gap(_) => "a gap",
+            EventRule::Joined => "the end of a gap, if the app itself joined",
+            EventRule::Ignored(why) => &format!("nothing: {why}"),
         };
         table.push_str(&format!("| `{}` | {scope} | {kept} |\n", event_type.name));
     }
@@ -273,8 +273,8 @@ impl ChannelChange {
 
     /// What an event or a message of this name says happened to a channel.
     pub fn named(name: &str) -> Option<Self> {
-        match Rule::named(name) {
-            Some(Rule::Channel(change)) => Some(change),
+        match EventRule::named(name) {
+            Some(EventRule::Channel(change)) => Some(change),
             Some(_) | None => Self::told_by(name),
         }
     }
@@ -284,7 +284,7 @@ const fn asked(
     name: &'static str,
     subscription: Subscription,
     destination: Destination,
-    rule: Rule,
+    rule: EventRule,
     visibility: Visibility,
 ) -> EventType {
     EventType { name, subscription, destination, rule, visibility }
@@ -293,25 +293,31 @@ const fn asked(
 /// What happens to channels. Rows of channels are serial per workspace.
 const fn channel(name: &'static str, change: ChannelChange, visibility: Visibility) -> EventType {
     let scope = Subscription::Scope("channels:read");
-    asked(name, scope, Destination::Channels, Rule::Channel(change), visibility)
+    asked(name, scope, Destination::Channels, EventRule::Channel(change), visibility)
 }
 
 /// What happens to private channels.
 const fn group(name: &'static str, change: ChannelChange) -> EventType {
     let scope = Subscription::Scope("groups:read");
-    asked(name, scope, Destination::Channels, Rule::Channel(change), Visibility::Archive)
+    asked(name, scope, Destination::Channels, EventRule::Channel(change), Visibility::Archive)
 }
 
-const fn typed(name: &'static str, scope: &'static str, rule: Rule) -> EventType {
+const fn typed(name: &'static str, scope: &'static str, rule: EventRule) -> EventType {
     asked(name, Subscription::Scope(scope), Destination::Events, rule, Visibility::ChannelType)
 }
 
-const fn of_no_channel(name: &'static str, scope: &'static str, rule: Rule) -> EventType {
+const fn of_no_channel(name: &'static str, scope: &'static str, rule: EventRule) -> EventType {
     asked(name, Subscription::Scope(scope), Destination::Events, rule, Visibility::NoChannel)
 }
 
 const fn ignored(name: &'static str, why: &'static str) -> EventType {
-    asked(name, Subscription::Unsubscribed, Destination::Events, Rule::Ignored(why), Visibility::NoChannel)
+    asked(
+        name,
+        Subscription::Unsubscribed,
+        Destination::Events,
+        EventRule::Ignored(why),
+        Visibility::NoChannel,
+    )
 }
 
 #[cfg(test)]
@@ -325,7 +331,7 @@ mod tests {
     #[test]
     fn what_is_ignored_is_not_subscribed_to() {
         for event_type in EVENTS {
-            let ignored = matches!(event_type.rule, Rule::Ignored(_));
+            let ignored = matches!(event_type.rule, EventRule::Ignored(_));
             assert!(!(ignored && is_subscribed(&event_type)), "{}", event_type.name);
             // Nothing but the request that Slack sends unasked is made something of without a subscription.
             assert!(ignored || is_subscribed(&event_type) || event_type.name == APP_RATE_LIMITED);
@@ -349,8 +355,8 @@ mod tests {
             // A name means one thing, in an event and in a message.
             assert_eq!(ChannelChange::told_by(type_name), None);
         }
-        assert_eq!(Rule::named("message"), Some(Rule::Message));
-        assert_eq!(Rule::named("something_new"), None);
+        assert_eq!(EventRule::named("message"), Some(EventRule::Message));
+        assert_eq!(EventRule::named("something_new"), None);
         assert_eq!(ChannelChange::named("group_topic"), Some(ChannelChange::Topic));
     }
 }

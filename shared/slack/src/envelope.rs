@@ -111,16 +111,16 @@ pub fn object<'a, T: Default + Deserialize<'a>>(raw: &'a RawValue) -> T {
 /// Something that should be read and cannot: a key stands twice in it, or it is nested too deeply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an object in the event cannot be read: a key occurs in it twice, or it is nested too deeply")]
-pub struct Unreadable;
+pub struct UnreadableJson;
 
 /// The object in a raw value, if it can be read; what is no object has no fields. For what decides what is stored, or
 /// whether it is: that it cannot be read must not mean that it says nothing.
 ///
 /// # Errors
-/// [`Unreadable`] for an object that says a thing twice.
-pub fn read<'a, T: Default + Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Unreadable> {
+/// [`UnreadableJson`] for an object that says a thing twice.
+pub fn read<'a, T: Default + Deserialize<'a>>(raw: &'a RawValue) -> Result<T, UnreadableJson> {
     if raw.get().starts_with('{') {
-        serde_json::from_str(raw.get()).map_err(|_| Unreadable)
+        serde_json::from_str(raw.get()).map_err(|_| UnreadableJson)
     } else {
         Ok(T::default())
     }
@@ -141,11 +141,11 @@ pub fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
 /// Any JSON as a value; in its strings, half a character is U+FFFD.
 ///
 /// # Errors
-/// [`Unreadable`] for what is nested too deeply.
-pub fn value(json: &str) -> Result<Value, Unreadable> {
+/// [`UnreadableJson`] for what is nested too deeply.
+pub fn value(json: &str) -> Result<Value, UnreadableJson> {
     serde_json::from_str(json)
         .or_else(|_| serde_json::from_str(&whole_characters(json)))
-        .map_err(|_| Unreadable)
+        .map_err(|_| UnreadableJson)
 }
 
 /// JSON in which each escape of half a character, such as a text has that was cut between two UTF-16 units, is that of
@@ -222,19 +222,20 @@ mod tests {
             assert_eq!(text(raw).as_deref(), Some(expected), "{json}");
             assert_eq!(value(json), Ok(Value::from(expected)), "{json}");
         }
-        assert_eq!(value(&format!("{}{}", "[".repeat(200), "]".repeat(200))), Err(Unreadable));
+        assert_eq!(value(&format!("{}{}", "[".repeat(200), "]".repeat(200))), Err(UnreadableJson));
     }
 
     #[test]
     fn an_object_with_a_repeated_key_is_not_read_as_an_empty_one() {
         #[derive(Debug, Default, PartialEq, Deserialize)]
-        struct Named<'a> {
+        struct NamedObject<'a> {
             #[serde(borrow, default, deserialize_with = "text_or_none")]
             name: Option<Cow<'a, str>>,
         }
-        let named = |json| read::<Named<'_>>(serde_json::from_str(json).unwrap()).map(|named| named.name);
+        let named =
+            |json| read::<NamedObject<'_>>(serde_json::from_str(json).unwrap()).map(|named| named.name);
         assert_eq!(named(r#"{"name":"a","other":1,"other":2}"#), Ok(Some("a".into())));
-        assert_eq!(named(r#"{"name":"a","name":"a"}"#), Err(Unreadable));
+        assert_eq!(named(r#"{"name":"a","name":"a"}"#), Err(UnreadableJson));
         assert_eq!(named("[]"), Ok(None));
     }
 }

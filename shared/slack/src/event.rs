@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::catalogue::{ChannelChange, EventType, Rule};
-use super::envelope::{self, Unreadable, object, text, text_or_none};
+use super::catalogue::{ChannelChange, EventRule, EventType};
+use super::envelope::{self, UnreadableJson, object, text, text_or_none};
 use super::ids::Ts;
 
 /// What every event may carry: enough to route it and to judge its audience.
@@ -99,8 +99,8 @@ impl<'a> EventHeader<'a> {
     pub fn channel(&self) -> Option<Cow<'a, str>> {
         let of_item = || self.item().and_then(|item| item.channel);
         match self.kind.event_type.map(|event_type| event_type.rule) {
-            Some(Rule::Reaction(_)) => of_item(),
-            Some(Rule::Channel(ChannelChange::IdChanged)) => self.old_channel_id.clone(),
+            Some(EventRule::Reaction(_)) => of_item(),
+            Some(EventRule::Channel(ChannelChange::IdChanged)) => self.old_channel_id.clone(),
             Some(_) | None => self.stated_channel().or_else(of_item).or_else(|| self.old_channel_id.clone()),
         }
     }
@@ -214,8 +214,8 @@ impl MessageObject<'_> {
     /// When a person last edited it. Unfurls and reply counts do not set this.
     ///
     /// # Errors
-    /// [`Unreadable`] if the mark of the edit cannot be read.
-    pub fn edited_ts(&self) -> Result<Option<Ts>, Unreadable> {
+    /// [`UnreadableJson`] if the mark of the edit cannot be read.
+    pub fn edited_ts(&self) -> Result<Option<Ts>, UnreadableJson> {
         let edited: Edited<'_> = self.edited.map(envelope::read).transpose()?.unwrap_or_default();
         Ok(edited.ts.and_then(|ts| Ts::parse(&ts).ok()))
     }

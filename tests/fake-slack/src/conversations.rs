@@ -10,11 +10,11 @@ use crate::history::ChannelHistory;
 use crate::paging::Paging;
 use crate::span::SpanRequest;
 use crate::volatile::vary;
-use crate::workspace::Workspace;
+use crate::workspace::FakeWorkspace;
 
 /// A channel's own messages, newest first. `nonce` is another number for each call.
 pub(crate) fn history<'a>(
-    workspace: &Workspace,
+    workspace: &FakeWorkspace,
     parameter: &impl Fn(&str) -> &'a str,
     paging: Paging,
     nonce: usize,
@@ -63,7 +63,7 @@ pub(crate) fn history<'a>(
 
 /// A thread, oldest first, with its root first on every page.
 pub(crate) fn replies<'a>(
-    workspace: &Workspace,
+    workspace: &FakeWorkspace,
     parameter: &impl Fn(&str) -> &'a str,
     paging: Paging,
     nonce: usize,
@@ -102,7 +102,7 @@ pub(crate) fn replies<'a>(
 }
 
 fn shown(
-    workspace: &Workspace,
+    workspace: &FakeWorkspace,
     history: &ChannelHistory,
     ts: &Ts,
     request: &SpanRequest,

@@ -24,14 +24,14 @@ fn reply(n: i64, root: i64) -> Value {
 
 /// Messages 0 to 9 in C1.
 fn slack() -> SlackState {
-    let mut workspace = Workspace { channels: vec![channel("C1", "one")], ..Workspace::new("T1") };
+    let mut workspace = FakeWorkspace { channels: vec![channel("C1", "one")], ..FakeWorkspace::new("T1") };
     (0..10).for_each(|n| workspace.said_in("C1").post(&message(n)));
     let mut slack = SlackState::default();
     slack.set(TOKEN, workspace);
     slack
 }
 
-fn workspace(slack: &mut SlackState) -> &mut Workspace {
+fn workspace(slack: &mut SlackState) -> &mut FakeWorkspace {
     slack.workspace(TOKEN).unwrap()
 }
 

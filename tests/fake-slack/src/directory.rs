@@ -4,16 +4,16 @@ use serde_json::{Value, json};
 
 use crate::answer::refused;
 use crate::paging::Paging;
-use crate::workspace::Workspace;
+use crate::workspace::FakeWorkspace;
 
 /// What a method answers.
 pub(crate) fn answer<'a>(
-    workspace: &mut Workspace,
+    workspace: &mut FakeWorkspace,
     method: &str,
     parameter: &impl Fn(&str) -> &'a str,
     paging: Paging,
 ) -> Value {
-    let Workspace { team, name, url, bot_user, .. } = &*workspace;
+    let FakeWorkspace { team, name, url, bot_user, .. } = &*workspace;
     match method {
         "auth.test" => json!({
             "ok": true, "url": url, "team": name, "user": "annalist", "team_id": team, "user_id": bot_user,
@@ -39,12 +39,12 @@ fn one(kind: &str, found: Option<Value>) -> Value {
     }
 }
 
-fn bot(workspace: &Workspace, id: &str) -> Option<Value> {
+fn bot(workspace: &FakeWorkspace, id: &str) -> Option<Value> {
     let known = workspace.bots.contains(id) || workspace.exists(id);
     known.then(|| json!({ "id": id, "name": "a bot", "deleted": false }))
 }
 
-fn join(workspace: &mut Workspace, id: &str) -> Value {
+fn join(workspace: &mut FakeWorkspace, id: &str) -> Value {
     let listed = workspace.channels.iter().find(|listed| listed["id"] == id).cloned();
     let Some(mut channel) = listed.or_else(|| workspace.channel(id)) else {
         return refused("channel_not_found");

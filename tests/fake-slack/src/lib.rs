@@ -4,7 +4,7 @@
 //! memory), and what goes wrong on the way, is the caller's: the tests', the simulation's, the bench's and the demo's.
 //!
 //! * [`SlackState`] records the calls, plays scripted answers and counts calls against limits.
-//! * [`Workspace`] is what one token sees: channels, people, bots, emoji, files, and how history is answered.
+//! * [`FakeWorkspace`] is what one token sees: channels, people, bots, emoji, files, and how history is answered.
 //! * [`ChannelHistory`] is what was said in a channel, told by events or set by a test.
 //! * [`event`] makes the events that announce it.
 
@@ -24,4 +24,4 @@ mod workspace;
 pub use answer::{SlackAnswer, refusal};
 pub use history::ChannelHistory;
 pub use state::{Call, SlackState};
-pub use workspace::{Workspace, channel, person};
+pub use workspace::{FakeWorkspace, channel, person};

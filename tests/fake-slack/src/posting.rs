@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 use slack::ids::Ts;
 
 use crate::answer::refused;
-use crate::workspace::Workspace;
+use crate::workspace::FakeWorkspace;
 
 /// Longer texts are cut off there; this Slack refuses them, so that a test sees them.
 const MAX_TEXT_CHARS: usize = 40_000;
 
 /// Posts a message as the app.
 pub(crate) fn post<'a>(
-    workspace: &mut Workspace,
+    workspace: &mut FakeWorkspace,
     parameter: &impl Fn(&str) -> &'a str,
     now_ms: i64,
 ) -> Value {
@@ -53,7 +53,7 @@ pub(crate) fn post<'a>(
     json!({ "ok": true, "channel": channel, "ts": ts.as_str(), "message": message })
 }
 
-impl Workspace {
+impl FakeWorkspace {
     /// A time that no message of a channel has: Slack's clock has microseconds, and counts up within one.
     fn next_ts(&mut self, channel: &str, now_ms: i64) -> Ts {
         let history = self.said_in(channel);
@@ -93,7 +93,8 @@ mod tests {
     #[test]
     fn what_is_posted_is_in_its_thread_with_its_metadata() {
         let mut slack = SlackState::default();
-        let mut workspace = Workspace { channels: vec![channel("C1", "one")], ..Workspace::new("T1") };
+        let mut workspace =
+            FakeWorkspace { channels: vec![channel("C1", "one")], ..FakeWorkspace::new("T1") };
         let root = json!({ "type": "message", "user": "U1", "text": "why?", "ts": "1600000000.000100" });
         workspace.said_in("C1").post(&root);
         slack.set(TOKEN, workspace);
@@ -125,7 +126,7 @@ mod tests {
         let mut left = channel("C3", "three");
         left["is_member"] = false.into();
         let channels = vec![channel("C1", "one"), archived, left];
-        slack.set(TOKEN, Workspace { channels, ..Workspace::new("T1") });
+        slack.set(TOKEN, FakeWorkspace { channels, ..FakeWorkspace::new("T1") });
         let mut error = |channel: &str, text: &str| {
             ask(&mut slack, "chat.postMessage", &[("channel", channel), ("text", text)])["error"].take()
         };

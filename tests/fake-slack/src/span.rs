@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::answer::refused;
 use crate::paging::Paging;
-use crate::workspace::Workspace;
+use crate::workspace::FakeWorkspace;
 
 /// What a page has if the caller does not say.
 const DEFAULT_LIMIT: usize = 100;
@@ -27,7 +27,7 @@ pub(crate) struct SpanRequest {
 
 impl SpanRequest {
     pub(crate) fn read<'a>(
-        workspace: &Workspace,
+        workspace: &FakeWorkspace,
         parameter: &impl Fn(&str) -> &'a str,
         paging: Paging,
     ) -> Result<Self, Value> {
@@ -53,7 +53,7 @@ impl SpanRequest {
 }
 
 /// Refuses what this token may not read.
-fn may_read(workspace: &Workspace, id: &str) -> Result<(), Value> {
+fn may_read(workspace: &FakeWorkspace, id: &str) -> Result<(), Value> {
     if let Some(error) = workspace.unreadable.get(id) {
         return Err(refused(error));
     }

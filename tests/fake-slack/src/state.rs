@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::answer::{SlackAnswer, refused};
 use crate::limits::RateLimits;
 use crate::paging::Paging;
-use crate::workspace::Workspace;
+use crate::workspace::FakeWorkspace;
 use crate::{conversations, directory, posting};
 
 /// Entries on a page at most, unless a test says otherwise.
@@ -36,7 +36,7 @@ pub struct Call {
 pub struct SlackState {
     page: usize,
     cursor_life: Option<Duration>,
-    workspaces: BTreeMap<String, Workspace>,
+    workspaces: BTreeMap<String, FakeWorkspace>,
     answers: BTreeMap<String, VecDeque<SlackAnswer>>,
     refusals: BTreeMap<String, Value>,
     /// How many of the next answers of a method do not arrive.
@@ -64,13 +64,13 @@ impl Default for SlackState {
 
 impl SlackState {
     /// A workspace behind a token; it replaces what was there.
-    pub fn set(&mut self, token: &str, workspace: Workspace) {
+    pub fn set(&mut self, token: &str, workspace: FakeWorkspace) {
         self.workspaces.insert(token.to_owned(), workspace);
     }
 
     /// The workspace behind a token.
     #[must_use]
-    pub fn workspace(&mut self, token: &str) -> Option<&mut Workspace> {
+    pub fn workspace(&mut self, token: &str) -> Option<&mut FakeWorkspace> {
         self.workspaces.get_mut(token)
     }
 
@@ -221,7 +221,7 @@ mod tests {
 
     fn slack() -> SlackState {
         let mut slack = SlackState::default();
-        slack.set("xoxb-1", Workspace::of("T1", 9, 2));
+        slack.set("xoxb-1", FakeWorkspace::of("T1", 9, 2));
         slack
     }
 

@@ -11,7 +11,7 @@ const LISTED_REACTION_USERS: usize = 50;
 
 /// One workspace. What it lists, it also knows; [`Self::knows_every_id`] makes it know the rest.
 #[derive(Debug, Clone)]
-pub struct Workspace {
+pub struct FakeWorkspace {
     /// Its id.
     pub team: String,
     /// Its name.
@@ -62,7 +62,7 @@ pub struct Workspace {
     pub listed_reaction_users: usize,
 }
 
-impl Workspace {
+impl FakeWorkspace {
     /// An empty workspace.
     pub fn new(team: &str) -> Self {
         Self {

@@ -19,7 +19,7 @@ use search::index::SearchIndex;
 use serde_json::json;
 use serde_json::value::to_raw_value;
 use slack::ids::{ChannelId, TeamId};
-use testkit::conformance::Pace;
+use testkit::conformance::SuitePace;
 use testkit::conformance::changes::{ChangesFixture, ChangesTraits, suite};
 use testkit::faults::{CrashPoint, FaultyArchive};
 use tests::harness::stack::Stack;
@@ -42,7 +42,7 @@ fn clock() -> Arc<ManualClock> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_changes_of_dynamodb_conform() {
-    let pace = Pace { at_once: 4, time_limit: Duration::from_secs(240) };
+    let pace = SuitePace { at_once: 4, time_limit: Duration::from_secs(240) };
     suite(ChangesTraits { by_row: false, histories: (2, 60), pace }, || async {
         let (aws, clock) = (provisioned().await, clock());
         ChangesFixture {

@@ -8,12 +8,14 @@ use std::time::Duration;
 use aws::Aws;
 use aws::provision::{Parts, provision};
 use aws_sdk_dynamodb::types::AttributeValue;
-use ports::claims::{About, Claim, ClaimAnswer, ClaimKey, Claims, ClaimsError, DEFAULT_TTL, Owner, Take};
+use ports::claims::{
+    About, Claim, ClaimAnswer, ClaimKey, ClaimOwner, Claims, ClaimsError, DEFAULT_TTL, Take,
+};
 use ports::clock::{Clock, ManualClock, SystemClock, TimestampMs};
 use ports::queue::topology::TableRole;
 use slack::ids::{FileId, Ts};
 use testkit::conformance::claims::{ClaimsFixture, suite};
-use tests::harness::proxy::{Fault, Proxy};
+use tests::harness::proxy::{Proxy, ProxyFault};
 use tests::harness::stack::Stack;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -34,7 +36,7 @@ fn claim(owner: u64) -> Claim {
     let (file, ts) = (FileId::parse("F01").unwrap(), Ts::parse("1700000000.000100").unwrap());
     Claim {
         key: ClaimKey::of_file(&file, &ts),
-        owner: Owner::of("instance", owner),
+        owner: ClaimOwner::of("instance", owner),
         about: About { file_id: Some(file), ..About::default() },
         lease: LEASE,
         ttl: DEFAULT_TTL,
@@ -66,7 +68,7 @@ async fn the_dynamodb_claims_conform() {
 }
 
 /// Claims behind a proxy that loses the answer to the next request of one kind.
-async fn behind(lost: Fault, kind: &'static str) -> (Proxy, Arc<dyn Claims>) {
+async fn behind(lost: ProxyFault, kind: &'static str) -> (Proxy, Arc<dyn Claims>) {
     let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
     let names = provisioned().await.names().clone();
     let claims = Stack::shared().aws_at(&proxy.endpoint, names).await.claims(clock());
@@ -76,7 +78,7 @@ async fn behind(lost: Fault, kind: &'static str) -> (Proxy, Arc<dyn Claims>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_answer_is_lost_finds_itself() {
-    for lost in [Fault::LostAnswer, Fault::HalfAnAnswer] {
+    for lost in [ProxyFault::LostAnswer, ProxyFault::HalfAnAnswer] {
         let (proxy, claims) = behind(lost, "PutItem").await;
         assert_eq!(claims.claim(&claim(1), Take::IfFree).await, Ok(ClaimAnswer::Claimed));
         assert_eq!(proxy.requests()["PutItem"], 2);
@@ -100,7 +102,7 @@ async fn a_call_whose_answer_is_lost_finds_itself() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_is_throttled_or_fails_is_asked_again() {
-    for fault in [Fault::Throttled, Fault::Unavailable, Fault::Cut] {
+    for fault in [ProxyFault::Throttled, ProxyFault::Unavailable, ProxyFault::Cut] {
         let (proxy, claims) = behind(fault, "PutItem").await;
         assert_eq!(claims.claim(&claim(1), Take::IfFree).await, Ok(ClaimAnswer::Claimed), "{fault:?}");
         assert_eq!(proxy.requests()["PutItem"], 2);

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use aws::provision::{Change, Parts, TAG, provision};
+use aws::provision::{Parts, ResourceChange, TAG, provision};
 use ports::queue::topology::{QUEUES, TABLES, TableRole};
 use ports::workers::WorkerSpec;
 use serde_json::{Map, Value, json};
@@ -230,9 +230,9 @@ async fn provision_finds_little_to_do_where_an_emulator_deployed_it() {
     for step in steps {
         // They forget these as well; that the template says them is another test's.
         let forgotten = match &step.change {
-            Change::Keep => true,
-            Change::Create => false,
-            Change::Update(settings) => settings.iter().all(|setting| {
+            ResourceChange::Keep => true,
+            ResourceChange::Create => false,
+            ResourceChange::Update(settings) => settings.iter().all(|setting| {
                 ["DeletionProtectionEnabled", "PointInTimeRecovery", "TimeToLive", "LifecycleConfiguration"]
                     .contains(&setting.as_str())
             }),

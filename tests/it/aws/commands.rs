@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
 use tests::harness::client::deliver;
 use tests::harness::command::{annalist_at, json_lines, wait_until_idle};
-use tests::harness::place::{Installation, Place};
+use tests::harness::place::{AwsInstallation, ProgramEnvironment};
 use tests::harness::process;
 
 const CHANNEL: &str = "C0GENERAL";
@@ -34,7 +34,7 @@ fn events() -> [Value; 8] {
     ]
 }
 
-async fn play(place: &(impl Place + ?Sized)) {
+async fn play(place: &(impl ProgramEnvironment + ?Sized)) {
     let up = process::up(place).await;
     deliver(up.address, TEAM, &events()).await;
     // Quarantined, stored, passed on: the last of it shows last.
@@ -63,7 +63,7 @@ const READS: [&[&str]; 14] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_read_prints_the_same_as_on_one_machine_and_quarantined_jobs_can_be_replayed_and_dropped() {
     let folder = tempfile::tempdir().unwrap();
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     tokio::join!(play(folder.path()), play(&installation));
     for args in READS {
         let here = annalist_at(folder.path(), args).await;
@@ -82,7 +82,7 @@ async fn every_read_prints_the_same_as_on_one_machine_and_quarantined_jobs_can_b
     operate(&installation).await;
 }
 
-async fn operate(installation: &Installation) {
+async fn operate(installation: &AwsInstallation) {
     let quarantined = json_lines(installation, &["quarantine", "list"]).await;
     let [job] = &quarantined[..] else { panic!("{quarantined:?}") };
     let id = job["id"].as_str().unwrap_or_else(|| panic!("no id in {job}"));

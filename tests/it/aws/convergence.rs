@@ -9,28 +9,28 @@ use ports::archive::{Archive, Item, ItemKey};
 use ports::queue::topology::TableRole;
 use tests::harness::stack::Stack;
 
-use crate::convergence::{Store, channels, messages};
+use crate::convergence::{ListableArchive, channels, messages};
 
 const CASES: u32 = 40;
 
 /// A table of its own.
-struct Table {
+struct OwnTable {
     aws: Aws,
     archive: Arc<dyn Archive>,
     client: aws_sdk_dynamodb::Client,
 }
 
-async fn table() -> Table {
+async fn table() -> OwnTable {
     let stack = Stack::shared();
     let aws = stack.aws().await;
     let parts = Parts { queues: &[], tables: true, bucket: true };
     provision(&aws, parts, false, &mut |_| {}).await.unwrap();
     let client = aws_sdk_dynamodb::Client::new(&stack.sdk(stack.endpoint()).await);
-    Table { archive: aws.archive(), aws, client }
+    OwnTable { archive: aws.archive(), aws, client }
 }
 
 #[async_trait]
-impl Store for Table {
+impl ListableArchive for OwnTable {
     fn archive(&self) -> Arc<dyn Archive> {
         Arc::clone(&self.archive)
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use testkit::corpus::{TEAM, channel_id, event, ts};
 use tests::harness::metered::{READS, Requests, SENDS, WRITES, send, write};
-use tests::harness::place::Installation;
+use tests::harness::place::AwsInstallation;
 
 const CONNECTIONS: usize = 64;
 const CHANNELS: usize = 8;
@@ -45,7 +45,7 @@ const ERASURES: u64 = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_messages_and_a_hundred_edits_take_no_more_requests_than_promised() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let sent = send(&installation, (0..EVENTS).map(plain).collect(), CONNECTIONS).await;
     at_most(&sent, &SENDS, SENT);
     let written = write(&installation).await;

@@ -12,8 +12,8 @@ use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use testkit::corpus::TEAM;
 use tests::harness::binaries::binaries;
 use tests::harness::client::RetryDelays;
-use tests::harness::load::Load;
-use tests::harness::place::{Installation, Place};
+use tests::harness::load::RunningLoad;
+use tests::harness::place::{AwsInstallation, ProgramEnvironment};
 use tests::harness::process::{self, Process};
 use tests::harness::verify::assert_messages;
 use tokio::process::Command;
@@ -23,7 +23,7 @@ use testkit::scripted_http::{Then, script};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_when_parts_are_killed_under_load() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let mut random = fastrand::Rng::with_seed(20_261_123);
     let mut ingest = process::ingest(&installation).await;
     let mut writers = vec![
@@ -31,7 +31,7 @@ async fn nothing_is_lost_when_parts_are_killed_under_load() {
         process::message_writer(&installation).await,
         process::message_writer(&installation).await,
     ];
-    let mut load = Load::start(ingest.address, SENDERS, 2, &RetryDelays::slack(MINUTE));
+    let mut load = RunningLoad::start(ingest.address, SENDERS, 2, &RetryDelays::slack(MINUTE));
     for _ in 0..4 {
         load.acked(1 + random.usize(..60)).await;
         // The moment itself is what is tested: nothing is waited for.
@@ -54,7 +54,7 @@ async fn nothing_is_lost_when_parts_are_killed_under_load() {
 /// Two parts and a half.
 const SIZE_BYTES: usize = 20 * 1024 * 1024;
 
-async fn downloader(installation: &Installation, slack: &str) -> Process {
+async fn downloader(installation: &AwsInstallation, slack: &str) -> Process {
     let mut command = Command::new(binaries().worker("file-downloader"));
     installation.lead(&mut command);
     command.env("SLACK_API_URL", format!("{slack}/api/")).env("SLACK_BOT_TOKEN", TOKEN);
@@ -63,7 +63,7 @@ async fn downloader(installation: &Installation, slack: &str) -> Process {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_download_leaves_no_part_of_a_file_under_its_key_and_is_begun_again() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {SIZE_BYTES}\r\n\r\n");
     let whole: &'static [u8] = [head.as_bytes(), &[7; SIZE_BYTES]].concat().leak();
     let slack = script(vec![(&whole[..SIZE_BYTES / 2], Then::Stall), (whole, Then::Close)]).await;

@@ -1,21 +1,21 @@
 //! `annalist doctor` on AWS: what is not there is one line each, and nothing is made.
 
 use ports::clock::{Clock, SystemClock};
-use testkit::fake_slack::{FakeSlack, Workspace};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace};
 use tests::harness::binaries::binaries;
-use tests::harness::command::{Outcome, annalist_with};
-use tests::harness::place::Installation;
+use tests::harness::command::{CommandOutput, annalist_with};
+use tests::harness::place::AwsInstallation;
 use tests::harness::process::SIGNING_SECRET;
 use tokio::net::TcpListener;
 
-async fn doctor(installation: &Installation, slack: &FakeSlack, listen: &str) -> Outcome {
+async fn doctor(installation: &AwsInstallation, slack: &FakeSlack, listen: &str) -> CommandOutput {
     slack.at(SystemClock.now().seconds());
     let mut variables = installation.environment();
     variables.extend([("SLACK_SIGNING_SECRET", SIGNING_SECRET), ("SLACK_BOT_TOKEN", "xoxb-1")]);
     annalist_with(&["doctor", "--listen", listen, "--slack-api-url", &slack.url()], &variables).await
 }
 
-fn findings(outcome: &Outcome) -> Vec<&str> {
+fn findings(outcome: &CommandOutput) -> Vec<&str> {
     let lines = outcome.stdout.lines().filter(|line| line.starts_with("finding"));
     lines.filter_map(|line| line.split_whitespace().nth(1)).collect()
 }
@@ -23,11 +23,11 @@ fn findings(outcome: &Outcome) -> Vec<&str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_missing_part_is_a_finding_and_what_is_there_is_not() {
     let slack = FakeSlack::start().await;
-    slack.set("xoxb-1", Workspace::of("T1", 1, 0));
+    slack.set("xoxb-1", FakeWorkspace::of("T1", 1, 0));
     // Before Slack's clock is set: building them takes longer than a clock may be off.
     binaries();
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
-    let whole = Installation::new().await;
+    let whole = AwsInstallation::new().await;
     let well = doctor(&whole, &slack, &closed).await;
     assert_eq!(findings(&well), ["events"], "{well:?}");
     for expected in [

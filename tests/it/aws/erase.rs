@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
 use tests::harness::client::play;
 use tests::harness::command::json_lines;
-use tests::harness::place::Installation;
+use tests::harness::place::AwsInstallation;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const CHANNEL: &str = "C0GENERAL";
@@ -26,13 +26,13 @@ fn told() -> [Value; 6] {
     ]
 }
 
-async fn erase(installation: &Installation, yes: &[&str]) -> Value {
+async fn erase(installation: &AwsInstallation, yes: &[&str]) -> Value {
     let args = [&["erase", "--user", "ana"], yes].concat();
     json_lines(installation, &args).await.pop().unwrap()
 }
 
 /// The texts of all messages that are read, and the names of people.
-async fn held(installation: &Installation) -> (Vec<Value>, Vec<Value>) {
+async fn held(installation: &AwsInstallation) -> (Vec<Value>, Vec<Value>) {
     let messages = json_lines(installation, &["messages", CHANNEL]).await;
     let people = json_lines(installation, &["users"]).await;
     let of = |rows: Vec<Value>, name: &str| rows.iter().map(|row| row[name].clone()).collect();
@@ -41,7 +41,7 @@ async fn held(installation: &Installation) -> (Vec<Value>, Vec<Value>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_person_is_erased_and_nothing_brings_them_back() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     play(&installation, TEAM, &told(), installation.drained(DEADLINE)).await;
     let all =
         (vec![json!("the second draft"), json!("what stays"), json!("another one")], vec![json!("ana")]);

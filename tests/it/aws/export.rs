@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tests::harness::place::Place;
+use tests::harness::place::ProgramEnvironment;
 
 use super::view::{Both, assert_same};
 use crate::export::export;
@@ -12,7 +12,11 @@ use crate::export::formats::files_below;
 use crate::import::export::entries;
 
 /// The files of an export by their names.
-async fn exported(place: &(impl Place + ?Sized), format: &str, folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+async fn exported(
+    place: &(impl ProgramEnvironment + ?Sized),
+    format: &str,
+    folder: &Path,
+) -> BTreeMap<PathBuf, Vec<u8>> {
     let out = folder.join(format);
     let outcome = export(place, format, &out, &["--tz", "UTC", "--include-deleted"]).await;
     assert_eq!(outcome.code, Some(0), "{format}: {outcome:?}");

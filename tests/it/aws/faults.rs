@@ -10,10 +10,10 @@ use ports::queue::{DedupId, GroupId, Outgoing, QueueError, QueueName, QueueRef, 
 use serde_json::json;
 use slack::ids::TeamId;
 use tests::harness::client::RetryDelays;
-use tests::harness::load::Load;
-use tests::harness::place::Installation;
+use tests::harness::load::RunningLoad;
+use tests::harness::place::AwsInstallation;
 use tests::harness::process;
-use tests::harness::proxy::{FAULTS, Fault, Proxy};
+use tests::harness::proxy::{FAULTS, Proxy, ProxyFault};
 use tests::harness::stack::Stack;
 use tests::harness::verify::assert_messages;
 use tokio::time::Instant;
@@ -28,7 +28,7 @@ const OPERATIONS: [&str; 4] = ["SendMessageBatch", "ReceiveMessage", "DeleteMess
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_call_is_broken_in_whatever_way_nothing_is_lost_or_doubled() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     // First whole: what starts up wants to find everything in order.
     let proxy = Proxy::before(Stack::shared().endpoint(), 2).await;
     let broken = installation.through(&proxy.endpoint);
@@ -36,7 +36,7 @@ async fn whatever_call_is_broken_in_whatever_way_nothing_is_lost_or_doubled() {
     let ingest = process::ingest(&broken).await;
     let workers = workers(&broken, 2, None).await;
     proxy.break_again();
-    let mut load = Load::start(ingest.address, SENDERS, 4, &RetryDelays::slack(MINUTE));
+    let mut load = RunningLoad::start(ingest.address, SENDERS, 4, &RetryDelays::slack(MINUTE));
     load.acked(EVENTS).await;
     // The number of batches that the workers make of them varies: there are more until every call has met every fault.
     let until = Instant::now() + DRAIN_DEADLINE;
@@ -53,7 +53,7 @@ async fn whatever_call_is_broken_in_whatever_way_nothing_is_lost_or_doubled() {
 }
 
 /// What has not happened yet.
-fn unbroken<'a>(proxy: &Proxy, operations: &[&'a str]) -> Vec<(&'a str, Fault)> {
+fn unbroken<'a>(proxy: &Proxy, operations: &[&'a str]) -> Vec<(&'a str, ProxyFault)> {
     let broken = proxy.broken();
     let all = operations.iter().flat_map(|operation| FAULTS.map(|fault| (*operation, fault)));
     all.filter(|(operation, fault)| !broken.contains(&((*operation).to_owned(), *fault))).collect()
@@ -82,7 +82,7 @@ async fn insist<T, E: std::fmt::Debug>(what: impl AsyncFn() -> Result<T, E>) -> 
 
 /// An account behind a proxy that breaks, and the same without.
 async fn account() -> (Proxy, Aws, Aws) {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let proxy = Proxy::before(Stack::shared().endpoint(), 1).await;
     let broken = Stack::shared().aws_at(&proxy.endpoint, installation.aws.names().clone()).await;
     (proxy, broken, installation.aws)

@@ -11,8 +11,8 @@ use slack::ids::{ChannelId, TeamId};
 use testkit::deliveries;
 use testkit::memory::queue::MemoryQueue;
 use tests::harness::command::json_lines;
-use tests::harness::place::Place;
-use workers::runtime::{Outcome, Ports, Worker};
+use tests::harness::place::ProgramEnvironment;
+use workers::runtime::{JobOutcome, Ports, Worker};
 use workers::statistician::Statistician;
 
 use super::view::Both;
@@ -22,7 +22,7 @@ use crate::import::export::TEAM;
 const WEEKS: [&str; 2] = ["2020-W37", "2020-W38"];
 
 /// The reports of a place: of the workspace, of a channel, and of a person.
-async fn reports(place: &(impl Place + ?Sized)) -> Vec<Value> {
+async fn reports(place: &(impl ProgramEnvironment + ?Sized)) -> Vec<Value> {
     let mut reports = Vec::new();
     for week in WEEKS {
         for asked in [&[][..], &["--channel", "general"], &["--user", "U1"]] {
@@ -35,7 +35,7 @@ async fn reports(place: &(impl Place + ?Sized)) -> Vec<Value> {
 }
 
 /// The figures of channels, and of the messages of one.
-async fn figures(place: &(impl Place + ?Sized)) -> Vec<Value> {
+async fn figures(place: &(impl ProgramEnvironment + ?Sized)) -> Vec<Value> {
     let mut figures = json_lines(place, &["channels", "--figures"]).await;
     for mut message in json_lines(place, &["messages", "general", "--figures"]).await {
         // Where the bytes of files are is another place.
@@ -60,7 +60,7 @@ async fn look_and_count(statistician: &Statistician, queue: &MemoryQueue, clock:
     clock.advance(MARKS_ARE_OLD);
     deliveries::drain(queue, QueueName::Stats, async |jobs| {
         let outcomes = statistician.handle(jobs).await;
-        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+        assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
         vec![true; jobs.len()]
     })
     .await;

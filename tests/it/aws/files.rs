@@ -9,7 +9,7 @@ use std::time::Duration;
 use aws::Aws;
 use aws::provision::{Parts, provision};
 use bytes::Bytes;
-use ports::files::{FileKey, FilesError, Published, Writer};
+use ports::files::{FileKey, FileWriter, FilesError, Published};
 use slack::ids::TeamId;
 use testkit::conformance::files::{self, Creation, FilesFixture};
 use tests::harness::stack::{Emulator, Stack, fresh_names};
@@ -54,7 +54,7 @@ fn noise(seed: u64, size_bytes: usize) -> Bytes {
     bytes.into()
 }
 
-async fn begin(aws: &Aws, key: &FileKey, content: &Bytes) -> Box<dyn Writer> {
+async fn begin(aws: &Aws, key: &FileKey, content: &Bytes) -> Box<dyn FileWriter> {
     let mut writer = aws.files().create(key).await.unwrap();
     // The size of a chunk on the network.
     for start in (0..content.len()).step_by(16 * 1024) {

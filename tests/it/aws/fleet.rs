@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use testkit::corpus::{TEAM, channel_id, event};
 use testkit::fake_files;
 use tests::harness::binaries::binaries;
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::{EventClient, RetryDelays};
 use tests::harness::command::{annalist_at, json_lines};
-use tests::harness::load::{Load, Sent};
-use tests::harness::place::{Installation, Place};
-use tests::harness::process::{self, Process, Server};
+use tests::harness::load::{AckedLoad, RunningLoad};
+use tests::harness::place::{AwsInstallation, ProgramEnvironment};
+use tests::harness::process::{self, Process, ServerProcess};
 use tests::harness::verify::assert_messages;
 use tokio::process::Command;
 use wiremock::MockServer;
@@ -30,7 +30,7 @@ const END_DEADLINE: Duration = Duration::from_secs(30);
 pub(super) struct Workers(Vec<Process>);
 
 /// `each` processes of each worker.
-pub(super) async fn workers(place: &impl Place, each: usize, slack: Option<&str>) -> Workers {
+pub(super) async fn workers(place: &impl ProgramEnvironment, each: usize, slack: Option<&str>) -> Workers {
     let mut started = Vec::new();
     for program in WORKERS.iter().map(|worker| binaries().worker(worker.name)) {
         for _ in 0..each {
@@ -64,28 +64,28 @@ fn sharing(slack: &MockServer, number: usize) -> String {
     event::envelope(TEAM, &format!("EvFile{number}"), &event::posted(&channel_id(900), &message))
 }
 
-async fn deliver(ingest: &Server, bodies: &[String]) {
-    let mut slack = Slack::to(ingest.address, RetryDelays::slack(MINUTE));
+async fn deliver(ingest: &ServerProcess, bodies: &[String]) {
+    let mut slack = EventClient::to(ingest.address, RetryDelays::slack(MINUTE));
     for body in bodies {
         slack.deliver(body).await.unwrap();
     }
 }
 
 /// Loads ingest with `events` events; returns what was acked.
-pub(super) async fn load(ingest: &Server, events: usize, seed: u64) -> Sent {
-    let mut load = Load::start(ingest.address, SENDERS, seed, &RetryDelays::slack(MINUTE));
+pub(super) async fn load(ingest: &ServerProcess, events: usize, seed: u64) -> AckedLoad {
+    let mut load = RunningLoad::start(ingest.address, SENDERS, seed, &RetryDelays::slack(MINUTE));
     load.acked(events).await;
     load.stop().await
 }
 
 /// The quarantine is empty.
-pub(super) async fn assert_no_quarantine(installation: &Installation) {
+pub(super) async fn assert_no_quarantine(installation: &AwsInstallation) {
     assert_eq!(json_lines(installation, &["quarantine", "list"]).await, [] as [Value; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_of_each_worker_turn_signed_events_into_rows_and_files() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let slack = fake_files::slack().await;
     let ingest = process::ingest(&installation).await;
     let workers = workers(&installation, EACH, Some(&slack.uri())).await;
@@ -131,7 +131,7 @@ async fn read(store: &dyn ports::files::Files, key: &str) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn up_runs_everything_in_one_process_too() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let up = process::up(&installation).await;
     let sent = load(&up, EVENTS / 4, 3).await;
     installation.drained(DRAIN_DEADLINE).await;

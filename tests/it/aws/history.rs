@@ -11,14 +11,14 @@ use rules::history::job::SpanJob;
 use rules::public_mark;
 use slack::ids::{ChannelId, TeamId, Ts};
 use testkit::corpus::event;
-use testkit::fake_slack::{FakeSlack, START_S, Workspace, channel, one_token};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, channel, one_token};
 use tests::harness::command::{annalist_at, json_lines};
 use tests::harness::metered::WRITES;
-use tests::harness::place::Installation;
+use tests::harness::place::AwsInstallation;
 use tests::harness::proxy::{Passed, Proxy};
 use tests::harness::stack::Stack;
 use workers::historian::Historian;
-use workers::runtime::{Outcome, Ports, Worker};
+use workers::runtime::{JobOutcome, Ports, Worker};
 
 const TOKEN: &str = "xoxb-1";
 const CHANNEL: &str = "C1";
@@ -37,7 +37,7 @@ fn ts(hours: i64) -> Ts {
 /// A Slack with a channel in which something was said every hour, and a thread.
 async fn slack() -> FakeSlack {
     let slack = FakeSlack::start().await;
-    let mut workspace = Workspace::new("T1");
+    let mut workspace = FakeWorkspace::new("T1");
     workspace.channels = vec![channel(CHANNEL, "general")];
     let history = workspace.said_in(CHANNEL);
     (1..=MESSAGES).for_each(|hours| history.post(&event::message(ts(hours).as_str(), "U1", "hello")));
@@ -59,7 +59,7 @@ fn writes(proxy: &Proxy) -> Vec<Passed> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn history_that_is_read_again_writes_no_message() {
-    let (installation, slack) = (Installation::new().await, slack().await);
+    let (installation, slack) = (AwsInstallation::new().await, slack().await);
     let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
     let place = installation.through(&proxy.endpoint);
     let place = place.with("SLACK_BOT_TOKEN", Some(TOKEN)).with("SLACK_API_URL", Some(&slack.url()));
@@ -96,7 +96,7 @@ async fn received(queue: &dyn Queue) -> Vec<Delivery> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_is_too_long_for_one_turn_goes_on_in_another() {
-    let (installation, slack) = (Installation::new().await, slack().await);
+    let (installation, slack) = (AwsInstallation::new().await, slack().await);
     slack.pages_of(1);
     let ports = Ports {
         queue: installation.aws.queue(),
@@ -120,7 +120,7 @@ async fn a_job_that_is_too_long_for_one_turn_goes_on_in_another() {
         let jobs = received(&*ports.queue).await;
         let [delivery] = &jobs[..] else { panic!("no job for page {page}") };
         assert!(delivery.body.contains(&format!("\"page\":{page}")), "{}", delivery.body);
-        assert_eq!(historian.handle(&jobs).await, [Outcome::Done]);
+        assert_eq!(historian.handle(&jobs).await, [JobOutcome::Done]);
         let acked =
             ports.queue.ack(QueueName::Backfill.into(), std::slice::from_ref(&delivery.receipt)).await;
         assert!(acked.iter().all(Result::is_ok), "{acked:?}");

@@ -20,18 +20,18 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// An empty queue of SQS: a receive is a call for each 20 s it waits, as `aws::queue::calls` shows, and counts lag.
 #[derive(Default)]
 struct EmptySqs {
-    calls: Mutex<BTreeMap<(&'static str, String), Calls>>,
+    calls: Mutex<BTreeMap<(&'static str, String), CallCounts>>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Calls {
+struct CallCounts {
     made: u64,
     in_flight: u64,
     most_in_flight: u64,
 }
 
 impl EmptySqs {
-    fn change(&self, operation: &'static str, queue: QueueRef, change: impl FnOnce(&mut Calls)) {
+    fn change(&self, operation: &'static str, queue: QueueRef, change: impl FnOnce(&mut CallCounts)) {
         change(self.calls.lock().unwrap().entry((operation, queue.to_string())).or_default());
     }
 }
@@ -97,7 +97,7 @@ async fn an_idle_worker_has_one_long_poll_in_flight_and_asks_for_little_else() {
     let (queue, dead_letters) =
         (QueueRef::from(QueueName::Events), QueueRef::dead_letters(QueueName::Events));
     let of = |operation: &'static str, queue: QueueRef| calls[&(operation, queue.to_string())];
-    let a_day = |calls: Calls, every_s: u64| {
+    let a_day = |calls: CallCounts, every_s: u64| {
         let wanted = DAY.as_secs() / every_s;
         assert!((wanted..=wanted + 1).contains(&calls.made), "{calls:?}, {wanted} are wanted");
     };

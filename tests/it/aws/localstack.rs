@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use aws::Aws;
-use aws::provision::{Change, Parts, ProvisionStep, TAG, provision};
+use aws::provision::{Parts, ProvisionStep, ResourceChange, TAG, provision};
 use aws_template::names::Names;
 use ports::queue::topology::{QUEUES, TABLES};
 use ports::queue::{QueueName, QueueRef};
@@ -198,7 +198,7 @@ async fn the_init_hook_makes_what_provision_makes() {
     let aws = stack.aws_at(stack.endpoint(), default_names()).await;
     let mut changed = Vec::new();
     let mut note = |step: &ProvisionStep| {
-        if step.change != Change::Keep {
+        if step.change != ResourceChange::Keep {
             changed.push(step.to_string());
         }
     };

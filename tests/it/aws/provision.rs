@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use aws::Aws;
-use aws::provision::{Change, Parts, ProvisionError, ProvisionStep, TAG, provision};
+use aws::provision::{Parts, ProvisionError, ProvisionStep, ResourceChange, TAG, provision};
 use aws_config::Region;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, PointInTimeRecoveryStatus, ProjectionType,
@@ -48,18 +48,18 @@ async fn steps(aws: &Aws, parts: Parts<'_>) -> Vec<ProvisionStep> {
 /// What a run that succeeds changes.
 async fn changes(aws: &Aws, parts: Parts<'_>) -> Vec<String> {
     let steps = steps(aws, parts).await;
-    steps.iter().filter(|step| step.change != Change::Keep).map(ProvisionStep::to_string).collect()
+    steps.iter().filter(|step| step.change != ResourceChange::Keep).map(ProvisionStep::to_string).collect()
 }
 
 /// An installation, and clients to look at it and to interfere with it.
-struct Bench {
+struct ProvisionFixture {
     aws: Aws,
     sqs: aws_sdk_sqs::Client,
     dynamodb: aws_sdk_dynamodb::Client,
     s3: aws_sdk_s3::Client,
 }
 
-impl Bench {
+impl ProvisionFixture {
     async fn new() -> Self {
         let stack = Stack::shared();
         let sdk = stack.sdk(stack.endpoint()).await;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use ports::queue::QueueName;
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::{EventClient, RetryDelays};
 use tests::harness::command::{annalist_at, json_lines};
-use tests::harness::place::Installation;
-use tests::harness::process::{self, Server};
+use tests::harness::place::AwsInstallation;
+use tests::harness::process::{self, ServerProcess};
 use tokio::time::Instant;
 use wiremock::matchers::{any, body_string_contains};
 use wiremock::{Mock, MockServer, ResponseTemplate};
@@ -23,10 +23,10 @@ const EACH: usize = 2;
 
 /// A fleet that answers, beside a Slack and a processor.
 struct AnsweringFleet {
-    place: Installation,
+    place: AwsInstallation,
     workspace: AskingWorkspace,
     processor: MockServer,
-    ingest: Server,
+    ingest: ServerProcess,
     workers: Workers,
 }
 
@@ -34,7 +34,7 @@ impl AnsweringFleet {
     async fn start() -> Self {
         let (workspace, processor) = (AskingWorkspace::start().await, MockServer::start().await);
         answers(&processor, []).await;
-        let place = Installation::new()
+        let place = AwsInstallation::new()
             .await
             .with("SLACK_BOT_TOKEN", Some(TOKEN))
             .with("SLACK_API_URL", Some(&workspace.slack.url()))
@@ -47,7 +47,7 @@ impl AnsweringFleet {
     }
 
     async fn deliver(&self, event_id: &str, told: &Value) {
-        let mut sender = Slack::to(self.ingest.address, RetryDelays::none());
+        let mut sender = EventClient::to(self.ingest.address, RetryDelays::none());
         assert_eq!(sender.deliver(&event::envelope(TEAM, event_id, told)).await, Ok(1));
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use testkit::corpus::{TEAM, event};
 use tests::harness::client::play;
 use tests::harness::command::{annalist_at, json_lines, wait_until_idle};
-use tests::harness::place::Installation;
+use tests::harness::place::AwsInstallation;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const CHANNEL: &str = "C0GENERAL";
@@ -45,7 +45,7 @@ const SEARCHES: [&[&str]; 8] = [
     &["search", "nowhere"],
 ];
 
-async fn assert_same(folder: &Path, installation: &Installation, index: &str) {
+async fn assert_same(folder: &Path, installation: &AwsInstallation, index: &str) {
     for args in SEARCHES {
         let args = [args, &["--tz", "UTC"]].concat();
         let here = annalist_at(folder, &args).await;
@@ -60,7 +60,7 @@ async fn what_a_fleet_wrote_is_found_as_on_one_machine() {
     let folder = tempfile::tempdir().unwrap();
     let (data, index) = (folder.path().join("data"), folder.path().join("index"));
     let index = index.to_str().unwrap();
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let [first, then] = told();
     let here = async || drop(wait_until_idle(&*data, DEADLINE).await);
     let there = async || installation.drained(DEADLINE).await;

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use ports::workers::{Uses, WORKERS};
 use tests::harness::binaries::binaries;
-use tests::harness::command::{Outcome, run};
-use tests::harness::place::Installation;
+use tests::harness::command::{CommandOutput, run};
+use tests::harness::place::AwsInstallation;
 use tests::harness::process::SIGNING_SECRET;
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-async fn started(program: &Path, installation: &Installation) -> Outcome {
+async fn started(program: &Path, installation: &AwsInstallation) -> CommandOutput {
     let mut variables = installation.environment();
     variables.extend([
         ("SLACK_SIGNING_SECRET", SIGNING_SECRET),
@@ -33,7 +33,7 @@ fn parts() -> Vec<PathBuf> {
 }
 
 /// It ends with this code and one line, beside its log, that says all of this.
-fn assert_refused(outcome: &Outcome, code: i32, says: &[&str]) {
+fn assert_refused(outcome: &CommandOutput, code: i32, says: &[&str]) {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{outcome:?}");
     let lines: Vec<&str> = outcome.stderr.lines().filter(|line| !line.starts_with('{')).collect();
     let [line] = lines[..] else { panic!("not one line: {outcome:?}") };
@@ -45,7 +45,7 @@ fn assert_refused(outcome: &Outcome, code: i32, says: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_setting_is_named_and_nothing_starts() {
-    let whole = Installation::new().await;
+    let whole = AwsInstallation::new().await;
     for part in &parts() {
         let without = |name| whole.with(name, None);
         assert_refused(&started(part, &without("ANNALIST_BUCKET")).await, 2, &["ANNALIST_BUCKET"]);
@@ -60,7 +60,7 @@ async fn a_missing_setting_is_named_and_nothing_starts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_credentials_are_named_and_nothing_starts() {
-    let whole = Installation::new().await;
+    let whole = AwsInstallation::new().await;
     let without = whole
         .with("AWS_ACCESS_KEY_ID", None)
         .with("AWS_SECRET_ACCESS_KEY", None)
@@ -77,7 +77,7 @@ async fn missing_credentials_are_named_and_nothing_starts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_exist_is_named_and_nothing_starts() {
-    let whole = Installation::new().await;
+    let whole = AwsInstallation::new().await;
     let elsewhere = whole.with("AWS_REGION", Some("eu-west-3"));
     for part in &parts() {
         let queue = started(part, &whole.with("ANNALIST_PREFIX", Some("missing"))).await;
@@ -101,7 +101,7 @@ async fn what_does_not_exist_is_named_and_nothing_starts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_credentials_are_named_and_nothing_starts() {
-    let whole = Installation::new().await;
+    let whole = AwsInstallation::new().await;
     let aws = MockServer::start().await;
     let refusal = "{\"__type\":\"com.amazon.coral.service#InvalidClientTokenId\",\"message\":\"The security token included in the request is invalid.\"}";
     let refused = ResponseTemplate::new(403).set_body_raw(refusal, "application/x-amz-json-1.0");
@@ -114,7 +114,7 @@ async fn refused_credentials_are_named_and_nothing_starts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endpoint_without_a_server_is_named_and_nothing_starts() {
-    let whole = Installation::new().await;
+    let whole = AwsInstallation::new().await;
     for part in &parts() {
         let unreachable = whole.with("AWS_ENDPOINT_URL", Some("http://127.0.0.1:9"));
         let outcome =

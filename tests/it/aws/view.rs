@@ -7,8 +7,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tests::harness::binaries::binaries;
 use tests::harness::command::{annalist_at, wait_until_idle};
-use tests::harness::place::{Installation, Place};
-use tests::harness::process::{self, Server};
+use tests::harness::place::{AwsInstallation, ProgramEnvironment};
+use tests::harness::process::{self, ServerProcess};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -21,12 +21,12 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// The same import and the same events, in a data folder and on AWS.
 pub(super) struct Both {
     folder: TempDir,
-    pub(super) installation: Installation,
+    pub(super) installation: AwsInstallation,
 }
 
 impl Both {
     pub(super) async fn filled() -> Self {
-        let both = Self { folder: tempfile::tempdir().unwrap(), installation: Installation::new().await };
+        let both = Self { folder: tempfile::tempdir().unwrap(), installation: AwsInstallation::new().await };
         let (data, zip) = (both.data(), both.folder("older.zip"));
         imported().zip(&zip);
         tokio::join!(
@@ -56,7 +56,7 @@ pub(super) fn assert_same(what: &str, here: &str, there: &str) {
 }
 
 /// Brings the index up to date, and serves pages.
-async fn viewer(place: &(impl Place + ?Sized), index: &str) -> Server {
+async fn viewer(place: &(impl ProgramEnvironment + ?Sized), index: &str) -> ServerProcess {
     let indexed = annalist_at(place, &["index", "--index", index]).await;
     assert_eq!(indexed.code, Some(0), "{indexed:?}");
     let mut command = Command::new(&binaries().annalist);

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::corpus::event;
-use testkit::fake_slack::{FakeSlack, Workspace, channel};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, channel};
 use tests::harness::client::deliver;
 use tests::harness::command::{json_lines, wait_until_idle};
-use tests::harness::place::FolderBesideSlack;
+use tests::harness::place::FolderWithSlack;
 use tests::harness::process;
 use tokio::time::timeout;
 
@@ -30,7 +30,7 @@ fn said(second: u64) -> Value {
 }
 
 /// A message is posted, and its event delivered.
-async fn posted(slack: &FakeSlack, up: &process::Server, second: u64) {
+async fn posted(slack: &FakeSlack, up: &process::ServerProcess, second: u64) {
     slack.change(TOKEN, |workspace| workspace.said_in(CHANNEL).post(&said(second)));
     deliver(up.address, TEAM, &[event::posted(CHANNEL, &said(second))]).await;
 }
@@ -38,12 +38,12 @@ async fn posted(slack: &FakeSlack, up: &process::Server, second: u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_missed_while_up_was_stopped_is_filled_by_itself() {
     let slack = FakeSlack::start().await;
-    let mut workspace = Workspace { knows_every_id: true, ..Workspace::new(TEAM) };
+    let mut workspace = FakeWorkspace { knows_every_id: true, ..FakeWorkspace::new(TEAM) };
     workspace.channels.push(channel(CHANNEL, "general"));
     slack.set(TOKEN, workspace);
     let data = tempfile::tempdir().unwrap();
     let data = data.path();
-    let place = FolderBesideSlack { data, slack: &slack, token: TOKEN };
+    let place = FolderWithSlack { data, slack: &slack, token: TOKEN };
     let killed = process::up(&place).await;
     posted(&slack, &killed, 0).await;
     wait_until_idle(data, DEADLINE).await;

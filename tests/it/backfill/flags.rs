@@ -7,10 +7,10 @@ use std::time::Duration;
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use serde_json::{Value, json};
 use testkit::corpus::event;
-use testkit::fake_slack::{FakeSlack, START_S, SlackAnswer, Workspace, channel};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, SlackAnswer, channel};
 use tests::harness::binaries::binaries;
-use tests::harness::command::{Outcome, annalist_at, json_lines, status};
-use tests::harness::place::{FolderBesideSlack, Place};
+use tests::harness::command::{CommandOutput, annalist_at, json_lines, status};
+use tests::harness::place::{FolderWithSlack, ProgramEnvironment};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -44,7 +44,7 @@ struct FlagsScene {
 impl FlagsScene {
     async fn new(said_in_general: &[Value]) -> Self {
         let slack = FakeSlack::start().await;
-        let mut workspace = Workspace::new("T1");
+        let mut workspace = FakeWorkspace::new("T1");
         workspace.channels = vec![channel("C1", "general"), channel("C2", "outside")];
         workspace.channels[1]["is_member"] = false.into();
         said_in_general.iter().for_each(|message| workspace.said_in("C1").post(message));
@@ -62,11 +62,11 @@ impl FlagsScene {
         self.folder.path()
     }
 
-    fn place(&self) -> FolderBesideSlack<'_> {
-        FolderBesideSlack { data: self.data(), slack: &self.slack, token: TOKEN }
+    fn place(&self) -> FolderWithSlack<'_> {
+        FolderWithSlack { data: self.data(), slack: &self.slack, token: TOKEN }
     }
 
-    async fn run(&self, args: &[&str]) -> Outcome {
+    async fn run(&self, args: &[&str]) -> CommandOutput {
         annalist_at(&self.place(), args).await
     }
 

@@ -10,10 +10,10 @@ use ports::clock::SystemClock;
 use rules::public_mark;
 use slack::ids::{ChannelId, TeamId};
 use testkit::corpus::event;
-use testkit::fake_slack::{FakeSlack, Workspace, channel};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, channel};
 use tests::harness::binaries::binaries;
 use tests::harness::command::annalist_at;
-use tests::harness::place::{FolderBesideSlack, Place};
+use tests::harness::place::{FolderWithSlack, ProgramEnvironment};
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
@@ -44,7 +44,7 @@ impl Scene {
     async fn new() -> Self {
         let slack = FakeSlack::start().await;
         slack.pages_of(usize::try_from(PAGE).unwrap());
-        let mut workspace = Workspace::new("T1");
+        let mut workspace = FakeWorkspace::new("T1");
         for id in CHANNELS {
             workspace.channels.push(channel(id, &id.to_lowercase()));
             for n in 0..PAGE * PAGES {
@@ -71,8 +71,8 @@ impl Scene {
         Self { slack, data }
     }
 
-    fn place(&self) -> FolderBesideSlack<'_> {
-        FolderBesideSlack { data: self.data.path(), slack: &self.slack, token: TOKEN }
+    fn place(&self) -> FolderWithSlack<'_> {
+        FolderWithSlack { data: self.data.path(), slack: &self.slack, token: TOKEN }
     }
 
     fn start(&self) -> Child {

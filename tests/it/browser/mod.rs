@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use testkit::browser::{Browser, BrowserSettings};
 use tests::harness::binaries::binaries;
 use tests::harness::command::annalist;
-use tests::harness::process::{self, Server};
+use tests::harness::process::{self, ServerProcess};
 use tests::harness::python;
 use tokio::process::Command;
 
@@ -68,7 +68,7 @@ async fn assert_faultless(browser: &Browser, page: &str, axe: &str) {
     assert_eq!(browser.complaints().await, [""; 0], "{page}");
 }
 
-async fn view(data: &Path) -> Server {
+async fn view(data: &Path) -> ServerProcess {
     let mut command = Command::new(&binaries().annalist);
     command.args(["view", "--viewer-listen", "127.0.0.1:0", "--tz", "UTC", "--data"]).arg(data);
     process::serve(&mut command).await

@@ -14,9 +14,9 @@ use testkit::corpus::{TEAM, event};
 use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
 use workers::channel_indexer::{self, ChannelIndexer};
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
-use super::{Interleaved, Store, hold, only_in};
+use super::{Interleaved, ListableArchive, hold, only_in};
 use testkit::deliveries::delivery;
 
 const CHANNELS: [&str; 3] = ["C01", "C02", "C03"];
@@ -26,7 +26,7 @@ const SHARD_BYTES: usize = 50;
 
 /// How the indexer hears of something.
 #[derive(Debug, Clone)]
-enum Told {
+enum IndexerSource {
     Event(Value),
     /// From the directory, beside the queue.
     Listed(Box<RawValue>, String),
@@ -38,7 +38,7 @@ fn happening() -> impl Strategy<Value = (usize, usize, u8, u8)> {
 }
 
 /// What Slack would tell of it.
-fn told(happenings: &[(usize, usize, u8, u8)]) -> Vec<Told> {
+fn told(happenings: &[(usize, usize, u8, u8)]) -> Vec<IndexerSource> {
     let mut second = 1_700_000_000;
     let mut told = Vec::new();
     for (what, channel, name, later) in happenings {
@@ -54,7 +54,7 @@ fn told(happenings: &[(usize, usize, u8, u8)]) -> Vec<Told> {
                 "purpose": name,
             })
         };
-        told.push(Told::Event(match what {
+        told.push(IndexerSource::Event(match what {
             0 => json!({ "type": "channel_created", "channel": object, "event_ts": ts }),
             1 | 2 => json!({ "type": "channel_rename", "channel": object, "event_ts": ts }),
             3 => json!({ "type": "group_rename", "channel": object, "event_ts": ts }),
@@ -76,7 +76,7 @@ fn told(happenings: &[(usize, usize, u8, u8)]) -> Vec<Told> {
                 let listed =
                     json!({ "id": id, "name": name, "is_archived": *later == 0, "topic": { "value": "t" } });
                 let raw = serde_json::value::to_raw_value(&listed).unwrap();
-                told.push(Told::Listed(raw, ts));
+                told.push(IndexerSource::Listed(raw, ts));
                 continue;
             }
         }));
@@ -85,15 +85,15 @@ fn told(happenings: &[(usize, usize, u8, u8)]) -> Vec<Told> {
 }
 
 #[derive(Debug, Clone)]
-struct Delivered {
-    told: Vec<Told>,
+struct ChannelDelivery {
+    told: Vec<IndexerSource>,
     order: Vec<usize>,
     batch: usize,
     lives: Vec<u64>,
     interleaving: u64,
 }
 
-fn delivered() -> impl Strategy<Value = Delivered> {
+fn delivered() -> impl Strategy<Value = ChannelDelivery> {
     let told = prop::collection::vec(happening(), 1..10).prop_map(|happenings| told(&happenings));
     told.prop_flat_map(|told| {
         let again = prop::collection::vec(0..told.len(), 0..6);
@@ -101,7 +101,13 @@ fn delivered() -> impl Strategy<Value = Delivered> {
         let order =
             again.prop_map(move |again| all.iter().copied().chain(again).collect::<Vec<_>>()).prop_shuffle();
         (Just(told), order, 1..6usize, prop::collection::vec(0..40u64, 0..6), any::<u64>()).prop_map(
-            |(told, order, batch, lives, interleaving)| Delivered { told, order, batch, lives, interleaving },
+            |(told, order, batch, lives, interleaving)| ChannelDelivery {
+                told,
+                order,
+                batch,
+                lives,
+                interleaving,
+            },
         )
     })
 }
@@ -111,7 +117,7 @@ fn team() -> TeamId {
 }
 
 /// All channels were public once: what is dropped for want of that depends on the order by design.
-async fn open<S: Store>(store: S) -> S {
+async fn open<S: ListableArchive>(store: S) -> S {
     for channel in CHANNELS {
         let mark = ItemKey::public_mark(&team(), &ChannelId::parse(channel).unwrap());
         store.archive().write(&Update::mark(mark)).await.unwrap();
@@ -120,14 +126,16 @@ async fn open<S: Store>(store: S) -> S {
 }
 
 /// Whether everything that was told is done.
-async fn hear(archive: &Arc<dyn Archive>, told: &[&Told]) -> bool {
+async fn hear(archive: &Arc<dyn Archive>, told: &[&IndexerSource]) -> bool {
     let indexer = ChannelIndexer::new(Arc::clone(archive), None).with_shards_of(SHARD_BYTES);
     let mut jobs = Vec::new();
     let mut listed = Vec::new();
     for (place, told) in told.iter().enumerate() {
         match told {
-            Told::Event(told) => jobs.push(delivery(&event::envelope(TEAM, &format!("Ev{place}"), told))),
-            Told::Listed(raw, ts) => {
+            IndexerSource::Event(told) => {
+                jobs.push(delivery(&event::envelope(TEAM, &format!("Ev{place}"), told)))
+            }
+            IndexerSource::Listed(raw, ts) => {
                 listed.push(ChannelEvent::listed(&team(), raw, &Ts::parse(ts).unwrap()).unwrap());
             }
         }
@@ -135,16 +143,16 @@ async fn hear(archive: &Arc<dyn Archive>, told: &[&Told]) -> bool {
     // The directory sync is not on the queue: it folds at the same time.
     let (outcomes, stored) =
         join(indexer.handle(&jobs), channel_indexer::store(&**archive, &listed, SHARD_BYTES)).await;
-    outcomes.iter().all(|outcome| *outcome == Outcome::Done) && stored.iter().all(Result::is_ok)
+    outcomes.iter().all(|outcome| *outcome == JobOutcome::Done) && stored.iter().all(Result::is_ok)
 }
 
 /// Every row but the shards, whose placement depends on the order; and the index as readers see it.
-async fn seen(store: &impl Store) -> (Vec<Item>, directory::Channels) {
+async fn seen(store: &impl ListableArchive) -> (Vec<Item>, directory::WorkspaceChannels) {
     let rows = store.items().await.into_iter().filter(|item| !item.key.item_id.starts_with("channelindex#"));
     (rows.collect(), directory::read(&*store.archive(), &team()).await.unwrap())
 }
 
-async fn in_order(told: &[Told]) -> (Vec<Item>, directory::Channels) {
+async fn in_order(told: &[IndexerSource]) -> (Vec<Item>, directory::WorkspaceChannels) {
     let memory = open(Arc::new(MemoryArchive::new())).await;
     for told in told {
         assert!(hear(&memory.archive(), &[told]).await);
@@ -152,7 +160,10 @@ async fn in_order(told: &[Told]) -> (Vec<Item>, directory::Channels) {
     seen(&memory).await
 }
 
-async fn as_delivered(delivered: &Delivered, store: impl Store) -> (Vec<Item>, directory::Channels) {
+async fn as_delivered(
+    delivered: &ChannelDelivery,
+    store: impl ListableArchive,
+) -> (Vec<Item>, directory::WorkspaceChannels) {
     let store = open(store).await;
     let archive = Interleaved::of(store.archive(), delivered.interleaving);
     let mut lives = delivered.lives.iter();
@@ -175,7 +186,7 @@ async fn as_delivered(delivered: &Delivered, store: impl Store) -> (Vec<Item>, d
 }
 
 /// Compares `cases` cases with what an archive in memory makes of the same events in their order.
-pub(crate) fn converge<S: Store>(cases: u32, store: impl AsyncFn() -> S) {
+pub(crate) fn converge<S: ListableArchive>(cases: u32, store: impl AsyncFn() -> S) {
     hold(cases, &delivered(), async |delivered| {
         let expected = in_order(&delivered.told).await;
         let found = as_delivered(&delivered, store().await).await;
@@ -198,7 +209,8 @@ fn a_writer_that_read_older_rows_does_not_decide_on_a_name() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for interleaving in 0..1_000 {
         let order = vec![0, 0, 0, 0, 2, 1, 0, 1];
-        let delivered = Delivered { told: told.clone(), order, batch: 2, lives: Vec::new(), interleaving };
+        let delivered =
+            ChannelDelivery { told: told.clone(), order, batch: 2, lives: Vec::new(), interleaving };
         runtime.block_on(async {
             let expected = in_order(&delivered.told).await;
             let found = as_delivered(&delivered, Arc::new(MemoryArchive::new())).await;

@@ -18,10 +18,10 @@ use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
 use workers::import::{FileTarget, ImportFiles, ImportOptions, ImportTarget, import};
 use workers::message_writer::MessageWriter;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 use workers::store::store_history;
 
-use super::messages::{Happening, happening, told};
+use super::messages::{MessageEvent, happening, told};
 use super::{Interleaved, hold, only_in, queue};
 use crate::import::overlapping::InMemory;
 
@@ -93,7 +93,7 @@ fn arrived() -> impl Strategy<Value = Arrived> {
     let volatile = prop::collection::vec(0..3u8, 12);
     let exported = prop::collection::vec(any::<prop::sample::Index>(), 0..3);
     let happenings = (prop::collection::vec(happening(), 1..8), volatile, exported);
-    happenings.prop_flat_map(|(happenings, volatile, exported): (Vec<Happening>, Vec<u8>, Vec<_>)| {
+    happenings.prop_flat_map(|(happenings, volatile, exported): (Vec<MessageEvent>, Vec<u8>, Vec<_>)| {
         let events = told(&happenings);
         let pages = pages(&events, &volatile);
         let after = |index: prop::sample::Index| export(&events[..=index.index(events.len())]);
@@ -112,7 +112,7 @@ async fn take(archive: Arc<dyn Archive>, arrival: &Arrival) -> bool {
     match arrival {
         Arrival::Event(number, event) => {
             let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), event));
-            MessageWriter::new(archive, queue()).handle(&[job]).await == [Outcome::Done]
+            MessageWriter::new(archive, queue()).handle(&[job]).await == [JobOutcome::Done]
         }
         Arrival::Page(messages) => {
             let (team, channel) = (TeamId::parse(TEAM).unwrap(), ChannelId::parse(CHANNEL).unwrap());

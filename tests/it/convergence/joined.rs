@@ -6,14 +6,14 @@ use std::sync::Arc;
 use ports::archive::key::thread_parent;
 use ports::archive::{Item, Query};
 use proptest::prelude::*;
-use reader::joined::{ChannelPlace, JoinedChannel};
+use reader::joined::{ChannelOfTeam, JoinedChannel};
 use rules::{message, project};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 use testkit::corpus::{TEAM, event};
 use testkit::memory::archive::MemoryArchive;
 use workers::message_writer::MessageWriter;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
 use super::messages::{happening, told};
 use super::{hold, queue};
@@ -60,14 +60,14 @@ async fn archive_of(events: &[Value], heard: &[(usize, usize)]) -> Arc<MemoryArc
         let (team, channel) = PLACES[place];
         let event = in_channel(&events[event], channel);
         let job = delivery(&event::envelope(team, &format!("Ev{number}"), &event));
-        assert_eq!(writer.handle(&[job]).await, [Outcome::Done]);
+        assert_eq!(writer.handle(&[job]).await, [JobOutcome::Done]);
     }
     archive
 }
 
-fn place(number: usize) -> ChannelPlace {
+fn place(number: usize) -> ChannelOfTeam {
     let (team, channel) = PLACES[number];
-    ChannelPlace { team: TeamId::parse(team).unwrap(), channel: ChannelId::parse(channel).unwrap() }
+    ChannelOfTeam { team: TeamId::parse(team).unwrap(), channel: ChannelId::parse(channel).unwrap() }
 }
 
 /// Every row of a query, a few at a time.

@@ -9,16 +9,16 @@ use testkit::corpus::{TEAM, event};
 use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
 use workers::message_writer::MessageWriter;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
-use super::{Interleaved, Store, hold, only_in, queue};
+use super::{Interleaved, ListableArchive, hold, only_in, queue};
 use testkit::deliveries::delivery;
 
 const CHANNEL: &str = "C01";
 
 /// Something that happens to one of a few messages.
 #[derive(Debug, Clone)]
-enum Step {
+enum MessageStep {
     Edit,
     /// Another edit in the second of the one before, or of the post.
     EditAtOnce,
@@ -56,31 +56,31 @@ enum Step {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Happening {
+pub(super) struct MessageEvent {
     message: usize,
-    step: Step,
+    step: MessageStep,
     /// Slack's clock stands still: two things happen at one time.
     same_clock: bool,
 }
 
-pub(super) fn happening() -> impl Strategy<Value = Happening> {
+pub(super) fn happening() -> impl Strategy<Value = MessageEvent> {
     let step = prop_oneof![
-        4 => Just(Step::Edit),
-        2 => Just(Step::EditAtOnce),
-        4 => (0..3u8).prop_map(|text| Step::Update { text }),
-        2 => Just(Step::Unfurl),
-        1 => any::<bool>().prop_map(|deleted| Step::File { deleted }),
-        1 => (0..2u8, 0..2u8).prop_map(|(user, name)| Step::List { user, name }),
-        1 => Just(Step::Reply),
-        1 => Just(Step::Broadcast),
-        1 => Just(Step::Replied),
-        1 => Just(Step::Delete),
-        1 => Just(Step::Tombstone),
-        2 => (0..2u8, 0..2u8, any::<bool>()).prop_map(|(user, name, added)| Step::React { user, name, added }),
-        1 => (0..2u8).prop_map(|user| Step::Profile { user }),
-        1 => (0..2u8, any::<bool>()).prop_map(|(name, added)| Step::Emoji { name, added }),
+        4 => Just(MessageStep::Edit),
+        2 => Just(MessageStep::EditAtOnce),
+        4 => (0..3u8).prop_map(|text| MessageStep::Update { text }),
+        2 => Just(MessageStep::Unfurl),
+        1 => any::<bool>().prop_map(|deleted| MessageStep::File { deleted }),
+        1 => (0..2u8, 0..2u8).prop_map(|(user, name)| MessageStep::List { user, name }),
+        1 => Just(MessageStep::Reply),
+        1 => Just(MessageStep::Broadcast),
+        1 => Just(MessageStep::Replied),
+        1 => Just(MessageStep::Delete),
+        1 => Just(MessageStep::Tombstone),
+        2 => (0..2u8, 0..2u8, any::<bool>()).prop_map(|(user, name, added)| MessageStep::React { user, name, added }),
+        1 => (0..2u8).prop_map(|user| MessageStep::Profile { user }),
+        1 => (0..2u8, any::<bool>()).prop_map(|(name, added)| MessageStep::Emoji { name, added }),
     ];
-    (0..2usize, step, prop::bool::weighted(0.2)).prop_map(|(message, step, same_clock)| Happening {
+    (0..2usize, step, prop::bool::weighted(0.2)).prop_map(|(message, step, same_clock)| MessageEvent {
         message,
         step,
         same_clock,
@@ -92,12 +92,12 @@ fn ts(second: i64, micro: i64) -> String {
 }
 
 /// What Slack would send if all this happened.
-pub(super) fn told(happenings: &[Happening]) -> Vec<Value> {
+pub(super) fn told(happenings: &[MessageEvent]) -> Vec<Value> {
     let mut messages: Vec<Value> =
         (0..2).map(|n| event::message(&ts(n, 100), &format!("U0{n}"), &format!("message {n}"))).collect();
     let mut events: Vec<Value> = messages.iter().map(|message| event::posted(CHANNEL, message)).collect();
     let mut second = 10;
-    for (number, Happening { message, step, same_clock }) in happenings.iter().enumerate() {
+    for (number, MessageEvent { message, step, same_clock }) in happenings.iter().enumerate() {
         if !same_clock {
             second += 1;
         }
@@ -111,45 +111,45 @@ pub(super) fn told(happenings: &[Happening]) -> Vec<Value> {
             event::changed(CHANNEL, &before, &after, &clock)
         };
         events.push(match step {
-            Step::Edit => change(event::edited(&before, &clock, &format!("edit {number}"))),
-            Step::EditAtOnce => {
+            MessageStep::Edit => change(event::edited(&before, &clock, &format!("edit {number}"))),
+            MessageStep::EditAtOnce => {
                 let second = |ts: &Value| Some(ts.as_str()?.split_once('.')?.0.to_owned());
                 let second = second(&before["edited"]["ts"]).or_else(|| second(&before["ts"])).unwrap();
                 change(event::edited(&before, &format!("{second}.000000"), &format!("edit {number}")))
             }
-            Step::Update { text } => {
+            MessageStep::Update { text } => {
                 let text = format!("update {text}");
                 change(event::with(before.clone(), [("text", text.into()), ("blocks", json!([]))]))
             }
-            Step::File { deleted } => {
+            MessageStep::File { deleted } => {
                 let whole = event::file("F01", "U00");
                 let file = if *deleted { json!({ "id": "F01", "mode": "tombstone" }) } else { whole };
                 change(event::with(before.clone(), [("files", json!([file]))]))
             }
-            Step::List { user, name } => {
+            MessageStep::List { user, name } => {
                 let listed = json!([{ "name": format!("emoji{name}"), "users": [format!("U1{user}")], "count": 1 }]);
                 change(event::with(before.clone(), [("reactions", listed)]))
             }
-            Step::Unfurl => change(event::unfurled(&before, &format!("https://example.com/{number}"))),
-            Step::Reply => event::posted(CHANNEL, &event::reply(&new_ts, &of, "U03", "a reply")),
-            Step::Broadcast => {
+            MessageStep::Unfurl => change(event::unfurled(&before, &format!("https://example.com/{number}"))),
+            MessageStep::Reply => event::posted(CHANNEL, &event::reply(&new_ts, &of, "U03", "a reply")),
+            MessageStep::Broadcast => {
                 let reply = event::reply(&new_ts, &of, "U03", "to everyone");
                 event::posted(CHANNEL, &event::subtyped(reply, "thread_broadcast", json!({ "root": before })))
             }
-            Step::Replied => event::replied(CHANNEL, &before, &clock, &clock),
-            Step::Delete => event::deleted(CHANNEL, &before, &clock),
-            Step::Tombstone => event::changed(CHANNEL, &before, &event::tombstone(&before), &clock),
-            Step::React { user, name, added: true } => {
+            MessageStep::Replied => event::replied(CHANNEL, &before, &clock, &clock),
+            MessageStep::Delete => event::deleted(CHANNEL, &before, &clock),
+            MessageStep::Tombstone => event::changed(CHANNEL, &before, &event::tombstone(&before), &clock),
+            MessageStep::React { user, name, added: true } => {
                 event::reaction_added(CHANNEL, &of, &format!("U1{user}"), &format!("emoji{name}"), &clock)
             }
-            Step::React { user, name, added: false } => {
+            MessageStep::React { user, name, added: false } => {
                 event::reaction_removed(CHANNEL, &of, &format!("U1{user}"), &format!("emoji{name}"), &clock)
             }
-            Step::Profile { user } => event::user_change(&format!("U1{user}"), &format!("name {number}"), &clock),
-            Step::Emoji { name, added: true } => {
+            MessageStep::Profile { user } => event::user_change(&format!("U1{user}"), &format!("name {number}"), &clock),
+            MessageStep::Emoji { name, added: true } => {
                 event::emoji_added(&format!("emoji{name}"), &format!("https://example.com/{number}"), &clock)
             }
-            Step::Emoji { name, added: false } => {
+            MessageStep::Emoji { name, added: false } => {
                 json!({ "type": "emoji_changed", "subtype": "remove", "names": [format!("emoji{name}")], "event_ts": clock })
             }
         });
@@ -159,7 +159,7 @@ pub(super) fn told(happenings: &[Happening]) -> Vec<Value> {
 
 /// A way the same events may reach the writer.
 #[derive(Debug, Clone)]
-struct Delivered {
+struct MessageDelivery {
     events: Vec<Value>,
     /// Places in `events`, each at least once.
     order: Vec<usize>,
@@ -170,7 +170,7 @@ struct Delivered {
     interleaving: u64,
 }
 
-fn delivered() -> impl Strategy<Value = Delivered> {
+fn delivered() -> impl Strategy<Value = MessageDelivery> {
     let missed = prop::collection::vec(prop::bool::weighted(0.25), 11);
     let events = (prop::collection::vec(happening(), 1..10), missed)
         .prop_map(|(happenings, missed)| heard(told(&happenings), &missed));
@@ -180,7 +180,7 @@ fn delivered() -> impl Strategy<Value = Delivered> {
         let order =
             again.prop_map(move |again| all.iter().copied().chain(again).collect::<Vec<_>>()).prop_shuffle();
         (Just(events), order, 1..8usize, prop::collection::vec(0..40u64, 0..5), any::<u64>()).prop_map(
-            |(events, order, batch, lives, interleaving)| Delivered {
+            |(events, order, batch, lives, interleaving)| MessageDelivery {
                 events,
                 order,
                 batch,
@@ -202,12 +202,12 @@ async fn rows_in_order(events: &[Value]) -> Vec<Item> {
     let writer = MessageWriter::new(archive.clone(), queue());
     for (number, event) in events.iter().enumerate() {
         let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), event));
-        assert_eq!(writer.handle(&[job]).await, [Outcome::Done]);
+        assert_eq!(writer.handle(&[job]).await, [JobOutcome::Done]);
     }
     MemoryArchive::items(&archive)
 }
 
-async fn rows_as_delivered(delivered: &Delivered, store: impl Store) -> Vec<Item> {
+async fn rows_as_delivered(delivered: &MessageDelivery, store: impl ListableArchive) -> Vec<Item> {
     // A channel that was never seen in public would drop what does not say that it is public.
     let opener = event::posted(CHANNEL, &event::message(&ts(0, 100), "U00", "message 0"));
     let opened = MessageWriter::new(store.archive(), queue());
@@ -229,7 +229,7 @@ async fn rows_as_delivered(delivered: &Delivered, store: impl Store) -> Vec<Item
             let mortal = Arc::new(FaultyArchive::until(Arc::clone(&archive), Arc::clone(&point)));
             let outcomes = MessageWriter::new(mortal, queue()).handle(&jobs).await;
             if !point.has_crashed() {
-                assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+                assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
                 break;
             }
         }
@@ -238,7 +238,7 @@ async fn rows_as_delivered(delivered: &Delivered, store: impl Store) -> Vec<Item
 }
 
 /// Compares `cases` cases with what an archive in memory makes of the same events in their order.
-pub(crate) fn converge<S: Store>(cases: u32, store: impl AsyncFn() -> S) {
+pub(crate) fn converge<S: ListableArchive>(cases: u32, store: impl AsyncFn() -> S) {
     hold(cases, &delivered(), async |delivered| {
         let expected = rows_in_order(&delivered.events).await;
         let found = rows_as_delivered(&delivered, store().await).await;

@@ -15,13 +15,13 @@ use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::Queue;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseResult, TestRunner};
-use testkit::faults::{Fault, FaultSchedule, FaultyArchive, Method};
+use testkit::faults::{CallFault, FaultSchedule, FaultyArchive, PortMethod};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 
 /// An archive whose every row can be listed.
 #[async_trait]
-pub(crate) trait Store {
+pub(crate) trait ListableArchive {
     /// The archive.
     fn archive(&self) -> Arc<dyn Archive>;
 
@@ -30,7 +30,7 @@ pub(crate) trait Store {
 }
 
 #[async_trait]
-impl Store for Arc<MemoryArchive> {
+impl ListableArchive for Arc<MemoryArchive> {
     fn archive(&self) -> Arc<dyn Archive> {
         Arc::clone(self) as Arc<dyn Archive>
     }
@@ -70,16 +70,16 @@ impl Interleaved {
 
 #[async_trait]
 impl FaultSchedule for Interleaved {
-    async fn before(&self, method: Method, _: usize) -> Option<Fault> {
-        if matches!(method, Method::Write | Method::Get | Method::Query) {
+    async fn before(&self, method: PortMethod, _: usize) -> Option<CallFault> {
+        if matches!(method, PortMethod::Write | PortMethod::Get | PortMethod::Query) {
             self.give_way().await;
         }
         None
     }
 
     /// What was read may be old by the time it arrives.
-    async fn after(&self, method: Method) {
-        if matches!(method, Method::Get | Method::Query) {
+    async fn after(&self, method: PortMethod) {
+        if matches!(method, PortMethod::Get | PortMethod::Query) {
             self.give_way().await;
         }
     }

@@ -7,26 +7,26 @@ use ports::clock::{Clock, SystemClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::corpus::TEAM;
-use testkit::fake_slack::{FakeSlack, Workspace, person};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, person};
 use tests::harness::client::deliver;
-use tests::harness::command::{Outcome, annalist, annalist_with, wait_until_idle};
-use tests::harness::place::FolderBesideSlack;
-use tests::harness::process::{self, SIGNING_SECRET, Server};
+use tests::harness::command::{CommandOutput, annalist, annalist_with, wait_until_idle};
+use tests::harness::place::FolderWithSlack;
+use tests::harness::process::{self, SIGNING_SECRET, ServerProcess};
 
 pub(super) const TOKEN: &str = "xoxb-1-hidden";
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A Slack, an `annalist up` that it has delivered a message to, and what `doctor` is told of them.
-pub(super) struct Installation {
+pub(super) struct DoctorInstallation {
     pub(super) slack: FakeSlack,
     pub(super) data: PathBuf,
-    pub(super) up: Server,
+    pub(super) up: ServerProcess,
     _folder: TempDir,
 }
 
 /// What the doctor is to be told instead of what is right.
 #[derive(Default)]
-pub(super) struct Instead<'a> {
+pub(super) struct DoctorOverrides<'a> {
     pub(super) token: Option<&'a str>,
     pub(super) secret: Option<&'a str>,
     pub(super) url: Option<&'a str>,
@@ -34,14 +34,14 @@ pub(super) struct Instead<'a> {
     pub(super) flags: &'a [&'a str],
 }
 
-impl Installation {
+impl DoctorInstallation {
     pub(super) async fn new() -> Self {
         let slack = FakeSlack::start().await;
         let manifest: Value = serde_json::from_str(&annalist(&["manifest"]).await.stdout).unwrap();
         let scopes = manifest["oauth_config"]["scopes"]["bot"].as_array().unwrap().iter();
         let scopes = scopes.map(|scope| scope.as_str().unwrap().to_owned()).collect();
         let members = vec![person("U1", "ada")];
-        slack.set(TOKEN, Workspace { scopes, members, ..Workspace::of(TEAM, 3, 0) });
+        slack.set(TOKEN, FakeWorkspace { scopes, members, ..FakeWorkspace::of(TEAM, 3, 0) });
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("archive");
         let up = up(&data, &slack).await;
@@ -70,12 +70,12 @@ impl Installation {
         format!("http://{}/slack/events", self.up.address)
     }
 
-    pub(super) async fn doctor(&self, instead: Instead<'_>) -> Outcome {
+    pub(super) async fn doctor(&self, instead: DoctorOverrides<'_>) -> CommandOutput {
         self.slack.at(SystemClock.now().seconds());
         self.doctor_at_this_time(instead).await
     }
 
-    pub(super) async fn doctor_at_this_time(&self, instead: Instead<'_>) -> Outcome {
+    pub(super) async fn doctor_at_this_time(&self, instead: DoctorOverrides<'_>) -> CommandOutput {
         let (address, url, api) = (self.up.address.to_string(), self.request_url(), self.slack.url());
         let metrics = self.up.process.metrics_address().await.to_string();
         let mut args = vec!["doctor", "--data", self.data(), "--slack-api-url", &api];
@@ -93,20 +93,20 @@ impl Installation {
     }
 
     /// The doctor finds exactly this and says so at the end as well.
-    pub(super) async fn finds(&self, instead: Instead<'_>, check: &str, says: &[&str]) {
+    pub(super) async fn finds(&self, instead: DoctorOverrides<'_>, check: &str, says: &[&str]) {
         assert_finds(&self.doctor(instead).await, check, says);
     }
 }
 
-pub(super) async fn up(data: &Path, slack: &FakeSlack) -> Server {
-    process::up_with(&FolderBesideSlack { data, slack, token: TOKEN }, &["--no-join"]).await
+pub(super) async fn up(data: &Path, slack: &FakeSlack) -> ServerProcess {
+    process::up_with(&FolderWithSlack { data, slack, token: TOKEN }, &["--no-join"]).await
 }
 
-pub(super) fn findings(outcome: &Outcome) -> Vec<&str> {
+pub(super) fn findings(outcome: &CommandOutput) -> Vec<&str> {
     outcome.stdout.lines().filter(|line| line.starts_with("finding")).collect()
 }
 
-pub(super) fn assert_finds(outcome: &Outcome, check: &str, says: &[&str]) {
+pub(super) fn assert_finds(outcome: &CommandOutput, check: &str, says: &[&str]) {
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     let [line] = findings(outcome)[..] else { panic!("not one finding: {outcome:?}") };
     assert!(line.starts_with(&format!("finding  {check} ")), "{line}");

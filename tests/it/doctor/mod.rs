@@ -7,7 +7,7 @@ use ports::clock::{Clock, SystemClock};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
-use testkit::fake_slack::{FakeSlack, SlackAnswer, Workspace, refusal};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, SlackAnswer, refusal};
 use tests::harness::binaries::binaries;
 use tests::harness::client::deliver;
 use tests::harness::command::annalist_with;
@@ -16,12 +16,12 @@ use tokio::net::TcpListener;
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use fixture::{DEADLINE, Installation, Instead, TOKEN, assert_finds, findings, up};
+use fixture::{DEADLINE, DoctorInstallation, DoctorOverrides, TOKEN, assert_finds, findings, up};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_all_is_well_it_says_so_of_everything() {
-    let installation = Installation::new().await;
-    let outcome = installation.doctor(Instead::default()).await;
+    let installation = DoctorInstallation::new().await;
+    let outcome = installation.doctor(DoctorOverrides::default()).await;
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
     let mut lines: Vec<&str> = outcome.stdout.lines().collect();
     assert_eq!(lines.pop(), Some("Nothing is missing that can be seen from here."), "{outcome:?}");
@@ -58,7 +58,8 @@ async fn where_all_is_well_it_says_so_of_everything() {
         assert!(outcome.stdout.contains(expected), "{expected}: {outcome:?}");
     }
 
-    let json = installation.doctor(Instead { flags: &["--json"], ..Instead::default() }).await;
+    let json =
+        installation.doctor(DoctorOverrides { flags: &["--json"], ..DoctorOverrides::default() }).await;
     assert_eq!(json.code, Some(0), "{json:?}");
     let objects: Vec<Value> = json.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(objects.len(), checks.len());
@@ -69,15 +70,15 @@ async fn where_all_is_well_it_says_so_of_everything() {
     }
     // One look at the token and one page of channels.
     let asked = installation.slack.called("conversations.list");
-    installation.doctor(Instead::default()).await;
+    installation.doctor(DoctorOverrides::default()).await;
     assert_eq!(installation.slack.called("conversations.list"), asked + 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_fault_on_slacks_side_is_one_finding() {
-    let installation = Installation::new().await;
+    let installation = DoctorInstallation::new().await;
     let slack = &installation.slack;
-    let as_it_is = Instead::default;
+    let as_it_is = DoctorOverrides::default;
 
     slack.change(TOKEN, |workspace| workspace.scopes.retain(|scope| scope != "files:read"));
     installation.finds(as_it_is(), "scopes", &["lacks files:read (files) →", "reinstall"]).await;
@@ -108,10 +109,14 @@ async fn each_fault_on_slacks_side_is_one_finding() {
         installation.finds(as_it_is(), "bot-token", &[says]).await;
     }
     for (token, says) in [("xoxp-1-hidden", "user token"), ("xapp-1-hidden", "app-level token")] {
-        installation.finds(Instead { token: Some(token), ..as_it_is() }, "bot-token", &[says]).await;
+        installation.finds(DoctorOverrides { token: Some(token), ..as_it_is() }, "bot-token", &[says]).await;
     }
     installation
-        .finds(Instead { token: Some(""), ..as_it_is() }, "bot-token", &["SLACK_BOT_TOKEN is not set"])
+        .finds(
+            DoctorOverrides { token: Some(""), ..as_it_is() },
+            "bot-token",
+            &["SLACK_BOT_TOKEN is not set"],
+        )
         .await;
 
     slack.at(SystemClock.now().seconds() - 400);
@@ -121,7 +126,7 @@ async fn each_fault_on_slacks_side_is_one_finding() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_fault_on_the_way_to_ingest_is_one_finding() {
-    let installation = Installation::new().await;
+    let installation = DoctorInstallation::new().await;
     let address = installation.up.address;
     let at = |url: &str| url.to_owned();
     let proxy = async |answer: ResponseTemplate| {
@@ -145,7 +150,9 @@ async fn each_fault_on_the_way_to_ingest_is_one_finding() {
         (slow.uri(), "no answer within 3 s"),
         (at(&format!("http://{closed}/slack/events")), "no connection"),
     ] {
-        installation.finds(Instead { url: Some(&url), ..Instead::default() }, "request-url", &[says]).await;
+        installation
+            .finds(DoctorOverrides { url: Some(&url), ..DoctorOverrides::default() }, "request-url", &[says])
+            .await;
     }
     for server in [&refusing, &elsewhere, &parked, &login, &slow] {
         for request in server.received_requests().await.unwrap() {
@@ -153,18 +160,18 @@ async fn each_fault_on_the_way_to_ingest_is_one_finding() {
         }
     }
     let unused = closed.to_string();
-    let down = Instead { listen: Some(&unused), ..Instead::default() };
+    let down = DoctorOverrides { listen: Some(&unused), ..DoctorOverrides::default() };
     installation.finds(down, "ingest", &["nothing listens on", "annalist up --data"]).await;
     let other = parked.address().to_string();
-    let foreign = Instead { listen: Some(&other), ..Instead::default() };
+    let foreign = DoctorOverrides { listen: Some(&other), ..DoctorOverrides::default() };
     installation.finds(foreign, "ingest", &["something else than annalist"]).await;
 
     // Last: the running process counts it, and the doctor finds that the next time.
-    let other = Instead { secret: Some("wrong-secret"), ..Instead::default() };
+    let other = DoctorOverrides { secret: Some("wrong-secret"), ..DoctorOverrides::default() };
     installation
         .finds(other, "request-url", &["(401): it is signed with another secret", "SLACK_SIGNING_SECRET"])
         .await;
-    let counted = installation.doctor(Instead::default()).await;
+    let counted = installation.doctor(DoctorOverrides::default()).await;
     assert_finds(&counted, "refused", &["1 request was refused", "SLACK_SIGNING_SECRET"]);
 }
 
@@ -172,9 +179,9 @@ async fn each_fault_on_the_way_to_ingest_is_one_finding() {
 async fn each_fault_in_what_is_kept_is_one_finding() {
     use std::os::unix::fs::PermissionsExt;
 
-    let installation = Installation::new().await;
+    let installation = DoctorInstallation::new().await;
     let folder = &installation.data;
-    let as_it_is = Instead::default;
+    let as_it_is = DoctorOverrides::default;
     let mode = |mode| std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).unwrap();
     mode(0o755);
     installation
@@ -207,7 +214,7 @@ async fn each_fault_in_what_is_kept_is_one_finding() {
 async fn without_events_and_without_a_worker_it_says_where_to_look() {
     let slack = FakeSlack::start().await;
     let scopes = vec!["none".to_owned()];
-    slack.set(TOKEN, Workspace { scopes, ..Workspace::of(TEAM, 3, 0) });
+    slack.set(TOKEN, FakeWorkspace { scopes, ..FakeWorkspace::of(TEAM, 3, 0) });
     let folder = tempfile::tempdir().unwrap();
     let up = up(folder.path(), &slack).await;
     let data = folder.path().to_str().unwrap();

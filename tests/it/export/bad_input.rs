@@ -6,20 +6,20 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use tests::harness::binaries::binaries;
-use tests::harness::command::{self, Outcome};
+use tests::harness::command::{self, CommandOutput};
 
 use super::{export, imported, ts};
-use crate::import::export::{Export, Place, said};
+use crate::import::export::{Export, ImportFolder, said};
 use crate::import::import;
 
-async fn archive() -> Place {
-    let place = Place::new();
+async fn archive() -> ImportFolder {
+    let place = ImportFolder::new();
     let zip = place.zip("older.zip", &imported());
     assert_eq!(import(&zip, &place.data()).await.code, Some(0));
     place
 }
 
-fn assert_refused(outcome: &Outcome, code: i32, expected: &str, folder: &Path) {
+fn assert_refused(outcome: &CommandOutput, code: i32, expected: &str, folder: &Path) {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{outcome:?}");
     assert!(outcome.stderr.contains(expected) && outcome.stderr.lines().count() == 1, "{outcome:?}");
     assert!(fs::read_dir(folder).unwrap().next().is_none(), "{outcome:?}");
@@ -110,7 +110,7 @@ async fn output_that_is_read_no_more_is_no_failure() {
 /// A limit on the length of files stands for a disk that is full: a write fails in the same way.
 #[tokio::test]
 async fn a_full_disk_ends_it_in_one_line_and_leaves_nothing() {
-    let place = Place::new();
+    let place = ImportFolder::new();
     let letters = |seed: u32| -> String {
         let next = |number: &u32| Some(number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
         let numbers = std::iter::successors(Some(seed), next);

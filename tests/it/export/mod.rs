@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::corpus::event;
 use tests::harness::client::play;
-use tests::harness::command::{Outcome, annalist_at, json_lines, wait_until_idle};
-use tests::harness::place::Place;
+use tests::harness::command::{CommandOutput, annalist_at, json_lines, wait_until_idle};
+use tests::harness::place::ProgramEnvironment;
 
 use crate::import::export::{Export, TEAM, channel, file, person, said};
 
@@ -21,25 +21,29 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Runs `annalist export` in this format.
 pub(crate) async fn export(
-    place: &(impl Place + ?Sized),
+    place: &(impl ProgramEnvironment + ?Sized),
     format: &str,
     out: &Path,
     args: &[&str],
-) -> Outcome {
+) -> CommandOutput {
     let args = [&["export", "--format", format, "--out", out.to_str().unwrap()], args].concat();
     annalist_at(place, &args).await
 }
 
 /// A folder in which everything has happened.
-async fn archive() -> (crate::import::export::Place, PathBuf) {
-    let place = crate::import::export::Place::new();
+async fn archive() -> (crate::import::export::ImportFolder, PathBuf) {
+    let place = crate::import::export::ImportFolder::new();
     let (zip, data) = (place.zip("older.zip", &imported()), place.data());
     fill(&*data, &zip, async { drop(wait_until_idle(&*data, DEADLINE).await) }).await;
     (place, data)
 }
 
 /// Brings an older export into a place and plays what happened then.
-pub(crate) async fn fill(place: &(impl Place + ?Sized), zip: &Path, drained: impl Future<Output = ()>) {
+pub(crate) async fn fill(
+    place: &(impl ProgramEnvironment + ?Sized),
+    zip: &Path,
+    drained: impl Future<Output = ()>,
+) {
     let outcome = annalist_at(place, &["import", zip.to_str().unwrap()]).await;
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     play(place, TEAM, &events(), drained).await;
@@ -127,7 +131,7 @@ pub(crate) fn events() -> Vec<Value> {
 
 /// Every message by its channel's id, as an export of Slack can hold it: channels that are private now, earlier versions, how
 /// an edit is stamped and where bytes are kept are not in it.
-pub(crate) async fn comparable(place: &(impl Place + ?Sized)) -> BTreeMap<String, Vec<Value>> {
+pub(crate) async fn comparable(place: &(impl ProgramEnvironment + ?Sized)) -> BTreeMap<String, Vec<Value>> {
     let mut all = BTreeMap::new();
     for listed in json_lines(place, &["channels"]).await {
         let id = listed["channel_id"].as_str().unwrap();

@@ -8,7 +8,7 @@ use tests::harness::binaries::binaries;
 use tests::harness::command::json_lines;
 use tokio::process::Command;
 
-use super::export::{Export, Place, channel, said};
+use super::export::{Export, ImportFolder, channel, said};
 use super::{Imported, import, import_with, rows};
 
 fn general(days: &[(&str, Value)]) -> Export {
@@ -20,8 +20,8 @@ fn day(ts: &str) -> Value {
     json!([said(ts, "U1", "hello")])
 }
 
-async fn imported(export: &Export) -> (Place, Imported) {
-    let place = Place::new();
+async fn imported(export: &Export) -> (ImportFolder, Imported) {
+    let place = ImportFolder::new();
     let imported = import(&place.zip("export.zip", export), &place.data()).await;
     (place, imported)
 }
@@ -55,7 +55,7 @@ async fn a_broken_day_a_bomb_and_an_unknown_folder_are_three_lines_and_the_rest_
 
 #[tokio::test]
 async fn a_zip_that_is_cut_off_or_encrypted_or_none_is_one_line() {
-    let place = Place::new();
+    let place = ImportFolder::new();
     let whole = place.zip("whole.zip", &general(&[("2020-09-13", day("1600000001.000100"))]));
     let bytes = fs::read(&whole).unwrap();
     let cut = whole.with_file_name("cut.zip");
@@ -186,7 +186,7 @@ async fn people_that_are_missing_or_of_two_workspaces_need_the_workspace_said() 
     let without = Export::default()
         .with("channels.json", &json!([channel("C1", "general")]))
         .with("general/2020-09-13.json", &day("1600000001.000100"));
-    let place = Place::new();
+    let place = ImportFolder::new();
     let zip = place.zip("export.zip", &without);
     let refused = import(&zip, &place.data()).await;
     assert_eq!(refused.code, Some(1));
@@ -223,7 +223,7 @@ async fn a_list_that_cannot_be_read_at_all_is_named_even_if_the_export_is_refuse
 
 #[tokio::test]
 async fn an_entry_whose_bytes_were_damaged_is_a_line() {
-    let place = Place::new();
+    let place = ImportFolder::new();
     let text = "unmistakable ".repeat(3);
     let export = general(&[("2020-09-14", day("1600086401.000100"))])
         .with("general/2020-09-13.json", &json!([said("1600000001.000100", "U1", &text)]));
@@ -241,7 +241,7 @@ async fn an_entry_whose_bytes_were_damaged_is_a_line() {
 
 #[tokio::test]
 async fn a_disk_that_takes_no_more_is_one_line_and_the_next_import_does_the_rest() {
-    let place = Place::new();
+    let place = ImportFolder::new();
     let mut random = fastrand::Rng::with_seed(7);
     let mut messages = |first: usize| -> Value {
         let message = |n| {

@@ -97,11 +97,11 @@ pub(crate) fn entries(zip: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// A folder for a test, with a zip and a data folder.
-pub(crate) struct Place {
+pub(crate) struct ImportFolder {
     folder: TempDir,
 }
 
-impl Place {
+impl ImportFolder {
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use ports::archive::Archive;
 use ports::clock::TimestampMs;
 use reader::figures::json as report_json;
-use reader::figures::making::{Asked, make};
+use reader::figures::making::{ReportScope, make};
 use reader::figures::message::{ThreadFigures, with_own};
 use reader::figures::period::Period;
 use reader::find;
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use rules::history::{self, HistoryMessage};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use testkit::deliveries::delivery;
 use testkit::memory::archive::MemoryArchive;
 use workers::import::{ImportFiles, ImportOptions, ImportTarget, import};
 use workers::message_writer::MessageWriter;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 use workers::store::store_history;
 
 use super::export::TEAM;
@@ -32,23 +32,23 @@ const CHANNEL: &str = "C1";
 const FIRST_S: usize = 1_599_600_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum FilledBy {
     Events,
     History,
     Export,
 }
 
 /// Each way alone, and all three in every order.
-const ORDERS: [&[Way]; 9] = [
-    &[Way::Events],
-    &[Way::History],
-    &[Way::Export],
-    &[Way::Events, Way::History, Way::Export],
-    &[Way::Events, Way::Export, Way::History],
-    &[Way::History, Way::Events, Way::Export],
-    &[Way::History, Way::Export, Way::Events],
-    &[Way::Export, Way::Events, Way::History],
-    &[Way::Export, Way::History, Way::Events],
+const ORDERS: [&[FilledBy]; 9] = [
+    &[FilledBy::Events],
+    &[FilledBy::History],
+    &[FilledBy::Export],
+    &[FilledBy::Events, FilledBy::History, FilledBy::Export],
+    &[FilledBy::Events, FilledBy::Export, FilledBy::History],
+    &[FilledBy::History, FilledBy::Events, FilledBy::Export],
+    &[FilledBy::History, FilledBy::Export, FilledBy::Events],
+    &[FilledBy::Export, FilledBy::Events, FilledBy::History],
+    &[FilledBy::Export, FilledBy::History, FilledBy::Events],
 ];
 
 fn ts(hour: usize) -> String {
@@ -104,27 +104,27 @@ async fn bring(archive: &Arc<MemoryArchive>, list: &Value) {
     assert_eq!((sum.skipped, sum.problems), (0, 0));
 }
 
-async fn archive(order: &[Way]) -> Arc<MemoryArchive> {
+async fn archive(order: &[FilledBy]) -> Arc<MemoryArchive> {
     let archive = Arc::new(MemoryArchive::new());
     bring(&archive, &opener()).await;
     let (events, listed) = told();
     for way in order {
         match way {
-            Way::Events => {
+            FilledBy::Events => {
                 let writer = MessageWriter::new(archive.clone(), queue());
                 for (number, event) in events.iter().enumerate() {
                     let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), event));
-                    assert_eq!(writer.handle(&[job]).await, [Outcome::Done], "{event}");
+                    assert_eq!(writer.handle(&[job]).await, [JobOutcome::Done], "{event}");
                 }
             }
-            Way::History => {
+            FilledBy::History => {
                 let read = |message: &Value| {
                     history::read(&team(), &channel(), &to_raw_value(message).unwrap()).unwrap()
                 };
                 let messages: Vec<HistoryMessage> = listed.iter().map(read).collect();
                 assert!(store_history(&*archive, &messages).await.iter().all(Result::is_ok));
             }
-            Way::Export => bring(&archive, &listed.clone().into()).await,
+            FilledBy::Export => bring(&archive, &listed.clone().into()).await,
         }
     }
     archive
@@ -142,9 +142,10 @@ fn channel() -> ChannelId {
 async fn counted(archive: &MemoryArchive) -> Value {
     let (team, now) = (team(), Timestamp::from_second(1_700_000_000).unwrap());
     let week = Period::week("2020-W37").unwrap();
-    let mut report = report_json::of(&make(archive, &team, Asked::Team, week, None, now).await.unwrap());
+    let mut report =
+        report_json::of(&make(archive, &team, ReportScope::Team, week, None, now).await.unwrap());
     report.as_object_mut().unwrap().retain(|name, _| name != "basis" && name != "incomplete_days");
-    let place = ChannelPlace { team: team.clone(), channel: channel() };
+    let place = ChannelOfTeam { team: team.clone(), channel: channel() };
     let channel = find::joined(archive, &place, &[team]).await.unwrap();
     let mut threads = ThreadFigures::new(&channel);
     let mut messages = Vec::new();

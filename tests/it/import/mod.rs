@@ -9,7 +9,7 @@ mod whole;
 use std::path::Path;
 
 use serde_json::Value;
-use tests::harness::command::{Outcome, annalist_with};
+use tests::harness::command::{CommandOutput, annalist_with};
 
 /// What an import printed with `--json`.
 pub(crate) struct Imported {
@@ -31,7 +31,7 @@ pub(crate) async fn import_with(
     variables: &[(&str, &str)],
 ) -> Imported {
     let all = [&["import", zip.to_str().unwrap(), "--data", data.to_str().unwrap(), "--json"], args].concat();
-    let Outcome { code, stdout, stderr } = annalist_with(&all, variables).await;
+    let CommandOutput { code, stdout, stderr } = annalist_with(&all, variables).await;
     let mut lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let sum = lines.pop().unwrap_or_default();
     let text = |line: &Value, name: &str| line[name].as_str().unwrap().to_owned();

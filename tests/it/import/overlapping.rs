@@ -16,10 +16,10 @@ use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
 use testkit::memory::queue::MemoryQueue;
 use workers::import::{
-    ExportEntry, ExportSource, FileTarget, ImportFiles, ImportOptions, ImportTarget, import,
+    ExportEntries, ExportEntry, FileTarget, ImportFiles, ImportOptions, ImportTarget, import,
 };
 use workers::message_writer::MessageWriter;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
 use super::export::{TEAM, channel, person};
 
@@ -27,7 +27,7 @@ const CHANNEL: &str = "C1";
 
 /// What happens to one of three messages.
 #[derive(Debug, Clone)]
-enum Happening {
+enum MessageChange {
     Edit { message: usize, text: u8 },
     React { message: usize, user: u8, added: bool },
     Reply { message: usize },
@@ -37,7 +37,7 @@ enum Happening {
 
 /// A message as Slack knows it.
 #[derive(Debug, Clone)]
-struct Known {
+struct SlackMessage {
     object: Value,
     reactions: Vec<u8>,
     replies: u64,
@@ -49,9 +49,9 @@ fn ts(second: usize, micro: usize) -> String {
 }
 
 /// The events of all that happens, and the export that Slack would make after each of them.
-fn told(happenings: &[Happening]) -> (Vec<Value>, Vec<Value>) {
-    let mut known: Vec<Known> = (0..3)
-        .map(|n| Known {
+fn told(happenings: &[MessageChange]) -> (Vec<Value>, Vec<Value>) {
+    let mut known: Vec<SlackMessage> = (0..3)
+        .map(|n| SlackMessage {
             object: event::message(&ts(n, 100), &format!("U{n}"), &format!("message {n}")),
             reactions: Vec::new(),
             replies: 0,
@@ -62,29 +62,29 @@ fn told(happenings: &[Happening]) -> (Vec<Value>, Vec<Value>) {
     let mut days = vec![day(&known)];
     for (number, happening) in happenings.iter().enumerate() {
         let clock = ts(100 + number, 0);
-        let (Happening::Edit { message, .. }
-        | Happening::React { message, .. }
-        | Happening::Reply { message }
-        | Happening::Delete { message }
-        | Happening::Share { message, .. }) = happening;
+        let (MessageChange::Edit { message, .. }
+        | MessageChange::React { message, .. }
+        | MessageChange::Reply { message }
+        | MessageChange::Delete { message }
+        | MessageChange::Share { message, .. }) = happening;
         let before = known[*message].object.clone();
         if known[*message].is_deleted {
             continue;
         }
         match happening {
-            Happening::Edit { text, .. } => {
+            MessageChange::Edit { text, .. } => {
                 let after = event::edited(&before, &clock, &format!("text {text}"));
                 events.push(event::changed(CHANNEL, &before, &after, &clock));
                 known[*message].object = after;
             }
-            Happening::Share { file, .. } => {
+            MessageChange::Share { file, .. } => {
                 let files = json!([event::file(&format!("F{file}"), "U0")]);
                 let after = event::edited(&before, &clock, "with a file");
                 let after = event::with(after, [("files", files)]);
                 events.push(event::changed(CHANNEL, &before, &after, &clock));
                 known[*message].object = after;
             }
-            Happening::React { user, added, .. } => {
+            MessageChange::React { user, added, .. } => {
                 let of = before["ts"].as_str().unwrap();
                 let name = format!("U{user}");
                 let reaction = if *added { event::reaction_added } else { event::reaction_removed };
@@ -95,14 +95,19 @@ fn told(happenings: &[Happening]) -> (Vec<Value>, Vec<Value>) {
                     reactions.push(*user);
                 }
             }
-            Happening::Reply { .. } => {
+            MessageChange::Reply { .. } => {
                 let of = before["ts"].as_str().unwrap().to_owned();
                 let reply = event::reply(&ts(100 + number, 700), &of, "U1", "a reply");
                 events.push(event::posted(CHANNEL, &reply));
                 known[*message].replies += 1;
-                known.push(Known { object: reply, reactions: Vec::new(), replies: 0, is_deleted: false });
+                known.push(SlackMessage {
+                    object: reply,
+                    reactions: Vec::new(),
+                    replies: 0,
+                    is_deleted: false,
+                });
             }
-            Happening::Delete { .. } => {
+            MessageChange::Delete { .. } => {
                 events.push(event::deleted(CHANNEL, &before, &clock));
                 known[*message].is_deleted = true;
             }
@@ -113,7 +118,7 @@ fn told(happenings: &[Happening]) -> (Vec<Value>, Vec<Value>) {
 }
 
 /// The messages as an export lists them.
-fn day(known: &[Known]) -> Value {
+fn day(known: &[SlackMessage]) -> Value {
     let listed = known.iter().filter(|known| !known.is_deleted).map(|known| {
         let mut object = known.object.clone();
         let fields = object.as_object_mut().unwrap();
@@ -165,7 +170,7 @@ impl InMemory {
     }
 }
 
-impl ExportSource for InMemory {
+impl ExportEntries for InMemory {
     fn entries(&self) -> &[ExportEntry] {
         &self.entries
     }
@@ -182,27 +187,27 @@ pub(super) fn queue() -> Arc<dyn Queue> {
 
 /// One thing that is done to an archive: an event is handled, or an export is imported.
 #[derive(Debug, Clone)]
-enum Step {
+enum OverlapStep {
     Event(usize),
     Export(usize),
 }
 
-async fn rows(steps: &[Step], events: &[Value], days: &[Value]) -> Vec<Item> {
+async fn rows(steps: &[OverlapStep], events: &[Value], days: &[Value]) -> Vec<Item> {
     let archive = Arc::new(MemoryArchive::new());
     let writer = MessageWriter::new(archive.clone(), queue());
     let files = FileTarget { queue: queue(), files: Arc::new(MemoryFiles::new()) };
     let target = ImportTarget { archive: archive.clone(), files: ImportFiles::Taken(files) };
     // A channel that was never seen in public would keep what does not say that it is public waiting.
     let opener = event::envelope(TEAM, "EvOpener", &events[0]);
-    assert_eq!(writer.handle(&[delivery(&opener)]).await, [Outcome::Done]);
+    assert_eq!(writer.handle(&[delivery(&opener)]).await, [JobOutcome::Done]);
     let options = ImportOptions { team: None, tokens: None, now: TimestampMs(1_700_000_000_000) };
     for (number, step) in steps.iter().enumerate() {
         match step {
-            Step::Event(event) => {
+            OverlapStep::Event(event) => {
                 let job = delivery(&event::envelope(TEAM, &format!("Ev{event}x{number}"), &events[*event]));
-                assert_eq!(writer.handle(&[job]).await, [Outcome::Done]);
+                assert_eq!(writer.handle(&[job]).await, [JobOutcome::Done]);
             }
-            Step::Export(export) => {
+            OverlapStep::Export(export) => {
                 let sum = import(InMemory::of(&days[*export]), &target, &options, &mut |_| {}).await.unwrap();
                 assert_eq!((sum.skipped, sum.problems), (0, 0));
             }
@@ -212,14 +217,14 @@ async fn rows(steps: &[Step], events: &[Value], days: &[Value]) -> Vec<Item> {
     MemoryArchive::items(&archive).into_iter().filter(kept).collect()
 }
 
-fn happenings() -> impl Strategy<Value = Vec<Happening>> {
+fn happenings() -> impl Strategy<Value = Vec<MessageChange>> {
     let happening = prop_oneof![
-        4 => (0..3usize, 0..4u8).prop_map(|(message, text)| Happening::Edit { message, text }),
+        4 => (0..3usize, 0..4u8).prop_map(|(message, text)| MessageChange::Edit { message, text }),
         2 => (0..3usize, 0..3u8, any::<bool>())
-            .prop_map(|(message, user, added)| Happening::React { message, user, added }),
-        2 => (0..3usize).prop_map(|message| Happening::Reply { message }),
-        1 => (0..3usize).prop_map(|message| Happening::Delete { message }),
-        1 => (0..3usize, 0..2u8).prop_map(|(message, file)| Happening::Share { message, file }),
+            .prop_map(|(message, user, added)| MessageChange::React { message, user, added }),
+        2 => (0..3usize).prop_map(|message| MessageChange::Reply { message }),
+        1 => (0..3usize).prop_map(|message| MessageChange::Delete { message }),
+        1 => (0..3usize, 0..2u8).prop_map(|(message, file)| MessageChange::Share { message, file }),
     ];
     prop::collection::vec(happening, 0..8)
 }
@@ -234,9 +239,10 @@ fn overlapping_exports_and_live_events_in_any_order_leave_the_same_messages() {
             let (events, days) = told(&happenings);
             let mut random = fastrand::Rng::with_seed(seed);
             // Some of the events were live; three exports, one of them twice.
-            let mut steps: Vec<Step> = (0..events.len()).filter(|_| random.bool()).map(Step::Event).collect();
+            let mut steps: Vec<OverlapStep> =
+                (0..events.len()).filter(|_| random.bool()).map(OverlapStep::Event).collect();
             let exports: Vec<usize> = (0..3).map(|_| random.usize(0..days.len())).collect();
-            steps.extend(exports.iter().chain(exports.first()).map(|export| Step::Export(*export)));
+            steps.extend(exports.iter().chain(exports.first()).map(|export| OverlapStep::Export(*export)));
             let expected = runtime.block_on(rows(&steps, &events, &days));
             for _ in 0..2 {
                 random.shuffle(&mut steps);

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slack::ids::Ts;
-use testkit::fake_slack::{FakeSlack, Workspace};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace};
 use tests::harness::command::{annalist, annalist_with, json_lines, status};
 use tests::harness::process;
 
-use super::export::{Export, Place, TEAM, channel, file, person, said};
+use super::export::{Export, ImportFolder, TEAM, channel, file, person, said};
 use super::{import, import_with, rows};
 
 /// Two channels, a thread, an edit, reactions, files, private conversations.
@@ -46,7 +46,7 @@ fn export() -> Export {
 
 #[tokio::test]
 async fn an_export_is_imported_once_and_again_without_change() {
-    let place = Place::new();
+    let place = ImportFolder::new();
     let zip = place.zip("export.zip", &export());
     let first = import(&zip, &place.data()).await;
     assert_eq!((first.code, first.kinds()), (Some(0), vec![]), "{}", first.stderr);
@@ -74,7 +74,7 @@ async fn an_export_is_imported_once_and_again_without_change() {
 
 #[tokio::test]
 async fn what_was_imported_is_read_like_everything_else() {
-    let place = Place::new();
+    let place = ImportFolder::new();
     let zip = place.zip("export.zip", &export());
     import(&zip, &place.data()).await;
     let data = place.data();
@@ -113,7 +113,7 @@ async fn what_was_imported_is_read_like_everything_else() {
 
 #[tokio::test]
 async fn a_dry_run_says_the_same_and_leaves_nothing() {
-    let place = Place::new();
+    let place = ImportFolder::new();
     let zip = place.zip("export.zip", &export());
     let dry = import_with(&zip, &place.data(), &["--dry-run"], &[]).await;
     assert_eq!((dry.code, dry.count("new"), dry.count("files")), (Some(0), 5, 2));
@@ -141,7 +141,7 @@ async fn files_are_asked_for_until_the_downloader_has_them_and_not_without_being
         let files = status["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == "files");
         files.unwrap()["waiting"].as_u64().unwrap()
     };
-    let place = Place::new();
+    let place = ImportFolder::new();
     let zip = place.zip("export.zip", &export());
     let without = import_with(&zip, &place.data(), &["--no-files"], &[]).await;
     assert_eq!((without.count("files"), waiting(&place.data()).await), (0, 0));
@@ -153,7 +153,7 @@ async fn files_are_asked_for_until_the_downloader_has_them_and_not_without_being
 
 #[tokio::test]
 async fn files_that_slackdump_brings_are_kept_if_a_public_message_shares_them() {
-    let place = Place::new();
+    let place = ImportFolder::new();
     let mut shared = said("1600000001.000100", "U1", "three files");
     shared["files"] = json!([file("F1", 5), file("F2", 5), file("F3", 5)]);
     let export = Export::of(&["U1"], &[("C1", "general")])
@@ -199,7 +199,7 @@ async fn an_organisation_is_imported_workspace_by_workspace() {
         .with("teams/two/users.json", &json!([of("U3", "T2")]))
         .with("teams/two/channels.json", &json!([channel("C2", "general")]))
         .with("teams/two/general/2020-09-13.json", &message("1600000003.000100", "U3"));
-    let place = Place::new();
+    let place = ImportFolder::new();
     let imported = import(&place.zip("grid.zip", &export), &place.data()).await;
     assert_eq!((imported.code, imported.kinds()), (Some(0), vec![]));
     assert_eq!((imported.count("channels"), imported.count("messages"), imported.count("users")), (3, 3, 5));
@@ -211,11 +211,11 @@ async fn an_organisation_is_imported_workspace_by_workspace() {
 
 #[tokio::test]
 async fn an_export_of_another_workspace_changes_nothing() {
-    let place = Place::new();
+    let place = ImportFolder::new();
     let mine = place.zip("mine.zip", &export());
     let slack = FakeSlack::start().await;
-    slack.set("xoxb-1", Workspace::of("T1", 1, 1));
-    slack.set("xoxb-2", Workspace::of(TEAM, 1, 1));
+    slack.set("xoxb-1", FakeWorkspace::of("T1", 1, 1));
+    slack.set("xoxb-2", FakeWorkspace::of(TEAM, 1, 1));
     let url = slack.url();
     let token = |token| [("SLACK_BOT_TOKEN", token), ("SLACK_API_URL", url.as_str())];
     let refused = import_with(&mine, &place.data(), &[], &token("xoxb-1")).await;
@@ -242,7 +242,7 @@ async fn an_export_of_another_workspace_changes_nothing() {
 
 #[tokio::test]
 async fn a_channel_that_a_person_called_private_stays_out() {
-    let place = Place::new();
+    let place = ImportFolder::new();
     let zip = place.zip("export.zip", &export());
     import(&zip, &place.data()).await;
     let data = place.data();
@@ -260,7 +260,7 @@ async fn a_channel_that_a_person_called_private_stays_out() {
 
 #[tokio::test]
 async fn an_export_is_imported_while_up_runs_on_the_same_folder() {
-    let place = Place::new();
+    let place = ImportFolder::new();
     let server = process::up(place.data().as_path()).await;
     let days: Vec<Value> = (0..3000)
         .map(|n| said(&Ts::parse(&format!("16000{n:05}.000100")).unwrap().to_string(), "U1", "a message"))

@@ -4,12 +4,12 @@ use ports::queue::QueueName;
 use ports::queue::topology::TableRole;
 use serde_json::Value;
 use testkit::corpus::{TEAM, event};
-use testkit::fake_slack::{self, FakeSlack, Workspace};
+use testkit::fake_slack::{self, FakeSlack, FakeWorkspace};
 use tests::bill::OneMessage;
 use tests::harness::binaries::binaries;
-use tests::harness::lambda::Function;
+use tests::harness::lambda::RunningFunction;
 use tests::harness::lambda::poller::Poller;
-use tests::harness::place::{Installation, Place};
+use tests::harness::place::{AwsInstallation, ProgramEnvironment};
 use tests::harness::proxy::{Passed, Proxy};
 use tests::harness::stack::Stack;
 use tokio::process::Command;
@@ -22,9 +22,9 @@ const CHANNEL: &str = "C0GENERAL";
 /// A function behind a proxy that keeps what it asked for.
 async fn watched(
     program: &std::path::Path,
-    installation: &Installation,
+    installation: &AwsInstallation,
     slack: Option<&str>,
-) -> (Function, Proxy) {
+) -> (RunningFunction, Proxy) {
     let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
     proxy.record();
     let mut command = Command::new(program);
@@ -32,7 +32,7 @@ async fn watched(
     if let Some(slack) = slack {
         command.env("SLACK_API_URL", slack).env("SLACK_BOT_TOKEN", TOKEN);
     }
-    (Function::start_command(command).await, proxy)
+    (RunningFunction::start_command(command).await, proxy)
 }
 
 /// Requests of these operations, and how many keys and rows of this table they name.
@@ -54,9 +54,9 @@ fn rows(passed: &[Passed], operations: &[&str], table: &str) -> (u64, u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_comes_alone_takes_what_the_bill_reckons_with() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let slack = FakeSlack::start().await;
-    let mut workspace = Workspace::new(TEAM);
+    let mut workspace = FakeWorkspace::new(TEAM);
     workspace.channels = vec![fake_slack::channel(CHANNEL, "general")];
     workspace.members = vec![fake_slack::person("U0001", "ada")];
     slack.set(TOKEN, workspace);

@@ -8,9 +8,9 @@ use slack::verification::without_token;
 use testkit::corpus::{TEAM, channel_id, event};
 use testkit::deliveries::received;
 use tests::harness::binaries::binaries;
-use tests::harness::lambda::Function;
-use tests::harness::lambda::payloads::Request;
-use tests::harness::place::Installation;
+use tests::harness::lambda::RunningFunction;
+use tests::harness::lambda::payloads::FunctionUrlRequest;
+use tests::harness::place::AwsInstallation;
 
 use super::{answer, metric_lines, signed, signed_with};
 
@@ -22,8 +22,8 @@ fn posted(number: usize, text: &str) -> String {
     event::envelope(TEAM, &format!("Ev{number}"), &message)
 }
 
-async fn function(installation: &Installation) -> Function {
-    Function::start(&binaries().ingest, installation).await
+async fn function(installation: &AwsInstallation) -> RunningFunction {
+    RunningFunction::start(&binaries().ingest, installation).await
 }
 
 /// The bodies of what is on the queue of events.
@@ -34,20 +34,20 @@ async fn queued(queue: &dyn Queue) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_challenge_is_echoed_and_needs_no_queue() {
     // Nothing is provisioned here.
-    let installation = Installation::new().await.with("ANNALIST_PREFIX", Some("nowhere"));
+    let installation = AwsInstallation::new().await.with("ANNALIST_PREFIX", Some("nowhere"));
     let ingest = function(&installation).await;
     let echoed = answer(&ingest, &signed(CHALLENGE)).await;
     assert_eq!(
         (echoed.status, echoed.body.as_str()),
         (200, "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P")
     );
-    let alive = answer(&ingest, &Request::get("/healthz")).await;
+    let alive = answer(&ingest, &FunctionUrlRequest::get("/healthz")).await;
     assert_eq!(alive.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_is_on_the_queue_before_the_answer_whatever_form_its_body_comes_in() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let ingest = function(&installation).await;
     let queue = installation.aws.queue();
     // Bytes that are no single characters, and those JSON would spell differently.
@@ -66,7 +66,7 @@ async fn an_event_is_on_the_queue_before_the_answer_whatever_form_its_body_comes
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_unsigned_is_kept_and_slack_may_repeat_it() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let ingest = function(&installation).await;
     let body = posted(1, "forged");
     let two_signatures = signed(&body).header("x-slack-signature", "v0=00,v0=11");
@@ -78,7 +78,7 @@ async fn nothing_unsigned_is_kept_and_slack_may_repeat_it() {
     };
     for payload in [
         signed_with("another-secret-of-another-app-00000", &body).payload(),
-        Request::post("/slack/events", &body).payload(),
+        FunctionUrlRequest::post("/slack/events", &body).payload(),
         two_signatures.payload(),
         changed,
     ] {
@@ -89,13 +89,13 @@ async fn nothing_unsigned_is_kept_and_slack_may_repeat_it() {
     assert!(queued(&*installation.aws.queue()).await.is_empty());
     assert_eq!(answer(&ingest, &signed("not JSON")).await.status, 400);
     for path in ["/elsewhere", "/readyz"] {
-        assert_eq!(answer(&ingest, &Request::get(path)).await.status, 404, "{path}");
+        assert_eq!(answer(&ingest, &FunctionUrlRequest::get(path)).await.status, 404, "{path}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_that_fails_is_a_failure_that_slack_repeats() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     // A port that was free a moment ago: no process listens.
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let unreachable = function(&installation.through(&format!("http://{unused}"))).await;
@@ -112,7 +112,7 @@ async fn a_queue_that_fails_is_a_failure_that_slack_repeats() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_lines_that_cloudwatch_reads_and_few_of_them() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let ingest = function(&installation.with("ANNALIST_METRICS", Some("full"))).await;
     let began = Instant::now();
     let mut sent = 0;

@@ -11,27 +11,27 @@ use ports::clock::{Clock, SystemClock};
 use serde_json::Value;
 use slack::signature::SigningSecrets;
 use tests::harness::client::PATH;
-use tests::harness::lambda::Function;
-use tests::harness::lambda::payloads::{Request, Response};
+use tests::harness::lambda::RunningFunction;
+use tests::harness::lambda::payloads::{FunctionUrlRequest, Response};
 use tests::harness::process::SIGNING_SECRET;
 
 /// Nothing here takes longer on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A request as Slack signs it now.
-fn signed(body: &str) -> Request {
+fn signed(body: &str) -> FunctionUrlRequest {
     signed_with(SIGNING_SECRET, body)
 }
 
-fn signed_with(secret: &str, body: &str) -> Request {
+fn signed_with(secret: &str, body: &str) -> FunctionUrlRequest {
     let secrets = SigningSecrets::parse(&secret.to_owned().into()).unwrap();
     let timestamp_s = SystemClock.now().seconds();
-    Request::post(PATH, body)
+    FunctionUrlRequest::post(PATH, body)
         .header("X-Slack-Request-Timestamp", &timestamp_s.to_string())
         .header("X-Slack-Signature", &secrets.sign(timestamp_s, body.as_bytes()))
 }
 
-async fn answer(ingest: &Function, request: &Request) -> Response {
+async fn answer(ingest: &RunningFunction, request: &FunctionUrlRequest) -> Response {
     ingest.request(&request.payload()).await
 }
 

@@ -3,8 +3,8 @@
 use aws_sdk_secretsmanager::Client;
 use tests::harness::binaries::binaries;
 use tests::harness::command::run;
-use tests::harness::lambda::Function;
-use tests::harness::place::Installation;
+use tests::harness::lambda::RunningFunction;
+use tests::harness::place::AwsInstallation;
 use tests::harness::process::SIGNING_SECRET;
 use tests::harness::stack::Stack;
 
@@ -25,8 +25,8 @@ async fn secret(text: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_signing_secret_is_read_by_its_arn_and_two_are_good_while_rotating() {
     let arn = secret(&format!("{OLD},{NEW}")).await;
-    let installation = Installation::new().await.with("SLACK_SIGNING_SECRET_ARN", Some(&arn));
-    let ingest = Function::start(&binaries().ingest, &installation).await;
+    let installation = AwsInstallation::new().await.with("SLACK_SIGNING_SECRET_ARN", Some(&arn));
+    let ingest = RunningFunction::start(&binaries().ingest, &installation).await;
     for (secret, status) in [(OLD, 200), (NEW, 200), (SIGNING_SECRET, 401)] {
         assert_eq!(answer(&ingest, &signed_with(secret, CHALLENGE)).await.status, status, "{secret}");
     }
@@ -39,7 +39,7 @@ async fn the_signing_secret_is_read_by_its_arn_and_two_are_good_while_rotating()
 async fn a_secret_that_cannot_be_read_ends_the_start_with_one_line() {
     let missing = "arn:aws:secretsmanager:eu-central-1:000000000000:secret:nowhere-AbCdEf";
     let empty = secret(",").await;
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     for (variables, expected) in [
         (vec![("SLACK_SIGNING_SECRET_ARN", missing)], "secretsmanager:GetSecretValue"),
         (vec![("SLACK_SIGNING_SECRET_ARN", empty.as_str())], "SLACK_SIGNING_SECRET_ARN cannot be used"),

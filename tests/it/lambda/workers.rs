@@ -6,12 +6,12 @@ use ports::queue::{QueueName, QueueRef};
 use serde_json::{Value, json};
 use testkit::corpus::{Model, Shape, TEAM, Workload, channel_id, event};
 use testkit::fake_files;
-use testkit::fake_slack::{self, FakeSlack, Workspace};
+use testkit::fake_slack::{self, FakeSlack, FakeWorkspace};
 use tests::harness::binaries::binaries;
 use tests::harness::command::{annalist_at, json_lines};
-use tests::harness::lambda::Function;
-use tests::harness::lambda::poller::{Handled, Poller};
-use tests::harness::place::{Installation, Place};
+use tests::harness::lambda::RunningFunction;
+use tests::harness::lambda::poller::{PolledBatch, Poller};
+use tests::harness::place::{AwsInstallation, ProgramEnvironment};
 use tests::harness::verify::assert_messages;
 use tokio::process::Command;
 
@@ -19,29 +19,29 @@ use super::{DEADLINE, answer, metric_lines, signed};
 
 const TOKEN: &str = "xoxb-test";
 
-async fn worker(program: &std::path::Path, place: &Installation, slack: Option<&str>) -> Function {
+async fn worker(program: &std::path::Path, place: &AwsInstallation, slack: Option<&str>) -> RunningFunction {
     let mut command = Command::new(program);
     place.lead(&mut command);
     if let Some(slack) = slack {
         command.env("SLACK_API_URL", slack).env("SLACK_BOT_TOKEN", TOKEN);
     }
-    Function::start_command(command).await
+    RunningFunction::start_command(command).await
 }
 
-async fn deliver(ingest: &Function, body: &str) {
+async fn deliver(ingest: &RunningFunction, body: &str) {
     assert_eq!(answer(ingest, &signed(body)).await.status, 200);
 }
 
-fn assert_all_done(handled: &[Handled]) {
+fn assert_all_done(handled: &[PolledBatch]) {
     assert!(!handled.is_empty());
     assert!(handled.iter().all(|handled| handled.failed.is_empty()), "{handled:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_go_through_functions_into_rows_and_files() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let slack = fake_files::slack().await;
-    let ingest = Function::start(&binaries().ingest, &installation).await;
+    let ingest = RunningFunction::start(&binaries().ingest, &installation).await;
     let mut model = Model::default();
     for event in Workload::new(Shape { seed: 5, channels: 4, ..Shape::default() }).take(120) {
         deliver(&ingest, &event.body).await;
@@ -79,8 +79,8 @@ async fn events_go_through_functions_into_rows_and_files() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_stored_is_quarantined_and_counted_in_the_metrics() {
-    let installation = Installation::new().await;
-    let ingest = Function::start(&binaries().ingest, &installation).await;
+    let installation = AwsInstallation::new().await;
+    let ingest = RunningFunction::start(&binaries().ingest, &installation).await;
     let odd = event::posted("not/an id", &event::message("1700000000.000001", "U0001", "odd"));
     deliver(&ingest, &event::envelope(TEAM, "Ev1", &odd)).await;
     let full = installation.with("ANNALIST_METRICS", Some("full"));
@@ -109,8 +109,8 @@ async fn what_cannot_be_stored_is_quarantined_and_counted_in_the_metrics() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_fails_brings_every_message_back_and_nothing_is_lost() {
-    let installation = Installation::new().await;
-    let ingest = Function::start(&binaries().ingest, &installation).await;
+    let installation = AwsInstallation::new().await;
+    let ingest = RunningFunction::start(&binaries().ingest, &installation).await;
     let posted = |number: i64| {
         let message = event::message(&testkit::corpus::ts(1_700_000_000_000_000 + number), "U0001", "hello");
         event::envelope(TEAM, &format!("Ev{number}"), &event::posted(&channel_id(1), &message))
@@ -139,7 +139,7 @@ async fn a_table_that_fails_brings_every_message_back_and_nothing_is_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_letters_end_in_quarantine_when_the_schedule_says_so() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let name = installation.aws.names().queue(QueueRef::dead_letters(QueueName::Events));
     let stack = tests::harness::stack::Stack::shared();
     let sqs = aws_sdk_sqs::Client::new(&stack.sdk(stack.endpoint()).await);
@@ -169,7 +169,7 @@ async fn dead_letters_end_in_quarantine_when_the_schedule_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_a_functions_own_is_refused_whole() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let writer = worker(&binaries().worker("message-writer"), &installation, None).await;
     let record = |arn: &str| {
         json!({ "Records": [{
@@ -191,9 +191,9 @@ async fn what_is_not_a_functions_own_is_refused_whole() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_schedule_brings_in_the_directory_and_a_new_channel_is_joined_before_the_answer() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let slack = FakeSlack::start().await;
-    let mut workspace = Workspace::new(TEAM);
+    let mut workspace = FakeWorkspace::new(TEAM);
     let not_joined = [("is_member", false.into())];
     workspace.channels = vec![event::with(fake_slack::channel("C0001", "general"), not_joined)];
     slack.set(TOKEN, workspace);
@@ -209,7 +209,7 @@ async fn the_schedule_brings_in_the_directory_and_a_new_channel_is_joined_before
         workspace.channels.push(fake_slack::channel("C0002", "new"));
         workspace.members.push(fake_slack::person("U0001", "ada"));
     });
-    let ingest = Function::start(&binaries().ingest, &installation).await;
+    let ingest = RunningFunction::start(&binaries().ingest, &installation).await;
     let created = json!({
         "type": "channel_created", "event_ts": "1700000000.000001",
         "channel": { "id": "C0002", "name": "new", "created": 1_700_000_000, "creator": "U0001" },

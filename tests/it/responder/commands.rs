@@ -1,15 +1,15 @@
 //! `annalist questions`, beside an `annalist up` whose processor is there, or is not.
 
 use serde_json::{Value, json};
-use tests::harness::command::{Outcome, annalist_at, json_lines};
+use tests::harness::command::{CommandOutput, annalist_at, json_lines};
 use wiremock::matchers::body_string_contains;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::DEADLINE;
-use super::installation::Installation;
+use super::installation::ResponderInstallation;
 use super::workspace::CHANNEL;
 
-async fn questions(installation: &Installation, args: &[&str]) -> Outcome {
+async fn questions(installation: &ResponderInstallation, args: &[&str]) -> CommandOutput {
     annalist_at(installation.data(), &[&["questions"], args].concat()).await
 }
 
@@ -26,7 +26,7 @@ async fn answers(model: &MockServer, but_for: Option<&str>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_is_listed_shown_cancelled_and_asked_again() {
-    let installation = Installation::new().await;
+    let installation = ResponderInstallation::new().await;
     let model = MockServer::start().await;
     answers(&model, Some("unanswerable")).await;
     let url = format!("{}/answer", model.uri());
@@ -82,7 +82,7 @@ async fn a_question_is_listed_shown_cancelled_and_asked_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_of_any_length_waits_for_a_processor_that_is_not_there() {
-    let installation = Installation::new().await;
+    let installation = ResponderInstallation::new().await;
     // On this port no process listens.
     let server = installation.up(&[("ANNALIST_PROCESSOR_URL", "http://127.0.0.1:1/answer")]).await;
     installation.ask(&server, 1, &"why ".repeat(10_000)).await;

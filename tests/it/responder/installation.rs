@@ -10,9 +10,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 use testkit::corpus::{TEAM, event};
 use tests::harness::binaries::binaries;
-use tests::harness::client::{RetryDelays, Slack};
+use tests::harness::client::{EventClient, RetryDelays};
 use tests::harness::command::{annalist_with, json_lines};
-use tests::harness::process::{self, SIGNING_SECRET, Server};
+use tests::harness::process::{self, SIGNING_SECRET, ServerProcess};
 use tokio::process::Command;
 use tokio::time::Instant;
 
@@ -20,13 +20,13 @@ use super::workspace::{AskingWorkspace, TOKEN};
 
 pub(super) const SIGNED: (&str, &str) = ("SLACK_SIGNING_SECRET", SIGNING_SECRET);
 
-pub(super) struct Installation {
+pub(super) struct ResponderInstallation {
     workspace: AskingWorkspace,
     pub(super) folder: TempDir,
     data: PathBuf,
 }
 
-impl Deref for Installation {
+impl Deref for ResponderInstallation {
     type Target = AskingWorkspace;
 
     fn deref(&self) -> &AskingWorkspace {
@@ -34,7 +34,7 @@ impl Deref for Installation {
     }
 }
 
-impl Installation {
+impl ResponderInstallation {
     /// A workspace that the archive knows already.
     pub(super) async fn new() -> Self {
         let workspace = AskingWorkspace::start().await;
@@ -54,7 +54,7 @@ impl Installation {
     }
 
     /// `annalist up` with the responder and these variables.
-    pub(super) async fn up(&self, variables: &[(&str, &str)]) -> Server {
+    pub(super) async fn up(&self, variables: &[(&str, &str)]) -> ServerProcess {
         let mut command = Command::new(&binaries().annalist);
         command.args(["up", "--listen", "127.0.0.1:0", "--slack-api-url", &self.slack.url()]);
         command.arg("--data").arg(&self.data).env("SLACK_BOT_TOKEN", TOKEN).env("ANNALIST_RESPONDER", "on");
@@ -63,12 +63,12 @@ impl Installation {
     }
 
     /// A person asks; the time of the question.
-    pub(super) async fn ask(&self, server: &Server, n: u32, text: &str) -> String {
+    pub(super) async fn ask(&self, server: &ServerProcess, n: u32, text: &str) -> String {
         deliver(server, n, self.mention(n, text)).await
     }
 
     /// A person says something; its time.
-    pub(super) async fn say(&self, server: &Server, n: u32, text: &str) -> String {
+    pub(super) async fn say(&self, server: &ServerProcess, n: u32, text: &str) -> String {
         deliver(server, n, self.message(n, text)).await
     }
 
@@ -121,8 +121,8 @@ impl Installation {
     }
 }
 
-async fn deliver(server: &Server, n: u32, (ts, told): (String, Value)) -> String {
-    let mut sender = Slack::to(server.address, RetryDelays::none());
+async fn deliver(server: &ServerProcess, n: u32, (ts, told): (String, Value)) -> String {
+    let mut sender = EventClient::to(server.address, RetryDelays::none());
     assert_eq!(sender.deliver(&event::envelope(TEAM, &format!("Ev{n}"), &told)).await, Ok(1));
     ts
 }

@@ -13,7 +13,7 @@ use tests::harness::command::{annalist, annalist_at, annalist_with, json_lines, 
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use installation::{Installation, SIGNED};
+use installation::{ResponderInstallation, SIGNED};
 use workspace::CHANNEL;
 
 /// What a busy machine needs for a question.
@@ -35,7 +35,7 @@ async fn python() -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_processor_of_the_documentation_answers_in_the_thread() {
-    let installation = Installation::new().await;
+    let installation = ResponderInstallation::new().await;
     let script = installation.folder.path().join("processor.py");
     std::fs::write(&script, ten_lines_of_python()).unwrap();
     let command = json!([python().await, script.to_str().unwrap()]).to_string();
@@ -61,7 +61,7 @@ async fn the_processor_of_the_documentation_answers_in_the_thread() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_is_reset_at_a_prompt_is_answered_once_and_by_the_command_too() {
-    let installation = Installation::new().await;
+    let installation = ResponderInstallation::new().await;
     let model = MockServer::start().await;
     let broken = ResponseTemplate::new(400);
     Mock::given(method("POST")).respond_with(broken).up_to_n_times(2).mount(&model).await;
@@ -101,7 +101,7 @@ const PROMPT: &str =
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_that_is_stuck_is_answered_once_after_the_statements_of_claude_slack_bot() {
-    let installation = Installation::new().await;
+    let installation = ResponderInstallation::new().await;
     let model = MockServer::start().await;
     let busy = ResponseTemplate::new(503).insert_header("retry-after", "1");
     Mock::given(method("POST")).respond_with(busy).mount(&model).await;
@@ -138,7 +138,7 @@ async fn a_question_that_is_stuck_is_answered_once_after_the_statements_of_claud
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_after_a_post_was_accepted_the_next_process_does_not_repeat_it() {
-    let installation = Installation::new().await;
+    let installation = ResponderInstallation::new().await;
     installation.slack.with(|slack| slack.lose_answers("chat.postMessage", 1));
     let server = installation.up(&[("ANNALIST_PROCESSOR_CMD", "/bin/cat")]).await;
     installation.ask(&server, 1, "why?").await;
@@ -152,7 +152,7 @@ async fn killed_after_a_post_was_accepted_the_next_process_does_not_repeat_it() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_model_behind_anthropics_api_gets_one_document_in_one_turn() {
-    let installation = Installation::new().await;
+    let installation = ResponderInstallation::new().await;
     let model = MockServer::start().await;
     let busy = ResponseTemplate::new(529).insert_header("retry-after", "1");
     Mock::given(path("/v1/messages")).respond_with(busy).up_to_n_times(1).mount(&model).await;
@@ -186,7 +186,7 @@ async fn a_model_behind_anthropics_api_gets_one_document_in_one_turn() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_processor_the_archive_is_searched_and_else_there_is_help() {
-    let installation = Installation::new().await;
+    let installation = ResponderInstallation::new().await;
     let server = installation.up(&[]).await;
     installation.say(&server, 1, "the deploy failed again").await;
     installation.ask(&server, 2, "what is this?").await;
@@ -201,7 +201,7 @@ async fn without_a_processor_the_archive_is_searched_and_else_there_is_help() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_it_is_off_nothing_is_asked_and_nothing_posted() {
-    let installation = Installation::new().await;
+    let installation = ResponderInstallation::new().await;
     let server = installation.up(&[("ANNALIST_RESPONDER", "off")]).await;
     installation.ask(&server, 1, "why?").await;
     let status = tests::harness::command::wait_until_idle(installation.data(), DEADLINE).await;

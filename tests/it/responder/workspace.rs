@@ -3,7 +3,7 @@
 use ports::clock::{Clock, SystemClock};
 use serde_json::Value;
 use testkit::corpus::{TEAM, event};
-use testkit::fake_slack::{FakeSlack, Workspace, channel, person};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, channel, person};
 
 const APP: &str = "U0ANNALIST";
 pub(crate) const CHANNEL: &str = "C0GENERAL";
@@ -23,11 +23,11 @@ impl AskingWorkspace {
         let slack = FakeSlack::start().await;
         let mut ada = person(ASKER, "ada");
         ada["team_id"] = TEAM.into();
-        let workspace = Workspace {
+        let workspace = FakeWorkspace {
             channels: vec![channel(CHANNEL, "general")],
             members: vec![ada],
             bot_user: APP.to_owned(),
-            ..Workspace::new(TEAM)
+            ..FakeWorkspace::new(TEAM)
         };
         slack.set(TOKEN, workspace);
         let began_s = SystemClock.now().seconds();

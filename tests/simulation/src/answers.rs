@@ -17,11 +17,11 @@ use testkit::corpus::TEAM;
 use super::fleet::Surroundings;
 use super::questions::{ASKER, CHANNEL, LastWish, QUESTION, REMARK, answer_of, question};
 use super::verdict::request;
-use super::world::{Invariant, Kind, lock};
+use super::world::{FaultKind, Invariant, lock};
 
 /// What the accepted events say of questions.
 #[derive(Default)]
-struct Told {
+struct ExpectedAnswers {
     /// By the time of their messages.
     questions: BTreeMap<String, QuestionId>,
     /// Replies that ask only if the app had spoken in their thread by then.
@@ -30,8 +30,8 @@ struct Told {
     deleted: BTreeSet<String>,
 }
 
-fn told(all: &Surroundings) -> Told {
-    let mut found = Told::default();
+fn told(all: &Surroundings) -> ExpectedAnswers {
+    let mut found = ExpectedAnswers::default();
     for body in all.ledger.accepted(QueueName::Events) {
         let event = request(&body).unwrap_or_default()["event"].take();
         let text = |name: &str| event[name].as_str().and_then(|ts| Ts::parse(ts).ok());
@@ -56,7 +56,7 @@ fn told(all: &Surroundings) -> Told {
 /// Holds what was posted against what was asked.
 pub(super) fn judge(all: &Surroundings) {
     let posted = all.truth.posted_in(CHANNEL);
-    let Told { questions, remarks, deleted } = told(all);
+    let ExpectedAnswers { questions, remarks, deleted } = told(all);
     let mut answers: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
     for message in &posted {
         answers.entry(name_of(message).to_owned()).or_default().push(message);
@@ -138,7 +138,7 @@ fn answered(all: &Surroundings, id: &QuestionId, parts: &[&Value], is_deleted: b
 /// The questions of a thread are answered in the order in which they were taken on, each whole before the next. What a person asks
 /// again comes when they do, and a dead letter or a quarantined job when it is replayed.
 fn in_turn(all: &Surroundings, posted: &[Value]) {
-    if all.world.tally().of(Kind::DeadLetters) > 0 {
+    if all.world.tally().of(FaultKind::DeadLetters) > 0 {
         return;
     }
     let mut taken_on: BTreeMap<String, Vec<String>> = BTreeMap::new();

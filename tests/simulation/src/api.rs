@@ -10,15 +10,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use serde_json::{Value, json};
-use slack_api::transport::{Body, HeaderMap, SlackRequest, SlackResponse, StatusCode, Transport};
+use slack_api::transport::{HeaderMap, ResponseBody, SlackRequest, SlackResponse, StatusCode, Transport};
 use testkit::corpus::TEAM;
-use testkit::fake_slack::{SlackState, Workspace, channel, person};
+use testkit::fake_slack::{FakeWorkspace, SlackState, channel, person};
 
 use super::checked_archive::BOT_TOKEN;
 use super::questions::APP;
 use super::schedule::Steps;
 use super::workload::{self, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
-use super::world::{Invariant, Kind, World, lock};
+use super::world::{FaultKind, Invariant, World, lock};
 
 /// Where a token may go: Slack itself, and where it keeps files.
 const TRUSTED: [&str; 3] = ["slack.com", "files.slack.com", "files-origin.slack.com"];
@@ -47,7 +47,7 @@ impl SlackTruth {
         state.pages_of(2);
         state.set(
             BOT_TOKEN,
-            Workspace {
+            FakeWorkspace {
                 channels: (0..LISTED_CHANNELS)
                     .map(|n| not_joined(channel(&listed_channel(n), &format!("listed-{n}"))))
                     .collect(),
@@ -62,7 +62,7 @@ impl SlackTruth {
                 emoji: json!({ "listed": "https://emoji.slack-edge.com/listed.png" }),
                 knows_every_id: true,
                 unknown: [INVENTED_PERSON, INVENTED_CHANNEL].map(str::to_owned).into(),
-                ..Workspace::new(TEAM)
+                ..FakeWorkspace::new(TEAM)
             },
         );
         Self { state: Mutex::new(state), happened: Mutex::default() }
@@ -120,7 +120,7 @@ impl fmt::Debug for PlayedSlack {
 }
 
 /// What is played back.
-struct Reply {
+struct PlayedReply {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
@@ -128,7 +128,7 @@ struct Reply {
     cut: bool,
 }
 
-impl Reply {
+impl PlayedReply {
     fn new(status: u16, content_type: &'static str, body: impl Into<Bytes>) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers =
@@ -174,46 +174,53 @@ impl Transport for PlayedSlack {
 }
 
 impl PlayedSlack {
-    async fn reply(&self, question: &SlackRequest<'_>, host: &str, what: &str) -> Result<Reply, String> {
+    async fn reply(
+        &self,
+        question: &SlackRequest<'_>,
+        host: &str,
+        what: &str,
+    ) -> Result<PlayedReply, String> {
         let (world, who) = (&self.world, self.steps.life.name.as_str());
         tokio::time::sleep(world.millis(5..120)).await;
         world.note(who, || format!("asks {what}"));
-        if world.strikes(Kind::Unreachable) {
-            world.fault(Kind::Unreachable, who, || what.to_owned());
+        if world.strikes(FaultKind::Unreachable) {
+            world.fault(FaultKind::Unreachable, who, || what.to_owned());
             return match world.below(4) {
                 0 => pending().await,
-                1 => Ok(Reply::new(503, "text/html", "<html>down for maintenance</html>")),
-                2 => Ok(Reply::json(&json!({ "ok": false, "error": "internal_error" }))),
+                1 => Ok(PlayedReply::new(503, "text/html", "<html>down for maintenance</html>")),
+                2 => Ok(PlayedReply::json(&json!({ "ok": false, "error": "internal_error" }))),
                 _ => Err("connection reset".to_owned()),
             };
         }
-        if world.strikes(Kind::RateLimited) {
+        if world.strikes(FaultKind::RateLimited) {
             let seconds = world.below(90) + 1;
-            world.fault(Kind::RateLimited, who, || format!("{what}: {seconds} s"));
-            return Ok(Reply::new(429, "text/plain", "").with(RETRY_AFTER, &seconds.to_string()));
+            world.fault(FaultKind::RateLimited, who, || format!("{what}: {seconds} s"));
+            return Ok(PlayedReply::new(429, "text/plain", "").with(RETRY_AFTER, &seconds.to_string()));
         }
-        let revoked = world.is_in(Kind::TokenRevoked) && question.token.is_some();
+        let revoked = world.is_in(FaultKind::TokenRevoked) && question.token.is_some();
         if revoked {
-            world.fault(Kind::TokenRevoked, who, || what.to_owned());
+            world.fault(FaultKind::TokenRevoked, who, || what.to_owned());
         }
         let mut reply = match (host, revoked) {
-            ("slack.com", true) => Reply::json(&json!({ "ok": false, "error": "token_revoked" })),
-            (_, true) => Reply::new(302, "text/html", "").with(LOCATION, "https://slack.com/?redir=login"),
+            ("slack.com", true) => PlayedReply::json(&json!({ "ok": false, "error": "token_revoked" })),
+            (_, true) => {
+                PlayedReply::new(302, "text/html", "").with(LOCATION, "https://slack.com/?redir=login")
+            }
             ("slack.com", false) => self.method(question),
             (_, false) => workload::download(host, question.url.path()).map_or_else(
-                |status| Reply::new(status, "text/plain", ""),
-                |(kind, body)| Reply::new(200, kind, body),
+                |status| PlayedReply::new(status, "text/plain", ""),
+                |(kind, body)| PlayedReply::new(200, kind, body),
             ),
         };
         // An answer to a request without a token has no length or shape to be checked against.
-        if question.token.is_some() && world.strikes(Kind::GarbageAnswer) {
-            world.fault(Kind::GarbageAnswer, who, || what.to_owned());
+        if question.token.is_some() && world.strikes(FaultKind::GarbageAnswer) {
+            world.fault(FaultKind::GarbageAnswer, who, || what.to_owned());
             self.garble(&mut reply);
         }
         Ok(reply)
     }
 
-    fn garble(&self, reply: &mut Reply) {
+    fn garble(&self, reply: &mut PlayedReply) {
         match self.world.below(5) {
             0 => reply.cut = true,
             1 => reply.body = reply.body.slice(..reply.body.len() / 2),
@@ -227,7 +234,7 @@ impl PlayedSlack {
         }
     }
 
-    fn method(&self, question: &SlackRequest<'_>) -> Reply {
+    fn method(&self, question: &SlackRequest<'_>) -> PlayedReply {
         let method = question.url.path().trim_start_matches("/api/");
         let form = question.form.unwrap_or_default().iter();
         let parameters = form.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -237,7 +244,7 @@ impl PlayedSlack {
         let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers =
             answer.headers.iter().filter_map(|(name, value)| Some((name.parse().ok()?, value.parse().ok()?)));
-        Reply { status, headers: headers.collect(), body: answer.body.into(), cut: false }
+        PlayedReply { status, headers: headers.collect(), body: answer.body.into(), cut: false }
     }
 }
 
@@ -258,7 +265,7 @@ struct PlayedBody {
 }
 
 #[async_trait]
-impl Body for PlayedBody {
+impl ResponseBody for PlayedBody {
     async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
         tokio::time::sleep(Duration::from_millis(2)).await;
         match self.rest.take() {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::queue::{Delivery, QueueName};
-use workers::runtime::{Batch, Outcome, Worker};
+use workers::runtime::{Batch, JobOutcome, Worker};
 
 use super::ledger::Ledger;
-use super::world::{Invariant, Kind, World};
+use super::world::{FaultKind, Invariant, World};
 
 /// A job with this in it makes its handler panic for as long as the faults last.
 pub(super) const POISON: &str = "a bug is asleep in this text";
@@ -26,8 +26,8 @@ impl CheckedWorker {
     /// Silently: ten thousand intended panics would only fill the output.
     fn panic_if_poisoned(&self, jobs: &[&Delivery]) {
         let poisoned = jobs.iter().find(|job| job.body.contains(POISON));
-        if let Some(job) = poisoned.filter(|_| self.world.has(Kind::Panicked)) {
-            self.world.fault(Kind::Panicked, &self.process, || job.message_id.to_string());
+        if let Some(job) = poisoned.filter(|_| self.world.has(FaultKind::Panicked)) {
+            self.world.fault(FaultKind::Panicked, &self.process, || job.message_id.to_string());
             resume_unwind(Box::new("a panic of the simulation"));
         }
     }
@@ -92,17 +92,17 @@ impl Drop for OutcomeObserver<'_> {
         let CheckedWorker { world, ledger, process, .. } = self.checked;
         for job in self.batch.received() {
             let word = match job.outcome() {
-                Some(Outcome::Done) => "done",
-                Some(Outcome::Quarantine(_)) => "quarantine",
-                Some(Outcome::Retry(_)) => "retry",
+                Some(JobOutcome::Done) => "done",
+                Some(JobOutcome::Quarantine(_)) => "quarantine",
+                Some(JobOutcome::Retry(_)) => "retry",
                 None => "not reached",
             };
             let delivery = job.delivery();
             world.note(process, || format!("{} {}: {word}", self.checked.name(), delivery.message_id));
             match job.outcome() {
-                Some(Outcome::Done) => ledger.decided(delivery, true),
-                Some(Outcome::Quarantine(_)) => ledger.decided(delivery, false),
-                Some(Outcome::Retry(_)) | None => {}
+                Some(JobOutcome::Done) => ledger.decided(delivery, true),
+                Some(JobOutcome::Quarantine(_)) => ledger.decided(delivery, false),
+                Some(JobOutcome::Retry(_)) | None => {}
             }
         }
     }

@@ -14,12 +14,12 @@ use workers::eraser::{Eraser, EraserError, EraserMode, JobCover, cover_of};
 
 use super::fleet::{ProcessDependencies, Surroundings};
 use super::ledger::name_of;
-use super::model::Place;
+use super::model::ModelPlace;
 use super::schedule::Life;
 use super::unaccepted::{channel_of, place_of_row, places};
 use super::verdict::{is_public_mark, request};
 use super::workload::{START_MICROS, later_id};
-use super::world::{Invariant, Kind, World, lock};
+use super::world::{FaultKind, Invariant, World, lock};
 
 /// All that happens in a run, happens within this time, by Slack's clock.
 const SPAN_MICROS: u64 = 200_000_000;
@@ -27,7 +27,7 @@ const SPAN_MICROS: u64 = 200_000_000;
 /// Erases something now and then, while the faults last.
 pub(super) async fn happen(all: Arc<Surroundings>, channels: usize) {
     let world = &all.world;
-    if !world.has(Kind::Erased) || !world.percent(50) {
+    if !world.has(FaultKind::Erased) || !world.percent(50) {
         return;
     }
     for _ in 0..=world.below(3) {
@@ -36,7 +36,7 @@ pub(super) async fn happen(all: Arc<Surroundings>, channels: usize) {
         if facts.is_empty() || !world.has_faults() {
             continue;
         }
-        world.fault(Kind::Erased, "person", || format!("{facts:?}"));
+        world.fault(FaultKind::Erased, "person", || format!("{facts:?}"));
         lock(&all.erasures).extend(facts.iter().cloned());
         erase(&all, &facts).await;
     }
@@ -83,7 +83,7 @@ fn ts_of(world: &World) -> Ts {
 async fn erase(all: &Surroundings, facts: &[ErasureFact]) {
     let world = &all.world;
     loop {
-        let last_step = if world.has(Kind::Killed) { 1 + world.below(60) } else { 0 };
+        let last_step = if world.has(FaultKind::Killed) { 1 + world.below(60) } else { 0 };
         let life = Life::new("eraser".into(), last_step);
         let done = tokio::select! {
             biased;
@@ -135,7 +135,7 @@ pub(super) fn erased_jobs(world: &World, archive: &MemoryArchive, key: Option<&I
 #[derive(Default)]
 pub(super) struct ErasedJobs {
     bodies: Vec<String>,
-    places: BTreeSet<Place>,
+    places: BTreeSet<ModelPlace>,
     channels: BTreeSet<String>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::sleep;
 
 use super::ledger::Ledger;
-use super::world::{Kind, World};
+use super::world::{FaultKind, World};
 
 /// Runs until the faults are over.
 pub(super) async fn inject(world: Arc<World>, ledger: Arc<Ledger>) {
@@ -21,12 +21,12 @@ pub(super) async fn inject(world: Arc<World>, ledger: Arc<Ledger>) {
 async fn clocks_jump(world: &World, ledger: &Ledger) {
     loop {
         sleep(world.millis(5_000..300_000)).await;
-        if world.has(Kind::ClockJump) {
+        if world.has(FaultKind::ClockJump) {
             // Seconds mostly; sometimes far beyond what a signature may be old.
             let span_ms = if world.percent(70) { 60_000 } else { 900_000 };
             let offset_ms =
                 i64::try_from(world.below(2 * span_ms)).unwrap_or(0) - i64::try_from(span_ms).unwrap_or(0);
-            world.fault(Kind::ClockJump, "world", || format!("{offset_ms} ms from the truth"));
+            world.fault(FaultKind::ClockJump, "world", || format!("{offset_ms} ms from the truth"));
             world.set_offset_ms(offset_ms);
             ledger.clock_jumped();
         }
@@ -36,7 +36,7 @@ async fn clocks_jump(world: &World, ledger: &Ledger) {
 async fn leases_end(world: &World, ledger: &Ledger) {
     loop {
         sleep(world.millis(1_000..30_000)).await;
-        if world.has(Kind::Redelivered) {
+        if world.has(FaultKind::Redelivered) {
             ledger.end_a_lease();
         }
     }

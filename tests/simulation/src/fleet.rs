@@ -14,12 +14,12 @@ use process::config::backfill::BackfillMode;
 use process::requests::OpenRequests;
 use secrecy::SecretString;
 use slack::signature::SigningSecrets;
-use slack_api::{ApiUrl, Token, Tokens, WebApi};
+use slack_api::{ApiUrl, BotToken, Tokens, WebApi};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use workers::directory::Joiner;
 use workers::environment::Environment;
-use workers::existence::{self, Check};
+use workers::existence::{self, ExistenceCheck};
 use workers::file_downloader;
 use workers::runtime::{self, Ports, RuntimeSettings};
 
@@ -60,7 +60,7 @@ pub(super) struct Surroundings {
 }
 
 /// A process that runs.
-pub(super) struct Running {
+pub(super) struct RunningProcess {
     pub(super) router: Router,
     /// Each part, and what stops it: a channel of its own, since one for all would wake them in a random order.
     pub(super) parts: Vec<(&'static str, watch::Sender<bool>)>,
@@ -89,7 +89,7 @@ impl Surroundings {
         let queue: Arc<dyn Queue> = Arc::new(queue);
         let slack =
             PlayedSlack { world: Arc::clone(&self.world), steps: steps(), truth: Arc::clone(&self.truth) };
-        let token = Token::parse(BOT_TOKEN).expect("it could be sent");
+        let token = BotToken::parse(BOT_TOKEN).expect("it could be sent");
         ProcessDependencies {
             ports: Ports {
                 queue: self.mutants.queue(queue),
@@ -111,7 +111,7 @@ impl Surroundings {
     ///
     /// # Panics
     /// Never: the secret is a good one.
-    pub(super) fn start(&self, life: &Arc<Life>, backfill: BackfillMode) -> Running {
+    pub(super) fn start(&self, life: &Arc<Life>, backfill: BackfillMode) -> RunningProcess {
         let ProcessDependencies { ports, web, files, claims } = self.seen_by(life);
         let secrets = SigningSecrets::parse(&SecretString::from(SIGNING_SECRET)).expect("one secret");
         let router = ingest::router(Ingest {
@@ -122,7 +122,7 @@ impl Surroundings {
             open_requests: OpenRequests::default(),
             run: RunId::parse(&format!("{:016x}", self.world.random().u64(..))),
         });
-        let check = Check::new(existence::ExistenceParts {
+        let check = ExistenceCheck::new(existence::ExistenceParts {
             api: Arc::clone(&web),
             table: self.existence.clone(),
             archive: ports.archive.clone(),
@@ -176,7 +176,7 @@ impl Surroundings {
             name
         });
         parts.push((name, stop));
-        Running { router, parts, tasks }
+        RunningProcess { router, parts, tasks }
     }
 }
 

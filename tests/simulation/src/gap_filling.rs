@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use super::fleet::Surroundings;
 use super::history::{says, shown};
-use super::model::Place;
+use super::model::ModelPlace;
 use super::operator::until_idle;
 use super::schedule::Life;
 use super::supervisor::drain;
@@ -112,7 +112,7 @@ impl Filling {
     }
 
     /// Of every gap, each channel that was read has what Slack shows of that time.
-    fn check_filled(&self, all: &Surroundings, shown: &BTreeMap<Place, Value>) {
+    fn check_filled(&self, all: &Surroundings, shown: &BTreeMap<ModelPlace, Value>) {
         for ((channel, ts), message) in shown {
             let (Ok(id), Ok(at)) = (ChannelId::parse(channel), Ts::parse(ts)) else { continue };
             let is_filled = self.gaps.iter().any(|gap| {

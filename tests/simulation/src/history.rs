@@ -12,7 +12,7 @@ use workers::store::{StoredAs, store_history};
 
 use super::api::SlackTruth;
 use super::fleet::Surroundings;
-use super::model::{self, Expected, Place};
+use super::model::{self, ModelPlace, ModelledMessage};
 use super::workload;
 use super::world::{Invariant, World};
 
@@ -27,7 +27,7 @@ pub(super) async fn judge(all: &Surroundings, channels: usize) {
 }
 
 /// Every message of the public channels, as a client reads them: page by page, then thread by thread.
-pub(super) fn shown(truth: &SlackTruth, channels: usize) -> BTreeMap<Place, Value> {
+pub(super) fn shown(truth: &SlackTruth, channels: usize) -> BTreeMap<ModelPlace, Value> {
     let mut shown = BTreeMap::new();
     for channel in workload::public_ids(channels) {
         for message in pages(truth, "conversations.history", &[("channel", &channel)]) {
@@ -57,15 +57,15 @@ fn pages(truth: &SlackTruth, method: &str, parameters: &[(&str, &str)]) -> Vec<V
 }
 
 /// Slack shows what the simple model makes of all that happened, whether its events arrived or not.
-fn as_it_happened(world: &World, truth: &SlackTruth, shown: &BTreeMap<Place, Value>, channels: usize) {
+fn as_it_happened(world: &World, truth: &SlackTruth, shown: &BTreeMap<ModelPlace, Value>, channels: usize) {
     let ids = workload::public_ids(channels);
-    let mut expected: BTreeMap<Place, Expected> = BTreeMap::new();
+    let mut expected: BTreeMap<ModelPlace, ModelledMessage> = BTreeMap::new();
     for ((channel, ts), message) in model::messages(&truth.happened()) {
         if ids.contains(&channel) {
             expected.insert((truth.id_now(&channel), ts), message);
         }
     }
-    let places: BTreeSet<&Place> = shown.keys().chain(expected.keys()).collect();
+    let places: BTreeSet<&ModelPlace> = shown.keys().chain(expected.keys()).collect();
     for place in places {
         let now = shown.get(place).filter(|message| message["subtype"] != "tombstone");
         let agrees = match (now, expected.get(place)) {
@@ -101,10 +101,10 @@ fn reactions(message: &Value) -> BTreeSet<(&str, &str)> {
 }
 
 /// Whatever the archive lacked, it has everything that Slack shows after it has read it; and reading it again writes nothing.
-async fn filled(all: &Surroundings, shown: &BTreeMap<Place, Value>) {
+async fn filled(all: &Surroundings, shown: &BTreeMap<ModelPlace, Value>) {
     let Ok(team) = TeamId::parse(TEAM) else { return };
     let archive = &*all.archive as &dyn Archive;
-    let read = |((channel, _), message): (&Place, &Value)| {
+    let read = |((channel, _), message): (&ModelPlace, &Value)| {
         let channel = ChannelId::parse(channel).ok()?;
         history::read(&team, &channel, &to_raw_value(message).ok()?).ok()
     };

@@ -17,7 +17,7 @@ use ports::workers::WORKERS;
 use slack::envelope::Envelope;
 
 use super::erasing::erased_jobs;
-use super::world::{Invariant, JumpyClock, Kind, World, lock};
+use super::world::{FaultKind, Invariant, JumpyClock, World, lock};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 
@@ -38,7 +38,7 @@ struct Book {
     /// What was sent to the queues that carry events, in the order of its acceptance.
     accepted: Vec<(QueueName, String)>,
     sent: BTreeSet<(QueueName, DedupId)>,
-    delivered: BTreeMap<String, Delivered>,
+    delivered: BTreeMap<String, DeliveredMessage>,
     /// Who has each message until when.
     leases: BTreeMap<MessageId, TimestampMs>,
     /// A handler said that their effects are durable.
@@ -48,7 +48,7 @@ struct Book {
 }
 
 #[derive(Clone)]
-struct Delivered {
+struct DeliveredMessage {
     id: MessageId,
     origin: Origin,
 }
@@ -56,7 +56,7 @@ struct Delivered {
 impl Ledger {
     pub(super) fn new(world: &Arc<World>, archive: &Arc<MemoryArchive>) -> Arc<Self> {
         let mut queue = MemoryQueue::on_virtual_time(Arc::new(JumpyClock(Arc::clone(world))));
-        if world.has(Kind::DeadLetters) && world.percent(30) {
+        if world.has(FaultKind::DeadLetters) && world.percent(30) {
             queue = queue.with_max_receives(12);
         }
         Arc::new(Self {
@@ -77,7 +77,7 @@ impl Ledger {
     pub(super) fn end_a_lease(&self) {
         let pick = |leased| usize::try_from(self.world.below(leased as u64)).unwrap_or_default();
         if let Some(id) = self.queue.end_a_lease(pick) {
-            self.world.fault(Kind::Redelivered, "queue", || id.to_string());
+            self.world.fault(FaultKind::Redelivered, "queue", || id.to_string());
             lock(&self.book).leases.remove(&id);
         }
     }
@@ -161,7 +161,7 @@ impl Ledger {
     }
 
     /// Whether what a message asked for is durable.
-    fn is_settled(&self, queue: QueueRef, delivered: &Delivered) -> bool {
+    fn is_settled(&self, queue: QueueRef, delivered: &DeliveredMessage) -> bool {
         lock(&self.book).done.contains(&delivered.id) || self.is_quarantined(queue.name, &delivered.origin)
     }
 
@@ -209,7 +209,7 @@ impl Ledger {
                 sent_at_ms: delivery.sent_at.0,
                 message_id: delivery.message_id.to_string(),
             });
-            let delivered = Delivered { id: delivery.message_id.clone(), origin };
+            let delivered = DeliveredMessage { id: delivery.message_id.clone(), origin };
             book.delivered.insert(delivery.receipt.0.clone(), delivered);
             let until = now.plus(request.visibility_timeout);
             let before = book.leases.insert(delivery.message_id.clone(), until);
@@ -232,7 +232,7 @@ impl Ledger {
             });
             if request.queue.dead_letters {
                 for delivery in deliveries {
-                    self.world.fault(Kind::DeadLetters, "queue", || delivery.message_id.to_string());
+                    self.world.fault(FaultKind::DeadLetters, "queue", || delivery.message_id.to_string());
                 }
             }
         }
@@ -280,8 +280,8 @@ impl Queue for Ledger {
         let max = 1 + usize::try_from(self.world.below(request.max.min(20) as u64)).unwrap_or_default();
         let deliveries = self.queue.receive(ReceiveRequest { max, ..request }).await?;
         self.note_deliveries(&request, &deliveries);
-        if deliveries.len() > 1 && self.world.strikes(Kind::Reordered) {
-            self.world.fault(Kind::Reordered, "queue", || format!("{} messages", deliveries.len()));
+        if deliveries.len() > 1 && self.world.strikes(FaultKind::Reordered) {
+            self.world.fault(FaultKind::Reordered, "queue", || format!("{} messages", deliveries.len()));
             return Ok(self.reordered(deliveries));
         }
         Ok(deliveries)

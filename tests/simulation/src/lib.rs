@@ -47,5 +47,5 @@ mod workload;
 mod world;
 
 pub use mutation::Mutation;
-pub use run::{Finding, Outcome, run};
-pub use world::{Invariant, Kind, Tally};
+pub use run::{Finding, SeedOutcome, run};
+pub use world::{FaultCounts, FaultKind, Invariant};

@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::workload::PRIVATE_CHANNEL;
 
 /// Where a message is: its channel and its timestamp.
-pub(super) type Place = (String, String);
+pub(super) type ModelPlace = (String, String);
 
 /// A message as it should be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Expected {
+pub(super) struct ModelledMessage {
     /// What it said, by the time of the edit.
     versions: BTreeMap<String, String>,
     /// Whether it was deleted.
@@ -24,7 +24,7 @@ pub(super) struct Expected {
     pub(super) files: Vec<String>,
 }
 
-impl Expected {
+impl ModelledMessage {
     /// What it says now.
     pub(super) fn text(&self) -> Option<&str> {
         self.versions.values().next_back().map(String::as_str)
@@ -45,8 +45,8 @@ impl Expected {
 }
 
 /// The messages that these request bodies tell of.
-pub(super) fn messages(bodies: &[Value]) -> BTreeMap<Place, Expected> {
-    let mut messages: BTreeMap<Place, Expected> = BTreeMap::new();
+pub(super) fn messages(bodies: &[Value]) -> BTreeMap<ModelPlace, ModelledMessage> {
+    let mut messages: BTreeMap<ModelPlace, ModelledMessage> = BTreeMap::new();
     for body in bodies {
         let event = &body["event"];
         let item = if event["item"].is_object() { &event["item"] } else { event };
@@ -96,7 +96,7 @@ pub(super) fn messages(bodies: &[Value]) -> BTreeMap<Place, Expected> {
     messages
 }
 
-fn say(message: &mut Expected, version: &Value) {
+fn say(message: &mut ModelledMessage, version: &Value) {
     let time = text(&version["edited"], "ts").or_else(|| text(version, "ts")).unwrap_or_default();
     message.versions.insert(time, text(version, "text").unwrap_or_default());
     message.thread_ts = message.thread_ts.take().or_else(|| text(version, "thread_ts"));

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ports::files::{FileKey, Files, FilesError, Reader, Writer};
+use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
 use ports::queue::{
     BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
     ReceiveRequest,
 };
 use process::config::existence::ExistenceMode;
-use workers::runtime::{Batch, Outcome, Worker};
+use workers::runtime::{Batch, JobOutcome, Worker};
 
 use super::world::lock;
 
@@ -130,11 +130,11 @@ struct KeepingFiles(Arc<dyn Files>);
 
 #[async_trait]
 impl Files for KeepingFiles {
-    async fn create(&self, key: &FileKey) -> Result<Box<dyn Writer>, FilesError> {
+    async fn create(&self, key: &FileKey) -> Result<Box<dyn FileWriter>, FilesError> {
         self.0.create(key).await
     }
 
-    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
+    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn FileReader>>, FilesError> {
         self.0.open(key).await
     }
 
@@ -239,7 +239,7 @@ impl Worker for MarksBefore {
             if lock(&self.marked).insert(job.delivery().message_id.clone()) {
                 self.inner.work(&Batch::decode(&[job])).await;
             } else {
-                job.settle(Outcome::Done);
+                job.settle(JobOutcome::Done);
             }
         }
     }

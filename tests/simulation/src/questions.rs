@@ -22,7 +22,7 @@ use tokio::time::sleep;
 
 use super::fleet::Surroundings;
 use super::operator::until_idle;
-use super::sender::Sender;
+use super::sender::SlackSender;
 use super::workload::{Fate, Planned, START_MICROS};
 use super::world::{Invariant, World, lock};
 
@@ -144,13 +144,13 @@ pub(super) fn plan(world: &World) -> Vec<Planned> {
 /// Slack tells the app of its own messages too, and people reply to them.
 pub(super) struct OwnPosts {
     all: Arc<Surroundings>,
-    sender: Arc<Sender>,
+    sender: Arc<SlackSender>,
     told: usize,
     follow_ups: u64,
 }
 
 impl OwnPosts {
-    pub(super) fn new(all: &Arc<Surroundings>, sender: &Arc<Sender>) -> Self {
+    pub(super) fn new(all: &Arc<Surroundings>, sender: &Arc<SlackSender>) -> Self {
         Self { all: Arc::clone(all), sender: Arc::clone(sender), told: 0, follow_ups: 0 }
     }
 

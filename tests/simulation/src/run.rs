@@ -15,8 +15,8 @@ use super::fleet::Surroundings;
 use super::ledger::Ledger;
 use super::mutation::{Mutants, Mutation};
 use super::questions::OwnPosts;
-use super::sender::{Doors, Sender};
-use super::world::{Invariant, JumpyClock, Tally, World};
+use super::sender::{Doors, SlackSender};
+use super::world::{FaultCounts, Invariant, JumpyClock, World};
 use super::{
     answers, erasing, faults, figures, gap_filling, history, operator, questions, reconciling, supervisor,
     verdict, workload,
@@ -47,9 +47,9 @@ impl fmt::Display for Finding {
 
 /// What a seed came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SeedOutcome {
     /// What happened.
-    pub tally: Tally,
+    pub tally: FaultCounts,
     /// What was violated first, if anything was.
     pub finding: Option<Finding>,
     /// Every step, where that was asked for.
@@ -60,7 +60,7 @@ pub struct Outcome {
 ///
 /// # Panics
 /// If there is no runtime to be had.
-pub fn run(seed: u64, mutation: Option<Mutation>, traced: bool) -> Outcome {
+pub fn run(seed: u64, mutation: Option<Mutation>, traced: bool) -> SeedOutcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime without input and output").block_on(async {
         let world = World::new(seed, traced);
@@ -70,7 +70,7 @@ pub fn run(seed: u64, mutation: Option<Mutation>, traced: bool) -> Outcome {
             () = play(&world, mutation) => {}
         }
         let finding = world.violation().map(|(invariant, what)| Finding { invariant, what });
-        Outcome { tally: world.tally(), finding, trace: world.take_trace() }
+        SeedOutcome { tally: world.tally(), finding, trace: world.take_trace() }
     })
 }
 
@@ -108,7 +108,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         planned.sort_by_key(|planned| planned.at_ms);
         openers.extend(questions::openers());
     }
-    let sender = Sender::new(world, &ledger, &doors, &all.truth);
+    let sender = SlackSender::new(world, &ledger, &doors, &all.truth);
     let mut own_posts = OwnPosts::new(&all, &sender);
     let injecting = tokio::spawn(faults::inject(Arc::clone(world), Arc::clone(&ledger)));
     tokio::join!(

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 
-use super::world::{Kind, World};
-use testkit::faults::{Fault, FaultSchedule, Method};
+use super::world::{FaultKind, World};
+use testkit::faults::{CallFault, FaultSchedule, PortMethod};
 
 /// One life of a process.
 pub(super) struct Life {
@@ -76,9 +76,9 @@ impl Steps {
         self.life.go_on().await;
         self.world.count_step();
         if self.life.steps.fetch_add(1, Ordering::Relaxed) + 1 == self.life.last_step
-            && self.world.has(Kind::Killed)
+            && self.world.has(FaultKind::Killed)
         {
-            self.world.fault(Kind::Killed, &self.life.name, || "in the middle of a call".into());
+            self.world.fault(FaultKind::Killed, &self.life.name, || "in the middle of a call".into());
             self.life.die();
         }
         self.life.go_on().await;
@@ -86,34 +86,34 @@ impl Steps {
         self.life.go_on().await;
     }
 
-    fn decide(&self, method: Method, entries: usize) -> Option<(Kind, Fault)> {
+    fn decide(&self, method: PortMethod, entries: usize) -> Option<(FaultKind, CallFault)> {
         let world = &self.world;
-        if matches!(method, Method::Depth | Method::Ready) {
+        if matches!(method, PortMethod::Depth | PortMethod::Ready) {
             return None;
         }
         if changes(method) {
-            if world.is_in(Kind::DiskFull) {
-                return Some((Kind::DiskFull, Fault::FailBefore));
+            if world.is_in(FaultKind::DiskFull) {
+                return Some((FaultKind::DiskFull, CallFault::FailBefore));
             }
-            if world.is_in(Kind::DatabaseLocked) {
-                return Some((Kind::DatabaseLocked, Fault::FailBefore));
+            if world.is_in(FaultKind::DatabaseLocked) {
+                return Some((FaultKind::DatabaseLocked, CallFault::FailBefore));
             }
         }
-        if world.is_in(Kind::Throttled) && world.percent(50) {
-            return Some((Kind::Throttled, Fault::FailBefore));
+        if world.is_in(FaultKind::Throttled) && world.percent(50) {
+            return Some((FaultKind::Throttled, CallFault::FailBefore));
         }
-        if world.strikes(Kind::FailedCall) {
-            return Some((Kind::FailedCall, Fault::FailBefore));
+        if world.strikes(FaultKind::FailedCall) {
+            return Some((FaultKind::FailedCall, CallFault::FailBefore));
         }
-        if world.strikes(Kind::LostAnswer) {
-            return Some((Kind::LostAnswer, Fault::FailAfter));
+        if world.strikes(FaultKind::LostAnswer) {
+            return Some((FaultKind::LostAnswer, CallFault::FailAfter));
         }
-        if entries > 1 && world.strikes(Kind::FailedEntry) {
+        if entries > 1 && world.strikes(FaultKind::FailedEntry) {
             let entry = usize::try_from(world.below(entries as u64)).unwrap_or_default();
-            return Some((Kind::FailedEntry, Fault::FailEntry(entry)));
+            return Some((FaultKind::FailedEntry, CallFault::FailEntry(entry)));
         }
-        if world.strikes(Kind::SlowCall) {
-            return Some((Kind::SlowCall, Fault::Delay(self.slowness())));
+        if world.strikes(FaultKind::SlowCall) {
+            return Some((FaultKind::SlowCall, CallFault::Delay(self.slowness())));
         }
         None
     }
@@ -126,25 +126,27 @@ impl Steps {
 
 #[async_trait]
 impl FaultSchedule for Steps {
-    async fn before(&self, method: Method, entries: usize) -> Option<Fault> {
+    async fn before(&self, method: PortMethod, entries: usize) -> Option<CallFault> {
         self.step().await;
         let Some((kind, fault)) = self.decide(method, entries) else {
             self.world.note(&self.life.name, || format!("{method:?} of {entries}"));
             return None;
         };
         self.world.fault(kind, &self.life.name, || format!("{method:?} of {entries}: {fault:?}"));
-        if kind == Kind::DatabaseLocked {
+        if kind == FaultKind::DatabaseLocked {
             // The old owner does not learn at once that another process has it.
             tokio::time::sleep(self.world.millis(100..3_000)).await;
         }
         Some(fault)
     }
 
-    async fn after(&self, method: Method) {
+    async fn after(&self, method: PortMethod) {
         self.life.go_on().await;
-        if method != Method::Receive && self.world.strikes(Kind::SlowCall) && self.world.percent(20) {
+        if method != PortMethod::Receive && self.world.strikes(FaultKind::SlowCall) && self.world.percent(20)
+        {
             let by = self.slowness();
-            self.world.fault(Kind::SlowCall, &self.life.name, || format!("the answer to {method:?}: {by:?}"));
+            self.world
+                .fault(FaultKind::SlowCall, &self.life.name, || format!("the answer to {method:?}: {by:?}"));
             tokio::time::sleep(by).await;
         }
         self.hold_up().await;
@@ -153,25 +155,28 @@ impl FaultSchedule for Steps {
 }
 
 /// Whether a call needs the disk, and the lock of the database.
-fn changes(method: Method) -> bool {
+fn changes(method: PortMethod) -> bool {
     match method {
-        Method::Send
-        | Method::Receive
-        | Method::ChangeVisibility
-        | Method::Ack
-        | Method::Write
-        | Method::DeleteUnchanged
-        | Method::Erase
-        | Method::CreateFile
-        | Method::WriteFile
-        | Method::PublishFile
-        | Method::DeleteFile
-        | Method::Claim
-        | Method::Renew
-        | Method::Complete
-        | Method::Release => true,
-        Method::Depth | Method::Get | Method::Query | Method::OpenFile | Method::ReadFile | Method::Ready => {
-            false
-        }
+        PortMethod::Send
+        | PortMethod::Receive
+        | PortMethod::ChangeVisibility
+        | PortMethod::Ack
+        | PortMethod::Write
+        | PortMethod::DeleteUnchanged
+        | PortMethod::Erase
+        | PortMethod::CreateFile
+        | PortMethod::WriteFile
+        | PortMethod::PublishFile
+        | PortMethod::DeleteFile
+        | PortMethod::Claim
+        | PortMethod::Renew
+        | PortMethod::Complete
+        | PortMethod::Release => true,
+        PortMethod::Depth
+        | PortMethod::Get
+        | PortMethod::Query
+        | PortMethod::OpenFile
+        | PortMethod::ReadFile
+        | PortMethod::Ready => false,
     }
 }

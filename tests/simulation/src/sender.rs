@@ -19,7 +19,7 @@ use super::checked_archive::SIGNING_SECRET;
 use super::ledger::{Ledger, name_of};
 use super::schedule::Life;
 use super::workload::{Fate, Planned};
-use super::world::{Invariant, Kind, World, lock};
+use super::world::{FaultKind, Invariant, World, lock};
 
 /// Slack counts a delivery as failed after this. <https://docs.slack.dev/apis/events-api/#responding>
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -56,7 +56,7 @@ impl Doors {
 }
 
 /// What Slack sends with.
-pub(super) struct Sender {
+pub(super) struct SlackSender {
     world: Arc<World>,
     ledger: Arc<Ledger>,
     doors: Arc<Doors>,
@@ -65,13 +65,13 @@ pub(super) struct Sender {
     forger: SigningSecrets,
 }
 
-enum Answered {
+enum SenderAnswer {
     Ok,
     NoRetry,
     Retry(&'static str),
 }
 
-impl Sender {
+impl SlackSender {
     /// # Panics
     /// Never: the secrets are good ones.
     pub(super) fn new(
@@ -126,29 +126,29 @@ impl Sender {
         let mut answered = self.attempt(planned, None).await;
         for (number, delay) in (1..).zip(RETRIES) {
             match answered {
-                Answered::Ok => return true,
-                Answered::NoRetry => return false,
-                Answered::Retry(reason) => {
+                SenderAnswer::Ok => return true,
+                SenderAnswer::NoRetry => return false,
+                SenderAnswer::Retry(reason) => {
                     sleep(delay).await;
                     answered = self.attempt(planned, Some((number, reason))).await;
                 }
             }
         }
-        matches!(answered, Answered::Ok)
+        matches!(answered, SenderAnswer::Ok)
     }
 
-    async fn attempt(&self, planned: &Planned, retry: Option<(u32, &'static str)>) -> Answered {
+    async fn attempt(&self, planned: &Planned, retry: Option<(u32, &'static str)>) -> SenderAnswer {
         let world = &self.world;
         let name = name_of(&planned.body);
         let Some((life, router)) = self.doors.any(world) else {
             world.note("slack", || format!("{name}: no process listens"));
-            return Answered::Retry("connection_failed");
+            return SenderAnswer::Retry("connection_failed");
         };
-        let cut = world.strikes(Kind::Cut);
+        let cut = world.strikes(FaultKind::Cut);
         if cut {
-            world.fault(Kind::Cut, "slack", || name.clone());
+            world.fault(FaultKind::Cut, "slack", || name.clone());
             if world.percent(50) {
-                return Answered::Retry("connection_failed");
+                return SenderAnswer::Retry("connection_failed");
             }
         }
         let request = self.request(planned, retry);
@@ -156,10 +156,10 @@ impl Sender {
         let call = timeout(TIMEOUT, TowerToHyperService::new(router).call(request));
         let answer = tokio::select! {
             biased;
-            () = life.died() => return Answered::Retry("connection_failed"),
+            () = life.died() => return SenderAnswer::Retry("connection_failed"),
             answer = call => answer,
         };
-        let (Ok(Ok(response)), false) = (answer, cut) else { return Answered::Retry("http_timeout") };
+        let (Ok(Ok(response)), false) = (answer, cut) else { return SenderAnswer::Retry("http_timeout") };
         let status = response.status().as_u16();
         world.note("slack", || format!("{name}: {} answers {status}", life.name));
         // The clock may be set while the request is answered.
@@ -184,7 +184,7 @@ impl Sender {
         request.body(Body::from(planned.body.clone())).expect("its headers are text")
     }
 
-    fn judge(&self, planned: &Planned, status: u16, headers: &HeaderMap, skewed: bool) -> Answered {
+    fn judge(&self, planned: &Planned, status: u16, headers: &HeaderMap, skewed: bool) -> SenderAnswer {
         let expected = match planned.fate {
             Fate::Accepted | Fate::Hostile => 200,
             Fate::Forged => 401,
@@ -200,10 +200,10 @@ impl Sender {
             200 => {
                 self.world.count(|tally| tally.acked += 1);
                 self.ledger.check_acked(&planned.body);
-                Answered::Ok
+                SenderAnswer::Ok
             }
-            _ if headers.contains_key("x-slack-no-retry") => Answered::NoRetry,
-            _ => Answered::Retry("http_error"),
+            _ if headers.contains_key("x-slack-no-retry") => SenderAnswer::NoRetry,
+            _ => SenderAnswer::Retry("http_error"),
         }
     }
 }

@@ -8,16 +8,16 @@ use process::config::backfill::BackfillMode;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use super::fleet::{Running, Surroundings};
+use super::fleet::{RunningProcess, Surroundings};
 use super::schedule::Life;
 use super::sender::Doors;
-use super::world::{Invariant, Kind};
+use super::world::{FaultKind, Invariant};
 
 /// A process that was asked to end has ended by then, or Docker kills it.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(10);
 
 /// What a life comes to.
-enum End {
+enum LifeEnd {
     Killed,
     Drained,
     /// The simulation is over.
@@ -29,7 +29,7 @@ pub(super) async fn supervise(all: Arc<Surroundings>, doors: Arc<Doors>, place: 
     let world = &all.world;
     let backfill = if all.fills_at_once { BackfillMode::Gaps } else { BackfillMode::Off };
     for life in 1.. {
-        let last_step = if world.has(Kind::Killed) { 1 + world.below(600) } else { 0 };
+        let last_step = if world.has(FaultKind::Killed) { 1 + world.below(600) } else { 0 };
         let life = Life::new(format!("up{place}.{life}"), last_step);
         world.note(&life.name, || "starts".into());
         let mut running = all.start(&life, backfill);
@@ -37,22 +37,22 @@ pub(super) async fn supervise(all: Arc<Surroundings>, doors: Arc<Doors>, place: 
         let lifetime = world.millis(1_000..240_000);
         let end = tokio::select! {
             biased;
-            () = life.died() => End::Killed,
-            _ = over.acquire() => End::Over,
-            () = end_of(&all, &life, lifetime) => if life_ends_well(&all) { End::Drained } else { End::Killed },
+            () = life.died() => LifeEnd::Killed,
+            _ = over.acquire() => LifeEnd::Over,
+            () = end_of(&all, &life, lifetime) => if life_ends_well(&all) { LifeEnd::Drained } else { LifeEnd::Killed },
         };
         doors.close(place);
         match end {
-            End::Over => return drain(&all, &life, &mut running).await,
-            End::Drained => {
-                world.fault(Kind::Drained, &life.name, || "asked to end".into());
+            LifeEnd::Over => return drain(&all, &life, &mut running).await,
+            LifeEnd::Drained => {
+                world.fault(FaultKind::Drained, &life.name, || "asked to end".into());
                 tokio::select! {
                     biased;
                     () = life.died() => {}
                     () = drain(&all, &life, &mut running) => {}
                 }
             }
-            End::Killed => {}
+            LifeEnd::Killed => {}
         }
         // From here on nothing that is left of it does anything.
         life.die();
@@ -65,7 +65,7 @@ pub(super) async fn supervise(all: Arc<Surroundings>, doors: Arc<Doors>, place: 
 async fn end_of(all: &Surroundings, life: &Life, lifetime: Duration) {
     let world = &all.world;
     sleep(lifetime).await;
-    if !world.has(Kind::Killed) && !world.has(Kind::Drained) {
+    if !world.has(FaultKind::Killed) && !world.has(FaultKind::Drained) {
         std::future::pending::<()>().await;
     }
     world.note(&life.name, || "its time has come".into());
@@ -73,15 +73,15 @@ async fn end_of(all: &Surroundings, life: &Life, lifetime: Duration) {
 
 fn life_ends_well(all: &Surroundings) -> bool {
     let world = &all.world;
-    let drained = world.has(Kind::Drained) && (!world.has(Kind::Killed) || world.percent(50));
+    let drained = world.has(FaultKind::Drained) && (!world.has(FaultKind::Killed) || world.percent(50));
     if !drained {
-        world.fault(Kind::Killed, "world", || "between two calls".into());
+        world.fault(FaultKind::Killed, "world", || "between two calls".into());
     }
     drained
 }
 
 /// Asks a process to end, and holds it to its deadline.
-pub(super) async fn drain(all: &Surroundings, life: &Life, running: &mut Running) {
+pub(super) async fn drain(all: &Surroundings, life: &Life, running: &mut RunningProcess) {
     for (_, stop) in &running.parts {
         stop.send_replace(true);
     }

@@ -7,14 +7,14 @@ use serde_json::Value;
 use testkit::corpus::TEAM;
 
 use super::api::SlackTruth;
-use super::model::Place;
+use super::model::ModelPlace;
 use super::workload::is_later_id;
 
 /// The messages of which an event was not accepted. The default is for a fleet that reads no history: it explains nothing.
 #[derive(Default)]
 pub(super) struct Unaccepted {
     /// Under the id that the event names, and under the one that the channel has now.
-    places: BTreeSet<Place>,
+    places: BTreeSet<ModelPlace>,
     reads_history: bool,
 }
 
@@ -68,7 +68,7 @@ impl Unaccepted {
 }
 
 /// Every message of which an event says something.
-pub(super) fn places(event: &Value) -> Vec<Place> {
+pub(super) fn places(event: &Value) -> Vec<ModelPlace> {
     let Some(channel) = channel_of(event) else { return Vec::new() };
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let objects = [event, &event["message"], &event["previous_message"], &event["root"], &event["item"]];
@@ -83,7 +83,7 @@ pub(super) fn channel_of(event: &Value) -> Option<String> {
 }
 
 /// The message that an event is about.
-fn place(event: &Value) -> Option<Place> {
+fn place(event: &Value) -> Option<ModelPlace> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let ts = [&event["message"]["ts"], &event["deleted_ts"], &event["item"]["ts"], &event["ts"]];
     Some((channel_of(event)?, ts.into_iter().find_map(text)?))

@@ -12,7 +12,7 @@ use ports::queue::job::Job;
 use ports::queue::{Delivery, GroupId, MessageId, Queue, QueueName, Receipt};
 use reader::directory;
 use rules::file::row;
-use rules::file::{FileState, Verdict};
+use rules::file::{FileState, FileVerdict};
 use serde_json::Value;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use workers::channel_indexer::ChannelIndexer;
@@ -24,11 +24,11 @@ use super::api::{LISTED_CHANNELS, LISTED_PEOPLE, listed_channel, listed_person};
 use super::erasing::ErasedJobs;
 use super::fleet::Surroundings;
 use super::ledger::name_of;
-use super::model::{self, Expected, Place};
+use super::model::{self, ModelPlace, ModelledMessage};
 use super::operator::is_hostile;
 use super::unaccepted::Unaccepted;
 use super::workload::{self, DIRECT_CHANNEL, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
-use super::world::{Invariant, Kind, lock};
+use super::world::{FaultKind, Invariant, lock};
 use testkit::corpus::TEAM;
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
@@ -89,7 +89,7 @@ async fn quarantined_once(all: &Surroundings, accepted: impl Iterator<Item = &St
 /// The messages are what the simple model says.
 fn as_modelled(
     all: &Surroundings,
-    messages: &BTreeMap<Place, Expected>,
+    messages: &BTreeMap<ModelPlace, ModelledMessage>,
     unaccepted: &Unaccepted,
     erased: &ErasedJobs,
 ) {
@@ -263,9 +263,9 @@ fn differences(expected: &Attributes, found: &Attributes) -> String {
 }
 
 /// Every file is held whole, or there is a reason, and its messages know.
-fn files_settled(all: &Surroundings, messages: &BTreeMap<Place, Expected>, erased: &ErasedJobs) {
+fn files_settled(all: &Surroundings, messages: &BTreeMap<ModelPlace, ModelledMessage>, erased: &ErasedJobs) {
     let Ok(team) = TeamId::parse(TEAM) else { return };
-    let revoked = all.world.tally().of(Kind::TokenRevoked) > 0;
+    let revoked = all.world.tally().of(FaultKind::TokenRevoked) > 0;
     for ((channel, ts), expected) in
         messages.iter().filter(|((channel, ts), _)| !erased.concerns(channel, ts))
     {
@@ -293,7 +293,7 @@ fn files_settled(all: &Surroundings, messages: &BTreeMap<Place, Expected>, erase
                     id.starts_with("F0GOOD")
                         && bytes.is_some_and(|(_, bytes)| **bytes == *workload::content(id))
                 }
-                Some(FileState::Verdict(Verdict::NotFound)) => id.starts_with("F0GONE"),
+                Some(FileState::Verdict(FileVerdict::NotFound)) => id.starts_with("F0GONE"),
                 // Refused addresses stay refused; a refused token is a reason to ask again later.
                 Some(FileState::Failed(_)) => id.starts_with("F0EVIL") || revoked,
                 Some(FileState::Verdict(_)) | None => false,

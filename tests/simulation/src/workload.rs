@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use slack::ids::FileId;
 
 use super::checked_worker::POISON;
-use super::world::{Kind, World};
+use super::world::{FaultKind, World};
 use testkit::corpus::{TEAM, channel_id, event, ts, user_id};
 
 /// The first event's clock.
@@ -56,7 +56,7 @@ pub(super) struct Planned {
 
 /// A message as it stands while the workload is made.
 #[derive(Clone)]
-struct PostedMessage {
+struct WorkloadMessage {
     channel: usize,
     message: Value,
 }
@@ -68,7 +68,7 @@ struct Maker<'a> {
     live: Vec<usize>,
     micros: i64,
     made: u64,
-    messages: Vec<PostedMessage>,
+    messages: Vec<WorkloadMessage>,
     converted: Vec<bool>,
     files: u64,
     /// One message that is as large as may be is still to come. Each step reads it, so that few runs have one.
@@ -165,7 +165,7 @@ impl Maker<'_> {
             (23..25, Some(at)) => accepted(self.bury(at, &clock)),
             (25..37, Some(at)) => accepted(self.react(at, &user, &clock)),
             (37..45, Some(at)) => {
-                let PostedMessage { channel, message } = self.messages[at].clone();
+                let WorkloadMessage { channel, message } = self.messages[at].clone();
                 let root =
                     message["thread_ts"].as_str().or(message["ts"].as_str()).unwrap_or_default().to_owned();
                 accepted(self.post(channel, event::reply(&clock, &root, &user, &text)))
@@ -197,7 +197,7 @@ impl Maker<'_> {
                 json!({ "type": "tokens_revoked", "tokens": { "bot": ["U0BOT"] }, "event_ts": clock }),
             ),
             (84..85, _) => accepted(json!({ "type": "something_new", "event_ts": clock, "novelty": false })),
-            (85..88, _) if self.world.has(Kind::Panicked) => {
+            (85..88, _) if self.world.has(FaultKind::Panicked) => {
                 accepted(self.post(n, event::message(&clock, &user, &format!("{text}: {POISON}"))))
             }
             (91..93, _) => accepted(self.go_on(n, &clock)),
@@ -216,7 +216,7 @@ impl Maker<'_> {
 
     fn post(&mut self, channel: usize, message: Value) -> Value {
         let posted = event::posted(&self.ids[channel], &message);
-        self.messages.push(PostedMessage { channel, message });
+        self.messages.push(WorkloadMessage { channel, message });
         self.audience(channel, posted)
     }
 
@@ -226,7 +226,7 @@ impl Maker<'_> {
     }
 
     fn change(&mut self, at: usize, clock: &str, after: Value) -> Value {
-        let PostedMessage { channel, message } = self.messages[at].clone();
+        let WorkloadMessage { channel, message } = self.messages[at].clone();
         let changed = event::changed(&self.ids[channel], &message, &after, clock);
         self.messages[at].message = after;
         self.audience(channel, changed)
@@ -244,18 +244,18 @@ impl Maker<'_> {
     }
 
     fn delete(&mut self, at: usize, clock: &str) -> Value {
-        let PostedMessage { channel, message } = self.messages.remove(at);
+        let WorkloadMessage { channel, message } = self.messages.remove(at);
         self.audience(channel, event::deleted(&self.ids[channel], &message, clock))
     }
 
     fn bury(&mut self, at: usize, clock: &str) -> Value {
-        let PostedMessage { channel, message } = self.messages.remove(at);
+        let WorkloadMessage { channel, message } = self.messages.remove(at);
         let buried = event::changed(&self.ids[channel], &message, &event::tombstone(&message), clock);
         self.audience(channel, buried)
     }
 
     fn react(&self, at: usize, user: &str, clock: &str) -> Value {
-        let PostedMessage { channel, message } = &self.messages[at];
+        let WorkloadMessage { channel, message } = &self.messages[at];
         let of = message["ts"].as_str().unwrap_or_default();
         let name = ["eyes", "tada"][self.below(2)];
         let react = if self.world.percent(70) { event::reaction_added } else { event::reaction_removed };

@@ -19,7 +19,7 @@ const MAX_STEPS: u64 = 100_000;
 
 /// What goes wrong, for the table at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FaultKind {
     /// A call of a port failed and was not done.
     FailedCall,
     /// A call was done and its answer lost.
@@ -62,7 +62,7 @@ pub enum Kind {
     Erased,
 }
 
-impl Kind {
+impl FaultKind {
     /// All of them.
     pub const ALL: [Self; 20] = [
         Self::FailedCall,
@@ -153,9 +153,9 @@ impl fmt::Display for Invariant {
 
 /// How often each kind of fault was injected, and how much was played.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// By the place of the kind in [`Kind::ALL`].
-    pub faults: [u64; Kind::ALL.len()],
+pub struct FaultCounts {
+    /// By the place of the kind in [`FaultKind::ALL`].
+    pub faults: [u64; FaultKind::ALL.len()],
     /// Events that Slack delivered, without its retries.
     pub events: u64,
     /// Events that were answered 200.
@@ -164,9 +164,9 @@ pub struct Tally {
     pub steps: u64,
 }
 
-impl Tally {
+impl FaultCounts {
     /// How often a kind of fault was injected.
-    pub fn of(&self, kind: Kind) -> u64 {
+    pub fn of(&self, kind: FaultKind) -> u64 {
         self.faults[kind as usize]
     }
 
@@ -182,7 +182,7 @@ impl Tally {
 /// A time in which something is wrong.
 #[derive(Debug, Clone, Copy)]
 struct Window {
-    kind: Kind,
+    kind: FaultKind,
     from: Duration,
     to: Duration,
 }
@@ -191,7 +191,7 @@ struct Window {
 /// behind the loudest.
 #[derive(Debug)]
 struct Swarm {
-    enabled: [bool; Kind::ALL.len()],
+    enabled: [bool; FaultKind::ALL.len()],
     /// Calls of a hundred that go wrong.
     rate_percent: u32,
     windows: Vec<Window>,
@@ -204,7 +204,7 @@ pub(super) struct World {
     began: Instant,
     offset_ms: AtomicI64,
     faults_active: AtomicBool,
-    tally: Mutex<Tally>,
+    tally: Mutex<FaultCounts>,
     trace: Option<Mutex<Vec<String>>>,
     broken: Mutex<Option<(Invariant, String)>>,
     changed: Notify,
@@ -224,12 +224,14 @@ impl Clock for JumpyClock {
 impl World {
     pub(super) fn new(seed: u64, traced: bool) -> Arc<Self> {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut enabled = [false; Kind::ALL.len()];
+        let mut enabled = [false; FaultKind::ALL.len()];
         for kind in &mut enabled {
             *kind = random.u32(..100) < 60;
         }
         let mut windows = Vec::new();
-        for kind in [Kind::Throttled, Kind::DiskFull, Kind::DatabaseLocked, Kind::TokenRevoked] {
+        for kind in
+            [FaultKind::Throttled, FaultKind::DiskFull, FaultKind::DatabaseLocked, FaultKind::TokenRevoked]
+        {
             let (from_s, length_s) = (random.u64(..300), random.u64(2..90));
             if enabled[kind as usize] {
                 let from = Duration::from_secs(from_s);
@@ -284,17 +286,17 @@ impl World {
     }
 
     /// Whether this run has this kind of fault, now.
-    pub(super) fn has(&self, kind: Kind) -> bool {
+    pub(super) fn has(&self, kind: FaultKind) -> bool {
         self.has_faults() && self.swarm.enabled[kind as usize]
     }
 
     /// Whether a call goes wrong by this kind of fault.
-    pub(super) fn strikes(&self, kind: Kind) -> bool {
+    pub(super) fn strikes(&self, kind: FaultKind) -> bool {
         self.has(kind) && self.percent(self.swarm.rate_percent)
     }
 
     /// Whether something is wrong for a while, and this is in it.
-    pub(super) fn is_in(&self, kind: Kind) -> bool {
+    pub(super) fn is_in(&self, kind: FaultKind) -> bool {
         let now = self.began.elapsed();
         self.has_faults()
             && self.swarm.windows.iter().any(|at| at.kind == kind && (at.from..at.to).contains(&now))
@@ -313,12 +315,12 @@ impl World {
     }
 
     /// Counts a fault and writes it into the trace.
-    pub(super) fn fault(&self, kind: Kind, who: &str, what: impl FnOnce() -> String) {
+    pub(super) fn fault(&self, kind: FaultKind, who: &str, what: impl FnOnce() -> String) {
         lock(&self.tally).faults[kind as usize] += 1;
         self.note(who, || format!("! {}: {}", kind.label(), what()));
     }
 
-    pub(super) fn count(&self, count: impl FnOnce(&mut Tally)) {
+    pub(super) fn count(&self, count: impl FnOnce(&mut FaultCounts)) {
         count(&mut lock(&self.tally));
     }
 
@@ -334,7 +336,7 @@ impl World {
         }
     }
 
-    pub(super) fn tally(&self) -> Tally {
+    pub(super) fn tally(&self) -> FaultCounts {
         lock(&self.tally).clone()
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use simulation::{Kind, Mutation, Tally, run};
+use simulation::{FaultCounts, FaultKind, Mutation, run};
 
 /// Seeds of the ordinary run: seconds, even without optimisation.
 const SEEDS: u64 = 300;
@@ -30,7 +30,7 @@ fn each(seeds: u64, seed: impl Fn(u64) + Sync) {
 
 #[test]
 fn nothing_is_lost_doubled_or_out_of_order_whatever_goes_wrong() {
-    let total = std::sync::Mutex::new(Tally::default());
+    let total = std::sync::Mutex::new(FaultCounts::default());
     each(SEEDS, |seed| {
         let outcome = run(seed, None, false);
         assert_eq!(
@@ -41,7 +41,7 @@ fn nothing_is_lost_doubled_or_out_of_order_whatever_goes_wrong() {
     });
     let total = total.into_inner().unwrap();
     // A fault that never comes would prove nothing.
-    for kind in Kind::ALL {
+    for kind in FaultKind::ALL {
         assert!(total.of(kind) > 0, "no seed had this: {}", kind.label());
     }
     assert!(total.acked > 20 * SEEDS, "{total:?}");

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::place::Place;
+use super::place::ProgramEnvironment;
 use super::process::{self, SIGNING_SECRET};
 
 /// Slack waits this long for an answer.
@@ -90,7 +90,7 @@ impl RetryDelays {
 /// If one is not.
 pub async fn deliver(server: SocketAddr, team: &str, events: &[Value]) {
     static DELIVERED: AtomicU64 = AtomicU64::new(0);
-    let mut slack = Slack::to(server, RetryDelays::none());
+    let mut slack = EventClient::to(server, RetryDelays::none());
     for told in events {
         let event_id = format!("EvNew{}", DELIVERED.fetch_add(1, Ordering::Relaxed));
         assert_eq!(slack.deliver(&event::envelope(team, &event_id, told)).await, Ok(1), "{told}");
@@ -102,7 +102,7 @@ pub async fn deliver(server: SocketAddr, team: &str, events: &[Value]) {
 /// # Panics
 /// If one is not taken, or it does not end well.
 pub async fn play(
-    place: &(impl Place + ?Sized),
+    place: &(impl ProgramEnvironment + ?Sized),
     team: &str,
     events: &[Value],
     drained: impl Future<Output = ()>,
@@ -114,7 +114,7 @@ pub async fn play(
 }
 
 /// One of Slack's senders. It follows the server to whatever address it listens on after a restart.
-pub struct Slack {
+pub struct EventClient {
     server: watch::Receiver<SocketAddr>,
     secrets: SigningSecrets,
     clock: SharedClock,
@@ -122,7 +122,7 @@ pub struct Slack {
     connection: Option<(SocketAddr, SendRequest<Full<Bytes>>)>,
 }
 
-impl Slack {
+impl EventClient {
     /// A sender with the harness's secret and the machine's clock.
     ///
     /// # Panics
@@ -195,7 +195,7 @@ impl Slack {
         answer
     }
 
-    async fn attempt(&mut self, body: &str, retry: Option<(u32, &str)>) -> Result<(), Failure> {
+    async fn attempt(&mut self, body: &str, retry: Option<(u32, &str)>) -> Result<(), DeliveryFailure> {
         let number;
         let headers = match retry {
             Some((n, reason)) => {
@@ -204,12 +204,13 @@ impl Slack {
             }
             None => Vec::new(),
         };
-        let answer = self.post(body, &headers).await.map_err(|error| Failure { error, no_retry: false })?;
+        let answer =
+            self.post(body, &headers).await.map_err(|error| DeliveryFailure { error, no_retry: false })?;
         if answer.status == StatusCode::OK {
             return Ok(());
         }
         let no_retry = answer.headers.get("x-slack-no-retry").is_some_and(|value| value == "1");
-        Err(Failure { error: DeliveryError::Status(answer.status), no_retry })
+        Err(DeliveryFailure { error: DeliveryError::Status(answer.status), no_retry })
     }
 
     async fn exchange(
@@ -246,7 +247,7 @@ impl Slack {
     }
 }
 
-struct Failure {
+struct DeliveryFailure {
     error: DeliveryError,
     no_retry: bool,
 }
@@ -305,7 +306,7 @@ mod tests {
     #[tokio::test]
     async fn a_failed_delivery_is_repeated_with_the_same_body_and_counted() {
         let (address, seen) = server(&[503, 500], false).await;
-        let mut slack = Slack::to(address, RetryDelays::slack(Duration::ZERO));
+        let mut slack = EventClient::to(address, RetryDelays::slack(Duration::ZERO));
         assert_eq!(slack.deliver("{}").await, Ok(3));
         let seen = seen.lock().unwrap();
         let retries: Vec<_> =
@@ -324,12 +325,12 @@ mod tests {
     #[tokio::test]
     async fn a_delivery_is_given_up_when_told_so_or_when_the_retries_are_used_up() {
         let (address, seen) = server(&[401, 401], true).await;
-        let mut slack = Slack::to(address, RetryDelays::slack(Duration::ZERO));
+        let mut slack = EventClient::to(address, RetryDelays::slack(Duration::ZERO));
         assert_eq!(slack.deliver("{}").await, Err(DeliveryError::Status(StatusCode::UNAUTHORIZED)));
         assert_eq!(seen.lock().unwrap().len(), 1);
 
         let (address, seen) = server(&[503; 40], false).await;
-        let mut slack = Slack::to(address, RetryDelays::slack(Duration::ZERO));
+        let mut slack = EventClient::to(address, RetryDelays::slack(Duration::ZERO));
         assert_eq!(slack.deliver("{}").await, Err(DeliveryError::Status(StatusCode::SERVICE_UNAVAILABLE)));
         assert_eq!(seen.lock().unwrap().len(), 28);
     }
@@ -339,7 +340,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (moved, server_address) = watch::channel(listener.local_addr().unwrap());
         drop(listener);
-        let mut slack = Slack::new(server_address, RetryDelays::none());
+        let mut slack = EventClient::new(server_address, RetryDelays::none());
         assert!(matches!(slack.deliver("{}").await, Err(DeliveryError::Connection(_))));
 
         let (address, _seen) = server(&[], false).await;

@@ -8,7 +8,7 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::binaries::binaries;
-use super::place::Place;
+use super::place::ProgramEnvironment;
 use super::secrets;
 
 /// No command that ends by itself takes longer, on a machine that is busy compiling. On AWS `status` alone takes a
@@ -17,7 +17,7 @@ const DEADLINE: Duration = Duration::from_secs(150);
 
 /// What a command left behind.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct CommandOutput {
     /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
     /// What it wrote to standard output.
@@ -30,7 +30,7 @@ pub struct Outcome {
 ///
 /// # Panics
 /// If it does not end.
-pub async fn annalist(args: &[&str]) -> Outcome {
+pub async fn annalist(args: &[&str]) -> CommandOutput {
     annalist_with(args, &[]).await
 }
 
@@ -38,7 +38,7 @@ pub async fn annalist(args: &[&str]) -> Outcome {
 ///
 /// # Panics
 /// If it does not end.
-pub async fn annalist_with(args: &[&str], variables: &[(&str, &str)]) -> Outcome {
+pub async fn annalist_with(args: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
     run(&binaries().annalist, args, variables).await
 }
 
@@ -46,7 +46,7 @@ pub async fn annalist_with(args: &[&str], variables: &[(&str, &str)]) -> Outcome
 ///
 /// # Panics
 /// If it does not end.
-pub async fn run(program: &Path, args: &[&str], variables: &[(&str, &str)]) -> Outcome {
+pub async fn run(program: &Path, args: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
     let mut command = Command::new(program);
     command.args(args).env_clear().envs(variables.iter().copied());
     finish(command).await
@@ -56,14 +56,14 @@ pub async fn run(program: &Path, args: &[&str], variables: &[(&str, &str)]) -> O
 ///
 /// # Panics
 /// If it does not end.
-pub async fn annalist_at(place: &(impl Place + ?Sized), args: &[&str]) -> Outcome {
+pub async fn annalist_at(place: &(impl ProgramEnvironment + ?Sized), args: &[&str]) -> CommandOutput {
     let mut command = Command::new(&binaries().annalist);
     command.args(args).env_clear();
     place.lead(&mut command);
     finish(command).await
 }
 
-async fn finish(mut command: Command) -> Outcome {
+async fn finish(mut command: Command) -> CommandOutput {
     command.kill_on_drop(true);
     let what = format!("{} {:?}", command.as_std().get_program().display(), command.as_std().get_args());
     let output = timeout(DEADLINE, command.output())
@@ -74,14 +74,14 @@ async fn finish(mut command: Command) -> Outcome {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     secrets::assert_none(&what, &stdout);
     secrets::assert_none(&what, &stderr);
-    Outcome { code: output.status.code(), stdout, stderr }
+    CommandOutput { code: output.status.code(), stdout, stderr }
 }
 
 /// Runs a command that must succeed and returns the JSON values it prints, one per line.
 ///
 /// # Panics
 /// If it fails or prints something else.
-pub async fn json_lines(place: &(impl Place + ?Sized), args: &[&str]) -> Vec<Value> {
+pub async fn json_lines(place: &(impl ProgramEnvironment + ?Sized), args: &[&str]) -> Vec<Value> {
     let args = [args, &["--json"]].concat();
     let outcome = annalist_at(place, &args).await;
     assert_eq!(outcome.code, Some(0), "annalist {args:?}: {}", outcome.stderr);
@@ -96,7 +96,7 @@ pub async fn json_lines(place: &(impl Place + ?Sized), args: &[&str]) -> Vec<Val
 ///
 /// # Panics
 /// If it fails or prints something else.
-pub async fn status(place: &(impl Place + ?Sized)) -> Value {
+pub async fn status(place: &(impl ProgramEnvironment + ?Sized)) -> Value {
     let mut lines = json_lines(place, &["status"]).await;
     assert_eq!(lines.len(), 1, "status --json is one object");
     lines.remove(0)
@@ -106,7 +106,7 @@ pub async fn status(place: &(impl Place + ?Sized)) -> Value {
 ///
 /// # Panics
 /// If that is not so at the deadline.
-pub async fn wait_until_idle(place: &(impl Place + ?Sized), deadline: Duration) -> Value {
+pub async fn wait_until_idle(place: &(impl ProgramEnvironment + ?Sized), deadline: Duration) -> Value {
     let until = Instant::now() + deadline;
     loop {
         let status = status(place).await;

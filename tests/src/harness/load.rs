@@ -7,15 +7,15 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::client::{RetryDelays, Slack};
+use super::client::{EventClient, RetryDelays};
 use testkit::corpus::{Model, Shape, Workload};
 
 /// Each sender has channels of its own, so that the order in which it is acked is the order of each channel.
 const CHANNELS_PER_SENDER: usize = 3;
 
 /// Running senders.
-pub struct Load {
-    senders: JoinSet<Sent>,
+pub struct RunningLoad {
+    senders: JoinSet<AckedLoad>,
     server: watch::Sender<SocketAddr>,
     stop: watch::Sender<bool>,
     acked: Arc<watch::Sender<usize>>,
@@ -23,7 +23,7 @@ pub struct Load {
 
 /// What was acked.
 #[derive(Debug, Default)]
-pub struct Sent {
+pub struct AckedLoad {
     /// What the archive should hold.
     pub model: Model,
     /// Per channel the ids of its events, in order.
@@ -34,7 +34,7 @@ pub struct Sent {
     pub requests: usize,
 }
 
-impl Load {
+impl RunningLoad {
     /// Starts `senders` senders. They repeat what fails as Slack does, with these delays.
     pub fn start(server: SocketAddr, senders: usize, seed: u64, delays: &RetryDelays) -> Self {
         let mut load = Self {
@@ -50,7 +50,7 @@ impl Load {
                 first_channel: 1 + n * CHANNELS_PER_SENDER,
                 ..Shape::default()
             });
-            let slack = Slack::new(load.server.subscribe(), delays.clone());
+            let slack = EventClient::new(load.server.subscribe(), delays.clone());
             load.senders.spawn(send(workload, slack, load.stop.subscribe(), Arc::clone(&load.acked)));
         }
         load
@@ -83,9 +83,9 @@ impl Load {
     ///
     /// # Panics
     /// If a sender gave up.
-    pub async fn stop(self) -> Sent {
+    pub async fn stop(self) -> AckedLoad {
         self.stop.send_replace(true);
-        let mut sent = Sent::default();
+        let mut sent = AckedLoad::default();
         for sender in self.senders.join_all().await {
             sent.model.merge(sender.model);
             sent.event_ids.extend(sender.event_ids);
@@ -98,11 +98,11 @@ impl Load {
 
 async fn send(
     workload: Workload,
-    mut slack: Slack,
+    mut slack: EventClient,
     stop: watch::Receiver<bool>,
     acked: Arc<watch::Sender<usize>>,
-) -> Sent {
-    let mut sent = Sent::default();
+) -> AckedLoad {
+    let mut sent = AckedLoad::default();
     for event in workload {
         if *stop.borrow() {
             break;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::client::{RetryDelays, Slack};
-use super::place::Installation;
+use super::client::{EventClient, RetryDelays};
+use super::place::AwsInstallation;
 use super::process::{self, Process};
 use super::scrape::aws_requests;
 use super::stack::Stack;
@@ -46,12 +46,12 @@ impl Requests {
 ///
 /// # Panics
 /// If one is not acked.
-pub async fn send(installation: &Installation, bodies: Vec<String>, connections: usize) -> Requests {
+pub async fn send(installation: &AwsInstallation, bodies: Vec<String>, connections: usize) -> Requests {
     let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
     let ingest = process::ingest(&installation.through(&proxy.endpoint)).await;
     let mut senders = JoinSet::new();
     for bodies in bodies.chunks(bodies.len().div_ceil(connections).max(1)) {
-        let mut slack = Slack::to(ingest.address, RetryDelays::none());
+        let mut slack = EventClient::to(ingest.address, RetryDelays::none());
         let bodies = bodies.to_vec();
         senders.spawn(async move {
             for body in bodies {
@@ -69,7 +69,7 @@ pub async fn send(installation: &Installation, bodies: Vec<String>, connections:
 ///
 /// # Panics
 /// If it does not.
-pub async fn write(installation: &Installation) -> Requests {
+pub async fn write(installation: &AwsInstallation) -> Requests {
     let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
     let writer = process::message_writer(&installation.through(&proxy.endpoint)).await;
     installation.emptied(&[ports::queue::QueueName::Events], DRAIN_DEADLINE).await;

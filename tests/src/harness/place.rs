@@ -14,12 +14,12 @@ use tokio::time::{Instant, sleep};
 use super::stack::Stack;
 
 /// Leads a program to where it works.
-pub trait Place: Sync {
+pub trait ProgramEnvironment: Sync {
     /// Adds what the program has to be told.
     fn lead(&self, command: &mut Command);
 }
 
-impl Place for Path {
+impl ProgramEnvironment for Path {
     fn lead(&self, command: &mut Command) {
         command.arg("--data").arg(self);
     }
@@ -27,7 +27,7 @@ impl Place for Path {
 
 /// A data folder beside a Slack.
 #[derive(Clone, Copy)]
-pub struct FolderBesideSlack<'a> {
+pub struct FolderWithSlack<'a> {
     /// The folder.
     pub data: &'a Path,
     /// The Slack.
@@ -36,7 +36,7 @@ pub struct FolderBesideSlack<'a> {
     pub token: &'a str,
 }
 
-impl Place for FolderBesideSlack<'_> {
+impl ProgramEnvironment for FolderWithSlack<'_> {
     fn lead(&self, command: &mut Command) {
         self.data.lead(command);
         command.env("SLACK_BOT_TOKEN", self.token).env("SLACK_API_URL", self.slack.url());
@@ -45,13 +45,13 @@ impl Place for FolderBesideSlack<'_> {
 
 /// An installation on AWS of its own, provisioned.
 #[derive(Debug)]
-pub struct Installation {
+pub struct AwsInstallation {
     /// The account it is in.
     pub aws: Aws,
     environment: Vec<(&'static str, String)>,
 }
 
-impl Place for Installation {
+impl ProgramEnvironment for AwsInstallation {
     fn lead(&self, command: &mut Command) {
         for (name, value) in &self.environment {
             command.env(name, value);
@@ -59,7 +59,7 @@ impl Place for Installation {
     }
 }
 
-impl Installation {
+impl AwsInstallation {
     /// Makes one on the stack of this test run: every queue, table and the bucket.
     ///
     /// # Panics
@@ -126,7 +126,7 @@ impl Installation {
     /// Waits until no message is on these queues.
     ///
     /// # Panics
-    /// As [`Installation::drained`].
+    /// As [`AwsInstallation::drained`].
     pub async fn emptied(&self, queues: &[QueueName], deadline: Duration) {
         let queue = self.aws.queue();
         let until = Instant::now() + deadline;

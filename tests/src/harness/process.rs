@@ -15,7 +15,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use super::binaries::binaries;
-use super::place::Place;
+use super::place::ProgramEnvironment;
 use super::procfs::{self, Usage};
 use super::secrets;
 
@@ -40,7 +40,7 @@ pub struct Process {
 
 /// A program that listens.
 #[derive(Debug)]
-pub struct Server {
+pub struct ServerProcess {
     /// The program.
     pub process: Process,
     /// Where it listens.
@@ -89,18 +89,18 @@ impl Log {
 }
 
 /// `annalist up` here.
-pub async fn up(place: &(impl Place + ?Sized)) -> Server {
+pub async fn up(place: &(impl ProgramEnvironment + ?Sized)) -> ServerProcess {
     up_with(place, &[]).await
 }
 
 /// The same with these flags.
-pub async fn up_with(place: &(impl Place + ?Sized), flags: &[&str]) -> Server {
+pub async fn up_with(place: &(impl ProgramEnvironment + ?Sized), flags: &[&str]) -> ServerProcess {
     let args = [&["up", "--listen", "127.0.0.1:0"], flags].concat();
     listening(&binaries().annalist, &args, place).await
 }
 
 /// `annalist up` here, just started, at an unknown stage of its start.
-pub fn starting_up(place: &(impl Place + ?Sized)) -> Process {
+pub fn starting_up(place: &(impl ProgramEnvironment + ?Sized)) -> Process {
     let mut command = Command::new(&binaries().annalist);
     command.args(["up", "--listen", "127.0.0.1:0"]);
     place.lead(&mut command);
@@ -108,21 +108,21 @@ pub fn starting_up(place: &(impl Place + ?Sized)) -> Process {
 }
 
 /// `ingest` alone.
-pub async fn ingest(place: &(impl Place + ?Sized)) -> Server {
+pub async fn ingest(place: &(impl ProgramEnvironment + ?Sized)) -> ServerProcess {
     listening(&binaries().ingest, &["--listen", "127.0.0.1:0"], place).await
 }
 
 /// A `message-writer`, as soon as it works.
-pub async fn message_writer(place: &(impl Place + ?Sized)) -> Process {
+pub async fn message_writer(place: &(impl ProgramEnvironment + ?Sized)) -> Process {
     working(&binaries().worker("message-writer"), place).await
 }
 
 /// A `channel-indexer`, as soon as it works.
-pub async fn channel_indexer(place: &(impl Place + ?Sized)) -> Process {
+pub async fn channel_indexer(place: &(impl ProgramEnvironment + ?Sized)) -> Process {
     working(&binaries().worker("channel-indexer"), place).await
 }
 
-async fn working(program: &Path, place: &(impl Place + ?Sized)) -> Process {
+async fn working(program: &Path, place: &(impl ProgramEnvironment + ?Sized)) -> Process {
     let mut command = Command::new(program);
     place.lead(&mut command);
     worker(&mut command).await
@@ -137,7 +137,11 @@ pub async fn worker(command: &mut Command) -> Process {
     process.until(line).await.0
 }
 
-async fn listening(program: &Path, args: &[&str], place: &(impl Place + ?Sized)) -> Server {
+async fn listening(
+    program: &Path,
+    args: &[&str],
+    place: &(impl ProgramEnvironment + ?Sized),
+) -> ServerProcess {
     let mut command = Command::new(program);
     command.args(args);
     place.lead(&mut command);
@@ -149,10 +153,10 @@ async fn listening(program: &Path, args: &[&str], place: &(impl Place + ?Sized))
 ///
 /// # Panics
 /// If it does not within [`START_DEADLINE`]; the message holds its log.
-pub async fn serve(command: &mut Command) -> Server {
+pub async fn serve(command: &mut Command) -> ServerProcess {
     let (process, address) = Process::spawn_until(command, listening_address);
     let (process, address) = process.until(address).await;
-    Server { process, address }
+    ServerProcess { process, address }
 }
 
 impl Process {

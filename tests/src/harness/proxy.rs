@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 
 /// What may happen to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
+pub enum ProxyFault {
     /// It never arrives.
     Cut,
     /// It is carried out, and the answer never arrives.
@@ -34,15 +34,20 @@ pub enum Fault {
 }
 
 /// Every fault.
-pub const FAULTS: [Fault; 5] =
-    [Fault::Cut, Fault::LostAnswer, Fault::HalfAnAnswer, Fault::Unavailable, Fault::Throttled];
+pub const FAULTS: [ProxyFault; 5] = [
+    ProxyFault::Cut,
+    ProxyFault::LostAnswer,
+    ProxyFault::HalfAnAnswer,
+    ProxyFault::Unavailable,
+    ProxyFault::Throttled,
+];
 
 /// Listens on this machine and passes on what it does not break: of each operation every second request, with the
 /// faults in turn, until each was done `rounds` times. What follows passes.
 pub struct Proxy {
     /// Where clients find it.
     pub endpoint: String,
-    state: Arc<State>,
+    state: Arc<ProxyState>,
     server: JoinHandle<()>,
 }
 
@@ -61,7 +66,7 @@ pub struct Passed {
     pub body: String,
 }
 
-struct State {
+struct ProxyState {
     upstream: SocketAddr,
     rounds: usize,
     breaking: AtomicBool,
@@ -72,12 +77,12 @@ struct State {
 struct Seen {
     requests: BTreeMap<String, usize>,
     /// What is to happen once.
-    next: BTreeMap<&'static str, Fault>,
+    next: BTreeMap<&'static str, ProxyFault>,
     /// What was passed on, where it is written down.
     passed: Option<Vec<Passed>>,
     /// How far each operation is in its turns.
     places: BTreeMap<String, usize>,
-    broken: BTreeSet<(String, Fault)>,
+    broken: BTreeSet<(String, ProxyFault)>,
 }
 
 impl Proxy {
@@ -91,14 +96,18 @@ impl Proxy {
         let upstream = authority.parse().expect("an address with a port");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let endpoint = format!("http://{}", listener.local_addr().expect("it listens"));
-        let state =
-            Arc::new(State { upstream, rounds, breaking: AtomicBool::new(true), seen: Mutex::default() });
+        let state = Arc::new(ProxyState {
+            upstream,
+            rounds,
+            breaking: AtomicBool::new(true),
+            seen: Mutex::default(),
+        });
         let server = tokio::spawn(serve(listener, Arc::clone(&state)));
         Self { endpoint, state, server }
     }
 
     /// The next request of this operation is broken like this, whatever else is.
-    pub fn break_next(&self, operation: &'static str, fault: Fault) {
+    pub fn break_next(&self, operation: &'static str, fault: ProxyFault) {
         self.state.seen().next.insert(operation, fault);
     }
 
@@ -128,7 +137,7 @@ impl Proxy {
     }
 
     /// Which operations were broken in which ways.
-    pub fn broken(&self) -> BTreeSet<(String, Fault)> {
+    pub fn broken(&self) -> BTreeSet<(String, ProxyFault)> {
         self.state.seen().broken.clone()
     }
 }
@@ -139,13 +148,13 @@ impl Drop for Proxy {
     }
 }
 
-impl State {
+impl ProxyState {
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What happens to the next request of an operation.
-    fn next(&self, operation: &str) -> Option<Fault> {
+    fn next(&self, operation: &str) -> Option<ProxyFault> {
         let mut seen = self.seen();
         let number = seen.requests.entry(operation.to_owned()).or_default();
         *number += 1;
@@ -167,7 +176,7 @@ impl State {
     }
 }
 
-async fn serve(listener: TcpListener, state: Arc<State>) {
+async fn serve(listener: TcpListener, state: Arc<ProxyState>) {
     // A listener that fails ends the test that needs it, with a connection error.
     while let Ok((connection, _)) = listener.accept().await {
         let state = Arc::clone(&state);
@@ -183,24 +192,24 @@ async fn serve(listener: TcpListener, state: Arc<State>) {
     }
 }
 
-async fn answer(state: Arc<State>, request: Request<Incoming>) -> io::Result<Response<Body>> {
+async fn answer(state: Arc<ProxyState>, request: Request<Incoming>) -> io::Result<Response<Body>> {
     let operation = operation(request.method(), request.uri().query(), request.headers());
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
     let fault = state.next(&operation);
     match fault {
-        Some(Fault::Cut) => return Err(cut()),
-        Some(Fault::Unavailable) => return Ok(failure(&operation, StatusCode::INTERNAL_SERVER_ERROR)),
-        Some(Fault::Throttled) => return Ok(throttled(&operation)),
-        Some(Fault::LostAnswer | Fault::HalfAnAnswer) | None => {}
+        Some(ProxyFault::Cut) => return Err(cut()),
+        Some(ProxyFault::Unavailable) => return Ok(failure(&operation, StatusCode::INTERNAL_SERVER_ERROR)),
+        Some(ProxyFault::Throttled) => return Ok(throttled(&operation)),
+        Some(ProxyFault::LostAnswer | ProxyFault::HalfAnAnswer) | None => {}
     }
     if let Some(passed) = &mut state.seen().passed {
         passed.push(Passed::of(&head, &body));
     }
     let (head, answer) = pass(state.upstream, Request::from_parts(head, body)).await?;
     match fault {
-        Some(Fault::LostAnswer) => Err(cut()),
-        Some(Fault::HalfAnAnswer) => {
+        Some(ProxyFault::LostAnswer) => Err(cut()),
+        Some(ProxyFault::HalfAnAnswer) => {
             let half = answer.slice(..answer.len() / 2);
             let pieces = stream::iter([Ok(half), Err(cut())]);
             Ok(Response::from_parts(head, Body::from_stream(pieces)))

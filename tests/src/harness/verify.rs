@@ -3,15 +3,15 @@
 use serde_json::Value;
 
 use super::command::{json_lines, status};
-use super::place::Place;
+use super::place::ProgramEnvironment;
 use testkit::corpus::Model;
-use testkit::corpus::model::Expected;
+use testkit::corpus::model::ExpectedMessage;
 
 /// Every message is there as [`assert_messages`] wants it, and the quarantine is empty.
 ///
 /// # Panics
 /// If it is not so.
-pub async fn assert_archive_holds(place: &(impl Place + ?Sized), model: &Model) {
+pub async fn assert_archive_holds(place: &(impl ProgramEnvironment + ?Sized), model: &Model) {
     assert_messages(place, model).await;
     assert_nothing_quarantined(&status(place).await);
 }
@@ -21,7 +21,7 @@ pub async fn assert_archive_holds(place: &(impl Place + ?Sized), model: &Model) 
 ///
 /// # Panics
 /// If it is not so.
-pub async fn assert_messages(place: &(impl Place + ?Sized), model: &Model) {
+pub async fn assert_messages(place: &(impl ProgramEnvironment + ?Sized), model: &Model) {
     for (channel, expected) in &model.channels {
         let rows = json_lines(place, &["messages", channel]).await;
         let found: Vec<&str> = rows.iter().map(|row| text(row, "ts")).collect();
@@ -48,7 +48,7 @@ pub fn assert_nothing_quarantined(status: &Value) {
     assert!(!queues.is_empty() && queues.iter().all(|queue| queue["dead"] == 0), "{status}");
 }
 
-fn assert_row(channel: &str, ts: &str, row: &Value, expected: &Expected) {
+fn assert_row(channel: &str, ts: &str, row: &Value, expected: &ExpectedMessage) {
     let place = format!("{ts} in {channel}: {row}");
     assert_eq!(text(row, "text"), expected.text, "{place}");
     // Absent means false: nothing is stored for a message that was not deleted.

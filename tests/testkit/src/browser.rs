@@ -77,7 +77,7 @@ impl Drop for Browser {
 
 /// An element of the page.
 #[derive(Debug, Clone)]
-pub struct Element(String);
+pub struct PageElement(String);
 
 impl Browser {
     /// A new window.
@@ -170,42 +170,42 @@ impl Browser {
     }
 
     /// The first element of this kind.
-    pub async fn find(&self, css: &str) -> Element {
+    pub async fn find(&self, css: &str) -> PageElement {
         let found = self.post("/element", json!({ "using": "css selector", "value": css })).await;
-        Element(found[ELEMENT].as_str().unwrap_or_else(|| panic!("no {css}: {found}")).to_owned())
+        PageElement(found[ELEMENT].as_str().unwrap_or_else(|| panic!("no {css}: {found}")).to_owned())
     }
 
     /// All elements of this kind.
-    pub async fn all(&self, css: &str) -> Vec<Element> {
+    pub async fn all(&self, css: &str) -> Vec<PageElement> {
         let found = self.post("/elements", json!({ "using": "css selector", "value": css })).await;
         found
             .as_array()
             .unwrap()
             .iter()
-            .map(|element| Element(element[ELEMENT].as_str().unwrap().to_owned()))
+            .map(|element| PageElement(element[ELEMENT].as_str().unwrap().to_owned()))
             .collect()
     }
 
     /// The visible text of the first element of this kind.
     pub async fn text(&self, css: &str) -> String {
-        let Element(id) = self.find(css).await;
+        let PageElement(id) = self.find(css).await;
         self.get(&format!("/element/{id}/text")).await.as_str().unwrap().to_owned()
     }
 
     /// An attribute of an element; empty if it has none.
-    pub async fn attribute(&self, Element(id): &Element, name: &str) -> String {
+    pub async fn attribute(&self, PageElement(id): &PageElement, name: &str) -> String {
         self.get(&format!("/element/{id}/attribute/{name}")).await.as_str().unwrap_or_default().to_owned()
     }
 
     /// Whether a person sees it.
     pub async fn is_seen(&self, css: &str) -> bool {
-        let Element(id) = self.find(css).await;
+        let PageElement(id) = self.find(css).await;
         self.get(&format!("/element/{id}/displayed")).await == true
     }
 
     /// Clicks.
     pub async fn click(&self, css: &str) {
-        let Element(id) = self.find(css).await;
+        let PageElement(id) = self.find(css).await;
         let clicked = self
             .answer(Method::POST, &format!("/session/{}/element/{id}/click", self.session), json!({}))
             .await;
@@ -222,7 +222,7 @@ impl Browser {
 
     /// Types into the first element of this kind.
     pub async fn type_into(&self, css: &str, text: &str) {
-        let Element(id) = self.find(css).await;
+        let PageElement(id) = self.find(css).await;
         self.post(&format!("/element/{id}/value"), json!({ "text": text })).await;
     }
 

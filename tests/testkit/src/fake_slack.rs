@@ -4,16 +4,18 @@ mod carrier;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use ::fake_slack::{Call, ChannelHistory, SlackAnswer, SlackState, Workspace, channel, person, refusal};
+pub use ::fake_slack::{
+    Call, ChannelHistory, FakeWorkspace, SlackAnswer, SlackState, channel, person, refusal,
+};
 use serde_json::Value;
 use slack::ids::TeamId;
-use slack_api::{ApiUrl, Token, Tokens, WebApi};
+use slack_api::{ApiUrl, BotToken, Tokens, WebApi};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer};
 
 use crate::faults::CrashPoint;
 
-use self::carrier::{FakeClock, MemoryCarrier, SocketCarrier, Table};
+use self::carrier::{FakeClock, FakeSlackTable, MemoryCarrier, SocketCarrier};
 
 /// The second at which its clock starts.
 pub const START_S: i64 = 1_700_000_000;
@@ -21,13 +23,13 @@ pub const START_S: i64 = 1_700_000_000;
 /// A Slack that answers as long as this lives.
 pub struct FakeSlack {
     server: Option<MockServer>,
-    table: Arc<Mutex<Table>>,
+    table: Arc<Mutex<FakeSlackTable>>,
 }
 
 impl FakeSlack {
     /// A Slack on a socket that knows no token yet. Its clock stands still until it is moved.
     pub async fn start() -> Self {
-        let table = Table::starting_at(FakeClock::Fixed(START_S * 1_000));
+        let table = FakeSlackTable::starting_at(FakeClock::Fixed(START_S * 1_000));
         let server = MockServer::start().await;
         Mock::given(any()).respond_with(SocketCarrier(Arc::clone(&table))).mount(&server).await;
         Self { server: Some(server), table }
@@ -36,7 +38,7 @@ impl FakeSlack {
     /// A Slack without a socket, on the time of the test's runtime: [`Self::client_in_memory`] calls it, and an hour of
     /// its limits passes at once if the runtime is paused.
     pub fn on_virtual_time() -> Self {
-        Self { server: None, table: Table::starting_at(FakeClock::running_from(START_S * 1_000)) }
+        Self { server: None, table: FakeSlackTable::starting_at(FakeClock::running_from(START_S * 1_000)) }
     }
 
     /// The base for `SLACK_API_URL`.
@@ -80,7 +82,7 @@ impl FakeSlack {
     }
 
     /// A workspace behind a token; it replaces what was there.
-    pub fn set(&self, token: &str, workspace: Workspace) {
+    pub fn set(&self, token: &str, workspace: FakeWorkspace) {
         self.with(|state| state.set(token, workspace));
     }
 
@@ -88,7 +90,7 @@ impl FakeSlack {
     ///
     /// # Panics
     /// If no workspace has this token.
-    pub fn change<T>(&self, token: &str, change: impl FnOnce(&mut Workspace) -> T) -> T {
+    pub fn change<T>(&self, token: &str, change: impl FnOnce(&mut FakeWorkspace) -> T) -> T {
         self.with(|state| change(state.workspace(token).expect("the workspace was set")))
     }
 
@@ -141,7 +143,7 @@ impl FakeSlack {
         })
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, FakeSlackTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,7 +153,7 @@ impl FakeSlack {
 /// # Panics
 /// If it is not a token.
 pub fn one_token(token: &str) -> Tokens {
-    Tokens::one(Token::parse(token).expect("a token of a test"))
+    Tokens::one(BotToken::parse(token).expect("a token of a test"))
 }
 
 /// A token for each workspace.
@@ -161,7 +163,7 @@ pub fn one_token(token: &str) -> Tokens {
 pub fn tokens(entries: &[(&str, &str)]) -> Tokens {
     let entry = |(team, token): &(&str, &str)| {
         let team = TeamId::parse(team).expect("an id of a test");
-        (team, Token::parse(token).expect("a token of a test"))
+        (team, BotToken::parse(token).expect("a token of a test"))
     };
     let table = Arc::new(entries.iter().map(entry).collect());
     Tokens::per_team(move || Arc::clone(&table))
@@ -179,7 +181,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_in_memory_runs_into_the_limits_on_virtual_time() {
         let slack = FakeSlack::on_virtual_time();
-        slack.set("xoxb-1", Workspace::of("T1", 3, 1));
+        slack.set("xoxb-1", FakeWorkspace::of("T1", 3, 1));
         slack.with(|state| state.limit("users.info", 2));
         slack.next("users.info", [SlackAnswer::new(503).after(Duration::from_secs(1))]);
         let (client, team) = (slack.client_in_memory("xoxb-1"), TeamId::parse("T1").unwrap());

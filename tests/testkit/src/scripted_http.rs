@@ -21,7 +21,7 @@ pub enum Then {
     Repeat(&'static [u8]),
 }
 
-type Answers = Arc<Mutex<VecDeque<(&'static [u8], Then)>>>;
+type ScriptedAnswers = Arc<Mutex<VecDeque<(&'static [u8], Then)>>>;
 
 /// Starts one that gives every download the same answer. Returns its address.
 ///
@@ -47,7 +47,7 @@ pub async fn script(answers: Vec<(&'static [u8], Then)>) -> String {
     format!("http://{address}")
 }
 
-async fn serve(mut connection: TcpStream, answers: Answers) {
+async fn serve(mut connection: TcpStream, answers: ScriptedAnswers) {
     let mut request = Vec::new();
     let mut piece = [0; 4096];
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {

@@ -3,7 +3,7 @@
 use ports::archive::{Archive, ArchiveError};
 use reader::directory;
 use reader::find;
-use reader::joined::{ChannelPlace, JoinedChannel};
+use reader::joined::{ChannelOfTeam, JoinedChannel};
 use reader::names::DisplayNames;
 use rules::channel::fold::DELETED_PREFIX;
 use serde_json::Value;
@@ -22,7 +22,7 @@ pub async fn in_team<'a>(
 ) -> Result<Option<JoinedChannel<'a>>, ArchiveError> {
     let (Ok(team), Ok(channel)) = (TeamId::parse(team), ChannelId::parse(channel)) else { return Ok(None) };
     let teams = find::teams(archive).await?;
-    let place = ChannelPlace { team, channel };
+    let place = ChannelOfTeam { team, channel };
     if !teams.contains(&place.team) || !place.exists(archive).await? {
         return Ok(None);
     }
@@ -39,7 +39,7 @@ pub async fn anywhere<'a>(
 ) -> Result<Option<JoinedChannel<'a>>, ArchiveError> {
     let teams = find::teams(archive).await?;
     for team in &teams {
-        let place = ChannelPlace { team: team.clone(), channel: channel.clone() };
+        let place = ChannelOfTeam { team: team.clone(), channel: channel.clone() };
         if place.exists(archive).await? {
             return find::joined(archive, &place, &teams).await.map(Some);
         }
@@ -53,7 +53,7 @@ pub async fn anywhere<'a>(
 /// As [`Archive::query`].
 pub async fn title(
     archive: &dyn Archive,
-    place: &ChannelPlace,
+    place: &ChannelOfTeam,
     names: &mut DisplayNames<'_>,
 ) -> Result<ChannelTitle, ArchiveError> {
     let snapshot = place.newest(archive).await?.unwrap_or(Value::Null);

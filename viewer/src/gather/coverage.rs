@@ -2,7 +2,7 @@
 
 use ports::archive::{Archive, ArchiveError};
 use reader::coverage::TeamCoverage;
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use reader::{directory, find};
 
 use super::channel::bare_name;
@@ -21,7 +21,7 @@ pub async fn read(archive: &dyn Archive) -> Result<Vec<CoveredRow>, ArchiveError
             let coverage = known.of(channel).await?;
             let name = names.name(channel).map(|name| bare_name(name).to_owned());
             rows.push(CoveredRow {
-                place: ChannelPlace { team: team.clone(), channel: channel.clone() },
+                place: ChannelOfTeam { team: team.clone(), channel: channel.clone() },
                 name,
                 coverage,
             });

@@ -5,7 +5,7 @@ use std::iter::successors;
 
 use ports::archive::{Archive, ArchiveError};
 use reader::channels::{ChannelList, ChannelOrder};
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use reader::{directory, find};
 use serde_json::Value;
 use slack::ids::ChannelId;
@@ -45,7 +45,7 @@ pub async fn read(archive: &dyn Archive) -> Result<ChannelMenu, ArchiveError> {
     for channel in &mut channels {
         let places = |id: &ChannelId| {
             let teams = list.teams_of(id).iter();
-            teams.map(|team| ChannelPlace { team: team.clone(), channel: id.clone() }).collect()
+            teams.map(|team| ChannelOfTeam { team: team.clone(), channel: id.clone() }).collect()
         };
         let ids = successors(Some(&channel.place.channel), |id| before.get(*id));
         channel.parts = ids.map(places).collect();

@@ -1,7 +1,7 @@
 //! A thread, a page of replies at a time.
 
 use ports::archive::{ArchiveError, Query, key};
-use reader::joined::{ChannelPlace, JoinedChannel};
+use reader::joined::{ChannelOfTeam, JoinedChannel};
 use reader::rows;
 use rules::project;
 use slack::ids::Ts;
@@ -25,7 +25,7 @@ pub async fn read(
     target: Option<Ts>,
 ) -> Result<Option<ThreadPage>, ArchiveError> {
     let root = rows::message(channel, root_ts).await?.and_then(of_row);
-    let places: Vec<String> = channel.places().iter().map(ChannelPlace::messages).collect();
+    let places: Vec<String> = channel.places().iter().map(ChannelOfTeam::messages).collect();
     let mut query =
         Query { limit: REPLIES, ..Query::parent(key::thread_parent(&channel.main().team, root_ts)) };
     let is_before_target = |ts: &Ts| target.as_ref().is_some_and(|target| ts.micros() < target.micros());

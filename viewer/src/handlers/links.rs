@@ -7,14 +7,14 @@ use reader::thread as threads;
 use serde::Deserialize;
 use slack::ids::{ChannelId, Ts};
 
-use super::{Answer, LINKS, Shared, no_channel, timestamp};
+use super::{LINKS, PageResult, SharedState, no_channel, timestamp};
 use crate::answer::{PageError, see};
 use crate::gather::channel;
 use crate::links::{LinkScheme, anchor_in_thread};
 use crate::router::ViewerState;
 
 /// `/archives/{channel}`
-pub(crate) async fn channel_link(State(state): Shared, Path(called): Path<String>) -> Answer {
+pub(crate) async fn channel_link(State(state): SharedState, Path(called): Path<String>) -> PageResult {
     let channel = ChannelId::parse(&called).map_err(|_| no_channel())?;
     let channel = channel::anywhere(&*state.archive, &channel).await?.ok_or_else(no_channel)?;
     Ok(see(&LINKS.channel(channel.main())))
@@ -23,23 +23,23 @@ pub(crate) async fn channel_link(State(state): Shared, Path(called): Path<String
 /// The thread that Slack's link to a reply names.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct PermalinkAsked {
+pub(crate) struct PermalinkParams {
     thread_ts: Option<String>,
 }
 
 /// `/archives/{channel}/p{digits}`, as Slack's links are.
 pub(crate) async fn permalink(
-    State(state): Shared,
+    State(state): SharedState,
     Path((called, ts)): Path<(String, String)>,
-    Query(asked): Query<PermalinkAsked>,
-) -> Answer {
+    Query(asked): Query<PermalinkParams>,
+) -> PageResult {
     let channel = ChannelId::parse(&called).map_err(|_| no_channel())?;
     let thread_ts = asked.thread_ts.as_deref().and_then(|ts| Ts::parse(ts).ok());
     to_message(&state, &channel, &timestamp(&ts)?, thread_ts).await
 }
 
 /// Leads to a message: a reply is in its thread.
-async fn to_message(state: &ViewerState, channel: &ChannelId, ts: &Ts, thread_ts: Option<Ts>) -> Answer {
+async fn to_message(state: &ViewerState, channel: &ChannelId, ts: &Ts, thread_ts: Option<Ts>) -> PageResult {
     let channel = channel::anywhere(&*state.archive, channel).await?.ok_or_else(no_channel)?;
     let message = reader::rows::message(&channel, ts).await?;
     let Some(message) = message else {
@@ -54,7 +54,7 @@ async fn to_message(state: &ViewerState, channel: &ChannelId, ts: &Ts, thread_ts
 }
 
 /// A whole link of Slack's, pasted behind our address; otherwise there is no such page.
-pub(crate) async fn elsewhere(State(state): Shared, uri: Uri) -> Answer {
+pub(crate) async fn elsewhere(State(state): SharedState, uri: Uri) -> PageResult {
     let asked = uri.path_and_query().map_or("", |asked| asked.as_str());
     match SlackLink::parse(asked.trim_start_matches('/')) {
         Some(link) => follow(&state, link).await,
@@ -63,7 +63,7 @@ pub(crate) async fn elsewhere(State(state): Shared, uri: Uri) -> Answer {
 }
 
 /// Leads to what a link names.
-pub(super) async fn follow(state: &ViewerState, link: SlackLink) -> Answer {
+pub(super) async fn follow(state: &ViewerState, link: SlackLink) -> PageResult {
     let channel = ChannelId::parse(&link.channel).map_err(|_| no_channel())?;
     match &link.ts {
         Some(ts) => to_message(state, &channel, ts, link.thread_ts).await,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use slack::ids::Ts;
 
 use super::remembered::{emoji, menu};
-use super::{Answer, LINKS, Shared, framed, no_channel, timestamp};
+use super::{LINKS, PageResult, SharedState, framed, no_channel, timestamp};
 use crate::answer::{self, PageError};
 use crate::gather::pictures::{self, PictureBook};
 use crate::gather::timeline::TimelineStart;
@@ -18,20 +18,20 @@ use crate::gather::{self, channel, learn, names_of};
 use crate::pages::layout::{self, Frame, MainPane};
 use crate::pages::message::PageMessage;
 use crate::pages::timeline::TimelinePage;
-use crate::pages::{self, Shown};
+use crate::pages::{self, PageContext};
 use crate::router::ViewerState;
 
 /// Which messages of a channel are asked for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct TimelineAsked {
+pub(crate) struct TimelineParams {
     before: Option<String>,
     after: Option<String>,
     around: Option<String>,
     day: Option<String>,
 }
 
-impl TimelineAsked {
+impl TimelineParams {
     fn start(&self) -> Result<TimelineStart, PageError> {
         Ok(match (&self.around, &self.before, &self.after, &self.day) {
             (Some(around), ..) => TimelineStart::Around(timestamp(around)?),
@@ -49,10 +49,10 @@ fn date(text: &str) -> Result<Date, PageError> {
 
 /// `/c/{team}/{channel}`
 pub(crate) async fn timeline(
-    State(state): Shared,
+    State(state): SharedState,
     Path((team, called)): Path<(String, String)>,
-    Query(asked): Query<TimelineAsked>,
-) -> Answer {
+    Query(asked): Query<TimelineParams>,
+) -> PageResult {
     let start = asked.start()?;
     let channel = channel::in_team(&*state.archive, &team, &called).await?.ok_or_else(no_channel)?;
     let page = gather::timeline::read(&channel, &start, &state.zone).await?;
@@ -62,16 +62,16 @@ pub(crate) async fn timeline(
 /// Where in a thread.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct ThreadAsked {
+pub(crate) struct ThreadParams {
     after: Option<String>,
 }
 
 /// `/t/{team}/{channel}/{ts}`: a thread, beside the messages around its root.
 pub(crate) async fn thread(
-    State(state): Shared,
+    State(state): SharedState,
     Path((team, called, ts)): Path<(String, String, String)>,
-    Query(asked): Query<ThreadAsked>,
-) -> Answer {
+    Query(asked): Query<ThreadParams>,
+) -> PageResult {
     let ts = timestamp(&ts)?;
     let after = asked.after.as_deref().map(timestamp).transpose()?;
     let channel = channel::in_team(&*state.archive, &team, &called).await?.ok_or_else(no_channel)?;
@@ -91,7 +91,7 @@ async fn in_channel(
     channel: &JoinedChannel<'_>,
     mut page: TimelinePage,
     thread: Option<pages::thread::ThreadPage>,
-) -> Answer {
+) -> PageResult {
     let place = channel.main();
     let roots: Vec<Ts> = page.messages.iter().map(|message| message.ts.clone()).collect();
     if let Some(index) = state.index.get().await {
@@ -107,7 +107,7 @@ async fn in_channel(
     }
     let (mut names, pictures) = known(state, channel, &all).await?;
     let title = channel::title(&*state.archive, place, &mut names).await?;
-    let shown = Shown { links: &LINKS, names: &names, pictures: &pictures, zone: &state.zone, place };
+    let shown = PageContext { links: &LINKS, names: &names, pictures: &pictures, zone: &state.zone, place };
     let main = html! {
         (pages::timeline::head(&title, &page, &shown, true))
         (pages::timeline::messages(&page, &shown))
@@ -141,9 +141,9 @@ async fn known<'a>(
 
 /// `/r/{team}/{channel}/{ts}`
 pub(crate) async fn versions(
-    State(state): Shared,
+    State(state): SharedState,
     Path((team, called, ts)): Path<(String, String, String)>,
-) -> Answer {
+) -> PageResult {
     let ts = timestamp(&ts)?;
     let channel = channel::in_team(&*state.archive, &team, &called).await?.ok_or_else(no_channel)?;
     let versions = gather::versions::read(&channel, &ts).await?;
@@ -152,8 +152,13 @@ pub(crate) async fn versions(
     }
     let messages: Vec<&PageMessage> = versions.iter().map(|version| &version.message).collect();
     let (names, pictures) = known(&state, &channel, &messages).await?;
-    let shown =
-        Shown { links: &LINKS, names: &names, pictures: &pictures, zone: &state.zone, place: channel.main() };
+    let shown = PageContext {
+        links: &LINKS,
+        names: &names,
+        pictures: &pictures,
+        zone: &state.zone,
+        place: channel.main(),
+    };
     let main = html! { div class="plain-page" { (pages::versions::of(&versions, &shown)) } };
     framed(&menu(&state, Some(channel.main())).await?, "Versions", None, MainPane::Page, main)
 }

@@ -25,8 +25,8 @@ use crate::router::ViewerState;
 
 pub(crate) use remembered::Remembered;
 
-type Answer = Result<Response, PageError>;
-type Shared = State<Arc<ViewerState>>;
+type PageResult = Result<Response, PageError>;
+type SharedState = State<Arc<ViewerState>>;
 
 const LINKS: ServedLinks = ServedLinks;
 
@@ -46,7 +46,7 @@ fn framed(
     page: Option<SitePage>,
     main_pane: MainPane,
     main: Markup,
-) -> Answer {
+) -> PageResult {
     let frame = Frame { title: title.to_owned(), page, query: "", menu, main_pane, main, beside: None };
     Ok(html(layout::page(&frame, &LINKS)))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ports::archive::ArchiveError;
 use reader::find;
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -54,7 +54,7 @@ impl<T> Remembered<T> {
 /// The menu, with the channel that is shown.
 pub(super) async fn menu(
     state: &ViewerState,
-    current: Option<&ChannelPlace>,
+    current: Option<&ChannelOfTeam>,
 ) -> Result<ChannelMenu, PageError> {
     let read = async || gather::menu::read(&*state.archive).await;
     let age = state.index.every().clamp(MENU_AGE, LONG_MENU_AGE);

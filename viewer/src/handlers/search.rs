@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::links::follow;
 use super::remembered::menu;
-use super::{Answer, LINKS, Shared};
+use super::{LINKS, PageResult, SharedState};
 use crate::answer::{self, PageError};
 use crate::links::SitePage;
 use crate::pages;
@@ -26,13 +26,13 @@ const MAX_HIT_PAGES: usize = 50;
 /// What is looked for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct SearchAsked {
+pub(crate) struct SearchParams {
     q: String,
     page: Option<usize>,
 }
 
 /// `/search`
-pub(crate) async fn search(State(state): Shared, Query(asked): Query<SearchAsked>) -> Answer {
+pub(crate) async fn search(State(state): SharedState, Query(asked): Query<SearchParams>) -> PageResult {
     if let Some(link) = SlackLink::parse(&asked.q) {
         return follow(&state, link).await;
     }

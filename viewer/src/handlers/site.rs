@@ -3,7 +3,7 @@
 use axum::extract::{Query, State};
 use jiff::Timestamp;
 use maud::html;
-use reader::figures::making::{self, Asked};
+use reader::figures::making::{self, ReportScope};
 use reader::figures::period::Period;
 use reader::figures::rollups::Rollups;
 use reader::find;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use slack::ids::TeamId;
 
 use super::remembered::menu;
-use super::{Answer, LINKS, Shared, framed};
+use super::{LINKS, PageResult, SharedState, framed};
 use crate::answer::PageError;
 use crate::gather;
 use crate::gather::files::FilesStart;
@@ -21,7 +21,7 @@ use crate::pages::layout::MainPane;
 use crate::pages::sidebar::ChannelMenu;
 
 /// `/`
-pub(crate) async fn channels(State(state): Shared, Query(asked): Query<ChannelsAsked>) -> Answer {
+pub(crate) async fn channels(State(state): SharedState, Query(asked): Query<ChannelsParams>) -> PageResult {
     let menu = menu(&state, None).await?;
     let filter = asked.channels.unwrap_or_default();
     let menu = ChannelMenu { filter, ..menu };
@@ -41,20 +41,20 @@ pub(crate) async fn channels(State(state): Shared, Query(asked): Query<ChannelsA
 /// Which channels are listed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct ChannelsAsked {
+pub(crate) struct ChannelsParams {
     channels: Option<String>,
 }
 
 /// Which page of files.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct FilesAsked {
+pub(crate) struct FilesParams {
     team: Option<String>,
     after: Option<String>,
 }
 
 /// `/files`
-pub(crate) async fn files(State(state): Shared, Query(asked): Query<FilesAsked>) -> Answer {
+pub(crate) async fn files(State(state): SharedState, Query(asked): Query<FilesParams>) -> PageResult {
     let start = match (asked.team.as_deref().map(TeamId::parse), asked.after) {
         (Some(Ok(team)), Some(file)) => Some(FilesStart { team, file }),
         (_, _) => None,
@@ -67,13 +67,13 @@ pub(crate) async fn files(State(state): Shared, Query(asked): Query<FilesAsked>)
 /// Of what, and of when.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct FiguresAsked {
+pub(crate) struct FiguresParams {
     week: Option<String>,
     team: Option<String>,
 }
 
 /// `/stats`
-pub(crate) async fn figures(State(state): Shared, Query(asked): Query<FiguresAsked>) -> Answer {
+pub(crate) async fn figures(State(state): SharedState, Query(asked): Query<FiguresParams>) -> PageResult {
     let now = Timestamp::from_millisecond(state.clock.now().0).unwrap_or_default();
     let period = match asked.week.as_deref().filter(|week| !week.is_empty()) {
         Some(week) => Period::week(week).map_err(|error| PageError::Meaningless(error.to_string()))?,
@@ -90,7 +90,7 @@ pub(crate) async fn figures(State(state): Shared, Query(asked): Query<FiguresAsk
     let team = team.ok_or_else(|| PageError::missing("Nothing of this workspace is stored."))?;
     let archive = &*state.archive;
     let rollups = Rollups::read(archive, state.index.changes(), team).await?;
-    let report = making::make(archive, team, Asked::Team, period, rollups.as_ref(), now).await?;
+    let report = making::make(archive, team, ReportScope::Team, period, rollups.as_ref(), now).await?;
     let main = html! {
         div class="plain-page" {
             form class="week-form" action="/stats" method="get" {
@@ -111,7 +111,7 @@ pub(crate) async fn figures(State(state): Shared, Query(asked): Query<FiguresAsk
 }
 
 /// `/coverage`
-pub(crate) async fn coverage(State(state): Shared) -> Answer {
+pub(crate) async fn coverage(State(state): SharedState) -> PageResult {
     let rows = gather::coverage::read(&*state.archive).await?;
     let main = html! { div class="plain-page" { (pages::coverage::of(&rows, &state.zone, &LINKS)) } };
     framed(&menu(&state, None).await?, "Coverage", Some(SitePage::Coverage), MainPane::Page, main)

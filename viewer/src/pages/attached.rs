@@ -8,7 +8,7 @@ use reader::plain;
 use serde_json::Value;
 use slack::ids::FileId;
 
-use super::Shown;
+use super::PageContext;
 
 /// Files of one message that are shown: ten times what Slack's own clients attach.
 const MAX_FILES: usize = 100;
@@ -46,7 +46,7 @@ impl FileShape {
 
 /// The files of a message.
 #[must_use]
-pub fn of(message: &Value, shown: &Shown<'_>) -> Markup {
+pub fn of(message: &Value, shown: &PageContext<'_>) -> Markup {
     let listed = message["files"].as_array().map_or(&[][..], Vec::as_slice);
     html! {
         @if !listed.is_empty() {
@@ -58,7 +58,7 @@ pub fn of(message: &Value, shown: &Shown<'_>) -> Markup {
     }
 }
 
-fn one(message: &Value, file: &Value, shown: &Shown<'_>) -> Markup {
+fn one(message: &Value, file: &Value, shown: &PageContext<'_>) -> Markup {
     let name = ["title", "name", "id"]
         .into_iter()
         .find_map(|name| file[name].as_str().filter(|text| !text.is_empty()));

@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use reader::coverage::ChannelCoverage;
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use reader::plain;
 use rules::gap::closing::GapState;
 use rules::gap::coverage::{HeldBy, HeldSpan, Hole};
@@ -21,7 +21,7 @@ const MAX_HOLES: usize = 50;
 #[derive(Debug)]
 pub struct CoveredRow {
     /// The channel.
-    pub place: ChannelPlace,
+    pub place: ChannelOfTeam,
     /// What it is called.
     pub name: Option<String>,
     /// What is held of it.

@@ -1,7 +1,7 @@
 //! A report: as a page among others, or as one that needs nothing else, no script, no font, no picture.
 
 use maud::{DOCTYPE, Markup, html};
-use reader::figures::report::{FigureName, Number, Report, Scope, TopMessage};
+use reader::figures::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
 use reader::figures::wording::{WEEKDAYS, change, notes_of, shown, title, whose};
 use reader::numbers::grouped;
 use reader::plain;
@@ -26,7 +26,7 @@ const STYLE: &str = concat!(
 
 /// A page that needs nothing else. Its messages are linked to in Slack.
 #[must_use]
-pub fn standalone(report: &Report) -> Markup {
+pub fn standalone(report: &FiguresReport) -> Markup {
     let [from, to] = report.period.bounds();
     html! {
         (DOCTYPE)
@@ -46,7 +46,7 @@ pub fn standalone(report: &Report) -> Markup {
 
 /// The figures of a report. Its messages are linked to where `links` leads, or else in Slack.
 #[must_use]
-pub fn of(report: &Report, links: Option<&dyn LinkScheme>) -> Markup {
+pub fn of(report: &FiguresReport, links: Option<&dyn LinkScheme>) -> Markup {
     let ([from, to], [before, before_to]) = (report.period.bounds(), report.period.previous().bounds());
     let people: Vec<RankedRow> = report
         .users
@@ -94,7 +94,7 @@ fn with_code(text: &str) -> Markup {
     }
 }
 
-fn figures(report: &Report) -> Markup {
+fn figures(report: &FiguresReport) -> Markup {
     html! {
         dl class="figures" {
             @for name in FigureName::ALL {
@@ -124,7 +124,7 @@ fn figures(report: &Report) -> Markup {
     }
 }
 
-fn times(report: &Report) -> Markup {
+fn times(report: &FiguresReport) -> Markup {
     let hours: Vec<String> = (0..24).map(|hour| hour.to_string()).collect();
     let weekdays: Vec<String> = WEEKDAYS.iter().map(|weekday| (*weekday).to_owned()).collect();
     html! {
@@ -137,7 +137,7 @@ fn times(report: &Report) -> Markup {
     }
 }
 
-fn channels(report: &Report) -> Markup {
+fn channels(report: &FiguresReport) -> Markup {
     let name = |name: Option<&str>, id: &str| name.map_or_else(|| id.to_owned(), |name| format!("#{name}"));
     let rows = report.channels.iter().map(|row| {
         let name = name(row.name.as_deref(), row.channel.as_str());
@@ -241,9 +241,9 @@ fn messages(title: &str, messages: &[TopMessage], links: Option<&dyn LinkScheme>
     }
 }
 
-fn partners(report: &Report) -> Markup {
+fn partners(report: &FiguresReport) -> Markup {
     let named = |counts: &CountByPerson| {
-        let each = Report::most_frequent(counts).into_iter();
+        let each = FiguresReport::most_frequent(counts).into_iter();
         let name = |id: &str| report.names.get(id).cloned().unwrap_or_else(|| id.to_owned());
         each.map(|(id, count)| (name(id), count)).collect::<Vec<_>>()
     };

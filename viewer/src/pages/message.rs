@@ -8,7 +8,7 @@ use search::counts::ThreadSize;
 use serde_json::Value;
 use slack::ids::Ts;
 
-use super::{MAX_NAME_CHARS, Shown, attached, words};
+use super::{MAX_NAME_CHARS, PageContext, attached, words};
 use crate::emoji;
 use crate::links::{anchor, anchor_in_thread};
 use crate::times;
@@ -80,7 +80,7 @@ impl PageMessage {
 
 /// How a message stands among others.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct MessageStanding {
+pub struct MessageFlags {
     /// The one before it is of the same author and moment: it needs no name.
     pub goes_on: bool,
     /// It is the one that was asked for.
@@ -91,7 +91,7 @@ pub struct MessageStanding {
 
 /// A message.
 #[must_use]
-pub fn of(message: &PageMessage, standing: MessageStanding, shown: &Shown<'_>) -> Markup {
+pub fn of(message: &PageMessage, standing: MessageFlags, shown: &PageContext<'_>) -> Markup {
     let PageMessage { ts, row, said, .. } = message;
     let author = plain::excerpt(&shown.names.author(&said.author), MAX_NAME_CHARS);
     let classes = [
@@ -129,7 +129,7 @@ pub fn of(message: &PageMessage, standing: MessageStanding, shown: &Shown<'_>) -
     }
 }
 
-fn speech(message: &PageMessage, shown: &Shown<'_>) -> Markup {
+fn speech(message: &PageMessage, shown: &PageContext<'_>) -> Markup {
     let has_files = message.row["files"].as_array().is_some_and(|files| !files.is_empty());
     html! {
         @if !message.said.lines.is_empty() {
@@ -143,7 +143,7 @@ fn speech(message: &PageMessage, shown: &Shown<'_>) -> Markup {
 }
 
 /// When it was written; the link leads to the message. In a thread no day stands above it.
-fn time(ts: &Ts, standing: MessageStanding, shown: &Shown<'_>) -> Markup {
+fn time(ts: &Ts, standing: MessageFlags, shown: &PageContext<'_>) -> Markup {
     let has_day = standing.is_in_thread && !standing.goes_on;
     let said = if has_day { times::short(ts, shown.zone) } else { times::clock(ts, shown.zone) };
     html! {
@@ -153,7 +153,7 @@ fn time(ts: &Ts, standing: MessageStanding, shown: &Shown<'_>) -> Markup {
     }
 }
 
-fn marks(message: &PageMessage, shown: &Shown<'_>) -> Markup {
+fn marks(message: &PageMessage, shown: &PageContext<'_>) -> Markup {
     html! {
         @if message.is_edited() {
             " " @match shown.links.versions(shown.place, &message.ts) {
@@ -167,7 +167,7 @@ fn marks(message: &PageMessage, shown: &Shown<'_>) -> Markup {
 }
 
 /// The picture of a person, or else their initials.
-pub(super) fn picture(user: Option<&str>, author: &str, shown: &Shown<'_>) -> Markup {
+pub(super) fn picture(user: Option<&str>, author: &str, shown: &PageContext<'_>) -> Markup {
     let picture = user.and_then(|user| shown.links.picture(shown.pictures.people.get(user)?));
     html! {
         @match picture {
@@ -187,7 +187,7 @@ fn initials(name: &str) -> String {
 }
 
 /// How often each emoji was given, and by whom.
-fn reactions(row: &Value, shown: &Shown<'_>) -> Markup {
+fn reactions(row: &Value, shown: &PageContext<'_>) -> Markup {
     let listed = row["reactions"].as_array().map_or(&[][..], Vec::as_slice);
     html! {
         @if !listed.is_empty() {
@@ -208,7 +208,7 @@ fn reactions(row: &Value, shown: &Shown<'_>) -> Markup {
     }
 }
 
-fn reactors(reaction: &Value, count: u64, shown: &Shown<'_>) -> String {
+fn reactors(reaction: &Value, count: u64, shown: &PageContext<'_>) -> String {
     let users =
         reaction["users"].as_array().into_iter().flatten().filter_map(Value::as_str).take(MAX_REACTORS);
     let names: Vec<String> = users.map(|user| plain::excerpt(shown.names.of(user), MAX_NAME_CHARS)).collect();
@@ -218,7 +218,7 @@ fn reactors(reaction: &Value, count: u64, shown: &Shown<'_>) -> String {
 }
 
 /// The thread under a message, or that a message is in.
-fn thread(message: &PageMessage, shown: &Shown<'_>) -> Markup {
+fn thread(message: &PageMessage, shown: &PageContext<'_>) -> Markup {
     let of_reply = message.replies_to();
     html! {
         @if let Some(root_ts) = of_reply {

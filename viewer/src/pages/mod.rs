@@ -23,7 +23,7 @@ pub mod versions;
 pub mod words;
 
 use jiff::tz::TimeZone;
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use reader::names::DisplayNames;
 
 use crate::gather::pictures::PictureBook;
@@ -33,7 +33,7 @@ use crate::links::LinkScheme;
 pub const MAX_NAME_CHARS: usize = 80;
 
 /// What the messages of a page are shown with.
-pub struct Shown<'a> {
+pub struct PageContext<'a> {
     /// Where links lead.
     pub links: &'a dyn LinkScheme,
     /// What people and channels are called.
@@ -43,5 +43,5 @@ pub struct Shown<'a> {
     /// In which zone times are.
     pub zone: &'a TimeZone,
     /// The channel whose messages they are.
-    pub place: &'a ChannelPlace,
+    pub place: &'a ChannelOfTeam,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use reader::numbers::grouped;
 use reader::plain;
 use slack::ids::TeamId;
@@ -15,7 +15,7 @@ use crate::links::{LinkScheme, SitePage};
 #[derive(Debug, Clone)]
 pub struct MenuChannel {
     /// Where it is.
-    pub place: ChannelPlace,
+    pub place: ChannelOfTeam,
     /// What it is called.
     pub name: Option<String>,
     /// What else it is: `archived`, `private`, `shared`, `deleted`.
@@ -23,7 +23,7 @@ pub struct MenuChannel {
     /// How many messages it has, if they are counted.
     pub messages: Option<u64>,
     /// The places that its messages are counted in: of each id it has or had, the workspaces that have the same messages.
-    pub parts: Vec<Vec<ChannelPlace>>,
+    pub parts: Vec<Vec<ChannelOfTeam>>,
 }
 
 /// The channels of a site.
@@ -36,7 +36,7 @@ pub struct ChannelMenu {
     /// The channels, those of each workspace together.
     pub channels: Vec<MenuChannel>,
     /// The one that is shown.
-    pub current: Option<ChannelPlace>,
+    pub current: Option<ChannelOfTeam>,
     /// Only those whose names have this are shown.
     pub filter: String,
 }
@@ -61,8 +61,8 @@ impl MenuChannel {
 
     /// How many messages it has, by how many each place has.
     #[must_use]
-    pub fn counted(&self, counts: &BTreeMap<ChannelPlace, u64>) -> Option<u64> {
-        let of_part = |part: &Vec<ChannelPlace>| part.iter().filter_map(|place| counts.get(place)).max();
+    pub fn counted(&self, counts: &BTreeMap<ChannelOfTeam, u64>) -> Option<u64> {
+        let of_part = |part: &Vec<ChannelOfTeam>| part.iter().filter_map(|place| counts.get(place)).max();
         self.parts.iter().filter_map(of_part).copied().reduce(|sum, count| sum + count)
     }
 }

@@ -8,7 +8,7 @@ use super::layout::{self, Frame, MainPane};
 use super::sidebar::ChannelMenu;
 use super::thread::ThreadPage;
 use super::timeline::{ChannelTitle, TimelinePage};
-use super::{MAX_NAME_CHARS, Shown, thread, timeline};
+use super::{MAX_NAME_CHARS, PageContext, thread, timeline};
 use crate::links::LinkScheme;
 
 /// A part of a channel, for the list of them.
@@ -69,7 +69,7 @@ pub fn part(
     name: &str,
     part: &TimelinePage,
     menu: &ChannelMenu,
-    shown: &Shown<'_>,
+    shown: &PageContext<'_>,
 ) -> String {
     let main = html! {
         (timeline::head(title, part, shown, false))
@@ -85,7 +85,7 @@ pub fn threads(
     name: &str,
     threads: &[ThreadPage],
     menu: &ChannelMenu,
-    shown: &Shown<'_>,
+    shown: &PageContext<'_>,
 ) -> String {
     let main = html! {
         header class="channel-head" { h1 { "Threads of " bdi { "#" (plain::excerpt(&title.name, MAX_NAME_CHARS)) } " " (name) } }

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 use reader::numbers::grouped;
 
-use super::Shown;
-use super::message::{self, MessageStanding, PageMessage};
+use super::PageContext;
+use super::message::{self, MessageFlags, PageMessage};
 use super::timeline::is_same_moment;
 use crate::times;
 use slack::ids::Ts;
@@ -28,7 +28,7 @@ pub struct ThreadPage {
 
 /// The thread.
 #[must_use]
-pub fn of(page: &ThreadPage, shown: &Shown<'_>) -> Markup {
+pub fn of(page: &ThreadPage, shown: &PageContext<'_>) -> Markup {
     let ThreadPage { root_ts, root, replies, next, .. } = page;
     let of_thread = shown.links.thread(shown.place, root_ts);
     html! {
@@ -61,7 +61,7 @@ pub fn of(page: &ThreadPage, shown: &Shown<'_>) -> Markup {
 
 /// A whole thread among others.
 #[must_use]
-pub fn section(page: &ThreadPage, shown: &Shown<'_>) -> Markup {
+pub fn section(page: &ThreadPage, shown: &PageContext<'_>) -> Markup {
     let ThreadPage { root_ts, root, replies, .. } = page;
     html! {
         section class="day" {
@@ -75,6 +75,6 @@ pub fn section(page: &ThreadPage, shown: &Shown<'_>) -> Markup {
     }
 }
 
-fn standing(page: &ThreadPage, message: &PageMessage, goes_on: bool) -> MessageStanding {
-    MessageStanding { goes_on, is_target: Some(&message.ts) == page.target.as_ref(), is_in_thread: true }
+fn standing(page: &ThreadPage, message: &PageMessage, goes_on: bool) -> MessageFlags {
+    MessageFlags { goes_on, is_target: Some(&message.ts) == page.target.as_ref(), is_in_thread: true }
 }

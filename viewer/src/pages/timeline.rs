@@ -5,8 +5,8 @@ use maud::{Markup, html};
 use reader::text::MessageAuthor;
 use slack::ids::Ts;
 
-use super::message::{self, MessageStanding, PageMessage};
-use super::{MAX_NAME_CHARS, Shown};
+use super::message::{self, MessageFlags, PageMessage};
+use super::{MAX_NAME_CHARS, PageContext};
 use crate::times;
 
 /// Messages of one author within this time stand under one name.
@@ -52,7 +52,7 @@ pub struct ChannelTitle {
 
 /// The head of a channel: its name, its topic, and the form for a day.
 #[must_use]
-pub fn head(title: &ChannelTitle, page: &TimelinePage, shown: &Shown<'_>, has_forms: bool) -> Markup {
+pub fn head(title: &ChannelTitle, page: &TimelinePage, shown: &PageContext<'_>, has_forms: bool) -> Markup {
     html! {
         header class="channel-head" {
             h1 { a href=(shown.links.channel(shown.place)) { bdi { "#" (reader::plain::excerpt(&title.name, MAX_NAME_CHARS)) } } }
@@ -71,7 +71,7 @@ pub fn head(title: &ChannelTitle, page: &TimelinePage, shown: &Shown<'_>, has_fo
 
 /// The messages, with the days between them, and the ways to those before and after.
 #[must_use]
-pub fn messages(page: &TimelinePage, shown: &Shown<'_>) -> Markup {
+pub fn messages(page: &TimelinePage, shown: &PageContext<'_>) -> Markup {
     let TimelinePage { messages, ends, target, .. } = page;
     let older = ends.older.as_ref().and_then(|ts| shown.links.before(shown.place, ts));
     let newer = ends.newer.as_ref().and_then(|ts| shown.links.after(shown.place, ts));
@@ -98,7 +98,7 @@ pub fn messages(page: &TimelinePage, shown: &Shown<'_>) -> Markup {
 }
 
 /// That a day has no messages.
-fn missing_day(page: &TimelinePage, shown: &Shown<'_>) -> Markup {
+fn missing_day(page: &TimelinePage, shown: &PageContext<'_>) -> Markup {
     let first = page.messages.first().and_then(|first| times::day(&first.ts, shown.zone));
     let missing = page.day.filter(|day| first != Some(*day));
     html! {
@@ -111,7 +111,7 @@ fn missing_day(page: &TimelinePage, shown: &Shown<'_>) -> Markup {
     }
 }
 
-fn day(messages: &[PageMessage], target: Option<&Ts>, shown: &Shown<'_>) -> Markup {
+fn day(messages: &[PageMessage], target: Option<&Ts>, shown: &PageContext<'_>) -> Markup {
     html! {
         @for run in messages.chunk_by(|one, other| one.is_coming_or_going() == other.is_coming_or_going()) {
             @let has_target = run.iter().any(|message| Some(&message.ts) == target);
@@ -128,7 +128,7 @@ fn day(messages: &[PageMessage], target: Option<&Ts>, shown: &Shown<'_>) -> Mark
 }
 
 /// The first few of the people who came or left.
-fn who(messages: &[PageMessage], shown: &Shown<'_>) -> Markup {
+fn who(messages: &[PageMessage], shown: &PageContext<'_>) -> Markup {
     let mut people: Vec<&MessageAuthor> = Vec::new();
     for message in messages {
         if !people.contains(&&message.said.author) {
@@ -144,11 +144,11 @@ fn who(messages: &[PageMessage], shown: &Shown<'_>) -> Markup {
     }
 }
 
-fn each(messages: &[PageMessage], target: Option<&Ts>, shown: &Shown<'_>) -> Markup {
+fn each(messages: &[PageMessage], target: Option<&Ts>, shown: &PageContext<'_>) -> Markup {
     html! {
         @for (place, message) in messages.iter().enumerate() {
             @let before = place.checked_sub(1).and_then(|before| messages.get(before));
-            @let standing = MessageStanding {
+            @let standing = MessageFlags {
                 goes_on: before.is_some_and(|before| is_same_moment(before, message)),
                 is_target: Some(&message.ts) == target,
                 is_in_thread: false,

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use slack::ids::Ts;
 
 use super::message::PageMessage;
-use super::{Shown, attached, message, words};
+use super::{PageContext, attached, message, words};
 use crate::times;
 
 /// A version of a message.
@@ -18,7 +18,7 @@ pub struct MessageVersion {
 
 /// The versions of a message, oldest first; the last is that of now.
 #[must_use]
-pub fn of(versions: &[MessageVersion], shown: &Shown<'_>) -> Markup {
+pub fn of(versions: &[MessageVersion], shown: &PageContext<'_>) -> Markup {
     html! {
         h1 { "Versions of a message" }
         @if let Some(last) = versions.last() {

@@ -2,13 +2,13 @@
 
 use maud::{Markup, html};
 use reader::plain;
-use reader::text::spans::{LineKind, Span, TextFrame, TextLine, TextStyle};
+use reader::text::spans::{LineKind, TextFrame, TextLine, TextSpan, TextStyle};
 use slack::ids::ChannelId;
 
-use super::{MAX_NAME_CHARS, Shown};
+use super::{MAX_NAME_CHARS, PageContext};
 use crate::emoji;
 use crate::gather::pictures::CustomEmoji;
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 
 /// A tab, as wide as most programs show it.
 const TAB: &str = "    ";
@@ -22,7 +22,7 @@ const MAX_ADDRESS_BYTES: usize = 4_096;
 
 /// Lines, those of each attachment in its frame.
 #[must_use]
-pub fn lines(lines: &[TextLine], shown: &Shown<'_>) -> Markup {
+pub fn lines(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
     html! {
         @for part in lines.chunk_by(|one, other| one.frame == other.frame) {
             @match part.first().and_then(|line| line.frame.as_ref()) {
@@ -43,7 +43,7 @@ fn color(frame: &TextFrame) -> &'static str {
     }
 }
 
-fn in_frame(lines: &[TextLine], shown: &Shown<'_>) -> Markup {
+fn in_frame(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
     html! {
         @for part in lines.chunk_by(|one, other| one.kind == other.kind) {
             @match part[0].kind {
@@ -65,7 +65,7 @@ fn in_frame(lines: &[TextLine], shown: &Shown<'_>) -> Markup {
 }
 
 /// Text and lists. An empty line ends a paragraph.
-fn paragraphs(lines: &[TextLine], shown: &Shown<'_>) -> Markup {
+fn paragraphs(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
     let is_alike = |one: &TextLine, other: &TextLine| {
         one.sign.is_empty() == other.sign.is_empty()
             && (one.sign.is_empty() || (one.level == other.level && is_numbered(one) == is_numbered(other)))
@@ -100,7 +100,7 @@ fn level(line: &TextLine) -> String {
     format!("level-{}", line.level)
 }
 
-fn items(lines: &[TextLine], shown: &Shown<'_>) -> Markup {
+fn items(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
     html! {
         @for item in lines.chunk_by(|_, next| next.sign.trim().is_empty()) {
             li {
@@ -113,11 +113,11 @@ fn items(lines: &[TextLine], shown: &Shown<'_>) -> Markup {
     }
 }
 
-fn table(rows: &[TextLine], shown: &Shown<'_>) -> Markup {
+fn table(rows: &[TextLine], shown: &PageContext<'_>) -> Markup {
     html! {
         div class="scrolling" { table { tbody {
             @for row in rows {
-                tr { @for cell in row.spans.split(|span| *span == Span::Cell) { td { (spans(cell, shown)) } } }
+                tr { @for cell in row.spans.split(|span| *span == TextSpan::Cell) { td { (spans(cell, shown)) } } }
             }
         } } }
     }
@@ -125,25 +125,27 @@ fn table(rows: &[TextLine], shown: &Shown<'_>) -> Markup {
 
 /// Spans in one line.
 #[must_use]
-pub fn spans(spans: &[Span], shown: &Shown<'_>) -> Markup {
+pub fn spans(spans: &[TextSpan], shown: &PageContext<'_>) -> Markup {
     html! { @for span in spans { (one(span, shown)) } }
 }
 
-fn one(span: &Span, shown: &Shown<'_>) -> Markup {
+fn one(span: &TextSpan, shown: &PageContext<'_>) -> Markup {
     match span {
-        Span::Text(words, style) => styled(&said(words), *style),
-        Span::Link { address, label } => link(address, label.as_deref(), shown),
-        Span::User { id, label } => {
+        TextSpan::Text(words, style) => styled(&said(words), *style),
+        TextSpan::Link { address, label } => link(address, label.as_deref(), shown),
+        TextSpan::User { id, label } => {
             let name =
                 if shown.names.knows(id) { shown.names.of(id) } else { label.as_deref().unwrap_or(id) };
             called('@', name)
         }
-        Span::Channel { id, label } => channel(id, label.as_deref(), shown),
-        Span::UserGroup { id, label } => called('@', label.as_deref().unwrap_or(id)),
-        Span::Broadcast(name) => called('@', name),
-        Span::Emoji { name, skin_tone } => emoji(name, *skin_tone, shown),
-        Span::Cell => html! { " " },
-        Span::Control(label) => html! { span class="control" { (plain::excerpt(label, MAX_NAME_CHARS)) } },
+        TextSpan::Channel { id, label } => channel(id, label.as_deref(), shown),
+        TextSpan::UserGroup { id, label } => called('@', label.as_deref().unwrap_or(id)),
+        TextSpan::Broadcast(name) => called('@', name),
+        TextSpan::Emoji { name, skin_tone } => emoji(name, *skin_tone, shown),
+        TextSpan::Cell => html! { " " },
+        TextSpan::Control(label) => {
+            html! { span class="control" { (plain::excerpt(label, MAX_NAME_CHARS)) } }
+        }
     }
 }
 
@@ -174,12 +176,12 @@ fn called(sign: char, name: &str) -> Markup {
     html! { bdi class="mention" { (sign) (name) } }
 }
 
-fn channel(id: &str, label: Option<&str>, shown: &Shown<'_>) -> Markup {
+fn channel(id: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {
     let known = shown.names.of_channel(id);
     let name = called('#', known.as_deref().or(label).unwrap_or(id));
     match (known.is_some(), ChannelId::parse(id)) {
         (true, Ok(channel)) => {
-            let place = ChannelPlace { team: shown.place.team.clone(), channel };
+            let place = ChannelOfTeam { team: shown.place.team.clone(), channel };
             html! { a href=(shown.links.channel(&place)) { (name) } }
         }
         (_, _) => name,
@@ -187,7 +189,7 @@ fn channel(id: &str, label: Option<&str>, shown: &Shown<'_>) -> Markup {
 }
 
 /// A label may say anything about where a link leads: if it looks like an address, both are shown.
-fn link(address: &str, label: Option<&str>, shown: &Shown<'_>) -> Markup {
+fn link(address: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {
     let visible = address.strip_prefix("mailto:").unwrap_or(address);
     let label = label.map(said).filter(|label| !label.trim().is_empty());
     let poses =
@@ -221,7 +223,7 @@ fn leads_to(address: &str) -> Option<String> {
 
 /// An emoji: a picture, characters, or its name.
 #[must_use]
-pub fn emoji(name: &str, skin_tone: Option<u8>, shown: &Shown<'_>) -> Markup {
+pub fn emoji(name: &str, skin_tone: Option<u8>, shown: &PageContext<'_>) -> Markup {
     let (name, tone) = emoji::parted(name);
     let label = format!(":{}:", plain::excerpt(name, MAX_NAME_CHARS));
     let characters = |name: &str| emoji::unicode(name, skin_tone.or(tone));

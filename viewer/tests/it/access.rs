@@ -8,13 +8,13 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
-use viewer::access::{Readers, ViewerPassword};
+use viewer::access::{ViewerAccess, ViewerPassword};
 
-use crate::fixture::{Fixture, asked};
+use crate::fixture::{ViewerFixture, asked};
 
 #[tokio::test]
 async fn every_answer_tells_the_browser_to_load_and_run_nothing_else() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "text").await;
     for path in
         ["/", "/c/T1/C1", "/t/T1/C1/1000.000000", "/search?q=text", "/nowhere", "/c/T1/C9", "/favicon.ico"]
@@ -38,7 +38,7 @@ async fn every_answer_tells_the_browser_to_load_and_run_nothing_else() {
 
 #[tokio::test]
 async fn what_belongs_to_the_pages_is_kept_by_browsers() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     let page = fixture.page("/").await;
     let names = page.split("/static/").skip(1).map(|rest| rest.split('"').next().unwrap());
     let mut types = Vec::new();
@@ -53,7 +53,7 @@ async fn what_belongs_to_the_pages_is_kept_by_browsers() {
 
 #[tokio::test]
 async fn nothing_but_reading_is_possible() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "text").await;
     for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
         for path in ["/", "/c/T1/C1", "/search", "/files"] {
@@ -65,7 +65,7 @@ async fn nothing_but_reading_is_possible() {
 
 #[tokio::test]
 async fn a_page_of_another_site_reads_nothing() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "text").await;
     for path in ["/", "/c/T1/C1", "/files/T1/F1", "/pictures/T1/ab", "/login", "/static/x"] {
         let answer = asked(fixture.router(), Method::GET, path, &[("host", "evil.example")], "").await;
@@ -76,9 +76,9 @@ async fn a_page_of_another_site_reads_nothing() {
 
 #[tokio::test]
 async fn a_password_opens_the_pages_and_leads_to_what_was_asked_for() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "text").await;
-    let readers = Readers::Password(ViewerPassword::new("correct horse").unwrap());
+    let readers = ViewerAccess::Password(ViewerPassword::new("correct horse").unwrap());
     let router = fixture.router_for(readers);
     let host = ("host", "localhost");
     let refused = asked(router.clone(), Method::GET, "/c/T1/C1?around=1000.000000", &[host], "").await;
@@ -112,8 +112,8 @@ async fn a_password_opens_the_pages_and_leads_to_what_was_asked_for() {
 /// The time is virtual: nothing waits for it.
 #[tokio::test(start_paused = true)]
 async fn a_log_in_that_is_not_sent_whole_keeps_no_connection() {
-    let fixture = Fixture::open();
-    let router = fixture.router_for(Readers::Password(ViewerPassword::new("correct horse").unwrap()));
+    let fixture = ViewerFixture::open();
+    let router = fixture.router_for(ViewerAccess::Password(ViewerPassword::new("correct horse").unwrap()));
     let form_type = ("content-type", "application/x-www-form-urlencoded");
     let long = format!("password={}", "x".repeat(9_000));
     let answer =

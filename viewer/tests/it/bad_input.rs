@@ -6,11 +6,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use crate::fixture::{Fixture, timestamps};
+use crate::fixture::{ViewerFixture, timestamps};
 
 #[tokio::test]
 async fn what_is_not_in_the_archive_is_a_page_that_says_so() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "text").await;
     for (path, status) in [
         ("/c/T1/C9", 404),
@@ -48,7 +48,7 @@ async fn what_is_not_in_the_archive_is_a_page_that_says_so() {
 
 #[tokio::test]
 async fn made_up_cursors_show_what_is_there() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "text").await;
     for (path, expected) in [
         ("/c/T1/C1?before=999999999999.999999", 1),
@@ -68,7 +68,7 @@ async fn made_up_cursors_show_what_is_there() {
 
 #[tokio::test]
 async fn a_thousand_requests_at_once_are_all_answered() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     for n in 0..60 {
         fixture.post("C1", &format!("{}.000000", 1000 + n), "text").await;
     }
@@ -104,7 +104,7 @@ async fn a_thousand_requests_at_once_are_all_answered() {
 
 #[tokio::test]
 async fn clients_that_read_slowly_keep_no_other_waiting_and_a_stop_is_not_delayed_by_them() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     let file = json!({ "id": "F1", "name": "large.bin", "mode": "hosted" });
     fixture.share("C1", "1000.000000", file, &vec![7; 4_000_000]).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

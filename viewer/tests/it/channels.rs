@@ -3,11 +3,11 @@
 use serde_json::json;
 use testkit::corpus::event;
 
-use crate::fixture::Fixture;
+use crate::fixture::ViewerFixture;
 
 #[tokio::test]
 async fn channels_have_their_marks_and_the_number_of_their_messages() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     for (id, name) in [("C1", "general"), ("C2", "secret"), ("C3", "old"), ("C4", "gone")] {
         fixture.channel(id, name).await;
     }
@@ -33,7 +33,7 @@ async fn channels_have_their_marks_and_the_number_of_their_messages() {
 
 #[tokio::test]
 async fn what_is_private_or_shared_says_so_in_the_list_and_above_its_messages() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     for (id, name) in [("C1", "general"), ("C2", "closed"), ("C3", "partners")] {
         fixture.channel(id, name).await;
         fixture.post(id, "1.000000", "text").await;
@@ -59,7 +59,7 @@ async fn what_is_private_or_shared_says_so_in_the_list_and_above_its_messages() 
 
 #[tokio::test]
 async fn a_channel_is_counted_under_every_id_it_had() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.channel("C1", "partners").await;
     for (channel, ts) in [("C1", "1000.000000"), ("C1", "1001.000000"), ("C2", "1002.000000")] {
         fixture.post(channel, ts, "text").await;
@@ -75,7 +75,7 @@ async fn a_channel_is_counted_under_every_id_it_had() {
 
 #[tokio::test]
 async fn channels_of_several_workspaces_stand_below_their_names() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.channel("C1", "general").await;
     let page = fixture.page("/").await;
     assert!(!page.contains("<h2"), "one workspace needs no heading: {page}");
@@ -99,7 +99,7 @@ async fn channels_of_several_workspaces_stand_below_their_names() {
 
 #[tokio::test]
 async fn the_filter_works_without_a_script() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     for (id, name) in [("C1", "general"), ("C2", "deploys")] {
         fixture.channel(id, name).await;
         fixture.post(id, "1.000000", "text").await;
@@ -112,7 +112,7 @@ async fn the_filter_works_without_a_script() {
 
 #[tokio::test]
 async fn an_empty_archive_has_a_page() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     for path in ["/", "/search", "/search?q=word", "/files", "/stats", "/coverage"] {
         let page = fixture.page(path).await;
         assert!(page.contains("<h1>") && page.contains("There are no channels yet."), "{path}: {page}");

@@ -3,13 +3,13 @@
 use axum::http::Method;
 use serde_json::json;
 
-use crate::fixture::{Fixture, asked};
+use crate::fixture::{ViewerFixture, asked};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n and more";
 
 #[tokio::test]
 async fn what_a_browser_shows_is_shown_and_the_rest_is_downloaded() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     let files: [(&str, &str, &str, &[u8]); 4] = [
         ("F1", "image/png", "a.png", PNG),
         ("F2", "image/svg+xml", "x.svg", b"<svg onload=\"alert(1)\">"),
@@ -63,7 +63,7 @@ async fn what_a_browser_shows_is_shown_and_the_rest_is_downloaded() {
 
 #[tokio::test]
 async fn a_file_that_is_gone_or_not_held_says_so() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture
         .share("C1", "1000.000000", json!({ "id": "F1", "name": "a.png", "mimetype": "image/png" }), PNG)
         .await;
@@ -85,7 +85,7 @@ async fn a_file_that_is_gone_or_not_held_says_so() {
 
 #[tokio::test]
 async fn pictures_come_from_the_store_by_their_hash_only() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.picture("abc123", PNG).await;
     let answer = fixture.get("/pictures/T1/abc123").await;
     assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, "image/png"));
@@ -97,7 +97,7 @@ async fn pictures_come_from_the_store_by_their_hash_only() {
 
 #[tokio::test]
 async fn videos_and_sound_are_played_in_their_place() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     let files: [(&str, &str, &str, &[u8]); 3] = [
         ("F1", "video/mp4", "film.mp4", b"\0\0\0\x20ftypisom"),
         ("F2", "audio/mpeg", "song.mp3", b"ID3\x04"),

@@ -23,35 +23,35 @@ use testkit::corpus::event;
 use testkit::deliveries;
 use tower::ServiceExt;
 use viewer::Viewer;
-use viewer::access::{Access, Readers};
+use viewer::access::{Access, ViewerAccess};
 use viewer::index::IndexSource;
 use workers::channel_indexer::ChannelIndexer;
 use workers::message_writer::MessageWriter;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
 /// A Friday noon.
 const NOW_MS: i64 = 1_795_178_096_000;
 
-pub(crate) struct Fixture {
+pub(crate) struct ViewerFixture {
     folder: tempfile::TempDir,
     database: Database,
     clock: Arc<ManualClock>,
 }
 
 /// An answer, read whole.
-pub(crate) struct Answer {
+pub(crate) struct ServedAnswer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl ServedAnswer {
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 }
 
-impl Fixture {
+impl ViewerFixture {
     pub(crate) fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::starting_at(TimestampMs(NOW_MS));
@@ -63,7 +63,7 @@ impl Fixture {
         self.database.archive()
     }
 
-    pub(crate) fn router_for(&self, readers: Readers) -> Router {
+    pub(crate) fn router_for(&self, readers: ViewerAccess) -> Router {
         let index = IndexSource {
             file: self.folder.path().join("index.db"),
             changes: self.database.changes(),
@@ -81,7 +81,7 @@ impl Fixture {
     }
 
     pub(crate) fn router(&self) -> Router {
-        self.router_for(Readers::All)
+        self.router_for(ViewerAccess::All)
     }
 
     /// A page that is there.
@@ -91,7 +91,7 @@ impl Fixture {
         answer.body
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> ServedAnswer {
         asked(self.router(), Method::GET, path, &[("host", "localhost:3002")], "").await
     }
 
@@ -126,7 +126,7 @@ impl Fixture {
         let writer = MessageWriter::new(self.archive(), self.database.queue());
         for some in all.chunks(500) {
             let deliveries: Vec<Delivery> = some.iter().map(event).collect();
-            assert!(writer.handle(&deliveries).await.iter().all(|outcome| *outcome == Outcome::Done));
+            assert!(writer.handle(&deliveries).await.iter().all(|outcome| *outcome == JobOutcome::Done));
         }
     }
 
@@ -179,7 +179,7 @@ impl Fixture {
 
     async fn write(&self, event: &Value) {
         let writer = MessageWriter::new(self.archive(), self.database.queue());
-        assert_eq!(writer.handle(&[delivery(event)]).await, [Outcome::Done]);
+        assert_eq!(writer.handle(&[delivery(event)]).await, [JobOutcome::Done]);
     }
 
     pub(crate) async fn index(&self, event: &Value) {
@@ -189,7 +189,7 @@ impl Fixture {
     /// An event of a channel in a workspace.
     pub(crate) async fn index_in(&self, team: &str, event: &Value) {
         let indexer = ChannelIndexer::new(self.archive(), None);
-        assert_eq!(indexer.handle(&[delivery_in(team, event)]).await, [Outcome::Done]);
+        assert_eq!(indexer.handle(&[delivery_in(team, event)]).await, [JobOutcome::Done]);
     }
 
     /// Makes the search index unusable.
@@ -264,7 +264,7 @@ pub(crate) async fn asked(
     path: &str,
     headers: &[(&str, &str)],
     body: &str,
-) -> Answer {
+) -> ServedAnswer {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -272,7 +272,7 @@ pub(crate) async fn asked(
     let response = router.oneshot(request.body(Body::from(body.to_owned())).unwrap()).await.unwrap();
     let (status, headers) = (response.status(), response.headers().clone());
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    Answer { status, headers, body: String::from_utf8_lossy(&bytes).into_owned() }
+    ServedAnswer { status, headers, body: String::from_utf8_lossy(&bytes).into_owned() }
 }
 
 /// The values of `data-ts` in a page, in their order.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::fixture::Fixture;
+use crate::fixture::ViewerFixture;
 
 const MARKUP: &str =
     "<script>alert(1)</script><img src=x onerror=alert(1)>\" onmouseover=\"alert(1)' </style></title>";
@@ -96,7 +96,7 @@ fn assert_inert(page: &str) {
 
 #[tokio::test]
 async fn markup_in_texts_names_and_queries_is_text() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.channel("C1", MARKUP).await;
     fixture.person("U1", MARKUP).await;
     fixture.emoji(MARKUP, "https://x.example/a.png", Some("ab")).await;
@@ -144,7 +144,7 @@ async fn markup_in_texts_names_and_queries_is_text() {
 
 #[tokio::test]
 async fn text_cannot_turn_round_what_stands_beside_it() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.person("U1", "Ana\u{202e}\u{2066}").await;
     fixture.post("C1", "1000.000000", "pay \u{202e}moc.live\u{202c} \u{200b}now\u{0}\u{7}").await;
     let page = fixture.page("/c/T1/C1").await;
@@ -154,7 +154,7 @@ async fn text_cannot_turn_round_what_stands_beside_it() {
 
 #[tokio::test]
 async fn very_much_of_anything_is_bounded_or_shown() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     let long_name = "n".repeat(10_000);
     fixture.person("U1", &long_name).await;
     fixture.channel("C1", &long_name[..300]).await;
@@ -198,7 +198,7 @@ async fn very_much_of_anything_is_bounded_or_shown() {
 
 #[tokio::test]
 async fn a_link_that_poses_as_another_says_where_it_leads() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture
         .post("C1", "1000.000000", "<https://evil.test/login|bank.example> <https://a.example/x|see here>")
         .await;

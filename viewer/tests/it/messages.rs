@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::fixture::Fixture;
+use crate::fixture::ViewerFixture;
 
 async fn page_of(fields: serde_json::Value) -> String {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.channel("C1", "general").await;
     fixture.person("U1", "Ana Lima").await;
     fixture.message("C1", fields).await;
@@ -110,7 +110,7 @@ async fn pictures_of_previews_are_told_in_words_and_not_loaded() {
 
 #[tokio::test]
 async fn edits_open_their_versions_and_deletions_are_marked() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.channel("C1", "general").await;
     fixture.post("C1", "1000.000000", "the first words").await;
     fixture.edit("C1", "1000.000000", "1010.000000", "the second words").await;
@@ -134,7 +134,7 @@ async fn edits_open_their_versions_and_deletions_are_marked() {
 
 #[tokio::test]
 async fn reactions_say_who_and_emoji_of_the_workspace_are_pictures() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.person("U1", "Ana").await;
     fixture.person("U2", "Ben").await;
     fixture.post("C1", "1000.000000", "look :shipped: :ship-it: :unknown:").await;
@@ -163,7 +163,7 @@ async fn reactions_say_who_and_emoji_of_the_workspace_are_pictures() {
 
 #[tokio::test]
 async fn an_author_is_named_once_for_a_while() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.person("U1", "Ana").await;
     for ts in ["1000.000000", "1060.000000", "1400.000000"] {
         fixture.post("C1", ts, "text").await;
@@ -178,7 +178,7 @@ async fn an_author_is_named_once_for_a_while() {
 
 #[tokio::test]
 async fn a_person_has_their_picture_if_it_is_held() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.person_with_picture("U1", "Ana", "abc123").await;
     fixture.post("C1", "1000.000000", "text").await;
     let page = fixture.page("/c/T1/C1").await;

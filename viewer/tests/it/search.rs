@@ -1,9 +1,9 @@
 //! Searching in pages.
 
-use crate::fixture::{Fixture, timestamps};
+use crate::fixture::{ViewerFixture, timestamps};
 
-async fn searchable() -> Fixture {
-    let fixture = Fixture::open();
+async fn searchable() -> ViewerFixture {
+    let fixture = ViewerFixture::open();
     fixture.channel("C1", "general").await;
     fixture.person("U1", "Ana").await;
     for n in 0..45 {
@@ -52,7 +52,7 @@ async fn a_message_is_found_at_once_and_an_unknown_name_is_said() {
 
 #[tokio::test]
 async fn an_index_that_cannot_be_used_is_no_fault_of_the_query() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "deploy").await;
     fixture.spoil_index();
     let answer = fixture.get("/search?q=deploy").await;

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::fixture::{Fixture, timestamps, way};
+use crate::fixture::{ViewerFixture, timestamps, way};
 
 /// Three messages a day, beginning at a midnight.
-async fn many(count: i64) -> (Fixture, Vec<String>) {
-    let fixture = Fixture::open();
+async fn many(count: i64) -> (ViewerFixture, Vec<String>) {
+    let fixture = ViewerFixture::open();
     fixture.channel("C1", "general").await;
     let all: Vec<String> = (0..count).map(|n| format!("{}.000100", 1_790_035_200 + n * 28_800)).collect();
     for ts in &all {
@@ -76,7 +76,7 @@ async fn a_slack_link_leads_to_the_message_which_is_marked() {
 
 #[tokio::test]
 async fn replies_are_in_their_thread_and_counted_at_its_root() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.channel("C1", "general").await;
     fixture.post("C1", "1001.000000", "a root").await;
     fixture.reply("C1", "1002.000000", "1001.000000", "a reply").await;
@@ -112,7 +112,7 @@ async fn replies_are_in_their_thread_and_counted_at_its_root() {
 
 #[tokio::test]
 async fn a_long_thread_goes_on() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "a root").await;
     let reply = |n: u32| json!({ "ts": format!("{}.000000", 1000 + n), "thread_ts": "1000.000000", "text": "a reply" });
     fixture.messages("C1", &(1..=205).map(reply).collect::<Vec<_>>()).await;
@@ -145,7 +145,7 @@ async fn a_long_thread_goes_on() {
 
 #[tokio::test]
 async fn a_channel_that_has_only_replies_can_be_paged_through() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.post("C1", "1000000000.000000", "the first").await;
     for n in 1..=300 {
         fixture.reply("C1", &format!("{}.000000", 1_000_000_000 + n), "1000000000.000000", "a reply").await;
@@ -159,7 +159,7 @@ async fn a_channel_that_has_only_replies_can_be_paged_through() {
 /// A page reads a bounded number of rows; if all of them are replies, it is short or empty, and leads on.
 #[tokio::test]
 async fn thousands_of_replies_are_passed_in_both_directions() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.post("C1", "1000000000.000000", "the first").await;
     let reply = |n: u32| json!({ "ts": format!("{}.000000", 1_000_000_000 + n), "thread_ts": "1000000000.000000", "text": "a reply" });
     fixture.messages("C1", &(1..=9_000).map(reply).collect::<Vec<_>>()).await;
@@ -184,7 +184,7 @@ async fn thousands_of_replies_are_passed_in_both_directions() {
 
 #[tokio::test]
 async fn comings_and_goings_are_folded() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     fixture.person("U0", "Ana").await;
     for (n, user) in [0, 1, 0, 2, 3].into_iter().enumerate() {
         let subtype = if n == 2 { "channel_leave" } else { "channel_join" };

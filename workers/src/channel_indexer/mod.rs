@@ -15,17 +15,17 @@ use ports::queue::route::Audience;
 use ports::queue::{GroupId, QueueName};
 use rules::audience::{Decision, shows_public};
 use rules::channel::{ChannelEvent, index};
-use rules::{Event, Malformed, gap};
-use slack::catalogue::{APP_RATE_LIMITED, Rule};
+use rules::{Malformed, SlackEvent, gap};
+use slack::catalogue::{APP_RATE_LIMITED, EventRule};
 use slack::envelope::Envelope;
 use slack::ids::TeamId;
 
 use crate::audience::{Audiences, BatchFacts};
 use crate::directory::Joiner;
-use crate::existence::{Check, Clearance, Subject, require};
-use crate::failure::Failure;
+use crate::existence::{Clearance, EventEntities, ExistenceCheck, require};
+use crate::failure::JobFailure;
 use crate::runs::{Runs, Sightings};
-use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Outcome, RefusedTime, Worker};
+use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, JobOutcome, RefusedTime, Worker};
 
 pub use store::store;
 
@@ -38,7 +38,7 @@ pub struct ChannelIndexer {
     joiner: Option<Joiner>,
     shard_bytes: usize,
     audiences: Audiences,
-    check: Option<Check>,
+    check: Option<ExistenceCheck>,
     runs: Runs,
 }
 
@@ -58,7 +58,7 @@ impl ChannelIndexer {
 
     /// The same, and nothing is written before this check has said that the ids in it exist.
     #[must_use]
-    pub fn checked_by(self, check: Check) -> Self {
+    pub fn checked_by(self, check: ExistenceCheck) -> Self {
         Self { check: Some(check), ..self }
     }
 
@@ -74,12 +74,13 @@ impl ChannelIndexer {
             let DecodedPayload::Event(event_job) = &job.payload else { return None };
             event_job.event.as_ref()
         });
-        let events: Vec<&Event<'_>> = events.filter(|event| event.rule() != Some(Rule::Message)).collect();
+        let events: Vec<&SlackEvent<'_>> =
+            events.filter(|event| event.rule() != Some(EventRule::Message)).collect();
         self.audiences.facts(&*self.archive, &events).await
     }
 
     /// What a job brings, given what those in front of it let in.
-    fn admit(payload: &DecodedPayload<'_>, facts: &mut BatchFacts) -> Result<JobEffects, Failure> {
+    fn admit(payload: &DecodedPayload<'_>, facts: &mut BatchFacts) -> Result<JobEffects, JobFailure> {
         if let DecodedPayload::Refused(RefusedTime { team, gap }) = payload {
             let (team, gap) = (Some(team.clone()), Some(gap.clone()));
             return Ok(JobEffects { team, gap, ..JobEffects::default() });
@@ -114,8 +115,8 @@ impl ChannelIndexer {
 }
 
 /// Whether an event is stored. A message came through the message-writer, which decided on it.
-fn is_stored(event: &Event<'_>, facts: &BatchFacts) -> Result<bool, Failure> {
-    if event.rule() == Some(Rule::Message) {
+fn is_stored(event: &SlackEvent<'_>, facts: &BatchFacts) -> Result<bool, JobFailure> {
+    if event.rule() == Some(EventRule::Message) {
         return Ok(Audience::of(&event.header) != Audience::Direct);
     }
     Ok(matches!(facts.decide(event)?, Decision::Store { .. }))
@@ -123,24 +124,24 @@ fn is_stored(event: &Event<'_>, facts: &BatchFacts) -> Result<bool, Failure> {
 
 /// Whether an event says that its channel is public. The message-writer lets through only messages of channels that are, or
 /// were.
-fn says_public(event: &Event<'_>) -> bool {
-    event.rule() == Some(Rule::Message) || shows_public(event)
+fn says_public(event: &SlackEvent<'_>) -> bool {
+    event.rule() == Some(EventRule::Message) || shows_public(event)
 }
 
 /// Whether it was the app that joined.
-fn self_joined(event: &Event<'_>, envelope: &Envelope<'_>) -> bool {
+fn self_joined(event: &SlackEvent<'_>, envelope: &Envelope<'_>) -> bool {
     event.header.user().is_some_and(|user| envelope.is_own_user(&user))
 }
 
 /// What a job claims to exist.
-fn subject(job: &BatchJob<'_>, team: &TeamId) -> Result<Subject, Failure> {
+fn subject(job: &BatchJob<'_>, team: &TeamId) -> Result<EventEntities, JobFailure> {
     let sent_at = job.delivery.sent_at;
     let subject = if let DecodedPayload::Event(event_job) = &job.payload
         && let Some(event) = &event_job.event
     {
-        Subject::of(event, &event_job.envelope, sent_at)?.in_public(says_public(event))
+        EventEntities::of(event, &event_job.envelope, sent_at)?.in_public(says_public(event))
     } else {
-        Subject::team(team, sent_at)
+        EventEntities::team(team, sent_at)
     };
     Ok(subject.replayed(job.replayed))
 }
@@ -202,13 +203,13 @@ impl Worker for ChannelIndexer {
                 continue;
             }
             if waiting.contains(&job.delivery.group) {
-                job.settle(Outcome::retry("a job in front of it waits for the existence check"));
+                job.settle(JobOutcome::retry("a job in front of it waits for the existence check"));
                 continue;
             }
             let effects = match admit_cleared(&job.payload, &clearance, &mut facts, &sightings) {
                 Ok(effects) => effects,
                 Err(failure) => {
-                    if matches!(failure, Failure::Postponed(..)) {
+                    if matches!(failure, JobFailure::Postponed(..)) {
                         waiting.insert(&job.delivery.group);
                     }
                     job.settle(failure.outcome());
@@ -245,7 +246,7 @@ impl Worker for ChannelIndexer {
 impl ChannelIndexer {
     /// What the existence check says of each job that would be stored if all that the jobs claim existed.
     async fn clear(&self, batch: &Batch<'_>, mut facts: BatchFacts) -> Vec<Clearance> {
-        let Some((check, mode)) = Check::in_force(self.check.as_ref()) else {
+        let Some((check, mode)) = ExistenceCheck::in_force(self.check.as_ref()) else {
             return vec![Some(Ok(())); batch.jobs().len()];
         };
         let claim = |job: &BatchJob<'_>| match Self::admit(&job.payload, &mut facts) {
@@ -283,7 +284,7 @@ fn admit_cleared(
     clearance: &Clearance,
     facts: &mut BatchFacts,
     sightings: &Sightings,
-) -> Result<JobEffects, Failure> {
+) -> Result<JobEffects, JobFailure> {
     if let Some(Err(failure)) = clearance {
         return Err(failure.clone());
     }

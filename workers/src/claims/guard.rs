@@ -5,7 +5,7 @@ use std::time::Duration;
 use ports::claims::{Claim, ClaimsError};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::{ClaimPlace, Claimant, Sink};
+use super::{Claimant, GrantedBy, Sink};
 
 /// A claim that is the caller's until it is completed or released. Dropped (the job's lease was lost, the process is
 /// drained, the work panicked), it stays in progress, and its lease ends by itself.
@@ -13,7 +13,7 @@ pub struct ClaimGuard<'c> {
     claimant: &'c Claimant,
     claim: Claim,
     sink: Sink,
-    place: ClaimPlace,
+    place: GrantedBy,
     /// Until then it is safe to go on.
     until: Instant,
 }
@@ -33,7 +33,7 @@ impl<'c> ClaimGuard<'c> {
         claimant: &'c Claimant,
         claim: Claim,
         sink: Sink,
-        place: ClaimPlace,
+        place: GrantedBy,
         asked_at: Instant,
     ) -> Self {
         let until = asked_at + safe(claim.lease);
@@ -59,7 +59,7 @@ impl<'c> ClaimGuard<'c> {
     pub async fn complete(self) -> Result<(), ClaimsError> {
         let Self { claimant, claim, sink, place, .. } = self;
         claimant.memory.complete(&claim, claimant.clock.now());
-        if place == ClaimPlace::Memory || claimant.carries_on(sink) {
+        if place == GrantedBy::Memory || claimant.carries_on(sink) {
             return Ok(());
         }
         let completed = claimant.table.complete(&claim).await;
@@ -70,7 +70,7 @@ impl<'c> ClaimGuard<'c> {
     pub async fn release(self) {
         let Self { claimant, claim, sink, place, .. } = self;
         claimant.memory.release(&claim);
-        if place == ClaimPlace::Memory || claimant.carries_on(sink) {
+        if place == GrantedBy::Memory || claimant.carries_on(sink) {
             return;
         }
         let released = claimant.table.release(&claim).await;
@@ -108,7 +108,7 @@ impl<'c> ClaimGuard<'c> {
 
     async fn renew(&self) -> Renewed {
         let Claimant { table, memory, clock, .. } = self.claimant;
-        if self.place == ClaimPlace::Memory || self.claimant.carries_on(self.sink) {
+        if self.place == GrantedBy::Memory || self.claimant.carries_on(self.sink) {
             memory.note(&self.claim, clock.now());
             return Renewed::Yes;
         }
@@ -128,11 +128,11 @@ impl<'c> ClaimGuard<'c> {
 
     fn unrenewed(&self, error: &ClaimsError) -> Renewed {
         match self.claimant.failed("renew", error, self.sink) {
-            ClaimPlace::Memory => {
+            GrantedBy::Memory => {
                 self.claimant.memory.note(&self.claim, self.claimant.clock.now());
                 Renewed::Yes
             }
-            ClaimPlace::Table => Renewed::NotYet,
+            GrantedBy::Table => Renewed::NotYet,
         }
     }
 }
@@ -158,7 +158,7 @@ impl Claimant {
             Ok(()) => self.answered(),
             Err(ClaimsError::NotOwner) => {}
             Err(error @ ClaimsError::Unavailable(_)) => {
-                if self.failed(operation, error, sink) == ClaimPlace::Memory && operation == "complete" {
+                if self.failed(operation, error, sink) == GrantedBy::Memory && operation == "complete" {
                     // Now that memory has to.
                     self.memory.complete(claim, self.clock.now());
                 }

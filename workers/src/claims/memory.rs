@@ -130,7 +130,7 @@ fn forget(state: &mut FallbackState, claim: &Claim) {
 
 #[cfg(test)]
 mod tests {
-    use ports::claims::{About, Owner};
+    use ports::claims::{About, ClaimOwner};
     use testkit::memory::claims::claim_key;
 
     use super::*;
@@ -140,7 +140,7 @@ mod tests {
     fn claim(file: usize, number: u64) -> Claim {
         Claim {
             key: claim_key(file),
-            owner: Owner::of("one", number),
+            owner: ClaimOwner::of("one", number),
             about: About::default(),
             lease: Duration::from_secs(30),
             ttl: Duration::from_secs(3600),

@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
-use ports::claims::{About, Claim, ClaimAnswer, ClaimKey, Claims, ClaimsError, DEFAULT_TTL, Owner, Take};
+use ports::claims::{
+    About, Claim, ClaimAnswer, ClaimKey, ClaimOwner, Claims, ClaimsError, DEFAULT_TTL, Take,
+};
 use ports::clock::SharedClock;
 use ports::metrics::{CLAIM_FALLBACK, CLAIM_FALLBACKS, CLAIM_SECONDS, CLAIM_STORE_ERRORS, CLAIMS};
 use process::config::ClaimArgs;
@@ -86,7 +88,7 @@ pub enum ClaimOutcome<'c> {
 
 /// Where a claim was granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ClaimPlace {
+enum GrantedBy {
     Table,
     Memory,
 }
@@ -114,7 +116,7 @@ impl Claimant {
         sink: Sink,
         take: Take,
     ) -> Result<ClaimOutcome<'_>, ClaimsError> {
-        let owner = Owner::of(&self.instance, self.claims_made.fetch_add(1, Ordering::Relaxed));
+        let owner = ClaimOwner::of(&self.instance, self.claims_made.fetch_add(1, Ordering::Relaxed));
         let claim = Claim { key, owner, about, lease: self.settings.lease, ttl: self.settings.ttl };
         let began = Instant::now();
         let (answer, place) = self.ask(&claim, sink, take).await;
@@ -128,7 +130,7 @@ impl Claimant {
         counter!(CLAIMS, "result" => result).increment(1);
         histogram!(CLAIM_SECONDS).record(took.as_secs_f64());
         let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let fallback_mode = place == ClaimPlace::Memory;
+        let fallback_mode = place == GrantedBy::Memory;
         tracing::info!(event_key = %claim.key, result, latency_ms, fallback_mode, "a claim was checked");
         Ok(match answer? {
             ClaimAnswer::Claimed => ClaimOutcome::Ours(ClaimGuard::new(self, claim, sink, place, began)),
@@ -145,13 +147,13 @@ impl Claimant {
         claim: &Claim,
         sink: Sink,
         take: Take,
-    ) -> (Result<ClaimAnswer, ClaimsError>, ClaimPlace) {
+    ) -> (Result<ClaimAnswer, ClaimsError>, GrantedBy) {
         if self.carries_on(sink) {
-            return (Ok(self.memory.claim(claim, take, self.clock.now())), ClaimPlace::Memory);
+            return (Ok(self.memory.claim(claim, take, self.clock.now())), GrantedBy::Memory);
         }
         // Granted in memory, and the table knows nothing of it.
         if let Some(held) = self.memory.held(claim, self.clock.now()) {
-            return (Ok(held), ClaimPlace::Table);
+            return (Ok(held), GrantedBy::Table);
         }
         match self.table.claim(claim, take).await {
             Ok(answer) => {
@@ -159,13 +161,13 @@ impl Claimant {
                 if answer == ClaimAnswer::Claimed {
                     self.memory.note(claim, self.clock.now());
                 }
-                (Ok(answer), ClaimPlace::Table)
+                (Ok(answer), GrantedBy::Table)
             }
             Err(error) => match self.failed("claim", &error, sink) {
-                ClaimPlace::Memory => {
-                    (Ok(self.memory.claim(claim, take, self.clock.now())), ClaimPlace::Memory)
+                GrantedBy::Memory => {
+                    (Ok(self.memory.claim(claim, take, self.clock.now())), GrantedBy::Memory)
                 }
-                ClaimPlace::Table => (Err(error), ClaimPlace::Table),
+                GrantedBy::Table => (Err(error), GrantedBy::Table),
             },
         }
     }
@@ -184,17 +186,17 @@ impl Claimant {
     }
 
     /// The table did not answer: says where to go on.
-    fn failed(&self, operation: &'static str, error: &ClaimsError, sink: Sink) -> ClaimPlace {
+    fn failed(&self, operation: &'static str, error: &ClaimsError, sink: Sink) -> GrantedBy {
         counter!(CLAIM_STORE_ERRORS, "operation" => operation).increment(1);
         match sink {
-            Sink::Once => ClaimPlace::Table,
+            Sink::Once => GrantedBy::Table,
             Sink::Idempotent => {
                 self.memory.begin_fallback(self.clock.now());
                 counter!(CLAIM_FALLBACKS).increment(1);
                 gauge!(CLAIM_FALLBACK).set(1.0);
                 let fallback_s = self.settings.fallback.as_secs();
                 tracing::warn!(operation, %error, fallback_s, "the claims table is unavailable; claims are kept in memory");
-                ClaimPlace::Memory
+                GrantedBy::Memory
             }
         }
     }

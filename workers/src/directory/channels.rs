@@ -2,7 +2,7 @@
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, Update, key};
-use reader::directory::{self, Channels};
+use reader::directory::{self, WorkspaceChannels};
 use rules::channel::fold::ChannelState;
 use rules::channel::{ChannelEvent, is_news};
 use rules::figures::members;
@@ -25,7 +25,7 @@ const READS_AT_ONCE: usize = 16;
 const PARAMETERS: [(&str, &str); 2] = [("types", "public_channel"), ("exclude_archived", "false")];
 
 #[derive(Deserialize)]
-struct ListedChannel<'a> {
+struct ChannelEntry<'a> {
     #[serde(borrow)]
     channels: Vec<&'a RawValue>,
 }
@@ -70,10 +70,10 @@ impl DirectorySync {
     async fn channels_of(
         &self,
         page: &ListingPage,
-        index: &Channels,
+        index: &WorkspaceChannels,
         report: &mut SyncReport,
     ) -> Result<(), SyncError> {
-        let listed: ListedChannel<'_> = page.reply.read()?;
+        let listed: ChannelEntry<'_> = page.reply.read()?;
         let mut events = Vec::with_capacity(listed.channels.len());
         let mut members = Vec::with_capacity(listed.channels.len());
         for raw in listed.channels {
@@ -145,7 +145,7 @@ pub(crate) async fn mark_public(
 pub(crate) async fn news(
     archive: &dyn Archive,
     events: Vec<ChannelEvent>,
-    index: &Channels,
+    index: &WorkspaceChannels,
 ) -> Result<Vec<ChannelEvent>, ArchiveError> {
     let looked_up = stream::iter(events).map(|event| async move {
         let newest = newest(archive, event.team(), &event).await?;

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 const MAX_WAITING: usize = 1024;
 
 /// What was asked for.
-pub type Asked = mpsc::Receiver<(TeamId, ChannelId)>;
+pub type JoinRequests = mpsc::Receiver<(TeamId, ChannelId)>;
 
 /// Asks another task to join channels, at Slack's pace.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub struct Joiner(mpsc::Sender<(TeamId, ChannelId)>);
 
 impl Joiner {
     /// A joiner, and what is asked of it.
-    pub fn new() -> (Self, Asked) {
+    pub fn new() -> (Self, JoinRequests) {
         let (asked, waiting) = mpsc::channel(MAX_WAITING);
         (Self(asked), waiting)
     }

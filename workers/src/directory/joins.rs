@@ -15,7 +15,7 @@ use slack_api::{ApiError, Method, WebApi};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::joiner::Asked;
+use super::joiner::JoinRequests;
 
 /// Channels that were asked for one by one and wait. More are left to the next sync.
 const MAX_ASKED: usize = 1_024;
@@ -27,7 +27,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What a sync found: channels of a workspace that the app is not in. It replaces what an earlier one found.
-pub type Found = (TeamId, Vec<ChannelId>);
+pub type FoundChannels = (TeamId, Vec<ChannelId>);
 
 /// How long to retry if Slack cannot be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum RetryLimit {
 
 /// What became of the channels of a workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct JoinCounts {
     /// Channels the app is in now.
     pub joined: u64,
     /// Channels it is not in, by the reason.
@@ -49,13 +49,13 @@ pub struct Tally {
 
 /// The channels of one workspace.
 #[derive(Default)]
-struct Lane {
+struct TeamJoins {
     asked: VecDeque<ChannelId>,
     found: BTreeSet<ChannelId>,
     busy: bool,
     not_before: Option<Instant>,
     failures_in_a_row: u32,
-    tally: Tally,
+    tally: JoinCounts,
 }
 
 struct Joined {
@@ -68,11 +68,11 @@ struct Joined {
 /// point: the next sync finds what is left.
 pub async fn run(
     api: &WebApi,
-    mut asked: Asked,
-    mut found: mpsc::Receiver<Found>,
+    mut asked: JoinRequests,
+    mut found: mpsc::Receiver<FoundChannels>,
     patience: RetryLimit,
-) -> BTreeMap<TeamId, Tally> {
-    let mut lanes: BTreeMap<TeamId, Lane> = BTreeMap::new();
+) -> BTreeMap<TeamId, JoinCounts> {
+    let mut lanes: BTreeMap<TeamId, TeamJoins> = BTreeMap::new();
     let mut joining: FuturesUnordered<BoxFuture<'_, Joined>> = FuturesUnordered::new();
     loop {
         for (team, lane) in &mut lanes {
@@ -96,7 +96,7 @@ pub async fn run(
     lanes.into_iter().map(|(team, lane)| (team, lane.tally)).collect()
 }
 
-impl Lane {
+impl TeamJoins {
     fn ask(&mut self, channel: ChannelId) {
         if self.asked.len() < MAX_ASKED && !self.asked.contains(&channel) {
             self.asked.push_back(channel);
@@ -149,7 +149,7 @@ impl Lane {
             },
         }
         if self.asked.is_empty() && self.found.is_empty() && patience == RetryLimit::Endless {
-            let Tally { joined, failed } = std::mem::take(&mut self.tally);
+            let JoinCounts { joined, failed } = std::mem::take(&mut self.tally);
             tracing::info!(%team, joined, ?failed, "public channels are joined");
         }
     }

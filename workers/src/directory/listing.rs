@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use slack::envelope::{self, text_or_none};
 use slack::ids::{TeamId, Ts};
-use slack_api::{ApiError, Method, Reply, WebApi};
+use slack_api::{ApiError, ApiReply, Method, WebApi};
 
 use super::SyncError;
 
@@ -41,7 +41,7 @@ pub(crate) struct Listing<'a> {
 
 /// A page, and Slack's clock when it had not been asked for yet: whatever happens later is newer than the page.
 pub(crate) struct ListingPage {
-    pub(crate) reply: Reply,
+    pub(crate) reply: ApiReply,
     pub(crate) asked: Ts,
 }
 
@@ -81,9 +81,9 @@ impl<'a> Listing<'a> {
         self.clock
     }
 
-    fn next_cursor(&mut self, reply: &Reply) -> Result<Option<String>, SyncError> {
-        let head: Head<'_> = reply.read()?;
-        let metadata: Metadata<'_> = head.response_metadata.map(envelope::object).unwrap_or_default();
+    fn next_cursor(&mut self, reply: &ApiReply) -> Result<Option<String>, SyncError> {
+        let head: ListingHead<'_> = reply.read()?;
+        let metadata: ListingCursor<'_> = head.response_metadata.map(envelope::object).unwrap_or_default();
         let next = metadata.next_cursor.map(Cow::into_owned);
         let Some(next) = next.filter(|cursor| !cursor.is_empty()) else { return Ok(None) };
         let known = next.len() > MAX_CURSOR_BYTES || !self.seen.insert(next.clone());
@@ -100,7 +100,7 @@ pub(super) async fn ask(
     team: &TeamId,
     method: Method,
     parameters: &[(&str, &str)],
-) -> Result<Reply, ApiError> {
+) -> Result<ApiReply, ApiError> {
     let mut pause = FIRST_PAUSE;
     for _ in 1..ATTEMPTS {
         match api.call(team, method, parameters).await {
@@ -120,13 +120,13 @@ pub(super) async fn ask(
 }
 
 #[derive(Deserialize)]
-struct Head<'a> {
+struct ListingHead<'a> {
     #[serde(borrow, default)]
     response_metadata: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
-struct Metadata<'a> {
+struct ListingCursor<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     next_cursor: Option<Cow<'a, str>>,
 }

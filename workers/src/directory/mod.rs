@@ -24,7 +24,7 @@ use ports::queue::Queue;
 use rules::channel::index;
 use slack_api::WebApi;
 
-pub use joiner::{Asked, Joiner};
+pub use joiner::{JoinRequests, Joiner};
 pub use report::{SyncError, SyncReport};
 
 pub(crate) use listing::Listing;

@@ -17,13 +17,13 @@ pub struct SyncReport {
     /// What it calls itself.
     pub team_name: Option<String>,
     /// Its public channels.
-    pub channels: Tally,
+    pub channels: SyncCounts,
     /// Its people.
-    pub people: Tally,
+    pub people: SyncCounts,
     /// Its accounts, as reports count them.
     pub accounts: AccountCounts,
     /// Its custom emoji.
-    pub emoji: Tally,
+    pub emoji: SyncCounts,
     /// Scopes the app lacks: what they are for was left out.
     pub missing_scopes: BTreeSet<String>,
     /// Public channels the app is not in and could join.
@@ -36,7 +36,7 @@ pub struct SyncReport {
 
 /// How many there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct SyncCounts {
     /// Listed by Slack.
     pub listed: usize,
     /// New, or changed since they were last seen.
@@ -111,10 +111,10 @@ impl SyncReport {
         Self {
             team,
             team_name: None,
-            channels: Tally::default(),
-            people: Tally::default(),
+            channels: SyncCounts::default(),
+            people: SyncCounts::default(),
             accounts: AccountCounts::default(),
-            emoji: Tally::default(),
+            emoji: SyncCounts::default(),
             missing_scopes: BTreeSet::new(),
             to_join: Vec::new(),
             failure: None,

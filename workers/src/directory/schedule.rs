@@ -8,8 +8,8 @@ use slack_api::ApiError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::joiner::{Asked, Joiner};
-use super::joins::{self, Found, RetryLimit};
+use super::joiner::{JoinRequests, Joiner};
+use super::joins::{self, FoundChannels, RetryLimit};
 use super::{DirectorySync, SyncReport};
 
 /// What an event told is known already; this finds what was missed.
@@ -29,9 +29,9 @@ const MAX_LISTS: usize = 16;
 
 /// When each workspace is due.
 #[derive(Debug, Default)]
-struct Due(HashMap<TeamId, Instant>);
+struct DueTimes(HashMap<TeamId, Instant>);
 
-impl Due {
+impl DueTimes {
     fn is_due(&self, team: &TeamId, now: Instant) -> bool {
         self.0.get(team).is_none_or(|due| *due <= now)
     }
@@ -45,7 +45,7 @@ impl Due {
 impl DirectorySync {
     /// Syncs every workspace there is a token for, now and every hour, until the shutdown. With `asked`, joins what is
     /// asked for there and every public channel that the app is not in; without, it joins none.
-    pub async fn run(self, asked: Option<Asked>, mut shutdown: watch::Receiver<bool>) {
+    pub async fn run(self, asked: Option<JoinRequests>, mut shutdown: watch::Receiver<bool>) {
         let (found, lists) = mpsc::channel(MAX_LISTS);
         let working = async {
             match asked {
@@ -88,7 +88,7 @@ impl DirectorySync {
     }
 
     /// Joins the channels that were asked for. May be dropped at any point: the next sync joins the rest.
-    pub async fn join(&self, asked: &mut Asked) {
+    pub async fn join(&self, asked: &mut JoinRequests) {
         let (joiner, waiting) = Joiner::new();
         while let Ok((team, channel)) = asked.try_recv() {
             joiner.ask(&team, &channel);
@@ -98,8 +98,8 @@ impl DirectorySync {
         joins::run(&self.api, waiting, no_lists, RetryLimit::Failures(JOIN_TRIES)).await;
     }
 
-    async fn sync_forever(&self, to_join: Option<mpsc::Sender<Found>>) {
-        let mut due = Due::default();
+    async fn sync_forever(&self, to_join: Option<mpsc::Sender<FoundChannels>>) {
+        let mut due = DueTimes::default();
         let mut complaint = None;
         loop {
             match self.api.teams().await {
@@ -139,7 +139,7 @@ mod tests {
         let team = TeamId::parse("T1").unwrap();
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
-        let mut due = Due::default();
+        let mut due = DueTimes::default();
         assert!(due.is_due(&team, start));
         due.synced(&SyncReport::new(team.clone()), start);
         assert!(!due.is_due(&team, after(3_599)) && due.is_due(&team, after(3_600)));

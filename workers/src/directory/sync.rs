@@ -111,7 +111,7 @@ fn is_shown(name: &str) -> bool {
 }
 
 /// What became of many updates.
-pub(super) struct Written {
+pub(super) struct UpdateCounts {
     /// Entries of which something is new.
     pub(super) changed: usize,
     /// Entries that no archive could hold.
@@ -119,10 +119,13 @@ pub(super) struct Written {
 }
 
 /// Writes the updates of many entries together.
-pub(super) async fn write(archive: &dyn Archive, entries: &[Vec<Update>]) -> Result<Written, ArchiveError> {
+pub(super) async fn write(
+    archive: &dyn Archive,
+    entries: &[Vec<Update>],
+) -> Result<UpdateCounts, ArchiveError> {
     let updates: Vec<&Update> = entries.iter().flatten().collect();
     let mut outcomes = archive.write_all(&updates).await.into_iter();
-    let mut written = Written { changed: 0, too_large: 0 };
+    let mut written = UpdateCounts { changed: 0, too_large: 0 };
     for entry in entries {
         let (mut changed, mut too_large) = (false, false);
         for outcome in outcomes.by_ref().take(entry.len()) {

@@ -11,8 +11,8 @@ use ports::existence::{CacheKey, ExistenceError, TTL, Verified};
 use slack::ids::TeamId;
 use tokio::time::timeout;
 
-use super::entities::{ChannelReach, Entity, Subject};
-use super::{Check, answered};
+use super::entities::{ChannelReach, Entity, EventEntities};
+use super::{ExistenceCheck, answered};
 
 /// Entities remembered, some 10 MB. Beyond it what has expired is forgotten, then everything.
 const MAX_REMEMBERED: usize = 100_000;
@@ -184,11 +184,11 @@ fn counts((at, _): &(TimestampMs, Knowledge), now: TimestampMs) -> bool {
 /// How long the table may take before Slack is asked instead.
 const TABLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-impl Check {
+impl ExistenceCheck {
     /// Asks the cache about the triples that this process does not know.
-    pub(super) async fn consult_table<'s>(&self, subjects: impl Iterator<Item = &'s Subject>) {
+    pub(super) async fn consult_table<'s>(&self, subjects: impl Iterator<Item = &'s EventEntities>) {
         let now = self.0.parts.clock.now();
-        let triples: BTreeMap<CacheKey, [&Entity; 3]> = subjects.flat_map(Subject::keys).collect();
+        let triples: BTreeMap<CacheKey, [&Entity; 3]> = subjects.flat_map(EventEntities::keys).collect();
         if triples.is_empty() {
             return;
         }
@@ -202,8 +202,8 @@ impl Check {
 
     /// Keeps the triples that Slack has just confirmed, but for private channels: a row then also vouches that its channel
     /// is not private.
-    pub(super) async fn store_in_table<'s>(&self, subjects: impl Iterator<Item = &'s Subject>) {
-        let triples: BTreeMap<CacheKey, [&Entity; 3]> = subjects.flat_map(Subject::keys).collect();
+    pub(super) async fn store_in_table<'s>(&self, subjects: impl Iterator<Item = &'s EventEntities>) {
+        let triples: BTreeMap<CacheKey, [&Entity; 3]> = subjects.flat_map(EventEntities::keys).collect();
         let verified = |(key, entities): (CacheKey, [&Entity; 3])| {
             // A triple is as old as the oldest of its three.
             let ages = entities.map(|entity| match self.0.known.get(entity) {

@@ -10,12 +10,12 @@ use std::fmt;
 
 use ports::clock::TimestampMs;
 use ports::existence::CacheKey;
-use rules::message::ToldMessage;
-use rules::{Event, Malformed};
+use rules::message::MessageUpdate;
+use rules::{Malformed, SlackEvent};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use slack::catalogue::{ChannelChange, GapKind, Rule};
+use slack::catalogue::{ChannelChange, EventRule, GapKind};
 use slack::envelope::{self, Envelope, text_or_none};
 use slack::ids::{ChannelId, TeamId, UserId};
 use slack_api::Method;
@@ -96,7 +96,7 @@ const SLACKBOT: &str = "USLACKBOT";
 
 /// A person an event is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Person {
+pub(super) struct EventPerson {
     pub(super) who: Entity,
     /// The event says that they may be of another workspace, whose people this one's token need not see.
     pub(super) foreign: bool,
@@ -116,10 +116,10 @@ pub(super) enum SpecialCase {
 
 /// What one event claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Subject {
+pub(crate) struct EventEntities {
     pub(super) team: Entity,
     pub(super) channels: Vec<Entity>,
-    pub(super) people: Vec<Person>,
+    pub(super) people: Vec<EventPerson>,
     /// The id that a channel should have left for another.
     pub(super) former: Option<Entity>,
     pub(super) special_case: SpecialCase,
@@ -131,7 +131,7 @@ pub(crate) struct Subject {
     pub(super) replayed: bool,
 }
 
-impl Subject {
+impl EventEntities {
     /// Of a request that is about a workspace and nothing else.
     pub(crate) fn team(team: &TeamId, sent_at: TimestampMs) -> Self {
         Self {
@@ -167,7 +167,7 @@ impl Subject {
     /// # Errors
     /// [`Malformed`] if an id does not have Slack's shape, and so cannot exist.
     pub(crate) fn of(
-        event: &Event<'_>,
+        event: &SlackEvent<'_>,
         envelope: &Envelope<'_>,
         sent_at: TimestampMs,
     ) -> Result<Self, Malformed> {
@@ -175,12 +175,12 @@ impl Subject {
         let teams = [&header.user_team, &header.source_team];
         let mut subject = Self::team(&event.team, sent_at);
         let mut reader =
-            Reader { team: &event.team, shared: envelope.is_ext_shared_channel, people: Vec::new() };
+            EntityReader { team: &event.team, shared: envelope.is_ext_shared_channel, people: Vec::new() };
         match event.rule() {
-            Some(Rule::Message) => {
+            Some(EventRule::Message) => {
                 subject.channels.push(channel(event, event.channel()?));
                 reader.author(header.user(), header.bot_id.as_deref(), teams)?;
-                for ToldMessage { object, reactions, .. } in
+                for MessageUpdate { object, reactions, .. } in
                     event.told()?.into_iter().flat_map(|told| &told.messages)
                 {
                     let teams = [&object.user_team, &object.source_team];
@@ -190,23 +190,23 @@ impl Subject {
                     }
                 }
             }
-            Some(Rule::Reaction(_)) => {
+            Some(EventRule::Reaction(_)) => {
                 subject.channels.push(channel(event, event.channel()?));
                 reader.person(header.user(), teams)?;
             }
-            Some(Rule::User) => {
+            Some(EventRule::User) => {
                 subject.special_case = SpecialCase::Person;
                 // Slackbot too, which Slack knows if it is asked: the row of the workspace's own person is written.
                 reader.add(Entity::User, header.user(), false)?;
             }
-            Some(Rule::Channel(ChannelChange::IdChanged)) => {
+            Some(EventRule::Channel(ChannelChange::IdChanged)) => {
                 let (old, new) = event.changed_ids()?;
                 // What is stored of the old id is stored of the new one from then on: it opens it.
                 subject.public = true;
                 subject.former = Some(channel(event, old));
                 subject.channels.push(channel(event, new));
             }
-            Some(Rule::Channel(change)) => {
+            Some(EventRule::Channel(change)) => {
                 subject.channels.push(channel(event, event.channel()?));
                 reader.person(header.user(), teams)?;
                 if change == ChannelChange::Created {
@@ -216,21 +216,21 @@ impl Subject {
                     reader.person(created.creator, [&None, &None])?;
                 }
             }
-            Some(Rule::Joined) => {
+            Some(EventRule::Joined) => {
                 subject.channels.push(channel(event, event.channel()?));
                 reader.person(header.user(), teams)?;
             }
-            Some(Rule::FileDeleted) => {
+            Some(EventRule::FileDeleted) => {
                 reader.person(header.user(), teams)?;
             }
-            Some(Rule::Gap(GapKind::TokensRevoked | GapKind::Uninstalled)) => {
+            Some(EventRule::Gap(GapKind::TokensRevoked | GapKind::Uninstalled)) => {
                 subject.special_case = SpecialCase::Departure
             }
             Some(
-                Rule::Team(_)
-                | Rule::Emoji
-                | Rule::Gap(GapKind::HistoryChanged | GapKind::RateLimited)
-                | Rule::Ignored(_),
+                EventRule::Team(_)
+                | EventRule::Emoji
+                | EventRule::Gap(GapKind::HistoryChanged | GapKind::RateLimited)
+                | EventRule::Ignored(_),
             )
             | None => {}
         }
@@ -251,7 +251,7 @@ impl Subject {
     }
 }
 
-fn channel(event: &Event<'_>, id: ChannelId) -> Entity {
+fn channel(event: &SlackEvent<'_>, id: ChannelId) -> Entity {
     Entity::Channel(event.team.clone(), id)
 }
 
@@ -264,13 +264,13 @@ struct Created<'a> {
 /// What events say of a person's workspace.
 type Teams<'t, 'a> = [&'t Option<Cow<'a, str>>; 2];
 
-struct Reader<'t> {
+struct EntityReader<'t> {
     team: &'t TeamId,
     shared: bool,
-    people: Vec<Person>,
+    people: Vec<EventPerson>,
 }
 
-impl Reader<'_> {
+impl EntityReader<'_> {
     /// A message of a bot has the user the bot is, or else only the bot.
     fn author(
         &mut self,
@@ -297,7 +297,7 @@ impl Reader<'_> {
         let Some(id) = id.filter(|id| !id.is_empty()) else { return Ok(()) };
         let who = entity(self.team.clone(), UserId::parse(&id)?);
         if !self.people.iter().any(|known| known.who == who) {
-            self.people.push(Person { who, foreign });
+            self.people.push(EventPerson { who, foreign });
         }
         Ok(())
     }
@@ -325,8 +325,8 @@ mod tests {
     /// Whom an event makes the check ask about.
     fn asked_about(body: &str) -> Result<Vec<String>, Malformed> {
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        let subject = Subject::of(&Event::read(&envelope)?, &envelope, TimestampMs(0))?;
-        let id = |person: &Person| match &person.who {
+        let subject = EventEntities::of(&SlackEvent::read(&envelope)?, &envelope, TimestampMs(0))?;
+        let id = |person: &EventPerson| match &person.who {
             Entity::User(_, id) | Entity::Bot(_, id) => id.to_string(),
             Entity::Team(_) | Entity::Channel(..) => String::new(),
         };

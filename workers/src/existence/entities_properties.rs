@@ -70,9 +70,9 @@ fn named_by(update: &Update) -> BTreeSet<Entity> {
 fn check(event: &str) -> Result<bool, String> {
     let body = format!(r#"{{"team_id":"{TEAM}","type":"event_callback","event":{event}}}"#);
     let Ok(envelope) = Envelope::peek(body.as_bytes()) else { return Ok(false) };
-    let Ok(event) = Event::read(&envelope) else { return Ok(false) };
+    let Ok(event) = SlackEvent::read(&envelope) else { return Ok(false) };
     // An event whose claims cannot be read is quarantined.
-    let Ok(subject) = Subject::of(&event, &envelope, TimestampMs(0)) else { return Ok(false) };
+    let Ok(subject) = EventEntities::of(&event, &envelope, TimestampMs(0)) else { return Ok(false) };
     let people = subject.people.iter().map(|person| &person.who);
     let asked: BTreeSet<&Entity> =
         people.chain(&subject.channels).chain(&subject.former).chain([&subject.team]).collect();
@@ -83,7 +83,7 @@ fn check(event: &str) -> Result<bool, String> {
     });
     let told = ChannelEvent::read(&event).ok().flatten().map(|told| told.inserts()).unwrap_or_default();
     // A changed history is stored only of a channel that has the public mark.
-    let needs_mark = event.rule() == Some(Rule::Gap(GapKind::HistoryChanged));
+    let needs_mark = event.rule() == Some(EventRule::Gap(GapKind::HistoryChanged));
     let gaps = [gap::joined(&event), gap::opened_by(&event)].into_iter();
     let gaps = gaps.filter_map(|gap| gap.ok().flatten()).filter(|_| !needs_mark);
     let mut writes = false;

@@ -32,9 +32,9 @@ use slack::ids::{ChannelId, TeamId};
 
 use super::SOON;
 use super::cache::{Demand, Knowledge, KnownEntities};
-use super::entities::{ChannelReach, Entity, Person, SpecialCase, Subject};
+use super::entities::{ChannelReach, Entity, EventEntities, EventPerson, SpecialCase};
 use super::lookup::NO_TOKEN;
-use crate::failure::Failure;
+use crate::failure::JobFailure;
 
 /// How long Slack may not know a channel that it announced.
 const NEWBORN: Duration = Duration::from_secs(60);
@@ -88,12 +88,12 @@ struct Undecided {
 
 impl Undecided {
     /// Takes in what is known of an entity that the event needs.
-    fn add(&mut self, entity: &Entity, demand: Demand, fact: Option<Fact>) -> Result<(), Failure> {
+    fn add(&mut self, entity: &Entity, demand: Demand, fact: Option<Fact>) -> Result<(), JobFailure> {
         match fact {
             None => self.unknown.push((entity.clone(), demand)),
             Some(Fact::Found { .. }) => {}
-            Some(Fact::Missing(code)) => return Err(Failure::Permanent(why_missing(entity, &code))),
-            Some(Fact::Unsaid(why)) => return Err(Failure::Permanent(why_unsaid(entity, &why))),
+            Some(Fact::Missing(code)) => return Err(JobFailure::Permanent(why_missing(entity, &code))),
+            Some(Fact::Unsaid(why)) => return Err(JobFailure::Permanent(why_unsaid(entity, &why))),
             Some(Fact::Later { after, why, .. }) => self.wait(after, &why),
         }
         Ok(())
@@ -108,7 +108,10 @@ impl Undecided {
 
 impl Evaluation<'_> {
     /// What has to be asked before it is known what becomes of an event; nothing if all that it claims exists.
-    pub(super) async fn evaluate(&self, subject: &Subject) -> Result<Vec<(Entity, Demand)>, Failure> {
+    pub(super) async fn evaluate(
+        &self,
+        subject: &EventEntities,
+    ) -> Result<Vec<(Entity, Demand)>, JobFailure> {
         let team = &subject.team;
         if subject.special_case == SpecialCase::Departure
             && self.row(&ItemKey::team(team.team())).await?.is_some()
@@ -118,7 +121,7 @@ impl Evaluation<'_> {
         let demand = subject.demand();
         // Whether it matters that people of other workspaces may write in its channels.
         let is_unknown =
-            |person: &Person| !matches!(self.fact(&person.who, &demand), Some(Fact::Found { .. }));
+            |person: &EventPerson| !matches!(self.fact(&person.who, &demand), Some(Fact::Found { .. }));
         let has_foreigners = !subject.channels.is_empty()
             && subject.people.iter().any(|person| person.foreign && is_unknown(person));
         let mut undecided = Undecided::default();
@@ -174,7 +177,9 @@ impl Evaluation<'_> {
             }
         }
         match undecided.wait {
-            Some((after, reason)) if undecided.unknown.is_empty() => Err(Failure::Postponed(reason, after)),
+            Some((after, reason)) if undecided.unknown.is_empty() => {
+                Err(JobFailure::Postponed(reason, after))
+            }
             Some(_) | None => Ok(undecided.unknown),
         }
     }
@@ -183,12 +188,12 @@ impl Evaluation<'_> {
         self.facts.get(entity).cloned().or_else(|| self.known.answer(entity, demand).map(Fact::from))
     }
 
-    fn is_newborn(&self, subject: &Subject) -> bool {
+    fn is_newborn(&self, subject: &EventEntities) -> bool {
         subject.special_case == SpecialCase::ChannelCreated && self.now < subject.sent_at.plus(NEWBORN)
     }
 
     /// Whether the archive knows a channel of which Slack does not say that it exists, nor that this is said later.
-    async fn archive_vouches(&self, channel: &Entity, fact: &Option<Fact>) -> Result<bool, Failure> {
+    async fn archive_vouches(&self, channel: &Entity, fact: &Option<Fact>) -> Result<bool, JobFailure> {
         let may =
             matches!(fact, Some(Fact::Missing(_) | Fact::Unsaid(_) | Fact::Later { not_allowed: true, .. }));
         Ok(may && self.knows_channel(channel).await?)
@@ -196,7 +201,7 @@ impl Evaluation<'_> {
 
     /// By its mark, or by a row: both are written only of channels that were confirmed, or before the check was on. A mark
     /// that a person took back speaks for the rows too.
-    async fn knows_channel(&self, channel: &Entity) -> Result<bool, Failure> {
+    async fn knows_channel(&self, channel: &Entity) -> Result<bool, JobFailure> {
         let Entity::Channel(team, id) = channel else { return Ok(false) };
         Ok(match MarkState::of(self.row(&ItemKey::public_mark(team, id)).await?.as_ref()) {
             MarkState::Public => true,
@@ -206,30 +211,30 @@ impl Evaluation<'_> {
     }
 
     /// Whether the newest row of a channel says that people of other workspaces write in it.
-    async fn is_kept_as_shared(&self, channel: &Entity) -> Result<bool, Failure> {
+    async fn is_kept_as_shared(&self, channel: &Entity) -> Result<bool, JobFailure> {
         let Entity::Channel(team, id) = channel else { return Ok(false) };
         let row = self.newest_row(team, id).await?;
         Ok(row.is_some_and(|row| row.attributes.get("ext_shared") == Some(&Value::Bool(true))))
     }
 
-    async fn knows_person(&self, person: &Person) -> Result<bool, Failure> {
+    async fn knows_person(&self, person: &EventPerson) -> Result<bool, JobFailure> {
         let Entity::User(team, user) = &person.who else { return Ok(false) };
         Ok(self.row(&ItemKey::user(team, user)).await?.is_some())
     }
 
-    async fn row(&self, key: &ItemKey) -> Result<Option<Item>, Failure> {
+    async fn row(&self, key: &ItemKey) -> Result<Option<Item>, JobFailure> {
         self.archive.get(key).await.map_err(unread)
     }
 
-    async fn newest_row(&self, team: &TeamId, channel: &ChannelId) -> Result<Option<Item>, Failure> {
+    async fn newest_row(&self, team: &TeamId, channel: &ChannelId) -> Result<Option<Item>, JobFailure> {
         let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, channel)) };
         Ok(self.archive.query(&newest).await.map_err(unread)?.items.pop())
     }
 }
 
 /// The archive does not say, which is no sign of an invention.
-fn unread(error: ArchiveError) -> Failure {
-    Failure::Postponed(error.to_string(), SOON)
+fn unread(error: ArchiveError) -> JobFailure {
+    JobFailure::Postponed(error.to_string(), SOON)
 }
 
 /// What a person reads in quarantine about what Slack does not know.
@@ -258,16 +263,16 @@ pub(super) fn why_unsaid(entity: &Entity, why: &str) -> String {
 }
 
 /// The same, of a channel that still has the id it is said to have left.
-fn not_left(former: &Entity) -> Failure {
-    Failure::Permanent(format!(
+fn not_left(former: &Entity) -> JobFailure {
+    JobFailure::Permanent(format!(
         "Slack still shows {former} under the id that the event says it has left. The event may be forged: drop it and change \
          the signing secret. If the channel did get another id, start with `--existence-check observe` and replay this job"
     ))
 }
 
 /// The same, of a channel that is not what the event says.
-fn private(channel: &Entity) -> Failure {
-    Failure::Permanent(format!(
+fn private(channel: &Entity) -> JobFailure {
+    JobFailure::Permanent(format!(
         "Slack shows {channel} as private, the event as public, and no public message of it was ever kept. The event may be \
          forged: drop it and change the signing secret. If the channel was public until now, start with \
          `--existence-check observe` and replay this job"

@@ -33,10 +33,10 @@ use cache::Demand;
 use evaluate::{Evaluation, Fact};
 use lookup::{Failures, Floods, List, QUESTIONS_AT_ONCE, SingleFlight};
 
-use crate::failure::Failure;
+use crate::failure::JobFailure;
 
 pub use cache::KnownEntities;
-pub(crate) use entities::{ChannelReach, Entity, Subject};
+pub(crate) use entities::{ChannelReach, Entity, EventEntities};
 pub use lookup::{Waiting, waiting};
 
 /// The channels of which it is unknown who may read them, each with when its event came and whether it was replayed.
@@ -57,20 +57,21 @@ type Questions = BTreeMap<Entity, Demand>;
 
 /// What becomes of an event: all it claims exists, or cannot be asked about; or something does not exist, which is permanent,
 /// or is not known yet, which is postponed.
-type Verdict = Result<(), Failure>;
+type ExistenceVerdict = Result<(), JobFailure>;
 
 /// Whether a job may be stored; `None` if it was not asked about, because nothing of it will be stored.
-pub(crate) type Clearance = Option<Verdict>;
+pub(crate) type Clearance = Option<ExistenceVerdict>;
 
 /// For a job of which something is stored.
-pub(crate) fn require(clearance: &Clearance) -> Result<(), Failure> {
-    let unasked = || Err(Failure::Transient("it was not checked whether all that it claims exists".into()));
+pub(crate) fn require(clearance: &Clearance) -> Result<(), JobFailure> {
+    let unasked =
+        || Err(JobFailure::Transient("it was not checked whether all that it claims exists".into()));
     clearance.clone().unwrap_or_else(unasked)
 }
 
 /// The check. Cloning shares what it knows.
 #[derive(Clone)]
-pub struct Check(Arc<Inner>);
+pub struct ExistenceCheck(Arc<Inner>);
 
 /// What it is made of.
 pub struct ExistenceParts {
@@ -99,7 +100,7 @@ struct Inner {
     observing: Arc<Semaphore>,
 }
 
-impl Check {
+impl ExistenceCheck {
     /// A check that knows nothing yet. It asks nothing before the first event.
     pub fn new(parts: ExistenceParts) -> Self {
         let limited = [Method::TeamInfo, Method::UsersInfo, Method::BotsInfo, Method::ConversationsInfo];
@@ -137,7 +138,7 @@ impl Check {
     pub(crate) async fn clear(
         &self,
         mode: ExistenceMode,
-        claims: Vec<Result<Option<Subject>, Failure>>,
+        claims: Vec<Result<Option<EventEntities>, JobFailure>>,
     ) -> Vec<Clearance> {
         if mode == ExistenceMode::Observe {
             let cleared = vec![Some(Ok(())); claims.len()];
@@ -145,7 +146,7 @@ impl Check {
                 let check = self.clone();
                 tokio::spawn(async move {
                     for verdict in check.judge("observe", &claims).await {
-                        if let Err(Failure::Permanent(reason)) = verdict {
+                        if let Err(JobFailure::Permanent(reason)) = verdict {
                             tracing::warn!(reason, "stored, but `enforce` would have put it in quarantine");
                         }
                     }
@@ -164,16 +165,20 @@ impl Check {
     }
 
     /// Judges what is claimed; one verdict per subject, in their order.
-    async fn judge(&self, mode: &'static str, claims: &[Result<Option<Subject>, Failure>]) -> Vec<Verdict> {
-        let subjects: Vec<&Subject> =
+    async fn judge(
+        &self,
+        mode: &'static str,
+        claims: &[Result<Option<EventEntities>, JobFailure>],
+    ) -> Vec<ExistenceVerdict> {
+        let subjects: Vec<&EventEntities> =
             claims.iter().filter_map(|claim| claim.as_ref().ok()?.as_ref()).collect();
         let verdicts = self.verdicts(&subjects).await;
         let mut outcomes: BTreeMap<&'static str, u64> = BTreeMap::new();
         for verdict in &verdicts {
             let outcome = match verdict {
                 Ok(()) => "exists",
-                Err(Failure::Permanent(_)) => "unknown",
-                Err(Failure::Transient(_) | Failure::Postponed(..)) => "waits",
+                Err(JobFailure::Permanent(_)) => "unknown",
+                Err(JobFailure::Transient(_) | JobFailure::Postponed(..)) => "waits",
             };
             *outcomes.entry(outcome).or_default() += 1;
         }
@@ -183,7 +188,7 @@ impl Check {
         verdicts
     }
 
-    async fn verdicts(&self, subjects: &[&Subject]) -> Vec<Verdict> {
+    async fn verdicts(&self, subjects: &[&EventEntities]) -> Vec<ExistenceVerdict> {
         let deadline = Instant::now() + PATIENCE;
         let (ExistenceParts { archive, clock, .. }, known) = (&self.0.parts, &self.0.known);
         let mut evaluation =

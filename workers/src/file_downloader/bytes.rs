@@ -4,7 +4,7 @@ use metrics::counter;
 use ports::files::{FileKey, FilesError, Published};
 use ports::metrics::FILE_BYTES;
 use rules::file::row::HeldBytes;
-use rules::file::{FileObject, Verdict};
+use rules::file::{FileObject, FileVerdict};
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 use slack::ids::TeamId;
@@ -18,13 +18,13 @@ pub(crate) const HEAD_BYTES: usize = 512;
 
 /// Digest and length of what has come so far.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct DigestedBytes {
     hash: Sha256,
     /// Its length.
     pub(crate) size_bytes: u64,
 }
 
-impl Tally {
+impl DigestedBytes {
     /// Counts more of it.
     pub(crate) fn add(&mut self, chunk: &[u8]) {
         self.hash.update(chunk);
@@ -53,12 +53,12 @@ impl FileDownloader {
             return login_page();
         }
         let max_bytes = self.settings.max_file_bytes;
-        let too_big = || Ok(Fetched::Verdict(Verdict::TooBig));
+        let too_big = || Ok(Fetched::Verdict(FileVerdict::TooBig));
         if download.size_bytes.is_some_and(|announced| announced > max_bytes) {
             return too_big();
         }
         let mut writer = self.files.create(key).await?;
-        let (mut tally, mut head) = (Tally::default(), Vec::with_capacity(HEAD_BYTES));
+        let (mut tally, mut head) = (DigestedBytes::default(), Vec::with_capacity(HEAD_BYTES));
         loop {
             let chunk = download.chunk().await.map_err(|error| Trouble::Transient(error.to_string()))?;
             let Some(chunk) = chunk else { break };
@@ -102,7 +102,7 @@ impl FileDownloader {
         key: &FileKey,
     ) -> Result<Option<HeldBytes>, FilesError> {
         let Some(mut reader) = self.files.open(key).await? else { return Ok(None) };
-        let mut tally = Tally::default();
+        let mut tally = DigestedBytes::default();
         while let Some(chunk) = reader.next().await? {
             tally.add(&chunk);
         }

@@ -11,11 +11,11 @@ use slack::ids::UserId;
 use super::FileDownloader;
 use super::file::KnownFile;
 use crate::claims::{ClaimGuard, ClaimOutcome, Sink};
-use crate::failure::Failure;
-use crate::runtime::Retry;
+use crate::failure::JobFailure;
+use crate::runtime::JobRetry;
 
 /// Whose turn it is.
-pub(super) enum Turn<'c> {
+pub(super) enum DownloadTurn<'c> {
     /// The caller's.
     Ours(ClaimGuard<'c>),
     /// Not ours and not needed: the file is held by now.
@@ -23,10 +23,10 @@ pub(super) enum Turn<'c> {
     /// Not ours and not needed: it was erased meanwhile.
     Erased,
     /// Another process has it, and may yet fail.
-    Later(Retry),
+    Later(JobRetry),
 }
 
-impl From<ClaimsError> for Failure {
+impl From<ClaimsError> for JobFailure {
     fn from(error: ClaimsError) -> Self {
         match error {
             ClaimsError::Unavailable(_) | ClaimsError::NotOwner => Self::Transient(error.to_string()),
@@ -36,25 +36,26 @@ impl From<ClaimsError> for Failure {
 
 impl FileDownloader {
     /// Claims the file of a job.
-    pub(super) async fn turn(&self, job: &FileJob) -> Result<Turn<'_>, Failure> {
+    pub(super) async fn turn(&self, job: &FileJob) -> Result<DownloadTurn<'_>, JobFailure> {
         let check = match self.check(job, Take::IfFree).await? {
             ClaimOutcome::Completed => match self.known(job).await? {
-                None => return Ok(Turn::Erased),
-                Some(known) if known.held_as.is_some() => return Ok(Turn::Held(known)),
+                None => return Ok(DownloadTurn::Erased),
+                Some(known) if known.held_as.is_some() => return Ok(DownloadTurn::Held(known)),
                 // Another version is, or another workspace that shares the channel holds it, or the row was lost.
                 Some(_) => self.check(job, Take::EvenCompleted).await?,
             },
             check @ (ClaimOutcome::Ours(_) | ClaimOutcome::HeldFor(_)) => check,
         };
         Ok(match check {
-            ClaimOutcome::Ours(guard) => Turn::Ours(guard),
-            ClaimOutcome::HeldFor(left) => Turn::Later(Retry {
+            ClaimOutcome::Ours(guard) => DownloadTurn::Ours(guard),
+            ClaimOutcome::HeldFor(left) => DownloadTurn::Later(JobRetry {
                 reason: format!("another process is fetching it, for {} s at least", left.as_secs()),
                 after: Some(left),
             }),
-            ClaimOutcome::Completed => {
-                Turn::Later(Retry { reason: "it was completed in this moment".into(), after: None })
-            }
+            ClaimOutcome::Completed => DownloadTurn::Later(JobRetry {
+                reason: "it was completed in this moment".into(),
+                after: None,
+            }),
         })
     }
 

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key};
 use ports::files::{FileKey, Files, FilesError};
 use rules::file::FileObject;
-use rules::file::image::{self, ImageJob, Owner};
+use rules::file::image::{self, ImageJob, ImageOwner};
 use rules::file::row::{self, MAX_SHARES, Share};
 use slack::ids::TeamId;
 
 use super::unshared;
-use crate::failure::Failure;
+use crate::failure::JobFailure;
 
 /// Why something that was stored too late is still there.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -26,7 +26,7 @@ pub(crate) enum ForgetError {
     Files(#[from] FilesError),
 }
 
-impl From<ForgetError> for Failure {
+impl From<ForgetError> for JobFailure {
     fn from(error: ForgetError) -> Self {
         match error {
             ForgetError::Archive(error) => error.into(),
@@ -89,7 +89,7 @@ pub(super) async fn forget_picture(
     job: &ImageJob,
     picture: &FileKey,
 ) -> Result<(), ForgetError> {
-    let Owner::User(_) = job.owner else { return Ok(()) };
+    let ImageOwner::User(_) = job.owner else { return Ok(()) };
     let mut people = Query::partition(key::users(&job.team));
     loop {
         let page = archive.query(&people).await?;

@@ -6,7 +6,7 @@ use metrics::counter;
 use ports::files::{FileKey, FilesError};
 use ports::metrics::FILE_PAUSES;
 use rules::file::row::{self, HeldBytes};
-use rules::file::{Before, FileJob, FileObject, FileState, Verdict};
+use rules::file::{Before, FileJob, FileObject, FileState, FileVerdict};
 use serde::Deserialize;
 use serde_json::Value;
 use slack_api::download::{Download, DownloadError, DownloadStatus};
@@ -15,7 +15,7 @@ use slack_api::{ApiError, Method};
 use super::FileDownloader;
 use super::file::KnownFile;
 use super::permits::Permit;
-use crate::failure::Failure;
+use crate::failure::JobFailure;
 
 /// The scope without which Slack shows a login page instead of a file.
 const SCOPE: &str = "files:read";
@@ -27,7 +27,7 @@ pub(super) enum Fetched {
     /// They were there before, as Slack knows the file.
     Known(FileKey),
     /// There are no bytes to fetch.
-    Verdict(Verdict),
+    Verdict(FileVerdict),
     /// Asking again by itself would not help.
     Failed(String),
 }
@@ -49,18 +49,18 @@ pub(super) enum Trouble {
     /// Slack's side, or the way there: after the permitted number of tries the file has failed.
     Transient(String),
     /// This side: a full disk has nothing to do with the file.
-    Ours(Failure),
+    Ours(JobFailure),
 }
 
 impl From<FilesError> for Trouble {
     fn from(error: FilesError) -> Self {
         match error {
-            FilesError::Unavailable(_) => Self::Ours(Failure::Transient(error.to_string())),
+            FilesError::Unavailable(_) => Self::Ours(JobFailure::Transient(error.to_string())),
         }
     }
 }
 
-fn nothing(verdict: Verdict) -> Result<Fetched, Trouble> {
+fn nothing(verdict: FileVerdict) -> Result<Fetched, Trouble> {
     Ok(Fetched::Verdict(verdict))
 }
 
@@ -88,7 +88,7 @@ impl FileDownloader {
         }
         match self.web.knows_token(&job.team).await {
             Ok(true) => Ok(None),
-            Ok(false) => nothing(Verdict::Pending).map(Some),
+            Ok(false) => nothing(FileVerdict::Pending).map(Some),
             Err(error) => refused(error, job, permit).map(Some),
         }
     }
@@ -139,7 +139,7 @@ impl FileDownloader {
     ) -> Result<Fetched, Trouble> {
         let Some(url) = object.url() else { return failed("Slack gives no address to download it from") };
         if object.exact_size_bytes().is_some_and(|size_bytes| size_bytes > self.settings.max_file_bytes) {
-            return nothing(Verdict::TooBig);
+            return nothing(FileVerdict::TooBig);
         }
         let download = loop {
             permit.request().await;
@@ -152,9 +152,9 @@ impl FileDownloader {
         match download.status {
             DownloadStatus::Found => self.take(&job.team, object, key, download).await,
             DownloadStatus::Unauthorized => failed(login_needed("Slack answered 401")),
-            DownloadStatus::Forbidden => nothing(Verdict::AccessDenied),
-            DownloadStatus::NotFound => nothing(Verdict::NotFound),
-            DownloadStatus::Gone => nothing(Verdict::Gone),
+            DownloadStatus::Forbidden => nothing(FileVerdict::AccessDenied),
+            DownloadStatus::NotFound => nothing(FileVerdict::NotFound),
+            DownloadStatus::Gone => nothing(FileVerdict::Gone),
             DownloadStatus::TooManyRequests(pause) => Err(too_many_requests(pause)),
             DownloadStatus::Other(status) => Err(Trouble::Transient(format!("Slack answered {status}"))),
         }
@@ -202,16 +202,16 @@ fn not_begun(error: DownloadError, job: &FileJob, permit: &Permit<'_>) -> Result
 /// What it means that Slack, or the lack of a token, did not let a call through.
 fn refused(error: ApiError, job: &FileJob, permit: &Permit<'_>) -> Result<Fetched, Trouble> {
     match &error {
-        ApiError::NoToken(_) => nothing(Verdict::Pending),
+        ApiError::NoToken(_) => nothing(FileVerdict::Pending),
         ApiError::WrongToken { .. } => failed(error.to_string()),
         ApiError::Refused { error: code, needed, .. } => match code.as_str() {
-            "file_not_found" => nothing(Verdict::NotFound),
-            "file_deleted" => nothing(Verdict::Gone),
+            "file_not_found" => nothing(FileVerdict::NotFound),
+            "file_deleted" => nothing(FileVerdict::Gone),
             "access_denied"
             | "no_permission"
             | "team_access_not_granted"
             | "not_allowed"
-            | "not_in_channel" => nothing(Verdict::AccessDenied),
+            | "not_in_channel" => nothing(FileVerdict::AccessDenied),
             "invalid_auth" | "not_authed" | "token_revoked" | "token_expired" | "account_inactive" => {
                 failed(format!("{error}: workspace {} needs a new token", job.team))
             }
@@ -260,7 +260,7 @@ fn hold(permit: &Permit<'_>, pause: Duration) {
 }
 
 fn too_many_requests(pause: Duration) -> Trouble {
-    Trouble::Ours(Failure::Transient(format!("Slack wants a pause of {} s", pause.as_secs())))
+    Trouble::Ours(JobFailure::Transient(format!("Slack wants a pause of {} s", pause.as_secs())))
 }
 
 /// An error that says which scope the app may lack.

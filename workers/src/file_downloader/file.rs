@@ -10,12 +10,12 @@ use ports::metrics::FILES;
 use rules::file::row::{self, HeldBytes, MAX_SHARES, Share};
 use rules::file::{FileJob, FileObject, FileState};
 
-use super::claim::Turn;
+use super::claim::DownloadTurn;
 use super::erased::{ForgetError, forget_file};
 use super::fetch::{Fetched, Trouble};
 use super::permits::Permit;
-use super::{FileDownloader, Stop};
-use crate::failure::Failure;
+use super::{DownloadStop, FileDownloader};
+use crate::failure::JobFailure;
 
 /// What the archive knows of a file before anything is asked.
 pub(super) struct KnownFile {
@@ -54,7 +54,7 @@ impl FileDownloader {
         job: &FileJob,
         receives: u32,
         permit: &mut Permit<'_>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), DownloadStop> {
         let Some(known) = self.known(job).await? else { return Ok(self.forget(job).await?) };
         if known.held_as.is_some() {
             return self.already_held(job, known, receives).await;
@@ -66,12 +66,12 @@ impl FileDownloader {
         }
         // From here on the work is expensive: no other process does the same meanwhile.
         match self.turn(job).await? {
-            Turn::Ours(mut guard) => {
+            DownloadTurn::Ours(mut guard) => {
                 let work = async {
                     let fetched = self.fetch(job, &known, receives, permit).await;
                     self.settle(job, known, receives, fetched).await
                 };
-                let kept = guard.keep(work).await.map_err(|lost| Failure::Transient(lost.to_string()))?;
+                let kept = guard.keep(work).await.map_err(|lost| JobFailure::Transient(lost.to_string()))?;
                 match kept {
                     // Its row says so, whatever becomes of the claim.
                     Ok(Settled::Held) => self.complete(guard).await,
@@ -80,19 +80,19 @@ impl FileDownloader {
                 }
                 kept.map(drop)
             }
-            Turn::Held(known) => self.already_held(job, known, receives).await,
-            Turn::Erased => Ok(self.forget(job).await?),
-            Turn::Later(retry) => {
+            DownloadTurn::Held(known) => self.already_held(job, known, receives).await,
+            DownloadTurn::Erased => Ok(self.forget(job).await?),
+            DownloadTurn::Later(retry) => {
                 counter!(FILES, "outcome" => "retry").increment(1);
                 // While it waits, people see that there is a file.
                 self.write(&[&seen(job, &known)]).await?;
-                Err(Stop::After(retry))
+                Err(DownloadStop::After(retry))
             }
         }
     }
 
     /// What the archive knows; `None` if the message is erased, or the file is.
-    pub(super) async fn known(&self, job: &FileJob) -> Result<Option<KnownFile>, Failure> {
+    pub(super) async fn known(&self, job: &FileJob) -> Result<Option<KnownFile>, JobFailure> {
         let FileJob { team, share, object, .. } = job;
         let keys = [ItemKey::file(team, &object.id), ItemKey::message(team, &share.channel, &share.ts)];
         let rows = self.archive.get_all(&[&keys[0], &keys[1]]).await?;
@@ -113,7 +113,7 @@ impl FileDownloader {
         }))
     }
 
-    async fn already_held(&self, job: &FileJob, known: KnownFile, receives: u32) -> Result<(), Stop> {
+    async fn already_held(&self, job: &FileJob, known: KnownFile, receives: u32) -> Result<(), DownloadStop> {
         let Some(key) = known.held_as.clone() else { return Ok(()) };
         let row = std::iter::once(seen(job, &known)).chain(known.still_held(job)).collect();
         // A first delivery has nothing to heal: the others know already. And of several versions each has its own.
@@ -130,7 +130,7 @@ impl FileDownloader {
         known: KnownFile,
         receives: u32,
         fetched: Result<Fetched, Trouble>,
-    ) -> Result<Settled, Stop> {
+    ) -> Result<Settled, DownloadStop> {
         let seen = seen(job, &known);
         let fetched = match fetched {
             Ok(fetched) => fetched,
@@ -142,7 +142,7 @@ impl FileDownloader {
                 // While it waits, people see that there is a file.
                 self.write(&[&seen]).await?;
                 return Err(match trouble {
-                    Trouble::Transient(reason) => Failure::Transient(reason).into(),
+                    Trouble::Transient(reason) => JobFailure::Transient(reason).into(),
                     Trouble::Ours(failure) => failure.into(),
                 });
             }
@@ -177,14 +177,14 @@ impl FileDownloader {
         state: FileState,
         others: Option<Vec<Share>>,
         row: Vec<Update>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), JobFailure> {
         let mut state = state;
         let written = self.archive.write_all(&row.iter().collect::<Vec<_>>()).await;
         for (update, outcome) in row.iter().zip(written) {
             let WriteOutcome::Rejected(stored) = outcome? else { continue };
             if matches!(update.guard, Guard::Unchanged { .. }) {
                 let gone = "the file was removed meanwhile, with the last message that shared it";
-                return Err(Failure::Transient(gone.into()));
+                return Err(JobFailure::Transient(gone.into()));
             }
             // Another writer knew something more final.
             if others.is_some() {

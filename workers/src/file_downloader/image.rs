@@ -12,9 +12,9 @@ use rules::file::image::ImageJob;
 use slack_api::download::{Download, DownloadError, DownloadStatus};
 
 use super::erased::forget_picture;
-use super::{FileDownloader, Stop};
-use crate::failure::Failure;
-use crate::runtime::Retry;
+use super::{DownloadStop, FileDownloader};
+use crate::failure::JobFailure;
+use crate::runtime::JobRetry;
 
 /// What came of asking for a picture.
 enum Picture {
@@ -23,16 +23,16 @@ enum Picture {
     /// It cannot be had.
     GivenUp(String),
     /// It may be had later, and not before.
-    Later(Retry),
+    Later(JobRetry),
 }
 
 impl Picture {
     fn later(reason: impl ToString) -> Self {
-        Self::Later(Retry { reason: reason.to_string(), after: None })
+        Self::Later(JobRetry { reason: reason.to_string(), after: None })
     }
 }
 
-impl From<FilesError> for Failure {
+impl From<FilesError> for JobFailure {
     fn from(error: FilesError) -> Self {
         match error {
             FilesError::Unavailable(_) => Self::Transient(error.to_string()),
@@ -42,16 +42,19 @@ impl From<FilesError> for Failure {
 
 impl FileDownloader {
     /// Fetches a picture unless it is held, and tells the row it belongs to.
-    pub(super) async fn image(&self, job: &ImageJob, receives: u32) -> Result<(), Stop> {
+    pub(super) async fn image(&self, job: &ImageJob, receives: u32) -> Result<(), DownloadStop> {
         let key = FileKey::image(&job.team, &job.url);
         let (archive, files) = (&*self.archive, &*self.files);
         if archive.get(&job.key()).await?.is_some_and(|row| row.is_erased()) {
             return Ok(forget_picture(archive, files, job, &key).await?);
         }
         // Many people share one default picture.
-        let known = self.files.open(&key).await.map_err(Failure::from)?.is_some();
-        let picture =
-            if known { Picture::Held } else { self.fetch_image(job, &key).await.map_err(Failure::from)? };
+        let known = self.files.open(&key).await.map_err(JobFailure::from)?.is_some();
+        let picture = if known {
+            Picture::Held
+        } else {
+            self.fetch_image(job, &key).await.map_err(JobFailure::from)?
+        };
         let outcome = match picture {
             Picture::Held => {
                 if self.write(&[&job.held(&key)]).await?.iter().any(Item::is_erased) {
@@ -59,8 +62,10 @@ impl FileDownloader {
                 }
                 if known { "already_held" } else { "stored" }
             }
-            Picture::Later(retry) if receives < self.settings.image_tries => return Err(Stop::After(retry)),
-            Picture::Later(Retry { reason, .. }) | Picture::GivenUp(reason) => {
+            Picture::Later(retry) if receives < self.settings.image_tries => {
+                return Err(DownloadStop::After(retry));
+            }
+            Picture::Later(JobRetry { reason, .. }) | Picture::GivenUp(reason) => {
                 tracing::info!(team = %job.team, image = %key, reason, "gave up on a picture");
                 "given_up"
             }
@@ -77,7 +82,7 @@ impl FileDownloader {
         match download.status {
             DownloadStatus::Found => self.take_image(key, download).await,
             DownloadStatus::TooManyRequests(pause) => {
-                Ok(Picture::Later(Retry { reason: "too many requests".into(), after: Some(pause) }))
+                Ok(Picture::Later(JobRetry { reason: "too many requests".into(), after: Some(pause) }))
             }
             DownloadStatus::Unauthorized
             | DownloadStatus::Forbidden

@@ -27,8 +27,8 @@ use ports::queue::QueueName;
 use slack_api::WebApi;
 
 use crate::claims::Claimant;
-use crate::failure::Failure;
-use crate::runtime::{Batch, BatchJob, DecodedPayload, Outcome, Worker};
+use crate::failure::JobFailure;
+use crate::runtime::{Batch, BatchJob, DecodedPayload, JobOutcome, Worker};
 
 use permits::Permits;
 pub use settings::DownloadSettings;
@@ -72,9 +72,9 @@ impl FileDownloader {
             return job.refuse_payload();
         };
         match done {
-            Ok(()) => job.settle(Outcome::Done),
-            Err(Stop::Failure(failure)) => job.settle(failure.outcome()),
-            Err(Stop::After(retry)) => job.settle(Outcome::Retry(retry)),
+            Ok(()) => job.settle(JobOutcome::Done),
+            Err(DownloadStop::Failure(failure)) => job.settle(failure.outcome()),
+            Err(DownloadStop::After(retry)) => job.settle(JobOutcome::Retry(retry)),
         }
     }
 
@@ -91,14 +91,14 @@ impl FileDownloader {
 }
 
 /// Why a job ends without being done.
-enum Stop {
+enum DownloadStop {
     /// As every worker's do.
-    Failure(Failure),
+    Failure(JobFailure),
     /// The other side wants to be left alone about this one.
-    After(crate::runtime::Retry),
+    After(crate::runtime::JobRetry),
 }
 
-impl<F: Into<Failure>> From<F> for Stop {
+impl<F: Into<JobFailure>> From<F> for DownloadStop {
     fn from(failure: F) -> Self {
         Self::Failure(failure.into())
     }

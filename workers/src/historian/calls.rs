@@ -74,7 +74,7 @@ pub(super) struct RawPage {
 }
 
 #[derive(Deserialize)]
-struct Body {
+struct HistoryBody {
     /// An answer without them says nothing of the channel, and not that it is empty.
     messages: Vec<Box<RawValue>>,
     #[serde(default)]
@@ -82,11 +82,11 @@ struct Body {
     #[serde(default)]
     is_limited: Option<bool>,
     #[serde(default)]
-    response_metadata: Option<Metadata>,
+    response_metadata: Option<HistoryCursor>,
 }
 
 #[derive(Deserialize)]
-struct Metadata {
+struct HistoryCursor {
     #[serde(default)]
     next_cursor: Option<String>,
 }
@@ -227,7 +227,7 @@ impl HistoryCalls {
     }
 }
 
-fn read(asked: usize, body: Body) -> RawPage {
+fn read(asked: usize, body: HistoryBody) -> RawPage {
     let cursor = body.response_metadata.and_then(|metadata| metadata.next_cursor);
     let (messages, has_more) = (body.messages, body.has_more == Some(true));
     RawPage {

@@ -21,7 +21,7 @@ pub mod wanted;
 mod worker;
 
 pub use calls::{HistoryCalls, PausePolicy, RESTRICTED_ADVICE};
-pub use page::{ChannelReader, ReadCounts, ReadTally, ThreadChoice};
+pub use page::{ChannelReader, ReadCounts, ReadSnapshot, ThreadChoice};
 pub use reconcile::{Comparison, FoundDifferences};
 pub use span::{PageBudget, PlannedSpan, SpanEnd};
 pub use trouble::{Consequence, HistoryError};

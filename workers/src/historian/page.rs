@@ -35,7 +35,7 @@ pub struct ReadCounts {
 
 /// What was read, at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ReadTally {
+pub struct ReadSnapshot {
     /// Messages that Slack gave, replies included.
     pub messages: u64,
     /// Those that were not in the archive.
@@ -52,9 +52,9 @@ pub struct ReadTally {
 
 impl ReadCounts {
     /// The counts now.
-    pub fn tally(&self) -> ReadTally {
+    pub fn tally(&self) -> ReadSnapshot {
         let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        ReadTally {
+        ReadSnapshot {
             messages: now(&self.messages),
             new: now(&self.new),
             updated: now(&self.updated),

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Query, key};
 use reader::range::{TimeRange, ts_of};
 use rules::history::HistoryMessage;
-use rules::history::compare::{CompleteListing, Difference, ListedPlace, compare, held_reply_of};
+use rules::history::compare::{CompleteListing, Difference, ListedTimeline, compare, held_reply_of};
 use rules::interval::Interval;
 use rules::message::deletion;
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -192,7 +192,7 @@ impl ChannelReader<'_> {
             to: time.to.min(comparison.scope.to),
         };
         let listing = times.seen.map(|seen| CompleteListing {
-            place: ListedPlace::Channel,
+            place: ListedTimeline::Channel,
             time: within(seen),
             listed: messages.iter().map(|message| message.ts.clone()).collect(),
         });
@@ -220,7 +220,7 @@ impl ChannelReader<'_> {
             return Ok(());
         }
         let listing = CompleteListing {
-            place: ListedPlace::Thread(root.clone()),
+            place: ListedTimeline::Thread(root.clone()),
             time: comparison.scope,
             listed: listing.replies,
         };

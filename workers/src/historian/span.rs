@@ -5,7 +5,7 @@
 //! While a page is stored, the next one is fetched.
 
 use ports::archive::ArchiveExt;
-use rules::filled::{self, Source};
+use rules::filled::{self, SpanSource};
 use rules::history::HistoryMessage;
 use rules::interval::Interval;
 use slack::ids::Ts;
@@ -205,7 +205,7 @@ impl ChannelReader<'_> {
     }
 
     async fn note_reached(&self, from: &Ts, to: &Ts) -> Result<(), HistoryError> {
-        let reached = filled::reached(self.calls.team(), self.channel, from, to, Source::History);
+        let reached = filled::reached(self.calls.team(), self.channel, from, to, SpanSource::History);
         Ok(self.archive.write(&reached).await.map(drop)?)
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ports::archive::ArchiveError;
 use ports::queue::QueueError;
-use rules::filled::Unreadable;
+use rules::filled::UnreadableReason;
 use slack_api::ApiError;
 
 /// Why a part of history could not be read.
@@ -30,7 +30,7 @@ pub enum Consequence {
     /// The same may succeed later; if it is known, after this long.
     Later(Option<Duration>),
     /// This channel cannot be read; others can.
-    Channel(Option<Unreadable>),
+    Channel(Option<UnreadableReason>),
     /// No channel of this workspace can be read.
     Workspace,
 }
@@ -62,9 +62,9 @@ fn of_slack(error: &ApiError) -> Consequence {
         ApiError::NoToken(_) | ApiError::WrongToken { .. } => Consequence::Workspace,
         ApiError::Garbled { .. } => Consequence::Channel(None),
         ApiError::Refused { error: code, .. } => match code.as_str() {
-            "not_in_channel" => Consequence::Channel(Some(Unreadable::NotInChannel)),
-            "channel_not_found" => Consequence::Channel(Some(Unreadable::NotFound)),
-            "missing_scope" => Consequence::Channel(Some(Unreadable::MissingScope)),
+            "not_in_channel" => Consequence::Channel(Some(UnreadableReason::NotInChannel)),
+            "channel_not_found" => Consequence::Channel(Some(UnreadableReason::NotFound)),
+            "missing_scope" => Consequence::Channel(Some(UnreadableReason::MissingScope)),
             _ if error.is_of_token() => Consequence::Workspace,
             _ => Consequence::Channel(None),
         },
@@ -88,9 +88,9 @@ mod tests {
             HistoryError::from(error).consequence()
         };
         for (code, expected) in [
-            ("not_in_channel", Consequence::Channel(Some(Unreadable::NotInChannel))),
-            ("channel_not_found", Consequence::Channel(Some(Unreadable::NotFound))),
-            ("missing_scope", Consequence::Channel(Some(Unreadable::MissingScope))),
+            ("not_in_channel", Consequence::Channel(Some(UnreadableReason::NotInChannel))),
+            ("channel_not_found", Consequence::Channel(Some(UnreadableReason::NotFound))),
+            ("missing_scope", Consequence::Channel(Some(UnreadableReason::MissingScope))),
             ("something_new", Consequence::Channel(None)),
             ("token_revoked", Consequence::Workspace),
             ("invalid_auth", Consequence::Workspace),

@@ -1,6 +1,6 @@
 //! What of a channel is to be read: functions of what is held already.
 
-use rules::filled::{Source, Span};
+use rules::filled::{FilledSpan, SpanSource};
 use rules::interval::{Cover, Interval};
 use slack::ids::Ts;
 
@@ -8,7 +8,7 @@ use super::span::PlannedSpan;
 
 /// What a person asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequestedHistory {
     /// Everything of this time, again if it is held.
     Between(Interval),
     /// What is missing of this time, and its end again: for edits and late replies.
@@ -23,22 +23,22 @@ pub enum Asked {
 /// The spans to be read of a channel, newest first. `holes` is what is missing, and `begun` what an earlier run that did not
 /// end has read of the same: it is not read twice.
 pub fn wanted(
-    asked: &Asked,
+    asked: &RequestedHistory,
     holes: &[Interval],
-    spans: &[Span],
+    spans: &[FilledSpan],
     begun: Option<Interval>,
 ) -> Vec<PlannedSpan> {
     let (whole, again) = match asked {
-        Asked::Between(whole) => (*whole, *whole),
-        Asked::Missing { whole, again_micros } => {
+        RequestedHistory::Between(whole) => (*whole, *whole),
+        RequestedHistory::Missing { whole, again_micros } => {
             let from = whole.to.saturating_sub(*again_micros).max(whole.from);
             (*whole, Interval { from, to: whole.to })
         }
     };
     let within = |hole: &Interval| Interval { from: hole.from.max(whole.from), to: hole.to.min(whole.to) };
     let missing = match asked {
-        Asked::Between(_) => Vec::new(),
-        Asked::Missing { .. } => holes.iter().map(within).collect(),
+        RequestedHistory::Between(_) => Vec::new(),
+        RequestedHistory::Missing { .. } => holes.iter().map(within).collect(),
     };
     let intervals = Cover::of(missing.into_iter().chain(Cover::of(begun).rest(again)));
     intervals
@@ -51,14 +51,15 @@ pub fn wanted(
 }
 
 /// The spans of this time that were not read yet, newest first.
-pub fn unread(time: Interval, spans: &[Span]) -> Vec<PlannedSpan> {
-    let left = Cover::of(spans.iter().map(Span::interval)).rest(time);
+pub fn unread(time: Interval, spans: &[FilledSpan]) -> Vec<PlannedSpan> {
+    let left = Cover::of(spans.iter().map(FilledSpan::interval)).rest(time);
     left.into_iter().rev().map(|span| PlannedSpan { span, to: end_of(span, spans) }).collect()
 }
 
 /// The end of the fact that keeps how far a span was read. One that goes on where an earlier one stopped goes on with its fact.
-fn end_of(span: Interval, spans: &[Span]) -> Ts {
-    let before = spans.iter().filter(|read| read.source == Source::History && read.from.micros() == span.to);
+fn end_of(span: Interval, spans: &[FilledSpan]) -> Ts {
+    let before =
+        spans.iter().filter(|read| read.source == SpanSource::History && read.from.micros() == span.to);
     before.map(|read| read.to.clone()).max().unwrap_or_else(|| span.to_ts())
 }
 
@@ -68,9 +69,14 @@ mod tests {
 
     use super::*;
 
-    fn span(from: i64, to: i64) -> Span {
+    fn span(from: i64, to: i64) -> FilledSpan {
         let channel = ChannelId::parse("C1").unwrap();
-        Span { channel, from: of(from, to).from_ts(), to: of(from, to).to_ts(), source: Source::History }
+        FilledSpan {
+            channel,
+            from: of(from, to).from_ts(),
+            to: of(from, to).to_ts(),
+            source: SpanSource::History,
+        }
     }
 
     fn of(from: i64, to: i64) -> Interval {
@@ -83,7 +89,7 @@ mod tests {
 
     #[test]
     fn holes_are_read_newest_first_and_the_end_again() {
-        let asked = Asked::Missing { whole: of(0, 100), again_micros: 10 };
+        let asked = RequestedHistory::Missing { whole: of(0, 100), again_micros: 10 };
         assert_eq!(
             pairs(&wanted(&asked, &[of(0, 30), of(50, 60)], &[], None)),
             [(90, 100, 100), (50, 60, 60), (0, 30, 30)]
@@ -91,20 +97,20 @@ mod tests {
         assert_eq!(pairs(&wanted(&asked, &[of(0, 100)], &[], None)), [(0, 100, 100)]);
         assert_eq!(pairs(&wanted(&asked, &[], &[], None)), [(90, 100, 100)]);
         // A hole that lies outside of what was asked for is not read.
-        let until = Asked::Missing { whole: of(20, 55), again_micros: 0 };
+        let until = RequestedHistory::Missing { whole: of(20, 55), again_micros: 0 };
         assert_eq!(pairs(&wanted(&until, &[of(0, 30), of(50, 60)], &[], None)), [(50, 55, 55), (20, 30, 30)]);
     }
 
     #[test]
     fn what_an_interrupted_run_read_is_not_read_again_and_its_fact_goes_on() {
-        let asked = Asked::Missing { whole: of(0, 103), again_micros: 50 };
+        let asked = RequestedHistory::Missing { whole: of(0, 103), again_micros: 50 };
         let read = [span(60, 100)];
         let holes = [of(0, 60), of(100, 103)];
         let expected = [(100, 103, 103), (0, 60, 100)];
         assert_eq!(pairs(&wanted(&asked, &holes, &read, Some(of(60, 100)))), expected);
         // A run that did end is another one: the end is read again.
         assert_eq!(pairs(&wanted(&asked, &holes, &read, None)), [(0, 103, 103)]);
-        let between = Asked::Between(of(10, 100));
+        let between = RequestedHistory::Between(of(10, 100));
         assert_eq!(pairs(&wanted(&between, &[], &read, Some(of(60, 100)))), [(10, 60, 100)]);
         assert_eq!(pairs(&wanted(&between, &[], &read, None)), [(10, 100, 100)]);
     }

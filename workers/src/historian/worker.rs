@@ -19,7 +19,7 @@ use super::calls::{HistoryCalls, PausePolicy};
 use super::page::{ChannelReader, ReadCounts, ThreadChoice};
 use super::span::{PageBudget, PlannedSpan, SpanEnd};
 use super::trouble::{Consequence, HistoryError};
-use crate::runtime::{Batch, DecodedPayload, Outcome, Ports, Retry, Worker};
+use crate::runtime::{Batch, DecodedPayload, JobOutcome, JobRetry, Ports, Worker};
 
 /// What one job reads at most: then other spans of the workspace have their turn, so that a short one waits for no long one.
 const PAGES: u32 = 20;
@@ -47,17 +47,17 @@ impl Historian {
         Self { ports, web, mode }
     }
 
-    async fn read(&self, job: &SpanJob) -> Outcome {
+    async fn read(&self, job: &SpanJob) -> JobOutcome {
         match self.read_rest(job).await {
-            Ok(()) => Outcome::Done,
+            Ok(()) => JobOutcome::Done,
             Err(error) => match error.consequence() {
-                Consequence::Later(after) => Outcome::Retry(Retry { reason: error.to_string(), after }),
+                Consequence::Later(after) => JobOutcome::Retry(JobRetry { reason: error.to_string(), after }),
                 // The gap stays open or missing. A later look asks again: for what Slack refuses to show, after a day, or once the
                 // app has joined the channel.
                 Consequence::Channel(_) | Consequence::Workspace => {
                     let SpanJob { team, channel, from, to, why, .. } = job;
                     tracing::warn!(%team, %channel, %from, %to, why, %error, "a gap cannot be filled from history");
-                    Outcome::Done
+                    JobOutcome::Done
                 }
             },
         }
@@ -130,7 +130,7 @@ impl Historian {
                 }
             };
             let wanted = gaps::wanted(&*self.ports.archive, &team, &now, MAX_SPANS).await?;
-            let job = |span: gaps::WantedSpan| SpanJob {
+            let job = |span: gaps::UnreadSpan| SpanJob {
                 team: team.clone(),
                 channel: span.channel,
                 from: span.from,

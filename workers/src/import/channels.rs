@@ -8,9 +8,9 @@ use slack::envelope;
 use slack::ids::Ts;
 
 use super::people::listed;
-use super::plan::Plan;
-use super::source::ExportSource;
-use super::{Import, ImportError, Notice};
+use super::plan::ImportPlan;
+use super::source::ExportEntries;
+use super::{Import, ImportError, ImportNotice};
 use crate::channel_indexer;
 use crate::directory::channels::{mark_public, news};
 
@@ -19,10 +19,10 @@ impl Import<'_> {
     /// of no channel back.
     pub(super) async fn channels(
         &mut self,
-        mut source: Box<dyn ExportSource>,
-        plan: &Plan,
+        mut source: Box<dyn ExportEntries>,
+        plan: &ImportPlan,
         newest: &Ts,
-    ) -> Result<Box<dyn ExportSource>, ImportError> {
+    ) -> Result<Box<dyn ExportEntries>, ImportError> {
         let archive = &*self.target.archive;
         let mut marked = 0;
         for section in &plan.sections {
@@ -41,7 +41,7 @@ impl Import<'_> {
             })
             .await?;
         }
-        (self.notices)(Notice::Marked(marked));
+        (self.notices)(ImportNotice::Marked(marked));
         Ok(source)
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::layout::EntryIndex;
 use super::problem::{PathProblems, Problem, ProblemKind};
-use super::source::ExportSource;
+use super::source::ExportEntries;
 use super::splitting::{DayChunk, DayEnd, split};
 
 /// Messages of a batch: what one commit holds.
@@ -56,7 +56,7 @@ pub(crate) struct MessageBatch {
 
 /// What the reading thread hands over.
 #[derive(Debug)]
-pub(crate) enum Delivered {
+pub(crate) enum DayDelivery {
     /// Messages.
     Batch(MessageBatch),
     /// Something is wrong.
@@ -78,10 +78,10 @@ pub(crate) struct DaysRead {
 
 /// Reads all days. It ends early if what it hands over is no longer taken.
 pub(crate) fn read(
-    source: &mut dyn ExportSource,
+    source: &mut dyn ExportEntries,
     channels: &[ChannelDays],
     latest_micros: i64,
-    sender: &Sender<Delivered>,
+    sender: &Sender<DayDelivery>,
 ) -> DaysRead {
     let (chunks, received) = sync_channel(SPLIT_AHEAD);
     thread::scope(|scope| {
@@ -103,7 +103,7 @@ struct DayBatch {
 
 struct DaysReader<'s> {
     latest_micros: i64,
-    sender: &'s Sender<Delivered>,
+    sender: &'s Sender<DayDelivery>,
     batch: DayBatch,
     read: DaysRead,
 }
@@ -154,8 +154,8 @@ impl DaysReader<'_> {
         if day.problems.has_loss() {
             self.read.incomplete.insert(day.place);
         }
-        day.problems.rest().try_for_each(|problem| self.send(Delivered::Problem(problem)))?;
-        self.send(Delivered::Read(end.packed_bytes))
+        day.problems.rest().try_for_each(|problem| self.send(DayDelivery::Problem(problem)))?;
+        self.send(DayDelivery::Read(end.packed_bytes))
     }
 
     fn message(
@@ -237,7 +237,7 @@ impl DaysReader<'_> {
 
     fn problem(&mut self, day: &mut Day<'_>, kind: ProblemKind, detail: String) -> Option<()> {
         match day.problems.add(kind, detail) {
-            Some(problem) => self.send(Delivered::Problem(problem)),
+            Some(problem) => self.send(DayDelivery::Problem(problem)),
             None => Some(()),
         }
     }
@@ -247,10 +247,10 @@ impl DaysReader<'_> {
         if messages.is_empty() {
             return Some(());
         }
-        self.send(Delivered::Batch(MessageBatch { messages, places }))
+        self.send(DayDelivery::Batch(MessageBatch { messages, places }))
     }
 
-    fn send(&self, delivered: Delivered) -> Option<()> {
+    fn send(&self, delivered: DayDelivery) -> Option<()> {
         self.sender.blocking_send(delivered).ok()
     }
 }
@@ -262,7 +262,7 @@ mod tests {
 
     const LATEST_MICROS: i64 = 1_700_000_000_000_000;
 
-    fn delivered(days: &[(&str, &str)], people: &[&str]) -> (Vec<Delivered>, DaysRead) {
+    fn delivered(days: &[(&str, &str)], people: &[&str]) -> (Vec<DayDelivery>, DaysRead) {
         let mut source = Entries::of(days.iter().map(|(name, text)| (*name, (*text).to_owned())));
         let channel = ChannelDays {
             team: TeamId::parse("T1").unwrap(),
@@ -280,18 +280,18 @@ mod tests {
         (delivered, read)
     }
 
-    fn times(delivered: &[Delivered]) -> Vec<String> {
+    fn times(delivered: &[DayDelivery]) -> Vec<String> {
         let batches = delivered.iter().filter_map(|delivered| match delivered {
-            Delivered::Batch(batch) => Some(batch),
-            Delivered::Problem(_) | Delivered::Read(_) => None,
+            DayDelivery::Batch(batch) => Some(batch),
+            DayDelivery::Problem(_) | DayDelivery::Read(_) => None,
         });
         batches.flat_map(|batch| &batch.messages).map(|message| message.ts.to_string()).collect()
     }
 
-    fn kinds(delivered: &[Delivered]) -> Vec<ProblemKind> {
+    fn kinds(delivered: &[DayDelivery]) -> Vec<ProblemKind> {
         let problems = delivered.iter().filter_map(|delivered| match delivered {
-            Delivered::Problem(problem) => Some(problem.kind),
-            Delivered::Batch(_) | Delivered::Read(_) => None,
+            DayDelivery::Problem(problem) => Some(problem.kind),
+            DayDelivery::Batch(_) | DayDelivery::Read(_) => None,
         });
         problems.collect()
     }
@@ -359,8 +359,8 @@ mod tests {
         let sizes: Vec<usize> = delivered
             .iter()
             .filter_map(|delivered| match delivered {
-                Delivered::Batch(batch) => Some(batch.messages.len()),
-                Delivered::Problem(_) | Delivered::Read(_) => None,
+                DayDelivery::Batch(batch) => Some(batch.messages.len()),
+                DayDelivery::Problem(_) | DayDelivery::Read(_) => None,
             })
             .collect();
         assert_eq!(sizes, [512, 489, 1, 1, 1, 1]);

@@ -15,7 +15,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// An element.
 #[derive(Debug)]
-pub(crate) enum Element<'b> {
+pub(crate) enum ArrayElement<'b> {
     /// It is JSON.
     Json(&'b RawValue),
     /// It is not, and why; the elements behind it can be read.
@@ -34,7 +34,7 @@ pub(crate) enum Break {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ArrayState {
     Begin,
     /// Behind `[`.
     First,
@@ -58,27 +58,27 @@ pub(crate) struct Elements<R> {
     buffer: Vec<u8>,
     /// What is behind it in the buffer was not handed out yet.
     begin: usize,
-    place: Place,
+    place: ArrayState,
 }
 
 impl<R: Read> Elements<R> {
     /// The elements of the list that these bytes are.
     pub(crate) fn of(reader: R) -> Self {
-        Self { reader, buffer: Vec::with_capacity(CHUNK_BYTES), begin: 0, place: Place::Begin }
+        Self { reader, buffer: Vec::with_capacity(CHUNK_BYTES), begin: 0, place: ArrayState::Begin }
     }
 
     /// The next element; `None` at the end of the list, once all bytes are read. Nothing may follow a [`Break`].
-    pub(crate) fn next(&mut self) -> Result<Option<Element<'_>>, Break> {
-        if self.place == Place::Begin {
+    pub(crate) fn next(&mut self) -> Result<Option<ArrayElement<'_>>, Break> {
+        if self.place == ArrayState::Begin {
             self.open()?;
         }
-        if self.place == Place::Behind {
+        if self.place == ArrayState::Behind {
             self.close()?;
         }
-        if self.place == Place::End {
+        if self.place == ArrayState::End {
             return Ok(None);
         }
-        let is_first = self.place == Place::First;
+        let is_first = self.place == ArrayState::First;
         let Some(byte) = self.skip_space()? else { return Err(Break::Shape("it ends in the middle")) };
         if byte == b']' && is_first {
             self.begin += 1;
@@ -89,7 +89,7 @@ impl<R: Read> Elements<R> {
         let (from, to) = (self.begin, self.begin + kept.unwrap_or(0));
         // The delimiter behind it.
         self.begin = to + 1;
-        self.place = if is_last { Place::Behind } else { Place::Next };
+        self.place = if is_last { ArrayState::Behind } else { ArrayState::Next };
         Ok(Some(element_of(kept.map(|_| &self.buffer[from..to]))))
     }
 
@@ -101,7 +101,7 @@ impl<R: Read> Elements<R> {
         match self.skip_space()? {
             Some(b'[') => {
                 self.begin += 1;
-                self.place = Place::First;
+                self.place = ArrayState::First;
                 Ok(())
             }
             Some(_) => Err(Break::Shape("it is no list")),
@@ -114,7 +114,7 @@ impl<R: Read> Elements<R> {
         match self.skip_space()? {
             Some(_) => Err(Break::Shape("something follows the list")),
             None => {
-                self.place = Place::End;
+                self.place = ArrayState::End;
                 Ok(())
             }
         }
@@ -198,10 +198,10 @@ impl<R: Read> Elements<R> {
     }
 }
 
-fn element_of(bytes: Option<&[u8]>) -> Element<'_> {
-    let Some(bytes) = bytes else { return Element::Malformed("it is longer than any message") };
-    let Ok(text) = std::str::from_utf8(bytes) else { return Element::Malformed("it is not UTF-8") };
-    serde_json::from_str(text).map_or(Element::Malformed("it is no JSON"), Element::Json)
+fn element_of(bytes: Option<&[u8]>) -> ArrayElement<'_> {
+    let Some(bytes) = bytes else { return ArrayElement::Malformed("it is longer than any message") };
+    let Ok(text) = std::str::from_utf8(bytes) else { return ArrayElement::Malformed("it is not UTF-8") };
+    serde_json::from_str(text).map_or(ArrayElement::Malformed("it is no JSON"), ArrayElement::Json)
 }
 
 #[cfg(test)]
@@ -230,8 +230,8 @@ mod tests {
         let mut found = Vec::new();
         loop {
             match elements.next() {
-                Ok(Some(Element::Json(raw))) => found.push(raw.get().to_owned()),
-                Ok(Some(Element::Malformed(why))) => found.push(format!("! {why}")),
+                Ok(Some(ArrayElement::Json(raw))) => found.push(raw.get().to_owned()),
+                Ok(Some(ArrayElement::Malformed(why))) => found.push(format!("! {why}")),
                 Ok(None) => return (found, None),
                 Err(broken) => return (found, Some(broken.to_string())),
             }
@@ -291,11 +291,11 @@ mod tests {
         list.extend(std::iter::repeat_n(b']', 1_000_000));
         list.extend_from_slice(b",2]");
         let mut elements = Elements::of(&list[..]);
-        assert!(matches!(elements.next(), Ok(Some(Element::Malformed(_)))));
+        assert!(matches!(elements.next(), Ok(Some(ArrayElement::Malformed(_)))));
         assert!(elements.buffer.capacity() < 3 * MAX_ELEMENT_BYTES, "{}", elements.buffer.capacity());
-        assert!(matches!(elements.next(), Ok(Some(Element::Json(_)))));
+        assert!(matches!(elements.next(), Ok(Some(ArrayElement::Json(_)))));
         assert!(matches!(elements.next(), Ok(Some(_))));
-        assert!(matches!(elements.next(), Ok(Some(Element::Json(raw))) if raw.get() == "2"));
+        assert!(matches!(elements.next(), Ok(Some(ArrayElement::Json(raw))) if raw.get() == "2"));
         assert!(matches!(elements.next(), Ok(None)));
     }
 }

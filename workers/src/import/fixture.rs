@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use super::source::{ExportEntry, ExportSource};
+use super::source::{ExportEntries, ExportEntry};
 
 /// Entries that are texts.
 pub(crate) struct Entries {
@@ -23,7 +23,7 @@ impl Entries {
     }
 }
 
-impl ExportSource for Entries {
+impl ExportEntries for Entries {
     fn entries(&self) -> &[ExportEntry] {
         &self.entries
     }

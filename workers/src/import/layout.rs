@@ -27,7 +27,7 @@ pub(crate) type EntryIndex = usize;
 
 /// A workspace's part of an export.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Section {
+pub(crate) struct ExportSection {
     /// What it is called in names: empty, or `teams/{name}/`.
     pub(crate) name: String,
     /// `users.json`, or `org_users.json`.
@@ -44,7 +44,7 @@ pub(crate) struct Section {
     pub(crate) folders: BTreeMap<String, Vec<EntryIndex>>,
 }
 
-impl Section {
+impl ExportSection {
     /// Whether it is a part of an export at all.
     fn is_export(&self) -> bool {
         self.channels.is_some() || self.groups.is_some() || !self.users.is_empty()
@@ -53,20 +53,20 @@ impl Section {
 
 /// What is where.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct ExportLayout {
     /// The workspaces.
-    pub(crate) sections: Vec<Section>,
+    pub(crate) sections: Vec<ExportSection>,
     /// The bytes of files.
     pub(crate) uploads: BTreeMap<FileId, EntryIndex>,
     /// Entries whose names lead out of where they are.
     pub(crate) tricks: Vec<EntryIndex>,
 }
 
-impl Layout {
+impl ExportLayout {
     /// Reads the names of all entries, in their order.
     pub(crate) fn of<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Self {
         let prefix = prefix(names.clone());
-        let mut sections: BTreeMap<String, Section> = BTreeMap::new();
+        let mut sections: BTreeMap<String, ExportSection> = BTreeMap::new();
         let mut layout = Self::default();
         for (index, name) in names.enumerate() {
             let Some(parts) = parts(name) else {
@@ -99,7 +99,8 @@ impl Layout {
                 _ => {}
             }
         }
-        layout.sections = sections.into_iter().map(|(name, section)| Section { name, ..section }).collect();
+        layout.sections =
+            sections.into_iter().map(|(name, section)| ExportSection { name, ..section }).collect();
         layout.sections.retain(|section| section.is_export() || !section.folders.is_empty());
         layout
     }
@@ -111,7 +112,7 @@ impl Layout {
     }
 }
 
-impl Section {
+impl ExportSection {
     fn list(&mut self, name: &str, index: EntryIndex) {
         match name {
             "users.json" | "org_users.json" => self.users.push(index),
@@ -181,8 +182,8 @@ fn is_day(file: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn layout(names: &[&str]) -> Layout {
-        let mut layout = Layout::of(names.iter().copied());
+    fn layout(names: &[&str]) -> ExportLayout {
+        let mut layout = ExportLayout::of(names.iter().copied());
         layout.sort_days(|index| names[index]);
         layout
     }

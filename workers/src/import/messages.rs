@@ -13,11 +13,11 @@ use slack::ids::{FileId, TeamId};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-use super::days::{self, ChannelDays, DaysRead, Delivered, MessageBatch};
+use super::days::{self, ChannelDays, DayDelivery, DaysRead, MessageBatch};
 use super::layout::EntryIndex;
 use super::problem::{Problem, ProblemKind};
-use super::source::ExportSource;
-use super::{FileTarget, Import, ImportError, ImportFiles, ImportTarget, Notice};
+use super::source::ExportEntries;
+use super::{FileTarget, Import, ImportError, ImportFiles, ImportNotice, ImportTarget};
 use crate::store::{StoredAs, store_history};
 
 /// Batches that are stored side by side: some are compared with the archive while others share one commit. A commit of the
@@ -30,10 +30,10 @@ const STORED_AT_ONCE: usize = 10;
 const READ_AHEAD: usize = 8;
 
 /// Where the files were shared that the export brings.
-pub(crate) type WantedUploads = BTreeMap<(TeamId, FileId), Vec<Share>>;
+pub(crate) type ExportedUploads = BTreeMap<(TeamId, FileId), Vec<Share>>;
 
 /// What became of what the reading thread delivered.
-enum Handled {
+enum ImportStep {
     Stored(StoredBatch),
     Problem(Problem),
     Read(u64),
@@ -55,11 +55,11 @@ impl Import<'_> {
     /// Reads and stores all messages. Answers with what was read, and with the files that the export brings.
     pub(super) async fn messages(
         &mut self,
-        mut source: Box<dyn ExportSource>,
+        mut source: Box<dyn ExportEntries>,
         channels: Vec<ChannelDays>,
         latest_micros: i64,
         uploads: &BTreeMap<FileId, EntryIndex>,
-    ) -> Result<(Box<dyn ExportSource>, DaysRead, WantedUploads), ImportError> {
+    ) -> Result<(Box<dyn ExportEntries>, DaysRead, ExportedUploads), ImportError> {
         let (sender, receiver) = mpsc::channel(READ_AHEAD);
         let reading = spawn_blocking(move || {
             let read = days::read(&mut *source, &channels, latest_micros, &sender);
@@ -70,12 +70,12 @@ impl Import<'_> {
             stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver)));
         let handled = delivered.map(|delivered| handle(target, uploads, delivered)).buffered(STORED_AT_ONCE);
         let mut handled = std::pin::pin!(handled);
-        let (mut wanted, mut incomplete) = (WantedUploads::new(), Vec::new());
+        let (mut wanted, mut incomplete) = (ExportedUploads::new(), Vec::new());
         while let Some(handled) = handled.next().await {
             match handled? {
-                Handled::Problem(problem) => self.problem(&problem),
-                Handled::Read(bytes) => self.progress.read_bytes += bytes,
-                Handled::Stored(batch) => {
+                ImportStep::Problem(problem) => self.problem(&problem),
+                ImportStep::Read(bytes) => self.progress.read_bytes += bytes,
+                ImportStep::Stored(batch) => {
                     for (team, file, share) in batch.wanted.iter().cloned() {
                         wanted.entry((team, file)).or_default().push(share);
                     }
@@ -84,13 +84,13 @@ impl Import<'_> {
                         incomplete.push(place);
                         self.problem(&problem);
                     }
-                    (self.notices)(Notice::Progress(self.progress));
+                    (self.notices)(ImportNotice::Progress(self.progress));
                 }
             }
         }
         let (source, mut read) = reading.await?;
         read.incomplete.extend(incomplete);
-        (self.notices)(Notice::Progress(self.progress));
+        (self.notices)(ImportNotice::Progress(self.progress));
         Ok((source, read, wanted))
     }
 
@@ -109,12 +109,12 @@ impl Import<'_> {
 async fn handle(
     target: &ImportTarget,
     uploads: &BTreeMap<FileId, EntryIndex>,
-    delivered: Delivered,
-) -> Result<Handled, ImportError> {
+    delivered: DayDelivery,
+) -> Result<ImportStep, ImportError> {
     match delivered {
-        Delivered::Problem(problem) => Ok(Handled::Problem(problem)),
-        Delivered::Read(bytes) => Ok(Handled::Read(bytes)),
-        Delivered::Batch(batch) => store(target, uploads, &batch).await.map(Handled::Stored),
+        DayDelivery::Problem(problem) => Ok(ImportStep::Problem(problem)),
+        DayDelivery::Read(bytes) => Ok(ImportStep::Read(bytes)),
+        DayDelivery::Batch(batch) => store(target, uploads, &batch).await.map(ImportStep::Stored),
     }
 }
 

@@ -34,17 +34,17 @@ use ports::archive::{Archive, ArchiveError, ArchiveExt, Update};
 use ports::clock::TimestampMs;
 use ports::files::{Files, FilesError};
 use ports::queue::{Queue, QueueError};
-use rules::filled::{self, Source};
+use rules::filled::{self, SpanSource};
 use serde::Serialize;
 use slack::ids::TeamId;
 use tokio::task::{JoinError, spawn_blocking};
 
 use days::DaysRead;
-use plan::{Draft, Plan};
+use plan::{ImportPlan, PlanDraft};
 
 pub use problem::{Problem, ProblemKind};
 pub use roster::PrivateCounts;
-pub use source::{ExportEntry, ExportSource, TooLarge};
+pub use source::{EntryTooLarge, ExportEntries, ExportEntry};
 
 /// A message may be this much ahead of this machine's clock: a later one would win over all that follows.
 const MAX_AHEAD_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
@@ -129,7 +129,7 @@ pub struct ImportProgress {
 
 /// What an import says while it runs.
 #[derive(Debug)]
-pub enum Notice<'n> {
+pub enum ImportNotice<'n> {
     /// Something is wrong.
     Problem(&'n Problem),
     /// These conversations are never stored.
@@ -207,7 +207,7 @@ struct Import<'i> {
     target: &'i ImportTarget,
     sum: ImportSum,
     progress: ImportProgress,
-    notices: &'i mut dyn FnMut(Notice<'_>),
+    notices: &'i mut dyn FnMut(ImportNotice<'_>),
 }
 
 /// Brings an export into the archive.
@@ -215,10 +215,10 @@ struct Import<'i> {
 /// # Errors
 /// [`FailedImport`]; what was written by then stays, and importing again does the rest.
 pub async fn import(
-    source: Box<dyn ExportSource>,
+    source: Box<dyn ExportEntries>,
     target: &ImportTarget,
     options: &ImportOptions,
-    notices: &mut dyn FnMut(Notice<'_>),
+    notices: &mut dyn FnMut(ImportNotice<'_>),
 ) -> Result<ImportSum, FailedImport> {
     let sum = ImportSum::default();
     let mut import = Import { target, sum, progress: ImportProgress::default(), notices };
@@ -231,7 +231,7 @@ pub async fn import(
 impl Import<'_> {
     async fn all(
         &mut self,
-        source: Box<dyn ExportSource>,
+        source: Box<dyn ExportEntries>,
         options: &ImportOptions,
     ) -> Result<(), ImportError> {
         let (source, draft) = on_thread(source, plan::read).await?;
@@ -252,7 +252,11 @@ impl Import<'_> {
     }
 
     /// Decides what of the plan is done, before anything is written.
-    async fn checked(&mut self, draft: Draft, options: &ImportOptions) -> Result<Plan, ImportError> {
+    async fn checked(
+        &mut self,
+        draft: PlanDraft,
+        options: &ImportOptions,
+    ) -> Result<ImportPlan, ImportError> {
         // What cannot be read of the lists may be why the export is refused.
         draft.problems.iter().for_each(|problem| self.problem(problem));
         let archive = &*self.target.archive;
@@ -262,7 +266,7 @@ impl Import<'_> {
         let private = plan.private();
         self.sum.private_skipped = private.total();
         self.sum.channels = plan.sections.iter().map(|section| section.channels.len() as u64).sum();
-        (self.notices)(Notice::Private(private));
+        (self.notices)(ImportNotice::Private(private));
         Ok(plan)
     }
 
@@ -270,11 +274,11 @@ impl Import<'_> {
     fn problem(&mut self, problem: &Problem) {
         self.sum.problems += 1;
         self.sum.skipped += problem.skipped;
-        (self.notices)(Notice::Problem(problem));
+        (self.notices)(ImportNotice::Problem(problem));
     }
 
     /// The facts that channels were read, once everything they claim is stored.
-    async fn facts(&self, plan: &Plan, read: &DaysRead) -> Result<(), ImportError> {
+    async fn facts(&self, plan: &ImportPlan, read: &DaysRead) -> Result<(), ImportError> {
         let Some((oldest, newest)) = read.span.as_ref().filter(|(oldest, newest)| oldest < newest) else {
             return Ok(());
         };
@@ -283,7 +287,7 @@ impl Import<'_> {
         for section in &plan.sections {
             for channel in section.channels.keys() {
                 if !read.incomplete.contains(&place) {
-                    facts.push(filled::reached(&section.team, channel, oldest, newest, Source::Import));
+                    facts.push(filled::reached(&section.team, channel, oldest, newest, SpanSource::Import));
                 }
                 place += 1;
             }
@@ -314,9 +318,9 @@ async fn write_news(archive: &dyn Archive, updates: &[Update]) -> Result<u64, Ar
 
 /// Does something with an export on a thread that may wait for it.
 async fn on_thread<T: Send + 'static>(
-    mut source: Box<dyn ExportSource>,
-    work: impl FnOnce(&mut dyn ExportSource) -> T + Send + 'static,
-) -> Result<(Box<dyn ExportSource>, T), JoinError> {
+    mut source: Box<dyn ExportEntries>,
+    work: impl FnOnce(&mut dyn ExportEntries) -> T + Send + 'static,
+) -> Result<(Box<dyn ExportEntries>, T), JoinError> {
     spawn_blocking(move || {
         let done = work(&mut *source);
         (source, done)

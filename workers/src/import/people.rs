@@ -12,9 +12,9 @@ use tokio::sync::mpsc;
 
 use super::days::DaysRead;
 use super::layout::EntryIndex;
-use super::plan::Plan;
+use super::plan::ImportPlan;
 use super::roster::each;
-use super::source::ExportSource;
+use super::source::ExportEntries;
 use super::{Import, ImportError, ROWS, on_thread, write_news};
 use crate::marks::Marks;
 
@@ -25,10 +25,10 @@ impl Import<'_> {
     /// Writes the people of all workspaces, as they were when the newest message was written.
     pub(super) async fn people(
         &mut self,
-        mut source: Box<dyn ExportSource>,
-        plan: &Plan,
+        mut source: Box<dyn ExportEntries>,
+        plan: &ImportPlan,
         newest: &Ts,
-    ) -> Result<Box<dyn ExportSource>, ImportError> {
+    ) -> Result<Box<dyn ExportEntries>, ImportError> {
         let marks = Marks::default();
         for section in &plan.sections {
             let key = ItemKey::team(&section.team);
@@ -98,11 +98,11 @@ async fn write_people(
 
 /// Reads lists again, a number of elements at a time, and hands over what is made of each.
 pub(super) async fn listed<T: Send + 'static>(
-    source: Box<dyn ExportSource>,
+    source: Box<dyn ExportEntries>,
     entries: Vec<EntryIndex>,
     make: impl Fn(&RawValue) -> Option<T> + Send + 'static,
     mut take: impl AsyncFnMut(Vec<T>) -> Result<(), ImportError>,
-) -> Result<Box<dyn ExportSource>, ImportError> {
+) -> Result<Box<dyn ExportEntries>, ImportError> {
     let (sender, mut receiver) = mpsc::channel::<Vec<T>>(1);
     let reading = on_thread(source, move |source| {
         let mut batch = Vec::new();

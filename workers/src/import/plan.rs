@@ -8,15 +8,15 @@ use rules::public_mark::MarkState;
 use slack::ids::{ChannelId, FileId, TeamId, UserId};
 
 use super::days::ChannelDays;
-use super::layout::{EntryIndex, Layout, Section};
+use super::layout::{EntryIndex, ExportLayout, ExportSection};
 use super::problem::{PathProblems, Problem, ProblemKind};
-use super::roster::{Folder, PrivateCounts, Roster};
-use super::source::ExportSource;
+use super::roster::{FolderOwner, PrivateCounts, Roster};
+use super::source::ExportEntries;
 use super::{ImportError, ImportOptions, ROWS};
 
 /// What an export lists.
-pub(crate) struct Draft {
-    sections: Vec<(Section, Roster)>,
+pub(crate) struct PlanDraft {
+    sections: Vec<(ExportSection, Roster)>,
     uploads: BTreeMap<FileId, EntryIndex>,
     /// What is wrong with names and lists.
     pub(crate) problems: Vec<Problem>,
@@ -24,7 +24,7 @@ pub(crate) struct Draft {
 
 /// What is going to be imported.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct ImportPlan {
     /// The workspaces.
     pub(crate) sections: Vec<PlannedSection>,
     /// The bytes of files that the export brings.
@@ -51,10 +51,10 @@ pub(crate) struct PlannedSection {
 }
 
 /// Reads names and lists.
-pub(crate) fn read(source: &mut dyn ExportSource) -> Draft {
+pub(crate) fn read(source: &mut dyn ExportEntries) -> PlanDraft {
     let mut problems = Vec::new();
     let entries = source.entries();
-    let mut layout = Layout::of(entries.iter().map(|entry| entry.name.as_str()));
+    let mut layout = ExportLayout::of(entries.iter().map(|entry| entry.name.as_str()));
     layout.sort_days(|entry| entries[entry].name.as_str());
     let mut tricks = PathProblems::of("");
     for entry in &layout.tricks {
@@ -71,20 +71,20 @@ pub(crate) fn read(source: &mut dyn ExportSource) -> Draft {
             (section, roster)
         })
         .collect();
-    Draft { sections, uploads, problems }
+    PlanDraft { sections, uploads, problems }
 }
 
-impl Draft {
+impl PlanDraft {
     /// Decides which workspaces it is of; `known` are those that the archive knows.
     ///
     /// # Errors
     /// [`ImportError`] if it is no export, or that of a workspace that does not belong here.
-    pub(crate) fn decide(self, options: &ImportOptions, known: &[TeamId]) -> Result<Plan, ImportError> {
+    pub(crate) fn decide(self, options: &ImportOptions, known: &[TeamId]) -> Result<ImportPlan, ImportError> {
         if !self.sections.iter().any(|(section, _)| section.channels.is_some()) {
             return Err(ImportError::NotAnExport);
         }
         let Self { sections, uploads, .. } = self;
-        let mut plan = Plan { uploads, ..Plan::default() };
+        let mut plan = ImportPlan { uploads, ..ImportPlan::default() };
         // What an organisation lists of its people holds for each of its workspaces.
         let of_organisation = sections.iter().find(|(section, _)| section.name.is_empty());
         let (users, people) = of_organisation
@@ -120,11 +120,11 @@ impl Draft {
     }
 }
 
-impl Plan {
+impl ImportPlan {
     fn add(
         &mut self,
         team: TeamId,
-        section: Section,
+        section: ExportSection,
         roster: Roster,
         users: &[EntryIndex],
         people: &HashSet<UserId>,
@@ -134,16 +134,16 @@ impl Plan {
         let mut private = roster.private;
         for (folder, days) in section.folders {
             let why = match roster.folder_named(&folder) {
-                Some(Folder::Public(channel)) if channels.contains_key(&channel) => {
+                Some(FolderOwner::Public(channel)) if channels.contains_key(&channel) => {
                     // A channel may have a folder of its name and one of its id.
                     channels.entry(channel).or_default().extend(days);
                     continue;
                 }
-                Some(Folder::Private) => {
+                Some(FolderOwner::Private) => {
                     private.direct_messages += u64::from(!roster.lists(&folder));
                     continue;
                 }
-                Some(Folder::Public(_) | Folder::Ambiguous) => "two conversations have this name",
+                Some(FolderOwner::Public(_) | FolderOwner::Ambiguous) => "two conversations have this name",
                 None => "no channel in channels.json has this name",
             };
             let path = format!("{}{folder}/", section.name);

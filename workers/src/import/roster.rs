@@ -13,14 +13,14 @@ use slack::envelope::{object, text_or_none};
 use slack::ids::{ChannelId, TeamId, UserId};
 use unicode_normalization::UnicodeNormalization;
 
-use super::elements::{Break, Element, Elements};
-use super::layout::{EntryIndex, Section};
+use super::elements::{ArrayElement, Break, Elements};
+use super::layout::{EntryIndex, ExportSection};
 use super::problem::{PathProblems, Problem, ProblemKind};
-use super::source::{ExportSource, TooLarge};
+use super::source::{EntryTooLarge, ExportEntries};
 
 /// What a folder is that of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Folder {
+pub(crate) enum FolderOwner {
     /// A public channel.
     Public(ChannelId),
     /// A conversation that is never stored.
@@ -58,7 +58,7 @@ pub(crate) struct Roster {
     /// The public channels.
     pub(crate) channels: Vec<ChannelId>,
     /// What each folder is that of, by its name; a channel's id is one too.
-    folders: HashMap<String, Folder>,
+    folders: HashMap<String, FolderOwner>,
     /// What is not stored.
     pub(crate) private: PrivateCounts,
 }
@@ -104,8 +104,8 @@ impl Conversation<'_> {
 impl Roster {
     /// Reads the lists of a section.
     pub(crate) fn read(
-        source: &mut dyn ExportSource,
-        section: &Section,
+        source: &mut dyn ExportEntries,
+        section: &ExportSection,
         problems: &mut Vec<Problem>,
     ) -> Self {
         let mut roster = Self::default();
@@ -130,7 +130,9 @@ impl Roster {
         roster.private.group_messages += private[2];
         // What two lists name is not public beyond doubt.
         let folders = &roster.folders;
-        roster.channels.retain(|channel| matches!(folders.get(channel.as_str()), Some(Folder::Public(_))));
+        roster
+            .channels
+            .retain(|channel| matches!(folders.get(channel.as_str()), Some(FolderOwner::Public(_))));
         roster
     }
 
@@ -159,9 +161,9 @@ impl Roster {
         if !self.folders.contains_key(channel.as_str()) {
             self.channels.push(channel.clone());
         }
-        self.folder(channel.as_str(), Folder::Public(channel.clone()));
+        self.folder(channel.as_str(), FolderOwner::Public(channel.clone()));
         if let Some(name) = conversation.name {
-            self.folder(&name, Folder::Public(channel));
+            self.folder(&name, FolderOwner::Public(channel));
         }
         Ok(())
     }
@@ -169,23 +171,23 @@ impl Roster {
     fn private(&mut self, raw: &RawValue) {
         let conversation: Conversation<'_> = object(raw);
         for name in [conversation.id, conversation.name].into_iter().flatten() {
-            self.folder(&name, Folder::Private);
+            self.folder(&name, FolderOwner::Private);
         }
     }
 
-    fn folder(&mut self, name: &str, folder: Folder) {
+    fn folder(&mut self, name: &str, folder: FolderOwner) {
         let known = self.folders.entry(composed(name)).or_insert_with(|| folder.clone());
         if *known != folder {
-            *known = Folder::Ambiguous;
+            *known = FolderOwner::Ambiguous;
         }
     }
 
     /// What a folder is that of; `None` if no list names it.
-    pub(crate) fn folder_named(&self, name: &str) -> Option<Folder> {
+    pub(crate) fn folder_named(&self, name: &str) -> Option<FolderOwner> {
         // A list of them may be missing.
         let is_private =
             || name.starts_with("mpdm-") || (name.starts_with('D') && ChannelId::parse(name).is_ok());
-        self.folders.get(&composed(name)).cloned().or_else(|| is_private().then_some(Folder::Private))
+        self.folders.get(&composed(name)).cloned().or_else(|| is_private().then_some(FolderOwner::Private))
     }
 
     /// Whether a list names it.
@@ -214,7 +216,7 @@ fn composed(name: &str) -> String {
 
 /// Hands each element of a list over. What cannot be read is a problem.
 pub(crate) fn each(
-    source: &mut dyn ExportSource,
+    source: &mut dyn ExportEntries,
     entry: EntryIndex,
     problems: &mut Vec<Problem>,
     take: &mut dyn FnMut(&RawValue) -> Result<(), String>,
@@ -229,8 +231,8 @@ pub(crate) fn each(
             loop {
                 place += 1;
                 let taken = match elements.next() {
-                    Ok(Some(Element::Json(raw))) => take(raw),
-                    Ok(Some(Element::Malformed(why))) => Err(why.to_owned()),
+                    Ok(Some(ArrayElement::Json(raw))) => take(raw),
+                    Ok(Some(ArrayElement::Malformed(why))) => Err(why.to_owned()),
                     Ok(None) => break None,
                     Err(broken) => break Some(broken),
                 };
@@ -250,7 +252,7 @@ impl Break {
     /// What kind of problem it is, if nothing but its size is worse.
     pub(crate) fn kind(&self, otherwise: ProblemKind) -> ProblemKind {
         match self {
-            Self::Unreadable(error) if TooLarge::is_cause(error) => ProblemKind::TooLarge,
+            Self::Unreadable(error) if EntryTooLarge::is_cause(error) => ProblemKind::TooLarge,
             Self::Unreadable(_) | Self::Shape(_) => otherwise,
         }
     }
@@ -266,7 +268,7 @@ mod tests {
     fn roster(lists: &[(&str, Value)]) -> (Roster, Vec<Problem>) {
         let mut source = Entries::of(lists.iter().map(|(name, list)| (*name, list.to_string())));
         let names: Vec<String> = source.entries().iter().map(|entry| entry.name.clone()).collect();
-        let layout = super::super::layout::Layout::of(names.iter().map(String::as_str));
+        let layout = super::super::layout::ExportLayout::of(names.iter().map(String::as_str));
         let mut problems = Vec::new();
         let roster = Roster::read(&mut source, &layout.sections[0], &mut problems);
         (roster, problems)
@@ -312,19 +314,19 @@ mod tests {
             ("dms.json", json!([{ "id": "D1", "members": ["U1", "U2"] }])),
             ("mpims.json", json!([channel("G3", "mpdm-a--b-1")])),
         ]);
-        let public = |id: &str| Some(Folder::Public(ChannelId::parse(id).unwrap()));
+        let public = |id: &str| Some(FolderOwner::Public(ChannelId::parse(id).unwrap()));
         for (name, folder) in [
             ("general", public("C1")),
             ("C1", public("C1")),
-            ("twice", Some(Folder::Ambiguous)),
-            ("both", Some(Folder::Ambiguous)),
-            ("hidden", Some(Folder::Private)),
-            ("older", Some(Folder::Private)),
+            ("twice", Some(FolderOwner::Ambiguous)),
+            ("both", Some(FolderOwner::Ambiguous)),
+            ("hidden", Some(FolderOwner::Private)),
+            ("older", Some(FolderOwner::Private)),
             ("shown", public("C6")),
-            ("secret", Some(Folder::Private)),
-            ("D1", Some(Folder::Private)),
-            ("D99", Some(Folder::Private)),
-            ("mpdm-a--b-1", Some(Folder::Private)),
+            ("secret", Some(FolderOwner::Private)),
+            ("D1", Some(FolderOwner::Private)),
+            ("D99", Some(FolderOwner::Private)),
+            ("mpdm-a--b-1", Some(FolderOwner::Private)),
             ("nowhere", None),
         ] {
             assert_eq!(roster.folder_named(name), folder, "{name}");
@@ -339,7 +341,7 @@ mod tests {
     #[test]
     fn a_folder_that_the_mac_named_is_that_of_its_channel() {
         let (roster, _) = roster(&[("channels.json", json!([{ "id": "C1", "name": "caf\u{e9}-\u{30ac}" }]))]);
-        let public = Some(Folder::Public(ChannelId::parse("C1").unwrap()));
+        let public = Some(FolderOwner::Public(ChannelId::parse("C1").unwrap()));
         for name in ["caf\u{e9}-\u{30ac}", "cafe\u{301}-\u{30ab}\u{3099}"] {
             assert_eq!((roster.folder_named(name), roster.lists(name)), (public.clone(), true), "{name}");
         }
@@ -350,7 +352,7 @@ mod tests {
     fn a_list_that_breaks_is_read_up_to_there() {
         let mut source =
             Entries::of([("users.json", r#"[{"id":"U1","team_id":"T1"},{"id":"U2""#.to_owned())]);
-        let layout = super::super::layout::Layout::of(["users.json"].into_iter());
+        let layout = super::super::layout::ExportLayout::of(["users.json"].into_iter());
         let mut problems = Vec::new();
         let roster = Roster::read(&mut source, &layout.sections[0], &mut problems);
         assert_eq!(roster.users.len(), 1);

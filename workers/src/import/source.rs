@@ -11,12 +11,12 @@ pub struct ExportEntry {
     pub packed_bytes: u64,
 }
 
-/// The entries of an export, and their bytes. Whatever reads one bounds what comes out of it: see [`TooLarge`].
-pub trait ExportSource: Send + 'static {
+/// The entries of an export, and their bytes. Whatever reads one bounds what comes out of it: see [`EntryTooLarge`].
+pub trait ExportEntries: Send + 'static {
     /// What there is.
     fn entries(&self) -> &[ExportEntry];
 
-    /// The bytes of the entry at a place of [`ExportSource::entries`].
+    /// The bytes of the entry at a place of [`ExportEntries::entries`].
     ///
     /// # Errors
     /// If it cannot be read.
@@ -26,9 +26,9 @@ pub trait ExportSource: Send + 'static {
 /// More comes out of an entry than anything that Slack exports. It travels inside of an [`io::Error`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct TooLarge(pub String);
+pub struct EntryTooLarge(pub String);
 
-impl TooLarge {
+impl EntryTooLarge {
     /// Whether this is why an entry cannot be read.
     pub(crate) fn is_cause(error: &io::Error) -> bool {
         error.get_ref().is_some_and(|inner| inner.is::<Self>())

@@ -7,9 +7,9 @@ use std::sync::mpsc::SyncSender;
 use serde_json::value::RawValue;
 
 use super::days::ChannelDays;
-use super::elements::{Break, Element, Elements};
+use super::elements::{ArrayElement, Break, Elements};
 use super::layout::EntryIndex;
-use super::source::ExportSource;
+use super::source::ExportEntries;
 
 /// Elements that are handed over at once, if a day has more.
 const CHUNK: usize = 256;
@@ -42,7 +42,7 @@ pub(super) struct DayEnd {
 }
 
 /// Splits all days. It ends early if what it hands over is no longer taken.
-pub(super) fn split(source: &mut dyn ExportSource, channels: &[ChannelDays], sender: &SyncSender<DayChunk>) {
+pub(super) fn split(source: &mut dyn ExportEntries, channels: &[ChannelDays], sender: &SyncSender<DayChunk>) {
     for (place, channel) in channels.iter().enumerate() {
         for entry in &channel.days {
             if day(source, place, *entry, sender).is_none() {
@@ -54,7 +54,7 @@ pub(super) fn split(source: &mut dyn ExportSource, channels: &[ChannelDays], sen
 
 /// `None` says that the other side has gone.
 fn day(
-    source: &mut dyn ExportSource,
+    source: &mut dyn ExportEntries,
     place: usize,
     entry: EntryIndex,
     sender: &SyncSender<DayChunk>,
@@ -79,11 +79,11 @@ fn elements(
     let mut bytes = 0;
     loop {
         match elements.next() {
-            Ok(Some(Element::Json(raw))) => {
+            Ok(Some(ArrayElement::Json(raw))) => {
                 bytes += raw.get().len();
                 chunk.elements.push(Ok(raw.to_owned()));
             }
-            Ok(Some(Element::Malformed(why))) => chunk.elements.push(Err(why)),
+            Ok(Some(ArrayElement::Malformed(why))) => chunk.elements.push(Err(why)),
             Ok(None) => return Some(None),
             Err(broken) => return Some(Some(broken)),
         }

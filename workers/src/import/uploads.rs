@@ -14,11 +14,11 @@ use slack::ids::{FileId, TeamId, UserId};
 use tokio::sync::mpsc;
 
 use super::layout::EntryIndex;
-use super::messages::{WantedUploads, send};
+use super::messages::{ExportedUploads, send};
 use super::problem::{Problem, ProblemKind};
-use super::source::{ExportSource, TooLarge};
-use super::{FileTarget, Import, ImportError, ImportFiles, Notice, on_thread, write_news};
-use crate::file_downloader::bytes::{HEAD_BYTES, Tally, begins_a_page};
+use super::source::{EntryTooLarge, ExportEntries};
+use super::{FileTarget, Import, ImportError, ImportFiles, ImportNotice, on_thread, write_news};
+use crate::file_downloader::bytes::{DigestedBytes, HEAD_BYTES, begins_a_page};
 use crate::file_downloader::erased::{ForgetError, forget_file};
 
 /// What is read at once.
@@ -37,10 +37,10 @@ impl Import<'_> {
     /// Keeps the files that messages share.
     pub(super) async fn uploads(
         &mut self,
-        mut source: Box<dyn ExportSource>,
+        mut source: Box<dyn ExportEntries>,
         entries: impl Fn(&FileId) -> Option<EntryIndex>,
-        wanted: WantedUploads,
-    ) -> Result<Box<dyn ExportSource>, ImportError> {
+        wanted: ExportedUploads,
+    ) -> Result<Box<dyn ExportEntries>, ImportError> {
         let wanted = wanted.into_iter();
         let wanted: Vec<_> = wanted.filter_map(|(of, shares)| Some((entries(&of.1)?, of, shares))).collect();
         if matches!(self.target.files, ImportFiles::Counted) {
@@ -48,26 +48,26 @@ impl Import<'_> {
             return Ok(source);
         }
         let packed_bytes =
-            |source: &dyn ExportSource, entry: EntryIndex| source.entries()[entry].packed_bytes;
+            |source: &dyn ExportEntries, entry: EntryIndex| source.entries()[entry].packed_bytes;
         // Which of them are wanted is known only once all messages are read.
         self.progress.total_bytes +=
             wanted.iter().map(|(entry, _, _)| packed_bytes(&*source, *entry)).sum::<u64>();
         for (entry, (team, file), shares) in wanted {
             source = self.upload(source, entry, &team, &file, &shares).await?;
             self.progress.read_bytes += packed_bytes(&*source, entry);
-            (self.notices)(Notice::Progress(self.progress));
+            (self.notices)(ImportNotice::Progress(self.progress));
         }
         Ok(source)
     }
 
     async fn upload(
         &mut self,
-        source: Box<dyn ExportSource>,
+        source: Box<dyn ExportEntries>,
         entry: EntryIndex,
         team: &TeamId,
         file: &FileId,
         shares: &[Share],
-    ) -> Result<Box<dyn ExportSource>, ImportError> {
+    ) -> Result<Box<dyn ExportEntries>, ImportError> {
         let (archive, ImportFiles::Taken(target), Some(share)) =
             (&*self.target.archive, &self.target.files, shares.first())
         else {
@@ -161,19 +161,19 @@ impl Import<'_> {
     /// Writes the bytes of an entry to the store of files, unless they are not what Slack announced.
     async fn keep(
         &mut self,
-        source: Box<dyn ExportSource>,
+        source: Box<dyn ExportEntries>,
         entry: EntryIndex,
         target: &FileTarget,
         object: &FileObject,
         key: &FileKey,
-    ) -> Result<(Box<dyn ExportSource>, Option<Tally>), ImportError> {
+    ) -> Result<(Box<dyn ExportEntries>, Option<DigestedBytes>), ImportError> {
         let path = source.entries()[entry].name.clone();
         let (sender, mut receiver) = mpsc::channel(4);
         let reading = on_thread(source, move |source| read(source, entry, &sender));
         let expects_page = object.may_be_html();
         let writing = async move {
             let mut writer = target.files.create(key).await?;
-            let (mut tally, mut head) = (Tally::default(), Vec::with_capacity(HEAD_BYTES));
+            let (mut tally, mut head) = (DigestedBytes::default(), Vec::with_capacity(HEAD_BYTES));
             while let Some(chunk) = receiver.recv().await {
                 let chunk: Bytes = match chunk {
                     Ok(chunk) => chunk,
@@ -193,7 +193,7 @@ impl Import<'_> {
                 Published::New => Ok(Ok(tally)),
                 // An earlier import was interrupted, or what is there are other bytes than these.
                 Published::AlreadyThere => {
-                    let mut there = Tally::default();
+                    let mut there = DigestedBytes::default();
                     let Some(mut reader) = target.files.open(key).await? else { return Ok(Err(None)) };
                     while let Some(chunk) = reader.next().await? {
                         there.add(&chunk);
@@ -204,12 +204,12 @@ impl Import<'_> {
         };
         let (read, written) = tokio::join!(reading, writing);
         let (source, ()) = read?;
-        let written: Result<Result<Tally, Option<io::Error>>, ImportError> = written;
+        let written: Result<Result<DigestedBytes, Option<io::Error>>, ImportError> = written;
         match written? {
             Ok(tally) => Ok((source, Some(tally))),
             Err(broken) => {
                 if let Some(error) = broken {
-                    let is_large = TooLarge::is_cause(&error);
+                    let is_large = EntryTooLarge::is_cause(&error);
                     let kind = if is_large { ProblemKind::TooLarge } else { ProblemKind::BrokenZip };
                     self.problem(&Problem::new(kind, path, error.to_string()));
                 }
@@ -220,7 +220,7 @@ impl Import<'_> {
 }
 
 /// Hands over the bytes of an entry. It ends early if they are no longer taken.
-fn read(source: &mut dyn ExportSource, entry: EntryIndex, sender: &mpsc::Sender<io::Result<Bytes>>) {
+fn read(source: &mut dyn ExportEntries, entry: EntryIndex, sender: &mpsc::Sender<io::Result<Bytes>>) {
     let copied = source.open(entry).and_then(|mut bytes| {
         loop {
             let mut chunk = Vec::with_capacity(CHUNK_BYTES);

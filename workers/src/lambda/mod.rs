@@ -22,10 +22,10 @@ use process::telemetry;
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use self::event::Event;
+use self::event::FunctionInput;
 use self::invocation_queue::{InvocationQueue, PermitWhilePending};
 use crate::Build;
-use crate::directory::{Asked, DirectorySync};
+use crate::directory::{DirectorySync, JoinRequests};
 use crate::environment::{Environment, WorkSettings};
 use crate::runtime::{Ports, RuntimeSettings, Worker, consume, quarantine_dead_letters};
 use crate::standalone::WorkerArgs;
@@ -63,8 +63,8 @@ pub async fn serve(
         drain_deadline: DRAIN,
         ..RuntimeSettings::on(&backend)
     };
-    let function = Arc::new(Function { names, ports, worker, directory, settings });
-    let answer = service_fn(move |invocation: LambdaEvent<Event>| {
+    let function = Arc::new(WorkerFunction { names, ports, worker, directory, settings });
+    let answer = service_fn(move |invocation: LambdaEvent<FunctionInput>| {
         let (function, metrics) = (Arc::clone(&function), metrics.clone());
         async move {
             let deadline = TimestampMs(i64::try_from(invocation.context.deadline).unwrap_or(i64::MAX));
@@ -76,17 +76,17 @@ pub async fn serve(
     lambda_runtime::run(answer).await.map_err(|error| anyhow::anyhow!(error))
 }
 
-struct Function {
+struct WorkerFunction {
     names: Names,
     ports: Ports,
     worker: Arc<dyn Worker>,
-    directory: Option<(DirectorySync, Mutex<Option<Asked>>)>,
+    directory: Option<(DirectorySync, Mutex<Option<JoinRequests>>)>,
     settings: RuntimeSettings,
 }
 
-impl Function {
+impl WorkerFunction {
     /// One invocation. An error makes all of its messages come again.
-    async fn answer(&self, event: Event, deadline: TimestampMs) -> Result<SqsBatchResponse, Error> {
+    async fn answer(&self, event: FunctionInput, deadline: TimestampMs) -> Result<SqsBatchResponse, Error> {
         let time_left = deadline.since(self.ports.clock.now()).saturating_sub(BEFORE_THE_END);
         let until = Instant::now() + time_left;
         if let Some(command) = event.annalist {

@@ -2,15 +2,15 @@
 //! that the events claim existed, then with what the check says. The check comes before everything else that an event does,
 //! the public mark included, so that nothing of an invented channel is ever written.
 
-use rules::Event;
+use rules::SlackEvent;
 use rules::audience::{Decision, DropReason, shows_public};
-use slack::catalogue::{ChannelChange, Rule};
+use slack::catalogue::{ChannelChange, EventRule};
 use slack::ids::ChannelId;
 
-use super::Candidate;
+use super::EventOfJob;
 use crate::audience::BatchFacts;
-use crate::existence::{Clearance, Subject, Unseen, require};
-use crate::failure::Failure;
+use crate::existence::{Clearance, EventEntities, Unseen, require};
+use crate::failure::JobFailure;
 use crate::runtime::EventJob;
 
 /// What is to be done about an event.
@@ -33,22 +33,26 @@ pub(super) enum EventStep {
 }
 
 /// The events that facts about their channels decide on.
-pub(super) fn decided_on<'b>(candidates: &'b [Candidate<'b>]) -> Vec<&'b Event<'b>> {
+pub(super) fn decided_on<'b>(candidates: &'b [EventOfJob<'b>]) -> Vec<&'b SlackEvent<'b>> {
     let events = candidates.iter().filter_map(|candidate| candidate.event_job.event.as_ref());
     events
         .filter(|event| {
             matches!(
                 event.rule(),
-                Some(Rule::Message | Rule::Reaction(_) | Rule::Channel(ChannelChange::IdChanged))
+                Some(
+                    EventRule::Message
+                        | EventRule::Reaction(_)
+                        | EventRule::Channel(ChannelChange::IdChanged)
+                )
             )
         })
         .collect()
 }
 
 /// The channels of which neither their events nor the archive says who may read them.
-pub(super) fn unseen(candidates: &[Candidate<'_>], facts: &BatchFacts) -> Unseen {
+pub(super) fn unseen(candidates: &[EventOfJob<'_>], facts: &BatchFacts) -> Unseen {
     let mut unseen = Unseen::new();
-    for Candidate { event_job: EventJob { event, sent_at, replayed, .. }, .. } in candidates {
+    for EventOfJob { event_job: EventJob { event, sent_at, replayed, .. }, .. } in candidates {
         let Some(event) = event else { continue };
         // What fails here fails again when it is decided on.
         let (Ok(EventStep::Wait), Ok(channel)) = (step(event, facts), event.channel()) else { continue };
@@ -60,20 +64,20 @@ pub(super) fn unseen(candidates: &[Candidate<'_>], facts: &BatchFacts) -> Unseen
 
 /// What each job claims to exist, in their order; `None` if nothing of it will be stored.
 pub(super) fn claims(
-    candidates: &[Candidate<'_>],
+    candidates: &[EventOfJob<'_>],
     facts: BatchFacts,
-) -> Vec<Result<Option<Subject>, Failure>> {
+) -> Vec<Result<Option<EventEntities>, JobFailure>> {
     let steps = decide_in_order(candidates, facts, &vec![Some(Ok(())); candidates.len()]);
     candidates.iter().zip(steps).map(|(candidate, step)| claim(candidate.event_job, step)).collect()
 }
 
 fn claim(
     EventJob { envelope, event, sent_at, replayed, .. }: &EventJob<'_>,
-    step: Option<Result<EventStep, Failure>>,
-) -> Result<Option<Subject>, Failure> {
+    step: Option<Result<EventStep, JobFailure>>,
+) -> Result<Option<EventEntities>, JobFailure> {
     match (event, step.transpose()?) {
         (Some(event), Some(EventStep::Store { .. } | EventStep::CarryOver(_))) => {
-            let subject = Subject::of(event, envelope, *sent_at)?;
+            let subject = EventEntities::of(event, envelope, *sent_at)?;
             Ok(Some(subject.in_public(shows_public(event)).replayed(*replayed)))
         }
         (Some(_) | None, _) => Ok(None),
@@ -83,10 +87,10 @@ fn claim(
 /// What is to be done about each event, given what the existence check says of it. An event whose audience nothing in front
 /// of it shows is decided on once more after all others. `None` for those behind one of their group that waits to be checked.
 pub(super) fn decide_in_order(
-    candidates: &[Candidate<'_>],
+    candidates: &[EventOfJob<'_>],
     mut facts: BatchFacts,
     clearances: &[Clearance],
-) -> Vec<Option<Result<EventStep, Failure>>> {
+) -> Vec<Option<Result<EventStep, JobFailure>>> {
     let mut steps = Vec::with_capacity(candidates.len());
     let mut waiting = Vec::new();
     let mut stopped = None;
@@ -99,7 +103,7 @@ pub(super) fn decide_in_order(
         let step = decide(candidate, &mut facts, clearance);
         match &step {
             Ok(EventStep::Wait) => waiting.push(index),
-            Err(Failure::Postponed(..)) => stopped = Some(group),
+            Err(JobFailure::Postponed(..)) => stopped = Some(group),
             Ok(_) | Err(_) => {}
         }
         steps.push(Some(step));
@@ -111,10 +115,10 @@ pub(super) fn decide_in_order(
 }
 
 fn decide(
-    candidate: &Candidate<'_>,
+    candidate: &EventOfJob<'_>,
     facts: &mut BatchFacts,
     clearance: &Clearance,
-) -> Result<EventStep, Failure> {
+) -> Result<EventStep, JobFailure> {
     let Some(event) = &candidate.event_job.event else { return Ok(EventStep::Unknown) };
     let step = step(event, facts)?;
     if matches!(step, EventStep::Store { .. } | EventStep::CarryOver(_)) {
@@ -127,7 +131,7 @@ fn decide(
 }
 
 /// The channel whose public mark an event sets.
-pub(super) fn marked_by(event: &Event<'_>, step: &EventStep) -> Option<ChannelId> {
+pub(super) fn marked_by(event: &SlackEvent<'_>, step: &EventStep) -> Option<ChannelId> {
     match step {
         EventStep::Store { marks: true } => event.channel().ok(),
         EventStep::CarryOver(new) => Some(new.clone()),
@@ -139,25 +143,27 @@ pub(super) fn marked_by(event: &Event<'_>, step: &EventStep) -> Option<ChannelId
     }
 }
 
-fn step(event: &Event<'_>, facts: &BatchFacts) -> Result<EventStep, Failure> {
+fn step(event: &SlackEvent<'_>, facts: &BatchFacts) -> Result<EventStep, JobFailure> {
     Ok(match event.rule() {
         None => EventStep::Unknown,
-        Some(Rule::Channel(ChannelChange::IdChanged)) => {
+        Some(EventRule::Channel(ChannelChange::IdChanged)) => {
             let (old, new) = event.changed_ids()?;
             if facts.is_marked(&event.team, old)? { EventStep::CarryOver(new) } else { EventStep::Pass }
         }
         // The channel-indexer's; or another member's joining, of which nothing is stored.
-        Some(Rule::Channel(_) | Rule::Gap(_) | Rule::Joined | Rule::Ignored(_)) => EventStep::Pass,
-        Some(Rule::User | Rule::Team(_) | Rule::Emoji | Rule::FileDeleted) => {
+        Some(EventRule::Channel(_) | EventRule::Gap(_) | EventRule::Joined | EventRule::Ignored(_)) => {
+            EventStep::Pass
+        }
+        Some(EventRule::User | EventRule::Team(_) | EventRule::Emoji | EventRule::FileDeleted) => {
             EventStep::Store { marks: false }
         }
-        Some(Rule::Message | Rule::Reaction(_)) => {
+        Some(EventRule::Message | EventRule::Reaction(_)) => {
             event.channel()?;
             match facts.decide(event)? {
                 Decision::Store { marks } => EventStep::Store { marks },
                 Decision::Drop(reason) => EventStep::Drop(reason),
                 Decision::Wait => EventStep::Wait,
-                Decision::Refuse(reason) => return Err(Failure::Permanent(reason)),
+                Decision::Refuse(reason) => return Err(JobFailure::Permanent(reason)),
             }
         }
     })

@@ -7,15 +7,15 @@ use metrics::counter;
 use ports::metrics::FILES_SKIPPED;
 use ports::queue::{Outgoing, Queue, route};
 use rules::channel::event::told_by;
-use rules::{Change, Event, file};
-use slack::catalogue::Rule;
+use rules::{Change, SlackEvent, file};
+use slack::catalogue::EventRule;
 use slack::envelope::Envelope;
 
 use crate::runtime::BatchJob;
 
 /// What follows from an event that is stored and from what it changes; `body` is the request it came in.
 pub(super) fn of(
-    event: &Event<'_>,
+    event: &SlackEvent<'_>,
     envelope: &Envelope<'_>,
     body: &str,
     changes: &[Change],
@@ -33,7 +33,7 @@ pub(super) fn of(
             Change::Register(update) => follow_ups.extend(file::image::job(update)),
         }
     }
-    if event.rule() == Some(Rule::Message) && told_by(event).is_some() {
+    if event.rule() == Some(EventRule::Message) && told_by(event).is_some() {
         follow_ups.push(route::to_channels(&event.team, envelope, body));
     }
     follow_ups

@@ -23,12 +23,12 @@ use ports::queue::{Delivery, Outgoing, Queue, QueueName};
 use process::config::existence::ExistenceMode;
 use rules::Change;
 use rules::audience::DropReason;
-use slack::catalogue::Rule;
+use slack::catalogue::EventRule;
 use slack::ids::Ts;
 
 use crate::audience::{Audiences, BatchFacts, TeamChannel};
-use crate::existence::{Check, Clearance};
-use crate::failure::Failure;
+use crate::existence::{Clearance, ExistenceCheck};
+use crate::failure::JobFailure;
 use crate::runs::{Runs, Sightings};
 use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Worker};
 use crate::store::changes;
@@ -45,14 +45,14 @@ pub struct MessageWriter {
     archive: Arc<dyn Archive>,
     queue: Arc<dyn Queue>,
     audiences: Audiences,
-    check: Option<Check>,
+    check: Option<ExistenceCheck>,
     runs: Runs,
     clock: SharedClock,
     asking: Option<Asking>,
 }
 
 /// An event of a batch, with the job it came in.
-struct Candidate<'b> {
+struct EventOfJob<'b> {
     job: &'b BatchJob<'b>,
     event_job: &'b EventJob<'b>,
 }
@@ -90,7 +90,7 @@ impl MessageWriter {
 
     /// The same, and nothing is written before this check has said that the ids in it exist.
     #[must_use]
-    pub fn checked_by(self, check: Check) -> Self {
+    pub fn checked_by(self, check: ExistenceCheck) -> Self {
         Self { check: Some(check), ..self }
     }
 
@@ -109,8 +109,8 @@ impl MessageWriter {
 
     /// What the existence check says of each job. It is asked about what would be stored, so that events of private channels
     /// cost no questions; before that Slack is asked who may read the channels of which nothing else says it.
-    async fn clear(&self, candidates: &[Candidate<'_>], facts: &mut BatchFacts) -> Vec<Clearance> {
-        let Some((check, mode)) = Check::in_force(self.check.as_ref()) else {
+    async fn clear(&self, candidates: &[EventOfJob<'_>], facts: &mut BatchFacts) -> Vec<Clearance> {
+        let Some((check, mode)) = ExistenceCheck::in_force(self.check.as_ref()) else {
             return vec![Some(Ok(())); candidates.len()];
         };
         // Observing holds up nothing.
@@ -124,14 +124,14 @@ impl MessageWriter {
 
     /// Whether Slack can be asked who may read a channel.
     fn asks_slack(&self) -> bool {
-        Check::in_force(self.check.as_ref()).is_some_and(|(_, mode)| mode == ExistenceMode::Enforce)
+        ExistenceCheck::in_force(self.check.as_ref()).is_some_and(|(_, mode)| mode == ExistenceMode::Enforce)
     }
 
     /// Sets the public marks that events of a batch set; the channels of which that failed.
     async fn mark(
         &self,
-        candidates: &[Candidate<'_>],
-        steps: &[Option<Result<EventStep, Failure>>],
+        candidates: &[EventOfJob<'_>],
+        steps: &[Option<Result<EventStep, JobFailure>>],
     ) -> HashMap<TeamChannel, ArchiveError> {
         let mut opened: BTreeMap<TeamChannel, Ts> = BTreeMap::new();
         for (candidate, step) in candidates.iter().zip(steps) {
@@ -152,11 +152,11 @@ impl MessageWriter {
     /// What an event changes, once the marks of its batch are set.
     async fn effects(
         &self,
-        candidate: &Candidate<'_>,
+        candidate: &EventOfJob<'_>,
         step: EventStep,
         unmarked: &HashMap<TeamChannel, ArchiveError>,
-    ) -> Result<EventEffects, Failure> {
-        let Candidate { job, event_job: EventJob { raw, envelope, event, .. } } = candidate;
+    ) -> Result<EventEffects, JobFailure> {
+        let EventOfJob { job, event_job: EventJob { raw, envelope, event, .. } } = candidate;
         let (event, channel) = match (event, step) {
             (Some(event), EventStep::Store { .. }) => (event, event.channel().ok()),
             (Some(event), EventStep::CarryOver(new)) => {
@@ -181,7 +181,7 @@ impl MessageWriter {
         }
         let changes = event.changes()?;
         // A file without a row may be one of a private channel, whose id is not written, or of a message that comes later.
-        if event.rule() == Some(Rule::FileDeleted) && !self.are_there(&changes).await? {
+        if event.rule() == Some(EventRule::FileDeleted) && !self.are_there(&changes).await? {
             return self.wait_beside(job.delivery, Awaited::FileRow);
         }
         self.audiences.marks.note_team(&*self.archive, &event.team).await?;
@@ -191,7 +191,7 @@ impl MessageWriter {
 
     /// What becomes of an event that may be one of a private channel, as far as is known. It waits for a time, and is dropped
     /// in the end; while Slack can be asked who may read its channel, that has no end.
-    fn wait_beside(&self, job: &Delivery, awaited: Awaited) -> Result<EventEffects, Failure> {
+    fn wait_beside(&self, job: &Delivery, awaited: Awaited) -> Result<EventEffects, JobFailure> {
         if !parking::is_aside(job) {
             return Ok(EventEffects { changes: Vec::new(), follow_ups: vec![parking::aside(job)] });
         }
@@ -210,7 +210,7 @@ impl MessageWriter {
             counter!(EVENTS_DROPPED, "reason" => dropped.label()).increment(1);
             return Ok(EventEffects::default());
         };
-        Err(Failure::Postponed(why.into(), after))
+        Err(JobFailure::Postponed(why.into(), after))
     }
 
     /// Whether each of these changes is of an item that there is.
@@ -240,8 +240,8 @@ impl Worker for MessageWriter {
             }
         }
         events.sort_by(|(one, _), (other, _)| one.delivery.group.cmp(&other.delivery.group));
-        let candidates: Vec<Candidate<'_>> =
-            events.into_iter().map(|(job, event_job)| Candidate { job, event_job }).collect();
+        let candidates: Vec<EventOfJob<'_>> =
+            events.into_iter().map(|(job, event_job)| EventOfJob { job, event_job }).collect();
         let mut facts = self.audiences.facts(&*self.archive, &decision::decided_on(&candidates)).await;
         let clearances = self.clear(&candidates, &mut facts).await;
         let steps = decision::decide_in_order(&candidates, facts, &clearances);
@@ -263,7 +263,7 @@ impl Worker for MessageWriter {
         for (index, (candidate, step)) in candidates.iter().zip(steps).enumerate() {
             let is_stored = matches!(step, Some(Ok(EventStep::Store { .. })));
             let question = match &mut questions {
-                Some(questions) if is_stored => questions.job(index).map_err(Failure::from),
+                Some(questions) if is_stored => questions.job(index).map_err(JobFailure::from),
                 Some(_) | None => Ok(None),
             };
             let effects = match step {

@@ -16,7 +16,7 @@ use slack_api::{ApiError, Method};
 
 use super::Poster;
 use super::message::METADATA;
-use crate::failure::Failure;
+use crate::failure::JobFailure;
 
 /// Messages of a thread in one call: Slack recommends no more than 200.
 const PAGE: &str = "200";
@@ -42,7 +42,7 @@ pub(super) enum Lookup {
 
 /// Without messages an answer is no page, and does not say that the part is missing.
 #[derive(Deserialize)]
-struct ThreadPage<'a> {
+struct RepliesPage<'a> {
     #[serde(borrow)]
     messages: Vec<&'a RawValue>,
     #[serde(default)]
@@ -51,7 +51,7 @@ struct ThreadPage<'a> {
 
 impl Poster {
     /// Looks for a part.
-    pub(super) async fn look_for(&self, id: &QuestionId, number: usize) -> Result<Lookup, Failure> {
+    pub(super) async fn look_for(&self, id: &QuestionId, number: usize) -> Result<Lookup, JobFailure> {
         let archive = &*self.ports.archive;
         let (lookup, found) = match in_archive(archive, id, number).await? {
             Some(ts) => (Lookup::Found(ts), "archive"),
@@ -64,7 +64,7 @@ impl Poster {
         Ok(lookup)
     }
 
-    async fn in_slack(&self, id: &QuestionId, number: usize) -> Result<Lookup, Failure> {
+    async fn in_slack(&self, id: &QuestionId, number: usize) -> Result<Lookup, JobFailure> {
         let mut cursor = String::new();
         for _ in 0..MAX_PAGES {
             let parameters = [
@@ -75,27 +75,29 @@ impl Poster {
                 ("limit", PAGE),
                 ("cursor", cursor.as_str()),
             ];
-            let reply = match self
-                .web
-                .call_without_pauses(&id.team, Method::ConversationsReplies, &parameters)
-                .await
-            {
-                Ok(reply) => reply,
-                // No thread, no reply.
-                Err(error) if error.refusal() == Some("thread_not_found") => return Ok(Lookup::Missing),
-                Err(error) if error.is_of_token() => return Ok(Lookup::Stopped(error.to_string())),
-                Err(error @ ApiError::Refused { .. }) => return Ok(Lookup::Hidden(error.to_string())),
-                Err(ApiError::RateLimited { retry_after, .. }) => {
-                    return Err(Failure::Postponed("Slack wants a pause before a look".into(), retry_after));
-                }
-                Err(
-                    error @ (ApiError::NoToken(_)
-                    | ApiError::WrongToken { .. }
-                    | ApiError::Unreachable { .. }
-                    | ApiError::Garbled { .. }),
-                ) => return Err(Failure::Transient(error.to_string())),
-            };
-            let page: ThreadPage<'_> = reply.read().map_err(|error| Failure::Transient(error.to_string()))?;
+            let reply =
+                match self.web.call_without_pauses(&id.team, Method::ConversationsReplies, &parameters).await
+                {
+                    Ok(reply) => reply,
+                    // No thread, no reply.
+                    Err(error) if error.refusal() == Some("thread_not_found") => return Ok(Lookup::Missing),
+                    Err(error) if error.is_of_token() => return Ok(Lookup::Stopped(error.to_string())),
+                    Err(error @ ApiError::Refused { .. }) => return Ok(Lookup::Hidden(error.to_string())),
+                    Err(ApiError::RateLimited { retry_after, .. }) => {
+                        return Err(JobFailure::Postponed(
+                            "Slack wants a pause before a look".into(),
+                            retry_after,
+                        ));
+                    }
+                    Err(
+                        error @ (ApiError::NoToken(_)
+                        | ApiError::WrongToken { .. }
+                        | ApiError::Unreachable { .. }
+                        | ApiError::Garbled { .. }),
+                    ) => return Err(JobFailure::Transient(error.to_string())),
+                };
+            let page: RepliesPage<'_> =
+                reply.read().map_err(|error| JobFailure::Transient(error.to_string()))?;
             if let Some(ts) = page.messages.iter().find_map(|message| part_in(message.get(), id, number)) {
                 return Ok(Lookup::Found(ts));
             }
@@ -105,7 +107,7 @@ impl Poster {
                 None => return Ok(Lookup::Missing),
             }
         }
-        Err(Failure::Transient("Slack says that a thread has more than 500 pages".into()))
+        Err(JobFailure::Transient("Slack says that a thread has more than 500 pages".into()))
     }
 }
 
@@ -143,9 +145,9 @@ mod tests {
 
     #[test]
     fn an_answer_without_messages_is_no_page_of_a_thread() {
-        assert!(serde_json::from_str::<ThreadPage<'_>>(r#"{"ok":true,"channels":7}"#).is_err());
+        assert!(serde_json::from_str::<RepliesPage<'_>>(r#"{"ok":true,"channels":7}"#).is_err());
         assert!(
-            serde_json::from_str::<ThreadPage<'_>>(r#"{"ok":true,"messages":[{"ts":"1.000000"}]}"#).is_ok()
+            serde_json::from_str::<RepliesPage<'_>>(r#"{"ok":true,"messages":[{"ts":"1.000000"}]}"#).is_ok()
         );
     }
 }

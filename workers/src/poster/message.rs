@@ -42,7 +42,7 @@ pub(super) enum PostOutcome {
 }
 
 #[derive(Deserialize)]
-struct Posted<'a> {
+struct PostedTs<'a> {
     #[serde(borrow)]
     ts: &'a str,
 }
@@ -65,7 +65,8 @@ impl PartMessage<'_> {
             ("unfurl_media", "false"),
         ];
         match call.make(&parameters).await {
-            Ok(reply) => match reply.read::<Posted<'_>>().ok().and_then(|posted| Ts::parse(posted.ts).ok()) {
+            Ok(reply) => match reply.read::<PostedTs<'_>>().ok().and_then(|posted| Ts::parse(posted.ts).ok())
+            {
                 Some(ts) => PostOutcome::Posted(ts),
                 None => PostOutcome::Unknown("Slack accepted the message and did not name it".into()),
             },

@@ -31,7 +31,7 @@ use super::Poster;
 use super::lookup::{Lookup, UNSEEN_FOR};
 use super::message::{PartMessage, PostOutcome, SHOWN_AFTER, STOPPED_FOR, meaning};
 use crate::claims::{ClaimOutcome, Sink};
-use crate::failure::Failure;
+use crate::failure::JobFailure;
 
 /// An intent is good for this long: who comes after it takes what is not there after [`SHOWN_AFTER`] for not posted.
 const POSTED_WITHIN: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ enum PostingEnd {
 
 impl Poster {
     /// Does a job.
-    pub(super) async fn post(&self, job: &ReplyJob) -> Result<(), Failure> {
+    pub(super) async fn post(&self, job: &ReplyJob) -> Result<(), JobFailure> {
         let Some(answer) = self.answer(&job.id).await? else {
             return Ok(self.forget_messages(&job.id).await?);
         };
@@ -70,7 +70,7 @@ impl Poster {
             ClaimOutcome::Ours(guard) => guard,
             ClaimOutcome::Completed => return Ok(()),
             ClaimOutcome::HeldFor(left) => {
-                return Err(Failure::Postponed("another process posts it".into(), left));
+                return Err(JobFailure::Postponed("another process posts it".into(), left));
             }
         };
         match guard.keep(self.work_on(&answer)).await {
@@ -95,12 +95,12 @@ impl Poster {
                 guard.release().await;
                 Err(failure)
             }
-            Err(lost) => Err(Failure::Transient(lost.to_string())),
+            Err(lost) => Err(JobFailure::Transient(lost.to_string())),
         }
     }
 
     /// Posts what is left of an answer.
-    async fn work_on(&self, answer: &AnswerRow) -> Result<PostingEnd, Failure> {
+    async fn work_on(&self, answer: &AnswerRow) -> Result<PostingEnd, JobFailure> {
         self.learn_pace(&answer.id).await?;
         let parts = outgoing::parts(&answer.text);
         for (number, text) in parts.iter().enumerate() {
@@ -143,7 +143,7 @@ impl Poster {
     }
 
     /// Sees to it that a part is posted once.
-    async fn part(&self, before: &AnswerRow, message: &PartMessage<'_>) -> Result<PostingEnd, Failure> {
+    async fn part(&self, before: &AnswerRow, message: &PartMessage<'_>) -> Result<PostingEnd, JobFailure> {
         let archive = &*self.ports.archive;
         let number = message.number;
         for _ in 0..MAX_ROUNDS {
@@ -202,45 +202,45 @@ impl Poster {
                 PostOutcome::NotPosted(after) => {
                     counter!(REPLIES, "outcome" => "rate_limited").increment(1);
                     self.note_refused(&answer, number).await?;
-                    Err(Failure::Postponed("Slack wants a pause between messages".into(), after))
+                    Err(JobFailure::Postponed("Slack wants a pause between messages".into(), after))
                 }
                 PostOutcome::Stopped(why, after) => {
                     counter!(REPLIES, "outcome" => "stopped").increment(1);
                     self.note_refused(&answer, number).await?;
                     self.stop(&answer.id, after);
-                    Err(Failure::Postponed(why, after))
+                    Err(JobFailure::Postponed(why, after))
                 }
                 PostOutcome::Unknown(why) => {
                     counter!(REPLIES, "outcome" => "unknown").increment(1);
-                    Err(Failure::Postponed(why, SHOWN_AFTER))
+                    Err(JobFailure::Postponed(why, SHOWN_AFTER))
                 }
                 PostOutcome::Refused(why) => {
                     counter!(REPLIES, "outcome" => "error").increment(1);
                     self.note_refused(&answer, number).await?;
                     self.fail(&answer, &why).await?;
-                    Err(Failure::Permanent(why))
+                    Err(JobFailure::Permanent(why))
                 }
             };
         }
-        Err(Failure::Transient("the row of an answer keeps changing".into()))
+        Err(JobFailure::Transient("the row of an answer keeps changing".into()))
     }
 
     /// Waits until the workspace may have a message, and for its token.
-    async fn permit(&self, id: &QuestionId) -> Result<PermittedCall<'_>, Failure> {
+    async fn permit(&self, id: &QuestionId) -> Result<PermittedCall<'_>, JobFailure> {
         let permit = self.web.permit(&id.team, Method::ChatPostMessage).await;
         permit.map_err(|error| match meaning(&error) {
             PostOutcome::NotPosted(after) => {
                 counter!(REPLIES, "outcome" => "rate_limited").increment(1);
-                Failure::Postponed("Slack wants a pause between messages".into(), after)
+                JobFailure::Postponed("Slack wants a pause between messages".into(), after)
             }
             PostOutcome::Stopped(why, after) => {
                 counter!(REPLIES, "outcome" => "stopped").increment(1);
                 self.stop(id, after);
-                Failure::Postponed(why, after)
+                JobFailure::Postponed(why, after)
             }
             // Slack was asked for the owner of the token and for nothing else.
             PostOutcome::Posted(_) | PostOutcome::Unknown(_) | PostOutcome::Refused(_) => {
-                Failure::Transient(error.to_string())
+                JobFailure::Transient(error.to_string())
             }
         })
     }
@@ -258,7 +258,7 @@ impl Poster {
     }
 
     /// Looks for a part that may have been posted. `None` if it was surely not.
-    async fn found(&self, answer: &AnswerRow, number: usize) -> Result<Option<Ts>, Failure> {
+    async fn found(&self, answer: &AnswerRow, number: usize) -> Result<Option<Ts>, JobFailure> {
         let since = answer.part_tried_at_ms(number).unwrap_or_default();
         let passed_ms = self.ports.clock.now().0.saturating_sub(since);
         let passed = Duration::from_millis(u64::try_from(passed_ms).unwrap_or_default());
@@ -268,11 +268,11 @@ impl Poster {
             Lookup::Hidden(why) => (UNSEEN_FOR, why),
             Lookup::Stopped(why) => {
                 self.stop(&answer.id, STOPPED_FOR);
-                return Err(Failure::Postponed(why, STOPPED_FOR));
+                return Err(JobFailure::Postponed(why, STOPPED_FOR));
             }
         };
         match patience.checked_sub(passed) {
-            Some(left) if !left.is_zero() => Err(Failure::Postponed(why, left)),
+            Some(left) if !left.is_zero() => Err(JobFailure::Postponed(why, left)),
             Some(_) | None => Ok(None),
         }
     }
@@ -283,7 +283,7 @@ impl Poster {
         answer: &AnswerRow,
         message: &PartMessage<'_>,
         ts: &Ts,
-    ) -> Result<PostingEnd, Failure> {
+    ) -> Result<PostingEnd, JobFailure> {
         let archive = &*self.ports.archive;
         let QuestionId { team, channel, .. } = &answer.id;
         let sent = answer.part_becomes(message.number, PartState::sent(ts));
@@ -358,11 +358,11 @@ impl Poster {
         stopped.insert(id.team.clone(), Instant::now() + pause);
     }
 
-    fn check_stopped(&self, id: &QuestionId) -> Result<(), Failure> {
+    fn check_stopped(&self, id: &QuestionId) -> Result<(), JobFailure> {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let left = stopped.get(&id.team).map(|until| until.saturating_duration_since(Instant::now()));
         match left.filter(|left| !left.is_zero()) {
-            Some(left) => Err(Failure::Postponed("the token may not post".into(), left)),
+            Some(left) => Err(JobFailure::Postponed("the token may not post".into(), left)),
             None => Ok(()),
         }
     }

@@ -10,7 +10,7 @@ use ports::clock::TimestampMs;
 use ports::queue::job::{Job, Payload};
 use ports::queue::route::Audience;
 use rules::public_mark::MarkState;
-use rules::{Event, gap, version};
+use rules::{SlackEvent, gap, version};
 use slack::envelope::Envelope;
 use slack::ids::{ChannelId, TeamId, Ts};
 
@@ -57,7 +57,7 @@ pub(super) fn read(job: &Quarantined) -> Option<(Loss, Audience)> {
         let gap = gap::rate_limited(&team, raw).ok()?;
         return Some((Loss { team, channel: None, gap }, Audience::Untyped));
     }
-    let event = Event::read(&envelope).ok()?;
+    let event = SlackEvent::read(&envelope).ok()?;
     let channel = event.channel().ok();
     let clock = Some(event.clock()).filter(|clock| *clock != version::zero());
     // Slack always says when. For any other event, the time at which it was sent here is the best guess.
@@ -119,7 +119,7 @@ fn about_when(body: &str, sent_at: TimestampMs) -> (Option<TeamId>, Vec<i64>) {
     let raw = job.and_then(|job| job.event());
     let envelope = raw.and_then(|raw| Envelope::peek(raw.get().as_bytes()).ok());
     let team = envelope.as_ref().and_then(|envelope| TeamId::parse(envelope.team_id.as_deref()?).ok());
-    let event = envelope.and_then(|envelope| Event::read(&envelope).ok());
+    let event = envelope.and_then(|envelope| SlackEvent::read(&envelope).ok());
     let sent = sent_at.0.saturating_mul(1_000);
     let plausible = sent - LATEST_RETRY_MICROS..=sent + AHEAD_MICROS;
     let moments = match event.map(|event| event.clock().micros()) {

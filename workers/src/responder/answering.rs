@@ -18,17 +18,17 @@ use ports::metrics::{PROCESSOR_SECONDS, QUESTIONS};
 use processor::{Answer, ProcessorError};
 use reader::directory;
 use rules::outgoing;
-use rules::question::asker::{AskerStanding, standing};
+use rules::question::asker::{AskerStatus, standing};
 use rules::question::job::{QuestionJob, ReplyJob};
 use rules::question::rows::{self, AnswerRow, QuestionRow, STATE};
 use rules::question::state::{WorkStage, WorkState};
-use rules::question::{AskedText, QuestionId};
+use rules::question::{QuestionId, QuestionText};
 use tokio::time::Instant;
 
 use super::Responder;
 use super::budget::Room;
 use crate::claims::{ClaimOutcome, Sink};
-use crate::failure::Failure;
+use crate::failure::JobFailure;
 
 /// An author whom the directory has not seen is looked for this often: what shows them may come late, or the first sync be outstanding.
 const LOOK_FOR_NEWCOMER: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ const MAX_RECEIVES: u32 = 30;
 
 impl Responder {
     /// Does a job.
-    pub(super) async fn answer(&self, job: &QuestionJob, receive_count: u32) -> Result<(), Failure> {
+    pub(super) async fn answer(&self, job: &QuestionJob, receive_count: u32) -> Result<(), JobFailure> {
         let archive = &*self.ports.archive;
         let Some((question, new)) = self.row(job).await? else { return Ok(()) };
         let QuestionId { team, channel, ts, .. } = &question.id;
@@ -66,7 +66,7 @@ impl Responder {
             Ok(ClaimOutcome::Ours(guard)) => guard,
             Ok(ClaimOutcome::Completed) => return Ok(()),
             Ok(ClaimOutcome::HeldFor(left)) => {
-                return Err(Failure::Postponed("another process answers it".into(), left));
+                return Err(JobFailure::Postponed("another process answers it".into(), left));
             }
             Err(error) => {
                 // While it waits, people see that it does.
@@ -90,12 +90,12 @@ impl Responder {
                 guard.release().await;
                 Err(failure)
             }
-            Err(lost) => Err(Failure::Transient(lost.to_string())),
+            Err(lost) => Err(JobFailure::Transient(lost.to_string())),
         }
     }
 
     /// The question, with what makes its row if that is missing; `None` if there is nothing to answer.
-    async fn row(&self, job: &QuestionJob) -> Result<Option<(QuestionRow, Option<Update>)>, Failure> {
+    async fn row(&self, job: &QuestionJob) -> Result<Option<(QuestionRow, Option<Update>)>, JobFailure> {
         let archive = &*self.ports.archive;
         let QuestionId { team, channel, ts, .. } = &job.id;
         if let Some(row) = archive.get(&ItemKey::question(team, channel, ts)).await? {
@@ -112,7 +112,7 @@ impl Responder {
         Ok(Some((QuestionRow::new(&job.id, asked, now_s), Some(new))))
     }
 
-    async fn make(&self, new: Option<Update>) -> Result<(), Failure> {
+    async fn make(&self, new: Option<Update>) -> Result<(), JobFailure> {
         if let Some(new) = new {
             self.ports.archive.write(&new).await?;
         }
@@ -120,17 +120,17 @@ impl Responder {
     }
 
     /// Whether a question is taken on: it is not too old, and of a member of the workspace.
-    async fn may_ask(&self, id: &QuestionId, asked: &AskedText) -> Result<bool, Failure> {
+    async fn may_ask(&self, id: &QuestionId, asked: &QuestionText) -> Result<bool, JobFailure> {
         if self.age(id) > self.limits.max_age {
             return Ok(false);
         }
         let row = self.ports.archive.get(&ItemKey::user(&id.team, &asked.user)).await?;
         match standing(&id.team, row.as_ref()) {
-            AskerStanding::Member => Ok(true),
-            AskerStanding::Refused => Ok(false),
-            AskerStanding::Unknown => {
+            AskerStatus::Member => Ok(true),
+            AskerStatus::Refused => Ok(false),
+            AskerStatus::Unknown => {
                 let why = "its author is not in the directory yet";
-                Err(Failure::Postponed(why.into(), LOOK_FOR_NEWCOMER))
+                Err(JobFailure::Postponed(why.into(), LOOK_FOR_NEWCOMER))
             }
         }
     }
@@ -146,7 +146,7 @@ impl Responder {
         question: &QuestionRow,
         new: Option<Update>,
         receive_count: u32,
-    ) -> Result<Option<QuestionEnd>, Failure> {
+    ) -> Result<Option<QuestionEnd>, JobFailure> {
         let archive = &*self.ports.archive;
         let QuestionId { team, channel, ts, .. } = &question.id;
         let Some(room) = self.begin(question, new).await? else { return Ok(None) };
@@ -154,8 +154,8 @@ impl Responder {
         let answer_key = ItemKey::answer(team, channel, ts);
         if archive.get(&answer_key).await?.is_none() {
             let text = match self.text(question, room, receive_count).await? {
-                Reaction::Answer(text) => text,
-                Reaction::End(end) => return Ok(Some(end)),
+                QuestionStep::Answer(text) => text,
+                QuestionStep::End(end) => return Ok(Some(end)),
             };
             match self.withdrawn(question).await? {
                 Withdrawn::No => {}
@@ -185,11 +185,11 @@ impl Responder {
         question: &QuestionRow,
         room: Room,
         receive_count: u32,
-    ) -> Result<Reaction, Failure> {
+    ) -> Result<QuestionStep, JobFailure> {
         match room {
             Room::Free => {}
-            Room::Told(text) => return Ok(Reaction::Answer(outgoing::neutral(&text))),
-            Room::Spent => return Ok(Reaction::End(QuestionEnd::Done("over_budget"))),
+            Room::Told(text) => return Ok(QuestionStep::Answer(outgoing::neutral(&text))),
+            Room::Spent => return Ok(QuestionStep::End(QuestionEnd::Done("over_budget"))),
         }
         let prompt = self.prompt(question).await?;
         let began = Instant::now();
@@ -198,29 +198,29 @@ impl Responder {
         Ok(match answer {
             Ok(Answer::Text(text)) => match outgoing::neutral(&text) {
                 text if outgoing::parts(&text).is_empty() => {
-                    Reaction::failed("nothing of the answer may be posted".into())
+                    QuestionStep::failed("nothing of the answer may be posted".into())
                 }
-                text => Reaction::Answer(text),
+                text => QuestionStep::Answer(text),
             },
-            Ok(Answer::Skip) => Reaction::End(QuestionEnd::Done("skipped")),
-            Err(ProcessorError::Permanent(reason)) => Reaction::failed(reason),
+            Ok(Answer::Skip) => QuestionStep::End(QuestionEnd::Done("skipped")),
+            Err(ProcessorError::Permanent(reason)) => QuestionStep::failed(reason),
             Err(ProcessorError::Transient { reason, after }) => {
                 // A question that was asked again by hand has no age.
                 let is_late = question.state.generation == 0 && self.age(&question.id) > self.limits.max_age;
                 if is_late || receive_count >= MAX_RECEIVES {
-                    return Ok(Reaction::failed(reason));
+                    return Ok(QuestionStep::failed(reason));
                 }
                 counter!(QUESTIONS, "outcome" => "retry").increment(1);
                 return Err(match after {
-                    Some(after) => Failure::Postponed(reason, after),
-                    None => Failure::Transient(reason),
+                    Some(after) => JobFailure::Postponed(reason, after),
+                    None => JobFailure::Transient(reason),
                 });
             }
         })
     }
 
     /// Whether a question was deleted, erased or cancelled while the processor was asked, and how it ends if so.
-    async fn withdrawn(&self, question: &QuestionRow) -> Result<Withdrawn, Failure> {
+    async fn withdrawn(&self, question: &QuestionRow) -> Result<Withdrawn, JobFailure> {
         let QuestionId { team, channel, ts, .. } = &question.id;
         let keys = [ItemKey::question(team, channel, ts), ItemKey::message(team, channel, ts)];
         let found = self.ports.archive.get_all(&keys.each_ref()).await?;
@@ -235,7 +235,7 @@ impl Responder {
 
     /// The attempt at which an answer is to be posted. One that failed is opened again if a person asked the question again; the
     /// answer itself may have been begun anew more often than that.
-    async fn reopened(&self, answer: &AnswerRow, generation: u32) -> Result<u32, Failure> {
+    async fn reopened(&self, answer: &AnswerRow, generation: u32) -> Result<u32, JobFailure> {
         let WorkState { generation: posted_at, stage } = answer.state;
         if stage != WorkStage::Failed || generation == 0 {
             return Ok(posted_at);
@@ -245,7 +245,7 @@ impl Responder {
         Ok(state.generation)
     }
 
-    async fn finish(&self, question: &QuestionRow, end: QuestionEnd) -> Result<(), Failure> {
+    async fn finish(&self, question: &QuestionRow, end: QuestionEnd) -> Result<(), JobFailure> {
         let (stage, outcome, error) = match &end {
             QuestionEnd::Done(outcome) => (WorkStage::Finished, *outcome, None),
             QuestionEnd::Failed(outcome, reason) => (WorkStage::Failed, *outcome, Some(reason.as_str())),
@@ -286,13 +286,13 @@ enum Withdrawn {
 }
 
 /// What is done about a question.
-enum Reaction {
+enum QuestionStep {
     Answer(String),
     /// Nothing is posted.
     End(QuestionEnd),
 }
 
-impl Reaction {
+impl QuestionStep {
     fn failed(reason: String) -> Self {
         Self::End(QuestionEnd::Failed("error", reason))
     }

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveError, ItemKey};
 use ports::changes::Changes;
 use processor::{Answer, Processor, ProcessorError, Prompt};
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use reader::plain;
 use reader::search::query::SearchQuery;
 use rules::public_mark::MarkState;
@@ -103,7 +103,7 @@ impl ArchiveSearch {
     }
 
     /// Whether everyone in the workspace may read a channel, unless it is private now.
-    async fn is_marked(&self, place: &ChannelPlace) -> Result<bool, ArchiveError> {
+    async fn is_marked(&self, place: &ChannelOfTeam) -> Result<bool, ArchiveError> {
         let mark = self.archive.get(&ItemKey::public_mark(&place.team, &place.channel)).await?;
         Ok(MarkState::of(mark.as_ref()) == MarkState::Public)
     }

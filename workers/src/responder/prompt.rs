@@ -3,11 +3,11 @@
 
 use jiff::Timestamp;
 use ports::archive::{ArchiveError, Item, ItemKey, Query, key, query_all};
-use processor::{ContextMessage, Named, Prompt, PromptFacts};
+use processor::{ContextMessage, NamedId, Prompt, PromptFacts};
 use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
 use reader::text::{self, MessageText, flat};
-use reader::{find, joined::ChannelPlace, rows, thread};
+use reader::{find, joined::ChannelOfTeam, rows, thread};
 use rules::question::QuestionId;
 use rules::question::asked::without_mention;
 use rules::question::rows::QuestionRow;
@@ -17,7 +17,7 @@ use slack::ids::Ts;
 use super::Responder;
 
 /// A message that is not the question, as text.
-struct SaidBefore {
+struct EarlierMessage {
     ts: String,
     said: MessageText,
 }
@@ -42,9 +42,9 @@ impl Responder {
         let mut prompt = Prompt::new(PromptFacts {
             id: id.name(),
             team_id: id.team.to_string(),
-            channel: Named { id: id.channel.to_string(), name: channel_name },
+            channel: NamedId { id: id.channel.to_string(), name: channel_name },
             thread_ts: id.thread_ts.to_string(),
-            asker: Named {
+            asker: NamedId {
                 id: asked.user.to_string(),
                 name: Some(names.of(asked.user.as_str()).to_owned())
                     .filter(|name| name != asked.user.as_str()),
@@ -60,7 +60,7 @@ impl Responder {
     }
 
     /// The messages of the thread before the question, oldest first.
-    async fn before(&self, id: &QuestionId) -> Result<Vec<SaidBefore>, ArchiveError> {
+    async fn before(&self, id: &QuestionId) -> Result<Vec<EarlierMessage>, ArchiveError> {
         let archive = &*self.ports.archive;
         if id.ts == id.thread_ts || self.limits.context_bytes == 0 {
             return Ok(Vec::new());
@@ -70,13 +70,16 @@ impl Responder {
             .iter()
             .filter_map(|row| slack::ids::TeamId::parse(&row.key.timestamp).ok())
             .collect();
-        let place = ChannelPlace { team: id.team.clone(), channel: id.channel.clone() };
+        let place = ChannelOfTeam { team: id.team.clone(), channel: id.channel.clone() };
         let channel = find::joined(archive, &place, &teams).await?;
         said_before(&channel, id).await
     }
 }
 
-async fn said_before(channel: &JoinedChannel<'_>, id: &QuestionId) -> Result<Vec<SaidBefore>, ArchiveError> {
+async fn said_before(
+    channel: &JoinedChannel<'_>,
+    id: &QuestionId,
+) -> Result<Vec<EarlierMessage>, ArchiveError> {
     let mut messages: Vec<Value> = Vec::new();
     messages.extend(rows::message(channel, &id.thread_ts).await?);
     let mut replies = thread::replies(channel, &id.thread_ts);
@@ -89,7 +92,7 @@ async fn said_before(channel: &JoinedChannel<'_>, id: &QuestionId) -> Result<Vec
     };
     let kept = messages.iter().filter(|message| is_before(message));
     Ok(kept
-        .map(|message| SaidBefore {
+        .map(|message| EarlierMessage {
             ts: message["ts"].as_str().unwrap_or_default().to_owned(),
             said: text::read(message),
         })
@@ -97,10 +100,10 @@ async fn said_before(channel: &JoinedChannel<'_>, id: &QuestionId) -> Result<Vec
 }
 
 /// The newest messages that have no more than this many bytes together.
-fn newest_within(most: usize, before: Vec<SaidBefore>, names: &DisplayNames<'_>) -> Vec<ContextMessage> {
+fn newest_within(most: usize, before: Vec<EarlierMessage>, names: &DisplayNames<'_>) -> Vec<ContextMessage> {
     let mut left = most;
     let mut kept: Vec<ContextMessage> = Vec::new();
-    for SaidBefore { ts, said } in before.into_iter().rev() {
+    for EarlierMessage { ts, said } in before.into_iter().rev() {
         let message = ContextMessage {
             ts,
             user_id: said.author.user.clone(),

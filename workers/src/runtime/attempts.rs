@@ -19,7 +19,7 @@ use std::time::Duration;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Guard, Item, ItemKey, Update, WriteOutcome};
 use ports::queue::{MessageId, QueueRef};
 
-use super::{Outcome, Retry};
+use super::{JobOutcome, JobRetry};
 
 /// The register that holds a job's [`AttemptState`].
 const STATE: &str = "attempts";
@@ -198,23 +198,23 @@ impl BatchAttempts<'_> {
     ///
     /// # Errors
     /// What becomes of the job instead, if it must not run.
-    pub(super) async fn begin(&self, message: &MessageId) -> Result<(), Outcome> {
+    pub(super) async fn begin(&self, message: &MessageId) -> Result<(), JobOutcome> {
         // Markers whose removal is pending are no crashes.
-        self.attempts.flush_pending_removals().await.map_err(Outcome::retry)?;
+        self.attempts.flush_pending_removals().await.map_err(JobOutcome::retry)?;
         let key = self.attempts.key(message);
-        match self.attempts.advance(&key).await.map_err(Outcome::retry)? {
+        match self.attempts.advance(&key).await.map_err(JobOutcome::retry)? {
             AttemptState::Tried(number) => {
                 self.open().insert(message.clone(), AttemptMarker { key, number });
                 Ok(())
             }
             // A handler that still has the job finds its lease ended within the visibility timeout: it stops, and removes
             // its marker.
-            AttemptState::Crashed(_) => Err(Outcome::Retry(Retry {
+            AttemptState::Crashed(_) => Err(JobOutcome::Retry(JobRetry {
                 reason: "its last handler may still be running".into(),
                 after: Some(self.attempts.visibility_timeout),
             })),
             AttemptState::Poison(crashes) => {
-                Err(Outcome::Quarantine(format!("it crashed its handler {crashes} times")))
+                Err(JobOutcome::Quarantine(format!("it crashed its handler {crashes} times")))
             }
         }
     }

@@ -5,15 +5,15 @@ use std::sync::OnceLock;
 
 use ports::queue::{Delivery, GroupId};
 
-use super::Outcome;
+use super::JobOutcome;
 use super::job::DecodedPayload;
-use crate::failure::Failure;
+use crate::failure::JobFailure;
 
 /// A received job and its outcome. It outlives the worker's call: if that is cancelled or panics, the outcomes so far
 /// stay.
 pub struct ReceivedJob {
     delivery: Delivery,
-    outcome: OnceLock<Outcome>,
+    outcome: OnceLock<JobOutcome>,
 }
 
 impl ReceivedJob {
@@ -28,26 +28,26 @@ impl ReceivedJob {
     }
 
     /// Says what became of the job. Only the first outcome counts.
-    pub fn settle(&self, outcome: Outcome) {
+    pub fn settle(&self, outcome: JobOutcome) {
         drop(self.outcome.set(outcome));
     }
 
     /// What became of the job; `None` if no worker has said so.
-    pub fn outcome(&self) -> Option<&Outcome> {
+    pub fn outcome(&self) -> Option<&JobOutcome> {
         self.outcome.get()
     }
 
     /// What became of the job: one that no worker settled was not reached, and is tried again.
     #[must_use]
-    pub fn into_outcome(self) -> (Delivery, Outcome) {
+    pub fn into_outcome(self) -> (Delivery, JobOutcome) {
         let outcome =
-            self.outcome.into_inner().unwrap_or_else(|| Outcome::retry("the worker did not reach it"));
+            self.outcome.into_inner().unwrap_or_else(|| JobOutcome::retry("the worker did not reach it"));
         (self.delivery, outcome)
     }
 
     /// Whether its group may go on behind it.
     pub(super) fn is_final(&self) -> bool {
-        matches!(self.outcome(), Some(Outcome::Done | Outcome::Quarantine(_)))
+        matches!(self.outcome(), Some(JobOutcome::Done | JobOutcome::Quarantine(_)))
     }
 }
 
@@ -105,19 +105,19 @@ impl<'b> Batch<'b> {
 
 impl BatchJob<'_> {
     /// Says what became of the job. Call it once all effects of the job are durable: from here on it may be acked.
-    pub fn settle(&self, outcome: Outcome) {
+    pub fn settle(&self, outcome: JobOutcome) {
         self.received.settle(outcome);
     }
 
     /// The job is done, or failed.
-    pub(crate) fn finish(&self, result: Result<(), impl Into<Failure>>) {
-        self.settle(result.map_or_else(|failure| failure.into().outcome(), |()| Outcome::Done));
+    pub(crate) fn finish(&self, result: Result<(), impl Into<JobFailure>>) {
+        self.settle(result.map_or_else(|failure| failure.into().outcome(), |()| JobOutcome::Done));
     }
 
     /// The job belongs on another queue.
     pub(crate) fn refuse_payload(&self) {
         let kind = self.payload.kind();
-        self.settle(Outcome::Quarantine(format!("this queue does not carry {kind}")));
+        self.settle(JobOutcome::Quarantine(format!("this queue does not carry {kind}")));
     }
 }
 
@@ -190,8 +190,8 @@ mod tests {
         let batch = Batch::decode(&references);
         let groups: Vec<&str> = batch.jobs().iter().map(|job| job.delivery.group.as_str()).collect();
         assert_eq!(groups, ["a", "c"]);
-        assert!(matches!(jobs[0].outcome(), Some(Outcome::Quarantine(_))));
-        assert!(matches!(jobs[2].outcome(), Some(Outcome::Retry(_))));
+        assert!(matches!(jobs[0].outcome(), Some(JobOutcome::Quarantine(_))));
+        assert!(matches!(jobs[2].outcome(), Some(JobOutcome::Retry(_))));
         assert!(jobs[3].outcome().is_none(), "not reached");
     }
 
@@ -201,9 +201,9 @@ mod tests {
         let jobs = [received("a", good), received("b", good)];
         let references: Vec<&ReceivedJob> = jobs.iter().collect();
         let batch = Batch::decode(&references);
-        batch.jobs()[0].settle(Outcome::Done);
-        batch.jobs()[0].settle(Outcome::retry("too late"));
+        batch.jobs()[0].settle(JobOutcome::Done);
+        batch.jobs()[0].settle(JobOutcome::retry("too late"));
         let outcomes = jobs.map(|job| job.into_outcome().1);
-        assert_eq!(outcomes, [Outcome::Done, Outcome::retry("the worker did not reach it")]);
+        assert_eq!(outcomes, [JobOutcome::Done, JobOutcome::retry("the worker did not reach it")]);
     }
 }

@@ -9,7 +9,7 @@ use ports::archive::ArchiveError;
 use ports::metrics::WORKER_BLOCKED_GROUPS;
 use ports::queue::{Delivery, MessageId, QueueError, Receipt};
 
-use super::Outcome;
+use super::JobOutcome;
 use super::execution::Context;
 use super::settle::{Settlement, settle};
 use crate::quarantine;
@@ -18,13 +18,13 @@ use crate::quarantine;
 const ACK_TRIES: u32 = 3;
 
 /// Writes quarantine rows, then tells the queue what became of each job.
-pub(super) async fn conclude(context: &Context, mut jobs: Vec<(Delivery, Outcome)>) {
+pub(super) async fn conclude(context: &Context, mut jobs: Vec<(Delivery, JobOutcome)>) {
     let worker = context.worker.name();
     let mut failed = write_quarantine(context, &settle(&jobs)).await;
     // A job whose row could not be written stops its group, as a failure of the job itself would.
     for (delivery, outcome) in &mut jobs {
         if let Some(error) = failed.remove(&delivery.message_id) {
-            *outcome = Outcome::retry(error);
+            *outcome = JobOutcome::retry(error);
         }
     }
     let settlement = settle(&jobs);

@@ -19,7 +19,7 @@ use super::backoff::Backoff;
 use super::batch::{Batch, ReceivedJob};
 use super::conclude::conclude;
 use super::lease::Lease;
-use super::{Outcome, Ports, Retry, RuntimeSettings, Worker};
+use super::{JobOutcome, JobRetry, Ports, RuntimeSettings, Worker};
 
 /// Everything a batch needs; shared by the batches of one worker.
 pub(super) struct Context {
@@ -138,7 +138,7 @@ async fn together(context: &Context, jobs: &[&ReceivedJob]) {
     }
     // One of them made the handler panic. Each that was not settled before comes back at once, and alone.
     for job in jobs {
-        job.settle(Outcome::Retry(Retry {
+        job.settle(JobOutcome::Retry(JobRetry {
             reason: "the handler panicked".into(),
             after: Some(Duration::ZERO),
         }));
@@ -154,7 +154,7 @@ async fn alone(context: &Context, job: &ReceivedJob, attempts: &BatchAttempts<'_
     if call(context, &[job]).await || job.outcome().is_some() {
         attempts.end(message).await;
     } else {
-        job.settle(Outcome::retry("the handler panicked"));
+        job.settle(JobOutcome::retry("the handler panicked"));
         attempts.crash(message).await;
     }
 }

@@ -14,13 +14,13 @@ use rules::file::image::ImageJob;
 use rules::history::job::SpanJob;
 use rules::question::QuestionId;
 use rules::question::job::{QuestionJob, ReplyJob};
-use rules::{Change, Event, gap};
+use rules::{Change, SlackEvent, gap};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use slack::envelope::Envelope;
 use slack::ids::{TeamId, UserId};
 
-use crate::failure::Failure;
+use crate::failure::JobFailure;
 
 /// Why a request without a workspace is quarantined.
 const NO_TEAM: &str = "the request names no workspace (team_id)";
@@ -55,7 +55,7 @@ pub struct EventJob<'j> {
     /// The fields around the event.
     pub envelope: Envelope<'j>,
     /// The event, if the request carries one.
-    pub event: Option<Event<'j>>,
+    pub event: Option<SlackEvent<'j>>,
     /// The run of ingest that took it at Slack's first try.
     pub run: Option<RunId>,
     /// When it was put on the queue.
@@ -74,7 +74,7 @@ pub struct RefusedTime {
 
 impl<'j> DecodedPayload<'j> {
     /// What a delivery asks for, and whether it was replayed from quarantine.
-    pub(super) fn of(delivery: &'j Delivery) -> Result<(Self, bool), Failure> {
+    pub(super) fn of(delivery: &'j Delivery) -> Result<(Self, bool), JobFailure> {
         let Job { origin, run, payload } = Job::decode(&delivery.body)?;
         let replayed = origin.is_some();
         let payload = match payload {
@@ -113,7 +113,7 @@ pub fn updates_of(body: &str) -> Option<Vec<Update>> {
     match Job::decode(body).ok()?.payload {
         Payload::Event(raw) => {
             let envelope = Envelope::peek(raw.get().as_bytes()).ok()?;
-            let event = Event::read(&envelope).ok()?;
+            let event = SlackEvent::read(&envelope).ok()?;
             // Of an unknown type it is not known what it brings.
             event.rule()?;
             let channel = ChannelEvent::read(&event).ok()?;
@@ -159,14 +159,14 @@ impl<'j> EventJob<'j> {
         run: Option<RunId>,
         replayed: bool,
         delivery: &Delivery,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, JobFailure> {
         let envelope =
-            Envelope::peek(raw.get().as_bytes()).map_err(|error| Failure::Permanent(error.to_string()))?;
+            Envelope::peek(raw.get().as_bytes()).map_err(|error| JobFailure::Permanent(error.to_string()))?;
         if delivery.group.as_str() == INVALID_GROUP {
             let reason = if envelope.team_id.is_none() { NO_TEAM } else { NOT_AN_ID };
-            return Err(Failure::Permanent(reason.into()));
+            return Err(JobFailure::Permanent(reason.into()));
         }
-        let event = if envelope.event.is_some() { Some(Event::read(&envelope)?) } else { None };
+        let event = if envelope.event.is_some() { Some(SlackEvent::read(&envelope)?) } else { None };
         if let Some(event) = &event {
             event.check_clocks(delivery.sent_at.0)?;
         }

@@ -57,28 +57,28 @@ pub struct Ports {
 
 /// What became of one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum JobOutcome {
     /// Its effects are durable.
     Done,
     /// Something outside the job failed. Its group waits; it is tried again until it succeeds.
-    Retry(Retry),
+    Retry(JobRetry),
     /// It can never succeed: it goes to quarantine with this reason, and its group goes on.
     Quarantine(String),
 }
 
 /// Why and when to try again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Retry {
+pub struct JobRetry {
     /// For the log.
     pub reason: String,
     /// What the other side asked for (`Retry-After`); otherwise the runtime backs off by itself.
     pub after: Option<Duration>,
 }
 
-impl Outcome {
+impl JobOutcome {
     /// To be tried again after the runtime's own backoff.
     pub fn retry(reason: impl ToString) -> Self {
-        Self::Retry(Retry { reason: reason.to_string(), after: None })
+        Self::Retry(JobRetry { reason: reason.to_string(), after: None })
     }
 }
 
@@ -128,7 +128,7 @@ pub trait Worker: Send + Sync + 'static {
     async fn work(&self, batch: &Batch<'_>);
 
     /// Does jobs that no consumer received, and returns what became of each, in their order.
-    async fn handle(&self, jobs: &[Delivery]) -> Vec<Outcome> {
+    async fn handle(&self, jobs: &[Delivery]) -> Vec<JobOutcome> {
         let received: Vec<ReceivedJob> = jobs.iter().cloned().map(ReceivedJob::new).collect();
         self.work(&Batch::decode(&received.iter().collect::<Vec<_>>())).await;
         received.into_iter().map(|job| job.into_outcome().1).collect()

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use ports::queue::{Delivery, GroupId};
 
-use super::{Outcome, Retry};
+use super::{JobOutcome, JobRetry};
 
 /// What to do with the jobs of a batch.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -14,14 +14,14 @@ pub(super) struct Settlement<'b> {
     /// Those of them to be written to quarantine, with the reason.
     pub(super) quarantined: Vec<(&'b Delivery, &'b str)>,
     /// The first failure of each group.
-    pub(super) backed_off: Vec<(&'b Delivery, &'b Retry)>,
+    pub(super) backed_off: Vec<(&'b Delivery, &'b JobRetry)>,
     /// The jobs behind a failure: given back at once; they stay invisible behind the head.
     pub(super) tail: Vec<&'b Delivery>,
 }
 
 /// Splits a batch. In each group everything up to the first job to be retried is finished, and nothing after it, whatever
 /// became of it: an ack past a failure would break the group's order for good.
-pub(super) fn settle(jobs: &[(Delivery, Outcome)]) -> Settlement<'_> {
+pub(super) fn settle(jobs: &[(Delivery, JobOutcome)]) -> Settlement<'_> {
     let mut settlement = Settlement::default();
     let mut stopped: HashSet<&GroupId> = HashSet::new();
     for (delivery, outcome) in jobs {
@@ -30,12 +30,12 @@ pub(super) fn settle(jobs: &[(Delivery, Outcome)]) -> Settlement<'_> {
             continue;
         }
         match outcome {
-            Outcome::Done => settlement.finished.push(delivery),
-            Outcome::Quarantine(reason) => {
+            JobOutcome::Done => settlement.finished.push(delivery),
+            JobOutcome::Quarantine(reason) => {
                 settlement.finished.push(delivery);
                 settlement.quarantined.push((delivery, reason));
             }
-            Outcome::Retry(retry) => {
+            JobOutcome::Retry(retry) => {
                 stopped.insert(&delivery.group);
                 settlement.backed_off.push((delivery, retry));
             }
@@ -64,16 +64,16 @@ mod tests {
 
     #[test]
     fn a_group_stops_at_its_first_failure_and_others_go_on() {
-        let retry = Retry { reason: "later".into(), after: None };
+        let retry = JobRetry { reason: "later".into(), after: None };
         let outcomes = [
-            ("a", Outcome::Done),
-            ("b", Outcome::Retry(retry.clone())),
-            ("a", Outcome::Quarantine("bad".into())),
-            ("a", Outcome::Done),
-            ("b", Outcome::Done),
-            ("c", Outcome::Done),
+            ("a", JobOutcome::Done),
+            ("b", JobOutcome::Retry(retry.clone())),
+            ("a", JobOutcome::Quarantine("bad".into())),
+            ("a", JobOutcome::Done),
+            ("b", JobOutcome::Done),
+            ("c", JobOutcome::Done),
         ];
-        let jobs: Vec<(Delivery, Outcome)> = outcomes
+        let jobs: Vec<(Delivery, JobOutcome)> = outcomes
             .into_iter()
             .enumerate()
             .map(|(index, (group, outcome))| (delivery(group, index), outcome))

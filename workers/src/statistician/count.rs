@@ -11,7 +11,7 @@ const AT_ONCE: usize = 100;
 
 /// What became of a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Counted {
+pub(super) enum DayOutcome {
     /// No count was asked for, or another one ended what was asked for.
     NotDue,
     /// It is as it was.
@@ -22,11 +22,11 @@ pub(super) enum Counted {
 
 /// Counts a day that is to be counted. The row that asks for it is read before the messages and deleted at the end, if nothing
 /// has asked since: whatever comes between is counted again.
-pub(super) async fn count(archive: &dyn Archive, day: &ChannelDay) -> Result<Counted, ArchiveError> {
+pub(super) async fn count(archive: &dyn Archive, day: &ChannelDay) -> Result<DayOutcome, ArchiveError> {
     let keys = [day.due_key(), day.rollup_key()];
     let rows = archive.get_all(&[&keys[0], &keys[1]]).await?;
     let [Some(due), stored] = <[Option<Item>; 2]>::try_from(rows).unwrap_or_default() else {
-        return Ok(Counted::NotDue);
+        return Ok(DayOutcome::NotDue);
     };
     let figures = counting::count_day(archive, day).await?;
     let is_new = stored.as_ref().and_then(rollup::figures).as_ref() != Some(&figures);
@@ -37,7 +37,7 @@ pub(super) async fn count(archive: &dyn Archive, day: &ChannelDay) -> Result<Cou
     }
     archive.write(&day.rollup(&due, &figures)).await?;
     archive.delete_unchanged(&due).await?;
-    Ok(if is_new { Counted::Changed } else { Counted::Same })
+    Ok(if is_new { DayOutcome::Changed } else { DayOutcome::Same })
 }
 
 /// Gives the day over all channels another version.

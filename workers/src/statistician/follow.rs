@@ -31,7 +31,7 @@ const MAX_LOST: usize = 1_000;
 
 /// Why the days cannot be found now.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum FollowError {
+pub(super) enum DaysError {
     /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -53,7 +53,7 @@ struct Gathered {
 impl Statistician {
     /// Asks for the counts of all days that have closed or changed since the last look. Where it stands is one row: days are
     /// asked for before it goes on, so what a crash leaves out is found again.
-    pub(super) async fn follow(&self) -> Result<(), FollowError> {
+    pub(super) async fn follow(&self) -> Result<(), DaysError> {
         let archive = &*self.ports.archive;
         loop {
             let row = archive.get(&ItemKey::figures_state()).await?;
@@ -184,7 +184,7 @@ impl Statistician {
     }
 
     /// Asks for counts, and sends their jobs.
-    async fn ask(&self, days: &BTreeSet<ChannelDay>) -> Result<(), FollowError> {
+    async fn ask(&self, days: &BTreeSet<ChannelDay>) -> Result<(), DaysError> {
         let days: Vec<&ChannelDay> = days.iter().collect();
         for days in days.chunks(AT_ONCE) {
             ask_for(&*self.ports.archive, days, self.ports.clock.now()).await?;
@@ -200,7 +200,7 @@ impl Statistician {
     }
 
     /// Sends the jobs of counts that were asked for long ago.
-    pub(super) async fn send_lost(&self) -> Result<(), FollowError> {
+    pub(super) async fn send_lost(&self) -> Result<(), DaysError> {
         let archive = &*self.ports.archive;
         let now = self.ports.clock.now();
         for row in query_all(archive, Query::partition(key::TEAMS)).await? {

@@ -9,9 +9,9 @@ use ports::changes::Changes;
 use ports::queue::QueueName;
 use rules::figures::rollup::ChannelDay;
 
-use super::count::{Counted, count};
-use crate::failure::Failure;
-use crate::runtime::{Batch, DecodedPayload, Outcome, Ports, Worker};
+use super::count::{DayOutcome, count};
+use crate::failure::JobFailure;
+use crate::runtime::{Batch, DecodedPayload, JobOutcome, Ports, Worker};
 
 /// Between two looks: with the delay of the queue, a late change is counted within three minutes. A look that finds nothing
 /// reads two rows on one machine.
@@ -36,16 +36,16 @@ impl Statistician {
         Self { ports, changes }
     }
 
-    async fn count(&self, day: &ChannelDay) -> Outcome {
+    async fn count(&self, day: &ChannelDay) -> JobOutcome {
         match count(&*self.ports.archive, day).await {
             Ok(counted) => {
                 let ChannelDay { team, channel, day } = day;
-                if counted == Counted::Changed {
+                if counted == DayOutcome::Changed {
                     tracing::debug!(%team, %channel, day = day.text(), "a day was counted");
                 }
-                Outcome::Done
+                JobOutcome::Done
             }
-            Err(error) => Failure::from(error).outcome(),
+            Err(error) => JobFailure::from(error).outcome(),
         }
     }
 }

@@ -5,7 +5,7 @@ use ports::archive::{Archive, ArchiveError, ArchiveExt, Update, WriteOutcome};
 use rules::Change;
 use rules::message::{Content, KeptVersions};
 
-use super::versions::{self, Written};
+use super::versions::{self, WrittenVersion};
 
 /// Writes the changes of many events: what each begins with together, the rest side by side. One result per event, in their
 /// order.
@@ -58,7 +58,7 @@ async fn finish(
     mut written: Option<Result<KeptVersions, ArchiveError>>,
 ) -> Result<(), ArchiveError> {
     let mut begun = begun.into_iter();
-    let mut before: Option<Written<'_>> = None;
+    let mut before: Option<WrittenVersion<'_>> = None;
     for change in changes {
         match (change, begun.next()) {
             (Change::Register(_), Some(outcome)) => drop(outcome?),

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Update, WriteOutcome};
 use rules::Change;
 use rules::history::HistoryMessage;
-use rules::message::{Plan, plan, stored_version};
+use rules::message::{VersionPlan, plan, stored_version};
 
 use super::versions;
 
@@ -129,7 +129,7 @@ fn step<'m>(message: &'m HistoryMessage, stored: Option<&Item>) -> HistoryStep<'
             (Vec::new(), content.if_absent().left_out(stored).map(Cow::Owned))
         }
         (Change::Content(content), Some(stored)) => {
-            let Plan { keep, row, .. } = plan(content, Some(stored));
+            let VersionPlan { keep, row, .. } = plan(content, Some(stored));
             (keep, row.or_else(|| content.if_absent().left_out(stored)).map(Cow::Owned))
         }
         (Change::Register(update), None) => (Vec::new(), Some(Cow::Borrowed(update))),

@@ -8,17 +8,17 @@
 use metrics::counter;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, Update, WriteOutcome};
 use ports::metrics::ARCHIVE_DUPLICATES;
-use rules::message::{Content, KeptVersions, Plan, plan, stored_version};
+use rules::message::{Content, KeptVersions, VersionPlan, plan, stored_version};
 
 /// A version that was written, and how its message stands since.
-pub(super) type Written<'c> = (&'c Content, KeptVersions);
+pub(super) type WrittenVersion<'c> = (&'c Content, KeptVersions);
 
 /// Writes one version. `before` is another one that its event brought and that was written already: most events bring
 /// the new and the previous version of one message, which then is looked at once.
 pub(super) async fn write(
     archive: &dyn Archive,
     content: &Content,
-    before: Option<Written<'_>>,
+    before: Option<WrittenVersion<'_>>,
 ) -> Result<KeptVersions, ArchiveError> {
     match before.filter(|(before, _)| before.key() == content.key()) {
         Some((before, kept_versions)) if kept_versions.covers(content) => {
@@ -57,7 +57,7 @@ pub(super) async fn write_planned(
     mut stored: Option<Item>,
 ) -> Result<KeptVersions, ArchiveError> {
     loop {
-        let Plan { keep, row, kept_versions } = plan(content, stored.as_ref());
+        let VersionPlan { keep, row, kept_versions } = plan(content, stored.as_ref());
         for revision in &keep {
             archive.write(revision).await?;
         }
@@ -97,7 +97,7 @@ pub(super) async fn write_changes(
         Ok(stored) => stored,
         Err(error) => return vec![Err(error); contents.len()],
     };
-    let plans: Vec<Plan> =
+    let plans: Vec<VersionPlan> =
         contents.iter().zip(&stored).map(|(content, stored)| plan(content, stored.as_ref())).collect();
     let revisions: Vec<&Update> = plans.iter().flat_map(|plan| &plan.keep).collect();
     let mut kept = archive.write_all(&revisions).await.into_iter();

@@ -21,16 +21,16 @@ use testkit::corpus::{TEAM, event};
 use testkit::memory::archive::MemoryArchive;
 use workers::channel_indexer::ChannelIndexer;
 use workers::directory::Joiner;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
 use testkit::deliveries::{deliveries, delivery, delivery_of};
 
-struct Fixture {
+struct IndexerFixture {
     archive: Arc<MemoryArchive>,
     indexer: ChannelIndexer,
 }
 
-impl Fixture {
+impl IndexerFixture {
     fn new() -> Self {
         Self::made(|archive| ChannelIndexer::new(archive, None))
     }
@@ -41,13 +41,13 @@ impl Fixture {
         Self { archive, indexer }
     }
 
-    async fn handle(&self, events: &[Value]) -> Vec<Outcome> {
+    async fn handle(&self, events: &[Value]) -> Vec<JobOutcome> {
         self.indexer.handle(&deliveries(events)).await
     }
 
     async fn store(&self, events: &[Value]) {
         let outcomes = self.handle(events).await;
-        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+        assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
     }
 
     async fn rows(&self, partition: String) -> Vec<Item> {
@@ -83,7 +83,8 @@ fn simple(kind: &str, channel: &str, ts: &str) -> Value {
 #[tokio::test]
 async fn ten_thousand_channels_are_found_by_id_and_name_in_many_shards() {
     let shard_bytes = 20_000;
-    let fixture = Fixture::made(|archive| ChannelIndexer::new(archive, None).with_shards_of(shard_bytes));
+    let fixture =
+        IndexerFixture::made(|archive| ChannelIndexer::new(archive, None).with_shards_of(shard_bytes));
     let channels: Vec<(String, String)> =
         (0..10_000).map(|n| (format!("C{n:05}"), format!("Projekt-{n}"))).collect();
     let created: Vec<Value> =
@@ -112,7 +113,7 @@ async fn ten_thousand_channels_are_found_by_id_and_name_in_many_shards() {
 }
 
 /// The gaps that readers see: reason, channel, from, to.
-async fn gaps_of(fixture: &Fixture) -> Vec<(&'static str, Option<String>, String, Option<String>)> {
+async fn gaps_of(fixture: &IndexerFixture) -> Vec<(&'static str, Option<String>, String, Option<String>)> {
     let gaps = gaps::read(&*fixture.archive, &team()).await.unwrap().into_iter();
     let text = |ts: Ts| ts.to_string();
     gaps.map(|gap| {
@@ -128,12 +129,12 @@ async fn times_of_refused_requests_become_gaps_in_any_order_and_however_often() 
         .map(|(from, to)| delivery_of(refused(&team(), &ts(from), &ts(to))));
     let shown = |from: u32, to: u32| ("refused", None, ts(from).to_string(), Some(ts(to).to_string()));
     for turn in 0..told.len() {
-        let fixture = Fixture::new();
+        let fixture = IndexerFixture::new();
         let mut jobs = told.to_vec();
         jobs.rotate_left(turn);
         jobs.extend_from_slice(&told[..turn]);
         let outcomes = fixture.indexer.handle(&jobs).await;
-        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+        assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
         assert_eq!(gaps_of(&fixture).await, [shown(100, 260), shown(900, 900)], "{turn}");
         // It may be the first that is known of the workspace.
         assert_eq!(fixture.rows(key::TEAMS.to_owned()).await.len(), 1);
@@ -142,7 +143,7 @@ async fn times_of_refused_requests_become_gaps_in_any_order_and_however_often() 
 
 #[tokio::test]
 async fn a_changed_history_is_a_gap_where_any_of_it_is_kept() {
-    let fixture = Fixture::new();
+    let fixture = IndexerFixture::new();
     fixture.mark("C1").await;
     let changed = |kind: &str, channel: Option<&str>, latest: &str| {
         let mut event = json!({ "type": kind, "latest": latest, "ts": "90.000000", "event_ts": "90.000000" });
@@ -168,7 +169,7 @@ async fn a_changed_history_is_a_gap_where_any_of_it_is_kept() {
 
 #[tokio::test]
 async fn readers_notice_a_changed_name_within_seconds() {
-    let fixture = Fixture::new();
+    let fixture = IndexerFixture::new();
     let clock = ManualClock::starting_at(TimestampMs(0));
     let directory = Directory::new(fixture.archive.clone(), clock.clone());
     fixture.store(&[named("channel_created", "C1", "before", "1700000000.000000")]).await;
@@ -180,7 +181,7 @@ async fn readers_notice_a_changed_name_within_seconds() {
 
 #[tokio::test]
 async fn a_private_channel_is_kept_only_where_it_was_public_before() {
-    let fixture = Fixture::new();
+    let fixture = IndexerFixture::new();
     let private = [
         named("group_rename", "C1", "secret", "1700000000.000000"),
         simple("group_archive", "C2", "1700000000.000000"),
@@ -207,7 +208,7 @@ async fn a_private_channel_is_kept_only_where_it_was_public_before() {
 
 #[tokio::test]
 async fn what_tells_that_a_channel_is_public_lets_in_what_follows_it_in_the_same_batch() {
-    let fixture = Fixture::new();
+    let fixture = IndexerFixture::new();
     fixture
         .store(&[
             named("channel_created", "C1", "news", "1700000000.000000"),
@@ -224,7 +225,7 @@ async fn what_tells_that_a_channel_is_public_lets_in_what_follows_it_in_the_same
 
 #[tokio::test]
 async fn lost_minutes_lost_membership_and_a_lost_token_are_gaps() {
-    let fixture = Fixture::new();
+    let fixture = IndexerFixture::new();
     let minute = json!({ "type": "app_rate_limited", "team_id": TEAM, "minute_rate_limited": 1_700_000_040, "token": "x" });
     let jobs = [
         delivery(&minute.to_string()),
@@ -236,7 +237,7 @@ async fn lost_minutes_lost_membership_and_a_lost_token_are_gaps() {
         )),
     ];
     for _ in 0..2 {
-        assert!(fixture.indexer.handle(&jobs).await.iter().all(|outcome| *outcome == Outcome::Done));
+        assert!(fixture.indexer.handle(&jobs).await.iter().all(|outcome| *outcome == JobOutcome::Done));
     }
     let gaps = fixture.rows(key::gaps(&team())).await;
     let reasons: Vec<_> = gaps.iter().map(|gap| gap.text("reason").unwrap()).collect();
@@ -248,7 +249,7 @@ async fn lost_minutes_lost_membership_and_a_lost_token_are_gaps() {
 
 #[tokio::test]
 async fn the_app_joining_a_channel_is_a_mark_unless_the_channel_never_was_public() {
-    let fixture = Fixture::new();
+    let fixture = IndexerFixture::new();
     let join = |user: &str, channel: &str, letter: &str| {
         json!({ "type": "member_joined_channel", "user": user, "channel": channel, "channel_type": letter,
             "event_ts": "1700000000.000100" })
@@ -264,7 +265,7 @@ async fn the_app_joining_a_channel_is_a_mark_unless_the_channel_never_was_public
         Delivery { group: GroupId::of(&[TEAM]), ..to_events }
     });
     let outcomes = fixture.indexer.handle(&jobs.collect::<Vec<_>>()).await;
-    assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+    assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
     for (channel, marks) in [("C1", 1), ("C2", 0), ("C3", 0), ("C4", 1)] {
         assert_eq!(fixture.rows(key::joins(&team(), &id(channel))).await.len(), marks, "{channel}");
     }
@@ -272,7 +273,7 @@ async fn the_app_joining_a_channel_is_a_mark_unless_the_channel_never_was_public
 
 #[tokio::test]
 async fn what_a_run_of_ingest_saw_is_kept_whatever_becomes_of_its_events() {
-    let fixture = Fixture::new();
+    let fixture = IndexerFixture::new();
     let run = RunId::begin();
     let job = |told: &Value| {
         let body = event::envelope(TEAM, "Ev1", told);
@@ -287,7 +288,7 @@ async fn what_a_run_of_ingest_saw_is_kept_whatever_becomes_of_its_events() {
     for _ in 0..2 {
         let outcomes = fixture.indexer.handle(&jobs).await;
         assert!(
-            matches!(outcomes.as_slice(), [Outcome::Done, Outcome::Quarantine(_), Outcome::Done]),
+            matches!(outcomes.as_slice(), [JobOutcome::Done, JobOutcome::Quarantine(_), JobOutcome::Done]),
             "{outcomes:?}"
         );
     }
@@ -299,7 +300,7 @@ async fn what_a_run_of_ingest_saw_is_kept_whatever_becomes_of_its_events() {
 
 #[tokio::test]
 async fn what_slack_never_sends_is_quarantined_and_blocks_no_other_job() {
-    let fixture = Fixture::new();
+    let fixture = IndexerFixture::new();
     let outcomes = fixture
         .handle(&[
             json!({ "type": "channel_rename", "channel": { "id": "C1" }, "event_ts": "1700000000.000000" }),
@@ -313,7 +314,7 @@ async fn what_slack_never_sends_is_quarantined_and_blocks_no_other_job() {
         ])
         .await;
     let put_aside: Vec<bool> =
-        outcomes.iter().map(|outcome| matches!(outcome, Outcome::Quarantine(_))).collect();
+        outcomes.iter().map(|outcome| matches!(outcome, JobOutcome::Quarantine(_))).collect();
     assert_eq!(put_aside, [true, true, true, true, true, false, true, false], "{outcomes:?}");
     assert_eq!(fixture.now("C1").await.unwrap()["names_history"], json!(["fine"]));
 }
@@ -321,7 +322,7 @@ async fn what_slack_never_sends_is_quarantined_and_blocks_no_other_job() {
 #[tokio::test]
 async fn only_new_public_channels_are_joined() {
     let (joiner, mut asked) = Joiner::new();
-    let fixture = Fixture::made(|archive| ChannelIndexer::new(archive, Some(joiner)));
+    let fixture = IndexerFixture::made(|archive| ChannelIndexer::new(archive, Some(joiner)));
     fixture
         .store(&[
             named("channel_rename", "C1", "a", "1700000000.000000"),
@@ -336,7 +337,7 @@ async fn only_new_public_channels_are_joined() {
 
 #[tokio::test]
 async fn an_erased_channel_comes_back_with_what_happens_to_it_later_and_not_before() {
-    let fixture = Fixture::new();
+    let fixture = IndexerFixture::new();
     let scope = ErasureScope::Channel(id("C01"));
     let fact = ErasureFact { team: team(), scope, until: Ts::parse("1700000100.000000").unwrap() };
     fixture.archive.write(&fact.update()).await.unwrap();

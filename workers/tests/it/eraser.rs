@@ -28,7 +28,7 @@ use workers::channel_indexer::ChannelIndexer;
 use workers::eraser::{Eraser, EraserCounts, EraserError, EraserMode, ErasurePart};
 use workers::message_writer::MessageWriter;
 use workers::quarantine;
-use workers::runtime::{Outcome, Ports, Worker};
+use workers::runtime::{JobOutcome, Ports, Worker};
 
 /// In everything that is to go, and in nothing that stays.
 const SECRET: &str = "topsecret";
@@ -56,13 +56,13 @@ fn fact(scope: ErasureScope) -> Vec<ErasureFact> {
     vec![ErasureFact { team: team(), scope, until: Ts::parse("1750000000.000000").unwrap() }]
 }
 
-struct Fixture {
+struct EraserFixture {
     archive: Arc<MemoryArchive>,
     files: MemoryFiles,
     ports: Ports,
 }
 
-impl Fixture {
+impl EraserFixture {
     fn new() -> Self {
         let archive = Arc::new(MemoryArchive::new());
         let clock: SharedClock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
@@ -103,7 +103,7 @@ impl Fixture {
             let created = event::channel_created(id, name, ts(0).as_str());
             let indexer = ChannelIndexer::new(fixture.archive.clone(), None);
             let job = delivery(&event::envelope(TEAM, &format!("Ev{id}"), &created));
-            assert_eq!(indexer.handle(&[job]).await, [Outcome::Done]);
+            assert_eq!(indexer.handle(&[job]).await, [JobOutcome::Done]);
         }
         for (id, number) in [("C1", 12), ("C2", 5)] {
             for day in [ts(0), Ts::parse("1760000000.000100").unwrap()] {
@@ -122,7 +122,7 @@ impl Fixture {
         for (number, told) in events.iter().enumerate() {
             let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), told));
             let job = Delivery { sent_at: TimestampMs(i64::MAX), ..job };
-            assert_eq!(writer.handle(&[job]).await, [Outcome::Done], "{told}");
+            assert_eq!(writer.handle(&[job]).await, [JobOutcome::Done], "{told}");
         }
     }
 
@@ -159,7 +159,7 @@ impl Fixture {
     async fn picture(&self, user: &str, url: &str) {
         let key = FileKey::image(&team(), url);
         self.publish(&key, url).await;
-        let owner = image::Owner::User(UserId::parse(user).unwrap());
+        let owner = image::ImageOwner::User(UserId::parse(user).unwrap());
         let job = ImageJob { team: team(), owner, url: url.to_owned() };
         self.archive.write(&job.held(&key)).await.unwrap();
     }
@@ -239,7 +239,7 @@ pub(crate) async fn erase(
 
 #[tokio::test]
 async fn of_a_person_nothing_is_left_but_ids_and_of_others_nothing_is_lost() {
-    let fixture = Fixture::filled().await;
+    let fixture = EraserFixture::filled().await;
     let facts = fact(person("U1"));
     let before = fixture.state();
     let planned = fixture.run(&facts, EraserMode::Plan).await;
@@ -285,7 +285,7 @@ async fn of_a_person_nothing_is_left_but_ids_and_of_others_nothing_is_lost() {
 
 #[tokio::test]
 async fn of_a_channel_its_name_goes_too_and_what_came_later_stays() {
-    let fixture = Fixture::filled().await;
+    let fixture = EraserFixture::filled().await;
     let facts = fact(ErasureScope::Channel(channel("C2")));
     let done = fixture.run(&facts, EraserMode::Act).await;
     assert_eq!((done.messages, done.states, done.files, done.users), (1, 1, 0, 0), "{done:?}");
@@ -305,7 +305,7 @@ async fn of_a_channel_its_name_goes_too_and_what_came_later_stays() {
 
 #[tokio::test]
 async fn one_message_goes_with_the_files_that_only_it_shares() {
-    let fixture = Fixture::filled().await;
+    let fixture = EraserFixture::filled().await;
     let facts = fact(ErasureScope::Message(channel("C1"), ts(2)));
     let done = fixture.run(&facts, EraserMode::Act).await;
     assert_eq!((done.messages, done.revisions, done.files, done.users), (1, 0, 1, 0), "{done:?}");
@@ -319,7 +319,7 @@ async fn one_message_goes_with_the_files_that_only_it_shares() {
 
 #[tokio::test]
 async fn a_file_whose_row_may_not_name_all_its_messages_stays() {
-    let fixture = Fixture::new();
+    let fixture = EraserFixture::new();
     let seconds: Vec<u32> = (0..u32::try_from(MAX_SHARES).unwrap()).collect();
     let posted = |second: &u32| event::posted("C1", &event::message(ts(*second).as_str(), "U1", "mine"));
     fixture.told(&seconds.iter().map(posted).collect::<Vec<_>>()).await;
@@ -338,7 +338,7 @@ async fn what_a_writer_erased_meanwhile_is_erased_with_all_that_belonged_to_it()
         ErasureScope::Message(channel("C1"), ts(1)),
         ErasureScope::Message(channel("C1"), ts(2)),
     ] {
-        let (fixture, other) = (Fixture::filled().await, Fixture::filled().await);
+        let (fixture, other) = (EraserFixture::filled().await, EraserFixture::filled().await);
         let facts = fact(scope);
         other.run(&facts, EraserMode::Act).await;
         let eraser =
@@ -363,7 +363,7 @@ async fn what_a_writer_erased_meanwhile_is_erased_with_all_that_belonged_to_it()
 #[tokio::test]
 async fn a_name_goes_last_so_that_a_killed_run_can_be_asked_for_by_it_again() {
     for scope in [person("U1"), ErasureScope::Channel(channel("C1"))] {
-        let fixture = Fixture::filled().await;
+        let fixture = EraserFixture::filled().await;
         let eraser =
             Eraser::begin(&*fixture.archive, &fixture.files, fact(scope), EraserMode::Act).await.unwrap();
         let last = eraser.parts().await.unwrap().pop();
@@ -377,10 +377,10 @@ async fn an_eraser_that_dies_after_any_step_is_ended_by_the_next_one() {
         [person("U1"), ErasureScope::Channel(channel("C1")), ErasureScope::Message(channel("C1"), ts(2))]
     {
         let facts = fact(scope);
-        let whole = Fixture::filled().await;
+        let whole = EraserFixture::filled().await;
         whole.run(&facts, EraserMode::Act).await;
         for step in 0.. {
-            let fixture = Fixture::filled().await;
+            let fixture = EraserFixture::filled().await;
             let point = CrashPoint::after(step);
             let archive = FaultyArchive::until(fixture.archive.clone(), Arc::clone(&point));
             let files = FaultyFiles::until(Arc::new(fixture.files.clone()), Arc::clone(&point));

@@ -12,7 +12,7 @@ use ports::archive::{Archive, ArchiveExt, ItemKey, Query, key, query_all};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::{Delivery, Queue, QueueName};
 use process::config::backfill::BackfillMode;
-use rules::filled::{self, Span};
+use rules::filled::{self, FilledSpan};
 use rules::gap::dropped;
 use rules::history::job::SpanJob;
 use rules::interval::Interval;
@@ -22,16 +22,16 @@ use slack::ids::{ChannelId, TeamId, Ts};
 use slack_api::WebApi;
 use testkit::corpus::event;
 use testkit::deliveries::{delivery_of, received};
-use testkit::fake_slack::{FakeSlack, Workspace};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace};
 use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use tokio::time::Instant;
 use workers::historian::{
     ChannelReader, Consequence, Historian, HistoryCalls, HistoryError, PageBudget, PausePolicy, PlannedSpan,
-    ReadCounts, ReadTally, SpanEnd, ThreadChoice,
+    ReadCounts, ReadSnapshot, SpanEnd, ThreadChoice,
 };
-use workers::runtime::{Outcome, Ports, Retry, Worker};
+use workers::runtime::{JobOutcome, JobRetry, Ports, Worker};
 
 const TOKEN: &str = "xoxb-1";
 const DAY: i64 = 86_400;
@@ -65,7 +65,7 @@ fn replied(second: i64, root: i64) -> Value {
     event::reply(ts(second).as_str(), ts(root).as_str(), "U02", "a reply")
 }
 
-struct Fixture {
+struct HistorianFixture {
     slack: FakeSlack,
     api: Arc<WebApi>,
     archive: Arc<MemoryArchive>,
@@ -73,11 +73,11 @@ struct Fixture {
     clock: Arc<ManualClock>,
 }
 
-impl Fixture {
+impl HistorianFixture {
     /// A channel in which these messages were written.
     fn of(messages: &[Value]) -> Self {
         let slack = FakeSlack::on_virtual_time();
-        let mut workspace = Workspace::new("T1");
+        let mut workspace = FakeWorkspace::new("T1");
         workspace.channels.push(testkit::fake_slack::channel("C1", "general"));
         for message in messages {
             workspace.said_in("C1").post(message);
@@ -93,7 +93,7 @@ impl Fixture {
         archive: &dyn Archive,
         wanted: &PlannedSpan,
         look_back_days: i64,
-    ) -> (Result<SpanEnd, HistoryError>, ReadTally) {
+    ) -> (Result<SpanEnd, HistoryError>, ReadSnapshot) {
         self.read_choosing(archive, wanted, look_back_days, ThreadChoice::Incomplete).await
     }
 
@@ -103,7 +103,7 @@ impl Fixture {
         wanted: &PlannedSpan,
         look_back_days: i64,
         threads: ThreadChoice<'_>,
-    ) -> (Result<SpanEnd, HistoryError>, ReadTally) {
+    ) -> (Result<SpanEnd, HistoryError>, ReadSnapshot) {
         let calls = HistoryCalls::new(Arc::clone(&self.api), team(), PausePolicy::WaitOut);
         let (counts, channel) = (ReadCounts::default(), channel());
         let reader = ChannelReader {
@@ -119,7 +119,7 @@ impl Fixture {
         (end, counts.tally())
     }
 
-    async fn read(&self, from: i64, to: i64) -> (SpanEnd, ReadTally) {
+    async fn read(&self, from: i64, to: i64) -> (SpanEnd, ReadSnapshot) {
         let (end, tally) = self.read_into(&*self.archive, &span(from, to), 30).await;
         (end.unwrap(), tally)
     }
@@ -134,7 +134,7 @@ impl Fixture {
     async fn spans(&self) -> Vec<(i64, i64)> {
         let rows = query_all(&*self.archive, Query::partition(key::filled(&team()))).await.unwrap();
         let second = |ts: &Ts| ts.micros() / 1_000_000;
-        filled::spans(&rows).iter().map(|Span { from, to, .. }| (second(from), second(to))).collect()
+        filled::spans(&rows).iter().map(|FilledSpan { from, to, .. }| (second(from), second(to))).collect()
     }
 
     fn history_calls(&self) -> usize {
@@ -176,7 +176,7 @@ async fn a_channel_is_read_page_by_page_with_its_threads_and_files_to_its_beginn
     let mut messages: Vec<Value> = (0..250).map(|n| said(BEGINNING + n, &format!("message {n}"))).collect();
     messages.push(replied(BEGINNING + 500, BEGINNING + 7));
     messages.push(event::file_share(ts(BEGINNING + 600).as_str(), "U01", "see", &["F1"]));
-    let fixture = Fixture::of(&messages);
+    let fixture = HistorianFixture::of(&messages);
     fixture.slack.pages_of(100);
     let (end, tally) = fixture.read(0, END).await;
     assert_eq!((end, tally.messages, tally.new, tally.threads), (SpanEnd::Whole, 252, 252, 1));
@@ -193,7 +193,7 @@ async fn a_channel_is_read_page_by_page_with_its_threads_and_files_to_its_beginn
 async fn what_changes_from_call_to_call_writes_nothing() {
     let mut messages: Vec<Value> = (0..20).map(|n| said(BEGINNING + n, "hi")).collect();
     messages.push(replied(BEGINNING + 500, BEGINNING + 7));
-    let fixture = Fixture::of(&messages);
+    let fixture = HistorianFixture::of(&messages);
     fixture.slack.change(TOKEN, |workspace| workspace.volatile = true);
     fixture.read(0, END).await;
     let rows = fixture.archive.items();
@@ -215,7 +215,7 @@ async fn a_late_reply_to_an_older_message_is_found_and_the_older_message_alone_i
         replied(old + 5 * DAY, old),
         said(old + 5 * DAY + 10, "new"),
     ];
-    let fixture = Fixture::of(&messages);
+    let fixture = HistorianFixture::of(&messages);
     let (end, tally) = fixture.read(old + 5 * DAY - 60, END).await;
     assert_eq!((end, tally.threads), (SpanEnd::Whole, 1));
     assert_eq!(fixture.texts().await, ["old", "a reply", "new"]);
@@ -225,14 +225,14 @@ async fn a_late_reply_to_an_older_message_is_found_and_the_older_message_alone_i
 async fn a_crash_between_any_two_steps_repeats_a_page_and_loses_nothing() {
     let mut messages: Vec<Value> = (0..40).map(|n| said(BEGINNING + n, "hi")).collect();
     messages.push(replied(BEGINNING + 500, BEGINNING + 7));
-    let whole = Fixture::of(&messages);
+    let whole = HistorianFixture::of(&messages);
     whole.slack.pages_of(10);
     let counting = CrashPoint::never();
     let archive = FaultyArchive::until(whole.archive.clone(), Arc::clone(&counting));
     whole.read_into(&archive, &span(0, END), 30).await.0.unwrap();
     let uninterrupted = whole.history_calls();
     for steps in (0..counting.steps()).step_by(7) {
-        let fixture = Fixture::of(&messages);
+        let fixture = HistorianFixture::of(&messages);
         fixture.slack.pages_of(10);
         let mortal = FaultyArchive::until(fixture.archive.clone(), CrashPoint::after(steps));
         assert!(fixture.read_into(&mortal, &span(0, END), 30).await.0.is_err());
@@ -250,7 +250,7 @@ async fn a_crash_between_any_two_steps_repeats_a_page_and_loses_nothing() {
 #[tokio::test(start_paused = true)]
 async fn an_empty_page_with_a_cursor_is_not_the_end() {
     let messages: Vec<Value> = (0..30).map(|n| said(BEGINNING + n, "hi")).collect();
-    let fixture = Fixture::of(&messages);
+    let fixture = HistorianFixture::of(&messages);
     fixture.slack.pages_of(10);
     fixture.slack.change(TOKEN, |workspace| workspace.empty_page_every = 2);
     let (end, tally) = fixture.read(0, END).await;
@@ -260,7 +260,7 @@ async fn an_empty_page_with_a_cursor_is_not_the_end() {
 #[tokio::test(start_paused = true)]
 async fn what_the_plan_hides_is_said_and_nothing_more_is_claimed() {
     let messages = [said(BEGINNING, "hidden"), said(BEGINNING + 2 * DAY, "shown")];
-    let fixture = Fixture::of(&messages);
+    let fixture = HistorianFixture::of(&messages);
     fixture.slack.change(TOKEN, |workspace| workspace.visible_from_s = Some(BEGINNING + DAY));
     let (end, _) = fixture.read(0, END).await;
     assert_eq!(end, SpanEnd::Limited);
@@ -274,7 +274,7 @@ async fn what_the_plan_hides_is_said_and_nothing_more_is_claimed() {
 #[tokio::test(start_paused = true)]
 async fn a_restricted_app_is_noticed_and_goes_on_at_one_call_a_minute() {
     let messages: Vec<Value> = (0..100).map(|n| said(BEGINNING + n, "hi")).collect();
-    let fixture = Fixture::of(&messages);
+    let fixture = HistorianFixture::of(&messages);
     fixture.slack.change(TOKEN, |workspace| workspace.restricted = true);
     let start = Instant::now();
     let (end, tally) = fixture.read(0, END).await;
@@ -287,56 +287,58 @@ async fn a_restricted_app_is_noticed_and_goes_on_at_one_call_a_minute() {
 
 #[tokio::test(start_paused = true)]
 async fn one_channel_that_is_refused_says_why() {
-    let fixture = Fixture::of(&[said(BEGINNING, "hi")]);
+    let fixture = HistorianFixture::of(&[said(BEGINNING, "hi")]);
     fixture.slack.change(TOKEN, |workspace| {
         workspace.unreadable.insert("C1".to_owned(), "not_in_channel".to_owned());
     });
     let (end, _) = fixture.read_into(&*fixture.archive, &span(0, END), 30).await;
     assert!(matches!(end.unwrap_err().consequence(), Consequence::Channel(Some(_))));
     let rows = query_all(&*fixture.archive, Query::partition(key::unreadable(&team()))).await.unwrap();
-    assert_eq!(filled::unreadables(&rows)[0].reason, filled::Unreadable::NotInChannel);
+    assert_eq!(filled::unreadables(&rows)[0].reason, filled::UnreadableReason::NotInChannel);
     assert_eq!(fixture.spans().await, []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_job_reads_its_span_in_turns_and_only_of_a_channel_that_is_kept() {
     let messages: Vec<Value> = (0..50).map(|n| said(BEGINNING + n, "hi")).collect();
-    let fixture = Fixture::of(&messages);
+    let fixture = HistorianFixture::of(&messages);
     fixture.slack.pages_of(2);
     let historian = fixture.historian();
-    assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [Outcome::Done]);
+    assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [JobOutcome::Done]);
     assert_eq!(
         (fixture.history_calls(), fixture.texts().await.len()),
         (0, 0),
         "it is not known to be public"
     );
     fixture.mark_public().await;
-    assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [Outcome::Done]);
+    assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [JobOutcome::Done]);
     assert_eq!(fixture.texts().await.len(), 40, "twenty pages");
     let [next] = &fixture.sent(QueueName::Backfill).await[..] else { panic!("no continuation") };
     assert!(next.body.contains("\"page\":1"), "{}", next.body);
-    assert_eq!(historian.handle(std::slice::from_ref(next)).await, [Outcome::Done]);
+    assert_eq!(historian.handle(std::slice::from_ref(next)).await, [JobOutcome::Done]);
     assert_eq!(fixture.texts().await.len(), 50);
     assert_eq!(fixture.spans().await, [(BEGINNING, END)]);
     // What was read is not read again.
     let calls = fixture.history_calls();
-    assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [Outcome::Done]);
+    assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [JobOutcome::Done]);
     assert_eq!(fixture.history_calls(), calls);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_job_hands_slacks_pause_back_to_the_queue() {
-    let fixture = Fixture::of(&[said(BEGINNING, "hi")]);
+    let fixture = HistorianFixture::of(&[said(BEGINNING, "hi")]);
     fixture.mark_public().await;
     fixture.slack.next("conversations.history", [testkit::fake_slack::SlackAnswer::rate_limited(17)]);
     let outcomes = fixture.historian().handle(&[job(BEGINNING - 1, END)]).await;
-    let [Outcome::Retry(Retry { after: Some(after), .. })] = &outcomes[..] else { panic!("{outcomes:?}") };
+    let [JobOutcome::Retry(JobRetry { after: Some(after), .. })] = &outcomes[..] else {
+        panic!("{outcomes:?}")
+    };
     assert_eq!(after.as_secs(), 17);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_look_sends_the_spans_of_gaps_once() {
-    let fixture = Fixture::of(&[said(BEGINNING, "missed")]);
+    let fixture = HistorianFixture::of(&[said(BEGINNING, "missed")]);
     fixture.mark_public().await;
     fixture.archive.write(&dropped(&team(), Some(channel()), ts(BEGINNING))).await.unwrap();
     let historian = fixture.historian();
@@ -345,7 +347,7 @@ async fn a_look_sends_the_spans_of_gaps_once() {
     historian.look().await;
     let jobs = fixture.sent(QueueName::Backfill).await;
     assert_eq!(jobs.len(), 1, "what waits is not sent again");
-    assert_eq!(historian.handle(&jobs).await, [Outcome::Done]);
+    assert_eq!(historian.handle(&jobs).await, [JobOutcome::Done]);
     assert_eq!(fixture.texts().await, ["missed"]);
     let key = ItemKey::message(&team(), &channel(), &ts(BEGINNING));
     assert!(fixture.archive.get(&key).await.unwrap().is_some());

@@ -14,8 +14,8 @@ use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
 use testkit::memory::queue::MemoryQueue;
 use workers::import::{
-    ExportEntry, ExportSource, FailedImport, FileTarget, ImportFiles, ImportOptions, ImportProgress,
-    ImportSum, ImportTarget, Notice, import,
+    ExportEntries, ExportEntry, FailedImport, FileTarget, ImportFiles, ImportNotice, ImportOptions,
+    ImportProgress, ImportSum, ImportTarget, import,
 };
 
 /// An export whose entries take as many bytes in it as they have.
@@ -24,7 +24,7 @@ struct ExportInMemory {
     bytes: Vec<Vec<u8>>,
 }
 
-impl ExportSource for ExportInMemory {
+impl ExportEntries for ExportInMemory {
     fn entries(&self) -> &[ExportEntry] {
         &self.entries
     }
@@ -61,7 +61,7 @@ async fn imported(
     let options = ImportOptions { team: None, tokens: None, now: TimestampMs(1_700_000_000_000) };
     let mut said = Vec::new();
     let sum = import(export, &ImportTarget { archive, files }, &options, &mut |notice| {
-        if let Notice::Progress(progress) = notice {
+        if let ImportNotice::Progress(progress) = notice {
             said.push(progress);
         }
     })

@@ -14,21 +14,21 @@ use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
 use workers::message_writer::MessageWriter;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
 use testkit::deliveries::{deliveries, delivery, received};
 
 mod erased;
 mod versions;
 
-struct Fixture {
+struct WriterFixture {
     clock: Arc<ManualClock>,
     archive: Arc<MemoryArchive>,
     queue: Arc<MemoryQueue>,
     writer: MessageWriter,
 }
 
-impl Fixture {
+impl WriterFixture {
     fn new() -> Self {
         let archive = Arc::new(MemoryArchive::new());
         let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
@@ -37,14 +37,14 @@ impl Fixture {
         Self { clock, archive, queue, writer }
     }
 
-    async fn handle(&self, events: &[Value]) -> Vec<Outcome> {
+    async fn handle(&self, events: &[Value]) -> Vec<JobOutcome> {
         self.writer.handle(&deliveries(events)).await
     }
 
     /// Handles events that must all succeed.
     async fn store(&self, events: &[Value]) {
         let outcomes = self.handle(events).await;
-        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+        assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
     }
 
     /// What waits for another worker.
@@ -80,7 +80,7 @@ const TS: &str = "1700000000.000100";
 
 #[tokio::test]
 async fn every_edit_keeps_the_version_before_it() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let first = event::message(TS, "U01", "first");
     let second = event::edited(&first, "1700000010.000000", "second");
     let third = event::edited(&second, "1700000020.000000", "third");
@@ -99,7 +99,7 @@ async fn every_edit_keeps_the_version_before_it() {
 
 #[tokio::test]
 async fn an_edit_that_comes_first_still_knows_what_it_replaced() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let first = event::message(TS, "U01", "first");
     let second = event::edited(&first, "1700000010.000000", "second");
     fixture.store(&[event::changed("C01", &first, &second, "1700000010.000100")]).await;
@@ -109,7 +109,7 @@ async fn an_edit_that_comes_first_still_knows_what_it_replaced() {
 
 #[tokio::test]
 async fn an_unfurl_is_stored_and_is_no_edit() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let first = event::message(TS, "U01", "see https://example.com");
     let unfurled = event::unfurled(&first, "https://example.com");
     fixture
@@ -123,7 +123,7 @@ async fn an_unfurl_is_stored_and_is_no_edit() {
 
 #[tokio::test]
 async fn a_delete_that_comes_first_keeps_the_text() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let message = event::message(TS, "U01", "gone");
     fixture.store(&[event::deleted("C01", &message, "1700000005.000000")]).await;
     let row = fixture.message("C01", TS).await.unwrap();
@@ -134,7 +134,7 @@ async fn a_delete_that_comes_first_keeps_the_text() {
 
 #[tokio::test]
 async fn a_tombstone_keeps_the_text_that_was_there() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let root = event::message(TS, "U01", "the root");
     fixture
         .store(&[
@@ -148,7 +148,7 @@ async fn a_tombstone_keeps_the_text_that_was_there() {
 
 #[tokio::test]
 async fn reactions_are_a_set_and_wait_for_their_message() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let other = event::posted("C01", &event::message("1700000000.000001", "U01", "hello"));
     let added = |user: &str, at: &str| event::reaction_added("C01", TS, user, "tada", at);
     fixture
@@ -169,7 +169,7 @@ async fn reactions_are_a_set_and_wait_for_their_message() {
 
 #[tokio::test]
 async fn a_private_channel_is_stored_only_once_it_was_public() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let private = |ts: &str, text: &str| {
         event::with(
             event::posted("C01", &event::message(ts, "U01", text)),
@@ -205,7 +205,7 @@ async fn a_private_channel_is_stored_only_once_it_was_public() {
 
 #[tokio::test]
 async fn the_public_mark_moves_with_a_changed_id() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     fixture
         .store(&[
             event::posted("C01", &event::message(TS, "U01", "public")),
@@ -219,7 +219,7 @@ async fn the_public_mark_moves_with_a_changed_id() {
 
 #[tokio::test(start_paused = true)]
 async fn a_mark_that_a_person_takes_back_is_heeded_within_a_minute_and_set_again_by_a_later_public_event() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let private = |ts: &str| {
         let message = event::posted("C01", &event::message(ts, "U01", "in private"));
         event::with(message, [("channel_type", "group".into())])
@@ -240,7 +240,7 @@ async fn a_mark_that_a_person_takes_back_is_heeded_within_a_minute_and_set_again
 
 #[tokio::test]
 async fn people_and_emoji_are_kept_as_they_were_last() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     fixture
         .store(&[
             event::user_change("U01", "new name", "1700000009.000000"),
@@ -265,7 +265,7 @@ async fn people_and_emoji_are_kept_as_they_were_last() {
 
 #[tokio::test]
 async fn what_cannot_be_stored_is_quarantined_and_what_is_unknown_is_done() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let outcomes = fixture
         .handle(&[
             json!({ "type": "message", "channel": "not an id", "channel_type": "channel", "ts": TS }),
@@ -275,7 +275,7 @@ async fn what_cannot_be_stored_is_quarantined_and_what_is_unknown_is_done() {
             json!([1, 2]),
         ])
         .await;
-    let quarantined = |outcome: &Outcome| matches!(outcome, Outcome::Quarantine(_));
+    let quarantined = |outcome: &JobOutcome| matches!(outcome, JobOutcome::Quarantine(_));
     assert_eq!(
         outcomes.iter().map(quarantined).collect::<Vec<_>>(),
         [true, true, false, false, false],
@@ -285,7 +285,7 @@ async fn what_cannot_be_stored_is_quarantined_and_what_is_unknown_is_done() {
 
 #[tokio::test]
 async fn all_events_of_a_channel_end_up_in_its_partition() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let events: Vec<Value> = (0..50)
         .map(|n| event::posted("C01", &event::message(&format!("17000000{n:02}.000000"), "U01", "x")))
         .collect();
@@ -296,7 +296,7 @@ async fn all_events_of_a_channel_end_up_in_its_partition() {
 
 #[tokio::test]
 async fn what_only_messages_tell_of_a_channel_is_passed_on_also_when_it_comes_twice() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let told = |subtype: &str| {
         let message = event::message("1700000000.000100", "U1", "set the topic");
         event::posted("C1", &event::subtyped(message, subtype, json!({ "topic": "news" })))
@@ -313,14 +313,14 @@ async fn what_only_messages_tell_of_a_channel_is_passed_on_also_when_it_comes_tw
 
 #[tokio::test]
 async fn what_does_not_say_who_sees_it_is_stored_where_the_channel_is_known_to_be_public() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let react = || event::reaction_added("C7", "1700000000.000100", "U1", "eyes", "1700000001.000000");
     fixture.store(&[react()]).await;
     assert!(fixture.archive.items().is_empty(), "it waits");
     let indexer = ChannelIndexer::new(fixture.archive.clone(), None);
     let created = event::channel_created("C7", "news", "1700000000.000000");
     let job = delivery(&event::envelope(TEAM, "EvCreated", &created));
-    assert_eq!(indexer.handle(&[job]).await, [Outcome::Done]);
+    assert_eq!(indexer.handle(&[job]).await, [JobOutcome::Done]);
     fixture.store(&[react()]).await;
     let mark = ItemKey::public_mark(&team(), &ChannelId::parse("C7").unwrap());
     assert!(fixture.archive.get(&mark).await.unwrap().is_some());
@@ -331,7 +331,7 @@ fn reaction(channel: &str) -> Value {
 }
 
 /// Whether there is a row of the message that is reacted to, which never came itself.
-fn has_reaction(fixture: &Fixture, channel: &str) -> bool {
+fn has_reaction(fixture: &WriterFixture, channel: &str) -> bool {
     let partition = format!("message#{TEAM}#{channel}");
     fixture.archive.items().iter().any(|row| row.key.item_id == partition && row.key.timestamp == TS)
 }
@@ -342,7 +342,7 @@ fn opener(channel: &str) -> Value {
 
 #[tokio::test]
 async fn a_reaction_before_its_channel_is_known_is_stored_with_what_comes_behind_it() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     fixture.store(&[reaction("C7"), opener("C7")]).await;
     assert!(has_reaction(&fixture, "C7"));
     assert!(fixture.sent_to(QueueName::Events).await.is_empty());
@@ -350,28 +350,28 @@ async fn a_reaction_before_its_channel_is_known_is_stored_with_what_comes_behind
 
 #[tokio::test]
 async fn a_reaction_waits_beside_its_channel_for_ten_minutes_and_holds_up_no_message() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     fixture.store(&[reaction("C7"), reaction("C8")]).await;
     assert!(fixture.archive.items().is_empty());
     let parked = fixture.sent_to(QueueName::Events).await;
     let groups: Vec<&str> = parked.iter().map(|job| job.group.as_str()).collect();
     assert_eq!(groups, [format!("{TEAM}#C7#waiting"), format!("{TEAM}#C8#waiting")]);
     for outcome in fixture.writer.handle(&parked).await {
-        assert!(matches!(&outcome, Outcome::Retry(retry) if retry.after.is_some()), "{outcome:?}");
+        assert!(matches!(&outcome, JobOutcome::Retry(retry) if retry.after.is_some()), "{outcome:?}");
     }
     fixture.store(&[opener("C7")]).await;
     let outcomes = fixture.writer.handle(&parked).await;
-    assert!(matches!(outcomes[..], [Outcome::Done, Outcome::Retry(_)]), "{outcomes:?}");
+    assert!(matches!(outcomes[..], [JobOutcome::Done, JobOutcome::Retry(_)]), "{outcomes:?}");
     assert!(has_reaction(&fixture, "C7"));
     // It may be of a private channel, and Slack is not asked: in the end nothing of it is kept.
     fixture.clock.advance(Duration::from_secs(600));
-    assert_eq!(fixture.writer.handle(&parked[1..]).await, [Outcome::Done]);
+    assert_eq!(fixture.writer.handle(&parked[1..]).await, [JobOutcome::Done]);
     assert!(!fixture.archive.items().iter().any(|item| item.key.item_id.contains("C8")));
 }
 
 #[tokio::test]
 async fn a_reaction_in_a_channel_that_was_just_seen_to_be_private_waits_for_nothing() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let private = event::with(opener("C7"), [("channel_type", "group".into())]);
     fixture.store(&[private, reaction("C7")]).await;
     assert!(fixture.archive.items().is_empty() && fixture.sent_to(QueueName::Events).await.is_empty());

@@ -19,12 +19,12 @@ use workers::runtime::Ports;
 /// Twenty minutes past noon.
 const NOON: TimestampMs = TimestampMs(1_700_050_800_000);
 
-struct Fixture {
+struct QuarantineFixture {
     clock: Arc<ManualClock>,
     ports: Ports,
 }
 
-impl Fixture {
+impl QuarantineFixture {
     /// Of two workspaces, on a day that keeps nothing whole and has room for this number of outlines.
     async fn with_room_for(outlines: u64) -> Self {
         let clock = ManualClock::starting_at(NOON);
@@ -90,7 +90,7 @@ fn said(team: &str, clock: &str) -> String {
 
 #[tokio::test]
 async fn beyond_the_outlines_of_a_day_jobs_are_one_row_and_gaps_of_their_hours() {
-    let fixture = Fixture::with_room_for(1).await;
+    let fixture = QuarantineFixture::with_room_for(1).await;
     let now = said("T1", "1700050800.000100");
     fixture.put(&[now.clone(), now.clone(), said("T1", "1700040000.000100")]).await;
     let rows = fixture.rows().await;
@@ -113,7 +113,7 @@ async fn beyond_the_outlines_of_a_day_jobs_are_one_row_and_gaps_of_their_hours()
 
 #[tokio::test]
 async fn batches_that_are_counted_at_the_same_time_are_all_counted_and_the_next_day_begins_anew() {
-    let fixture = Fixture::with_room_for(0).await;
+    let fixture = QuarantineFixture::with_room_for(0).await;
     let batch = [said("T1", "1700050800.000100"), encode_event("7")];
     join_all((0..8).map(|_| fixture.put(&batch))).await;
     assert_eq!((fixture.rows().await.len(), fixture.count().await), (1, 16));
@@ -125,7 +125,7 @@ async fn batches_that_are_counted_at_the_same_time_are_all_counted_and_the_next_
 #[tokio::test]
 async fn what_names_no_known_workspace_is_missing_from_each_and_however_much_of_it_there_is_few_gaps_say_so()
 {
-    let fixture = Fixture::with_room_for(0).await;
+    let fixture = QuarantineFixture::with_room_for(0).await;
     let made_up = (0..500).map(|n| said(&format!("T{n}X"), &format!("{n}.000100")));
     fixture.put(&made_up.chain([encode_event("7"), "no job".into()]).collect::<Vec<_>>()).await;
     let hour = ["1700049600-1700053200"];
@@ -136,7 +136,7 @@ async fn what_names_no_known_workspace_is_missing_from_each_and_however_much_of_
 
 #[tokio::test]
 async fn a_row_that_counts_cannot_be_replayed_and_leaves_its_gaps_when_it_is_dropped() {
-    let fixture = Fixture::with_room_for(0).await;
+    let fixture = QuarantineFixture::with_room_for(0).await;
     fixture.put(&[said("T1", "1700050800.000100")]).await;
     let row = fixture.rows().await.remove(0);
     let Ports { queue, archive, clock } = &fixture.ports;
@@ -156,7 +156,7 @@ async fn a_row_that_counts_cannot_be_replayed_and_leaves_its_gaps_when_it_is_dro
 async fn an_event_that_cannot_be_read_leaves_the_hour_in_which_it_came_when_it_is_dropped() {
     let unreadable = [r#"{"event":{"type":"message"}}"#, "7", r#"{"team_id":"t#1","event":{}}"#];
     for event in unreadable {
-        let fixture = Fixture::with_room_for(1).await;
+        let fixture = QuarantineFixture::with_room_for(1).await;
         let unlimited = Update {
             set: [("kept".to_owned(), "0/0/0".into())].into_iter().collect(),
             ..Update::new(ItemKey::new("meta#quarantine", "kept"))

@@ -19,18 +19,18 @@ use rules::figures::day::DayFigures;
 use rules::figures::rollup::{self, RollupDay};
 use serde_json::json;
 use slack::ids::{Ts, UserId};
-use testkit::faults::{CrashPoint, Fault, FaultSchedule, FaultyArchive, Method};
+use testkit::faults::{CallFault, CrashPoint, FaultSchedule, FaultyArchive, PortMethod};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
 use workers::eraser::EraserMode;
 use workers::runtime::Worker;
 
 use crate::eraser;
-use fixture::{Fixture, MONDAY, PEOPLE, channel, team};
+use fixture::{MONDAY, PEOPLE, StatisticianFixture, channel, team};
 
 #[tokio::test(start_paused = true)]
 async fn exactly_the_days_that_changed_late_are_counted_again() {
-    let mut fixture = Fixture::filled(1, 400).await;
+    let mut fixture = StatisticianFixture::filled(1, 400).await;
     fixture.settle().await;
     fixture.assert_recounted("at first").await;
     let before = fixture.rollups();
@@ -73,7 +73,7 @@ async fn exactly_the_days_that_changed_late_are_counted_again() {
 #[tokio::test(start_paused = true)]
 async fn reports_are_the_same_with_and_without_roll_ups_at_any_time() {
     for seed in 0..6 {
-        let mut fixture = Fixture::filled(seed, 120).await;
+        let mut fixture = StatisticianFixture::filled(seed, 120).await;
         assert!(fixture.assert_same_reports("before anything was counted").await.is_none());
         for round in 0..6 {
             fixture.settle().await;
@@ -110,7 +110,7 @@ struct ChangeAtCall {
 
 #[async_trait]
 impl FaultSchedule for ChangeAtCall {
-    async fn before(&self, _: Method, _: usize) -> Option<Fault> {
+    async fn before(&self, _: PortMethod, _: usize) -> Option<CallFault> {
         if self.calls.fetch_add(1, Ordering::SeqCst) == self.at {
             self.archive.write(&self.change).await.unwrap();
         }
@@ -119,8 +119,8 @@ impl FaultSchedule for ChangeAtCall {
 }
 
 /// Some messages of two days in one channel, of which some were counted before.
-async fn small(random: u64) -> Fixture {
-    let mut fixture = Fixture::filled(random, 60).await;
+async fn small(random: u64) -> StatisticianFixture {
+    let mut fixture = StatisticianFixture::filled(random, 60).await;
     fixture.settle().await;
     for _ in 0..3 {
         fixture.change().await;
@@ -191,14 +191,14 @@ struct TurnsTaken {
 }
 
 /// Lets the other process go on before each call.
-struct InTurns {
+struct InterleavedArchive {
     process: u64,
     turns: Arc<TurnsTaken>,
 }
 
 #[async_trait]
-impl FaultSchedule for InTurns {
-    async fn before(&self, _: Method, _: usize) -> Option<Fault> {
+impl FaultSchedule for InterleavedArchive {
+    async fn before(&self, _: PortMethod, _: usize) -> Option<CallFault> {
         tokio::task::yield_now().await;
         let last = self.turns.last.swap(self.process, Ordering::SeqCst);
         self.turns.taken.fetch_add(u64::from(last != self.process), Ordering::SeqCst);
@@ -209,10 +209,10 @@ impl FaultSchedule for InTurns {
 #[tokio::test(start_paused = true)]
 async fn two_statisticians_count_together_what_one_would() {
     for seed in 20..26 {
-        let mut fixture = Fixture::new(seed).await;
+        let mut fixture = StatisticianFixture::new(seed).await;
         let turns = Arc::<TurnsTaken>::default();
         let [one, other] = [1, 2].map(|process| {
-            let schedule = Arc::new(InTurns { process, turns: turns.clone() });
+            let schedule = Arc::new(InterleavedArchive { process, turns: turns.clone() });
             fixture.statistician_on(Arc::new(FaultyArchive::on(fixture.archive.clone(), schedule)))
         });
         for _ in 0..8 {
@@ -231,7 +231,7 @@ async fn two_statisticians_count_together_what_one_would() {
 
 #[tokio::test(start_paused = true)]
 async fn a_day_that_no_row_can_hold_is_read_from_its_messages() {
-    let fixture = Fixture::filled(3, 60).await;
+    let fixture = StatisticianFixture::filled(3, 60).await;
     let place = fixture.written[0].clone();
     for n in 0..1_000 {
         let reactions: BTreeMap<String, &str> =
@@ -252,9 +252,9 @@ async fn a_day_that_no_row_can_hold_is_read_from_its_messages() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stored_report_holds_until_something_that_it_shows_changes() {
-    let mut fixture = Fixture::filled(11, 200).await;
+    let mut fixture = StatisticianFixture::filled(11, 200).await;
     fixture.settle().await;
-    let held = async |fixture: &Fixture, when: &str| fixture.assert_same_and_stored(when).await.1;
+    let held = async |fixture: &StatisticianFixture, when: &str| fixture.assert_same_and_stored(when).await.1;
     assert_eq!(held(&fixture, "at first").await, 0);
     let all = held(&fixture, "again").await;
     assert!(all >= 4, "{all}");
@@ -281,7 +281,7 @@ async fn a_stored_report_holds_until_something_that_it_shows_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_erased_is_in_no_roll_up_and_in_no_stored_report() {
-    let fixture = Fixture::filled(12, 200).await;
+    let fixture = StatisticianFixture::filled(12, 200).await;
     fixture.settle().await;
     fixture.assert_same_and_stored("before").await;
     let first = fixture.archive.item(&ItemKey::first_post(&team(), &UserId::parse("U2").unwrap())).unwrap();

@@ -18,7 +18,7 @@ use testkit::faults::{CrashPoint, FaultyArchive, RecordedCalls};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::message_writer::MessageWriter;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 use workers::store::{PreviewArchive, StoredAs, store_history};
 
 const TS: &str = "1700000000.000100";
@@ -35,13 +35,13 @@ fn listed(message: &Value) -> HistoryMessage {
     history::read(&team(), &channel(), &to_raw_value(message).unwrap()).unwrap()
 }
 
-struct Fixture {
+struct StoreFixture {
     memory: Arc<MemoryArchive>,
     archive: FaultyArchive,
     calls: Arc<RecordedCalls>,
 }
 
-impl Fixture {
+impl StoreFixture {
     fn new() -> Self {
         let memory = Arc::new(MemoryArchive::new());
         let calls = Arc::<RecordedCalls>::default();
@@ -61,7 +61,7 @@ impl Fixture {
         let queue: Arc<dyn Queue> = Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))));
         let writer = MessageWriter::new(self.memory.clone(), queue);
         for job in deliveries(events) {
-            assert_eq!(writer.handle(&[job]).await, [Outcome::Done]);
+            assert_eq!(writer.handle(&[job]).await, [JobOutcome::Done]);
         }
     }
 
@@ -82,7 +82,7 @@ impl Fixture {
 
 #[tokio::test]
 async fn a_page_that_is_there_is_read_and_not_written() {
-    let fixture = Fixture::new();
+    let fixture = StoreFixture::new();
     let page = [event::message(TS, "U01", "hi"), event::reply("1700000001.000000", TS, "U02", "ho")];
     assert_eq!(fixture.store(&page).await, (vec![StoredAs::New, StoredAs::New], 2));
     for counted in 1..4 {
@@ -102,7 +102,7 @@ async fn a_page_that_is_there_is_read_and_not_written() {
 
 #[tokio::test]
 async fn what_an_event_stored_stays_and_costs_no_write() {
-    let fixture = Fixture::new();
+    let fixture = StoreFixture::new();
     let posted = event::message(TS, "U01", "hi");
     fixture.handle(&[event::posted("C01", &posted)]).await;
     let rows = fixture.memory.items();
@@ -121,7 +121,7 @@ async fn what_an_event_stored_stays_and_costs_no_write() {
 
 #[tokio::test]
 async fn a_missed_edit_wins_and_an_older_version_is_kept_once() {
-    let fixture = Fixture::new();
+    let fixture = StoreFixture::new();
     let first = event::message(TS, "U01", "first");
     let second = event::edited(&first, "1700000010.000000", "second");
     let third = event::edited(&second, "1700000020.000000", "third");
@@ -137,7 +137,7 @@ async fn a_missed_edit_wins_and_an_older_version_is_kept_once() {
 
 #[tokio::test]
 async fn a_tombstone_deletes_once_and_never_creates_text() {
-    let fixture = Fixture::new();
+    let fixture = StoreFixture::new();
     let message = event::message(TS, "U01", "hi");
     fixture.store(std::slice::from_ref(&message)).await;
     let tombstone = [event::tombstone(&message)];
@@ -149,7 +149,7 @@ async fn a_tombstone_deletes_once_and_never_creates_text() {
 
 #[tokio::test]
 async fn a_message_twice_in_a_page_is_stored_once_and_an_erased_one_not_at_all() {
-    let fixture = Fixture::new();
+    let fixture = StoreFixture::new();
     let first = event::message(TS, "U01", "first");
     let second = event::edited(&first, "1700000010.000000", "second");
     let (stored, _) = fixture.store(&[first.clone(), second, first]).await;
@@ -168,13 +168,13 @@ async fn a_crash_between_any_two_steps_loses_nothing() {
     let first = event::message(TS, "U01", "first");
     let second = event::edited(&first, "1700000010.000000", "second");
     let page = [listed(&second), listed(&event::message("1700000001.000000", "U02", "other"))];
-    let whole = Fixture::new();
+    let whole = StoreFixture::new();
     whole.handle(&[event::posted("C01", &first)]).await;
     let counting = CrashPoint::never();
     let archive = FaultyArchive::until(whole.memory.clone(), Arc::clone(&counting));
     store_history(&archive, &page).await;
     for steps in 0..counting.steps() {
-        let fixture = Fixture::new();
+        let fixture = StoreFixture::new();
         fixture.handle(&[event::posted("C01", &first)]).await;
         let point = CrashPoint::after(steps);
         let mortal = FaultyArchive::until(fixture.memory.clone(), point);
@@ -187,7 +187,7 @@ async fn a_crash_between_any_two_steps_loses_nothing() {
 
 #[tokio::test]
 async fn what_is_erased_is_not_brought_back_and_its_files_are_not_asked_for() {
-    let fixture = Fixture::new();
+    let fixture = StoreFixture::new();
     let scope = ErasureScope::User(UserId::parse("U01").unwrap());
     let fact = ErasureFact { team: team(), scope, until: Ts::parse("1800000000.000000").unwrap() };
     fixture.memory.write(&fact.update()).await.unwrap();

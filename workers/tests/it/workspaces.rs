@@ -12,7 +12,7 @@ use testkit::corpus::{TEAM, event};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::message_writer::MessageWriter;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
 use testkit::deliveries::{delivery, delivery_of};
 
@@ -38,7 +38,7 @@ async fn a_workspaces_name_and_address_are_the_newest_in_any_order() {
         told.rotate_left(turn);
         let jobs: Vec<_> = told.iter().map(|told| delivery(&event::envelope(TEAM, "Ev1", told))).collect();
         let outcomes = writer.handle(&jobs).await;
-        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Done), "{outcomes:?}");
+        assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
         let workspace = directory::workspace(&*archive, &TeamId::parse(TEAM).unwrap()).await.unwrap();
         assert_eq!(workspace.name.as_deref(), Some("Acme Inc."));
         assert_eq!(workspace.base_url.as_deref(), Some("https://acme-inc.slack.com/"));
@@ -57,7 +57,7 @@ async fn a_request_without_a_workspace_is_quarantined_for_that_and_another_for_i
         (json!({ "type": "event_callback", "team_id": "T1", "event": { "channel": "c#" } }), "Slack's shape"),
     ] {
         let outcomes = writer.handle(&[delivery(&envelope.to_string())]).await;
-        let [Outcome::Quarantine(reason)] = &outcomes[..] else { panic!("{outcomes:?}") };
+        let [JobOutcome::Quarantine(reason)] = &outcomes[..] else { panic!("{outcomes:?}") };
         assert!(reason.contains(why), "{reason}");
     }
 }
@@ -70,7 +70,7 @@ async fn a_request_that_cannot_be_read_is_quarantined_with_the_reason() {
         (r#"{"team_id":"T1","\ud83d":1}"#, "hex escape"),
     ] {
         let outcomes = writer.handle(&[delivery_of(route_unreadable(body))]).await;
-        let [Outcome::Quarantine(reason)] = &outcomes[..] else { panic!("{outcomes:?}") };
+        let [JobOutcome::Quarantine(reason)] = &outcomes[..] else { panic!("{outcomes:?}") };
         assert!(reason.contains(why), "{reason}");
     }
     assert_eq!(archive.items(), []);

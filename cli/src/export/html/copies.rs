@@ -14,10 +14,10 @@ use viewer::pages::message::PageMessage;
 use viewer::sniff;
 
 use super::links::{FILES, PICTURES, picture_name};
-use super::{Site, authors};
+use super::{ExportedSite, authors};
 use crate::export::channel_files::ExportFile;
 use crate::export::source::ExportedChannel;
-use crate::export::uploads::{Upload, uploads_of};
+use crate::export::uploads::{SharedUpload, uploads_of};
 use crate::export::{ExportError, ExportProgress};
 
 /// Endings of what no browser runs.
@@ -26,7 +26,7 @@ const HARMLESS: [&str; 17] = [
     "xls", "xlsx", "zip",
 ];
 
-impl<'a> Site<'_, 'a> {
+impl<'a> ExportedSite<'_, 'a> {
     /// Copies what messages show: their files, and the pictures of their authors.
     pub(super) async fn copy_shown(
         &mut self,
@@ -39,7 +39,7 @@ impl<'a> Site<'_, 'a> {
         let keys: Vec<FileKey> = people.values().cloned().collect();
         self.pictures.people = people;
         self.copy_pictures(&keys).await?;
-        for Upload { file, name, key } in messages.iter().flat_map(|message| uploads_of(&message.row)) {
+        for SharedUpload { file, name, key } in messages.iter().flat_map(|message| uploads_of(&message.row)) {
             if self.files.files.contains_key(&file) || self.source.files.is_none() {
                 continue;
             }

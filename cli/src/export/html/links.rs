@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ports::files::FileKey;
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use viewer::assets::Asset;
 use viewer::links::{LinkScheme, SitePage, anchor, anchor_in_thread};
@@ -20,7 +20,7 @@ pub(super) const PICTURES: &str = "pictures";
 #[derive(Debug, Default)]
 pub(super) struct SiteFiles {
     /// The folder of each channel, without a slash at its end.
-    pub(super) channels: BTreeMap<ChannelPlace, String>,
+    pub(super) channels: BTreeMap<ChannelOfTeam, String>,
     /// Files that were copied, by their names below [`FILES`].
     pub(super) files: HashMap<FileId, String>,
     /// Pictures that were copied.
@@ -54,7 +54,7 @@ pub(super) fn threads_of(part: &str) -> String {
 
 /// Where a thread can be read.
 #[derive(Debug)]
-pub(super) struct ThreadPlace {
+pub(super) struct ThreadAddress {
     pub(super) address: String,
     /// What began it is there too.
     pub(super) has_root: bool,
@@ -67,7 +67,7 @@ pub(super) struct SiteLinks<'s> {
     pub(super) files: &'s SiteFiles,
     pub(super) part: &'s SitePart,
     /// The threads of the channel, by their roots.
-    pub(super) threads: &'s HashMap<Ts, ThreadPlace>,
+    pub(super) threads: &'s HashMap<Ts, ThreadAddress>,
 }
 
 impl LinkScheme for SiteLinks<'_> {
@@ -75,22 +75,22 @@ impl LinkScheme for SiteLinks<'_> {
         (page == SitePage::Channels).then(|| format!("{}{INDEX}", self.up))
     }
 
-    fn channel(&self, place: &ChannelPlace) -> String {
+    fn channel(&self, place: &ChannelOfTeam) -> String {
         match self.files.channels.get(place) {
             Some(folder) => format!("{}{}/{INDEX}", self.up, encoded(folder)),
             None => format!("{}{INDEX}", self.up),
         }
     }
 
-    fn before(&self, _: &ChannelPlace, _: &Ts) -> Option<String> {
+    fn before(&self, _: &ChannelOfTeam, _: &Ts) -> Option<String> {
         self.part.before.as_ref().map(|name| format!("{name}.html#newest"))
     }
 
-    fn after(&self, _: &ChannelPlace, _: &Ts) -> Option<String> {
+    fn after(&self, _: &ChannelOfTeam, _: &Ts) -> Option<String> {
         self.part.after.as_ref().map(|name| format!("{name}.html"))
     }
 
-    fn message(&self, _: &ChannelPlace, ts: &Ts) -> String {
+    fn message(&self, _: &ChannelOfTeam, ts: &Ts) -> String {
         // What is on no page of messages is a reply.
         if self.part.messages.contains(ts) {
             format!("{}.html#{}", self.part.name, anchor(ts))
@@ -99,11 +99,11 @@ impl LinkScheme for SiteLinks<'_> {
         }
     }
 
-    fn thread(&self, _: &ChannelPlace, root_ts: &Ts) -> String {
+    fn thread(&self, _: &ChannelOfTeam, root_ts: &Ts) -> String {
         self.threads.get(root_ts).map_or_else(|| INDEX.to_owned(), |place| place.address.clone())
     }
 
-    fn versions(&self, _: &ChannelPlace, _: &Ts) -> Option<String> {
+    fn versions(&self, _: &ChannelOfTeam, _: &Ts) -> Option<String> {
         None
     }
 
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn links_lead_to_files_of_the_site_and_nowhere_else() {
         let place =
-            ChannelPlace { team: TeamId::parse("T1").unwrap(), channel: ChannelId::parse("C1").unwrap() };
+            ChannelOfTeam { team: TeamId::parse("T1").unwrap(), channel: ChannelId::parse("C1").unwrap() };
         let (ts, reply) = (Ts::parse("1.000000").unwrap(), Ts::parse("2.000000").unwrap());
         let mut files = SiteFiles::default();
         files.channels.insert(place.clone(), "c/会".into());

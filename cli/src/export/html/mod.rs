@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use reader::{directory, thread};
 use search::counts::ThreadSize;
 use slack::ids::Ts;
@@ -22,7 +22,7 @@ use viewer::assets;
 use viewer::gather::pictures::{self, PictureBook};
 use viewer::gather::{channel, learn, timeline};
 use viewer::links::{anchor, anchor_in_thread};
-use viewer::pages::Shown;
+use viewer::pages::PageContext;
 use viewer::pages::message::PageMessage;
 use viewer::pages::sidebar::{ChannelMenu, MenuChannel};
 use viewer::pages::site::{self, ListedPart};
@@ -30,9 +30,9 @@ use viewer::pages::thread::ThreadPage;
 use viewer::pages::timeline::{TimelineEnds, TimelinePage};
 use viewer::times;
 
-use self::links::{ASSETS, INDEX, SiteFiles, SiteLinks, SitePart, ThreadPlace};
+use self::links::{ASSETS, INDEX, SiteFiles, SiteLinks, SitePart, ThreadAddress};
 use super::channel_files::ExportFile;
-use super::known_names::KnownNames;
+use super::known_names::NameCache;
 use super::source::{ExportSource, ExportedChannel};
 use super::threads::ThreadTable;
 use super::{ExportError, ExportProgress};
@@ -60,7 +60,7 @@ pub(super) async fn write(
         file.write_all(asset.content().as_bytes())?;
         file.finish()?;
     }
-    let mut site = Site::of(source, zone, folder).await?;
+    let mut site = ExportedSite::of(source, zone, folder).await?;
     for channel in &source.channels {
         site.channel(channel, progress).await?;
         progress.channel_done();
@@ -69,16 +69,16 @@ pub(super) async fn write(
 }
 
 /// A site that is being written.
-struct Site<'s, 'a> {
+struct ExportedSite<'s, 'a> {
     source: &'s ExportSource<'a>,
     zone: &'s TimeZone,
     folder: &'s Path,
     menu: ChannelMenu,
     pictures: PictureBook,
-    names: KnownNames<'a>,
+    names: NameCache<'a>,
     files: SiteFiles,
     /// The messages of each channel that was written. The first page has them: it is written last.
-    counts: BTreeMap<ChannelPlace, u64>,
+    counts: BTreeMap<ChannelOfTeam, u64>,
 }
 
 /// A part of a channel that is on its page.
@@ -92,7 +92,7 @@ struct PartMessages {
     size: usize,
 }
 
-impl<'s, 'a> Site<'s, 'a> {
+impl<'s, 'a> ExportedSite<'s, 'a> {
     async fn of(
         source: &'s ExportSource<'a>,
         zone: &'s TimeZone,
@@ -126,7 +126,7 @@ impl<'s, 'a> Site<'s, 'a> {
         }
         let menu = ChannelMenu { channels, ..ChannelMenu::of(workspaces) };
         let emoji = pictures::emoji(source.archive, &source.teams).await?;
-        let (pictures, names) = (PictureBook::default(), KnownNames::new(source.archive));
+        let (pictures, names) = (PictureBook::default(), NameCache::new(source.archive));
         let mut site = Self { source, zone, folder, menu, pictures, names, files, counts: BTreeMap::new() };
         site.copy_emoji(&emoji).await?;
         site.pictures.emoji = emoji.into();
@@ -190,7 +190,7 @@ impl<'s, 'a> Site<'s, 'a> {
         part: PartMessages,
         after: Option<String>,
         listed: &mut Vec<ListedPart>,
-        threads_at: &HashMap<Ts, ThreadPlace>,
+        threads_at: &HashMap<Ts, ThreadAddress>,
         progress: &mut ExportProgress,
     ) -> Result<(), ExportError> {
         let mut threads = Vec::new();
@@ -221,7 +221,8 @@ impl<'s, 'a> Site<'s, 'a> {
         let links =
             SiteLinks { up: self.up(channel), files: &self.files, part: &site_part, threads: threads_at };
         let place = channel.joined.main();
-        let shown = Shown { links: &links, names: &names, pictures: &self.pictures, zone: self.zone, place };
+        let shown =
+            PageContext { links: &links, names: &names, pictures: &self.pictures, zone: self.zone, place };
         let name = &site_part.name;
         self.save(channel, &format!("{name}.html"), &site::part(&title, name, &page, &self.menu, &shown))?;
         if !threads.is_empty() {
@@ -296,7 +297,7 @@ impl<'s, 'a> Site<'s, 'a> {
 
 /// Whether a message stands among those of its channel. A reply stands in its thread, unless it was sent to the channel too, or
 /// what it replies to is not in the export.
-fn is_on_timeline(message: &mut PageMessage, threads_at: &HashMap<Ts, ThreadPlace>) -> bool {
+fn is_on_timeline(message: &mut PageMessage, threads_at: &HashMap<Ts, ThreadAddress>) -> bool {
     let Some(root_ts) = message.replies_to() else {
         // A thread without replies in the export is not linked.
         if message.thread.is_none()
@@ -311,15 +312,15 @@ fn is_on_timeline(message: &mut PageMessage, threads_at: &HashMap<Ts, ThreadPlac
 }
 
 /// Remembers where a thread can be read: on a page of its own, or where its first reply stands.
-fn note_thread(message: &PageMessage, part: &str, threads_at: &mut HashMap<Ts, ThreadPlace>) {
+fn note_thread(message: &PageMessage, part: &str, threads_at: &mut HashMap<Ts, ThreadAddress>) {
     match message.replies_to() {
         Some(root_ts) => {
             let address = format!("{part}.html#{}", anchor(&message.ts));
-            threads_at.entry(root_ts).or_insert(ThreadPlace { address, has_root: false });
+            threads_at.entry(root_ts).or_insert(ThreadAddress { address, has_root: false });
         }
         None if message.thread.is_some() => {
             let address = format!("{}#{}", links::threads_of(part), anchor_in_thread(&message.ts));
-            threads_at.insert(message.ts.clone(), ThreadPlace { address, has_root: true });
+            threads_at.insert(message.ts.clone(), ThreadAddress { address, has_root: true });
         }
         None => {}
     }

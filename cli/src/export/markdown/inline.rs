@@ -6,7 +6,7 @@
 use reader::names::DisplayNames;
 use reader::plain;
 use reader::text::flat;
-use reader::text::spans::{LineKind, Span, TextLine, TextStyle};
+use reader::text::spans::{LineKind, TextLine, TextSpan, TextStyle};
 
 /// Addresses that may be followed.
 const SCHEMES: [&str; 3] = ["http://", "https://", "mailto:"];
@@ -99,8 +99,9 @@ fn list(lines: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
 
 /// A table, the first row of which is its head: Markdown knows no other.
 fn table(rows: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
-    let cells =
-        |row: &TextLine| row.spans.split(|span| *span == Span::Cell).map(|cell| words(cell, names)).collect();
+    let cells = |row: &TextLine| {
+        row.spans.split(|span| *span == TextSpan::Cell).map(|cell| words(cell, names)).collect()
+    };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let row = |cells: &Vec<String>| format!("| {} |", cells.join(" | "));
@@ -118,16 +119,16 @@ fn preformatted(part: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
 }
 
 /// Spans in one line.
-pub(super) fn words(spans: &[Span], names: &DisplayNames<'_>) -> String {
+pub(super) fn words(spans: &[TextSpan], names: &DisplayNames<'_>) -> String {
     let words: String = spans.iter().map(|span| self::span(span, names)).collect();
     words.trim().to_owned()
 }
 
-fn span(span: &Span, names: &DisplayNames<'_>) -> String {
-    if let Span::Text(words, style) = span {
+fn span(span: &TextSpan, names: &DisplayNames<'_>) -> String {
+    if let TextSpan::Text(words, style) = span {
         return in_style(&plain::line(words), *style);
     }
-    if let Span::Link { address, label } = span {
+    if let TextSpan::Link { address, label } = span {
         return link(address, label.as_deref(), span, names);
     }
     escaped(&flat::words(std::slice::from_ref(span), names))
@@ -151,7 +152,7 @@ fn in_style(words: &str, style: TextStyle) -> String {
 }
 
 /// A link shows where it leads if its label does not; an address of another kind is words.
-fn link(address: &str, label: Option<&str>, span: &Span, names: &DisplayNames<'_>) -> String {
+fn link(address: &str, label: Option<&str>, span: &TextSpan, names: &DisplayNames<'_>) -> String {
     let is_plain =
         |c: char| !c.is_whitespace() && !c.is_control() && !plain::acts(c) && !"<>\\`\"".contains(c);
     let lowercase = address.to_ascii_lowercase();
@@ -227,16 +228,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::fixture::CliFixture;
 
-    fn written(said: &str, fixture: &Fixture) -> Vec<String> {
+    fn written(said: &str, fixture: &CliFixture) -> Vec<String> {
         let names = DisplayNames::in_teams(fixture.archive(), Vec::new());
         lines(&text::read_with_looks(&json!({ "user": "U1", "text": said })).lines, &names)
     }
 
     #[tokio::test]
     async fn slacks_signs_become_those_of_markdown() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         for (said, expected) in [
             ("*bold* and _italic_, ~gone~ `code`", "**bold** and _italic_, ~~gone~~ `code`"),
             ("*_both_*", "**_both_**"),
@@ -262,7 +263,7 @@ mod tests {
 
     #[tokio::test]
     async fn blocks_become_those_of_markdown() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         let names = DisplayNames::in_teams(fixture.archive(), Vec::new());
         let section = |text: &str| json!({ "type": "rich_text_section", "elements": [{ "type": "text", "text": text }] });
         let list = |style: &str, indent: u32, items: &[&str]| {
@@ -310,7 +311,7 @@ mod tests {
 
     #[tokio::test]
     async fn hostile_words_are_words() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         for (said, expected) in [
             ("&lt;script&gt;alert(1)&lt;/script&gt;", "&lt;script>alert(1)&lt;/script>"),
             ("<javascript:alert(1)|click>", "click (javascript:alert(1))"),
@@ -331,10 +332,10 @@ mod tests {
 
     #[tokio::test]
     async fn preformatted_text_cannot_end_itself_and_long_texts_take_no_long_time() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         let code = TextLine {
             kind: LineKind::Preformatted,
-            spans: vec![Span::text("a ```` b")],
+            spans: vec![TextSpan::text("a ```` b")],
             ..TextLine::default()
         };
         let names = DisplayNames::in_teams(fixture.archive(), Vec::new());

@@ -9,13 +9,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use reader::names::DisplayNames;
-use reader::text::spans::{Span, TextLine};
+use reader::text::spans::{TextLine, TextSpan};
 use reader::text::{self, Manner, MessageText};
 use serde_json::Value;
 
-use super::arranged::{Arranged, SaidChannel};
+use super::arranged::{Arranged, ChannelTexts};
 use super::channel_files::{self, ExportFile};
-use super::known_names::KnownNames;
+use super::known_names::NameCache;
 use super::source::{ExportSource, ExportedChannel};
 use super::{ExportError, ExportProgress};
 use crate::plain;
@@ -32,7 +32,7 @@ pub(super) async fn write(
     folder: &Path,
     progress: &mut ExportProgress,
 ) -> Result<(), ExportError> {
-    let mut known = KnownNames::new(source.archive);
+    let mut known = NameCache::new(source.archive);
     for channel in &source.channels {
         one_channel(source, channel, zone, folder, &mut known, progress).await?;
         progress.channel_done();
@@ -46,11 +46,11 @@ async fn one_channel<'a>(
     channel: &ExportedChannel<'a>,
     zone: &Zone,
     folder: &Path,
-    known: &mut KnownNames<'a>,
+    known: &mut NameCache<'a>,
     progress: &mut ExportProgress,
 ) -> Result<(), ExportError> {
     let names = known.take(&channel.joined);
-    let mut said = SaidChannel::read(source, channel, text::read_with_looks, names, progress).await?;
+    let mut said = ChannelTexts::read(source, channel, text::read_with_looks, names, progress).await?;
     let (mut file, mut day): (Option<ExportFile>, _) = (None, String::new());
     while let Some(next) = said.next(progress).await? {
         for (arranged, text) in next {
@@ -122,7 +122,7 @@ fn item(
         text.lines.truncate(1);
     } else {
         let more = shared_files(row).chain(reactions(row));
-        text.lines.extend(more.map(|line| TextLine::plain(vec![Span::text(line)])));
+        text.lines.extend(more.map(|line| TextLine::plain(vec![TextSpan::text(line)])));
     }
     let marks: String = marks(arranged, row).iter().map(|mark| format!(" _({mark})_")).collect();
     writeln!(out, "\n{indent}- **{author}** {time}{notice}{marks}")?;

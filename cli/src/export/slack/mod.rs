@@ -20,10 +20,10 @@ use serde::Serialize;
 use serde_json::Value;
 use slack::ids::{FileId, TeamId, Ts};
 
-use self::zipped::{Packing, ZipSink};
+use self::zipped::{EntryPacking, ZipSink};
 use super::source::{ExportSource, ExportedChannel};
 use super::threads::ThreadTable;
-use super::uploads::{Upload, uploads_of};
+use super::uploads::{SharedUpload, uploads_of};
 use super::{ExportError, ExportProgress};
 
 /// Where slackdump puts the bytes of files, and `annalist import` finds them.
@@ -76,7 +76,7 @@ impl SlackExport<'_, '_> {
     }
 
     async fn list<T: Serialize>(&mut self, name: &str, elements: Vec<T>) -> Result<(), ExportError> {
-        self.sink.entry(name.to_owned(), Packing::Deflated)?;
+        self.sink.entry(name.to_owned(), EntryPacking::Deflated)?;
         let mut list = JsonList::begin(&mut self.sink)?;
         elements.iter().try_for_each(|element| list.add(element))?;
         Ok(list.end()?)
@@ -89,7 +89,7 @@ impl SlackExport<'_, '_> {
         team: &TeamId,
         mut authors: BTreeSet<String>,
     ) -> Result<(), ExportError> {
-        self.sink.entry(format!("{prefix}users.json"), Packing::Deflated)?;
+        self.sink.entry(format!("{prefix}users.json"), EntryPacking::Deflated)?;
         let mut list = JsonList::begin(&mut self.sink)?;
         let mut rows = self.source.people(team);
         while let Some(page) = rows.next().await? {
@@ -129,7 +129,7 @@ impl SlackExport<'_, '_> {
                             self.end_day(&mut uploads, progress).await?;
                         }
                         let name = format!("{prefix}{}/{file}.json", channel.folder);
-                        self.sink.entry(name, Packing::Deflated)?;
+                        self.sink.entry(name, EntryPacking::Deflated)?;
                         self.sink.write_all(b"[\n")?;
                     }
                 }
@@ -151,17 +151,17 @@ impl SlackExport<'_, '_> {
     /// Ends the file of a day.
     async fn end_day(
         &mut self,
-        uploads: &mut Vec<Upload>,
+        uploads: &mut Vec<SharedUpload>,
         progress: &mut ExportProgress,
     ) -> Result<(), ExportError> {
         self.sink.write_all(b"\n]\n")?;
-        for Upload { file, name, key } in uploads.drain(..) {
+        for SharedUpload { file, name, key } in uploads.drain(..) {
             let Some(files) = self.source.files.filter(|_| !self.uploaded.contains(&file)) else { continue };
             let Some(mut reader) = files.open(&key).await? else {
                 progress.lacks_file();
                 continue;
             };
-            self.sink.entry(format!("{UPLOADS}/{file}/{name}"), Packing::AsItIs)?;
+            self.sink.entry(format!("{UPLOADS}/{file}/{name}"), EntryPacking::AsItIs)?;
             while let Some(chunk) = reader.next().await? {
                 self.sink.write_all(&chunk)?;
             }

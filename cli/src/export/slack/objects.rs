@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use slack::envelope;
 use slack::ids::{ChannelId, TeamId};
 
-use crate::export::source::ChannelFacts;
+use crate::export::source::ExportedFacts;
 use crate::export::threads::Replies;
 
 /// What events say of a message beside the message: no export has it.
@@ -89,8 +89,8 @@ fn head(root: &mut Map<String, Value>, replies: Replies<'_>) {
 }
 
 /// A channel as Slack lists it. Its name is that of its folder.
-pub(super) fn channel(id: &ChannelId, folder: &str, facts: &ChannelFacts) -> Value {
-    let ChannelFacts { topic, purpose, created, is_archived, is_deleted, is_private, name: _, is_shared: _ } =
+pub(super) fn channel(id: &ChannelId, folder: &str, facts: &ExportedFacts) -> Value {
+    let ExportedFacts { topic, purpose, created, is_archived, is_deleted, is_private, name: _, is_shared: _ } =
         facts;
     let told = |text: &Option<String>| json!({ "value": text.as_deref().unwrap_or_default(), "creator": "", "last_set": 0 });
     let mut listed = json!({

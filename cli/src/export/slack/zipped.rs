@@ -20,7 +20,7 @@ const LEVEL: i64 = 1;
 
 /// How an entry is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Packing {
+pub(super) enum EntryPacking {
     /// Text becomes shorter.
     Deflated,
     /// Pictures, sounds and zips do not.
@@ -28,7 +28,7 @@ pub(super) enum Packing {
 }
 
 enum Piece {
-    Entry(String, Packing),
+    Entry(String, EntryPacking),
     Bytes(Vec<u8>),
 }
 
@@ -48,7 +48,7 @@ impl ZipSink {
     }
 
     /// Begins an entry.
-    pub(super) fn entry(&mut self, name: String, packing: Packing) -> io::Result<()> {
+    pub(super) fn entry(&mut self, name: String, packing: EntryPacking) -> io::Result<()> {
         self.flush()?;
         self.send(Piece::Entry(name, packing))
     }
@@ -146,10 +146,10 @@ fn add_all(zip: &mut ZipWriter<QuietOnceFailed>, pieces: Receiver<Piece>) -> io:
             Piece::Entry(name, packing) => {
                 let options = SimpleFileOptions::default();
                 let options = match packing {
-                    Packing::Deflated => {
+                    EntryPacking::Deflated => {
                         options.compression_method(CompressionMethod::Deflated).compression_level(Some(LEVEL))
                     }
-                    Packing::AsItIs => options.compression_method(CompressionMethod::Stored),
+                    EntryPacking::AsItIs => options.compression_method(CompressionMethod::Stored),
                 };
                 zip.start_file(name, options).map_err(cause)?;
             }
@@ -171,7 +171,7 @@ mod tests {
         let mut sink = ZipSink::new(file.try_clone().unwrap());
         let long = "long ".repeat(PIECE_BYTES);
         for (name, packing, text) in
-            [("a", Packing::Deflated, long.as_str()), ("b/c", Packing::AsItIs, "short")]
+            [("a", EntryPacking::Deflated, long.as_str()), ("b/c", EntryPacking::AsItIs, "short")]
         {
             sink.entry(name.to_owned(), packing).unwrap();
             sink.write_all(text.as_bytes()).unwrap();
@@ -190,7 +190,7 @@ mod tests {
         let path = folder.path().join("read-only");
         std::fs::write(&path, "").unwrap();
         let mut sink = ZipSink::new(File::open(&path).unwrap());
-        sink.entry("a".to_owned(), Packing::AsItIs).unwrap();
+        sink.entry("a".to_owned(), EntryPacking::AsItIs).unwrap();
         let wrote = (0..100).try_for_each(|_| sink.write_all(&[b'x'; PIECE_BYTES]));
         let error = wrote.and_then(|()| sink.finish()).unwrap_err();
         assert!(error.raw_os_error().is_some(), "{error}");

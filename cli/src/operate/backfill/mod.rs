@@ -11,7 +11,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use process::config::backend::{Backend, BackendArgs};
 use process::config::slack::SlackArgs;
-use rules::filled::Unreadable;
+use rules::filled::UnreadableReason;
 use rules::interval::Interval;
 use slack::ids::{TeamId, Ts};
 use slack_api::WebApi;
@@ -24,7 +24,7 @@ use workers::historian::{
 use super::date::date;
 use super::history::DAY_MICROS;
 use super::history::channels::{self, PlannedChannel};
-use super::history::reading::{ChannelWatch, EarlyEnd, Stop};
+use super::history::reading::{ChannelWatch, EarlyEnd, ReadingStop};
 use super::sync::NO_TOKEN;
 use crate::UsageError;
 use plan::HeldHistory;
@@ -123,11 +123,11 @@ async fn workspace(
     totals: &mut Totals,
     shutdown: &watch::Receiver<bool>,
     out: &mut dyn Write,
-) -> anyhow::Result<Option<Stop>> {
+) -> anyhow::Result<Option<ReadingStop>> {
     let archive = backend.archive();
     let now = match api.first_answer(team).await {
         Ok(now) => now,
-        Err(error) => return Ok(Some(Stop::Workspace(error.into()))),
+        Err(error) => return Ok(Some(ReadingStop::Workspace(error.into()))),
     };
     let time = args.time(&now)?;
     let unfinished = backfill_run::begin(&*archive, team, &now, &plan::fingerprint(args, channels)).await?;
@@ -183,7 +183,7 @@ fn days(days: u32) -> i64 {
 }
 
 fn is_outside(error: &HistoryError) -> bool {
-    error.consequence() == Consequence::Channel(Some(Unreadable::NotInChannel))
+    error.consequence() == Consequence::Channel(Some(UnreadableReason::NotInChannel))
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use ports::archive::{Archive, Query, key, query_all};
 use reader::coverage::TeamCoverage;
-use rules::filled::{self, Source, Span};
+use rules::filled::{self, FilledSpan, SpanSource};
 use rules::gap::coverage::Hole;
 use rules::interval::Interval;
 use slack::ids::{TeamId, Ts};
 use workers::historian::PlannedSpan;
-use workers::historian::wanted::{Asked, wanted as spans_wanted};
+use workers::historian::wanted::{RequestedHistory, wanted as spans_wanted};
 
 use super::{BackfillArgs, days};
 use crate::operate::history::channels::PlannedChannel;
@@ -25,7 +25,7 @@ pub(super) fn fingerprint(args: &BackfillArgs, channels: &[PlannedChannel]) -> S
 /// What is held of a workspace's channels.
 pub(super) struct HeldHistory<'a> {
     coverage: TeamCoverage<'a>,
-    spans: Vec<Span>,
+    spans: Vec<FilledSpan>,
 }
 
 impl<'a> HeldHistory<'a> {
@@ -43,21 +43,21 @@ impl<'a> HeldHistory<'a> {
         unfinished: Option<&Ts>,
     ) -> anyhow::Result<Vec<PlannedSpan>> {
         let of_channel = self.spans.iter().filter(|span| span.channel == planned.channel);
-        let spans: Vec<Span> = of_channel.cloned().collect();
+        let spans: Vec<FilledSpan> = of_channel.cloned().collect();
         let asked = match &args.since {
-            Some(_) => Asked::Between(time),
-            None => Asked::Missing { whole: time, again_micros: days(args.refetch_days) },
+            Some(_) => RequestedHistory::Between(time),
+            None => RequestedHistory::Missing { whole: time, again_micros: days(args.refetch_days) },
         };
         let holes = self.coverage.of(&planned.channel).await?.holes;
         let end = |hole: &Hole| hole.to.as_ref().map_or(time.to, Ts::micros);
         let holes: Vec<Interval> =
             holes.iter().map(|hole| Interval { from: hole.from.micros(), to: end(hole) }).collect();
         // Only the facts of that very run say what it read; with an end of the user's they may be older.
-        let of_that_run = |span: &&Span| {
+        let of_that_run = |span: &&FilledSpan| {
             let ends_there = |began: &Ts| began.micros() == span.to.micros();
-            args.until.is_none() && span.source == Source::History && unfinished.is_some_and(ends_there)
+            args.until.is_none() && span.source == SpanSource::History && unfinished.is_some_and(ends_there)
         };
-        let begun = spans.iter().find(of_that_run).map(Span::interval);
+        let begun = spans.iter().find(of_that_run).map(FilledSpan::interval);
         Ok(spans_wanted(&asked, &holes, &spans, begun))
     }
 }

@@ -3,25 +3,25 @@
 use std::io::{self, Write};
 
 use serde_json::json;
-use workers::historian::{PlannedSpan, ReadTally};
+use workers::historian::{PlannedSpan, ReadSnapshot};
 
 use crate::operate::history::channels::PlannedChannel;
-use crate::operate::history::reading::ChannelState;
+use crate::operate::history::reading::ReadingState;
 use crate::plain;
 
 /// What came of a channel.
 pub(super) struct ChannelReport<'a> {
     pub(super) planned: &'a PlannedChannel,
     pub(super) wanted: &'a [PlannedSpan],
-    pub(super) tally: ReadTally,
+    pub(super) tally: ReadSnapshot,
     pub(super) calls: u64,
-    pub(super) state: ChannelState,
+    pub(super) state: ReadingState,
 }
 
 impl ChannelReport<'_> {
     pub(super) fn print(&self, as_json: bool, out: &mut dyn Write) -> io::Result<()> {
         let Self { planned, wanted, tally, calls, state } = self;
-        let ReadTally { messages, new, updated, threads, .. } = tally;
+        let ReadSnapshot { messages, new, updated, threads, .. } = tally;
         if as_json {
             let from = wanted.last().map(|wanted| wanted.span.from_ts());
             let to = wanted.first().map(|wanted| wanted.span.to_ts());
@@ -46,22 +46,22 @@ impl ChannelReport<'_> {
 }
 
 /// What is being read.
-pub(super) fn doing(planned: &PlannedChannel, tally: &ReadTally, calls: u64) -> String {
-    let ReadTally { messages, new, threads, .. } = tally;
+pub(super) fn doing(planned: &PlannedChannel, tally: &ReadSnapshot, calls: u64) -> String {
+    let ReadSnapshot { messages, new, threads, .. } = tally;
     format!("{}, {messages} messages, {new} new, {threads} threads, {calls} calls", planned.called())
 }
 
 /// The sum of all channels.
 #[derive(Default)]
 pub(super) struct Totals {
-    tally: ReadTally,
+    tally: ReadSnapshot,
     calls: u64,
     done: usize,
 }
 
 impl Totals {
     pub(super) fn add(&mut self, report: &ChannelReport<'_>) {
-        let ReadTally { messages, new, updated, threads, skipped, reactions_cut } = report.tally;
+        let ReadSnapshot { messages, new, updated, threads, skipped, reactions_cut } = report.tally;
         self.tally.messages += messages;
         self.tally.new += new;
         self.tally.updated += updated;
@@ -69,7 +69,7 @@ impl Totals {
         self.tally.skipped += skipped;
         self.tally.reactions_cut += reactions_cut;
         self.calls += report.calls;
-        self.done += usize::from(matches!(report.state, ChannelState::Done));
+        self.done += usize::from(matches!(report.state, ReadingState::Done));
     }
 
     /// Channels that were not read to the end.
@@ -91,7 +91,7 @@ impl Totals {
     }
 
     pub(super) fn print(&self, channels: usize, as_json: bool, out: &mut dyn Write) -> io::Result<()> {
-        let ReadTally { messages, new, updated, threads, .. } = self.tally;
+        let ReadSnapshot { messages, new, updated, threads, .. } = self.tally;
         let (calls, remaining) = (self.calls, self.remaining(channels));
         if as_json {
             let line = json!({ "channels": channels, "messages": messages, "new": new, "updated": updated,
@@ -117,8 +117,8 @@ mod tests {
         let left = |skipped, done: usize| {
             let mut totals = Totals::default();
             for _ in 0..done {
-                let tally = ReadTally { skipped, ..ReadTally::default() };
-                let state = ChannelState::Done;
+                let tally = ReadSnapshot { skipped, ..ReadSnapshot::default() };
+                let state = ReadingState::Done;
                 totals.add(&ChannelReport { planned: &planned, wanted: &[], tally, calls: 1, state });
             }
             totals.left(3)

@@ -1,43 +1,47 @@
 //! Whether questions are answered, and whether the token may post.
 
-use super::check::Check;
-use super::facts::{Facts, Responder, Slack};
+use super::check::DoctorCheck;
+use super::facts::{Facts, ResponderFacts, SlackFacts};
 use crate::manifest::RESPONDER_SCOPE;
 
 const RESPONDER: &str = "responder";
 
-pub(super) fn check(facts: &Facts) -> Check {
+pub(super) fn check(facts: &Facts) -> DoctorCheck {
     match &facts.responder {
-        Responder::Off => Check::ok(RESPONDER, "off: questions are not answered, and nothing is posted"),
-        Responder::Unusable(why) => {
-            Check::finding(RESPONDER, why.as_str(), "correct that setting and start `annalist up` again")
+        ResponderFacts::Off => {
+            DoctorCheck::ok(RESPONDER, "off: questions are not answered, and nothing is posted")
         }
-        Responder::On => may_post(&facts.slack),
+        ResponderFacts::Unusable(why) => DoctorCheck::finding(
+            RESPONDER,
+            why.as_str(),
+            "correct that setting and start `annalist up` again",
+        ),
+        ResponderFacts::On => may_post(&facts.slack),
     }
 }
 
-fn may_post(slack: &Slack) -> Check {
+fn may_post(slack: &SlackFacts) -> DoctorCheck {
     let asked = match slack {
-        Slack::Tokens { asked, .. } => asked.as_slice(),
-        Slack::Unusable(_) | Slack::NoToken(_) => &[],
+        SlackFacts::Tokens { asked, .. } => asked.as_slice(),
+        SlackFacts::Unusable(_) | SlackFacts::NoToken(_) => &[],
     };
     let known: Vec<bool> =
         asked.iter().filter_map(|token| Some(token.scopes.as_ref()?.contains(RESPONDER_SCOPE))).collect();
     if asked.is_empty() {
-        return Check::finding(
+        return DoctorCheck::finding(
             RESPONDER,
             "questions are to be answered, and there is no token to post with",
             "set SLACK_BOT_TOKEN, of an app with what `annalist manifest --responder` asks for",
         );
     }
     if known.contains(&false) {
-        return Check::finding(
+        return DoctorCheck::finding(
             RESPONDER,
             format!("questions are to be answered, and the app lacks {RESPONDER_SCOPE}"),
             "add it at api.slack.com/apps > your app > OAuth & Permissions > Bot Token Scopes, then reinstall the app",
         );
     }
-    Check::ok(RESPONDER, "on: questions are answered in their threads, and the app may post")
+    DoctorCheck::ok(RESPONDER, "on: questions are answered in their threads, and the app may post")
 }
 
 #[cfg(test)]
@@ -47,12 +51,12 @@ mod tests {
     use slack_api::check::Bot;
 
     use super::super::check::{CheckState, says};
-    use super::super::facts::Token;
+    use super::super::facts::TokenFacts;
     use super::*;
 
-    fn with(scopes: &[&str]) -> Slack {
+    fn with(scopes: &[&str]) -> SlackFacts {
         let bot = Bot { team: TeamId::parse("T1").unwrap(), team_name: None, user: None };
-        let token = Token {
+        let token = TokenFacts {
             given_for: None,
             kind: TokenKind::Bot,
             answer: Ok(bot),
@@ -60,13 +64,13 @@ mod tests {
             times: None,
             channels: None,
         };
-        Slack::Tokens { total: 1, asked: vec![token] }
+        SlackFacts::Tokens { total: 1, asked: vec![token] }
     }
 
     #[test]
     fn who_answers_needs_a_token_that_may_post() {
         says(&may_post(&with(&["channels:history", "chat:write"])), CheckState::Ok, "on");
         says(&may_post(&with(&["channels:history"])), CheckState::Finding, "chat:write");
-        says(&may_post(&Slack::NoToken(None)), CheckState::Finding, "SLACK_BOT_TOKEN");
+        says(&may_post(&SlackFacts::NoToken(None)), CheckState::Finding, "SLACK_BOT_TOKEN");
     }
 }

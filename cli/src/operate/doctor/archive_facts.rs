@@ -14,7 +14,7 @@ use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::facts::{ArchiveFacts, Gaps, Newest, Unopened, within};
+use super::facts::{ArchiveFacts, Gaps, NewestMessage, Unopened, within};
 use crate::operate::status::{self, Status};
 
 /// What a part of the backend may take to answer: as long as AWS's own retries go on for a row.
@@ -90,7 +90,7 @@ fn waits(status: &Status) -> bool {
 
 /// The newest message of every channel that may be kept, and of these the newest: no row says when the last event came,
 /// since writing one with each event would cost as much as the event.
-async fn newest_message(archive: Arc<dyn Archive>) -> Result<Newest, ArchiveError> {
+async fn newest_message(archive: Arc<dyn Archive>) -> Result<NewestMessage, ArchiveError> {
     let mut partitions = Vec::new();
     for team in teams(&*archive).await? {
         let marks = archive.query(&Query::partition(key::public_marks(&team))).await?;
@@ -119,7 +119,7 @@ async fn newest_message(archive: Arc<dyn Archive>) -> Result<Newest, ArchiveErro
             newest = newest.max(read?);
         }
     }
-    Ok(Newest { ts_s: newest, channels })
+    Ok(NewestMessage { ts_s: newest, channels })
 }
 
 async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
@@ -161,13 +161,13 @@ fn seconds(ts: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Fixture;
+    use crate::fixture::CliFixture;
 
     #[tokio::test]
     async fn the_newest_message_of_all_channels_counts() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         let newest = async || newest_message(fixture.backend.archive()).await.unwrap();
-        assert_eq!(newest().await, Newest { ts_s: None, channels: 0 });
+        assert_eq!(newest().await, NewestMessage { ts_s: None, channels: 0 });
         for (team, channel, ts) in [
             ("T1", "C1", "1700000000.000100"),
             ("T1", "C2", "1700000300.000100"),
@@ -176,12 +176,12 @@ mod tests {
         ] {
             fixture.post(team, channel, ts, "text").await;
         }
-        assert_eq!(newest().await, Newest { ts_s: Some(1_700_000_300), channels: 3 });
+        assert_eq!(newest().await, NewestMessage { ts_s: Some(1_700_000_300), channels: 3 });
     }
 
     #[tokio::test]
     async fn of_the_gaps_that_go_on_the_one_that_began_last_is_told_and_else_the_last_of_all() {
-        let fixture = Fixture::open().await;
+        let fixture = CliFixture::open().await;
         assert_eq!(gaps(fixture.archive()).await.unwrap(), Gaps::default());
         let told = async || {
             let Gaps { open, missing, newest, .. } = gaps(fixture.archive()).await.unwrap();

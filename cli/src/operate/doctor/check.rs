@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Check {
+pub(super) struct DoctorCheck {
     /// Its name, for scripts.
     pub(super) check: &'static str,
     pub(super) state: CheckState,
@@ -36,7 +36,7 @@ impl CheckState {
     }
 }
 
-impl Check {
+impl DoctorCheck {
     pub(super) fn ok(check: &'static str, says: impl Into<String>) -> Self {
         Self { check, state: CheckState::Ok, says: says.into(), next: None }
     }
@@ -60,7 +60,7 @@ pub(super) fn counted(number: impl TryInto<u64>, noun: &str) -> String {
 
 /// A check has come out so, in one line that says this, with a next step where there is a finding.
 #[cfg(test)]
-pub(super) fn says(check: &Check, state: CheckState, expected: &str) {
+pub(super) fn says(check: &DoctorCheck, state: CheckState, expected: &str) {
     assert_eq!(check.state, state, "{check:?}");
     assert_eq!(check.next.is_some(), state == CheckState::Finding, "{check:?}");
     let line = format!("{} {}", check.says, check.next.as_deref().unwrap_or_default());

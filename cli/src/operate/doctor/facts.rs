@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use embedded::condition::{Folder, Integrity};
+use embedded::condition::{FolderCondition, Integrity};
 use ports::clock::Clock;
 use process::config::DEFAULT_METRICS_LISTEN;
 use process::config::backend::BackendKind;
 use rules::gap::projection::Gap;
 use slack::ids::TeamId;
 use slack::signature::SigningSecrets;
-use slack_api::check::{Bot, Times};
-use slack_api::probe::Failure;
+use slack_api::check::{Bot, ClockComparison};
+use slack_api::probe::ProbeFailure;
 use slack_api::{ApiError, TokenKind};
 
 use super::{DoctorArgs, archive_facts, local_facts, slack_facts};
@@ -26,11 +26,11 @@ pub(super) struct Facts {
     pub(super) on_aws: bool,
     /// The signing secret, if one is set, or why it cannot be used.
     pub(super) secret: Result<Option<Secret>, String>,
-    pub(super) slack: Slack,
-    pub(super) responder: Responder,
-    pub(super) ingest: Ingest,
+    pub(super) slack: SlackFacts,
+    pub(super) responder: ResponderFacts,
+    pub(super) ingest: IngestFacts,
     pub(super) request_url: RequestUrl,
-    pub(super) folder: Option<Result<Folder, String>>,
+    pub(super) folder: Option<Result<FolderCondition, String>>,
     pub(super) archive: Result<ArchiveFacts, Unopened>,
 }
 
@@ -52,17 +52,17 @@ pub(super) struct Secret {
 }
 
 /// What Slack says.
-pub(super) enum Slack {
+pub(super) enum SlackFacts {
     /// A setting cannot be used.
     Unusable(String),
     /// There is no token; Slack tells the time all the same.
-    NoToken(Option<Times>),
+    NoToken(Option<ClockComparison>),
     /// The tokens that Slack was asked about, and the number of all tokens.
-    Tokens { total: usize, asked: Vec<Token> },
+    Tokens { total: usize, asked: Vec<TokenFacts> },
 }
 
 /// Whether questions are answered, by the settings.
-pub(super) enum Responder {
+pub(super) enum ResponderFacts {
     Off,
     On,
     /// A setting cannot be used.
@@ -70,19 +70,19 @@ pub(super) enum Responder {
 }
 
 /// A token, and what Slack says of it.
-pub(super) struct Token {
+pub(super) struct TokenFacts {
     pub(super) given_for: Option<TeamId>,
     pub(super) kind: TokenKind,
     pub(super) answer: Result<Bot, ApiError>,
     pub(super) scopes: Option<BTreeSet<String>>,
-    pub(super) times: Option<Times>,
+    pub(super) times: Option<ClockComparison>,
     /// The public channels, if the token could list them.
-    pub(super) channels: Option<Result<Channels, ApiError>>,
+    pub(super) channels: Option<Result<ChannelCounts, ApiError>>,
 }
 
 /// The public channels that are not archived, as Slack lists them on its first page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Channels {
+pub(super) struct ChannelCounts {
     pub(super) listed: usize,
     pub(super) joined: usize,
     /// Whether there are more pages.
@@ -90,11 +90,11 @@ pub(super) struct Channels {
 }
 
 /// What answers where `annalist up` should.
-pub(super) struct Ingest {
+pub(super) struct IngestFacts {
     pub(super) address: SocketAddr,
-    pub(super) ready: Result<(), Failure>,
+    pub(super) ready: Result<(), ProbeFailure>,
     /// Requests that it has refused since its start, where its metrics tell.
-    pub(super) refused: Result<RefusedCounts, Failure>,
+    pub(super) refused: Result<RefusedCounts, ProbeFailure>,
 }
 
 /// Requests that a process has refused, by the reason. A request without a signature can come from any client.
@@ -114,7 +114,7 @@ pub(super) enum RequestUrl {
     NoSecret,
     Asked {
         url: String,
-        answer: Result<Duration, Failure>,
+        answer: Result<Duration, ProbeFailure>,
     },
 }
 
@@ -122,7 +122,7 @@ pub(super) enum RequestUrl {
 pub(super) struct ArchiveFacts {
     /// By the name of the port.
     pub(super) ports: Vec<(&'static str, Result<(), String>)>,
-    pub(super) newest: Result<Newest, String>,
+    pub(super) newest: Result<NewestMessage, String>,
     pub(super) status: Result<Status, String>,
     /// The same a while later, if the counts lag and something waited.
     pub(super) later: Option<Result<Status, String>>,
@@ -135,7 +135,7 @@ pub(super) struct ArchiveFacts {
 
 /// The newest message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Newest {
+pub(super) struct NewestMessage {
     /// When it was written.
     pub(super) ts_s: Option<i64>,
     /// Channels that were looked at.

@@ -1,6 +1,6 @@
 //! Whether events that arrive are kept: queues that drain, an empty quarantine, no gaps, room, rights and a sound database.
 
-use embedded::condition::{Folder, Integrity};
+use embedded::condition::{FolderCondition, Integrity};
 use jiff::Timestamp;
 use ports::queue::QueueName;
 use ports::queue::topology::QueueRole;
@@ -9,7 +9,7 @@ use rules::gap::projection::Gap;
 use rules::version::zero;
 use slack::ids::ChannelId;
 
-use super::check::{Check, counted};
+use super::check::{DoctorCheck, counted};
 use super::facts::{ArchiveFacts, Facts, Gaps};
 use crate::operate::status::{QueueStatus, Status, age};
 
@@ -36,7 +36,7 @@ const LONGEST_WAIT_S: u64 = 10 * 60;
 /// takes as long.
 const LONG_WAIT_S: u64 = 6 * 3_600;
 
-pub(super) fn checks(facts: &Facts) -> Vec<Check> {
+pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
     let mut checks = match &facts.archive {
         Ok(archive_facts) => {
             let mut checks = backlog(archive_facts, &facts.place);
@@ -45,12 +45,12 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
             checks
         }
         Err(_) => [BACKLOG, QUARANTINE, GAPS]
-            .map(|check| Check::skipped(check, "there is no archive to look into"))
+            .map(|check| DoctorCheck::skipped(check, "there is no archive to look into"))
             .into(),
     };
     match &facts.folder {
         Some(Ok(folder)) => checks.extend([disk(*folder), permissions(*folder, &facts.place)]),
-        Some(Err(why)) => checks.push(Check::skipped(DISK, why.as_str())),
+        Some(Err(why)) => checks.push(DoctorCheck::skipped(DISK, why.as_str())),
         None => {}
     }
     if let Ok(ArchiveFacts { integrity: Some(integrity), .. }) = &facts.archive {
@@ -59,25 +59,29 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
     checks
 }
 
-fn backlog(archive_facts: &ArchiveFacts, place: &str) -> Vec<Check> {
+fn backlog(archive_facts: &ArchiveFacts, place: &str) -> Vec<DoctorCheck> {
     let status = match &archive_facts.status {
         Ok(status) => status,
         Err(why) => {
-            return vec![Check::finding(BACKLOG, why.as_str(), "`annalist status` counts the queues again")];
+            return vec![DoctorCheck::finding(
+                BACKLOG,
+                why.as_str(),
+                "`annalist status` counts the queues again",
+            )];
         }
     };
     let later = archive_facts.later.as_ref().and_then(|later| later.as_ref().ok());
     let stuck = |queue| stuck(queue, later, archive_facts.in_use, place);
-    let mut checks: Vec<Check> = status.queues.iter().filter_map(stuck).collect();
+    let mut checks: Vec<DoctorCheck> = status.queues.iter().filter_map(stuck).collect();
     checks.extend(status.queues.iter().filter(|queue| queue.dead > 0).map(|queue| {
-        Check::finding(
+        DoctorCheck::finding(
             BACKLOG,
             format!("{}: {}", queue.name, counted(queue.dead, "dead letter")),
             "they move to quarantine while the worker of that queue runs; where they stay, its log says why",
         )
     }));
     if checks.is_empty() {
-        checks.push(Check::ok(BACKLOG, depths(status)));
+        checks.push(DoctorCheck::ok(BACKLOG, depths(status)));
     }
     checks
 }
@@ -94,13 +98,18 @@ fn depths(status: &Status) -> String {
     status.queues.iter().map(depth).collect::<Vec<_>>().join(", ")
 }
 
-fn stuck(queue: &QueueStatus, later: Option<&Status>, in_use: Option<bool>, place: &str) -> Option<Check> {
+fn stuck(
+    queue: &QueueStatus,
+    later: Option<&Status>,
+    in_use: Option<bool>,
+    place: &str,
+) -> Option<DoctorCheck> {
     let (name, worker) = (queue.name, queue.worker);
     let jobs = queue.waiting + queue.in_flight;
     if jobs == 0 {
         return None;
     }
-    let finding = |says: String, next: String| Some(Check::finding(BACKLOG, says, next));
+    let finding = |says: String, next: String| Some(DoctorCheck::finding(BACKLOG, says, next));
     if in_use == Some(false) {
         return finding(
             format!("{name}: {} on the queue, and nothing runs that would work on it", counted(jobs, "job")),
@@ -130,11 +139,11 @@ fn stuck(queue: &QueueStatus, later: Option<&Status>, in_use: Option<bool>, plac
     None
 }
 
-fn quarantine(status: &Result<Status, String>, place: &str) -> Check {
+fn quarantine(status: &Result<Status, String>, place: &str) -> DoctorCheck {
     match status {
-        Err(why) => Check::skipped(QUARANTINE, why.as_str()),
-        Ok(Status { quarantined: 0, .. }) => Check::ok(QUARANTINE, "empty"),
-        Ok(Status { quarantined, .. }) => Check::finding(
+        Err(why) => DoctorCheck::skipped(QUARANTINE, why.as_str()),
+        Ok(Status { quarantined: 0, .. }) => DoctorCheck::ok(QUARANTINE, "empty"),
+        Ok(Status { quarantined, .. }) => DoctorCheck::finding(
             QUARANTINE,
             format!("{} could not be stored and are in quarantine", counted(*quarantined, "job")),
             format!("`annalist quarantine list {place}` says why; replay or drop them"),
@@ -142,13 +151,13 @@ fn quarantine(status: &Result<Status, String>, place: &str) -> Check {
     }
 }
 
-fn gaps(gaps: &Result<Gaps, String>, place: &str) -> Check {
+fn gaps(gaps: &Result<Gaps, String>, place: &str) -> DoctorCheck {
     let gaps = match gaps {
-        Err(why) => return Check::skipped(GAPS, why.as_str()),
+        Err(why) => return DoctorCheck::skipped(GAPS, why.as_str()),
         Ok(gaps) => gaps,
     };
     let newest = |newest: &Gap| format!("the newest{}: {}", since(newest), meaning(newest.reason));
-    let Some(gap) = &gaps.newest else { return Check::ok(GAPS, no_gap_left(gaps, place)) };
+    let Some(gap) = &gaps.newest else { return DoctorCheck::ok(GAPS, no_gap_left(gaps, place)) };
     if gaps.open == 0 {
         // Nothing can be set up better: what was missed in the past is no step that is missing now.
         let says = format!(
@@ -157,13 +166,13 @@ fn gaps(gaps: &Result<Gaps, String>, place: &str) -> Check {
             counted(gaps.missing, "time"),
             newest(gap)
         );
-        return Check::ok(GAPS, says);
+        return DoctorCheck::ok(GAPS, says);
     }
     let says = format!("{} since which events are missing, {}", counted(gaps.open, "time"), newest(gap));
     let whole = gap.channel.as_ref().map_or("--all", ChannelId::as_str);
     let next =
         format!("{}; `annalist backfill {whole} {place}` then reads what was missed", remedy(gap.reason));
-    Check::finding(GAPS, says, next)
+    DoctorCheck::finding(GAPS, says, next)
 }
 
 fn no_gap_left(gaps: &Gaps, place: &str) -> String {
@@ -226,49 +235,52 @@ fn remedy(reason: Reason) -> &'static str {
     }
 }
 
-fn disk(folder: Folder) -> Check {
-    let Folder { free_bytes, total_bytes, .. } = folder;
+fn disk(folder: FolderCondition) -> DoctorCheck {
+    let FolderCondition { free_bytes, total_bytes, .. } = folder;
     let percent = u128::from(free_bytes) * 100 / u128::from(total_bytes.max(1));
     let says = format!("{} free, {percent} % of the filesystem", size(free_bytes));
     let little = free_bytes < total_bytes / FREE_PARTS && free_bytes < ENOUGH_FREE_BYTES;
     if free_bytes < LEAST_FREE_BYTES || little {
         let next = "make room, or move the data folder to a larger disk while annalist is stopped: on a full one no event \
                     is taken";
-        return Check::finding(DISK, says, next);
+        return DoctorCheck::finding(DISK, says, next);
     }
-    Check::ok(DISK, says)
+    DoctorCheck::ok(DISK, says)
 }
 
 fn size(bytes: u64) -> String {
     if bytes >= GIB { format!("{} GiB", bytes / GIB) } else { format!("{} MiB", bytes / (1024 * 1024)) }
 }
 
-fn permissions(folder: Folder, place: &str) -> Check {
+fn permissions(folder: FolderCondition, place: &str) -> DoctorCheck {
     let mode = folder.mode;
     if !folder.lets_others_in() {
-        return Check::ok(PERMISSIONS, format!("only their owner may enter the data folder ({mode:04o})"));
+        return DoctorCheck::ok(
+            PERMISSIONS,
+            format!("only their owner may enter the data folder ({mode:04o})"),
+        );
     }
     let path = place.strip_prefix("--data ").unwrap_or(place);
-    Check::finding(
+    DoctorCheck::finding(
         PERMISSIONS,
         format!("others on this machine may look into the data folder ({mode:04o})"),
         format!("chmod 700 {path}"),
     )
 }
 
-fn database(integrity: &Result<Integrity, String>) -> Check {
+fn database(integrity: &Result<Integrity, String>) -> DoctorCheck {
     match integrity {
-        Ok(Integrity::Sound) => Check::ok(DATABASE, "sound"),
-        Ok(Integrity::Unfinished) => Check::skipped(
+        Ok(Integrity::Sound) => DoctorCheck::ok(DATABASE, "sound"),
+        Ok(Integrity::Unfinished) => DoctorCheck::skipped(
             DATABASE,
             "too large to be looked through now: `sqlite3 annalist.db 'PRAGMA quick_check'` does it in its own time",
         ),
-        Ok(Integrity::Damaged(complaint)) => Check::finding(
+        Ok(Integrity::Damaged(complaint)) => DoctorCheck::finding(
             DATABASE,
             format!("damaged: {complaint}"),
             "stop annalist, copy the data folder away, and put the last good copy in its place; then look for the disk's fault",
         ),
-        Ok(Integrity::Altered(name)) => Check::finding(
+        Ok(Integrity::Altered(name)) => DoctorCheck::finding(
             DATABASE,
             format!(
                 "`{name}` is not as this version of annalist makes it: it may keep rows from being written or found"
@@ -276,7 +288,7 @@ fn database(integrity: &Result<Integrity, String>) -> Check {
             "drop it if you added it yourself; else `annalist backup`, then `annalist restore` into a new folder, which takes \
              rows only",
         ),
-        Err(why) => Check::skipped(DATABASE, why.as_str()),
+        Err(why) => DoctorCheck::skipped(DATABASE, why.as_str()),
     }
 }
 
@@ -439,7 +451,7 @@ mod tests {
 
     #[test]
     fn little_room_is_a_finding_on_small_disks_and_on_large_ones() {
-        let of = |free_bytes, total_bytes| disk(Folder { free_bytes, total_bytes, mode: 0o700 });
+        let of = |free_bytes, total_bytes| disk(FolderCondition { free_bytes, total_bytes, mode: 0o700 });
         says(&of(GIB, 8 * GIB), CheckState::Ok, "1 GiB free, 12 %");
         says(&of(GIB - 1, 8 * GIB), CheckState::Finding, "1023 MiB free");
         says(&of(5 * GIB, 100 * GIB), CheckState::Ok, "5 %");
@@ -450,7 +462,7 @@ mod tests {
 
     #[test]
     fn others_must_not_look_into_the_folder() {
-        let of = |mode| permissions(Folder { free_bytes: 0, total_bytes: 0, mode }, "--data /d");
+        let of = |mode| permissions(FolderCondition { free_bytes: 0, total_bytes: 0, mode }, "--data /d");
         says(&of(0o700), CheckState::Ok, "0700");
         for mode in [0o755, 0o710, 0o704] {
             says(&of(mode), CheckState::Finding, "chmod 700 /d");

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use embedded::condition::{self, Folder};
+use embedded::condition::{self, FolderCondition};
 use ports::clock::Clock;
 use ports::metrics::INGEST_REFUSED;
 use process::config::backend::{BackendArgs, BackendKind};
@@ -12,7 +12,7 @@ use process::config::{self, ConfigError};
 use slack::signature::{Refused, SigningSecrets};
 use slack_api::probe;
 
-use super::facts::{Ingest, RefusedCounts, RequestUrl, Responder, within};
+use super::facts::{IngestFacts, RefusedCounts, RequestUrl, ResponderFacts, within};
 
 /// Secrets Manager answers within a second.
 const SECRETS_TIMEOUT: Duration = Duration::from_secs(15);
@@ -28,9 +28,9 @@ pub(super) async fn signing_secrets() -> Result<Option<SigningSecrets>, String> 
     within(SECRETS_TIMEOUT, found).await
 }
 
-pub(super) async fn ingest(address: SocketAddr, metrics: SocketAddr) -> Ingest {
+pub(super) async fn ingest(address: SocketAddr, metrics: SocketAddr) -> IngestFacts {
     let (ready, metrics) = tokio::join!(probe::ready(address), probe::metrics(metrics));
-    Ingest { address, ready, refused: metrics.map(|metrics| refused_counts(&metrics)) }
+    IngestFacts { address, ready, refused: metrics.map(|metrics| refused_counts(&metrics)) }
 }
 
 /// What Prometheus' text says of refused requests. What it does not name has not happened.
@@ -55,7 +55,7 @@ pub(super) async fn request_url(
 }
 
 /// The data folder, if that is the backend and it exists.
-pub(super) fn folder(args: &BackendArgs) -> Option<Result<Folder, String>> {
+pub(super) fn folder(args: &BackendArgs) -> Option<Result<FolderCondition, String>> {
     let data = &args.data.data;
     let is_kept_here = match args.backend {
         BackendKind::Embedded => data.exists(),
@@ -64,11 +64,11 @@ pub(super) fn folder(args: &BackendArgs) -> Option<Result<Folder, String>> {
     is_kept_here.then(|| condition::folder(data).map_err(|error| error.to_string()))
 }
 
-pub(super) async fn responder(args: &ResponderArgs) -> Responder {
+pub(super) async fn responder(args: &ResponderArgs) -> ResponderFacts {
     match args.settings().await {
-        Ok(settings) if settings.is_on() => Responder::On,
-        Ok(_) => Responder::Off,
-        Err(error) => Responder::Unusable(error.to_string()),
+        Ok(settings) if settings.is_on() => ResponderFacts::On,
+        Ok(_) => ResponderFacts::Off,
+        Err(error) => ResponderFacts::Unusable(error.to_string()),
     }
 }
 

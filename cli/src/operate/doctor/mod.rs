@@ -23,7 +23,7 @@ use process::config::responder::ResponderArgs;
 use process::config::slack::SlackArgs;
 use process::config::{ListenArgs, MetricsArgs};
 
-use self::check::{Check, CheckState};
+use self::check::{CheckState, DoctorCheck};
 use self::facts::Facts;
 use crate::{manifest, plain};
 
@@ -56,7 +56,8 @@ pub(crate) async fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Resul
     for check in &checks {
         if args.json { plain::json_line(out, check)? } else { line(check, out)? }
     }
-    let findings: Vec<&Check> = checks.iter().filter(|check| check.state == CheckState::Finding).collect();
+    let findings: Vec<&DoctorCheck> =
+        checks.iter().filter(|check| check.state == CheckState::Finding).collect();
     let Some(first) = findings.first() else {
         if !args.json {
             writeln!(out, "\nNothing is missing that can be seen from here.")?;
@@ -71,7 +72,7 @@ pub(crate) async fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Resul
 }
 
 /// Every check, in the order in which an installation is set up.
-fn judged(facts: &Facts, now_s: i64) -> Vec<Check> {
+fn judged(facts: &Facts, now_s: i64) -> Vec<DoctorCheck> {
     let mut checks = setup::checks(facts);
     checks.extend(arrival::checks(facts, now_s));
     checks.extend(keeping::checks(facts));
@@ -80,8 +81,8 @@ fn judged(facts: &Facts, now_s: i64) -> Vec<Check> {
 }
 
 /// `finding  bot-token    … → …`.
-fn line(check: &Check, out: &mut dyn Write) -> io::Result<()> {
-    let Check { check, state, says, next } = check;
+fn line(check: &DoctorCheck, out: &mut dyn Write) -> io::Result<()> {
+    let DoctorCheck { check, state, says, next } = check;
     write!(out, "{:<9}{check:<16}{}", state.word(), plain::line(says))?;
     match next {
         Some(next) => writeln!(out, " → {}", plain::line(next)),
@@ -95,24 +96,24 @@ mod tests {
 
     #[test]
     fn a_line_says_what_is_found_and_what_to_do_and_drives_no_terminal() {
-        let text = |check: &Check| {
+        let text = |check: &DoctorCheck| {
             let mut out = Vec::new();
             line(check, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
-        assert_eq!(text(&Check::ok("clock", "it is right")), "ok       clock           it is right\n");
-        let odd = text(&Check::finding("bot-token", "of \u{1b}[2J", "go\non"));
+        assert_eq!(text(&DoctorCheck::ok("clock", "it is right")), "ok       clock           it is right\n");
+        let odd = text(&DoctorCheck::finding("bot-token", "of \u{1b}[2J", "go\non"));
         assert!(odd.starts_with("finding  bot-token") && odd.ends_with(" → go on\n"), "{odd:?}");
         assert!(!odd.contains('\u{1b}'), "{odd:?}");
     }
 
     #[test]
     fn the_json_of_a_check_has_four_fields() {
-        let check = Check::finding("gaps", "1 gap", "look");
+        let check = DoctorCheck::finding("gaps", "1 gap", "look");
         let expected =
             serde_json::json!({ "check": "gaps", "state": "finding", "says": "1 gap", "next": "look" });
         assert_eq!(serde_json::to_value(check).unwrap(), expected);
-        let skipped = serde_json::to_value(Check::skipped("gaps", "unread")).unwrap();
+        let skipped = serde_json::to_value(DoctorCheck::skipped("gaps", "unread")).unwrap();
         assert_eq!((&skipped["state"], &skipped["next"]), (&"skipped".into(), &serde_json::Value::Null));
     }
 }

@@ -3,8 +3,8 @@
 use slack::signature::WINDOW_S;
 use slack_api::{ApiError, TokenKind};
 
-use super::check::Check;
-use super::facts::{Facts, Secret, Slack, Token, Unopened};
+use super::check::DoctorCheck;
+use super::facts::{Facts, Secret, SlackFacts, TokenFacts, Unopened};
 use crate::manifest::BOT_SCOPES;
 
 const SECRET: &str = "signing-secret";
@@ -20,7 +20,7 @@ const MAX_SKEW_S: u64 = WINDOW_S / 10;
 const COPY_TOKEN: &str = "copy the Bot User OAuth Token (xoxb-…) from api.slack.com/apps > your app > OAuth & Permissions \
                           into SLACK_BOT_TOKEN and start `annalist up` again";
 
-pub(super) fn checks(facts: &Facts) -> Vec<Check> {
+pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
     let runs = facts.ingest.ready.is_ok();
     let mut checks = vec![secret(&facts.secret, runs)];
     checks.extend(tokens(&facts.slack, runs));
@@ -30,17 +30,17 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
     checks
 }
 
-fn secret(secret: &Result<Option<Secret>, String>, runs: bool) -> Check {
+fn secret(secret: &Result<Option<Secret>, String>, runs: bool) -> DoctorCheck {
     match secret {
         Err(why) => {
-            Check::finding(SECRET, why.as_str(), "correct that setting and start `annalist up` again")
+            DoctorCheck::finding(SECRET, why.as_str(), "correct that setting and start `annalist up` again")
         }
-        Ok(None) if runs => Check::finding(
+        Ok(None) if runs => DoctorCheck::finding(
             SECRET,
             "SLACK_SIGNING_SECRET is not set here, and `annalist up` runs with one",
             "run `annalist doctor` with the environment that `annalist up` has",
         ),
-        Ok(None) => Check::finding(
+        Ok(None) => DoctorCheck::finding(
             SECRET,
             "SLACK_SIGNING_SECRET is not set",
             "set it to the Signing Secret from api.slack.com/apps > your app > Basic Information > App Credentials; no \
@@ -60,17 +60,21 @@ fn secret(secret: &Result<Option<Secret>, String>, runs: bool) -> Check {
                     "; it is not 32 hex digits, as Slack makes them: if requests are refused (401), copy it again",
                 );
             }
-            Check::ok(SECRET, says)
+            DoctorCheck::ok(SECRET, says)
         }
     }
 }
 
-fn tokens(slack: &Slack, runs: bool) -> Vec<Check> {
+fn tokens(slack: &SlackFacts, runs: bool) -> Vec<DoctorCheck> {
     match slack {
-        Slack::Unusable(why) => {
-            vec![Check::finding(TOKEN, why.as_str(), "correct that setting and start `annalist up` again")]
+        SlackFacts::Unusable(why) => {
+            vec![DoctorCheck::finding(
+                TOKEN,
+                why.as_str(),
+                "correct that setting and start `annalist up` again",
+            )]
         }
-        Slack::NoToken(_) => {
+        SlackFacts::NoToken(_) => {
             let next = if runs {
                 format!(
                     "{COPY_TOKEN}; if it has one already, run `annalist doctor` with the same environment"
@@ -80,13 +84,13 @@ fn tokens(slack: &Slack, runs: bool) -> Vec<Check> {
             };
             let says = "SLACK_BOT_TOKEN is not set: files are not kept, channels are not joined, and names come only \
                         as events tell of them";
-            vec![Check::finding(TOKEN, says, next)]
+            vec![DoctorCheck::finding(TOKEN, says, next)]
         }
-        Slack::Tokens { total, asked } => {
-            let mut checks: Vec<Check> = asked.iter().map(token).collect();
+        SlackFacts::Tokens { total, asked } => {
+            let mut checks: Vec<DoctorCheck> = asked.iter().map(token).collect();
             let left = total.saturating_sub(asked.len());
             if left > 0 {
-                checks.push(Check::skipped(
+                checks.push(DoctorCheck::skipped(
                     TOKEN,
                     format!("{left} more tokens: Slack was not asked about them"),
                 ));
@@ -96,9 +100,10 @@ fn tokens(slack: &Slack, runs: bool) -> Vec<Check> {
     }
 }
 
-fn token(token: &Token) -> Check {
+fn token(token: &TokenFacts) -> DoctorCheck {
     let whose = token.given_for.as_ref().map(|team| format!(" for {team}")).unwrap_or_default();
-    let mistaken = |what: &str| Check::finding(TOKEN, format!("the token{whose} is {what}"), COPY_TOKEN);
+    let mistaken =
+        |what: &str| DoctorCheck::finding(TOKEN, format!("the token{whose} is {what}"), COPY_TOKEN);
     match token.kind {
         TokenKind::User => {
             return mistaken("a user token (xoxp-…), which acts for a person and not for the app");
@@ -116,21 +121,22 @@ fn token(token: &Token) -> Check {
                 .as_ref()
                 .map_or_else(|| bot.team.to_string(), |name| format!("{name} ({})", bot.team));
             if token.given_for.as_ref().is_some_and(|given_for| *given_for != bot.team) {
-                return Check::finding(
+                return DoctorCheck::finding(
                     TOKEN,
                     format!("the token{whose} belongs to {team}"),
                     "give each workspace its own token",
                 );
             }
             let user = bot.user.as_deref().unwrap_or("a bot without a name");
-            Check::ok(TOKEN, format!("accepted: @{user} in {team}"))
+            DoctorCheck::ok(TOKEN, format!("accepted: @{user} in {team}"))
         }
         Err(error) => refused(error, &whose),
     }
 }
 
-fn refused(error: &ApiError, whose: &str) -> Check {
-    let finding = |says: &str, next: &str| Check::finding(TOKEN, format!("the token{whose} {says}"), next);
+fn refused(error: &ApiError, whose: &str) -> DoctorCheck {
+    let finding =
+        |says: &str, next: &str| DoctorCheck::finding(TOKEN, format!("the token{whose} {says}"), next);
     match error {
         ApiError::Refused { error, .. } => match error.as_str() {
             "invalid_auth" => finding(
@@ -153,35 +159,35 @@ fn refused(error: &ApiError, whose: &str) -> Check {
             ),
             other => finding(&format!("was refused ({other})"), COPY_TOKEN),
         },
-        ApiError::RateLimited { .. } => Check::skipped(TOKEN, error.to_string()),
-        ApiError::Unreachable { .. } => Check::finding(
+        ApiError::RateLimited { .. } => DoctorCheck::skipped(TOKEN, error.to_string()),
+        ApiError::Unreachable { .. } => DoctorCheck::finding(
             TOKEN,
             error.to_string(),
             "let this machine reach slack.com on port 443; behind a proxy, set HTTPS_PROXY",
         ),
-        ApiError::Garbled { .. } => Check::finding(
+        ApiError::Garbled { .. } => DoctorCheck::finding(
             TOKEN,
             error.to_string(),
             "leave out --slack-api-url (SLACK_API_URL) for Slack itself",
         ),
         ApiError::NoToken(_) | ApiError::WrongToken { .. } => {
-            Check::finding(TOKEN, error.to_string(), COPY_TOKEN)
+            DoctorCheck::finding(TOKEN, error.to_string(), COPY_TOKEN)
         }
     }
 }
 
-fn scopes(slack: &Slack) -> Vec<Check> {
+fn scopes(slack: &SlackFacts) -> Vec<DoctorCheck> {
     let asked = match slack {
-        Slack::Tokens { asked, .. } => asked.as_slice(),
-        Slack::Unusable(_) | Slack::NoToken(_) => &[],
+        SlackFacts::Tokens { asked, .. } => asked.as_slice(),
+        SlackFacts::Unusable(_) | SlackFacts::NoToken(_) => &[],
     };
-    let checks: Vec<Check> = asked.iter().filter(|token| token.answer.is_ok()).map(scopes_of).collect();
-    if checks.is_empty() { vec![Check::skipped(SCOPES, "they are the token's")] } else { checks }
+    let checks: Vec<DoctorCheck> = asked.iter().filter(|token| token.answer.is_ok()).map(scopes_of).collect();
+    if checks.is_empty() { vec![DoctorCheck::skipped(SCOPES, "they are the token's")] } else { checks }
 }
 
-fn scopes_of(token: &Token) -> Check {
+fn scopes_of(token: &TokenFacts) -> DoctorCheck {
     let Some(scopes) = &token.scopes else {
-        return Check::skipped(SCOPES, "Slack did not say which the token has");
+        return DoctorCheck::skipped(SCOPES, "Slack did not say which the token has");
     };
     let missing: Vec<String> = BOT_SCOPES
         .iter()
@@ -189,9 +195,9 @@ fn scopes_of(token: &Token) -> Check {
         .map(|(scope, purpose)| format!("{scope} ({purpose})"))
         .collect();
     if missing.is_empty() {
-        return Check::ok(SCOPES, format!("all {} that the manifest asks for", BOT_SCOPES.len()));
+        return DoctorCheck::ok(SCOPES, format!("all {} that the manifest asks for", BOT_SCOPES.len()));
     }
-    Check::finding(
+    DoctorCheck::finding(
         SCOPES,
         format!("the app lacks {}", missing.join(", ")),
         "add them at api.slack.com/apps > your app > OAuth & Permissions > Bot Token Scopes, then reinstall the app to \
@@ -199,20 +205,20 @@ fn scopes_of(token: &Token) -> Check {
     )
 }
 
-fn clock(slack: &Slack) -> Check {
+fn clock(slack: &SlackFacts) -> DoctorCheck {
     let times = match slack {
-        Slack::Unusable(_) => None,
-        Slack::NoToken(times) => *times,
-        Slack::Tokens { asked, .. } => asked.iter().find_map(|token| token.times),
+        SlackFacts::Unusable(_) => None,
+        SlackFacts::NoToken(times) => *times,
+        SlackFacts::Tokens { asked, .. } => asked.iter().find_map(|token| token.times),
     };
-    let Some(times) = times else { return Check::skipped(CLOCK, "Slack did not say what time it is") };
+    let Some(times) = times else { return DoctorCheck::skipped(CLOCK, "Slack did not say what time it is") };
     let ahead_s = times.ahead_s();
     let off_s = ahead_s.unsigned_abs();
     if off_s <= MAX_SKEW_S {
-        return Check::ok(CLOCK, format!("{off_s} s from Slack's"));
+        return DoctorCheck::ok(CLOCK, format!("{off_s} s from Slack's"));
     }
     let side = if ahead_s > 0 { "ahead of" } else { "behind" };
-    Check::finding(
+    DoctorCheck::finding(
         CLOCK,
         format!(
             "this machine's clock is {off_s} s {side} Slack's: from {WINDOW_S} s on, every event is refused"
@@ -221,19 +227,19 @@ fn clock(slack: &Slack) -> Check {
     )
 }
 
-fn archive(facts: &Facts) -> Vec<Check> {
+fn archive(facts: &Facts) -> Vec<DoctorCheck> {
     let place = &facts.place;
     let archive_facts = match &facts.archive {
         Ok(archive_facts) => archive_facts,
         Err(Unopened::Missing(_)) => {
-            return vec![Check::finding(
+            return vec![DoctorCheck::finding(
                 ARCHIVE,
                 format!("there is no archive yet ({place})"),
                 format!("start `annalist up {place}`, or name the folder that it uses with --data"),
             )];
         }
         Err(Unopened::Unusable(why)) => {
-            return vec![Check::finding(
+            return vec![DoctorCheck::finding(
                 ARCHIVE,
                 why.as_str(),
                 "correct that, then run `annalist doctor` again",
@@ -245,13 +251,13 @@ fn archive(facts: &Facts) -> Vec<Check> {
     } else {
         "see `disk` below, and the log of `annalist up`"
     };
-    let failed: Vec<Check> = archive_facts
+    let failed: Vec<DoctorCheck> = archive_facts
         .ports
         .iter()
-        .filter_map(|(port, ready)| Some(Check::finding(port, ready.as_ref().err()?.as_str(), next)))
+        .filter_map(|(port, ready)| Some(DoctorCheck::finding(port, ready.as_ref().err()?.as_str(), next)))
         .collect();
     if failed.is_empty() {
-        vec![Check::ok(ARCHIVE, format!("queue, archive and files can be used ({place})"))]
+        vec![DoctorCheck::ok(ARCHIVE, format!("queue, archive and files can be used ({place})"))]
     } else {
         failed
     }
@@ -264,7 +270,7 @@ mod tests {
     use ports::clock::TimestampMs;
     use slack::ids::TeamId;
     use slack_api::Method;
-    use slack_api::check::{Bot, Times};
+    use slack_api::check::{Bot, ClockComparison};
 
     use super::super::check::CheckState;
     use super::*;
@@ -277,9 +283,9 @@ mod tests {
         }
     }
 
-    fn good() -> Token {
+    fn good() -> TokenFacts {
         let scopes = BOT_SCOPES.iter().map(|(scope, _)| (*scope).to_owned()).collect();
-        Token {
+        TokenFacts {
             given_for: None,
             kind: TokenKind::Bot,
             answer: Ok(bot("T1")),
@@ -289,7 +295,7 @@ mod tests {
         }
     }
 
-    fn says(check: &Check, state: CheckState, expected: &[&str]) {
+    fn says(check: &DoctorCheck, state: CheckState, expected: &[&str]) {
         assert_eq!(check.state, state, "{check:?}");
         assert_eq!(check.next.is_some(), state == CheckState::Finding, "{check:?}");
         let line = format!("{} {}", check.says, check.next.as_deref().unwrap_or_default());
@@ -323,11 +329,11 @@ mod tests {
     fn each_way_in_which_a_token_is_no_good_is_told_apart() {
         let answered = |error: &str| {
             let (method, error) = (Method::AuthTest, error.to_owned());
-            Token { answer: Err(ApiError::Refused { method, error, needed: None }), ..good() }
+            TokenFacts { answer: Err(ApiError::Refused { method, error, needed: None }), ..good() }
         };
-        let failed = |error| Token { answer: Err(error), ..good() };
-        let kind = |kind| Token { kind, ..good() };
-        let given_for = |team: &str| Token { given_for: Some(TeamId::parse(team).unwrap()), ..good() };
+        let failed = |error| TokenFacts { answer: Err(error), ..good() };
+        let kind = |kind| TokenFacts { kind, ..good() };
+        let given_for = |team: &str| TokenFacts { given_for: Some(TeamId::parse(team).unwrap()), ..good() };
         let method = Method::AuthTest;
         for (facts, state, expected) in [
             (good(), CheckState::Ok, &["@annalist in Acme (T1)"][..]),
@@ -369,19 +375,19 @@ mod tests {
     #[test]
     fn without_a_token_it_is_said_what_is_lost_and_of_too_many_how_many_were_left_out() {
         says(
-            &tokens(&Slack::NoToken(None), false)[0],
+            &tokens(&SlackFacts::NoToken(None), false)[0],
             CheckState::Finding,
             &["files are not kept", "Install App"],
         );
-        says(&tokens(&Slack::NoToken(None), true)[0], CheckState::Finding, &["the same environment"]);
-        says(&tokens(&Slack::Unusable("both set".into()), true)[0], CheckState::Finding, &["both set"]);
-        let checks = tokens(&Slack::Tokens { total: 30, asked: vec![good()] }, true);
+        says(&tokens(&SlackFacts::NoToken(None), true)[0], CheckState::Finding, &["the same environment"]);
+        says(&tokens(&SlackFacts::Unusable("both set".into()), true)[0], CheckState::Finding, &["both set"]);
+        let checks = tokens(&SlackFacts::Tokens { total: 30, asked: vec![good()] }, true);
         says(&checks[1], CheckState::Skipped, &["29 more tokens"]);
     }
 
     #[test]
     fn missing_scopes_are_listed_exactly_with_what_they_are_for() {
-        let with = |scopes: Option<BTreeSet<String>>| scopes_of(&Token { scopes, ..good() });
+        let with = |scopes: Option<BTreeSet<String>>| scopes_of(&TokenFacts { scopes, ..good() });
         says(&with(good().scopes), CheckState::Ok, &["all 10"]);
         says(&with(None), CheckState::Skipped, &["did not say"]);
         let mut some = good().scopes.unwrap();
@@ -391,19 +397,19 @@ mod tests {
         let check = with(Some(some));
         assert_eq!(check.says, "the app lacks emoji:read (custom emoji), files:read (files)");
         says(&check, CheckState::Finding, &["Bot Token Scopes", "reinstall the app"]);
-        assert_eq!(scopes(&Slack::NoToken(None))[0].state, CheckState::Skipped);
+        assert_eq!(scopes(&SlackFacts::NoToken(None))[0].state, CheckState::Skipped);
     }
 
     #[test]
     fn a_clock_may_be_half_a_minute_off() {
         let at = |now_s: i64| {
             let now = TimestampMs(now_s * 1000);
-            clock(&Slack::NoToken(Some(Times { slack_s: 10_000, before: now, after: now })))
+            clock(&SlackFacts::NoToken(Some(ClockComparison { slack_s: 10_000, before: now, after: now })))
         };
         says(&at(10_030), CheckState::Ok, &["30 s"]);
         says(&at(9_970), CheckState::Ok, &["30 s"]);
         says(&at(10_031), CheckState::Finding, &["31 s ahead of", "300 s", "timedatectl"]);
         says(&at(9_600), CheckState::Finding, &["400 s behind"]);
-        says(&clock(&Slack::NoToken(None)), CheckState::Skipped, &["what time"]);
+        says(&clock(&SlackFacts::NoToken(None)), CheckState::Skipped, &["what time"]);
     }
 }

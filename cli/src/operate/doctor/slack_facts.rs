@@ -8,7 +8,7 @@ use serde::Deserialize;
 use slack_api::check::Checked;
 use slack_api::{ApiError, Method, WebApi};
 
-use super::facts::{Channels, Slack, Token, within};
+use super::facts::{ChannelCounts, SlackFacts, TokenFacts, within};
 
 /// Workspaces that Slack is asked about. A fleet with more of them has its metrics.
 const MAX_TOKENS: usize = 20;
@@ -20,13 +20,13 @@ const PARAMETERS: [(&str, &str); 3] =
 /// Secrets Manager answers within a second.
 const SECRETS_TIMEOUT: Duration = Duration::from_secs(15);
 
-pub(super) async fn ask(args: &SlackArgs, clock: &dyn Clock) -> Slack {
+pub(super) async fn ask(args: &SlackArgs, clock: &dyn Clock) -> SlackFacts {
     let api = match within(SECRETS_TIMEOUT, web_api(args)).await {
         Ok(api) => api,
-        Err(why) => return Slack::Unusable(why),
+        Err(why) => return SlackFacts::Unusable(why),
     };
     if !api.has_tokens() {
-        return Slack::NoToken(api.look_without_token(clock).await.times);
+        return SlackFacts::NoToken(api.look_without_token(clock).await.times);
     }
     let mut asked = Vec::new();
     for checked in api.check_tokens(MAX_TOKENS, clock).await {
@@ -35,7 +35,7 @@ pub(super) async fn ask(args: &SlackArgs, clock: &dyn Clock) -> Slack {
             Err(_) => None,
         };
         let Checked { given_for, kind, look, .. } = checked;
-        asked.push(Token {
+        asked.push(TokenFacts {
             given_for,
             kind,
             answer: look.answer,
@@ -44,32 +44,32 @@ pub(super) async fn ask(args: &SlackArgs, clock: &dyn Clock) -> Slack {
             channels,
         });
     }
-    Slack::Tokens { total: api.token_count(), asked }
+    SlackFacts::Tokens { total: api.token_count(), asked }
 }
 
 #[derive(Deserialize)]
 struct ChannelPage {
-    channels: Vec<ListedChannel>,
+    channels: Vec<MembershipEntry>,
     #[serde(default)]
-    response_metadata: Metadata,
+    response_metadata: PageCursor,
 }
 
 #[derive(Deserialize)]
-struct ListedChannel {
+struct MembershipEntry {
     #[serde(default)]
     is_member: bool,
 }
 
 #[derive(Default, Deserialize)]
-struct Metadata {
+struct PageCursor {
     #[serde(default)]
     next_cursor: String,
 }
 
-async fn channels(api: &WebApi, checked: &Checked) -> Result<Channels, ApiError> {
+async fn channels(api: &WebApi, checked: &Checked) -> Result<ChannelCounts, ApiError> {
     let reply = api.call_once(checked, Method::ConversationsList, &PARAMETERS).await?;
     let page: ChannelPage = reply.read()?;
-    Ok(Channels {
+    Ok(ChannelCounts {
         listed: page.channels.len(),
         joined: page.channels.iter().filter(|channel| channel.is_member).count(),
         more: !page.response_metadata.next_cursor.is_empty(),

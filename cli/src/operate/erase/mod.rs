@@ -23,7 +23,7 @@ use slack::ids::{TeamId, Ts};
 use workers::eraser::{Eraser, EraserCounts, EraserMode, ErasureRecord, JobCover, cover_of, facts_of};
 
 use crate::plain;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::read::{channel_name, team, unknown_person};
 
 pub(crate) use recorded::FILE;
@@ -171,7 +171,7 @@ async fn work(
 ) -> anyhow::Result<Done> {
     let mut done = Done { jobs: queued_jobs(backend, facts, mode).await?, ..Done::default() };
     let parts = eraser.parts().await?;
-    let mut progress = Progress::begin();
+    let mut progress = ProgressLine::begin();
     for (number, part) in parts.iter().enumerate() {
         let doing = || format!("{} rows read", plain::grouped(eraser.rows_read()));
         let place = (number as u64, parts.len() as u64);

@@ -136,7 +136,7 @@ async fn channel(
 ) -> anyhow::Result<EraseRequest> {
     let channel = find::channel(archive, called, args.team.as_ref()).await.map_err(ReadError::from)?;
     let named = find::named(&channel, called).channel.clone();
-    let fact = |place: &reader::joined::ChannelPlace| ErasureFact {
+    let fact = |place: &reader::joined::ChannelOfTeam| ErasureFact {
         team: place.team.clone(),
         scope: ErasureScope::Channel(place.channel.clone()),
         until: until.clone(),
@@ -164,7 +164,7 @@ async fn message(
         return Err(ReadError::UnknownMessage { channel: plain::excerpt(called, 80), ts: ts.clone() }.into());
     }
     let named = find::named(&channel, called).channel.clone();
-    let fact = |place: &reader::joined::ChannelPlace| ErasureFact {
+    let fact = |place: &reader::joined::ChannelOfTeam| ErasureFact {
         team: place.team.clone(),
         scope: ErasureScope::Message(place.channel.clone(), ts.clone()),
         until: until.clone(),

@@ -1,10 +1,10 @@
 use clap::Parser;
-use ports::claims::{About, Claim, ClaimAnswer, ClaimKey, Owner, Take};
+use ports::claims::{About, Claim, ClaimAnswer, ClaimKey, ClaimOwner, Take};
 use serde_json::{Value, json};
 use slack::ids::{FileId, Ts, UserId};
 
 use super::*;
-use crate::fixture::Fixture;
+use crate::fixture::CliFixture;
 
 #[derive(Parser)]
 struct Erase {
@@ -17,20 +17,20 @@ fn parsed(arguments: &[&str]) -> Result<EraseArgs, clap::Error> {
 }
 
 /// What it says of an archive, or why it does not.
-async fn erased(fixture: &Fixture, arguments: &[&str]) -> anyhow::Result<String> {
+async fn erased(fixture: &CliFixture, arguments: &[&str]) -> anyhow::Result<String> {
     let args = EraseArgs { backend: fixture.data(), ..parsed(arguments).unwrap() };
     let mut out = Vec::new();
     run(&fixture.backend, fixture.clock(), &args, &mut out).await?;
     Ok(String::from_utf8(out).unwrap())
 }
 
-async fn as_json(fixture: &Fixture, arguments: &[&str]) -> Value {
+async fn as_json(fixture: &CliFixture, arguments: &[&str]) -> Value {
     let line = erased(fixture, &[arguments, &["--json"]].concat()).await.unwrap();
     assert_eq!(line.lines().count(), 1, "{line}");
     serde_json::from_str(&line).unwrap()
 }
 
-async fn refused(fixture: &Fixture, arguments: &[&str]) -> String {
+async fn refused(fixture: &CliFixture, arguments: &[&str]) -> String {
     erased(fixture, arguments).await.unwrap_err().to_string()
 }
 
@@ -48,7 +48,7 @@ fn one_scope_is_named_and_a_message_by_two_words_or_a_link() {
 
 #[tokio::test]
 async fn a_dry_run_says_what_would_go_and_changes_nothing() {
-    let fixture = Fixture::open().await;
+    let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;
     fixture.edit("T1", "C1", "1700000000.000100", "1700000009.000000", "still mine").await;
     fixture.person("T1", "U1", "ana").await;
@@ -72,7 +72,7 @@ async fn a_dry_run_says_what_would_go_and_changes_nothing() {
 
 #[tokio::test]
 async fn what_is_erased_is_recorded_and_what_it_costs_nothing_to_erase_again() {
-    let fixture = Fixture::open().await;
+    let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;
     let said = erased(&fixture, &["--message", "C1", "p1700000000000100", "--yes"]).await.unwrap();
     assert!(
@@ -92,12 +92,12 @@ async fn what_is_erased_is_recorded_and_what_it_costs_nothing_to_erase_again() {
 
 #[tokio::test]
 async fn claims_about_a_person_go_once_they_are_erased() {
-    let fixture = Fixture::open().await;
+    let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;
     let about = About { user_id: UserId::parse("U1").ok(), ..About::default() };
     let (lease, ttl) = (Duration::from_secs(30), Duration::from_secs(3600));
     let key = ClaimKey::of_file(&FileId::parse("F1").unwrap(), &Ts::parse("1.000000").unwrap());
-    let claim = Claim { key, owner: Owner::of("one", 1), about, lease, ttl };
+    let claim = Claim { key, owner: ClaimOwner::of("one", 1), about, lease, ttl };
     let claims = fixture.backend.claims();
     claims.claim(&claim, Take::IfFree).await.unwrap();
     claims.complete(&claim).await.unwrap();
@@ -111,7 +111,7 @@ async fn claims_about_a_person_go_once_they_are_erased() {
 
 #[tokio::test]
 async fn what_is_unknown_is_one_line_that_names_what_is_like_it() {
-    let fixture = Fixture::open().await;
+    let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;
     fixture.channel("T1", "C1", "1.000000", "general").await;
     fixture.person("T1", "U2", "barbara").await;
@@ -137,7 +137,7 @@ async fn what_is_unknown_is_one_line_that_names_what_is_like_it() {
 
 #[tokio::test]
 async fn a_replay_of_nothing_says_so_alone() {
-    let fixture = Fixture::open().await;
+    let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;
     for arguments in [&["--replay"][..], &["--replay", "--yes"]] {
         let said = erased(&fixture, arguments).await.unwrap();
@@ -147,7 +147,7 @@ async fn a_replay_of_nothing_says_so_alone() {
 
 #[tokio::test]
 async fn a_list_that_is_cut_or_changed_is_not_half_read() {
-    let fixture = Fixture::open().await;
+    let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;
     let list = fixture.data().data.data.join("other.jsonl");
     let name = list.to_str().unwrap();

@@ -9,10 +9,10 @@ use workers::historian::{Consequence, HistoryCalls, HistoryError, RESTRICTED_ADV
 use crate::composition::turned;
 use crate::failure::ASK_DOCTOR;
 use crate::plain;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 
 /// How a channel stands.
-pub(crate) enum ChannelState {
+pub(crate) enum ReadingState {
     /// All that was asked for was read.
     Done,
     /// Slack's plan hides the rest.
@@ -23,7 +23,7 @@ pub(crate) enum ChannelState {
     Stopped(Option<HistoryError>),
 }
 
-impl ChannelState {
+impl ReadingState {
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -54,23 +54,27 @@ impl ChannelState {
     }
 
     /// What it means for the channel and for the rest that its reading ended like this; `None` if the user ended it.
-    fn of(end: Option<Result<SpanEnd, HistoryError>>) -> (Self, Option<Stop>) {
+    fn of(end: Option<Result<SpanEnd, HistoryError>>) -> (Self, Option<ReadingStop>) {
         match end {
             Some(Ok(SpanEnd::Whole)) => (Self::Done, None),
             Some(Ok(SpanEnd::Limited)) => (Self::Limited, None),
             Some(Ok(SpanEnd::Paused)) => (Self::Stopped(None), None),
-            None => (Self::Stopped(None), Some(Stop::Asked)),
+            None => (Self::Stopped(None), Some(ReadingStop::Asked)),
             Some(Err(error)) => match error.consequence() {
                 Consequence::Channel(_) => (Self::Unreadable(error), None),
-                Consequence::Workspace => (Self::Stopped(Some(error.clone())), Some(Stop::Workspace(error))),
-                Consequence::Later(_) => (Self::Stopped(Some(error.clone())), Some(Stop::Failed(error))),
+                Consequence::Workspace => {
+                    (Self::Stopped(Some(error.clone())), Some(ReadingStop::Workspace(error)))
+                }
+                Consequence::Later(_) => {
+                    (Self::Stopped(Some(error.clone())), Some(ReadingStop::Failed(error)))
+                }
             },
         }
     }
 }
 
 /// Why the rest of the channels is not read.
-pub(crate) enum Stop {
+pub(crate) enum ReadingStop {
     /// The user asked for it.
     Asked,
     /// Nothing can be read of this workspace.
@@ -88,18 +92,18 @@ pub(crate) struct EarlyEnd {
 
 impl EarlyEnd {
     /// Notes how the reading of a workspace ended; says whether others may be read.
-    pub(crate) fn note(&mut self, stop: Option<Stop>) -> bool {
+    pub(crate) fn note(&mut self, stop: Option<ReadingStop>) -> bool {
         match stop {
             None => true,
-            Some(Stop::Workspace(error)) => {
+            Some(ReadingStop::Workspace(error)) => {
                 self.why = Some(error);
                 true
             }
-            Some(Stop::Failed(error)) => {
+            Some(ReadingStop::Failed(error)) => {
                 self.why = Some(error);
                 false
             }
-            Some(Stop::Asked) => {
+            Some(ReadingStop::Asked) => {
                 self.is_asked_for = true;
                 false
             }
@@ -123,7 +127,7 @@ impl EarlyEnd {
 pub(crate) struct ChannelWatch<'a> {
     calls: &'a HistoryCalls,
     shutdown: watch::Receiver<bool>,
-    progress: Progress,
+    progress: ProgressLine,
     channels: u64,
     read: u64,
     is_advised: bool,
@@ -132,7 +136,7 @@ pub(crate) struct ChannelWatch<'a> {
 impl<'a> ChannelWatch<'a> {
     /// None of this many channels is read yet.
     pub(crate) fn of(calls: &'a HistoryCalls, channels: usize, shutdown: &watch::Receiver<bool>) -> Self {
-        let (progress, channels) = (Progress::begin(), channels as u64);
+        let (progress, channels) = (ProgressLine::begin(), channels as u64);
         Self { calls, shutdown: shutdown.clone(), progress, channels, read: 0, is_advised: false }
     }
 
@@ -141,7 +145,7 @@ impl<'a> ChannelWatch<'a> {
         &mut self,
         reading: impl Future<Output = Result<SpanEnd, HistoryError>>,
         doing: impl Fn() -> String,
-    ) -> (ChannelState, Option<Stop>) {
+    ) -> (ReadingState, Option<ReadingStop>) {
         let (read, channels) = (self.read, self.channels);
         let text = || format!("{} of {channels}: {}", read + 1, doing());
         let mut reading = std::pin::pin!(reading);
@@ -155,7 +159,7 @@ impl<'a> ChannelWatch<'a> {
             }
         };
         self.read += 1;
-        ChannelState::of(end)
+        ReadingState::of(end)
     }
 
     /// Tells the user what to do about the app's limits.

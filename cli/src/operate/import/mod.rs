@@ -18,13 +18,13 @@ use process::config::slack::SlackArgs;
 use serde::Serialize;
 use slack::ids::TeamId;
 use workers::import::{
-    FailedImport, FileTarget, ImportFiles, ImportOptions, ImportSum, ImportTarget, Notice, PrivateCounts,
-    Problem, import,
+    FailedImport, FileTarget, ImportFiles, ImportNotice, ImportOptions, ImportSum, ImportTarget,
+    PrivateCounts, Problem, import,
 };
 use workers::store::PreviewArchive;
 
 use crate::plain;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::read::team;
 use zipped::{ZipExport, name_of};
 
@@ -85,12 +85,12 @@ pub(crate) async fn run(args: &ImportArgs, clock: SharedClock, out: &mut dyn Wri
     let options = ImportOptions { team: args.team.clone(), tokens: tokens(args).await?, now: clock.now() };
     let backend = opened(args, clock).await?;
     let target = target(args, backend.as_ref());
-    let mut printer = Printer { out, progress: Progress::begin(), args, failed: None };
+    let mut printer = ImportPrinter { out, progress: ProgressLine::begin(), args, failed: None };
     if let Some(problem) = &found {
-        printer.print(&Notice::Problem(problem));
+        printer.print(&ImportNotice::Problem(problem));
     }
     let imported = import(source, &target, &options, &mut |notice| printer.print(&notice)).await;
-    let Printer { progress, failed, .. } = printer;
+    let ImportPrinter { progress, failed, .. } = printer;
     drop(progress);
     drop(target);
     if let Some(backend) = backend {
@@ -161,25 +161,25 @@ fn target(args: &ImportArgs, backend: Option<&Backend>) -> ImportTarget {
 }
 
 /// Prints what an import says.
-struct Printer<'p> {
+struct ImportPrinter<'p> {
     out: &'p mut dyn Write,
-    progress: Progress,
+    progress: ProgressLine,
     args: &'p ImportArgs,
     /// The first line that could not be printed: the import goes on all the same.
     failed: Option<io::Error>,
 }
 
-impl Printer<'_> {
-    fn print(&mut self, notice: &Notice<'_>) {
+impl ImportPrinter<'_> {
+    fn print(&mut self, notice: &ImportNotice<'_>) {
         let Self { out, progress, args, failed } = self;
         let printed = match notice {
-            Notice::Progress(done) => {
+            ImportNotice::Progress(done) => {
                 progress.say(done.read_bytes, done.total_bytes, |elapsed| progress::rate(done, elapsed));
                 Ok(())
             }
-            Notice::Problem(problem) => progress.aside(|| print_problem(args, problem, *out)),
-            Notice::Private(private) => progress.aside(|| print_private(args, *private, *out)),
-            Notice::Marked(marked) => progress.aside(|| print_marked(args, *marked, *out)),
+            ImportNotice::Problem(problem) => progress.aside(|| print_problem(args, problem, *out)),
+            ImportNotice::Private(private) => progress.aside(|| print_private(args, *private, *out)),
+            ImportNotice::Marked(marked) => progress.aside(|| print_marked(args, *marked, *out)),
         };
         if let Err(error) = printed {
             failed.get_or_insert(error);

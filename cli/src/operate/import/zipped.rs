@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use workers::import::{ExportEntry, ExportSource, Problem, ProblemKind, TooLarge};
+use workers::import::{EntryTooLarge, ExportEntries, ExportEntry, Problem, ProblemKind};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
@@ -103,7 +103,7 @@ pub(super) fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-impl ExportSource for ZipExport {
+impl ExportEntries for ZipExport {
     fn entries(&self) -> &[ExportEntry] {
         &self.entries
     }
@@ -119,7 +119,7 @@ impl ExportSource for ZipExport {
 }
 
 fn too_large(detail: String) -> io::Error {
-    io::Error::other(TooLarge(detail))
+    io::Error::other(EntryTooLarge(detail))
 }
 
 /// Bytes of an entry, not more of them than there can be.
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(come_out(0, RATIO_BEGINS_BYTES).unwrap(), RATIO_BEGINS_BYTES);
         assert_eq!(come_out(10_000, 1_999_999).unwrap(), 1_999_999);
         let error = come_out(10_000, u64::MAX).unwrap_err();
-        assert!(error.get_ref().unwrap().is::<TooLarge>(), "{error}");
+        assert!(error.get_ref().unwrap().is::<EntryTooLarge>(), "{error}");
         assert!(come_out(u64::MAX, MAX_ENTRY_BYTES + 1).is_err());
     }
 

@@ -22,7 +22,7 @@ use workers::store::PreviewArchive;
 use super::date::date;
 use super::history::DAY_MICROS;
 use super::history::channels::{self, PlannedChannel};
-use super::history::reading::{ChannelWatch, EarlyEnd, Stop};
+use super::history::reading::{ChannelWatch, EarlyEnd, ReadingStop};
 use super::sync::NO_TOKEN;
 use crate::UsageError;
 use report::{DifferenceReport, DifferenceTotals};
@@ -145,10 +145,10 @@ async fn workspace(
     totals: &mut DifferenceTotals,
     shutdown: &watch::Receiver<bool>,
     out: &mut dyn Write,
-) -> anyhow::Result<Option<Stop>> {
+) -> anyhow::Result<Option<ReadingStop>> {
     let now = match api.first_answer(team).await {
         Ok(now) => now,
-        Err(error) => return Ok(Some(Stop::Workspace(error.into()))),
+        Err(error) => return Ok(Some(ReadingStop::Workspace(error.into()))),
     };
     let span = args.period(&now)?;
     let calls = HistoryCalls::new(Arc::clone(api), team.clone(), PausePolicy::WaitOut);

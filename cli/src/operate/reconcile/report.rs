@@ -5,10 +5,10 @@ use std::io::{self, Write};
 
 use serde_json::json;
 use slack::ids::Ts;
-use workers::historian::{FoundDifferences, ReadTally};
+use workers::historian::{FoundDifferences, ReadSnapshot};
 
 use crate::operate::history::channels::PlannedChannel;
-use crate::operate::history::reading::ChannelState;
+use crate::operate::history::reading::ReadingState;
 use crate::plain;
 
 /// Messages that a line names.
@@ -18,15 +18,15 @@ const NAMED: usize = 10;
 pub(super) struct DifferenceReport<'a> {
     pub(super) planned: &'a PlannedChannel,
     pub(super) found: FoundDifferences,
-    pub(super) tally: ReadTally,
-    pub(super) state: ChannelState,
+    pub(super) tally: ReadSnapshot,
+    pub(super) state: ReadingState,
 }
 
 impl DifferenceReport<'_> {
     pub(super) fn print(&self, as_json: bool, is_dry_run: bool, out: &mut dyn Write) -> io::Result<()> {
         let Self { planned, found, tally, state } = self;
         let FoundDifferences { missing, changed, extra, filled, .. } = found;
-        let is_done = matches!(state, ChannelState::Done);
+        let is_done = matches!(state, ReadingState::Done);
         if as_json {
             let mut line = json!({ "channel_id": planned.channel, "missing": missing, "changed": changed,
                 "extra": extra, "filled": filled });
@@ -83,8 +83,8 @@ fn sum(found: &FoundDifferences) -> String {
 }
 
 /// What is being compared.
-pub(super) fn doing(planned: &PlannedChannel, tally: &ReadTally, found: &FoundDifferences) -> String {
-    let ReadTally { messages, threads, .. } = tally;
+pub(super) fn doing(planned: &PlannedChannel, tally: &ReadSnapshot, found: &FoundDifferences) -> String {
+    let ReadSnapshot { messages, threads, .. } = tally;
     format!("{}, {messages} messages, {threads} threads, {}", planned.called(), sum(found))
 }
 
@@ -107,7 +107,7 @@ impl DifferenceTotals {
         self.found.filled += filled;
         self.found.marked += marked;
         self.skipped += report.tally.skipped;
-        self.done += usize::from(matches!(report.state, ChannelState::Done));
+        self.done += usize::from(matches!(report.state, ReadingState::Done));
     }
 
     pub(super) fn print(&self, as_json: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -151,8 +151,8 @@ mod tests {
         let report = DifferenceReport {
             planned: &planned,
             found: found.clone(),
-            tally: ReadTally::default(),
-            state: ChannelState::Done,
+            tally: ReadSnapshot::default(),
+            state: ReadingState::Done,
         };
         let mut totals = DifferenceTotals::default();
         totals.add(&report);

@@ -67,7 +67,11 @@ impl BoundArchive {
     }
 
     /// Writes what is not covered, each in its order.
-    async fn apply_others(&self, updates: &[&Update], covered: &[Option<Arc<ErasureFacts>>]) -> Vec<Written> {
+    async fn apply_others(
+        &self,
+        updates: &[&Update],
+        covered: &[Option<Arc<ErasureFacts>>],
+    ) -> Vec<BoundWriteResult> {
         let others: Vec<&Update> = updates
             .iter()
             .zip(covered)
@@ -91,11 +95,11 @@ impl BoundArchive {
     }
 }
 
-type Written = Result<WriteOutcome, ArchiveError>;
+type BoundWriteResult = Result<WriteOutcome, ArchiveError>;
 
 #[async_trait]
 impl Archive for BoundArchive {
-    async fn apply_once(&self, updates: &[&Update]) -> Vec<Written> {
+    async fn apply_once(&self, updates: &[&Update]) -> Vec<BoundWriteResult> {
         let began = self.clock.now();
         let covered = match self.covered(updates).await {
             Ok(covered) => covered,

@@ -13,11 +13,11 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::stored::Stored;
+use super::stored::StoredItem;
 use super::text;
 use super::value::Foreign;
 use crate::Aws;
-use crate::fault::Subject;
+use crate::fault::CallSubject;
 use crate::policy;
 use crate::versions::delete_versions;
 use ports::archive::{ArchiveError, Attributes, Item, ItemKey};
@@ -89,13 +89,13 @@ pub(super) struct Bulk {
     /// For what carries no bytes.
     objects: Client,
     bucket: String,
-    subject: Subject,
+    subject: CallSubject,
 }
 
 impl Bulk {
     pub(super) fn new(aws: &Aws) -> Self {
         let (client, objects) = (policy::BYTES.s3(&aws.sdk), policy::OBJECTS.s3(&aws.sdk));
-        Self { client, objects, bucket: aws.names().bucket().to_owned(), subject: Subject::bucket(aws) }
+        Self { client, objects, bucket: aws.names().bucket().to_owned(), subject: CallSubject::bucket(aws) }
     }
 
     /// Keeps values of one item; they are there when this returns.
@@ -171,8 +171,8 @@ impl Bulk {
     }
 
     /// The item with everything that belongs to it.
-    pub(super) async fn whole(&self, stored: Stored) -> Result<Item, ArchiveError> {
-        let Stored { key, inline, bulk, stamp: _ } = stored;
+    pub(super) async fn whole(&self, stored: StoredItem) -> Result<Item, ArchiveError> {
+        let StoredItem { key, inline, bulk, stamp: _ } = stored;
         if bulk.is_empty() {
             return Ok(Item { key, attributes: inline });
         }
@@ -185,7 +185,7 @@ impl Bulk {
     }
 
     /// Many items, in their order.
-    pub(super) async fn whole_all(&self, stored: Vec<Stored>) -> Result<Vec<Item>, ArchiveError> {
+    pub(super) async fn whole_all(&self, stored: Vec<StoredItem>) -> Result<Vec<Item>, ArchiveError> {
         stream::iter(stored).map(|stored| self.whole(stored)).buffered(AT_ONCE).try_collect().await
     }
 }

@@ -60,7 +60,7 @@ impl DynamoArchive {
     }
 
     /// Writes some of the updates one after the other.
-    async fn write_in_turn(&self, updates: &[&Update], indexes: Vec<usize>) -> Vec<(usize, Written)> {
+    async fn write_in_turn(&self, updates: &[&Update], indexes: Vec<usize>) -> Vec<(usize, WriteResult)> {
         let mut written = Vec::with_capacity(indexes.len());
         for index in indexes {
             written.push((index, self.write_one(updates[index]).await));
@@ -69,11 +69,11 @@ impl DynamoArchive {
     }
 }
 
-type Written = Result<WriteOutcome, ArchiveError>;
+type WriteResult = Result<WriteOutcome, ArchiveError>;
 
 #[async_trait]
 impl Archive for DynamoArchive {
-    async fn apply_once(&self, updates: &[&Update]) -> Vec<Written> {
+    async fn apply_once(&self, updates: &[&Update]) -> Vec<WriteResult> {
         // What is of one item goes in its order.
         let mut turns: Vec<Vec<usize>> = Vec::new();
         let mut turn_of: HashMap<&ItemKey, usize> = HashMap::new();
@@ -87,7 +87,7 @@ impl Archive for DynamoArchive {
         let written = stream::iter(turns)
             .map(|indexes| self.write_in_turn(updates, indexes))
             .buffer_unordered(WRITES_AT_ONCE);
-        let mut written: Vec<(usize, Written)> = written.flat_map(stream::iter).collect().await;
+        let mut written: Vec<(usize, WriteResult)> = written.flat_map(stream::iter).collect().await;
         written.sort_unstable_by_key(|(index, _)| *index);
         written.into_iter().map(|(_, outcome)| outcome).collect()
     }

@@ -8,7 +8,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::{sleep, timeout};
 
 use super::name::{PARENT, PARTITION, SORT};
-use super::stored::{Stored, StoredRow, can_exist, is_partition, primary_key};
+use super::stored::{StoredItem, StoredRow, can_exist, is_partition, primary_key};
 use super::table::{ArchiveTable, text};
 use crate::policy::ROWS;
 use ports::archive::{ArchiveError, ItemKey, Partition, Query};
@@ -27,31 +27,31 @@ const PAGE_BULK_BYTES: usize = 16 * 1024 * 1024;
 
 /// A page, with its bulk left where it is.
 pub(super) struct StoredPage {
-    pub(super) items: Vec<Stored>,
+    pub(super) items: Vec<StoredItem>,
     pub(super) next: Option<ItemKey>,
 }
 
 impl ArchiveTable {
     /// One item as it is now.
-    pub(super) async fn read(&self, key: &ItemKey) -> Result<Option<Stored>, ArchiveError> {
+    pub(super) async fn read(&self, key: &ItemKey) -> Result<Option<StoredItem>, ArchiveError> {
         if !can_exist(key) {
             return Ok(None);
         }
         let get = self.client.get_item().table_name(&self.name).set_key(Some(primary_key(key)));
         let answer = get.consistent_read(true).send().await.map_err(|error| self.unavailable(&error))?;
-        answer.item.as_ref().map(Stored::read).transpose()
+        answer.item.as_ref().map(StoredItem::read).transpose()
     }
 
     /// Those of many items that exist, as they are now, by their keys.
     pub(super) async fn read_all(
         &self,
         keys: impl IntoIterator<Item = &ItemKey>,
-    ) -> Result<HashMap<ItemKey, Stored>, ArchiveError> {
+    ) -> Result<HashMap<ItemKey, StoredItem>, ArchiveError> {
         // A key that is there twice would have the batch refused.
         let distinct: HashSet<&ItemKey> = keys.into_iter().filter(|key| can_exist(key)).collect();
         let keys: Vec<StoredRow> = distinct.into_iter().map(primary_key).collect();
         let batches: Vec<Vec<StoredRow>> = keys.chunks(BATCH).map(<[StoredRow]>::to_vec).collect();
-        let found: Vec<Vec<Stored>> = stream::iter(batches)
+        let found: Vec<Vec<StoredItem>> = stream::iter(batches)
             .map(|batch| self.read_batch(batch))
             .buffer_unordered(BATCHES_AT_ONCE)
             .try_collect()
@@ -59,7 +59,7 @@ impl ArchiveTable {
         Ok(found.into_iter().flatten().map(|stored| (stored.key.clone(), stored)).collect())
     }
 
-    async fn read_batch(&self, keys: Vec<StoredRow>) -> Result<Vec<Stored>, ArchiveError> {
+    async fn read_batch(&self, keys: Vec<StoredRow>) -> Result<Vec<StoredItem>, ArchiveError> {
         // The SDK tries a refused request again; what an accepted one left over is ours to ask for.
         timeout(ROWS.operation, self.read_until_processed(keys)).await.unwrap_or_else(|_| {
             Err(ArchiveError::Unavailable(format!(
@@ -69,7 +69,7 @@ impl ArchiveTable {
         })
     }
 
-    async fn read_until_processed(&self, mut keys: Vec<StoredRow>) -> Result<Vec<Stored>, ArchiveError> {
+    async fn read_until_processed(&self, mut keys: Vec<StoredRow>) -> Result<Vec<StoredItem>, ArchiveError> {
         let mut found = Vec::with_capacity(keys.len());
         let mut pause = ROWS.first_backoff;
         loop {
@@ -79,7 +79,7 @@ impl ArchiveTable {
             let answer = get.send().await.map_err(|error| self.unavailable(&error))?;
             let rows = answer.responses.unwrap_or_default().into_values().flatten();
             for row in rows {
-                found.push(Stored::read(&row)?);
+                found.push(StoredItem::read(&row)?);
             }
             let left_over = answer.unprocessed_keys.unwrap_or_default().into_values();
             keys = left_over.flat_map(|left| left.keys).collect();
@@ -134,14 +134,14 @@ impl ArchiveTable {
         let next = answer.last_evaluated_key.as_ref().map(key_of).transpose()?;
         let rows = answer.items.unwrap_or_default();
         let items = match &query.partition {
-            Partition::Item(_) => rows.iter().map(Stored::read).collect::<Result<_, _>>()?,
+            Partition::Item(_) => rows.iter().map(StoredItem::read).collect::<Result<_, _>>()?,
             Partition::Parent(parent) => self.of_parent(parent, &rows).await?,
         };
         Ok(shortened(StoredPage { items, next }))
     }
 
     /// The items that an index has the keys of, but for those that are gone or elsewhere by now.
-    async fn of_parent(&self, parent: &str, rows: &[StoredRow]) -> Result<Vec<Stored>, ArchiveError> {
+    async fn of_parent(&self, parent: &str, rows: &[StoredRow]) -> Result<Vec<StoredItem>, ArchiveError> {
         let keys: Vec<ItemKey> = rows.iter().map(key_of).collect::<Result<_, _>>()?;
         let mut found = self.read_all(&keys).await?;
         let items = keys.iter().filter_map(|key| found.remove(key));
@@ -197,7 +197,7 @@ mod tests {
 
     fn page(bulk_bytes: &[usize]) -> StoredPage {
         let items = bulk_bytes.iter().enumerate().map(|(number, bytes)| {
-            let mut stored = Stored::nothing(&ItemKey::new("i", number.to_string()));
+            let mut stored = StoredItem::nothing(&ItemKey::new("i", number.to_string()));
             let (reference, _) = Reference::of(&stored.key, &json!(number));
             if *bytes > 0 {
                 stored.bulk.insert("text".into(), Reference { bytes: *bytes, ..reference });

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::bulk::Reference;
 use super::name::{PARENT, STAMP, to_stored};
 use super::size::{item_json_bytes, json_bytes, stored_bytes};
-use super::stored::{Stored, StoredRow, primary_key};
+use super::stored::{StoredItem, StoredRow, primary_key};
 use super::value;
 use ports::archive::item::ERASED;
 use ports::archive::{ArchiveError, Attributes, ItemKey, MAX_ITEM_BYTES, Update};
@@ -34,7 +34,7 @@ pub(super) struct Replacement<'a> {
 
 impl<'a> Replacement<'a> {
     /// What becomes of `stored`; `None` if the guard fails.
-    pub(super) fn of(update: &'a Update, stored: &Stored) -> Option<Self> {
+    pub(super) fn of(update: &'a Update, stored: &StoredItem) -> Option<Self> {
         // What is in the bucket is there as far as the rule is concerned; its value does not matter to it. The one
         // exception would be a register, and those stay in the table.
         let mut present = stored.inline.clone();
@@ -131,7 +131,7 @@ mod tests {
         serde_json::from_value(json).unwrap()
     }
 
-    fn put(update: &Update, stored: &Stored) -> Put {
+    fn put(update: &Update, stored: &StoredItem) -> Put {
         Replacement::of(update, stored).unwrap().into_row("2").unwrap()
     }
 
@@ -143,8 +143,8 @@ mod tests {
             json!({ "a": text(200), "b": text(300), "c": text(100), "parent": text(1), "d": "d" }),
         );
         let update = Update { guard, set, ..Update::new(key()) };
-        let put = put(&update, &Stored::nothing(&key()));
-        let stored = Stored::read(&put.row).unwrap();
+        let put = put(&update, &StoredItem::nothing(&key()));
+        let stored = StoredItem::read(&put.row).unwrap();
         assert_eq!(stored.bulk.keys().collect::<Vec<_>>(), ["b"]);
         assert_eq!(put.objects, vec![(stored.bulk["b"].object.clone(), json!(text(300)).to_string())]);
         assert!(row_bytes(&put.row) <= INLINE_BYTES);
@@ -155,11 +155,11 @@ mod tests {
     #[test]
     fn what_was_stored_leaves_too_and_what_left_stays_away() {
         let text = |kilobytes: usize| json!("x".repeat(kilobytes * 1024));
-        let mut stored = Stored::nothing(&key());
+        let mut stored = StoredItem::nothing(&key());
         stored.inline.insert("old".into(), text(200));
         stored.bulk.insert("away".into(), Reference::of(&key(), &text(500)).0);
         let update = Update { set: attributes(json!({ "new": text(180) })), ..Update::new(key()) };
-        let after = Stored::read(&put(&update, &stored).row).unwrap();
+        let after = StoredItem::read(&put(&update, &stored).row).unwrap();
         assert_eq!(after.bulk.keys().collect::<Vec<_>>(), ["away", "old"]);
         assert_eq!(after.inline.keys().collect::<Vec<_>>(), ["new"]);
     }
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn all_of_it_counts_wherever_it_is() {
         let half = json!("x".repeat(MAX_ITEM_BYTES / 2));
-        let mut stored = Stored::nothing(&key());
+        let mut stored = StoredItem::nothing(&key());
         stored.bulk.insert("a".into(), Reference::of(&key(), &half).0);
         let update = Update { set: attributes(json!({ "b": half })), ..Update::new(key()) };
         let refused = Replacement::of(&update, &stored).unwrap().into_row("2");
@@ -194,7 +194,7 @@ mod tests {
             };
             let before: Attributes = names.iter().zip(&stored)
                 .filter_map(|(name, value)| Some(((*name).to_owned(), json!((*value)?)))).collect();
-            let mut split = Stored::nothing(&key());
+            let mut split = StoredItem::nothing(&key());
             for ((name, value), moved) in before.iter().zip(&moved) {
                 if *moved {
                     split.bulk.insert(name.clone(), Reference::of(&key(), value).0);
@@ -204,7 +204,7 @@ mod tests {
             }
             let update = Update { set: pick(&set), set_if_absent: pick(&absent), remove, ..Update::new(key()) };
             let expected = update.apply(Some(&before)).unwrap();
-            let after = Stored::read(&put(&update, &split).row).unwrap();
+            let after = StoredItem::read(&put(&update, &split).row).unwrap();
             let expected = ports::archive::Item { key: key(), attributes: expected };
             prop_assert!(after.is(&expected), "{after:?}\n{expected:?}");
         }

@@ -14,7 +14,7 @@ pub(super) type StoredRow = HashMap<String, AttributeValue>;
 
 /// An item whose bulk may be elsewhere.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Stored {
+pub(super) struct StoredItem {
     pub(super) key: ItemKey,
     /// The attributes that are here.
     pub(super) inline: Attributes,
@@ -24,7 +24,7 @@ pub(super) struct Stored {
     pub(super) stamp: Option<String>,
 }
 
-impl Stored {
+impl StoredItem {
     /// Reads a row.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ mod tests {
         row.insert(STAMP.into(), AttributeValue::N("7".into()));
         row.insert("#timestamp".into(), AttributeValue::S("named like a key".into()));
         row.insert("text".into(), reference.to_stored());
-        let stored = Stored::read(&row).unwrap();
+        let stored = StoredItem::read(&row).unwrap();
         assert_eq!(stored.stamp.as_deref(), Some("7"));
         assert_eq!(
             stored.inline,
@@ -141,7 +141,7 @@ mod tests {
     fn what_another_program_wrote_is_named() {
         let mut row = primary_key(&ItemKey::new("message#T#C", "1.0"));
         row.insert("colours".into(), AttributeValue::Ss(vec!["red".into()]));
-        let said = Stored::read(&row).unwrap_err().to_string();
+        let said = StoredItem::read(&row).unwrap_err().to_string();
         assert!(said.contains("\"colours\" of message#T#C / 1.0 holds a set or bytes"), "{said}");
     }
 }

@@ -9,7 +9,7 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use crate::Aws;
-use crate::fault::Subject;
+use crate::fault::CallSubject;
 use crate::policy;
 use aws_template::names::settings;
 use ports::archive::ArchiveError;
@@ -19,13 +19,13 @@ use ports::queue::topology::TableRole;
 pub(super) struct ArchiveTable {
     pub(super) client: Client,
     pub(super) name: String,
-    subject: Subject,
+    subject: CallSubject,
 }
 
 impl ArchiveTable {
     pub(super) fn new(aws: &Aws) -> Self {
         let name = aws.names().table(TableRole::Archive).to_owned();
-        let subject = Subject::table(aws, &name, settings::TABLE);
+        let subject = CallSubject::table(aws, &name, settings::TABLE);
         Self { client: policy::ROWS.dynamodb(&aws.sdk), name, subject }
     }
 

@@ -13,7 +13,7 @@ use super::DynamoArchive;
 use super::expression::Expression;
 use super::name::{PARTITION, STAMP};
 use super::replacement::{INLINE_BYTES, Put, Replacement};
-use super::stored::{Stored, primary_key, stamp_of};
+use super::stored::{StoredItem, primary_key, stamp_of};
 use super::table::is_too_large;
 use ports::archive::{ArchiveError, ItemKey, Update, WriteOutcome};
 
@@ -24,10 +24,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// What became of a conditional request.
-enum Sent {
+enum ConditionalResult {
     Done,
     /// The condition did not hold; the item as it was.
-    Refused(Stored),
+    Refused(StoredItem),
     TooLarge,
 }
 
@@ -39,14 +39,19 @@ impl DynamoArchive {
             return self.replace(update).await;
         }
         match self.update(&update.key, expression, &stamp).await? {
-            Sent::Done => Ok(WriteOutcome::Applied),
-            Sent::Refused(stored) => Ok(WriteOutcome::Rejected(self.bulk.whole(stored).await?)),
+            ConditionalResult::Done => Ok(WriteOutcome::Applied),
+            ConditionalResult::Refused(stored) => Ok(WriteOutcome::Rejected(self.bulk.whole(stored).await?)),
             // Together with what is stored it is too much.
-            Sent::TooLarge => self.replace(update).await,
+            ConditionalResult::TooLarge => self.replace(update).await,
         }
     }
 
-    async fn update(&self, key: &ItemKey, expression: Expression, stamp: &str) -> Result<Sent, ArchiveError> {
+    async fn update(
+        &self,
+        key: &ItemKey,
+        expression: Expression,
+        stamp: &str,
+    ) -> Result<ConditionalResult, ArchiveError> {
         let request = self
             .table
             .client
@@ -58,10 +63,10 @@ impl DynamoArchive {
             .set_expression_attribute_names(Some(expression.names))
             .set_expression_attribute_values(Some(expression.values))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let Err(error) = request.send().await else { return Ok(Sent::Done) };
+        let Err(error) = request.send().await else { return Ok(ConditionalResult::Done) };
         match error.as_service_error() {
             Some(UpdateItemError::ConditionalCheckFailedException(refused)) => refusal(key, refused, stamp),
-            Some(refused) if is_too_large(refused) => Ok(Sent::TooLarge),
+            Some(refused) if is_too_large(refused) => Ok(ConditionalResult::TooLarge),
             Some(_) | None => Err(self.table.unavailable(&error)),
         }
     }
@@ -72,7 +77,7 @@ impl DynamoArchive {
         for _ in 0..ROUNDS {
             let stored = self.table.read(&update.key).await?;
             let exists = stored.is_some();
-            let stored = stored.unwrap_or_else(|| Stored::nothing(&update.key));
+            let stored = stored.unwrap_or_else(|| StoredItem::nothing(&update.key));
             let Some(replacement) = Replacement::of(update, &stored) else {
                 return Ok(WriteOutcome::Rejected(self.bulk.whole(stored).await?));
             };
@@ -86,7 +91,7 @@ impl DynamoArchive {
             let Err(error) = put.send().await else { return Ok(WriteOutcome::Applied) };
             match error.as_service_error() {
                 Some(PutItemError::ConditionalCheckFailedException(refused)) => {
-                    if let Sent::Done = refusal(&update.key, refused, &stamp)? {
+                    if let ConditionalResult::Done = refusal(&update.key, refused, &stamp)? {
                         return Ok(WriteOutcome::Applied);
                     }
                 }
@@ -109,11 +114,11 @@ fn refusal(
     key: &ItemKey,
     refused: &ConditionalCheckFailedException,
     stamp: &str,
-) -> Result<Sent, ArchiveError> {
+) -> Result<ConditionalResult, ArchiveError> {
     match refused.item() {
-        Some(row) if stamp_of(row) == Some(stamp) => Ok(Sent::Done),
-        Some(row) => Ok(Sent::Refused(Stored::read(row)?)),
-        None => Ok(Sent::Refused(Stored::nothing(key))),
+        Some(row) if stamp_of(row) == Some(stamp) => Ok(ConditionalResult::Done),
+        Some(row) => Ok(ConditionalResult::Refused(StoredItem::read(row)?)),
+        None => Ok(ConditionalResult::Refused(StoredItem::nothing(key))),
     }
 }
 
@@ -147,7 +152,7 @@ macro_rules! conditional {
 }
 
 impl Unchanged {
-    pub(super) fn since(stored: &Stored, exists: bool) -> Self {
+    pub(super) fn since(stored: &StoredItem, exists: bool) -> Self {
         match (exists, &stored.stamp) {
             (false, _) => Self::Absent,
             (true, Some(stamp)) => Self::Stamped(stamp.clone()),

@@ -1,8 +1,8 @@
 use ports::archive::{ArchiveExt, Attributes};
 use ports::clock::{Clock, ManualClock};
-use testkit::conformance::Pace;
+use testkit::conformance::SuitePace;
 use testkit::conformance::changes::{ChangesFixture, ChangesTraits, suite};
-use testkit::faults::{CrashPoint, FaultyArchive, Plan};
+use testkit::faults::{CrashPoint, FaultPlan, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
 
 use super::*;
@@ -30,7 +30,7 @@ fn process(memory: &Arc<MemoryArchive>, clock: &Arc<ManualClock>) -> MarkingArch
 
 #[tokio::test(flavor = "multi_thread")]
 async fn marked_parts_of_channels_conform() {
-    let traits = ChangesTraits { by_row: false, histories: (12, 60), pace: Pace::ONE_BY_ONE };
+    let traits = ChangesTraits { by_row: false, histories: (12, 60), pace: SuitePace::ONE_BY_ONE };
     suite(traits, || {
         let (memory, clock) = (Arc::new(MemoryArchive::new()), ManualClock::starting_at(START));
         let changes = DynamoChanges::new(
@@ -81,7 +81,7 @@ async fn no_message_is_written_before_its_mark() {
     }
     // A mark that was not written is written with the next attempt.
     let memory = Arc::new(MemoryArchive::new());
-    let faulty = FaultyArchive::new(Arc::clone(&memory) as Arc<dyn Archive>, Plan::fail_before(1));
+    let faulty = FaultyArchive::new(Arc::clone(&memory) as Arc<dyn Archive>, FaultPlan::fail_before(1));
     let archive = MarkingArchive::new(Arc::new(faulty), Arc::clone(&clock) as SharedClock);
     archive.write(&message("1700000000.000100", "text")).await.unwrap_err();
     assert_eq!(memory.items().len(), 0);

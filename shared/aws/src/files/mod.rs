@@ -15,10 +15,10 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
-use crate::fault::Subject;
+use crate::fault::CallSubject;
 use crate::versions::delete_versions;
 use crate::{Aws, policy};
-use ports::files::{FileKey, Files, FilesError, Reader, Writer};
+use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
 
 use writer::S3Writer;
 
@@ -27,42 +27,42 @@ use writer::S3Writer;
 const PART_BYTES: usize = 8 * 1024 * 1024;
 
 /// The files port on S3.
-pub(super) struct S3Files(Arc<Store>);
+pub(super) struct S3Files(Arc<BucketClients>);
 
 /// A bucket and the ways to it.
-struct Store {
+struct BucketClients {
     bucket: String,
     /// For what carries a file's bytes.
     bytes: aws_sdk_s3::Client,
     /// For everything else.
     objects: aws_sdk_s3::Client,
-    subject: Subject,
+    subject: CallSubject,
 }
 
 impl S3Files {
     /// Nothing is asked of S3 yet.
     pub(super) fn new(aws: &Aws) -> Self {
-        Self(Arc::new(Store {
+        Self(Arc::new(BucketClients {
             bucket: aws.names().bucket().to_owned(),
             bytes: policy::BYTES.s3(&aws.sdk),
             objects: policy::OBJECTS.s3(&aws.sdk),
-            subject: Subject::bucket(aws),
+            subject: CallSubject::bucket(aws),
         }))
     }
 }
 
 #[async_trait]
 impl Files for S3Files {
-    async fn create(&self, key: &FileKey) -> Result<Box<dyn Writer>, FilesError> {
+    async fn create(&self, key: &FileKey) -> Result<Box<dyn FileWriter>, FilesError> {
         Ok(Box::new(S3Writer::new(Arc::clone(&self.0), key)))
     }
 
-    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
+    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn FileReader>>, FilesError> {
         reader::open(&self.0, key).await
     }
 
     async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
-        let Store { objects, subject, bucket, .. } = &*self.0;
+        let BucketClients { objects, subject, bucket, .. } = &*self.0;
         let is_meant = |found: &str| found == key.as_str();
         let deleted = delete_versions(objects, subject, bucket, key.as_str(), is_meant).await;
         deleted.map(|versions| versions > 0).map_err(FilesError::Unavailable)
@@ -75,7 +75,7 @@ impl Files for S3Files {
     }
 }
 
-impl Store {
+impl BucketClients {
     fn unavailable<E>(&self, error: &SdkError<E, HttpResponse>) -> FilesError
     where
         E: ProvideErrorMetadata + Error + 'static,

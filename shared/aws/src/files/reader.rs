@@ -4,11 +4,14 @@ use async_trait::async_trait;
 use aws_sdk_s3::primitives::ByteStream;
 use bytes::Bytes;
 
-use super::{Store, code};
-use ports::files::{FileKey, FilesError, Reader};
+use super::{BucketClients, code};
+use ports::files::{FileKey, FileReader, FilesError};
 
 /// Opens an object; `None` if it is missing.
-pub(super) async fn open(store: &Store, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
+pub(super) async fn open(
+    store: &BucketClients,
+    key: &FileKey,
+) -> Result<Option<Box<dyn FileReader>>, FilesError> {
     let found = match store.bytes.get_object().bucket(&store.bucket).key(key.as_str()).send().await {
         Ok(found) => found,
         // A missing bucket is no missing file: that answer has a code of its own. `NotFound` is what the SDK calls a 404
@@ -43,7 +46,7 @@ impl S3Reader {
 }
 
 #[async_trait]
-impl Reader for S3Reader {
+impl FileReader for S3Reader {
     fn size_bytes(&self) -> u64 {
         self.size_bytes
     }

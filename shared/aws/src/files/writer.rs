@@ -13,8 +13,8 @@ use bytes::{Bytes, BytesMut};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use super::{PART_BYTES, Store, code, status};
-use ports::files::{FileKey, FilesError, Published, Writer};
+use super::{BucketClients, PART_BYTES, code, status};
+use ports::files::{FileKey, FileWriter, FilesError, Published};
 
 /// "Only if there is nothing yet."
 const NOTHING_YET: &str = "*";
@@ -25,25 +25,25 @@ const CONFLICT_WAITS_MS: [u64; 5] = [50, 100, 200, 400, 800];
 
 /// A file of which nothing is visible yet.
 pub(super) struct S3Writer {
-    store: Arc<Store>,
+    store: Arc<BucketClients>,
     key: FileKey,
     /// Up to a part.
     gathered: BytesMut,
     /// There once the file is longer than a part.
-    upload: Option<Upload>,
+    upload: Option<MultipartUpload>,
     /// Bytes are on their way, or did not arrive. A write that is given up in the middle stays this way, so that a file
     /// with a hole is never published.
     incomplete: bool,
 }
 
 /// Parts that have arrived.
-struct Upload {
+struct MultipartUpload {
     id: String,
     parts: Vec<CompletedPart>,
 }
 
 /// Why a conditional write did not happen.
-enum Refusal {
+enum WriteRefusal {
     /// There is something under the key.
     Taken,
     /// Another write to the same key is on its way.
@@ -57,7 +57,7 @@ enum Refusal {
 
 impl S3Writer {
     /// Nothing is asked of S3 yet.
-    pub(super) fn new(store: Arc<Store>, key: &FileKey) -> Self {
+    pub(super) fn new(store: Arc<BucketClients>, key: &FileKey) -> Self {
         let gathered = BytesMut::new();
         Self { store, key: key.clone(), gathered, upload: None, incomplete: false }
     }
@@ -76,7 +76,7 @@ impl S3Writer {
             Some(upload) => upload,
             None => {
                 let id = self.begin().await?;
-                self.upload.insert(Upload { id, parts: Vec::new() })
+                self.upload.insert(MultipartUpload { id, parts: Vec::new() })
             }
         };
         let number = upload.parts.len() as i32 + 1;
@@ -113,12 +113,12 @@ impl S3Writer {
             let request = request.if_none_match(NOTHING_YET).body(ByteStream::from(content.clone()));
             let Err(error) = request.send().await else { return Ok(Published::New) };
             match refusal(&error) {
-                Refusal::Taken => return Ok(Published::AlreadyThere),
-                Refusal::Conflict if let Some(wait_ms) = waits.next() => {
+                WriteRefusal::Taken => return Ok(Published::AlreadyThere),
+                WriteRefusal::Conflict if let Some(wait_ms) = waits.next() => {
                     sleep(Duration::from_millis(wait_ms)).await;
                 }
-                Refusal::NotConditional => return Err(not_conditional(store)),
-                Refusal::Conflict | Refusal::Unknown | Refusal::Other => {
+                WriteRefusal::NotConditional => return Err(not_conditional(store)),
+                WriteRefusal::Conflict | WriteRefusal::Unknown | WriteRefusal::Other => {
                     return Err(store.unavailable(&error));
                 }
             }
@@ -126,7 +126,7 @@ impl S3Writer {
     }
 
     /// Puts the parts together.
-    async fn complete(&self, upload: &Upload) -> Result<Published, FilesError> {
+    async fn complete(&self, upload: &MultipartUpload) -> Result<Published, FilesError> {
         let store = &self.store;
         let parts = CompletedMultipartUpload::builder().set_parts(Some(upload.parts.clone())).build();
         let request = store
@@ -139,12 +139,16 @@ impl S3Writer {
             .if_none_match(NOTHING_YET);
         let Err(error) = request.send().await else { return Ok(Published::New) };
         match refusal(&error) {
-            Refusal::Taken => Ok(Published::AlreadyThere),
-            Refusal::NotConditional => Err(not_conditional(store)),
+            WriteRefusal::Taken => Ok(Published::AlreadyThere),
+            WriteRefusal::NotConditional => Err(not_conditional(store)),
             // After a conflict, S3 wants the upload repeated, and the bytes are gone; the caller has to fetch the file
             // again. Unless the file exists by now: by the other write, or by our own attempt.
-            Refusal::Conflict | Refusal::Unknown if self.is_there().await? => Ok(Published::AlreadyThere),
-            Refusal::Conflict | Refusal::Unknown | Refusal::Other => Err(store.unavailable(&error)),
+            WriteRefusal::Conflict | WriteRefusal::Unknown if self.is_there().await? => {
+                Ok(Published::AlreadyThere)
+            }
+            WriteRefusal::Conflict | WriteRefusal::Unknown | WriteRefusal::Other => {
+                Err(store.unavailable(&error))
+            }
         }
     }
 
@@ -159,7 +163,7 @@ impl S3Writer {
 }
 
 #[async_trait]
-impl Writer for S3Writer {
+impl FileWriter for S3Writer {
     async fn write(&mut self, chunk: Bytes) -> Result<(), FilesError> {
         self.check_complete()?;
         let mut rest = chunk;
@@ -202,7 +206,7 @@ impl Drop for S3Writer {
 }
 
 /// Has S3 forget the parts, which are on the bill until it does.
-async fn abort(store: &Store, key: &FileKey, upload: &str) {
+async fn abort(store: &BucketClients, key: &FileKey, upload: &str) {
     let request = store.objects.abort_multipart_upload().bucket(&store.bucket).key(key.as_str());
     match request.upload_id(upload).send().await {
         Ok(_) => {}
@@ -214,17 +218,17 @@ async fn abort(store: &Store, key: &FileKey, upload: &str) {
     }
 }
 
-fn refusal<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Refusal {
+fn refusal<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> WriteRefusal {
     match (code(error), status(error)) {
-        (Some("PreconditionFailed"), _) | (None, Some(412)) => Refusal::Taken,
-        (Some("ConditionalRequestConflict"), _) | (None, Some(409)) => Refusal::Conflict,
-        (Some("NoSuchUpload"), _) => Refusal::Unknown,
-        (Some("NotImplemented"), _) | (None, Some(501)) => Refusal::NotConditional,
-        _ => Refusal::Other,
+        (Some("PreconditionFailed"), _) | (None, Some(412)) => WriteRefusal::Taken,
+        (Some("ConditionalRequestConflict"), _) | (None, Some(409)) => WriteRefusal::Conflict,
+        (Some("NoSuchUpload"), _) => WriteRefusal::Unknown,
+        (Some("NotImplemented"), _) | (None, Some(501)) => WriteRefusal::NotConditional,
+        _ => WriteRefusal::Other,
     }
 }
 
-fn not_conditional(store: &Store) -> FilesError {
+fn not_conditional(store: &BucketClients) -> FilesError {
     FilesError::Unavailable(format!(
         "the store of bucket {} knows no conditional writes (If-None-Match), without which a file could be replaced: set \
          AWS_ENDPOINT_URL to one that does",

@@ -15,8 +15,8 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use super::deadline::PollDeadline;
 use super::transport;
-use super::{Change, ProvisionError, ProvisionStep, Provisioner, TAG, code, step, unbuilt};
-use crate::fault::Subject;
+use super::{ProvisionError, ProvisionStep, Provisioner, ResourceChange, TAG, code, step, unbuilt};
+use crate::fault::CallSubject;
 use aws_template::names::settings;
 use aws_template::resources::{ENCRYPTION, UNFINISHED_DAYS, UNFINISHED_RULE};
 
@@ -29,7 +29,7 @@ const NO_LOCATION: &str = "us-east-1";
 
 /// The bucket, as far as it differs.
 #[derive(Default)]
-pub(super) struct Bucket {
+pub(super) struct BucketDifference {
     /// All its tags, where ours is missing.
     untagged: Option<Vec<Tag>>,
     unencrypted: bool,
@@ -47,14 +47,14 @@ struct Lifecycle {
 }
 
 /// Why a request did not do it.
-enum Refusal {
+enum BucketRefusal {
     /// Another request is changing the same bucket.
     Conflict(ProvisionError),
     Final(ProvisionError),
 }
 
 /// What is there of the bucket; `None` if there is nothing.
-pub(super) async fn look(provisioner: &Provisioner<'_>) -> Result<Option<Bucket>, ProvisionError> {
+pub(super) async fn look(provisioner: &Provisioner<'_>) -> Result<Option<BucketDifference>, ProvisionError> {
     // The tags answer everything at once: whether it is there, whether we may, and whose it is.
     let Some(mut found) = tags(provisioner).await? else { return Ok(None) };
     let mut deadline = PollDeadline::of(UNTAGGED);
@@ -68,15 +68,15 @@ pub(super) async fn look(provisioner: &Provisioner<'_>) -> Result<Option<Bucket>
 }
 
 /// What is to be done.
-pub(super) fn planned(provisioner: &Provisioner<'_>, bucket: Option<&Bucket>) -> ProvisionStep {
-    let change = bucket.map_or(Change::Create, |bucket| Change::of(bucket.labels()));
+pub(super) fn planned(provisioner: &Provisioner<'_>, bucket: Option<&BucketDifference>) -> ProvisionStep {
+    let change = bucket.map_or(ResourceChange::Create, |bucket| ResourceChange::of(bucket.labels()));
     step(resource(provisioner), change)
 }
 
 /// Makes the bucket, or sets what differs.
 pub(super) async fn follow(
     provisioner: &Provisioner<'_>,
-    mut bucket: Option<Bucket>,
+    mut bucket: Option<BucketDifference>,
 ) -> Result<ProvisionStep, ProvisionError> {
     let mut deadline = PollDeadline::of_minutes(1);
     let mut is_new = false;
@@ -88,36 +88,36 @@ pub(super) async fn follow(
                 break;
             }
             // The other run may have done our work meanwhile.
-            Err(Refusal::Conflict(_)) if deadline.wait().await => bucket = look(provisioner).await?,
-            Err(Refusal::Conflict(error) | Refusal::Final(error)) => return Err(error),
+            Err(BucketRefusal::Conflict(_)) if deadline.wait().await => bucket = look(provisioner).await?,
+            Err(BucketRefusal::Conflict(error) | BucketRefusal::Final(error)) => return Err(error),
         }
     }
-    Ok(step(resource(provisioner), if is_new { Change::Create } else { Change::of(set) }))
+    Ok(step(resource(provisioner), if is_new { ResourceChange::Create } else { ResourceChange::of(set) }))
 }
 
 /// Answers which settings differed.
 async fn attempt(
     provisioner: &Provisioner<'_>,
-    bucket: Option<Bucket>,
+    bucket: Option<BucketDifference>,
     is_new: &mut bool,
-) -> Result<Vec<String>, Refusal> {
+) -> Result<Vec<String>, BucketRefusal> {
     let bucket = match bucket {
         Some(bucket) => bucket,
         None if create(provisioner).await? => {
             *is_new = true;
             // A store that knows no tags at creation has none now, and it is ours all the same.
-            let tags = tags(provisioner).await.map_err(Refusal::Final)?.unwrap_or_default();
-            compare(provisioner, tags).await.map_err(Refusal::Final)?
+            let tags = tags(provisioner).await.map_err(BucketRefusal::Final)?.unwrap_or_default();
+            compare(provisioner, tags).await.map_err(BucketRefusal::Final)?
         }
         // Another run made it.
-        None => look(provisioner).await.map_err(Refusal::Final)?.unwrap_or_default(),
+        None => look(provisioner).await.map_err(BucketRefusal::Final)?.unwrap_or_default(),
     };
     let labels = bucket.labels();
     set(provisioner, bucket).await?;
     Ok(labels)
 }
 
-impl Bucket {
+impl BucketDifference {
     /// What differs, as AWS calls it.
     fn labels(&self) -> Vec<String> {
         let differing = [
@@ -170,20 +170,24 @@ pub(super) fn failed<E>(provisioner: &Provisioner<'_>, error: &SdkError<E, HttpR
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
-    ProvisionError::Failed(Subject::bucket(provisioner.aws).explain(error))
+    ProvisionError::Failed(CallSubject::bucket(provisioner.aws).explain(error))
 }
 
-fn refusal<E>(provisioner: &Provisioner<'_>, error: &SdkError<E, HttpResponse>) -> Refusal
+fn refusal<E>(provisioner: &Provisioner<'_>, error: &SdkError<E, HttpResponse>) -> BucketRefusal
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
     let failed = failed(provisioner, error);
-    if code(error) == Some("OperationAborted") { Refusal::Conflict(failed) } else { Refusal::Final(failed) }
+    if code(error) == Some("OperationAborted") {
+        BucketRefusal::Conflict(failed)
+    } else {
+        BucketRefusal::Final(failed)
+    }
 }
 
 /// What is to be set.
-async fn compare(provisioner: &Provisioner<'_>, tags: Vec<Tag>) -> Result<Bucket, ProvisionError> {
-    Ok(Bucket {
+async fn compare(provisioner: &Provisioner<'_>, tags: Vec<Tag>) -> Result<BucketDifference, ProvisionError> {
+    Ok(BucketDifference {
         untagged: (owner(&tags) != Some(provisioner.owner())).then_some(tags),
         unencrypted: !is_encrypted(provisioner).await?,
         open: !is_closed(provisioner).await?,
@@ -249,12 +253,12 @@ fn everything() -> LifecycleRuleFilter {
     LifecycleRuleFilter::builder().prefix("").build()
 }
 
-fn our_tag(provisioner: &Provisioner<'_>) -> Result<Tag, Refusal> {
-    Tag::builder().key(TAG).value(provisioner.owner()).build().map_err(unbuilt).map_err(Refusal::Final)
+fn our_tag(provisioner: &Provisioner<'_>) -> Result<Tag, BucketRefusal> {
+    Tag::builder().key(TAG).value(provisioner.owner()).build().map_err(unbuilt).map_err(BucketRefusal::Final)
 }
 
 /// Whether it is new; another run may have made it meanwhile.
-async fn create(provisioner: &Provisioner<'_>) -> Result<bool, Refusal> {
+async fn create(provisioner: &Provisioner<'_>) -> Result<bool, BucketRefusal> {
     let mut wanted = CreateBucketConfiguration::builder().tags(our_tag(provisioner)?);
     let region = provisioner.aws.region();
     if region != NO_LOCATION {
@@ -265,7 +269,7 @@ async fn create(provisioner: &Provisioner<'_>) -> Result<bool, Refusal> {
         Ok(_) => Ok(true),
         Err(error) if code(&error) == Some("BucketAlreadyOwnedByYou") => Ok(false),
         Err(error) if code(&error) == Some("BucketAlreadyExists") => {
-            Err(Refusal::Final(ProvisionError::Failed(format!(
+            Err(BucketRefusal::Final(ProvisionError::Failed(format!(
                 "{} belongs to another account: set {} to another name, which has to be unique in the world",
                 resource(provisioner),
                 settings::BUCKET
@@ -276,9 +280,9 @@ async fn create(provisioner: &Provisioner<'_>) -> Result<bool, Refusal> {
 }
 
 /// Sets what differs.
-async fn set(provisioner: &Provisioner<'_>, bucket: Bucket) -> Result<(), Refusal> {
+async fn set(provisioner: &Provisioner<'_>, bucket: BucketDifference) -> Result<(), BucketRefusal> {
     let (s3, name) = (&provisioner.s3, name(provisioner));
-    let impossible = |error| Refusal::Final(unbuilt(error));
+    let impossible = |error| BucketRefusal::Final(unbuilt(error));
     if let Some(others) = bucket.untagged {
         let others = others.into_iter().filter(|tag| tag.key() != TAG);
         let tags = others.chain([our_tag(provisioner)?]).collect();

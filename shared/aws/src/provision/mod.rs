@@ -37,12 +37,12 @@ pub struct ProvisionStep {
     /// `queue annalist-events.fifo`.
     pub resource: String,
     /// What happened, or is to happen.
-    pub change: Change,
+    pub change: ResourceChange,
 }
 
 /// What is done to a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum ResourceChange {
     /// It was not there.
     Create,
     /// These settings differed; they are called what AWS calls them.
@@ -162,9 +162,9 @@ impl Resource {
 
 /// What is there.
 enum ExistingResource {
-    Queue(queues::Pair),
+    Queue(queues::QueuePair),
     Table(&'static TableSpec, Option<tables::FoundTable>),
-    Bucket(Option<bucket::Bucket>),
+    Bucket(Option<bucket::BucketDifference>),
 }
 
 impl ExistingResource {
@@ -244,11 +244,11 @@ fn unbuilt(error: BuildError) -> ProvisionError {
     ProvisionError::Failed(error.to_string())
 }
 
-fn step(resource: String, change: Change) -> ProvisionStep {
+fn step(resource: String, change: ResourceChange) -> ProvisionStep {
     ProvisionStep { resource, change }
 }
 
-impl Change {
+impl ResourceChange {
     /// An update of these settings, if there are any.
     fn of(settings: Vec<String>) -> Self {
         if settings.is_empty() { Self::Keep } else { Self::Update(settings) }
@@ -259,8 +259,8 @@ impl fmt::Display for ProvisionStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.resource)?;
         match &self.change {
-            Change::Update(settings) => write!(f, " ({})", settings.join(", ")),
-            Change::Create | Change::Keep => Ok(()),
+            ResourceChange::Update(settings) => write!(f, " ({})", settings.join(", ")),
+            ResourceChange::Create | ResourceChange::Keep => Ok(()),
         }
     }
 }
@@ -286,8 +286,8 @@ mod tests {
     #[test]
     fn a_step_names_the_settings_it_changes() {
         let step = |change| step("queue q.fifo".into(), change).to_string();
-        assert_eq!(step(Change::Create), "queue q.fifo");
-        assert_eq!(step(Change::of(Vec::new())), "queue q.fifo");
-        assert_eq!(step(Change::of(vec!["A".into(), "B".into()])), "queue q.fifo (A, B)");
+        assert_eq!(step(ResourceChange::Create), "queue q.fifo");
+        assert_eq!(step(ResourceChange::of(Vec::new())), "queue q.fifo");
+        assert_eq!(step(ResourceChange::of(vec!["A".into(), "B".into()])), "queue q.fifo (A, B)");
     }
 }

@@ -6,37 +6,40 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::Value;
 
 use super::deadline::PollDeadline;
-use super::{Change, ProvisionError, ProvisionStep, Provisioner, TAG, code, step};
-use crate::fault::Subject;
+use super::{ProvisionError, ProvisionStep, Provisioner, ResourceChange, TAG, code, step};
+use crate::fault::CallSubject;
 use aws_template::names::settings;
 use aws_template::resources::{dead_letter_attributes, queue_attributes};
 use ports::queue::topology::QueueSpec;
 use ports::queue::{QueueName, QueueRef};
 
 /// A queue and its dead-letter queue, as far as they are there.
-pub(super) struct Pair {
+pub(super) struct QueuePair {
     name: QueueName,
     dead_letters: Option<Existing>,
     queue: Option<Existing>,
 }
 
-type Attributes = HashMap<QueueAttributeName, String>;
+type SqsAttributes = HashMap<QueueAttributeName, String>;
 /// Attributes and their values; the template sets the same.
 type QueueSettings = Vec<(QueueAttributeName, String)>;
 
 struct Existing {
     url: String,
-    attributes: Attributes,
+    attributes: SqsAttributes,
 }
 
 /// What is there of a queue of the topology.
-pub(super) async fn look(provisioner: &Provisioner<'_>, name: QueueName) -> Result<Pair, ProvisionError> {
+pub(super) async fn look(
+    provisioner: &Provisioner<'_>,
+    name: QueueName,
+) -> Result<QueuePair, ProvisionError> {
     let dead_letters = look_at(provisioner, QueueRef::dead_letters(name)).await?;
     let queue = look_at(provisioner, name.into()).await?;
-    Ok(Pair { name, dead_letters, queue })
+    Ok(QueuePair { name, dead_letters, queue })
 }
 
-impl Pair {
+impl QueuePair {
     pub(super) fn planned(&self, provisioner: &Provisioner<'_>) -> Vec<ProvisionStep> {
         let spec = self.name.spec();
         let dead_letters = QueueRef::dead_letters(self.name);
@@ -48,8 +51,8 @@ impl Pair {
                 .map(|(account, _)| format!("{account}:{}", provisioner.aws.names().queue(dead_letters))),
         };
         let planned = |queue, existing: &Option<Existing>, wanted: QueueSettings| {
-            let change = existing.as_ref().map_or(Change::Create, |existing| {
-                Change::of(labels(&differing(&wanted, &existing.attributes)))
+            let change = existing.as_ref().map_or(ResourceChange::Create, |existing| {
+                ResourceChange::of(labels(&differing(&wanted, &existing.attributes)))
             });
             step(resource(&provisioner.aws.names().queue(queue)), change)
         };
@@ -99,7 +102,7 @@ fn named(attributes: Vec<(&'static str, String)>) -> QueueSettings {
 }
 
 /// What is to be set. What is not shown differs as well: a queue without a redrive policy does not show one.
-fn differing(wanted: &QueueSettings, shown: &Attributes) -> QueueSettings {
+fn differing(wanted: &QueueSettings, shown: &SqsAttributes) -> QueueSettings {
     // A key of the operator's own is a stronger choice than SQS's, and excludes it.
     let has_key = shown.get(&QueueAttributeName::KmsMasterKeyId).is_some_and(|key| !key.is_empty());
     let stands = |(name, value): &&(QueueAttributeName, String)| {
@@ -132,7 +135,7 @@ fn resource(name: &str) -> String {
 /// A queue of ours; `None` if it is missing.
 async fn look_at(provisioner: &Provisioner<'_>, queue: QueueRef) -> Result<Option<Existing>, ProvisionError> {
     let name = provisioner.aws.names().queue(queue);
-    let subject = Subject::queue(provisioner.aws, &name);
+    let subject = CallSubject::queue(provisioner.aws, &name);
     let failed = |line| ProvisionError::Failed(line);
     let url = match provisioner.sqs.get_queue_url().queue_name(&name).send().await {
         Ok(found) => found.queue_url.unwrap_or_default(),
@@ -152,9 +155,9 @@ fn is_missing(code: Option<&str>) -> bool {
 
 async fn attributes(
     provisioner: &Provisioner<'_>,
-    subject: &Subject,
+    subject: &CallSubject,
     url: &str,
-) -> Result<Attributes, ProvisionError> {
+) -> Result<SqsAttributes, ProvisionError> {
     let asked = provisioner.sqs.get_queue_attributes().queue_url(url);
     match asked.attribute_names(QueueAttributeName::All).send().await {
         Ok(found) => Ok(found.attributes.unwrap_or_default()),
@@ -170,12 +173,12 @@ async fn settle(
     wanted: QueueSettings,
 ) -> Result<(ProvisionStep, String), ProvisionError> {
     let name = provisioner.aws.names().queue(queue);
-    let subject = Subject::queue(provisioner.aws, &name);
+    let subject = CallSubject::queue(provisioner.aws, &name);
     let existing = match existing {
         Some(existing) => existing,
         None => {
             if let Some(url) = create(provisioner, &subject, &name, &wanted).await? {
-                return Ok((step(resource(&name), Change::Create), url));
+                return Ok((step(resource(&name), ResourceChange::Create), url));
             }
             look_at(provisioner, queue).await?.ok_or_else(|| {
                 ProvisionError::Failed(format!("{} was there and is gone: run it again", resource(&name)))
@@ -183,13 +186,13 @@ async fn settle(
         }
     };
     let changed = update(provisioner, &subject, &existing, &wanted).await?;
-    Ok((step(resource(&name), Change::of(changed)), existing.url))
+    Ok((step(resource(&name), ResourceChange::of(changed)), existing.url))
 }
 
 /// The new queue's URL; `None` if another run has made it meanwhile, with other settings.
 async fn create(
     provisioner: &Provisioner<'_>,
-    subject: &Subject,
+    subject: &CallSubject,
     name: &str,
     wanted: &QueueSettings,
 ) -> Result<Option<String>, ProvisionError> {
@@ -213,7 +216,7 @@ async fn create(
 /// it is no change, or every run would be one.
 async fn update(
     provisioner: &Provisioner<'_>,
-    subject: &Subject,
+    subject: &CallSubject,
     existing: &Existing,
     wanted: &QueueSettings,
 ) -> Result<Vec<String>, ProvisionError> {
@@ -237,7 +240,7 @@ async fn arn_of_new(
     queue: QueueRef,
     url: &str,
 ) -> Result<String, ProvisionError> {
-    let subject = Subject::queue(provisioner.aws, &provisioner.aws.names().queue(queue));
+    let subject = CallSubject::queue(provisioner.aws, &provisioner.aws.names().queue(queue));
     let mut deadline = PollDeadline::of_minutes(1);
     loop {
         let asked = provisioner.sqs.get_queue_attributes().queue_url(url);
@@ -260,7 +263,7 @@ mod tests {
 
     const ARN: &str = "arn:aws:sqs:eu-central-1:1:annalist-events-dlq.fifo";
 
-    fn shown(settings: &QueueSettings) -> Attributes {
+    fn shown(settings: &QueueSettings) -> SqsAttributes {
         settings.iter().cloned().collect()
     }
 

@@ -9,8 +9,8 @@ use aws_sdk_dynamodb::types::{
 
 use super::deadline::PollDeadline;
 use super::keys::{definitions, key_names, schema};
-use super::{Change, ProvisionError, ProvisionStep, Provisioner, TAG, code, step, unbuilt};
-use crate::fault::Subject;
+use super::{ProvisionError, ProvisionStep, Provisioner, ResourceChange, TAG, code, step, unbuilt};
+use crate::fault::CallSubject;
 use aws_template::names::settings;
 use aws_template::resources::{key_attributes, keys};
 use ports::queue::topology::{IndexSpec, TableRole, TableSpec};
@@ -51,7 +51,7 @@ struct Subjected<'a> {
     provisioner: &'a Provisioner<'a>,
     spec: &'static TableSpec,
     name: &'a str,
-    subject: Subject,
+    subject: CallSubject,
 }
 
 /// What is there of a table of the topology; `None` if there is nothing.
@@ -68,7 +68,7 @@ pub(super) fn planned(
     spec: &TableSpec,
     table: Option<&FoundTable>,
 ) -> ProvisionStep {
-    let change = table.map_or(Change::Create, FoundTable::change);
+    let change = table.map_or(ResourceChange::Create, FoundTable::change);
     step(resource(provisioner.aws.names().table(spec.role)), change)
 }
 
@@ -93,12 +93,12 @@ pub(super) async fn follow(
     for setting in &table.differing {
         this.set(*setting).await?;
     }
-    Ok(step(resource(this.name), if is_new { Change::Create } else { table.change() }))
+    Ok(step(resource(this.name), if is_new { ResourceChange::Create } else { table.change() }))
 }
 
 impl FoundTable {
-    fn change(&self) -> Change {
-        Change::of(self.differing.iter().map(|setting| setting.label().to_owned()).collect())
+    fn change(&self) -> ResourceChange {
+        ResourceChange::of(self.differing.iter().map(|setting| setting.label().to_owned()).collect())
     }
 }
 
@@ -118,7 +118,7 @@ fn variable(role: TableRole) -> &'static str {
 impl<'a> Subjected<'a> {
     fn new(provisioner: &'a Provisioner<'a>, spec: &'static TableSpec) -> Self {
         let name = provisioner.aws.names().table(spec.role);
-        let subject = Subject::table(provisioner.aws, name, variable(spec.role));
+        let subject = CallSubject::table(provisioner.aws, name, variable(spec.role));
         Self { provisioner, spec, name, subject }
     }
 

@@ -29,11 +29,11 @@ const MAX_CALLS: usize = 64;
 /// One answer is being waited for.
 pub(super) type Sending = Pin<Box<dyn Future<Output = BatchResult> + Send>>;
 /// Sends one batch: a call to SQS.
-pub(super) type Transport = Box<dyn Fn(Vec<SendEntry>) -> Sending + Send>;
+pub(super) type BatchTransport = Box<dyn Fn(Vec<SendEntry>) -> Sending + Send>;
 
 /// Starts the task of one queue. It takes the messages of whole calls, so that a caller who goes away has sent all of
 /// them or none. It ends when all senders are gone and what they sent is sent.
-pub(super) fn start(transport: Transport) -> mpsc::Sender<Vec<WaitingSend>> {
+pub(super) fn start(transport: BatchTransport) -> mpsc::Sender<Vec<WaitingSend>> {
     let (sender, calls) = mpsc::channel(MAX_CALLS);
     let dispatcher = Dispatcher {
         transport,
@@ -47,7 +47,7 @@ pub(super) fn start(transport: Transport) -> mpsc::Sender<Vec<WaitingSend>> {
 }
 
 struct Dispatcher {
-    transport: Transport,
+    transport: BatchTransport,
     pending: Pending,
     in_flight: JoinSet<()>,
     /// The groups of each batch under way. No second batch has one of them: SQS takes concurrent calls in any order, and
@@ -135,20 +135,20 @@ mod tests {
 
     /// What was sent when, and what is under way.
     #[derive(Default)]
-    struct Calls {
+    struct BatchCalls {
         sent: Vec<Vec<String>>,
         under_way: Vec<GroupId>,
         most_under_way: usize,
         calls_under_way: usize,
     }
 
-    type Log = Arc<Mutex<Calls>>;
+    type Log = Arc<Mutex<BatchCalls>>;
 
     /// Takes [`CALL`] for each batch and fails the test if a group is in two at once.
     fn coalescer() -> (mpsc::Sender<Vec<WaitingSend>>, Log) {
         let log = Log::default();
         let calls = Arc::clone(&log);
-        let transport: Transport = Box::new(move |entries: Vec<SendEntry>| {
+        let transport: BatchTransport = Box::new(move |entries: Vec<SendEntry>| {
             let log = Arc::clone(&calls);
             Box::pin(async move {
                 let groups: HashSet<GroupId> = entries.iter().map(|entry| entry.group.clone()).collect();

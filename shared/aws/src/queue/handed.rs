@@ -11,7 +11,7 @@ use ports::queue::{Delivery, QueueRef};
 
 /// What keeps a batch from being handled: nothing of it is reported as done, so all of it comes again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HandedError {
+pub enum LambdaBatchError {
     /// The batch is of a queue that is not in the topology.
     #[error("the messages are from {0:?}, which is no queue of this installation: check ANNALIST_PREFIX")]
     Source(String),
@@ -28,15 +28,15 @@ pub enum HandedError {
 /// The queue that a batch is from, and its messages as a receive would have given them.
 ///
 /// # Errors
-/// [`HandedError`] if one of them cannot be told from the others, or is of another queue.
+/// [`LambdaBatchError`] if one of them cannot be told from the others, or is of another queue.
 pub fn deliveries(
     names: &Names,
     records: Vec<SqsMessage>,
-) -> Result<Option<(QueueRef, Vec<Delivery>)>, HandedError> {
+) -> Result<Option<(QueueRef, Vec<Delivery>)>, LambdaBatchError> {
     let Some(first) = records.first() else { return Ok(None) };
     let source = first.event_source_arn.clone().unwrap_or_default();
-    let queue = queue_of(names, &source).ok_or_else(|| HandedError::Source(source.clone()))?;
-    let wrong = |what| HandedError::Message { queue, what };
+    let queue = queue_of(names, &source).ok_or_else(|| LambdaBatchError::Source(source.clone()))?;
+    let wrong = |what| LambdaBatchError::Message { queue, what };
     let deliveries = records.into_iter().map(|record| {
         if record.event_source_arn.as_deref() != Some(&source) {
             return Err(wrong("came with those of another queue"));

@@ -30,7 +30,7 @@ use ports::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt, ReceiveRequest,
 };
 use queue_urls::QueueUrls;
-use send::Sender;
+use send::SqsSender;
 use settle::{ReceiptAction, settle};
 
 /// How a call fails.
@@ -54,7 +54,7 @@ const COUNTS: [QueueAttributeName; 3] = [
 /// The queue port on SQS FIFO.
 pub(super) struct SqsQueue {
     queue_urls: Arc<QueueUrls>,
-    sender: Sender,
+    sender: SqsSender,
     sends: Client,
     receives: Client,
     settles: Client,
@@ -66,7 +66,7 @@ impl SqsQueue {
         let queue_urls = Arc::new(QueueUrls::new(aws));
         let sends = policy::SEND.sqs(&aws.sdk);
         Self {
-            sender: Sender::new(sends.clone(), Arc::clone(&queue_urls)),
+            sender: SqsSender::new(sends.clone(), Arc::clone(&queue_urls)),
             queue_urls,
             sends,
             receives: policy::RECEIVE.sqs(&aws.sdk),

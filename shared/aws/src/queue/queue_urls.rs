@@ -7,7 +7,7 @@ use aws_sdk_sqs::Client;
 use tokio::sync::OnceCell;
 
 use crate::Aws;
-use crate::fault::Subject;
+use crate::fault::CallSubject;
 use ports::queue::topology::QUEUES;
 use ports::queue::{QueueError, QueueRef};
 
@@ -16,7 +16,7 @@ use ports::queue::{QueueError, QueueRef};
 pub(super) struct QueueUrl {
     pub(super) queue: QueueRef,
     name: String,
-    subject: Subject,
+    subject: CallSubject,
     /// Asked for once: it holds the account's number, and does not change as long as the name is the same. A failure is
     /// not kept, so a queue that is made later is found.
     url: OnceCell<String>,
@@ -66,7 +66,7 @@ impl QueueUrls {
         let queues = QUEUES.iter().flat_map(|spec| [spec.name.into(), QueueRef::dead_letters(spec.name)]);
         let queue_url = |queue| {
             let name = aws.names().queue(queue);
-            let subject = Subject::queue(aws, &name);
+            let subject = CallSubject::queue(aws, &name);
             (queue, Arc::new(QueueUrl { queue, name, subject, url: OnceCell::new() }))
         };
         Self(queues.map(queue_url).collect())

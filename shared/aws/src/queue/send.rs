@@ -8,7 +8,7 @@ use aws_sdk_sqs::types::{BatchResultErrorEntry, MessageAttributeValue, SendMessa
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::coalesce::{self, Transport};
+use super::coalesce::{self, BatchTransport};
 use super::pending::{SendEntry, WaitingSend};
 use super::queue_urls::{QueueUrl, QueueUrls};
 use super::text;
@@ -19,14 +19,14 @@ use ports::queue::{BatchResult, MAX_MESSAGE_BYTES, Outgoing, QueueError, QueueNa
 const TEXT: &str = "String";
 
 /// Sends through one task per queue.
-pub(super) struct Sender {
+pub(super) struct SqsSender {
     client: Client,
     queue_urls: Arc<QueueUrls>,
     /// The ways into the tasks. The tasks know nothing of this, so they end when it goes.
     tasks: Mutex<HashMap<QueueName, mpsc::Sender<Vec<WaitingSend>>>>,
 }
 
-impl Sender {
+impl SqsSender {
     pub(super) fn new(client: Client, queue_urls: Arc<QueueUrls>) -> Self {
         Self { client, queue_urls, tasks: Mutex::default() }
     }
@@ -77,7 +77,7 @@ impl Sender {
         }
     }
 
-    fn transport(&self, queue: QueueName) -> Transport {
+    fn transport(&self, queue: QueueName) -> BatchTransport {
         let (client, queue_url) = (self.client.clone(), Arc::clone(self.queue_urls.of(queue.into())));
         Box::new(move |entries| {
             let (client, queue_url) = (client.clone(), Arc::clone(&queue_url));

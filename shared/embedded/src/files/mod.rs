@@ -18,7 +18,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
-use ports::files::{FileKey, Files, FilesError, Published, Reader, Writer};
+use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, Published};
 
 use folders::Folders;
 use temporary::{TemporaryFile, TemporaryFiles};
@@ -59,7 +59,7 @@ impl EmbeddedFiles {
 
 #[async_trait]
 impl Files for EmbeddedFiles {
-    async fn create(&self, key: &FileKey) -> Result<Box<dyn Writer>, FilesError> {
+    async fn create(&self, key: &FileKey) -> Result<Box<dyn FileWriter>, FilesError> {
         let temporary = Arc::clone(&self.temporary);
         let file = aside(move || temporary.create()).await?;
         let folders = Arc::clone(&self.folders);
@@ -71,15 +71,16 @@ impl Files for EmbeddedFiles {
         }))
     }
 
-    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
+    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn FileReader>>, FilesError> {
         let path = self.path(key);
         let opened = aside(move || match File::open(&path) {
             Ok(file) => file.metadata().map(|metadata| Some((file, metadata.len()))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         });
-        let reader =
-            |(file, size_bytes)| Box::new(EmbeddedReader { file: Some(file), size_bytes }) as Box<dyn Reader>;
+        let reader = |(file, size_bytes)| {
+            Box::new(EmbeddedReader { file: Some(file), size_bytes }) as Box<dyn FileReader>
+        };
         Ok(opened.await?.map(reader))
     }
 
@@ -131,7 +132,7 @@ impl EmbeddedWriter {
 }
 
 #[async_trait]
-impl Writer for EmbeddedWriter {
+impl FileWriter for EmbeddedWriter {
     async fn write(&mut self, chunk: Bytes) -> Result<(), FilesError> {
         let mut rest = chunk;
         while !rest.is_empty() {
@@ -173,7 +174,7 @@ struct EmbeddedReader {
 }
 
 #[async_trait]
-impl Reader for EmbeddedReader {
+impl FileReader for EmbeddedReader {
     fn size_bytes(&self) -> u64 {
         self.size_bytes
     }

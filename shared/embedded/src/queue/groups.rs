@@ -18,7 +18,7 @@ enum GroupState {
     Blocked(TimestampMs),
 }
 
-struct Group {
+struct WaitingGroup {
     seqs: VecDeque<i64>,
     state: GroupState,
 }
@@ -26,7 +26,7 @@ struct Group {
 /// The groups of one queue.
 #[derive(Default)]
 pub(super) struct Groups {
-    groups: HashMap<GroupId, Group>,
+    groups: HashMap<GroupId, WaitingGroup>,
     ready: BTreeSet<(i64, GroupId)>,
     blocked: BTreeSet<(TimestampMs, GroupId)>,
     /// Blocked by another process's lease, which it may give back without telling.
@@ -56,7 +56,8 @@ impl Groups {
             return;
         }
         self.ready.insert((seq, group.clone()));
-        self.groups.insert(group, Group { seqs: VecDeque::from([seq]), state: GroupState::Ready(seq) });
+        self.groups
+            .insert(group, WaitingGroup { seqs: VecDeque::from([seq]), state: GroupState::Ready(seq) });
     }
 
     /// Makes groups whose time has come ready again.

@@ -25,8 +25,8 @@ use self::claim::Claimed;
 use self::memory::Memory;
 pub use self::waiting::QueuedJob;
 pub(super) use self::waiting::{read as read_queued, remove as remove_queued};
-use super::reader::Readers;
-use super::writer::{Transaction, WriteError, Writer, lock};
+use super::reader::ReaderPool;
+use super::writer::{Transaction, WriteError, WriterThread, lock};
 use ports::clock::SharedClock;
 use ports::metrics::QUEUE_DUPLICATES;
 use ports::queue::topology::QUEUES;
@@ -49,8 +49,8 @@ const MAX_RECEIVE: usize = 1000;
 
 /// The queue in an open data folder.
 pub(super) struct EmbeddedQueue {
-    writer: Arc<Writer>,
-    readers: Arc<Readers>,
+    writer: Arc<WriterThread>,
+    readers: Arc<ReaderPool>,
     memory: Arc<Mutex<Memory>>,
     arrivals: Arc<HashMap<QueueRef, Notify>>,
     clock: SharedClock,
@@ -58,7 +58,12 @@ pub(super) struct EmbeddedQueue {
 }
 
 impl EmbeddedQueue {
-    pub(super) fn new(writer: Arc<Writer>, readers: Arc<Readers>, clock: SharedClock, owner: i64) -> Self {
+    pub(super) fn new(
+        writer: Arc<WriterThread>,
+        readers: Arc<ReaderPool>,
+        clock: SharedClock,
+        owner: i64,
+    ) -> Self {
         let queues =
             QUEUES.iter().flat_map(|spec| [QueueRef::from(spec.name), QueueRef::dead_letters(spec.name)]);
         let arrivals = Arc::new(queues.map(|queue| (queue, Notify::new())).collect());

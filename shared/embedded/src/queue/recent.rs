@@ -15,22 +15,22 @@ const MAX_IDS: usize = 4_000_000;
 /// Half of a SHA-256 is still far beyond chance.
 pub(super) const KEPT_BYTES: usize = 16;
 
-type Key = [u8; KEPT_BYTES];
+type DeduplicationKey = [u8; KEPT_BYTES];
 
-struct Bucket {
+struct RecentBucket {
     started: TimestampMs,
     last_seq: i64,
-    sent_at: HashMap<Key, TimestampMs>,
+    sent_at: HashMap<DeduplicationKey, TimestampMs>,
 }
 
 /// The ids sent to one queue within the window.
 #[derive(Default)]
 pub(super) struct RecentIds {
-    buckets: VecDeque<Bucket>,
+    buckets: VecDeque<RecentBucket>,
 }
 
 /// The part of an id that is kept.
-pub(super) fn kept(dedup: &DedupId) -> Key {
+pub(super) fn kept(dedup: &DedupId) -> DeduplicationKey {
     let mut key = [0; KEPT_BYTES];
     key.copy_from_slice(&dedup.as_bytes()[..KEPT_BYTES]);
     key
@@ -38,17 +38,17 @@ pub(super) fn kept(dedup: &DedupId) -> Key {
 
 impl RecentIds {
     /// Whether the id was sent within the window that ends `now`.
-    pub(super) fn contains(&self, key: &Key, now: TimestampMs) -> bool {
+    pub(super) fn contains(&self, key: &DeduplicationKey, now: TimestampMs) -> bool {
         self.buckets.iter().any(|bucket| {
             bucket.sent_at.get(key).is_some_and(|sent_at| now.since(*sent_at) < DEDUPLICATION_WINDOW)
         })
     }
 
     /// Remembers a send.
-    pub(super) fn insert(&mut self, key: Key, sent_at: TimestampMs, seq: i64) {
+    pub(super) fn insert(&mut self, key: DeduplicationKey, sent_at: TimestampMs, seq: i64) {
         let started = TimestampMs(sent_at.0 - sent_at.0.rem_euclid(BUCKET_MS));
         if self.buckets.back().is_none_or(|bucket| bucket.started < started) {
-            self.buckets.push_back(Bucket { started, last_seq: seq, sent_at: HashMap::new() });
+            self.buckets.push_back(RecentBucket { started, last_seq: seq, sent_at: HashMap::new() });
         }
         if let Some(bucket) = self.buckets.back_mut() {
             bucket.last_seq = bucket.last_seq.max(seq);

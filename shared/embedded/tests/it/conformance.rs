@@ -12,7 +12,7 @@ use testkit::conformance::claims::{self, ClaimsFixture};
 use testkit::conformance::existence::{self, ExistenceFixture};
 use testkit::conformance::files::{self, FilesFixture};
 use testkit::conformance::queue::{self, QueueFixture, QueueTraits};
-use testkit::conformance::two_handles::{InTurns, Turns, TwoQueues};
+use testkit::conformance::two_handles::{AlternatingHandles, HandleTurns, TwoQueues};
 
 const START: TimestampMs = TimestampMs(1_700_000_000_000);
 const QUEUE: QueueTraits = QueueTraits { max_receive: 1000, ..QueueTraits::STRICTEST };
@@ -38,7 +38,7 @@ async fn the_embedded_queue_conforms() {
     .await;
 }
 
-async fn two_embedded_queues_conform(turns: Turns) {
+async fn two_embedded_queues_conform(turns: HandleTurns) {
     queue::suite(QUEUE, || {
         let ([first, second], clock, folder) = opened();
         ready(QueueFixture {
@@ -53,12 +53,12 @@ async fn two_embedded_queues_conform(turns: Turns) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_embedded_queue_conforms_when_one_handle_sends_and_another_receives() {
-    two_embedded_queues_conform(Turns::SenderAndReceiver).await;
+    two_embedded_queues_conform(HandleTurns::SenderAndReceiver).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_embedded_queue_conforms_when_two_handles_take_turns() {
-    two_embedded_queues_conform(Turns::Alternating).await;
+    two_embedded_queues_conform(HandleTurns::Alternating).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,7 +74,7 @@ async fn the_embedded_archive_conforms() {
 async fn an_embedded_archive_conforms_when_two_handles_take_turns() {
     archive::suite(ArchiveTraits::LOCAL, || {
         let ([first, second], clock, folder) = opened();
-        let archive = Arc::new(InTurns::new(first.archive(), second.archive()));
+        let archive = Arc::new(AlternatingHandles::new(first.archive(), second.archive()));
         ArchiveFixture { archive, clock, keep: Box::new(folder) }
     })
     .await;
@@ -98,7 +98,7 @@ async fn the_embedded_changes_conform() {
 async fn embedded_changes_conform_when_other_processes_write() {
     changes::suite(ChangesTraits::LOCAL, || {
         let (databases, clock, folder) = opened::<3>();
-        let archive = Arc::new(InTurns::new(databases[0].archive(), databases[1].archive()));
+        let archive = Arc::new(AlternatingHandles::new(databases[0].archive(), databases[1].archive()));
         let changes = databases[2].changes();
         ready(ChangesFixture { archive, changes, clock, keep: Box::new((databases, folder)) })
     })
@@ -127,7 +127,7 @@ async fn the_embedded_files_conform() {
 async fn embedded_files_conform_when_two_handles_take_turns() {
     files::suite(files::Creation::Atomic, || {
         let (databases, _, folder) = opened::<2>();
-        let files = Arc::new(InTurns::new(databases[0].files(), databases[1].files()));
+        let files = Arc::new(AlternatingHandles::new(databases[0].files(), databases[1].files()));
         FilesFixture { files, keep: Box::new((databases, folder)) }
     })
     .await;
@@ -146,7 +146,7 @@ async fn the_embedded_claims_conform() {
 async fn embedded_claims_conform_when_two_handles_take_turns() {
     claims::suite(|| {
         let (databases, clock, folder) = opened::<2>();
-        let claims = Arc::new(InTurns::new(databases[0].claims(), databases[1].claims()));
+        let claims = Arc::new(AlternatingHandles::new(databases[0].claims(), databases[1].claims()));
         ready(ClaimsFixture { claims, clock, keep: Box::new((databases, folder)) })
     })
     .await;

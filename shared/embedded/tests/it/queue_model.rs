@@ -90,7 +90,7 @@ fn actions() -> impl Strategy<Value = Action> {
 }
 
 /// The same queue twice, and what was received from both.
-struct Pair {
+struct ModelledQueue {
     clock: Arc<ManualClock>,
     model: Arc<dyn Queue>,
     real: Arc<dyn Queue>,
@@ -111,7 +111,7 @@ fn by_group(mut deliveries: Vec<Delivery>) -> Vec<Delivery> {
     deliveries
 }
 
-impl Pair {
+impl ModelledQueue {
     async fn act(&mut self, action: &Action) -> Result<(), TestCaseError> {
         match action {
             Action::Send(sends) => {
@@ -187,7 +187,8 @@ fn run(runtime: &Runtime, actions: &[Action]) -> Result<(), TestCaseError> {
     let shared_clock = Arc::clone(&clock) as SharedClock;
     let database = Database::open(folder.path(), Arc::clone(&shared_clock)).unwrap();
     let model = Arc::new(MemoryQueue::new(shared_clock));
-    let mut pair = Pair { clock, model, real: database.queue(), receipts: [Vec::new(), Vec::new()], sent: 0 };
+    let mut pair =
+        ModelledQueue { clock, model, real: database.queue(), receipts: [Vec::new(), Vec::new()], sent: 0 };
     runtime.block_on(async {
         for action in actions {
             pair.act(action).await?;

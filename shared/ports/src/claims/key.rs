@@ -39,9 +39,9 @@ impl fmt::Display for ClaimKey {
 
 /// Who claims: an instance of a function or a process, and which of its claims it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Owner(Box<str>);
+pub struct ClaimOwner(Box<str>);
 
-impl Owner {
+impl ClaimOwner {
     /// The owner of an instance's claim of this number.
     pub fn of(instance: &str, number: u64) -> Self {
         Self(format!("{instance}/{number}").into())

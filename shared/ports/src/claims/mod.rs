@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use crate::clock::TimestampMs;
 use slack::ids::{ChannelId, FileId, UserId};
 
-pub use key::{ClaimKey, Owner};
+pub use key::{ClaimKey, ClaimOwner};
 pub use state::{ClaimState, ClaimStatus};
 
 /// How long a completed claim is remembered by default. Later, the work itself has to know that it was done; what is on the
@@ -40,7 +40,7 @@ pub struct Claim {
     /// What is claimed.
     pub key: ClaimKey,
     /// Who claims it. Each claim has an owner of its own, so that two tasks of one process are two.
-    pub owner: Owner,
+    pub owner: ClaimOwner,
     /// What it is about.
     pub about: About,
     /// From each claim and renewal on, no other owner may have it for this long. Whole seconds; a part counts as one.

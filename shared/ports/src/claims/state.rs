@@ -1,6 +1,6 @@
 //! How a claim stands, and who may claim next: one rule for every backend.
 
-use super::{Claim, ClaimAnswer, Owner, Take};
+use super::{Claim, ClaimAnswer, ClaimOwner, Take};
 use crate::clock::TimestampMs;
 
 /// How far a claim is.
@@ -34,7 +34,7 @@ pub struct ClaimState {
     /// How far it is.
     pub status: ClaimStatus,
     /// Whose it is or was.
-    pub owner: Owner,
+    pub owner: ClaimOwner,
     /// The second in which the lease ends.
     pub lease_until_s: i64,
     /// The second from which on the row counts for nothing.
@@ -74,7 +74,7 @@ impl ClaimState {
     }
 
     /// Whether it is in progress in these hands.
-    pub fn is_worked_on_by(&self, owner: &Owner) -> bool {
+    pub fn is_worked_on_by(&self, owner: &ClaimOwner) -> bool {
         self.status == ClaimStatus::InProgress && self.owner == *owner
     }
 }
@@ -103,7 +103,7 @@ mod tests {
     fn claim(number: u64) -> Claim {
         Claim {
             key: ClaimKey::of_file(&FileId::parse("F1").unwrap(), &Ts::parse("1.000000").unwrap()),
-            owner: Owner::of("one", number),
+            owner: ClaimOwner::of("one", number),
             about: About::default(),
             lease: Duration::from_secs(30),
             ttl: Duration::from_secs(3600),

@@ -1,6 +1,6 @@
 //! The files port: bytes kept under keys, each written once.
 //!
-//! A file is written chunk by chunk and appears under its key whole or not at all: [`Writer::publish`] is the one step
+//! A file is written chunk by chunk and appears under its key whole or not at all: [`FileWriter::publish`] is the one step
 //! that makes it visible, and it never replaces what is there.
 
 pub mod key;
@@ -30,11 +30,11 @@ pub enum Published {
 /// A store of files. Every method may be repeated without harm.
 #[async_trait]
 pub trait Files: Send + Sync + 'static {
-    /// Begins a file. Nothing is visible under its key before [`Writer::publish`].
-    async fn create(&self, key: &FileKey) -> Result<Box<dyn Writer>, FilesError>;
+    /// Begins a file. Nothing is visible under its key before [`FileWriter::publish`].
+    async fn create(&self, key: &FileKey) -> Result<Box<dyn FileWriter>, FilesError>;
 
     /// Opens a published file; `None` if it is missing.
-    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError>;
+    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn FileReader>>, FilesError>;
 
     /// Removes a published file with all its older versions; says whether it was there. Its key is free again: a file of
     /// this key that is being written appears when it is published.
@@ -46,7 +46,7 @@ pub trait Files: Send + Sync + 'static {
 
 /// A file being written. Dropping it discards what was written; a crash leaves nothing under the key.
 #[async_trait]
-pub trait Writer: Send {
+pub trait FileWriter: Send {
     /// Appends a chunk. Memory stays bounded whatever the number of chunks.
     async fn write(&mut self, chunk: Bytes) -> Result<(), FilesError>;
 
@@ -56,7 +56,7 @@ pub trait Writer: Send {
 
 /// A file being read.
 #[async_trait]
-pub trait Reader: Send {
+pub trait FileReader: Send {
     /// How long the file is.
     fn size_bytes(&self) -> u64;
 

@@ -39,7 +39,7 @@ pub struct Alert {
     /// The name of the rule.
     pub name: &'static str,
     /// What is wrong.
-    pub when: Condition,
+    pub when: AlertCondition,
     /// It has to be so for this long.
     pub lasts: &'static str,
     /// How soon a person should look.
@@ -52,7 +52,7 @@ pub struct Alert {
 
 /// What is wrong with a metric. A selector is Prometheus' without the braces; `by` lists the labels that are kept apart.
 #[derive(Debug, Clone, Copy)]
-pub enum Condition {
+pub enum AlertCondition {
     /// The counter grew within this time. One that was not there before grew too: `increase` alone does not see the first.
     Grew {
         /// Which series.

@@ -1,7 +1,7 @@
 //! The rows: `NAME = "exported name", kind, "labels", "what it says"`, then the metric's alerts. A line in brackets begins a
 //! section of the dashboard.
 
-use super::Condition::{Above, Absent, Grew, Grows};
+use super::AlertCondition::{Above, Absent, Grew, Grows};
 use super::Severity::{Critical, Warning};
 use super::{Alert, Metric, MetricKind};
 

@@ -2,7 +2,7 @@
 
 /// What the historian does by itself.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
-pub struct BackfillArgs {
+pub struct HistorianArgs {
     /// What is read of Slack's history without being asked for: what gaps left out, or nothing
     #[arg(long = "backfill", env = "ANNALIST_BACKFILL", value_name = "WHAT", value_enum, default_value_t)]
     pub backfill: BackfillMode,

@@ -49,14 +49,14 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Command {
+    struct ClaimCommand {
         #[command(flatten)]
         claims: ClaimArgs,
     }
 
     #[test]
     fn claims_are_remembered_for_six_hours_or_up_to_what_the_queue_keeps() {
-        let parse = |args: &[&str]| Command::try_parse_from([&["annalist"], args].concat());
+        let parse = |args: &[&str]| ClaimCommand::try_parse_from([&["annalist"], args].concat());
         let ttl = |args: &[&str]| parse(args).map(|command| command.claims.ttl()).ok();
         assert_eq!(ttl(&[]), Some(Duration::from_secs(21_600)));
         assert_eq!(ttl(&["--claim-ttl-s", "1209600"]), Some(RETENTION));

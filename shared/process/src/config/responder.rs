@@ -288,14 +288,14 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Command {
+    struct ResponderCommand {
         #[command(flatten)]
         responder: ResponderArgs,
     }
 
     async fn settings(args: &[&str]) -> Result<ResponderSettings, ConfigError> {
         let args = [&["annalist", "--responder", "on"], args].concat();
-        Command::try_parse_from(args).unwrap().responder.settings().await
+        ResponderCommand::try_parse_from(args).unwrap().responder.settings().await
     }
 
     #[tokio::test]
@@ -315,7 +315,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_read_while_it_is_off() {
-        let command = Command::try_parse_from(["annalist", "--processor-cmd", "/nowhere"]).unwrap();
+        let command = ResponderCommand::try_parse_from(["annalist", "--processor-cmd", "/nowhere"]).unwrap();
         assert!(!command.responder.settings().await.unwrap().is_on());
         let found = settings(&["--replies-per-second", "0", "--replies-per-minute", "0"]).await.unwrap();
         assert!(found.is_on() && found.processor.is_none());
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn the_defaults_are_those_of_the_flags() {
-        let command = Command::try_parse_from(["annalist"]).unwrap();
+        let command = ResponderCommand::try_parse_from(["annalist"]).unwrap();
         assert_eq!(command.responder.limits(), ResponderLimits::default());
     }
 }

@@ -1,24 +1,24 @@
 //! Alert rules for Prometheus, made from the table of metrics.
 //! <https://prometheus.io/docs/prometheus/latest/configuration/alerting_rules/>
 
-use ports::metrics::{Alert, Condition, METRICS, Severity};
+use ports::metrics::{Alert, AlertCondition, METRICS, Severity};
 
 /// What Prometheus is asked about a metric.
-fn expression(metric: &str, condition: &Condition) -> String {
+fn expression(metric: &str, condition: &AlertCondition) -> String {
     match condition {
-        Condition::Grew { selector, by, within } => {
+        AlertCondition::Grew { selector, by, within } => {
             let (series, by) = (braced(metric, selector), grouped(by));
             format!(
                 "(sum{by} (increase({series}[{within}])) > 0) or (sum{by} ({series} unless {series} offset {within}) > 0)"
             )
         }
-        Condition::Grows { selector, by } => {
+        AlertCondition::Grows { selector, by } => {
             format!("sum{} (rate({}[5m])) > 0", grouped(by), braced(metric, selector))
         }
-        Condition::Above { selector, by, bound } => {
+        AlertCondition::Above { selector, by, bound } => {
             format!("max{} ({}) > {bound}", grouped(by), braced(metric, selector))
         }
-        Condition::Absent => format!("absent({metric})"),
+        AlertCondition::Absent => format!("absent({metric})"),
     }
 }
 
@@ -79,11 +79,11 @@ mod tests {
         let all = METRICS.iter().flat_map(|metric| metric.alerts.iter().map(move |alert| (metric, alert)));
         for (metric, alert) in all {
             let (selector, by, kind) = match alert.when {
-                Condition::Grew { selector, by, .. } | Condition::Grows { selector, by } => {
+                AlertCondition::Grew { selector, by, .. } | AlertCondition::Grows { selector, by } => {
                     (selector, by, Some(MetricKind::Counter))
                 }
-                Condition::Above { selector, by, .. } => (selector, by, None),
-                Condition::Absent => ("", "", None),
+                AlertCondition::Above { selector, by, .. } => (selector, by, None),
+                AlertCondition::Absent => ("", "", None),
             };
             assert!(kind.is_none_or(|kind| kind == metric.kind), "{}", alert.name);
             let known: BTreeSet<&str> = metric.labels.split(", ").chain(["instance"]).collect();

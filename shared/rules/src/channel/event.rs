@@ -7,10 +7,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::{Event, Malformed, checked_name, version};
+use super::super::{Malformed, SlackEvent, checked_name, version};
 use super::fold::{ChannelState, KeptEvent};
 use ports::archive::{Attributes, Item, ItemKey, Update};
-use slack::catalogue::{ChannelChange, Rule};
+use slack::catalogue::{ChannelChange, EventRule};
 use slack::envelope;
 use slack::ids::{ChannelId, TeamId, Ts};
 
@@ -37,10 +37,10 @@ impl ChannelEvent {
     ///
     /// # Errors
     /// [`Malformed`] where an id or a name that the rows need is missing or malformed.
-    pub fn read(event: &Event<'_>) -> Result<Option<Self>, Malformed> {
+    pub fn read(event: &SlackEvent<'_>) -> Result<Option<Self>, Malformed> {
         let Some(change) = told_by(event) else { return Ok(None) };
         let name = match event.rule() {
-            Some(Rule::Message) => &event.header.subtype,
+            Some(EventRule::Message) => &event.header.subtype,
             Some(_) | None => &event.header.kind.name,
         };
         if matches!(change, ChannelChange::Created | ChannelChange::Renamed) {
@@ -67,7 +67,7 @@ impl ChannelEvent {
     /// # Errors
     /// [`Malformed`] where its id or name is missing or malformed.
     pub fn listed(team: &TeamId, raw: &RawValue, clock: &Ts) -> Result<Self, Malformed> {
-        let object: Named<'_> = envelope::object(raw);
+        let object: ChannelName<'_> = envelope::object(raw);
         let id = object.id.ok_or(Malformed::Missing { event: LISTED, field: "id" })?;
         let name = object.name.ok_or(Malformed::Missing { event: LISTED, field: "name" })?;
         checked_name(&name, "channel's name")?;
@@ -165,23 +165,23 @@ pub(crate) fn is_raw(name: &str) -> bool {
 }
 
 /// What an event, or a message, says happened to its channel.
-pub fn told_by(event: &Event<'_>) -> Option<ChannelChange> {
+pub fn told_by(event: &SlackEvent<'_>) -> Option<ChannelChange> {
     match event.rule()? {
-        Rule::Channel(change) => Some(change),
-        Rule::Message => ChannelChange::told_by(event.header.subtype.as_deref()?),
-        Rule::Reaction(_)
-        | Rule::User
-        | Rule::Team(_)
-        | Rule::Emoji
-        | Rule::FileDeleted
-        | Rule::Gap(_)
-        | Rule::Joined
-        | Rule::Ignored(_) => None,
+        EventRule::Channel(change) => Some(change),
+        EventRule::Message => ChannelChange::told_by(event.header.subtype.as_deref()?),
+        EventRule::Reaction(_)
+        | EventRule::User
+        | EventRule::Team(_)
+        | EventRule::Emoji
+        | EventRule::FileDeleted
+        | EventRule::Gap(_)
+        | EventRule::Joined
+        | EventRule::Ignored(_) => None,
     }
 }
 
 #[derive(Default, Deserialize)]
-struct Named<'a> {
+struct ChannelName<'a> {
     #[serde(borrow, default, deserialize_with = "envelope::text_or_none")]
     id: Option<std::borrow::Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "envelope::text_or_none")]
@@ -196,7 +196,7 @@ struct WithChannel<'a> {
 
 fn check_name(event: &RawValue, what: &'static str) -> Result<(), Malformed> {
     let body: WithChannel<'_> = envelope::object(event);
-    let channel: Named<'_> = body.channel.map(envelope::object).unwrap_or_default();
+    let channel: ChannelName<'_> = body.channel.map(envelope::object).unwrap_or_default();
     let name = channel.name.ok_or(Malformed::Missing { event: what, field: "channel.name" })?;
     checked_name(&name, "channel's name").map(drop)
 }

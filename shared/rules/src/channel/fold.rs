@@ -132,17 +132,17 @@ pub struct Folded {
     /// What the ChannelIndex calls it; `None` where no name is known.
     pub index_name: Option<String>,
     /// Its newest row, once the snapshots are written.
-    pub newest: Newest,
+    pub newest: NewestRow,
 }
 
 /// The newest row of a channel. Every event of the channel, late ones as well, is followed by a greater snapshot in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Newest {
+pub struct NewestRow {
     timestamp: String,
     folded: String,
 }
 
-impl Newest {
+impl NewestRow {
     /// Whether this row, the newest now, shows that something came after this was folded. A row without a snapshot does.
     pub fn is_behind(&self, row: &Item) -> bool {
         row.key.timestamp != self.timestamp
@@ -152,7 +152,7 @@ impl Newest {
 
 /// What is known of a channel, and from how many events.
 #[derive(Debug, Clone, Default)]
-struct KnownChannel {
+struct FoldedChannel {
     state: ChannelState,
     events: usize,
 }
@@ -166,10 +166,10 @@ pub fn fold(team: &TeamId, timelines: &Timelines) -> BTreeMap<ChannelId, Folded>
         .filter(|(_, row)| !row.events.is_empty())
         .collect();
     rows.sort_by(|(_, one), (_, other)| one.timestamp.cmp(&other.timestamp));
-    let mut known: BTreeMap<&ChannelId, KnownChannel> = BTreeMap::new();
+    let mut known: BTreeMap<&ChannelId, FoldedChannel> = BTreeMap::new();
     let mut folded: BTreeMap<ChannelId, Folded> = BTreeMap::new();
     for at_once in rows.chunk_by(|(_, one), (_, other)| one.timestamp == other.timestamp) {
-        let inherited: Vec<Vec<KnownChannel>> = at_once
+        let inherited: Vec<Vec<FoldedChannel>> = at_once
             .iter()
             .map(|(channel, row)| {
                 row.events
@@ -192,7 +192,7 @@ pub fn fold(team: &TeamId, timelines: &Timelines) -> BTreeMap<ChannelId, Folded>
             let version = snapshot_version(known, &attributes);
             let stored = row.folded.as_ref().filter(|stored| **stored >= version);
             folded.newest =
-                Newest { timestamp: row.timestamp.clone(), folded: stored.unwrap_or(&version).clone() };
+                NewestRow { timestamp: row.timestamp.clone(), folded: stored.unwrap_or(&version).clone() };
             if stored.is_none() {
                 folded.snapshots.push(snapshot(team, channel, row, version, attributes));
             }
@@ -203,7 +203,7 @@ pub fn fold(team: &TeamId, timelines: &Timelines) -> BTreeMap<ChannelId, Folded>
 }
 
 /// How a snapshot compares with others of its row.
-fn snapshot_version(known: &KnownChannel, attributes: &Attributes) -> String {
+fn snapshot_version(known: &FoldedChannel, attributes: &Attributes) -> String {
     let content = Value::Object(attributes.clone()).to_string();
     format!("{:08}/{}", known.events, version::hash(&content))
 }

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::super::ChannelEvent;
 use super::*;
-use crate::Event;
+use crate::SlackEvent;
 use slack::envelope::Envelope;
 
 fn team() -> TeamId {
@@ -15,14 +15,16 @@ fn id(channel: &str) -> ChannelId {
 
 fn event(event: &Value) -> ChannelEvent {
     let body = json!({ "team_id": "T1", "event": event }).to_string();
-    ChannelEvent::read(&Event::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap()).unwrap().unwrap()
+    ChannelEvent::read(&SlackEvent::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap())
+        .unwrap()
+        .unwrap()
 }
 
 /// Keeps events and folds them, as a worker does.
 #[derive(Default)]
-struct Rows(BTreeMap<ItemKey, Attributes>);
+struct FoldedRows(BTreeMap<ItemKey, Attributes>);
 
-impl Rows {
+impl FoldedRows {
     fn of(events: &[Value]) -> Self {
         let mut rows = Self::default();
         for told in events {
@@ -89,7 +91,7 @@ fn the_newest_row_of_a_channel_has_its_state_and_false_is_absence() {
         renamed("everyone", "7.000000"),
         told("channel_topic", "topic", "", "8.000000"),
     ];
-    let rows = Rows::of(&life);
+    let rows = FoldedRows::of(&life);
     let newest = rows.newest("C1");
     assert_eq!(newest["name"], "everyone");
     assert_eq!(newest["names_history"], json!(["everyone", "general"]));
@@ -102,12 +104,12 @@ fn the_newest_row_of_a_channel_has_its_state_and_false_is_absence() {
     assert!(archived.is("archived") && archived.text("name") == Some("general"));
     // The same events in any order give the same rows.
     let backwards: Vec<Value> = life.iter().rev().cloned().collect();
-    assert_eq!(Rows::of(&backwards).0, rows.0);
+    assert_eq!(FoldedRows::of(&backwards).0, rows.0);
 }
 
 #[test]
 fn an_event_that_comes_late_changes_every_later_snapshot() {
-    let mut rows = Rows::of(&[created("a", "1.000000"), simple("channel_archive", "9.000000")]);
+    let mut rows = FoldedRows::of(&[created("a", "1.000000"), simple("channel_archive", "9.000000")]);
     event(&renamed("b", "5.000000")).inserts().iter().for_each(|insert| rows.write(insert));
     assert_eq!(fold(&team(), &rows.timelines())[&id("C1")].index_name.as_deref(), Some("b"));
     assert_eq!(rows.refold(), 2);
@@ -117,7 +119,8 @@ fn an_event_that_comes_late_changes_every_later_snapshot() {
 
 #[test]
 fn events_of_one_clock_fold_into_one_row_in_the_order_of_their_names() {
-    let rows = Rows::of(&[simple("channel_unarchive", "5.000000"), simple("channel_archive", "5.000000")]);
+    let rows =
+        FoldedRows::of(&[simple("channel_unarchive", "5.000000"), simple("channel_archive", "5.000000")]);
     assert_eq!(rows.items("C1").len(), 1);
     assert!(!rows.newest("C1").contains_key("archived"));
     assert!(rows.newest("C1")["raw_event"].as_str().unwrap().contains("channel_unarchive"));
@@ -130,7 +133,7 @@ fn a_new_id_carries_name_and_history_over_and_learns_what_comes_late() {
     let rename =
         json!({ "type": "channel_rename", "channel": { "id": "C2", "name": "c" }, "event_ts": "6.000000" });
     let life = [created("a", "1.000000"), renamed("b", "3.000000"), change, rename, again];
-    let rows = Rows::of(&life);
+    let rows = FoldedRows::of(&life);
     assert_eq!(rows.newest("C1")["next_channel_id"], "C2");
     let second = rows.newest("C2");
     assert_eq!((&second["prev_channel_id"], &second["next_channel_id"]), (&json!("C1"), &json!("C3")));
@@ -140,7 +143,7 @@ fn a_new_id_carries_name_and_history_over_and_learns_what_comes_late() {
     assert_eq!(third["visibility"], "public");
     // What happens under the old id afterwards is not the new one's.
     let later = [life.as_slice(), &[simple("channel_archive", "9.000000")]].concat();
-    assert!(!Rows::of(&later).newest("C3").contains_key("archived"));
+    assert!(!FoldedRows::of(&later).newest("C3").contains_key("archived"));
 }
 
 #[test]
@@ -153,7 +156,7 @@ fn ids_that_point_at_each_other_end() {
         events.push(change(old, new, &ts));
         events.push(change(new, old, &ts));
     }
-    let rows = Rows::of(&events);
+    let rows = FoldedRows::of(&events);
     assert_eq!(rows.newest("C1")["name"], "a");
 }
 
@@ -161,7 +164,7 @@ fn ids_that_point_at_each_other_end() {
 fn a_name_that_comes_back_is_a_new_name_and_the_history_is_bounded() {
     let mut events = vec![created("n0", "1.000000")];
     events.extend((1..30).map(|n| renamed(&format!("n{}", n % 25), &format!("{}.000000", 10 + n))));
-    let newest = Rows::of(&events).newest("C1");
+    let newest = FoldedRows::of(&events).newest("C1");
     let history = newest["names_history"].as_array().unwrap();
     assert_eq!((history.len(), &history[0], &history[5]), (MAX_NAMES, &json!("n4"), &json!("n24")));
 }
@@ -174,10 +177,10 @@ fn sharing_is_known_by_team_and_ends_with_the_last() {
         shared("channel_shared", "connected_team_id", "T9", true, "2.000000"),
         shared("channel_unshared", "previously_connected_team_id", "T8", true, "3.000000"),
     ];
-    let newest = Rows::of(&events).newest("C1");
+    let newest = FoldedRows::of(&events).newest("C1");
     assert_eq!((&newest["shared_with"], &newest["ext_shared"]), (&json!(["T9"]), &json!(true)));
     events.push(shared("channel_unshared", "previously_connected_team_id", "T9", false, "4.000000"));
-    let newest = Rows::of(&events).newest("C1");
+    let newest = FoldedRows::of(&events).newest("C1");
     assert!(!newest.contains_key("shared_with") && !newest.contains_key("ext_shared"));
 }
 
@@ -187,11 +190,11 @@ fn a_listing_says_everything_at_its_clock_and_odd_fields_say_nothing() {
         let raw = serde_json::value::to_raw_value(&object).unwrap();
         ChannelEvent::listed(&team(), &raw, &slack::ids::Ts::parse(ts).unwrap())
     };
-    let mut rows = Rows::of(&[created("old", "1.000000"), renamed("newer", "9.000000")]);
+    let mut rows = FoldedRows::of(&[created("old", "1.000000"), renamed("newer", "9.000000")]);
     let whole = json!({ "id": "C1", "name": "missed", "is_archived": true, "is_private": false, "is_ext_shared": false,
         "topic": { "value": "t" }, "purpose": { "value": "" }, "previous_names": 7 });
     let listing = listed(whole, "5.000000").unwrap();
-    let before = Rows::of(&[created("old", "1.000000")]);
+    let before = FoldedRows::of(&[created("old", "1.000000")]);
     assert!(super::super::is_news(before.items("C1").last(), &listing));
     listing.inserts().iter().for_each(|insert| rows.write(insert));
     rows.refold();
@@ -223,7 +226,7 @@ fn a_channel_name_that_is_missing_too_long_or_no_text_is_malformed() {
     ] {
         let body = json!({ "team_id": "T1", "event": { "type": "channel_rename", "channel": channel, "event_ts": "1.000000" } }).to_string();
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        assert!(ChannelEvent::read(&Event::read(&envelope).unwrap()).is_err(), "{body}");
+        assert!(ChannelEvent::read(&SlackEvent::read(&envelope).unwrap()).is_err(), "{body}");
     }
 }
 
@@ -236,7 +239,7 @@ fn the_same_event_is_kept_once_however_its_json_is_written() {
     let inserts = raws.map(|raw| {
         let body = format!(r#"{{"team_id":"T1","event":{raw}}}"#);
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        ChannelEvent::read(&Event::read(&envelope).unwrap()).unwrap().unwrap().inserts()
+        ChannelEvent::read(&SlackEvent::read(&envelope).unwrap()).unwrap().unwrap().inserts()
     });
     assert_eq!(inserts[0], inserts[1]);
 }
@@ -245,9 +248,9 @@ fn the_same_event_is_kept_once_however_its_json_is_written() {
 fn the_newest_row_holds_every_event_that_came_after_a_fold() {
     let told = [created("old", "5.0"), renamed("new", "6.0")];
     let deleted = |ts: &str| json!({ "type": "channel_deleted", "channel": "C1", "event_ts": ts });
-    let mut rows = Rows::of(&told);
+    let mut rows = FoldedRows::of(&told);
     let before = fold(&team(), &rows.timelines()).remove(&id("C1")).unwrap().newest;
-    let is_behind = |rows: &Rows| before.is_behind(&rows.items("C1").pop().unwrap());
+    let is_behind = |rows: &FoldedRows| before.is_behind(&rows.items("C1").pop().unwrap());
     assert!(!is_behind(&rows));
     rows.refold();
     assert!(!is_behind(&rows), "nothing came");
@@ -255,7 +258,7 @@ fn the_newest_row_holds_every_event_that_came_after_a_fold() {
     rows.refold();
     assert!(!is_behind(&rows), "a duplicate is nothing");
     for late_or_new in ["4.0", "5.0", "6.0", "7.0"] {
-        let mut rows = Rows::of(&told);
+        let mut rows = FoldedRows::of(&told);
         event(&deleted(late_or_new)).inserts().iter().for_each(|insert| rows.write(insert));
         rows.refold();
         assert!(is_behind(&rows), "{late_or_new}");
@@ -269,12 +272,12 @@ fn the_newest_row_holds_every_event_that_came_after_a_fold() {
 
 #[test]
 fn half_a_character_in_an_event_leaves_the_rest_of_it() {
-    let mut rows = Rows::of(&[json!({ "type": "channel_created", "event_ts": "1.000000",
+    let mut rows = FoldedRows::of(&[json!({ "type": "channel_created", "event_ts": "1.000000",
         "channel": { "id": "C1", "name": "before" } })]);
     let body = r#"{"team_id":"T1","event":{"type":"channel_rename","event_ts":"2.000000",
         "channel":{"id":"C1","name":"after","topic":"cut \ud83d"}}}"#;
     let envelope = Envelope::peek(body.as_bytes()).unwrap();
-    let renamed = ChannelEvent::read(&Event::read(&envelope).unwrap()).unwrap().unwrap();
+    let renamed = ChannelEvent::read(&SlackEvent::read(&envelope).unwrap()).unwrap().unwrap();
     renamed.inserts().iter().for_each(|insert| rows.write(insert));
     rows.refold();
     let newest = rows.newest("C1");

@@ -9,9 +9,9 @@ fn team() -> TeamId {
 
 /// Shards as they are stored.
 #[derive(Default)]
-struct Stored(BTreeMap<ItemKey, Attributes>);
+struct StoredShards(BTreeMap<ItemKey, Attributes>);
 
-impl Stored {
+impl StoredShards {
     fn items(&self) -> Vec<Item> {
         self.0
             .iter()
@@ -37,7 +37,7 @@ impl Stored {
 
 #[test]
 fn a_batch_is_one_write_per_shard_and_no_write_where_nothing_changes() {
-    let mut stored = Stored::default();
+    let mut stored = StoredShards::default();
     assert_eq!(stored.name(&[("C1", "a"), ("C2", "b")], 1000), 1);
     assert_eq!(stored.name(&[("C1", "a")], 1000), 0);
     assert_eq!(stored.name(&[("C1", "deleted_a"), ("C3", "c")], 1000), 1);
@@ -50,7 +50,7 @@ fn a_batch_is_one_write_per_shard_and_no_write_where_nothing_changes() {
 
 #[test]
 fn a_name_that_outgrows_its_shard_is_in_the_next_one_before_it_leaves() {
-    let mut stored = Stored::default();
+    let mut stored = StoredShards::default();
     stored.name(&[("C1", "aaaaaaaaaa"), ("C2", "bbbbbbbbbb")], 40);
     let names = BTreeMap::from([(ChannelId::parse("C1").unwrap(), "a".repeat(30))]);
     let updates = plan(&team(), shards(&stored.items()), &names, 40);
@@ -67,7 +67,7 @@ fn a_name_that_outgrows_its_shard_is_in_the_next_one_before_it_leaves() {
 
 #[test]
 fn a_shard_that_changed_since_it_was_read_refuses_the_write() {
-    let mut stored = Stored::default();
+    let mut stored = StoredShards::default();
     stored.name(&[("C1", "a")], 1000);
     let names = BTreeMap::from([(ChannelId::parse("C2").unwrap(), "b".to_owned())]);
     let late = plan(&team(), shards(&stored.items()), &names, 1000);
@@ -82,7 +82,7 @@ proptest! {
             prop::collection::btree_map(0..40u32, "[a-z\"\\\\é]{1,12}", 1..12), 1..12),
         shard_bytes in 60..300usize,
     ) {
-        let mut stored = Stored::default();
+        let mut stored = StoredShards::default();
         let mut expected = BTreeMap::new();
         for batch in &batches {
             let ids: Vec<(String, &String)> = batch.iter().map(|(n, name)| (format!("C{n:02}"), name)).collect();

@@ -24,7 +24,7 @@ fn item(ts: &str, attributes: Value) -> Item {
 
 /// A message as the generator makes it, before it is a row.
 #[derive(Debug, Clone)]
-struct Told {
+struct GeneratedMessage {
     second: i64,
     author: usize,
     kind: usize,
@@ -37,7 +37,7 @@ struct Told {
 const AUTHORS: [&str; 5] = ["U1", "U2", "U3", "U4", "UBOT"];
 const EMOJI: [&str; 3] = ["tada", "eyes", "+1::skin-tone-2"];
 
-impl Told {
+impl GeneratedMessage {
     fn ts(&self, n: usize) -> String {
         format!("{}.{n:06}", DAY_S + self.second)
     }
@@ -84,7 +84,7 @@ impl Told {
     }
 }
 
-fn told() -> impl Strategy<Value = Told> {
+fn told() -> impl Strategy<Value = GeneratedMessage> {
     (
         0..86_400_i64,
         0..AUTHORS.len(),
@@ -94,7 +94,7 @@ fn told() -> impl Strategy<Value = Told> {
         prop::collection::btree_set((0..EMOJI.len(), 0..AUTHORS.len()), 0..5),
         prop::option::of((0..5_i64, 0..AUTHORS.len())),
     )
-        .prop_map(|(second, author, kind, words, mentioned, reacted, root)| Told {
+        .prop_map(|(second, author, kind, words, mentioned, reacted, root)| GeneratedMessage {
             second,
             author,
             kind,
@@ -105,7 +105,7 @@ fn told() -> impl Strategy<Value = Told> {
         })
 }
 
-fn day<'a>(told: impl IntoIterator<Item = (usize, &'a Told)>) -> DayFigures {
+fn day<'a>(told: impl IntoIterator<Item = (usize, &'a GeneratedMessage)>) -> DayFigures {
     let mut day = DayFigures::default();
     for (n, told) in told {
         let row = told.row(n);
@@ -123,15 +123,15 @@ fn credited(mut day: DayFigures) -> DayFigures {
 }
 
 /// Every count by going through everything once for it.
-fn recounted(told: &[Told]) -> DayFigures {
-    let numbered: Vec<(usize, &Told)> = told.iter().enumerate().collect();
-    let counted: Vec<(usize, &Told)> =
+fn recounted(told: &[GeneratedMessage]) -> DayFigures {
+    let numbered: Vec<(usize, &GeneratedMessage)> = told.iter().enumerate().collect();
+    let counted: Vec<(usize, &GeneratedMessage)> =
         numbered.iter().copied().filter(|(_, told)| told.is_counted()).collect();
     let parse = |ts: &str| Ts::parse(ts).unwrap();
     let mut people = BTreeMap::new();
     for (place, id) in AUTHORS.into_iter().enumerate() {
         let own = || counted.iter().filter(|(_, told)| told.author == place);
-        let all_words = |told: &Told| (told.words + told.mentioned.len()) as u64;
+        let all_words = |told: &GeneratedMessage| (told.words + told.mentioned.len()) as u64;
         let mut quarters = Vec::new();
         for quarter in 0..96_u8 {
             let within = || own().filter(|(_, told)| told.second / 900 == i64::from(quarter));
@@ -220,7 +220,7 @@ proptest! {
             merged.merge(&day(of_part));
         }
         prop_assert_eq!(&merged, &whole);
-        let backwards: Vec<(usize, &Told)> = told.iter().enumerate().rev().collect();
+        let backwards: Vec<(usize, &GeneratedMessage)> = told.iter().enumerate().rev().collect();
         prop_assert_eq!(&day(backwards), &whole);
         prop_assert_eq!(DayFigures::read(&whole.stored().unwrap()), Some(whole.clone()));
         prop_assert_eq!(credited(DayFigures { basis: 0, ..whole.clone() }).people, recounted(&told).people);
@@ -241,7 +241,7 @@ proptest! {
     ) {
         let person = AUTHORS[place];
         let mut partners = Partners::default();
-        let counted: Vec<(usize, &Told)> = told.iter().enumerate().filter(|(_, told)| told.is_counted()).collect();
+        let counted: Vec<(usize, &GeneratedMessage)> = told.iter().enumerate().filter(|(_, told)| told.is_counted()).collect();
         for (n, told) in &counted {
             let row = told.row(*n);
             partners.add(person, &CountedMessage::read(&row).unwrap());
@@ -267,7 +267,7 @@ proptest! {
         prop_assume!(told[n].is_counted());
         let before = day(told.iter().enumerate()).basis;
         for change in [
-            (|told: &mut Told| told.kind = 0) as fn(&mut Told),
+            (|told: &mut GeneratedMessage| told.kind = 0) as fn(&mut GeneratedMessage),
             |told| {
                 if told.reacted.pop_first().is_none() {
                     told.reacted.insert((0, 0));

@@ -110,7 +110,7 @@ impl<'a> ListedAccount<'a> {
 
 /// What figures need of a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Person {
+pub struct PersonFacts {
     /// What kind of author they are.
     pub kind: AuthorKind,
     /// What they are called; `None` if nothing says it.
@@ -121,7 +121,7 @@ pub struct Person {
     pub offset_minutes: Option<i64>,
 }
 
-impl Person {
+impl PersonFacts {
     /// Reads a row of the directory of a workspace; `None` if the person was erased.
     pub fn read(row: &Item, team: &str) -> Option<Self> {
         if row.is_erased() {
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use ports::archive::ItemKey;
 
-    fn person(object: Value) -> Option<Person> {
+    fn person(object: Value) -> Option<PersonFacts> {
         let mut attributes = ports::archive::Attributes::new();
         for name in ["is_bot", "deleted", "erased"] {
             attributes.extend(object.get(name).map(|value| (name.to_owned(), value.clone())));
@@ -166,7 +166,7 @@ mod tests {
             attributes.extend(object.get(name).map(|value| (name.to_owned(), value.clone())));
         }
         attributes.insert("raw_event".into(), object.to_string().into());
-        Person::read(&Item { key: ItemKey::new("user#T1", "U1"), attributes }, "T1")
+        PersonFacts::read(&Item { key: ItemKey::new("user#T1", "U1"), attributes }, "T1")
     }
 
     #[test]
@@ -210,10 +210,10 @@ mod tests {
     #[test]
     fn an_app_may_post_in_a_persons_name() {
         let (member, app) = (person(json!({})).unwrap(), person(json!({ "is_bot": true })).unwrap());
-        assert!(!Person::is_bot(Some("U1"), Some(&member), true));
-        assert!(Person::is_bot(Some("U1"), Some(&app), false));
-        assert!(Person::is_bot(Some("U1"), None, true));
-        assert!(!Person::is_bot(Some("U1"), None, false));
-        assert!(Person::is_bot(None, None, false) && Person::is_bot(Some(SLACKBOT), None, false));
+        assert!(!PersonFacts::is_bot(Some("U1"), Some(&member), true));
+        assert!(PersonFacts::is_bot(Some("U1"), Some(&app), false));
+        assert!(PersonFacts::is_bot(Some("U1"), None, true));
+        assert!(!PersonFacts::is_bot(Some("U1"), None, false));
+        assert!(PersonFacts::is_bot(None, None, false) && PersonFacts::is_bot(Some(SLACKBOT), None, false));
     }
 }

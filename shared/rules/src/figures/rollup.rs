@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::day::DayFigures;
-use super::stored_day::TooLarge;
+use super::stored_day::DayTooLarge;
 use crate::{Malformed, read_job};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use ports::changes::ChangeCursor;
@@ -169,7 +169,7 @@ impl ChannelDay {
                 set.insert(FIGURES.into(), stored.into());
             }
             // Readers count the messages of such a day themselves.
-            Err(TooLarge(_)) => remove.push(FIGURES),
+            Err(DayTooLarge(_)) => remove.push(FIGURES),
         }
         Update {
             guard,

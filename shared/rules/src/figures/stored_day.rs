@@ -16,7 +16,7 @@ pub const MAX_STORED_BYTES: usize = 350 * 1024;
 /// A roll-up that no row can hold: what reads it counts the messages themselves.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the roll-up would have {0} bytes, more than {MAX_STORED_BYTES}")]
-pub struct TooLarge(pub usize);
+pub struct DayTooLarge(pub usize);
 
 /// What is read of a stored day. The totals over people are for those who look at the row itself.
 #[derive(Deserialize)]
@@ -38,7 +38,7 @@ struct StoredDay<'a> {
 
 impl DayFigures {
     /// As it is stored; zeros are left out.
-    pub fn stored(&self) -> Result<String, TooLarge> {
+    pub fn stored(&self) -> Result<String, DayTooLarge> {
         let total = self.total();
         let stored = json!({
             "messages": total.messages, "words": total.words, "replies": total.replies,
@@ -48,7 +48,7 @@ impl DayFigures {
             "roots": self.roots, "authorship": self.authorship, "top_reacted": self.most_reacted, "basis": to_hex(&self.basis.to_be_bytes()),
         });
         let stored = stored.to_string();
-        if stored.len() > MAX_STORED_BYTES { Err(TooLarge(stored.len())) } else { Ok(stored) }
+        if stored.len() > MAX_STORED_BYTES { Err(DayTooLarge(stored.len())) } else { Ok(stored) }
     }
 
     /// Reads what is stored; `None` if it does not have that shape.

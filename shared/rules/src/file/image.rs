@@ -28,7 +28,7 @@ const MAX_URL_BYTES: usize = 4096;
 /// Whose picture it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Owner {
+pub enum ImageOwner {
     /// A person.
     User(UserId),
     /// A custom emoji, by its name.
@@ -42,7 +42,7 @@ pub struct ImageJob {
     pub team: TeamId,
     /// Whose picture it is.
     #[serde(flatten)]
-    pub owner: Owner,
+    pub owner: ImageOwner,
     /// Where it is.
     pub url: String,
 }
@@ -64,8 +64,8 @@ fn image_job(identity: &Attributes, content: &Attributes) -> Option<ImageJob> {
     let url = current_url(identity("type")?, content)?;
     let team = TeamId::parse(identity("team_id")?).ok()?;
     let owner = match identity("type")? {
-        "user" => Owner::User(UserId::parse(identity("user_id")?).ok()?),
-        _ => Owner::Emoji(identity("name")?.to_owned()),
+        "user" => ImageOwner::User(UserId::parse(identity("user_id")?).ok()?),
+        _ => ImageOwner::Emoji(identity("name")?.to_owned()),
     };
     Some(ImageJob { team, owner, url })
 }
@@ -126,8 +126,8 @@ impl ImageJob {
         let Self { team, owner, url } = self;
         let hash = image_hash(url);
         let (kind, owner) = match owner {
-            Owner::User(user) => ("avatar", user.as_str()),
-            Owner::Emoji(name) => ("emoji", name.as_str()),
+            ImageOwner::User(user) => ("avatar", user.as_str()),
+            ImageOwner::Emoji(name) => ("emoji", name.as_str()),
         };
         Outgoing {
             queue: QueueName::Files,
@@ -144,7 +144,7 @@ impl ImageJob {
     /// [`Malformed`] where it does not say whose picture is where.
     pub fn decode(raw: &RawValue) -> Result<Self, Malformed> {
         let job: Self = read_job("image", raw)?;
-        if let Owner::Emoji(name) = &job.owner {
+        if let ImageOwner::Emoji(name) = &job.owner {
             checked_name(name, "emoji's name")?;
         }
         Ok(job)
@@ -153,16 +153,16 @@ impl ImageJob {
     /// The row the picture belongs to.
     pub fn key(&self) -> ItemKey {
         match &self.owner {
-            Owner::User(user) => ItemKey::user(&self.team, user),
-            Owner::Emoji(name) => ItemKey::emoji(&self.team, name),
+            ImageOwner::User(user) => ItemKey::user(&self.team, user),
+            ImageOwner::Emoji(name) => ItemKey::emoji(&self.team, name),
         }
     }
 
     /// The picture is held.
     pub fn held(&self, key: &FileKey) -> Update {
         let (kind, id, value) = match &self.owner {
-            Owner::User(user) => ("user", "user_id", user.as_str()),
-            Owner::Emoji(name) => ("emoji", "name", name.as_str()),
+            ImageOwner::User(user) => ("user", "user_id", user.as_str()),
+            ImageOwner::Emoji(name) => ("emoji", "name", name.as_str()),
         };
         let image = format!("{IMAGE}{}", image_hash(&self.url));
         let texts = [("type", kind), ("team_id", self.team.as_str()), (id, value), (&image, key.as_str())];
@@ -176,7 +176,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Change, Event, project};
+    use crate::{Change, SlackEvent, project};
     use ports::archive::Item;
     use ports::queue::job::{Job, Payload};
     use slack::envelope::Envelope;
@@ -191,7 +191,7 @@ mod tests {
     fn updates(event: Value) -> Vec<Update> {
         let body = json!({ "team_id": "T1", "event": event }).to_string();
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        let changes = Event::read(&envelope).unwrap().changes().unwrap();
+        let changes = SlackEvent::read(&envelope).unwrap().changes().unwrap();
         let update = |change| match change {
             Change::Register(update) => update,
             Change::Content(_) => panic!("not of the directory"),
@@ -226,7 +226,7 @@ mod tests {
             "https://a/72"
         );
         let jobs = images(emoji("grüße 🎉", "https://emoji.slack-edge.com/x.gif"));
-        assert_eq!(jobs[0].owner, Owner::Emoji("grüße 🎉".into()));
+        assert_eq!(jobs[0].owner, ImageOwner::Emoji("grüße 🎉".into()));
         let send = jobs[0].outgoing();
         assert!(send.group.as_str().is_ascii() && send.group.as_str().len() < 128, "{}", send.group);
         for nothing in [

@@ -111,7 +111,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Change, Event};
+    use crate::{Change, SlackEvent};
     use ports::queue::MAX_MESSAGE_BYTES;
     use ports::queue::job::{Job, Payload};
     use slack::envelope::Envelope;
@@ -119,7 +119,7 @@ mod tests {
     fn jobs_of(event: Value) -> Jobs {
         let body = json!({ "team_id": "T1", "event": event }).to_string();
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        let changes = Event::read(&envelope).unwrap().changes().unwrap();
+        let changes = SlackEvent::read(&envelope).unwrap().changes().unwrap();
         let mut all = Jobs::default();
         for change in &changes {
             let Change::Content(content) = change else { continue };

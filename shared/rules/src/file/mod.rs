@@ -17,13 +17,13 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::{Change, Event, Malformed};
+use super::{Change, Malformed, SlackEvent};
 use slack::envelope::{self, text_or_none};
 use slack::ids::FileId;
 
 pub use job::{FileJob, Jobs, jobs};
 pub use object::{Before, FileObject};
-pub use state::{FileState, Verdict};
+pub use state::{FileState, FileVerdict};
 
 #[derive(Default, Deserialize)]
 struct FileDeleted<'a> {
@@ -34,7 +34,7 @@ struct FileDeleted<'a> {
 /// A file was deleted in Slack: its row says so, and what is held of it stays.
 ///
 /// <https://docs.slack.dev/reference/events/file_deleted>
-pub(super) fn deleted(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
+pub(super) fn deleted(event: &SlackEvent<'_>) -> Result<Vec<Change>, Malformed> {
     let body: FileDeleted<'_> = envelope::object(event.raw);
     let missing = Malformed::Missing { event: "file_deleted", field: "file_id" };
     let file = FileId::parse(body.file_id.as_deref().ok_or(missing)?)?;

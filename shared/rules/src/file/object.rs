@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::cut;
-use super::state::Verdict;
+use super::state::FileVerdict;
 use crate::version::hash;
 use slack::ids::{FileId, TeamId};
 
@@ -95,7 +95,7 @@ fn is_false(value: &bool) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
     /// There is nothing to ask for.
-    Settled(Verdict),
+    Settled(FileVerdict),
     /// The object is a stub: `files.info` has the rest.
     InfoNeeded,
     /// It can be downloaded.
@@ -139,16 +139,16 @@ impl FileObject {
     /// What can be said before anything is asked for. A word that is not known says nothing.
     pub fn before_request(&self) -> Before {
         match self.mode.as_deref() {
-            Some("external") => return Before::Settled(Verdict::External),
-            Some("tombstone") => return Before::Settled(Verdict::Tombstone),
-            Some("hidden_by_limit") => return Before::Settled(Verdict::HiddenByLimit),
-            Some(_) | None if self.is_external => return Before::Settled(Verdict::External),
+            Some("external") => return Before::Settled(FileVerdict::External),
+            Some("tombstone") => return Before::Settled(FileVerdict::Tombstone),
+            Some("hidden_by_limit") => return Before::Settled(FileVerdict::HiddenByLimit),
+            Some(_) | None if self.is_external => return Before::Settled(FileVerdict::External),
             Some("file_access") if self.file_access.is_none() => return Before::InfoNeeded,
             Some(_) | None => {}
         }
         match self.file_access.as_deref() {
-            Some("access_denied") => Before::Settled(Verdict::AccessDenied),
-            Some("file_not_found") => Before::Settled(Verdict::NotFound),
+            Some("access_denied") => Before::Settled(FileVerdict::AccessDenied),
+            Some("file_not_found") => Before::Settled(FileVerdict::NotFound),
             Some("check_file_info") => Before::InfoNeeded,
             Some(_) | None if self.url().is_none() => Before::InfoNeeded,
             Some(_) | None => Before::Download,
@@ -242,17 +242,20 @@ mod tests {
             (json!({}), Before::Download),
             (json!({ "mode": "hosted", "file_access": "visible" }), Before::Download),
             (json!({ "mode": "something_new", "file_access": "something_new" }), Before::Download),
-            (json!({ "mode": "external", "external_type": "gdrive" }), Before::Settled(Verdict::External)),
-            (json!({ "is_external": true }), Before::Settled(Verdict::External)),
-            (json!({ "mode": "tombstone" }), Before::Settled(Verdict::Tombstone)),
-            (json!({ "mode": "hidden_by_limit" }), Before::Settled(Verdict::HiddenByLimit)),
-            (json!({ "file_access": "access_denied" }), Before::Settled(Verdict::AccessDenied)),
-            (json!({ "file_access": "file_not_found" }), Before::Settled(Verdict::NotFound)),
+            (
+                json!({ "mode": "external", "external_type": "gdrive" }),
+                Before::Settled(FileVerdict::External),
+            ),
+            (json!({ "is_external": true }), Before::Settled(FileVerdict::External)),
+            (json!({ "mode": "tombstone" }), Before::Settled(FileVerdict::Tombstone)),
+            (json!({ "mode": "hidden_by_limit" }), Before::Settled(FileVerdict::HiddenByLimit)),
+            (json!({ "file_access": "access_denied" }), Before::Settled(FileVerdict::AccessDenied)),
+            (json!({ "file_access": "file_not_found" }), Before::Settled(FileVerdict::NotFound)),
             (json!({ "file_access": "check_file_info" }), Before::InfoNeeded),
             (json!({ "mode": "file_access" }), Before::InfoNeeded),
             (
                 json!({ "mode": "file_access", "file_access": "access_denied" }),
-                Before::Settled(Verdict::AccessDenied),
+                Before::Settled(FileVerdict::AccessDenied),
             ),
             (json!({ "url_private": null }), Before::InfoNeeded),
             (json!({ "url_private": "" }), Before::InfoNeeded),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::object::FileObject;
-use super::state::{FileState, Verdict};
+use super::state::{FileState, FileVerdict};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use ports::files::FileKey;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
@@ -282,8 +282,8 @@ pub(crate) fn projected(item: &Item) -> Option<Attributes> {
             ("held", Some(("uri", key.to_string())))
         }
         Some(FileState::Failed(error)) => ("failed", Some(("error", error))),
-        Some(FileState::Verdict(Verdict::Pending)) => {
-            ("pending", Some(("verdict", Verdict::Pending.label().to_owned())))
+        Some(FileState::Verdict(FileVerdict::Pending)) => {
+            ("pending", Some(("verdict", FileVerdict::Pending.label().to_owned())))
         }
         Some(FileState::Verdict(verdict)) => ("skipped", Some(("verdict", verdict.label().to_owned()))),
         None => ("pending", None),

@@ -48,7 +48,7 @@ fn every_order_of_what_happens_to_a_file_makes_the_same_row() {
         seen(&team(), &stub, Some(&share("C1", "1.000000"))),
         seen(&team(), &whole, Some(&share("C2", "2.000000"))),
         settled(&team(), &id("F1"), &FileState::failed("no answer")),
-        settled(&team(), &id("F1"), &FileState::Verdict(Verdict::Gone)),
+        settled(&team(), &id("F1"), &FileState::Verdict(FileVerdict::Gone)),
         held(&team(), &id("F1"), &bytes()),
         deleted(&team(), &id("F1")),
     ];
@@ -80,11 +80,11 @@ fn readers_see_why_a_file_is_not_held() {
     };
     assert_eq!(shown(None), [json!("pending"), Value::Null, Value::Null]);
     assert_eq!(
-        shown(Some(FileState::Verdict(Verdict::Pending))),
+        shown(Some(FileState::Verdict(FileVerdict::Pending))),
         [json!("pending"), json!("pending"), Value::Null]
     );
     assert_eq!(
-        shown(Some(FileState::Verdict(Verdict::TooBig))),
+        shown(Some(FileState::Verdict(FileVerdict::TooBig))),
         [json!("skipped"), json!("too_big"), Value::Null]
     );
     assert_eq!(shown(Some(FileState::failed("x"))), [json!("failed"), Value::Null, json!("x")]);
@@ -113,7 +113,7 @@ fn a_message_shows_its_files_in_its_own_order() {
         ("F5", stored("F5")),
         ("F9", stored("F9")),
         ("F2", FileState::failed("no answer")),
-        ("F3", FileState::Verdict(Verdict::External)),
+        ("F3", FileState::Verdict(FileVerdict::External)),
     ]);
     assert_eq!(shown["files_s3"], json!([key("F9").as_str(), key("F1").as_str(), key("F5").as_str()]));
     assert_eq!(shown["files_verdict"], json!({ "F3": "external" }));

@@ -9,7 +9,7 @@ const MAX_ERROR_BYTES: usize = 300;
 
 /// Why there are no bytes, where trying again by itself would not bring them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum FileVerdict {
     /// There was no token to ask with.
     Pending,
     /// Slack's plan hides it.
@@ -32,7 +32,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileState {
     /// Why there are no bytes.
-    Verdict(Verdict),
+    Verdict(FileVerdict),
     /// It could not be fetched; the reason is for people.
     Failed(String),
     /// It is held, under this key.
@@ -43,7 +43,7 @@ pub enum FileState {
 const FAILED: char = '1';
 const STORED: char = '9';
 
-impl Verdict {
+impl FileVerdict {
     /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Pending,
@@ -108,7 +108,7 @@ impl FileState {
             Some(("failed", error)) => Some(Self::Failed(error.to_owned())),
             Some(("stored", key)) => FileKey::stored(key).map(Self::Stored),
             Some(_) => None,
-            None => Verdict::ALL.into_iter().find(|verdict| verdict.label() == state).map(Self::Verdict),
+            None => FileVerdict::ALL.into_iter().find(|verdict| verdict.label() == state).map(Self::Verdict),
         }
     }
 
@@ -130,16 +130,16 @@ mod tests {
     fn states_are_ordered_by_how_final_they_are() {
         let verdict = FileState::Verdict;
         let ascending = [
-            verdict(Verdict::Pending),
+            verdict(FileVerdict::Pending),
             FileState::failed("a"),
             FileState::failed("z/9"),
-            verdict(Verdict::HiddenByLimit),
-            verdict(Verdict::AccessDenied),
-            verdict(Verdict::TooBig),
-            verdict(Verdict::NotFound),
-            verdict(Verdict::Gone),
-            verdict(Verdict::External),
-            verdict(Verdict::Tombstone),
+            verdict(FileVerdict::HiddenByLimit),
+            verdict(FileVerdict::AccessDenied),
+            verdict(FileVerdict::TooBig),
+            verdict(FileVerdict::NotFound),
+            verdict(FileVerdict::Gone),
+            verdict(FileVerdict::External),
+            verdict(FileVerdict::Tombstone),
             FileState::Stored(FileKey::parse("slack/T1/C1/1.000000/F1").unwrap()),
         ];
         assert!(ascending.windows(2).all(|pair| pair[0].version() < pair[1].version()));

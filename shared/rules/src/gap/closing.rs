@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Reason;
 use super::projection::Gap;
-use crate::filled::{Span, Unreadable, UnreadableBefore};
+use crate::filled::{FilledSpan, UnreadableBefore, UnreadableReason};
 use crate::interval::{Cover, Interval};
 use slack::ids::{ChannelId, Ts};
 
@@ -46,7 +46,7 @@ impl GapState {
 
 /// A time of a channel that is to be read of Slack's history.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WantedSpan {
+pub struct UnreadSpan {
     /// The channel.
     pub channel: ChannelId,
     /// Its oldest moment.
@@ -73,13 +73,13 @@ struct ReadHistory {
     cover: Cover,
     /// Slack's plan shows nothing older, in microseconds; zero if it shows everything.
     limited_before: i64,
-    refused: Vec<Refusal>,
+    refused: Vec<HistoryRefusal>,
 }
 
 /// Slack did not show what is older than `before`, although its plan does: when it last said so, in microseconds.
 #[derive(Debug, Clone)]
-struct Refusal {
-    reason: Unreadable,
+struct HistoryRefusal {
+    reason: UnreadableReason,
     before: i64,
     asked: i64,
 }
@@ -90,7 +90,7 @@ const ASKED_AGAIN_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 impl HistoryFacts {
     /// What these facts say of the channels that are kept.
     pub fn new(
-        spans: &[Span],
+        spans: &[FilledSpan],
         unreadables: &[UnreadableBefore],
         kept: impl IntoIterator<Item = ChannelId>,
     ) -> Self {
@@ -105,10 +105,12 @@ impl HistoryFacts {
             let history = read.entry(channel.clone()).or_default();
             let before = from.micros();
             match reason {
-                Unreadable::PlanLimit => history.limited_before = before.max(history.limited_before),
-                Unreadable::NotInChannel | Unreadable::NotFound | Unreadable::MissingScope => {
+                UnreadableReason::PlanLimit => history.limited_before = before.max(history.limited_before),
+                UnreadableReason::NotInChannel
+                | UnreadableReason::NotFound
+                | UnreadableReason::MissingScope => {
                     let asked = asked.as_ref().map_or(0, Ts::micros);
-                    history.refused.push(Refusal { reason: *reason, before, asked });
+                    history.refused.push(HistoryRefusal { reason: *reason, before, asked });
                 }
             }
         }
@@ -128,15 +130,16 @@ impl HistoryFacts {
     }
 
     /// Whether Slack refused to show the channel for this reason.
-    pub fn is_refused(&self, channel: &ChannelId, reason: Unreadable) -> bool {
-        let is_why = |refusal: &Refusal| refusal.reason == reason;
+    pub fn is_refused(&self, channel: &ChannelId, reason: UnreadableReason) -> bool {
+        let is_why = |refusal: &HistoryRefusal| refusal.reason == reason;
         self.read.get(channel).is_some_and(|history| history.refused.iter().any(is_why))
     }
 
     /// The channels that Slack does not show to an app that is not in them, and when it last said so of each.
     pub fn not_let_in(&self) -> Vec<(ChannelId, Ts)> {
-        let is_that =
-            |refusal: &&Refusal| matches!(refusal.reason, Unreadable::NotInChannel | Unreadable::NotFound);
+        let is_that = |refusal: &&HistoryRefusal| {
+            matches!(refusal.reason, UnreadableReason::NotInChannel | UnreadableReason::NotFound)
+        };
         let last = |(channel, history): (&ChannelId, &ReadHistory)| {
             let asked = history.refused.iter().filter(is_that).map(|refusal| refusal.asked).max()?;
             Some((channel.clone(), Interval { from: asked, to: asked }.from_ts()))
@@ -147,7 +150,7 @@ impl HistoryFacts {
     /// The app was let into a channel after Slack refused to show it.
     pub fn let_in(&mut self, channel: &ChannelId) {
         if let Some(history) = self.read.get_mut(channel) {
-            history.refused.retain(|refusal| refusal.reason == Unreadable::MissingScope);
+            history.refused.retain(|refusal| refusal.reason == UnreadableReason::MissingScope);
         }
     }
 
@@ -200,7 +203,7 @@ impl HistoryFacts {
     ///
     /// One channel comes after the other, so a channel that fails again and again holds up no other; of each channel the newest
     /// span comes first: if Slack refuses to show that, it is not asked for the older ones.
-    pub fn wanted(&self, gaps: &[Gap], now: &Ts, limit: usize) -> Vec<WantedSpan> {
+    pub fn wanted(&self, gaps: &[Gap], now: &Ts, limit: usize) -> Vec<UnreadSpan> {
         let goes_on = |gap: &&Gap| gap.to.is_none();
         if gaps.iter().filter(goes_on).any(|gap| gap.reason == Reason::Revoked) {
             return Vec::new();
@@ -220,12 +223,12 @@ impl HistoryFacts {
                 }
             }
         }
-        let mut in_turn: Vec<(usize, WantedSpan)> = Vec::new();
+        let mut in_turn: Vec<(usize, UnreadSpan)> = Vec::new();
         for (channel, spans) in wanted {
             in_turn.extend(spans.into_iter().rev().enumerate().map(|(turn, (to, (from, reason)))| {
                 let interval = Interval { from, to };
                 let (from, to) = (interval.from_ts(), interval.to_ts());
-                (turn, WantedSpan { channel: channel.clone(), from, to, reason })
+                (turn, UnreadSpan { channel: channel.clone(), from, to, reason })
             }));
         }
         in_turn.sort_by_key(|(turn, _)| *turn);
@@ -240,7 +243,7 @@ impl HistoryFacts {
         let told = gap.told.as_ref().map_or(0, |told| told.micros() + 1);
         let to = whole.to.max(told);
         let history = self.read.get(channel);
-        let holds = |refusal: &Refusal| {
+        let holds = |refusal: &HistoryRefusal| {
             refusal.before >= to && now.micros().saturating_sub(refusal.asked) < ASKED_AGAIN_MICROS
         };
         let is_refused = history.is_some_and(|history| history.refused.iter().any(holds));

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::filled::Source;
+use crate::filled::SpanSource;
 
 const CHANNELS: [&str; 3] = ["C1", "C2", "C3"];
 const NOW_S: i64 = 1_000;
@@ -14,12 +14,12 @@ fn channel(id: &str) -> ChannelId {
     ChannelId::parse(id).unwrap()
 }
 
-fn span(id: &str, from: i64, to: i64) -> Span {
-    Span { channel: channel(id), from: ts(from), to: ts(to), source: Source::History }
+fn span(id: &str, from: i64, to: i64) -> FilledSpan {
+    FilledSpan { channel: channel(id), from: ts(from), to: ts(to), source: SpanSource::History }
 }
 
-fn unreadable(id: &str, from: i64, reason: Unreadable) -> UnreadableBefore {
-    let asked = (reason != Unreadable::PlanLimit).then(|| ts(NOW_S - 1));
+fn unreadable(id: &str, from: i64, reason: UnreadableReason) -> UnreadableBefore {
+    let asked = (reason != UnreadableReason::PlanLimit).then(|| ts(NOW_S - 1));
     UnreadableBefore { channel: channel(id), from: ts(from), reason, asked }
 }
 
@@ -27,14 +27,14 @@ fn gap(reason: Reason, id: Option<&str>, from: i64, to: Option<i64>) -> Gap {
     Gap { from: ts(from), to: to.map(ts), channel: id.map(channel), reason, told: None }
 }
 
-fn facts(spans: &[Span], unreadables: &[UnreadableBefore]) -> HistoryFacts {
+fn facts(spans: &[FilledSpan], unreadables: &[UnreadableBefore]) -> HistoryFacts {
     HistoryFacts::new(spans, unreadables, CHANNELS.map(channel))
 }
 
 #[test]
 fn a_gap_of_one_channel_is_filled_by_spans_that_cover_it_together() {
     let left = gap(Reason::Left, Some("C1"), 10, Some(30));
-    let state = |spans: &[Span]| facts(spans, &[]).state(&left);
+    let state = |spans: &[FilledSpan]| facts(spans, &[]).state(&left);
     assert_eq!(state(&[]), (GapState::Missing, None));
     assert_eq!(state(&[span("C1", 10, 20), span("C1", 20, 30)]), (GapState::Filled, None));
     assert_eq!(state(&[span("C1", 10, 20), span("C1", 21, 30)]), (GapState::Missing, None));
@@ -68,19 +68,20 @@ fn a_gap_of_all_channels_is_filled_if_it_is_in_each_that_was_there() {
 #[test]
 fn what_the_plan_no_longer_shows_is_lost_unless_it_was_read_elsewhere() {
     let left = gap(Reason::Left, Some("C1"), 10, Some(30));
-    let state = |spans: &[Span], before| {
-        facts(spans, &[unreadable("C1", before, Unreadable::PlanLimit)]).state(&left).0
+    let state = |spans: &[FilledSpan], before| {
+        facts(spans, &[unreadable("C1", before, UnreadableReason::PlanLimit)]).state(&left).0
     };
     assert_eq!(state(&[], 10), GapState::Missing);
     assert_eq!(state(&[], 11), GapState::Lost);
     assert_eq!(state(&[span("C1", 20, 30)], 20), GapState::Lost);
     assert_eq!(state(&[span("C1", 10, 20)], 20), GapState::Missing);
     assert_eq!(state(&[span("C1", 10, 30)], 90), GapState::Filled);
-    for reason in [Unreadable::NotInChannel, Unreadable::NotFound, Unreadable::MissingScope] {
+    for reason in [UnreadableReason::NotInChannel, UnreadableReason::NotFound, UnreadableReason::MissingScope]
+    {
         assert_eq!(facts(&[], &[unreadable("C1", 90, reason)]).state(&left).0, GapState::Missing);
     }
     let down = gap(Reason::Downtime, None, 10, Some(30));
-    let limited = facts(&[span("C1", 0, 90)], &[unreadable("C2", 15, Unreadable::PlanLimit)]);
+    let limited = facts(&[span("C1", 0, 90)], &[unreadable("C2", 15, UnreadableReason::PlanLimit)]);
     assert_eq!(limited.state(&down), (GapState::Lost, Some(2)));
     // What is still shown is read all the same.
     let wanted = limited.wanted(&[down], &ts(NOW_S), 9);
@@ -105,7 +106,7 @@ fn a_gap_that_may_miss_its_end_needs_a_span_that_reaches_beyond() {
     assert_eq!(facts(&[span("C1", 9, 10)], &[]).state(&dropped).0, GapState::Missing);
     assert_eq!(facts(&[span("C1", 9, 11)], &[]).state(&dropped).0, GapState::Filled);
     let wanted = facts(&[], &[]).wanted(&[dropped], &ts(NOW_S), 9);
-    let expected = WantedSpan {
+    let expected = UnreadSpan {
         channel: channel("C1"),
         from: ts(10),
         to: Ts::parse("10.000001").unwrap(),
@@ -117,7 +118,7 @@ fn a_gap_that_may_miss_its_end_needs_a_span_that_reaches_beyond() {
 #[test]
 fn a_changed_history_is_filled_only_by_what_was_read_after_slack_told_of_it() {
     let changed = Gap { told: Some(ts(50)), ..gap(Reason::HistoryChanged, Some("C1"), 0, Some(30)) };
-    let state = |spans: &[Span]| facts(spans, &[]).state(&changed).0;
+    let state = |spans: &[FilledSpan]| facts(spans, &[]).state(&changed).0;
     assert_eq!(state(&[span("C1", 0, 50)]), GapState::Missing);
     assert_eq!(state(&[span("C1", 20, 60), span("C1", 0, 20)]), GapState::Missing);
     assert_eq!(state(&[span("C1", 0, 51)]), GapState::Filled);
@@ -134,8 +135,8 @@ fn nothing_is_asked_that_slack_would_refuse() {
         let wanted = facts.wanted(gaps, &ts(NOW_S), 9);
         wanted.iter().map(|span| span.channel.to_string()).collect::<Vec<_>>()
     };
-    let refused = facts(&[], &[unreadable("C2", 30, Unreadable::NotInChannel)]);
-    assert!(refused.is_refused(&channel("C2"), Unreadable::NotInChannel));
+    let refused = facts(&[], &[unreadable("C2", 30, UnreadableReason::NotInChannel)]);
+    assert!(refused.is_refused(&channel("C2"), UnreadableReason::NotInChannel));
     assert_eq!(ids(&refused, std::slice::from_ref(&down)), ["C1", "C3"]);
     // A later gap is asked for again: the app may have joined since.
     let later = gap(Reason::Downtime, None, 40, Some(50));
@@ -157,9 +158,11 @@ fn what_slack_refused_is_asked_for_again_after_a_day_or_once_the_app_is_let_in()
         let of_one = wanted.iter().filter(|span| span.channel.as_str() == "C1");
         of_one.map(|span| span.to.micros() / 1_000_000).collect::<Vec<_>>()
     };
-    for (reason, is_let_in) in
-        [(Unreadable::NotInChannel, true), (Unreadable::NotFound, true), (Unreadable::MissingScope, false)]
-    {
+    for (reason, is_let_in) in [
+        (UnreadableReason::NotInChannel, true),
+        (UnreadableReason::NotFound, true),
+        (UnreadableReason::MissingScope, false),
+    ] {
         let mut facts = facts(&[], &[unreadable("C1", 50, reason)]);
         assert_eq!(asked(&facts, NOW_S), Vec::<i64>::new(), "{reason:?}");
         assert_eq!(asked(&facts, NOW_S + DAY_S - 2), Vec::<i64>::new(), "{reason:?}");
@@ -169,7 +172,7 @@ fn what_slack_refused_is_asked_for_again_after_a_day_or_once_the_app_is_let_in()
         facts.let_in(&channel("C1"));
         assert_eq!(asked(&facts, NOW_S).is_empty(), !is_let_in, "{reason:?}");
     }
-    let mut earlier = unreadable("C1", 50, Unreadable::MissingScope);
+    let mut earlier = unreadable("C1", 50, UnreadableReason::MissingScope);
     earlier.asked = None;
     // This version asks once, and notes when.
     assert_eq!(asked(&facts(&[], &[earlier]), DAY_S), [50, 30]);
@@ -211,11 +214,11 @@ proptest! {
         limit in 1_usize..5,
         seed in any::<u64>(),
     ) {
-        let mut spans: Vec<Span> =
+        let mut spans: Vec<FilledSpan> =
             spans.iter().map(|(place, from, length)| span(CHANNELS[*place], *from, from + length)).collect();
         let fact = |reason| move |(place, from): &(usize, i64)| unreadable(CHANNELS[*place], *from, reason);
-        let mut unreadables: Vec<UnreadableBefore> = limits.iter().map(fact(Unreadable::PlanLimit)).collect();
-        unreadables.extend(refusals.iter().map(fact(Unreadable::MissingScope)));
+        let mut unreadables: Vec<UnreadableBefore> = limits.iter().map(fact(UnreadableReason::PlanLimit)).collect();
+        unreadables.extend(refusals.iter().map(fact(UnreadableReason::MissingScope)));
         for turn in 0.. {
             prop_assert!(turn < 200, "it never ends");
             let wanted = facts(&spans, &unreadables).wanted(&gaps, &ts(NOW_S), limit);
@@ -224,9 +227,9 @@ proptest! {
             if wanted.is_empty() {
                 break;
             }
-            let read = |wanted: WantedSpan| {
-                let WantedSpan { channel, from, to, .. } = wanted;
-                Span { channel, from, to, source: Source::History }
+            let read = |wanted: UnreadSpan| {
+                let UnreadSpan { channel, from, to, .. } = wanted;
+                FilledSpan { channel, from, to, source: SpanSource::History }
             };
             spans.extend(wanted.into_iter().map(read));
         }

@@ -3,7 +3,7 @@
 use super::Reason;
 use super::closing::{GapState, HistoryFacts};
 use super::projection::Gap;
-use crate::filled::{Source, Span};
+use crate::filled::{FilledSpan, SpanSource};
 use crate::interval::{Cover, Interval};
 use slack::ids::{ChannelId, Ts};
 
@@ -13,7 +13,7 @@ pub enum HeldBy {
     /// By events, as it happened.
     Live,
     /// From Slack's history or from an export.
-    Read(Source),
+    Read(SpanSource),
 }
 
 impl HeldBy {
@@ -88,7 +88,7 @@ pub struct KnownChannel<'a> {
     /// The gaps of its workspace.
     pub gaps: &'a [Gap],
     /// The spans of it that were read.
-    pub spans: &'a [Span],
+    pub spans: &'a [FilledSpan],
     /// What was read of its workspace's channels, these spans included.
     pub facts: &'a HistoryFacts,
 }
@@ -106,9 +106,9 @@ impl KnownChannel<'_> {
                 held.push(HeldSpan { from: piece.from_ts(), to, held_by: HeldBy::Live });
             }
         }
-        for source in Source::ALL {
+        for source in SpanSource::ALL {
             let of_source = self.spans.iter().filter(|span| span.source == source);
-            held.extend(Cover::of(of_source.map(Span::interval)).intervals().iter().map(|interval| {
+            held.extend(Cover::of(of_source.map(FilledSpan::interval)).intervals().iter().map(|interval| {
                 HeldSpan { from: interval.from_ts(), to: interval.to_ts(), held_by: HeldBy::Read(source) }
             }));
         }
@@ -133,7 +133,7 @@ impl KnownChannel<'_> {
         }
         let start = self.created.as_ref().map_or(0, Ts::micros);
         let live = self.live().map(|live| self.interruptions().rest(live)).unwrap_or_default();
-        let cover = Cover::of(live.into_iter().chain(self.spans.iter().map(Span::interval)));
+        let cover = Cover::of(live.into_iter().chain(self.spans.iter().map(FilledSpan::interval)));
         for hole in cover.rest(Interval { from: start, to: joined }) {
             self.add(hole, None, HoleReason::BeforeJoining, &mut holes);
         }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::filled::{Unreadable, UnreadableBefore};
+use crate::filled::{UnreadableBefore, UnreadableReason};
 
 fn ts(second: i64) -> Ts {
     Ts::parse(&format!("{second}.000000")).unwrap()
@@ -11,8 +11,8 @@ fn channel() -> ChannelId {
     ChannelId::parse("C1").unwrap()
 }
 
-fn span(from: i64, to: i64, source: Source) -> Span {
-    Span { channel: channel(), from: ts(from), to: ts(to), source }
+fn span(from: i64, to: i64, source: SpanSource) -> FilledSpan {
+    FilledSpan { channel: channel(), from: ts(from), to: ts(to), source }
 }
 
 fn gap(reason: Reason, id: Option<&str>, from: i64, to: Option<i64>) -> Gap {
@@ -21,21 +21,21 @@ fn gap(reason: Reason, id: Option<&str>, from: i64, to: Option<i64>) -> Gap {
 }
 
 #[derive(Default)]
-struct Told {
+struct ChannelCase {
     created: Option<i64>,
     joined: Option<i64>,
     last: Option<i64>,
     gaps: Vec<Gap>,
-    spans: Vec<Span>,
+    spans: Vec<FilledSpan>,
     limit: Option<i64>,
 }
 
-impl Told {
+impl ChannelCase {
     fn known<T>(&self, look: impl FnOnce(&KnownChannel<'_>) -> T) -> T {
         let fact = |from: i64| UnreadableBefore {
             channel: channel(),
             from: ts(from),
-            reason: Unreadable::PlanLimit,
+            reason: UnreadableReason::PlanLimit,
             asked: None,
         };
         let unreadables: Vec<_> = self.limit.map(fact).into_iter().collect();
@@ -68,28 +68,32 @@ impl Told {
 
 #[test]
 fn what_was_before_the_first_event_is_a_hole_until_it_is_read() {
-    let mut told = Told { joined: Some(50), last: Some(90), ..Told::default() };
+    let mut told = ChannelCase { joined: Some(50), last: Some(90), ..ChannelCase::default() };
     assert_eq!(told.lines(), ["50 90 live", "0 50 before_joining missing"]);
     told.created = Some(10);
     assert_eq!(told.lines(), ["50 90 live", "10 50 before_joining missing"]);
-    told.spans = vec![span(30, 70, Source::Import)];
+    told.spans = vec![span(30, 70, SpanSource::Import)];
     assert_eq!(told.lines(), ["30 70 import", "50 90 live", "10 30 before_joining missing"]);
-    told.spans.push(span(0, 30, Source::History));
+    told.spans.push(span(0, 30, SpanSource::History));
     assert_eq!(told.lines(), ["0 30 history", "30 70 import", "50 90 live"]);
 }
 
 #[test]
 fn a_channel_that_the_app_is_not_in_is_an_open_hole_but_for_what_was_read() {
-    let mut told =
-        Told { last: Some(90), gaps: vec![gap(Reason::Downtime, None, 20, Some(30))], ..Told::default() };
+    let mut told = ChannelCase {
+        last: Some(90),
+        gaps: vec![gap(Reason::Downtime, None, 20, Some(30))],
+        ..ChannelCase::default()
+    };
     assert_eq!(told.lines(), ["0 - before_joining open"]);
-    told.spans = vec![span(10, 40, Source::Import)];
+    told.spans = vec![span(10, 40, SpanSource::Import)];
     assert_eq!(told.lines(), ["10 40 import", "0 10 before_joining missing", "40 - before_joining open"]);
 }
 
 #[test]
 fn gaps_interrupt_what_is_held_live_and_history_closes_them() {
-    let mut told = Told { created: Some(10), joined: Some(10), last: Some(90), ..Told::default() };
+    let mut told =
+        ChannelCase { created: Some(10), joined: Some(10), last: Some(90), ..ChannelCase::default() };
     told.gaps = vec![
         gap(Reason::Downtime, None, 20, Some(30)),
         gap(Reason::Left, Some("C2"), 35, Some(37)),
@@ -99,7 +103,7 @@ fn gaps_interrupt_what_is_held_live_and_history_closes_them() {
     let live = ["10 20 live", "30 40 live", "50 90 live"];
     let holes = ["20 30 downtime missing", "40 50 left missing", "60 60 dropped missing"];
     assert_eq!(told.lines(), [live, holes].concat());
-    told.spans = vec![span(15, 45, Source::History)];
+    told.spans = vec![span(15, 45, SpanSource::History)];
     let expected = [
         "10 20 live",
         "15 45 history",
@@ -109,7 +113,7 @@ fn gaps_interrupt_what_is_held_live_and_history_closes_them() {
         "60 60 dropped missing",
     ];
     assert_eq!(told.lines(), expected);
-    told.spans.push(span(45, 61, Source::History));
+    told.spans.push(span(45, 61, SpanSource::History));
     assert_eq!(told.lines(), ["10 20 live", "15 61 history", "30 40 live", "50 90 live"]);
     told.gaps.push(gap(Reason::Left, Some("C1"), 80, None));
     assert_eq!(told.lines()[3..], ["50 80 live", "80 - left open"]);
@@ -117,15 +121,19 @@ fn gaps_interrupt_what_is_held_live_and_history_closes_them() {
 
 #[test]
 fn a_channel_that_the_app_left_was_one_it_had_been_in() {
-    let told =
-        Told { last: Some(90), gaps: vec![gap(Reason::Left, Some("C1"), 40, None)], ..Told::default() };
+    let told = ChannelCase {
+        last: Some(90),
+        gaps: vec![gap(Reason::Left, Some("C1"), 40, None)],
+        ..ChannelCase::default()
+    };
     assert_eq!(told.lines(), ["0 40 before_joining missing", "40 - left open"]);
 }
 
 #[test]
 fn what_the_plan_no_longer_shows_is_lost_and_the_rest_is_missing() {
     let gaps = vec![gap(Reason::Downtime, None, 20, Some(30))];
-    let mut told = Told { joined: Some(15), last: Some(40), gaps, limit: Some(25), ..Told::default() };
+    let mut told =
+        ChannelCase { joined: Some(15), last: Some(40), gaps, limit: Some(25), ..ChannelCase::default() };
     let live = ["15 20 live", "30 40 live"];
     assert_eq!(
         told.lines(),
@@ -138,8 +146,9 @@ fn what_the_plan_no_longer_shows_is_lost_and_the_rest_is_missing() {
 
 #[test]
 fn time_between_the_last_event_and_what_was_read_later_is_a_hole() {
-    let spans = vec![span(70, 80, Source::Import)];
-    let told = Told { created: Some(10), joined: Some(10), last: Some(50), spans, ..Told::default() };
+    let spans = vec![span(70, 80, SpanSource::Import)];
+    let told =
+        ChannelCase { created: Some(10), joined: Some(10), last: Some(50), spans, ..ChannelCase::default() };
     let holes = told.known(|known| known.holes());
     assert_eq!(holes.len(), 1);
     assert_eq!((holes[0].reason, holes[0].state), (HoleReason::Gap(Reason::Downtime), GapState::Missing));
@@ -149,10 +158,15 @@ fn time_between_the_last_event_and_what_was_read_later_is_a_hole() {
 #[test]
 fn a_changed_history_is_a_hole_in_what_is_held() {
     let changed = Gap { told: Some(ts(60)), ..gap(Reason::HistoryChanged, Some("C1"), 0, Some(30)) };
-    let mut told =
-        Told { created: Some(10), joined: Some(10), last: Some(90), gaps: vec![changed], ..Told::default() };
+    let mut told = ChannelCase {
+        created: Some(10),
+        joined: Some(10),
+        last: Some(90),
+        gaps: vec![changed],
+        ..ChannelCase::default()
+    };
     assert_eq!(told.lines(), ["10 90 live", "0 30 history_changed missing"]);
-    told.spans = vec![span(0, 61, Source::History)];
+    told.spans = vec![span(0, 61, SpanSource::History)];
     assert_eq!(told.lines(), ["0 61 history", "10 90 live"]);
 }
 
@@ -173,9 +187,9 @@ proptest! {
             gap(reason, id, *from, Some(from + length))
         });
         let spans = spans.iter().map(|(from, length, is_import)| {
-            span(*from, from + length, if *is_import { Source::Import } else { Source::History })
+            span(*from, from + length, if *is_import { SpanSource::Import } else { SpanSource::History })
         });
-        let told = Told { created, joined, last, gaps: gaps.collect(), spans: spans.collect(), limit };
+        let told = ChannelCase { created, joined, last, gaps: gaps.collect(), spans: spans.collect(), limit };
         let (held, holes) = told.known(|known| (known.held(), known.holes()));
         // Half a second later: the last event belongs to what is held.
         let moment = |second: i64| Ts::parse(&format!("{second}.500000")).unwrap();
@@ -216,8 +230,8 @@ proptest! {
                 _ => of(Reason::Downtime, None, Some(from + length)),
             }
         });
-        let spans = spans.iter().map(|(from, length)| span(*from, from + length, Source::Import));
-        let mut told = Told { gaps: gaps.collect(), spans: spans.collect(), limit, ..Told::default() };
+        let spans = spans.iter().map(|(from, length)| span(*from, from + length, SpanSource::Import));
+        let mut told = ChannelCase { gaps: gaps.collect(), spans: spans.collect(), limit, ..ChannelCase::default() };
         let second = |second: i64| ts(second).micros();
         let within = Interval { from: second(within.0), to: second(within.0 + within.1) };
         let mut is_whole = false;

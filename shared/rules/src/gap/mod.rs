@@ -25,11 +25,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Event, Malformed, read_job, version};
+use super::{Malformed, SlackEvent, read_job, version};
 use crate::interval::Interval;
 use ports::archive::key::gaps;
 use ports::archive::{Attributes, Guard, ItemKey, Update};
-use slack::catalogue::{ChannelChange, GapKind, Rule};
+use slack::catalogue::{ChannelChange, EventRule, GapKind};
 use slack::envelope::{self, text_or_none};
 use slack::ids::{ChannelId, TeamId, Ts};
 
@@ -156,7 +156,7 @@ pub fn rate_limited(team: &TeamId, envelope: &RawValue) -> Result<Update, Malfor
 }
 
 #[derive(Deserialize)]
-struct RefusedTime {
+struct RefusedTimeFact {
     team_id: TeamId,
     from: Ts,
     to: Ts,
@@ -167,7 +167,7 @@ struct RefusedTime {
 /// # Errors
 /// [`Malformed`] if a part of it is missing or malformed, or it ends before it begins.
 pub fn refused(time: &RawValue) -> Result<(TeamId, Update), Malformed> {
-    let RefusedTime { team_id: team, from, to } = read_job("refused", time)?;
+    let RefusedTimeFact { team_id: team, from, to } = read_job("refused", time)?;
     if to < from {
         return Err(Malformed::Job("refused"));
     }
@@ -186,7 +186,7 @@ const TOLD: &str = "told";
 
 /// The gap of a history that Slack changed: what was kept of the channel up to `latest` may be other now. Slack's own
 /// example names no channel: then every channel is meant.
-fn history_changed(event: &Event<'_>) -> Result<Update, Malformed> {
+fn history_changed(event: &SlackEvent<'_>) -> Result<Update, Malformed> {
     let missing = Malformed::Missing { event: "history_changed", field: "latest" };
     let HistoryChanged { latest } = envelope::object(event.raw);
     let latest = Ts::parse(&latest.ok_or(missing)?)?;
@@ -204,17 +204,19 @@ fn history_changed(event: &Event<'_>) -> Result<Update, Malformed> {
 ///
 /// # Errors
 /// [`Malformed`] where the channel it is about is missing or malformed.
-pub fn opened_by(event: &Event<'_>) -> Result<Option<Update>, Malformed> {
+pub fn opened_by(event: &SlackEvent<'_>) -> Result<Option<Update>, Malformed> {
     let gap = |channel, reason| {
         GapRow { team: &event.team, channel, reason, from: event.clock(), to: None }.update()
     };
     Ok(match event.rule() {
-        Some(Rule::Channel(ChannelChange::Left)) => Some(gap(Some(event.channel()?), Reason::Left)),
-        Some(Rule::Gap(GapKind::TokensRevoked)) => revokes_bot(event.raw).then(|| gap(None, Reason::Revoked)),
-        Some(Rule::Gap(GapKind::Uninstalled)) => Some(gap(None, Reason::Revoked)),
-        Some(Rule::Gap(GapKind::HistoryChanged)) => Some(history_changed(event)?),
+        Some(EventRule::Channel(ChannelChange::Left)) => Some(gap(Some(event.channel()?), Reason::Left)),
+        Some(EventRule::Gap(GapKind::TokensRevoked)) => {
+            revokes_bot(event.raw).then(|| gap(None, Reason::Revoked))
+        }
+        Some(EventRule::Gap(GapKind::Uninstalled)) => Some(gap(None, Reason::Revoked)),
+        Some(EventRule::Gap(GapKind::HistoryChanged)) => Some(history_changed(event)?),
         // The request that says it carries no event: see [`rate_limited`].
-        Some(Rule::Gap(GapKind::RateLimited)) => None,
+        Some(EventRule::Gap(GapKind::RateLimited)) => None,
         Some(_) | None => None,
     })
 }
@@ -223,8 +225,8 @@ pub fn opened_by(event: &Event<'_>) -> Result<Option<Update>, Malformed> {
 ///
 /// # Errors
 /// [`Malformed`] where the channel is missing or malformed.
-pub fn joined(event: &Event<'_>) -> Result<Option<Update>, Malformed> {
-    if event.rule() != Some(Rule::Joined) {
+pub fn joined(event: &SlackEvent<'_>) -> Result<Option<Update>, Malformed> {
+    if event.rule() != Some(EventRule::Joined) {
         return Ok(None);
     }
     Ok(Some(Update::mark(ItemKey::joined(&event.team, &event.channel()?, &event.clock()))))
@@ -266,7 +268,7 @@ mod tests {
 
     fn opened(event: &str) -> Result<Option<Update>, Malformed> {
         let body = format!(r#"{{"team_id":"T1","event_time":1700000000,"event":{event}}}"#);
-        opened_by(&Event::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap())
+        opened_by(&SlackEvent::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap())
     }
 
     #[test]
@@ -336,7 +338,7 @@ mod tests {
     fn a_join_is_a_mark_and_a_dropped_event_a_gap_of_its_own() {
         let body = r#"{"team_id":"T1","event":{"type":"member_joined_channel","user":"U1","channel":"C1",
             "event_ts":"7.000000"}}"#;
-        let event = Event::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap();
+        let event = SlackEvent::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap();
         let mark = joined(&event).unwrap().unwrap();
         assert_eq!(mark.key, ItemKey::new("meta#T1#joined#C1", "000000000007.000000"));
         let team = TeamId::parse("T1").unwrap();

@@ -3,7 +3,7 @@ use proptest::sample::subsequence;
 
 use super::super::closing::{GapState, HistoryFacts};
 use super::*;
-use crate::{Change, Event};
+use crate::{Change, SlackEvent};
 use slack::envelope::Envelope;
 
 fn ts(second: u32) -> Ts {
@@ -102,7 +102,7 @@ fn only_a_message_that_came_as_it_was_posted_proves_that_the_app_was_there() {
     let posted = |event: &str| {
         let body = format!(r#"{{"team_id":"T1","event":{event}}}"#);
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        let changes = Event::read(&envelope).unwrap().changes().unwrap();
+        let changes = SlackEvent::read(&envelope).unwrap().changes().unwrap();
         let update = match &changes[0] {
             Change::Content(content) => content.if_absent().clone(),
             Change::Register(update) => update.clone(),

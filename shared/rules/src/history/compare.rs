@@ -70,7 +70,7 @@ pub fn compare(listed: &HistoryMessage, row: Option<&Item>) -> ComparedMessage {
 
 /// Whose messages Slack listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ListedPlace {
+pub enum ListedTimeline {
     /// Those of the channel itself, without replies.
     Channel,
     /// The replies of this root. A reply that was sent to the channel too is one of them.
@@ -81,7 +81,7 @@ pub enum ListedPlace {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompleteListing {
     /// Whose messages.
-    pub place: ListedPlace,
+    pub place: ListedTimeline,
     /// The time.
     pub time: Interval,
     /// What there is in it at least.
@@ -97,8 +97,8 @@ impl CompleteListing {
         let ts = Ts::parse(row.text("ts")?).ok()?;
         let is_written = row.text("subtype").is_none_or(|subtype| WRITTEN.contains(&subtype));
         let is_here = match (&self.place, root(row, &ts)) {
-            (ListedPlace::Channel, root) => root.is_none(),
-            (ListedPlace::Thread(listed), root) => root.as_ref() == Some(listed),
+            (ListedTimeline::Channel, root) => root.is_none(),
+            (ListedTimeline::Thread(listed), root) => root.as_ref() == Some(listed),
         };
         let is_gone = is_here && is_written && self.time.contains(ts.micros()) && !self.listed.contains(&ts);
         is_gone.then_some(ts)

@@ -32,9 +32,9 @@ fn with(mut message: Value, more: &Value) -> Value {
 
 /// An archive that is nothing but its rows.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct RowsHeld(BTreeMap<ItemKey, Attributes>);
+struct ArchivedRows(BTreeMap<ItemKey, Attributes>);
 
-impl RowsHeld {
+impl ArchivedRows {
     fn row(&self, key: &ItemKey) -> Option<Item> {
         let attributes = self.0.get(key)?.clone();
         Some(Item { key: key.clone(), attributes })
@@ -71,8 +71,8 @@ impl RowsHeld {
     }
 }
 
-fn holding(messages: &[Value]) -> RowsHeld {
-    let mut rows = RowsHeld::default();
+fn holding(messages: &[Value]) -> ArchivedRows {
+    let mut rows = ArchivedRows::default();
     messages.iter().for_each(|message| rows.store(&listed(message)));
     rows
 }
@@ -81,7 +81,7 @@ fn key(second: i64) -> ItemKey {
     listed(&said(second)).change.key().clone()
 }
 
-fn listing(place: ListedPlace, seconds: (i64, i64), listed: &[i64]) -> CompleteListing {
+fn listing(place: ListedTimeline, seconds: (i64, i64), listed: &[i64]) -> CompleteListing {
     let time = Interval { from: seconds.0 * 1_000_000, to: seconds.1 * 1_000_000 };
     CompleteListing {
         place,
@@ -95,7 +95,7 @@ const CHANGED: Option<Difference> = Some(Difference::Changed);
 
 #[test]
 fn what_is_not_here_or_only_a_mark_of_a_reaction_is_missing() {
-    let mut rows = RowsHeld::default();
+    let mut rows = ArchivedRows::default();
     assert_eq!(rows.compare(&said(1)).difference, MISSING);
     let mark = json!({ "reaction#tada#U1": "000000000005.000000/added", "ts": ts(1) });
     rows.0.insert(key(1), mark.as_object().unwrap().clone());
@@ -131,7 +131,7 @@ fn a_newer_edit_a_tombstone_and_a_reaction_are_changes_and_nothing_else_is() {
     let mut taken = holding(&[said(1)]);
     taken.0.get_mut(&key(1)).unwrap().insert("reaction#tada#U2".into(), "000000000007.000000/removed".into());
     assert_eq!(taken.compare(&with(said(1), &reaction)), ComparedMessage::default());
-    let mut erased = RowsHeld::default();
+    let mut erased = ArchivedRows::default();
     erased.0.insert(key(1), json!({ "erased": true }).as_object().unwrap().clone());
     assert_eq!(erased.compare(&said(1)), ComparedMessage::default());
 }
@@ -156,11 +156,11 @@ fn only_what_was_written_and_should_have_been_listed_is_gone() {
         holding(&[said(1), said(2), said(3), joined, reply(5, 3), broadcast, tombstone, said(8), said(9)]);
     rows.0
         .insert(key(10), json!({ "ts": ts(10), "reaction#tada#U1": "x/added" }).as_object().unwrap().clone());
-    assert_eq!(rows.lacked(&listing(ListedPlace::Channel, (2, 9), &[2, 8])), BTreeSet::from([3]));
-    assert_eq!(rows.lacked(&listing(ListedPlace::Channel, (0, 20), &[1, 2, 3, 8, 9])), BTreeSet::new());
+    assert_eq!(rows.lacked(&listing(ListedTimeline::Channel, (2, 9), &[2, 8])), BTreeSet::from([3]));
+    assert_eq!(rows.lacked(&listing(ListedTimeline::Channel, (0, 20), &[1, 2, 3, 8, 9])), BTreeSet::new());
     let thread = |listed: &[i64]| {
         let root = Ts::parse(&ts(3)).unwrap();
-        rows.lacked(&listing(ListedPlace::Thread(root), (4, 20), listed))
+        rows.lacked(&listing(ListedTimeline::Thread(root), (4, 20), listed))
     };
     assert_eq!(thread(&[]), BTreeSet::from([5, 6]));
     assert_eq!(thread(&[6]), BTreeSet::from([5]));
@@ -226,7 +226,7 @@ proptest! {
         fates in fates(),
         (first, last) in (95_i64..130, 95_i64..130),
     ) {
-        let mut rows = RowsHeld::default();
+        let mut rows = ArchivedRows::default();
         for fate in &fates {
             if let Some(here) = fate.here {
                 rows.store(&listed(&version_of(fate.second, here)));
@@ -252,7 +252,7 @@ proptest! {
             prop_assert_eq!(rows.compare(&with(version_of(fate.second, at_slack), &volatile)).difference, found);
         }
         let seconds: Vec<i64> = fates.iter().filter(|fate| fate.at_slack.is_some()).map(|fate| fate.second).collect();
-        let listing = listing(ListedPlace::Channel, (first, last), &seconds);
+        let listing = listing(ListedTimeline::Channel, (first, last), &seconds);
         let lacked = rows.lacked(&listing);
         for fate in &fates {
             let is_here = fate.here.is_some_and(|(.., is_tombstone)| !is_tombstone) && !fate.is_deleted_here;

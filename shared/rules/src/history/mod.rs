@@ -27,7 +27,7 @@ pub use exported::{ExportedElement, exported};
 use crate::message::{self, Content};
 use crate::{Change, Malformed, file, reaction};
 use ports::archive::Item;
-use slack::envelope::{self, Unreadable};
+use slack::envelope::{self, UnreadableJson};
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
 /// The user in whose name old exports say that a message was deleted.
@@ -124,7 +124,7 @@ fn read_object(
     mut object: Map<String, Value>,
 ) -> Result<HistoryMessage, Malformed> {
     normal::timestamps(&mut object);
-    let listed = object.get("reactions").map(to_raw_value).transpose().map_err(|_| Unreadable)?;
+    let listed = object.get("reactions").map(to_raw_value).transpose().map_err(|_| UnreadableJson)?;
     let reactions = listed.as_deref().map(reaction::listed).unwrap_or_default();
     let reactions_cut = is_cut(&object) || reactions.len() >= reaction::MAX_LISTED;
     let missing = Malformed::Missing { event: "history", field: "ts" };
@@ -137,7 +137,7 @@ fn read_object(
         object.insert("subtype".into(), "tombstone".into());
     }
     normal::reduce(&mut object);
-    let raw = to_raw_value(&object).map_err(|_| Unreadable)?;
+    let raw = to_raw_value(&object).map_err(|_| UnreadableJson)?;
     let (change, edited) = message::listed(team, channel, &raw, thread_ts.as_ref(), &reactions)?;
     Ok(HistoryMessage { ts, author, edited, thread_ts, change, thread, reactions, reactions_cut })
 }

@@ -18,38 +18,38 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::version::{self, ContentVersion};
-use super::{Change, Event, Malformed, reaction};
+use super::{Change, Malformed, SlackEvent, reaction};
 use ports::archive::key::thread_parent;
 use ports::archive::{Attributes, ItemKey, Update};
-use slack::envelope::{self, Unreadable};
+use slack::envelope::{self, UnreadableJson};
 use slack::event::MessageObject;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 pub(super) use content::CONTENT;
 pub use content::{CONTENT_VERSION, Content, stored_version};
-pub use revision::{KeptVersions, Plan, Replaced, Versions, as_revision, plan, versions};
+pub use revision::{KeptVersions, Replaced, VersionPlan, Versions, as_revision, plan, versions};
 
 /// What a message event changes.
-pub(super) fn changes(event: &Event<'_>) -> Result<Vec<Change>, Malformed> {
+pub(super) fn changes(event: &SlackEvent<'_>) -> Result<Vec<Change>, Malformed> {
     let channel = event.channel()?;
-    let place = MessagePlace { team: &event.team, channel: &channel };
-    let Some(ToldMessages { deleted, messages, .. }) = event.told()? else { return Ok(Vec::new()) };
+    let place = ChannelOfEvent { team: &event.team, channel: &channel };
+    let Some(MessageUpdates { deleted, messages, .. }) = event.told()? else { return Ok(Vec::new()) };
     let deleted = deleted.as_ref().map(|ts| Ok(Change::Register(place.deletion(ts, Attributes::new()))));
     deleted.into_iter().chain(messages.iter().map(|message| place.written(message))).collect()
 }
 
 /// What a message event tells.
-pub struct ToldMessages<'a> {
+pub struct MessageUpdates<'a> {
     /// When it happened, by Slack's clock.
     pub clock: Ts,
     /// The message that it says was deleted.
     pub deleted: Option<Ts>,
     /// The versions of messages that it brings.
-    pub messages: Vec<ToldMessage<'a>>,
+    pub messages: Vec<MessageUpdate<'a>>,
 }
 
 /// A version of a message that an event brings.
-pub struct ToldMessage<'a> {
+pub struct MessageUpdate<'a> {
     /// What it says.
     pub object: MessageObject<'a>,
     /// Who has reacted to it: the name of the reaction, and the person.
@@ -60,9 +60,9 @@ pub struct ToldMessage<'a> {
 }
 
 /// Reads what a message event tells.
-pub(super) fn told<'a>(event: &Event<'a>) -> Result<ToldMessages<'a>, Malformed> {
+pub(super) fn told<'a>(event: &SlackEvent<'a>) -> Result<MessageUpdates<'a>, Malformed> {
     let outer: MessageObject<'a> = envelope::read(event.raw)?;
-    let mut told = ToldMessages { clock: clock(event, &outer), deleted: None, messages: Vec::new() };
+    let mut told = MessageUpdates { clock: clock(event, &outer), deleted: None, messages: Vec::new() };
     match event.header.subtype.as_deref() {
         Some("message_changed") => {
             let now =
@@ -94,7 +94,7 @@ pub(super) fn told<'a>(event: &Event<'a>) -> Result<ToldMessages<'a>, Malformed>
     Ok(told)
 }
 
-impl<'a> ToldMessages<'a> {
+impl<'a> MessageUpdates<'a> {
     fn add(
         &mut self,
         object: MessageObject<'a>,
@@ -106,13 +106,13 @@ impl<'a> ToldMessages<'a> {
         // A reply that was sent to the channel too brings the whole message that it replies to.
         let root = object.root;
         let kept = if root.is_some() { without_root(raw)? } else { Cow::Borrowed(raw) };
-        self.messages.push(ToldMessage { object, reactions, raw: kept, clock, change });
+        self.messages.push(MessageUpdate { object, reactions, raw: kept, clock, change });
         if let Some(raw) = root {
             let object: MessageObject<'a> = envelope::read(raw)?;
             if object.ts.is_some() && (object.text.is_some() || object.is_tombstone()) {
                 let reactions = object.reactions.map(reaction::listed).unwrap_or_default();
                 let (raw, clock) = (Cow::Borrowed(raw), version::zero());
-                self.messages.push(ToldMessage { object, reactions, raw, clock, change: false });
+                self.messages.push(MessageUpdate { object, reactions, raw, clock, change: false });
             }
         }
         Ok(())
@@ -124,7 +124,7 @@ impl<'a> ToldMessages<'a> {
 fn without_root(raw: &RawValue) -> Result<Cow<'_, RawValue>, Malformed> {
     let mut fields: BTreeMap<Cow<'_, str>, &RawValue> = envelope::read(raw)?;
     fields.remove("root");
-    Ok(Cow::Owned(to_raw_value(&fields).map_err(|_| Unreadable)?))
+    Ok(Cow::Owned(to_raw_value(&fields).map_err(|_| UnreadableJson)?))
 }
 
 /// What a message object of history changes, and when it was last edited: content of clock 0, or a deletion if it is a
@@ -141,27 +141,27 @@ pub(super) fn listed(
     let edited_ts = object.edited_ts()?;
     let reactions = reactions.to_vec();
     let raw = Cow::Borrowed(raw);
-    let message = ToldMessage { object, reactions, raw, clock: version::zero(), change: false };
-    Ok((MessagePlace { team, channel }.written(&message)?, edited_ts))
+    let message = MessageUpdate { object, reactions, raw, clock: version::zero(), change: false };
+    Ok((ChannelOfEvent { team, channel }.written(&message)?, edited_ts))
 }
 
 /// The deletion of a message of which no event and no tombstone came: it has no clock, and no event takes it back.
 pub fn deletion(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Update {
-    MessagePlace { team, channel }.deletion(ts, Attributes::new())
+    ChannelOfEvent { team, channel }.deletion(ts, Attributes::new())
 }
 
 /// A message event without `event_ts` has the same time in `ts`.
-fn clock(event: &Event<'_>, outer: &MessageObject<'_>) -> Ts {
+fn clock(event: &SlackEvent<'_>, outer: &MessageObject<'_>) -> Ts {
     let ts = || outer.ts.as_deref().and_then(|ts| Ts::parse(ts).ok());
     event.header.clock().or_else(ts).unwrap_or_else(|| event.clock())
 }
 
-struct MessagePlace<'a> {
+struct ChannelOfEvent<'a> {
     team: &'a TeamId,
     channel: &'a ChannelId,
 }
 
-impl MessagePlace<'_> {
+impl ChannelOfEvent<'_> {
     fn identity(&self, ts: &Ts) -> Attributes {
         [
             ("type", "message"),
@@ -183,8 +183,8 @@ impl MessagePlace<'_> {
     }
 
     /// The content in a message object, or its deletion if it is a tombstone.
-    fn written(&self, message: &ToldMessage<'_>) -> Result<Change, Malformed> {
-        let ToldMessage { object, reactions, raw, clock, change } = message;
+    fn written(&self, message: &MessageUpdate<'_>) -> Result<Change, Malformed> {
+        let MessageUpdate { object, reactions, raw, clock, change } = message;
         let ts = object.ts.as_deref().ok_or(Malformed::Missing { event: "message", field: "ts" })?;
         let ts = Ts::parse(ts)?;
         // Attributes that no version of a message takes back: the first one stays.

@@ -5,7 +5,7 @@ use slack::envelope::Envelope;
 fn changes_of(event: &str) -> Result<Vec<Change>, Malformed> {
     let body = format!(r#"{{"team_id":"T1","event_id":"Ev1","event_time":5,"event":{event}}}"#);
     let envelope = Envelope::peek(body.as_bytes()).unwrap();
-    Event::read(&envelope).unwrap().changes()
+    SlackEvent::read(&envelope).unwrap().changes()
 }
 
 /// The rows after these changes, as if each register were written alone.
@@ -209,7 +209,7 @@ fn an_object_with_a_repeated_key_is_malformed() {
     ] {
         let body = format!(r#"{{"team_id":"T1","event":{event}}}"#);
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        let changes = Event::read(&envelope).and_then(|event| event.changes());
+        let changes = SlackEvent::read(&envelope).and_then(|event| event.changes());
         assert!(matches!(changes, Err(Malformed::Unreadable(_))), "{event}");
     }
 }

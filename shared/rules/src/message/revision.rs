@@ -32,7 +32,7 @@ const IDENTITY: [&str; 3] = ["team_id", "channel_id", "ts"];
 
 /// What has to be written so that a version is kept, given the message as it was read.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Plan {
+pub struct VersionPlan {
     /// Revisions. They come first: what is stopped behind them is done again, and loses nothing.
     pub keep: Vec<Update>,
     /// Writes the message's row if its content is still what was read; if it is not, all is to be planned again.
@@ -63,19 +63,22 @@ impl KeptVersions {
 }
 
 /// Plans the writing of a version.
-pub fn plan(content: &Content, stored: Option<&Item>) -> Plan {
+pub fn plan(content: &Content, stored: Option<&Item>) -> VersionPlan {
     if stored.is_some_and(Item::is_erased) {
-        return Plan { kept_versions: KeptVersions { erased: true, kept: Vec::new() }, ..Plan::default() };
+        return VersionPlan {
+            kept_versions: KeptVersions { erased: true, kept: Vec::new() },
+            ..VersionPlan::default()
+        };
     }
     let Some((register, now)) =
         stored.and_then(|item| Some((item.text(CONTENT_VERSION)?, Version::stored(item)?)))
     else {
-        return Plan { row: Some(content.if_absent().clone()), ..Plan::default() };
+        return VersionPlan { row: Some(content.if_absent().clone()), ..VersionPlan::default() };
     };
     let new = Version::of(content);
     let contested = register.ends_with(CONTESTED);
     let (same, same_time) = (new.row == now.row, new.edit_time == now.edit_time);
-    let mut plan = Plan::default();
+    let mut plan = VersionPlan::default();
     let mut keep = |version: &Version<'_>, seen: &[&Version<'_>]| {
         plan.keep.push(version.keep(seen));
         plan.kept_versions.kept.push((version.row.clone(), version.version.clone()));
@@ -177,14 +180,14 @@ pub(crate) fn is_mark(name: &str) -> bool {
 /// What makes two versions of one edit time two: their texts, their blocks, their files.
 fn signature(content: &Attributes) -> String {
     #[derive(Default, Deserialize)]
-    struct Said<'a> {
+    struct VersionFacts<'a> {
         #[serde(borrow, default, deserialize_with = "envelope::text_or_none")]
         text: Option<std::borrow::Cow<'a, str>>,
         #[serde(borrow, default)]
         blocks: Option<&'a RawValue>,
     }
     let text = |name| content.get(name).and_then(Value::as_str).unwrap_or_default();
-    let Ok(said) = serde_json::from_str::<Said<'_>>(text("raw_event")) else {
+    let Ok(said) = serde_json::from_str::<VersionFacts<'_>>(text("raw_event")) else {
         return short_hash(&format!("{}{}", text("raw_event"), text("text")));
     };
     let blocks = said.blocks.map(|blocks| match envelope::value(blocks.get()) {

@@ -3,30 +3,30 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::*;
-use crate::{Change, Event};
+use crate::{Change, SlackEvent};
 use slack::envelope::Envelope;
 
 /// A version of one message: its text, its edit, the clock at which Slack said so (`0` for a copy).
 #[derive(Clone, Copy)]
-struct Said {
+struct VersionText {
     text: &'static str,
     edited: Option<&'static str>,
     clock: &'static str,
     preview: bool,
 }
 
-fn said(text: &'static str, clock: &'static str) -> Said {
-    Said { text, edited: None, clock, preview: false }
+fn said(text: &'static str, clock: &'static str) -> VersionText {
+    VersionText { text, edited: None, clock, preview: false }
 }
 
-fn edit(text: &'static str, edited: &'static str, clock: &'static str) -> Said {
-    Said { edited: Some(edited), ..said(text, clock) }
+fn edit(text: &'static str, edited: &'static str, clock: &'static str) -> VersionText {
+    VersionText { edited: Some(edited), ..said(text, clock) }
 }
 
 const TS: &str = "100.400000";
 
-fn content(said: &Said) -> Content {
-    let Said { text, edited, clock, preview } = said;
+fn content(said: &VersionText) -> Content {
+    let VersionText { text, edited, clock, preview } = said;
     let mut message = json!({ "ts": TS, "user": "U1", "text": text });
     if let Some(edited) = edited {
         message["edited"] = json!({ "ts": edited });
@@ -41,14 +41,14 @@ fn content(said: &Said) -> Content {
     };
     let body = json!({ "team_id": "T1", "event": event }).to_string();
     let envelope = Envelope::peek(body.as_bytes()).unwrap();
-    match Event::read(&envelope).unwrap().changes().unwrap().remove(0) {
+    match SlackEvent::read(&envelope).unwrap().changes().unwrap().remove(0) {
         Change::Content(content) => *content,
         Change::Register(update) => panic!("{update:?}"),
     }
 }
 
 /// The rows that versions leave, by their keys, each written as planned.
-fn rows(order: &[Said]) -> BTreeMap<ItemKey, Attributes> {
+fn rows(order: &[VersionText]) -> BTreeMap<ItemKey, Attributes> {
     let mut rows: BTreeMap<ItemKey, Attributes> = BTreeMap::new();
     for said in order {
         let content = content(said);
@@ -81,7 +81,7 @@ fn told(rows: &BTreeMap<ItemKey, Attributes>) -> (Vec<(String, String)>, String)
 }
 
 /// Every order of these versions, each also twice over, leaves the same rows: this is what they tell.
-fn in_every_order(versions: &[Said]) -> (Vec<(String, String)>, String) {
+fn in_every_order(versions: &[VersionText]) -> (Vec<(String, String)>, String) {
     let expected = rows(versions);
     let mut order: Vec<usize> = (0..versions.len()).collect();
     // Heap's way through all orders.
@@ -92,7 +92,7 @@ fn in_every_order(versions: &[Said]) -> (Vec<(String, String)>, String) {
             order.swap(if place % 2 == 0 { 0 } else { counters[place] }, place);
             counters[place] += 1;
             place = 0;
-            let sent: Vec<Said> = order.iter().chain(&order).map(|number| versions[*number]).collect();
+            let sent: Vec<VersionText> = order.iter().chain(&order).map(|number| versions[*number]).collect();
             assert_eq!(rows(&sent), expected, "{order:?}");
         } else {
             counters[place] = 0;
@@ -102,7 +102,7 @@ fn in_every_order(versions: &[Said]) -> (Vec<(String, String)>, String) {
     told(&expected)
 }
 
-fn expect(versions: &[Said], replaced: &[(&str, &str)], now: &str) {
+fn expect(versions: &[VersionText], replaced: &[(&str, &str)], now: &str) {
     let (found, text) = in_every_order(versions);
     let found: Vec<(&str, &str)> =
         found.iter().map(|(text, clock)| (text.as_str(), clock.as_str())).collect();
@@ -149,7 +149,7 @@ fn edits_of_one_second_and_of_the_second_of_the_post_are_all_kept() {
 
 #[test]
 fn unfurls_and_copies_are_no_versions() {
-    let unfurled = Said { preview: true, ..said("link", "101.000000") };
+    let unfurled = VersionText { preview: true, ..said("link", "101.000000") };
     expect(&[said("link", "100.400000"), unfurled, said("link", "0")], &[], "link");
     let copied = rows(&[said("text", "100.400000"), said("text", "0")]);
     assert_eq!(copied.len(), 1, "history repeats every message");

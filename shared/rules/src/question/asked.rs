@@ -4,12 +4,12 @@ use ports::archive::ItemKey;
 use ports::clock::TimestampMs;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use slack::catalogue::Rule;
+use slack::catalogue::EventRule;
 use slack::envelope::{Envelope, object};
 use slack::ids::{FileId, Ts, UserId};
 
-use super::{AskedText, Question, QuestionId};
-use crate::{Event, message};
+use super::{Question, QuestionId, QuestionText};
+use crate::{SlackEvent, message};
 
 /// Slack's own messages, in every workspace.
 const SLACKBOT: &str = "USLACKBOT";
@@ -41,12 +41,12 @@ impl PossibleQuestion {
     /// Reads an event: a new message of a person of this workspace that is not older than `max_age_s`, and mentions the app or
     /// is in a thread. `None` for everything else: an edit, a deletion, a message of a bot, of Slack, of the app itself.
     pub fn read(
-        event: &Event<'_>,
+        event: &SlackEvent<'_>,
         envelope: &Envelope<'_>,
         now: TimestampMs,
         max_age_s: i64,
     ) -> Option<Self> {
-        if event.rule() != Some(Rule::Message) {
+        if event.rule() != Some(EventRule::Message) {
             return None;
         }
         let is_written = event.header.subtype.as_deref().is_none_or(|subtype| WRITTEN.contains(&subtype));
@@ -90,7 +90,7 @@ impl PossibleQuestion {
         let ids = listed.as_array().into_iter().flatten().filter_map(|file| file["id"].as_str());
         let files = ids.filter_map(|id| FileId::parse(id).ok()).take(MAX_FILES).collect();
         Some(Self {
-            question: Question { id, asked: AskedText { user, text: text.to_owned(), mentioned, files } },
+            question: Question { id, asked: QuestionText { user, text: text.to_owned(), mentioned, files } },
         })
     }
 
@@ -165,7 +165,7 @@ mod tests {
             "authorizations": [{ "team_id": "T1", "user_id": "U0APP", "is_bot": true }] })
         .to_string();
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        PossibleQuestion::read(&Event::read(&envelope).unwrap(), &envelope, NOW, 3_600)
+        PossibleQuestion::read(&SlackEvent::read(&envelope).unwrap(), &envelope, NOW, 3_600)
     }
 
     #[test]

@@ -6,7 +6,7 @@ use slack::ids::TeamId;
 
 /// What the row of an author says of their questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AskerStanding {
+pub enum AskerStatus {
     /// A member of this workspace: they are answered.
     Member,
     /// A guest, a person of another workspace, a bot, a person who has left or was erased.
@@ -27,21 +27,21 @@ struct Profile {
 }
 
 /// What the row of a person says.
-pub fn standing(team: &TeamId, row: Option<&Item>) -> AskerStanding {
-    let Some(row) = row else { return AskerStanding::Unknown };
+pub fn standing(team: &TeamId, row: Option<&Item>) -> AskerStatus {
+    let Some(row) = row else { return AskerStatus::Unknown };
     if row.is_erased() || row.is("is_bot") || row.is("deleted") {
-        return AskerStanding::Refused;
+        return AskerStatus::Refused;
     }
-    let Some(raw) = row.text("raw_event") else { return AskerStanding::Unknown };
+    let Some(raw) = row.text("raw_event") else { return AskerStatus::Unknown };
     // What has an unexpected type is no reason to answer.
     let profile = serde_json::from_str::<Profile>(raw).ok().filter(|_| raw.trim_start().starts_with('{'));
-    let Some(profile) = profile else { return AskerStanding::Refused };
+    let Some(profile) = profile else { return AskerStatus::Refused };
     let Profile { team_id, is_restricted, is_ultra_restricted, is_bot, is_stranger, deleted } = profile;
     let is_elsewhere = team_id.is_some_and(|of| of != team.as_str());
     if is_elsewhere || is_restricted || is_ultra_restricted || is_bot || is_stranger || deleted {
-        AskerStanding::Refused
+        AskerStatus::Refused
     } else {
-        AskerStanding::Member
+        AskerStatus::Member
     }
 }
 
@@ -63,8 +63,8 @@ mod tests {
     fn only_members_of_the_workspace_are_answered() {
         let team = TeamId::parse("T1").unwrap();
         let of = |raw: Value| standing(&team, Some(&row(&raw)));
-        assert_eq!(of(json!({ "id": "U1", "team_id": "T1" })), AskerStanding::Member);
-        assert_eq!(of(json!({ "id": "U1" })), AskerStanding::Member);
+        assert_eq!(of(json!({ "id": "U1", "team_id": "T1" })), AskerStatus::Member);
+        assert_eq!(of(json!({ "id": "U1" })), AskerStatus::Member);
         for refused in [
             json!({ "is_restricted": true }),
             json!({ "is_ultra_restricted": true }),
@@ -75,12 +75,12 @@ mod tests {
             json!({ "is_restricted": "yes" }),
             json!([]),
         ] {
-            assert_eq!(of(refused.clone()), AskerStanding::Refused, "{refused}");
+            assert_eq!(of(refused.clone()), AskerStatus::Refused, "{refused}");
         }
-        assert_eq!(standing(&team, None), AskerStanding::Unknown);
+        assert_eq!(standing(&team, None), AskerStatus::Unknown);
         let erased = Item::erased(row(&json!({})).key);
-        assert_eq!(standing(&team, Some(&erased)), AskerStanding::Refused);
+        assert_eq!(standing(&team, Some(&erased)), AskerStatus::Refused);
         let only_a_picture = Item { attributes: Attributes::new(), ..row(&json!({})) };
-        assert_eq!(standing(&team, Some(&only_a_picture)), AskerStanding::Unknown);
+        assert_eq!(standing(&team, Some(&only_a_picture)), AskerStatus::Unknown);
     }
 }

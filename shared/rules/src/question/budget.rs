@@ -5,7 +5,7 @@ use ports::archive::key::budgets;
 use ports::archive::{Guard, Item, ItemKey, Query, Update};
 use slack::ids::TeamId;
 
-use super::{AskedText, QuestionId};
+use super::{QuestionId, QuestionText};
 
 /// The register of a row: how many questions were counted.
 const COUNT: &str = "count";
@@ -23,7 +23,7 @@ pub enum BudgetScope {
 }
 
 /// The row of a budget for a question that comes at this second.
-pub fn key(scope: BudgetScope, id: &QuestionId, asked: &AskedText, now_s: i64) -> ItemKey {
+pub fn key(scope: BudgetScope, id: &QuestionId, asked: &QuestionText, now_s: i64) -> ItemKey {
     let of = match scope {
         BudgetScope::Thread => format!("thread#{}#{}", id.channel, id.thread_ts),
         BudgetScope::Person => format!("{}#{}", people(now_s), asked.user),
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn questions_are_counted_one_by_one_and_a_person_is_told_once() {
-        let asked = AskedText {
+        let asked = QuestionText {
             user: UserId::parse("U1").unwrap(),
             text: String::new(),
             mentioned: None,

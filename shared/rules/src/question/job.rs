@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{AskedText, Question, QuestionId};
+use super::{Question, QuestionId, QuestionText};
 use crate::{Malformed, read_job};
 use ports::queue::job::encode_job;
 use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
@@ -15,7 +15,7 @@ pub struct QuestionJob {
     /// Which message asks.
     pub id: QuestionId,
     /// What it asks; missing if the question has its row already.
-    pub asked: Option<AskedText>,
+    pub asked: Option<QuestionText>,
     /// How often it was begun anew.
     pub attempt: u32,
 }
@@ -66,7 +66,7 @@ impl QuestionJob {
         let Self { id, asked, attempt } = self;
         let (id, attempt, asked) = (id.clone(), *attempt, asked.clone());
         let (user, text, mentioned, files) = match asked {
-            Some(AskedText { user, text, mentioned, files }) => (Some(user), Some(text), mentioned, files),
+            Some(QuestionText { user, text, mentioned, files }) => (Some(user), Some(text), mentioned, files),
             None => (None, None, None, Vec::new()),
         };
         Outgoing {
@@ -84,7 +84,7 @@ impl QuestionJob {
     pub fn decode(raw: &RawValue) -> Result<Self, Malformed> {
         let QuestionFields { id, attempt, user, text, mentioned, files } = read_job("question", raw)?;
         let text = text.unwrap_or_default();
-        let asked = user.map(|user| AskedText { user, text, mentioned, files });
+        let asked = user.map(|user| QuestionText { user, text, mentioned, files });
         Ok(Self { id, asked, attempt })
     }
 }
@@ -127,13 +127,13 @@ mod tests {
         }
     }
 
-    fn question(asked: Option<AskedText>, attempt: u32) -> QuestionJob {
+    fn question(asked: Option<QuestionText>, attempt: u32) -> QuestionJob {
         QuestionJob { id: id(), asked, attempt }
     }
 
     #[test]
     fn a_question_is_serial_with_its_thread_and_an_answer_with_its_channel() {
-        let asked = AskedText {
+        let asked = QuestionText {
             user: UserId::parse("U1").unwrap(),
             text: "why \"so\"?".into(),
             mentioned: UserId::parse("U0").ok(),

@@ -30,7 +30,7 @@ pub struct QuestionId {
 
 /// What a message asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AskedText {
+pub struct QuestionText {
     /// Who asks.
     pub user: UserId,
     /// The text as Slack sent it.
@@ -47,7 +47,7 @@ pub struct Question {
     /// Which message.
     pub id: QuestionId,
     /// What it asks.
-    pub asked: AskedText,
+    pub asked: QuestionText,
 }
 
 impl QuestionId {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 use super::state::{PartState, TrackedKind, WorkStage, WorkState};
-use super::{AskedText, QuestionId};
+use super::{QuestionId, QuestionText};
 
 /// The register of a question and of an answer.
 pub const STATE: &str = "state";
@@ -32,7 +32,7 @@ pub struct QuestionRow {
     /// Which message asks.
     pub id: QuestionId,
     /// What it asks.
-    pub asked: AskedText,
+    pub asked: QuestionText,
     /// How far it is.
     pub state: WorkState,
     /// When it was first seen, in seconds since the Unix epoch.
@@ -87,7 +87,7 @@ fn identity(kind: &str, id: &QuestionId, user: Option<&UserId>) -> Attributes {
 
 impl QuestionRow {
     /// A question that has no row yet.
-    pub fn new(id: &QuestionId, asked: &AskedText, now_s: i64) -> Self {
+    pub fn new(id: &QuestionId, asked: &QuestionText, now_s: i64) -> Self {
         let (id, asked) = (id.clone(), asked.clone());
         Self { id, asked, state: WorkState::NEW, fetched_at_s: now_s, is_counted: false }
     }
@@ -99,7 +99,7 @@ impl QuestionRow {
         }
         let id = id_of(item)?;
         let user = UserId::parse(item.text("user")?).ok()?;
-        let asked = AskedText {
+        let asked = QuestionText {
             user,
             text: text(item, "text").unwrap_or_default(),
             mentioned: item.text("mentioned").and_then(|user| UserId::parse(user).ok()),
@@ -200,8 +200,8 @@ fn tried_at(number: usize) -> String {
 }
 
 /// A question that waits, with the name that its channel has now. What is there already stays.
-pub fn asked(id: &QuestionId, asked: &AskedText, channel_name: Option<&str>, now_s: i64) -> Update {
-    let AskedText { user, text, mentioned, files } = asked;
+pub fn asked(id: &QuestionId, asked: &QuestionText, channel_name: Option<&str>, now_s: i64) -> Update {
+    let QuestionText { user, text, mentioned, files } = asked;
     let mut set_if_absent = identity("question", id, Some(user));
     set_if_absent.insert("text".into(), text.as_str().into());
     set_if_absent.insert("fetched_at".into(), now_s.into());

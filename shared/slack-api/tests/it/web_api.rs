@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use slack::ids::TeamId;
 use slack_api::tokens::TokenTable;
-use slack_api::{ApiError, ApiUrl, Method, Token, Tokens, WebApi};
-use testkit::fake_slack::{FakeSlack, SlackAnswer, Workspace, one_token, refusal, tokens};
+use slack_api::{ApiError, ApiUrl, BotToken, Method, Tokens, WebApi};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, SlackAnswer, one_token, refusal, tokens};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -20,7 +20,7 @@ fn team(id: &str) -> TeamId {
 
 async fn slack() -> FakeSlack {
     let slack = FakeSlack::start().await;
-    slack.set(TOKEN, Workspace::of("T1", 3, 0));
+    slack.set(TOKEN, FakeWorkspace::of("T1", 3, 0));
     slack
 }
 
@@ -189,7 +189,7 @@ async fn the_only_token_is_used_for_its_own_workspace_alone() {
 #[tokio::test]
 async fn each_workspace_has_its_token_and_a_mix_up_is_noticed() {
     let slack = slack().await;
-    slack.set("xoxb-2", Workspace::new("T2"));
+    slack.set("xoxb-2", FakeWorkspace::new("T2"));
     let api = slack.client(tokens(&[("T1", TOKEN), ("T2", "xoxb-2"), ("T3", "xoxb-2")]));
     for id in ["T1", "T2"] {
         api.call(&team(id), Method::UsersList, &[]).await.unwrap();
@@ -205,13 +205,13 @@ async fn each_workspace_has_its_token_and_a_mix_up_is_noticed() {
 #[tokio::test]
 async fn a_table_of_tokens_that_changes_is_followed() {
     let slack = slack().await;
-    slack.set("xoxb-new", Workspace::new("T1"));
+    slack.set("xoxb-new", FakeWorkspace::new("T1"));
     let table: Arc<Mutex<Arc<TokenTable>>> = Arc::default();
     let source = Arc::clone(&table);
     let api = slack.client(Tokens::per_team(move || Arc::clone(&source.lock().unwrap())));
     assert!(!api.has_tokens());
     for token in [TOKEN, "xoxb-new"] {
-        let entry = (team("T1"), Token::parse(token).unwrap());
+        let entry = (team("T1"), BotToken::parse(token).unwrap());
         *table.lock().unwrap() = Arc::new(TokenTable::from([entry]));
         assert!(api.has_tokens());
         list(&api).await.unwrap();

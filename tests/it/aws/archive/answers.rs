@@ -13,13 +13,13 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 use super::fixture::{attributes, key, put};
 
 /// A server that answers as it is told, and an archive that takes it for AWS.
-struct Told {
+struct ScriptedArchive {
     server: MockServer,
     archive: Arc<dyn Archive>,
     table: String,
 }
 
-impl Told {
+impl ScriptedArchive {
     async fn new() -> Self {
         let server = MockServer::start().await;
         let names = fresh_names();
@@ -107,7 +107,7 @@ fn greater(version: &str) -> Update {
 
 #[tokio::test]
 async fn a_new_message_is_one_request() {
-    let told = Told::new().await;
+    let told = ScriptedArchive::new().await;
     told.answers(1, "UpdateItem", done()).await;
     assert_eq!(told.archive.write(&greater("1")).await.unwrap(), WriteOutcome::Applied);
     assert_eq!(told.asked().await, ["UpdateItem"]);
@@ -122,7 +122,7 @@ async fn a_new_message_is_one_request() {
 
 #[tokio::test]
 async fn what_lost_is_shown_without_a_read() {
-    let told = Told::new().await;
+    let told = ScriptedArchive::new().await;
     told.answers(1, "UpdateItem", refused(Some(row(&key(), "1", "other")))).await;
     told.answers(1, "UpdateItem", refused(None)).await;
     let item = |attributes| WriteOutcome::Rejected(Item { key: key(), attributes });
@@ -140,7 +140,7 @@ async fn what_passes_is_tried_again_as_it_was() {
         error(500, "com.amazonaws.dynamodb.v20120810#InternalServerError", "Internal server error"),
         ResponseTemplate::new(503),
     ] {
-        let told = Told::new().await;
+        let told = ScriptedArchive::new().await;
         told.answers(1, "UpdateItem", passes).await;
         told.answers(1, "UpdateItem", done()).await;
         assert_eq!(told.archive.write(&greater("1")).await.unwrap(), WriteOutcome::Applied);
@@ -152,7 +152,7 @@ async fn what_passes_is_tried_again_as_it_was() {
 
 #[tokio::test]
 async fn what_does_not_pass_is_given_back_as_unavailable() {
-    let told = Told::new().await;
+    let told = ScriptedArchive::new().await;
     told.answers(u64::MAX, "UpdateItem", throttled()).await;
     told.answers(u64::MAX, "GetItem", throttled()).await;
     for outcome in [told.archive.write(&greater("1")).await.map(drop), told.archive.ready().await] {
@@ -179,7 +179,7 @@ async fn what_a_person_must_put_right_is_said_at_once_in_one_line() {
         (denied, "User: arn:aws:iam::1:user/a is not authorized to perform: dynamodb:GetItem", "permissions"),
         (missing, "Requested resource not found", "annalist provision"),
     ] {
-        let told = Told::new().await;
+        let told = ScriptedArchive::new().await;
         for operation in ["UpdateItem", "GetItem", "BatchGetItem", "Query"] {
             told.answers(1, operation, error(400, kind, message)).await;
         }
@@ -202,7 +202,7 @@ async fn what_a_person_must_put_right_is_said_at_once_in_one_line() {
 
 #[tokio::test]
 async fn what_a_batch_left_over_is_asked_for_again() {
-    let told = Told::new().await;
+    let told = ScriptedArchive::new().await;
     let keys: Vec<ItemKey> = (0..3).map(|number| ItemKey::new("i", number.to_string())).collect();
     let primary =
         |key: &ItemKey| json!({ "itemId": { "S": key.item_id }, "timestamp": { "S": key.timestamp } });
@@ -231,7 +231,7 @@ async fn what_a_batch_left_over_is_asked_for_again() {
 
 #[tokio::test]
 async fn an_item_too_large_to_update_is_read_and_put_back_until_no_other_write_came_between() {
-    let told = Told::new().await;
+    let told = ScriptedArchive::new().await;
     told.answers(1, "UpdateItem", too_large()).await;
     told.answers(1, "GetItem", says(200, json!({ "Item": row(&key(), "11", "first") }))).await;
     told.answers(1, "PutItem", refused(Some(row(&key(), "12", "second")))).await;
@@ -248,7 +248,7 @@ async fn an_item_too_large_to_update_is_read_and_put_back_until_no_other_write_c
 
 #[tokio::test]
 async fn an_item_that_keeps_changing_is_left_for_later() {
-    let told = Told::new().await;
+    let told = ScriptedArchive::new().await;
     told.answers(u64::MAX, "UpdateItem", too_large()).await;
     told.answers(u64::MAX, "GetItem", says(200, json!({ "Item": row(&key(), "11", "first") }))).await;
     told.answers(u64::MAX, "PutItem", refused(Some(row(&key(), "12", "second")))).await;
@@ -265,7 +265,7 @@ async fn bulk_that_two_write_at_once_is_written_again() {
     // https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
     let conflict = "<Error><Code>ConditionalRequestConflict</Code><Message>The conditional request cannot succeed due to a \
                     conflicting operation against this resource.</Message></Error>";
-    let told = Told::new().await;
+    let told = ScriptedArchive::new().await;
     let put_object = || Mock::given(method("PUT")).and(header("if-none-match", "*"));
     let conflict = ResponseTemplate::new(409).set_body_raw(conflict, "application/xml");
     put_object().respond_with(conflict).up_to_n_times(1).mount(&told.server).await;
@@ -279,7 +279,7 @@ async fn bulk_that_two_write_at_once_is_written_again() {
 
 #[tokio::test]
 async fn a_batch_that_always_leaves_something_over_has_an_end() {
-    let told = Told::new().await;
+    let told = ScriptedArchive::new().await;
     let primary = json!({ "itemId": { "S": "i" }, "timestamp": { "S": "1" } });
     let left = json!({ &told.table: { "Keys": [primary], "ConsistentRead": true } });
     let answer = says(200, json!({ "Responses": { &told.table: [] }, "UnprocessedKeys": left }));
@@ -294,7 +294,7 @@ async fn a_batch_that_always_leaves_something_over_has_an_end() {
 
 #[tokio::test]
 async fn everything_is_read_consistently_where_dynamodb_can() {
-    let told = Told::new().await;
+    let told = ScriptedArchive::new().await;
     told.answers(1, "GetItem", done()).await;
     told.answers(2, "Query", says(200, json!({ "Items": [], "Count": 0 }))).await;
     let after = Some(ItemKey::new("i", "5"));
@@ -315,7 +315,7 @@ async fn everything_is_read_consistently_where_dynamodb_can() {
 
 #[tokio::test]
 async fn what_an_index_still_has_and_the_table_no_longer_is_left_out() {
-    let told = Told::new().await;
+    let told = ScriptedArchive::new().await;
     let in_index = |number: u32| json!({ "itemId": { "S": "i" }, "timestamp": { "S": number.to_string() }, "parent": { "S": "p" } });
     let found = json!({ "Items": [in_index(1), in_index(2), in_index(3)], "LastEvaluatedKey": in_index(3) });
     told.answers(1, "Query", says(200, found)).await;
@@ -331,7 +331,7 @@ async fn what_an_index_still_has_and_the_table_no_longer_is_left_out() {
 
 #[tokio::test]
 async fn an_item_that_is_written_to_while_it_is_deleted_stays() {
-    let told = Told::new().await;
+    let told = ScriptedArchive::new().await;
     told.answers(1, "GetItem", says(200, json!({ "Item": row(&key(), "11", "t") }))).await;
     told.answers(1, "DeleteItem", refused(None)).await;
     let item = Item { key: key(), attributes: attributes(json!({ "text": "t" })) };

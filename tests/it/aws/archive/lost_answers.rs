@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use ports::archive::{Archive, ArchiveExt, Guard, Update, WriteOutcome};
 use serde_json::json;
-use tests::harness::proxy::{Fault, Proxy};
+use tests::harness::proxy::{Proxy, ProxyFault};
 use tests::harness::stack::Stack;
 
 use super::fixture::{self, attributes, key, put};
 
 /// A way to the stack on which the answer to the next request of one kind is lost.
-struct Way {
+struct LossyProxy {
     proxy: Proxy,
     kind: &'static str,
 }
 
-impl Way {
-    async fn losing(lost: Fault, kind: &'static str) -> Self {
+impl LossyProxy {
+    async fn losing(lost: ProxyFault, kind: &'static str) -> Self {
         let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
         proxy.break_next(kind, lost);
         Self { proxy, kind }
@@ -29,8 +29,8 @@ impl Way {
 }
 
 /// An archive at the end of such a way.
-async fn behind(lost: Fault, kind: &'static str) -> (Way, Arc<dyn Archive>) {
-    let way = Way::losing(lost, kind).await;
+async fn behind(lost: ProxyFault, kind: &'static str) -> (LossyProxy, Arc<dyn Archive>) {
+    let way = LossyProxy::losing(lost, kind).await;
     let names = fixture::provisioned().await.names().clone();
     let archive = Stack::shared().aws_at(&way.proxy.endpoint, names).await.archive();
     (way, archive)
@@ -55,7 +55,7 @@ fn guards() -> [Guard; 3] {
 async fn a_guarded_write_does_not_lose_against_itself() {
     for (guard, lost) in guards()
         .into_iter()
-        .flat_map(|guard| [(guard.clone(), Fault::LostAnswer), (guard, Fault::HalfAnAnswer)])
+        .flat_map(|guard| [(guard.clone(), ProxyFault::LostAnswer), (guard, ProxyFault::HalfAnAnswer)])
     {
         let (way, archive) = behind(lost, UPDATE).await;
         let update = Update { guard, ..put(key(), json!({ "text": "t" })) };
@@ -78,7 +78,7 @@ async fn a_guarded_write_does_not_lose_against_itself() {
 async fn a_large_write_does_not_lose_against_itself() {
     for kind in [PUT, PUT_OBJECT] {
         for guard in guards() {
-            let (way, archive) = behind(Fault::LostAnswer, kind).await;
+            let (way, archive) = behind(ProxyFault::LostAnswer, kind).await;
             let update = Update { guard, ..put(key(), json!({ "text": "x".repeat(500 * 1024) })) };
             assert_eq!(
                 archive.write(&update).await.unwrap(),
@@ -93,7 +93,7 @@ async fn a_large_write_does_not_lose_against_itself() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bulk_that_stops_halfway_is_read_again() {
-    for lost in [Fault::LostAnswer, Fault::HalfAnAnswer] {
+    for lost in [ProxyFault::LostAnswer, ProxyFault::HalfAnAnswer] {
         let (way, archive) = behind(lost, GET_OBJECT).await;
         let text = attributes(json!({ "text": "x".repeat(500 * 1024) }));
         archive.write(&Update { set: text.clone(), ..Update::new(key()) }).await.unwrap();
@@ -104,7 +104,7 @@ async fn bulk_that_stops_halfway_is_read_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delete_whose_answer_was_lost_finds_the_item_gone() {
-    let (way, archive) = behind(Fault::LostAnswer, DELETE).await;
+    let (way, archive) = behind(ProxyFault::LostAnswer, DELETE).await;
     archive.write(&put(key(), json!({ "text": "t" }))).await.unwrap();
     let item = archive.get(&key()).await.unwrap().unwrap();
     // An item that is gone already answers `false`; it is unknown whose delete it was.

@@ -15,19 +15,19 @@ use super::fixture;
 
 /// What an update is made of.
 #[derive(Clone, Copy)]
-struct Names {
+struct UpdateNames {
     registers: &'static [&'static str],
     attributes: &'static [&'static str],
 }
 
 /// Anything may be a register, also what means something in the table.
 const ANY: &[&str] = &["a", "b", "v", "w", "v", "w", "a", "b", "erased", "#w", "timestamp", "itemId"];
-const ANYWHERE: Names = Names { registers: ANY, attributes: ANY };
+const ANYWHERE: UpdateNames = UpdateNames { registers: ANY, attributes: ANY };
 /// A version is short: a register never leaves the table.
-const APART: Names = Names { registers: &["v", "w"], attributes: &["a", "b", "c", "#d"] };
+const APART: UpdateNames = UpdateNames { registers: &["v", "w"], attributes: &["a", "b", "c", "#d"] };
 
 #[derive(Debug, Clone)]
-enum ProvisionStep {
+enum ModelStep {
     Write(Update),
     /// The item as it is, or with one more attribute.
     Delete {
@@ -67,7 +67,7 @@ fn long() -> impl Strategy<Value = Value> {
         .prop_map(|(kilobytes, letter)| Value::from(letter.repeat(kilobytes * 1024)))
 }
 
-fn update(names: Names, value: BoxedStrategy<Value>) -> impl Strategy<Value = Update> {
+fn update(names: UpdateNames, value: BoxedStrategy<Value>) -> impl Strategy<Value = Update> {
     let name = move || proptest::sample::select(names.attributes);
     let attributes = move || {
         proptest::collection::btree_map(name(), value.clone(), 0..4).prop_map(|map| -> Attributes {
@@ -95,25 +95,25 @@ fn update(names: Names, value: BoxedStrategy<Value>) -> impl Strategy<Value = Up
     })
 }
 
-fn steps(update: impl Strategy<Value = Update>) -> impl Strategy<Value = Vec<ProvisionStep>> {
+fn steps(update: impl Strategy<Value = Update>) -> impl Strategy<Value = Vec<ModelStep>> {
     let step = prop_oneof![
-        6 => update.prop_map(ProvisionStep::Write),
-        1 => any::<bool>().prop_map(|exactly| ProvisionStep::Delete { exactly }),
+        6 => update.prop_map(ModelStep::Write),
+        1 => any::<bool>().prop_map(|exactly| ModelStep::Delete { exactly }),
     ];
     proptest::collection::vec(step, 1..8)
 }
 
 /// Runs the steps on one key of both.
-async fn run(archive: &dyn Archive, key: ItemKey, steps: Vec<ProvisionStep>) -> Result<(), TestCaseError> {
+async fn run(archive: &dyn Archive, key: ItemKey, steps: Vec<ModelStep>) -> Result<(), TestCaseError> {
     let model = MemoryArchive::new();
     for step in steps {
         match step {
-            ProvisionStep::Write(update) => {
+            ModelStep::Write(update) => {
                 let update = Update { key: key.clone(), ..update };
                 let (outcome, expected) = (archive.write(&update).await, model.write(&update).await);
                 prop_assert_eq!(outcome.unwrap(), expected.unwrap(), "{:?}", update);
             }
-            ProvisionStep::Delete { exactly } => {
+            ModelStep::Delete { exactly } => {
                 let stored = model.get(&key).await.unwrap();
                 let mut item = stored.unwrap_or(Item { key: key.clone(), attributes: Attributes::new() });
                 if !exactly {
@@ -130,7 +130,7 @@ async fn run(archive: &dyn Archive, key: ItemKey, steps: Vec<ProvisionStep>) -> 
     Ok(())
 }
 
-async fn any_steps_agree(cases: u32, steps: impl Strategy<Value = Vec<ProvisionStep>>) {
+async fn any_steps_agree(cases: u32, steps: impl Strategy<Value = Vec<ModelStep>>) {
     let archive: Arc<dyn Archive> = fixture::archive().await;
     let key = AtomicU32::new(0);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aws_template::names::Names;
-use aws_template::permissions::{Part, Target};
+use aws_template::permissions::{PermittedPart, Target};
 use ports::archive::key::PASSING;
 use ports::queue::topology::TableRole;
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
 use testkit::fake_files;
-use testkit::fake_slack::{self, FakeSlack, Workspace};
+use testkit::fake_slack::{self, FakeSlack, FakeWorkspace};
 use tests::harness::binaries::binaries;
-use tests::harness::client::{RetryDelays, Slack};
-use tests::harness::place::{Installation, Place};
+use tests::harness::client::{EventClient, RetryDelays};
+use tests::harness::place::{AwsInstallation, ProgramEnvironment};
 use tests::harness::process::{self, Process};
 use tests::harness::proxy::{Passed, Proxy};
 use tests::harness::stack::Stack;
@@ -27,12 +27,12 @@ const CHANNEL: &str = "C0GENERAL";
 
 /// A request as IAM sees it: the action, and on what.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Asked {
+struct IamRequest {
     action: String,
     on: String,
 }
 
-impl Asked {
+impl IamRequest {
     /// What a request that was passed on asked for.
     fn of(passed: &Passed) -> Vec<Self> {
         let (service, operation, on) =
@@ -91,12 +91,12 @@ fn of_s3(method: &str, path: &str, query: &str) -> String {
     .to_owned()
 }
 
-fn part(name: &str) -> Part {
-    Part::named(name).unwrap_or_else(|| panic!("there is no part {name}"))
+fn part(name: &str) -> PermittedPart {
+    PermittedPart::named(name).unwrap_or_else(|| panic!("there is no part {name}"))
 }
 
 /// Whether one of the parts may do this, and on that.
-fn is_permitted(parts: &[Part], names: &Names, asked: &Asked) -> bool {
+fn is_permitted(parts: &[PermittedPart], names: &Names, asked: &IamRequest) -> bool {
     let grants = parts.iter().flat_map(|part| part.grants());
     let mut of_action = grants.filter(|grant| grant.actions.contains(&asked.action.as_str()));
     of_action.any(|grant| grant.on.iter().any(|target| is_on(*target, names, &asked.on)))
@@ -133,12 +133,12 @@ fn is_on(target: Target, names: &Names, on: &str) -> bool {
 }
 
 /// A part that runs, and what it asks.
-struct Watched {
-    parts: Vec<Part>,
+struct WatchedPart {
+    parts: Vec<PermittedPart>,
     proxy: Proxy,
 }
 
-impl Watched {
+impl WatchedPart {
     async fn of(parts: &[&str]) -> Self {
         let parts = parts.iter().map(|name| part(name)).collect();
         let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
@@ -146,7 +146,12 @@ impl Watched {
         Self { parts, proxy }
     }
 
-    async fn worker(&self, installation: &Installation, program: &std::path::Path, slack: &str) -> Process {
+    async fn worker(
+        &self,
+        installation: &AwsInstallation,
+        program: &std::path::Path,
+        slack: &str,
+    ) -> Process {
         let mut command = Command::new(program);
         installation.through(&self.proxy.endpoint).lead(&mut command);
         command.env("SLACK_API_URL", slack).env("SLACK_BOT_TOKEN", TOKEN);
@@ -155,8 +160,8 @@ impl Watched {
 
     /// All of it is permitted; what is returned are the actions.
     fn assert_permitted(&self, names: &Names) -> BTreeSet<String> {
-        let asked: BTreeSet<Asked> = self.proxy.recorded().iter().flat_map(Asked::of).collect();
-        let beyond: Vec<&Asked> =
+        let asked: BTreeSet<IamRequest> = self.proxy.recorded().iter().flat_map(IamRequest::of).collect();
+        let beyond: Vec<&IamRequest> =
             asked.iter().filter(|asked| !is_permitted(&self.parts, names, asked)).collect();
         assert!(beyond.is_empty(), "{:?} may not do all that they do: {beyond:?}", self.parts);
         asked.into_iter().map(|asked| asked.action).collect()
@@ -188,19 +193,19 @@ fn bodies(files: &wiremock::MockServer) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn running_parts_ask_for_nothing_that_their_roles_do_not_permit() {
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     let names = installation.aws.names();
     let (files, slack) = (fake_files::slack().await, FakeSlack::start().await);
-    let mut workspace = Workspace::of(TEAM, 3, 3);
+    let mut workspace = FakeWorkspace::of(TEAM, 3, 3);
     workspace.channels.push(fake_slack::channel(CHANNEL, "general"));
     workspace.members.push(fake_slack::person("U0FIRST", "first"));
     slack.set(TOKEN, workspace);
 
-    let ingest = Watched::of(&["ingest"]).await;
-    let writer = Watched::of(&["message-writer"]).await;
+    let ingest = WatchedPart::of(&["ingest"]).await;
+    let writer = WatchedPart::of(&["message-writer"]).await;
     // One process does both.
-    let indexer = Watched::of(&["channel-indexer", "directory"]).await;
-    let downloader = Watched::of(&["file-downloader"]).await;
+    let indexer = WatchedPart::of(&["channel-indexer", "directory"]).await;
+    let downloader = WatchedPart::of(&["file-downloader"]).await;
     let binaries = binaries();
     let server = process::ingest(&installation.through(&ingest.proxy.endpoint)).await;
     let of_files = format!("{}/api/", files.uri());
@@ -209,7 +214,7 @@ async fn running_parts_ask_for_nothing_that_their_roles_do_not_permit() {
         indexer.worker(&installation, &binaries.worker("channel-indexer"), &slack.url()).await,
         downloader.worker(&installation, &binaries.worker("file-downloader"), &of_files).await,
     ];
-    let mut sender = Slack::to(server.address, RetryDelays::none());
+    let mut sender = EventClient::to(server.address, RetryDelays::none());
     for body in bodies(&files) {
         assert_eq!(sender.deliver(&body).await, Ok(1), "{}", server.process.log());
     }
@@ -271,7 +276,7 @@ fn a_role_permits_neither_another_action_nor_another_resource() {
         ("message-writer", "dynamodb:PutItem", "slack-processed-events", false),
         ("annalist", "dynamodb:Query", "SlackArchive/index/parent-index", true),
     ] {
-        let asked = Asked { action: action.to_owned(), on: on.to_owned() };
+        let asked = IamRequest { action: action.to_owned(), on: on.to_owned() };
         assert_eq!(is_permitted(&[part(name)], &names, &asked), permitted, "{name} {asked:?}");
     }
 }

@@ -119,7 +119,7 @@ fn every_call_is_permitted_and_every_permission_is_for_a_call() {
 #[test]
 fn only_parts_that_may_use_it_ask_the_index() {
     let may = |spec: &WorkerSpec| {
-        let grants = aws_template::permissions::Part::named(spec.name).unwrap().grants();
+        let grants = aws_template::permissions::PermittedPart::named(spec.name).unwrap().grants();
         grants.iter().any(|grant| grant.actions == may::INDEX)
     };
     let rooms: Vec<String> = WORKERS

@@ -100,7 +100,10 @@ async fn what_fails_does_not_keep_the_others_waiting() {
     assert!(result.unwrap_err().to_string().contains("give their role the permissions"));
     assert_eq!(
         steps,
-        [ProvisionStep { resource: format!("bucket {}", aws.names().bucket()), change: Change::Create }]
+        [ProvisionStep {
+            resource: format!("bucket {}", aws.names().bucket()),
+            change: ResourceChange::Create
+        }]
     );
 }
 
@@ -130,7 +133,7 @@ async fn a_bucket_that_is_being_changed_is_tried_again() {
     })
     .await;
     let (steps, result) = run(&aws, BUCKET_ONLY, false).await;
-    assert_eq!((result, &steps[0].change), (Ok(()), &Change::Create));
+    assert_eq!((result, &steps[0].change), (Ok(()), &ResourceChange::Create));
     // A store that takes no tags at creation gets them at once.
     let asked = server.received_requests().await.unwrap();
     let tagged = asked
@@ -159,7 +162,7 @@ async fn a_bucket_that_another_run_has_made_and_not_yet_tagged_is_waited_for() {
     let (steps, result) = run(&aws, BUCKET_ONLY, false).await;
     assert_eq!(result, Ok(()));
     assert!(
-        matches!(&steps[0].change, Change::Update(set) if !set.contains(&"Tagging".to_owned())),
+        matches!(&steps[0].change, ResourceChange::Update(set) if !set.contains(&"Tagging".to_owned())),
         "{steps:?}"
     );
 }
@@ -222,8 +225,11 @@ async fn what_a_store_never_shows_is_no_change() {
     .await;
     let (steps, result) = run(&aws, ONE_QUEUE, false).await;
     assert_eq!(result, Ok(()));
-    let changes: Vec<&Change> = steps.iter().map(|step| &step.change).collect();
-    assert_eq!(changes, [&Change::Keep, &Change::Update(vec!["VisibilityTimeout".to_owned()])]);
+    let changes: Vec<&ResourceChange> = steps.iter().map(|step| &step.change).collect();
+    assert_eq!(
+        changes,
+        [&ResourceChange::Keep, &ResourceChange::Update(vec!["VisibilityTimeout".to_owned()])]
+    );
     // Set they were all the same.
     let asked = server.received_requests().await.unwrap();
     let set =
@@ -278,8 +284,11 @@ async fn a_new_table_is_waited_for_and_so_are_its_backups() {
     })
     .await;
     let (steps, result) = run(&aws, TABLES_ONLY, false).await;
-    let changes: Vec<&Change> = steps.iter().map(|step| &step.change).collect();
-    assert_eq!((result, changes), (Ok(()), vec![&Change::Create, &Change::Keep, &Change::Keep]));
+    let changes: Vec<&ResourceChange> = steps.iter().map(|step| &step.change).collect();
+    assert_eq!(
+        (result, changes),
+        (Ok(()), vec![&ResourceChange::Create, &ResourceChange::Keep, &ResourceChange::Keep])
+    );
     let asked = server.received_requests().await.unwrap();
     let of = |operation: &str| {
         let target = format!("DynamoDB_20120810.{operation}");

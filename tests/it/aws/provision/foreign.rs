@@ -3,7 +3,7 @@
 use super::*;
 
 /// Nothing is made beside the one thing that was there, and the line says what to do.
-async fn assert_stopped(bench: &Bench, there: &str, setting: &str) {
+async fn assert_stopped(bench: &ProvisionFixture, there: &str, setting: &str) {
     for dry_run in [true, false] {
         let (steps, result) = run(&bench.aws, Parts::ALL, dry_run).await;
         let error = result.unwrap_err();
@@ -18,7 +18,7 @@ async fn assert_stopped(bench: &Bench, there: &str, setting: &str) {
 #[tokio::test]
 async fn a_queue_of_another_owner_stops_everything_before_any_change() {
     for queue in [QueueRef::from(QueueName::Events), QueueRef::dead_letters(QueueName::Backfill)] {
-        let bench = Bench::new().await;
+        let bench = ProvisionFixture::new().await;
         let name = bench.names().queue(queue);
         bench
             .sqs
@@ -44,7 +44,7 @@ async fn a_table_of_another_owner_stops_everything_before_any_change() {
         (TableRole::Existence, "ANNALIST_EXISTENCE_TABLE"),
         (TableRole::Claims, "ANNALIST_CLAIMS_TABLE"),
     ] {
-        let bench = Bench::new().await;
+        let bench = ProvisionFixture::new().await;
         let name = bench.names().table(role);
         bench.make_table(name, &[("id", ScalarAttributeType::S)], None).await;
         assert_stopped(&bench, name, setting).await;
@@ -53,7 +53,7 @@ async fn a_table_of_another_owner_stops_everything_before_any_change() {
 
 #[tokio::test]
 async fn a_table_of_another_installation_belongs_to_another_owner() {
-    let bench = Bench::new().await;
+    let bench = ProvisionFixture::new().await;
     let name = bench.names().table(TableRole::Archive);
     let text = ScalarAttributeType::S;
     bench.make_table(name, &[("itemId", text.clone()), ("timestamp", text)], Some("other")).await;
@@ -62,7 +62,7 @@ async fn a_table_of_another_installation_belongs_to_another_owner() {
 
 #[tokio::test]
 async fn a_bucket_of_another_owner_stops_everything_before_any_change() {
-    let bench = Bench::new().await;
+    let bench = ProvisionFixture::new().await;
     bench.make_bucket(&[("cost", "other")]).await;
     assert_stopped(&bench, bench.names().bucket(), "ANNALIST_BUCKET").await;
 }
@@ -75,7 +75,7 @@ async fn a_table_with_other_keys_stops_everything_before_any_change() {
         (vec![("itemId", text.clone())], "its keys are itemId, not"),
         (vec![("itemId", text), ("timestamp", number)], "timestamp is no string"),
     ] {
-        let bench = Bench::new().await;
+        let bench = ProvisionFixture::new().await;
         let name = bench.names().table(TableRole::Archive);
         bench.make_table(name, &keys, Some(bench.names().prefix())).await;
         let (steps, result) = run(&bench.aws, Parts::ALL, false).await;
@@ -87,7 +87,7 @@ async fn a_table_with_other_keys_stops_everything_before_any_change() {
 
 #[tokio::test]
 async fn two_runs_at_once_do_no_harm() {
-    let bench = Bench::new().await;
+    let bench = ProvisionFixture::new().await;
     let (first, second) =
         tokio::join!(run(&bench.aws, Parts::ALL, false), run(&bench.aws, Parts::ALL, false));
     assert_eq!((first.1, second.1), (Ok(()), Ok(())));

@@ -4,19 +4,19 @@ use super::*;
 
 #[tokio::test]
 async fn the_first_run_makes_everything_and_the_second_changes_nothing() {
-    let bench = Bench::new().await;
-    let all = |change: Change| -> Vec<ProvisionStep> {
+    let bench = ProvisionFixture::new().await;
+    let all = |change: ResourceChange| -> Vec<ProvisionStep> {
         let step = |resource| ProvisionStep { resource, change: change.clone() };
         everything(bench.names()).into_iter().map(step).collect()
     };
-    assert_eq!(steps(&bench.aws, Parts::ALL).await, all(Change::Create));
-    assert_eq!(steps(&bench.aws, Parts::ALL).await, all(Change::Keep));
-    assert_eq!(run(&bench.aws, Parts::ALL, true).await, (all(Change::Keep), Ok(())));
+    assert_eq!(steps(&bench.aws, Parts::ALL).await, all(ResourceChange::Create));
+    assert_eq!(steps(&bench.aws, Parts::ALL).await, all(ResourceChange::Keep));
+    assert_eq!(run(&bench.aws, Parts::ALL, true).await, (all(ResourceChange::Keep), Ok(())));
 }
 
 #[tokio::test]
 async fn a_dry_run_says_what_the_run_does_and_does_nothing() {
-    let bench = Bench::new().await;
+    let bench = ProvisionFixture::new().await;
     let planned = run(&bench.aws, Parts::ALL, true).await;
     assert_eq!(bench.resources().await, Vec::<String>::new());
     assert_eq!(planned.0, steps(&bench.aws, Parts::ALL).await);
@@ -27,13 +27,13 @@ async fn a_dry_run_says_what_the_run_does_and_does_nothing() {
     let planned = run(&bench.aws, Parts::ALL, true).await;
     assert_eq!(bench.attributes(QueueName::Stats.into()).await[&Attribute::DelaySeconds], "1");
     assert_eq!(planned.0, steps(&bench.aws, Parts::ALL).await);
-    let changed = planned.0.iter().filter(|step| step.change != Change::Keep).count();
+    let changed = planned.0.iter().filter(|step| step.change != ResourceChange::Keep).count();
     assert_eq!(changed, 2);
 }
 
 #[tokio::test]
 async fn queues_are_what_the_topology_says() {
-    let bench = Bench::new().await;
+    let bench = ProvisionFixture::new().await;
     steps(&bench.aws, Parts { tables: false, bucket: false, ..Parts::ALL }).await;
     for spec in &QUEUES {
         let dead_letters = bench.attributes(QueueRef::dead_letters(spec.name)).await;
@@ -70,7 +70,7 @@ async fn queues_are_what_the_topology_says() {
 
 #[tokio::test]
 async fn tables_are_what_the_topology_says() {
-    let bench = Bench::new().await;
+    let bench = ProvisionFixture::new().await;
     steps(&bench.aws, TABLES_ONLY).await;
     for spec in &TABLES {
         let name = bench.names().table(spec.role);
@@ -110,7 +110,7 @@ async fn tables_are_what_the_topology_says() {
 
 #[tokio::test]
 async fn the_bucket_is_encrypted_closed_and_tidied() {
-    let bench = Bench::new().await;
+    let bench = ProvisionFixture::new().await;
     steps(&bench.aws, BUCKET_ONLY).await;
     let bucket = bench.names().bucket();
     let place = bench.s3.get_bucket_location().bucket(bucket).send().await.unwrap();
@@ -139,7 +139,7 @@ async fn the_bucket_is_encrypted_closed_and_tidied() {
 }
 
 /// The statements of the bucket's policy.
-async fn statements(bench: &Bench) -> Vec<Value> {
+async fn statements(bench: &ProvisionFixture) -> Vec<Value> {
     let found = bench.s3.get_bucket_policy().bucket(bench.names().bucket()).send().await.unwrap();
     let policy: Value = serde_json::from_str(&found.policy.unwrap()).unwrap();
     policy["Statement"].as_array().unwrap().clone()
@@ -147,7 +147,7 @@ async fn statements(bench: &Bench) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_bucket_is_spoken_to_over_tls_only_and_tables_are_not_deleted_by_mistake() {
-    let bench = Bench::new().await;
+    let bench = ProvisionFixture::new().await;
     let bucket = bench.names().bucket();
     steps(&bench.aws, Parts { queues: &[], ..Parts::ALL }).await;
     let ours = json!({
@@ -174,7 +174,7 @@ async fn a_bucket_is_spoken_to_over_tls_only_and_tables_are_not_deleted_by_mista
 
 #[tokio::test]
 async fn a_queue_that_was_changed_is_put_back_and_the_settings_are_named() {
-    let bench = Bench::new().await;
+    let bench = ProvisionFixture::new().await;
     steps(&bench.aws, ONE_QUEUE).await;
     let (queue, dead_letters) = (QueueName::Stats.into(), QueueRef::dead_letters(QueueName::Stats));
     let before = [bench.attributes(queue).await, bench.attributes(dead_letters).await];
@@ -213,7 +213,7 @@ async fn a_queue_that_was_changed_is_put_back_and_the_settings_are_named() {
 
 #[tokio::test]
 async fn a_table_that_was_made_by_halves_is_completed() {
-    let bench = Bench::new().await;
+    let bench = ProvisionFixture::new().await;
     let owner = bench.names().prefix();
     let text = ScalarAttributeType::S;
     let archive = bench.names().table(TableRole::Archive);
@@ -242,7 +242,7 @@ async fn a_table_that_was_made_by_halves_is_completed() {
 
 #[tokio::test]
 async fn a_bucket_keeps_what_others_added_to_it() {
-    let bench = Bench::new().await;
+    let bench = ProvisionFixture::new().await;
     let bucket = bench.names().bucket();
     bench.make_bucket(&[("cost", "archive"), (TAG, bench.names().prefix())]).await;
     // AWS closes each bucket from its first moment, ministack does not: this one is open everywhere.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use wiremock::ResponseTemplate;
 
 use super::answers::{all_succeed, asked, aws, call, message, ok, server};
-use tests::harness::proxy::{Fault, Proxy};
+use tests::harness::proxy::{Proxy, ProxyFault};
 
 const EVENTS: QueueName = QueueName::Events;
 
@@ -36,7 +36,7 @@ async fn a_lost_answer_to_a_receive_is_asked_for_again_under_the_same_id() {
     let proxy = Proxy::before(&server.uri(), 0).await;
     let queue = super::answers::at(super::answers::sdk(&proxy.endpoint).await).queue();
 
-    proxy.break_next("ReceiveMessage", Fault::LostAnswer);
+    proxy.break_next("ReceiveMessage", ProxyFault::LostAnswer);
     let received = queue.receive(request(Duration::from_secs(1))).await.unwrap();
     assert_eq!(received[0].body, "body");
     let after = queue.receive(request(Duration::from_secs(1))).await.unwrap();

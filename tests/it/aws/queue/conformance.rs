@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ports::clock::{Clock, SharedClock, SystemClock, TimestampMs};
 use ports::queue::MAX_MESSAGE_BYTES;
-use testkit::conformance::Pace;
+use testkit::conformance::SuitePace;
 use testkit::conformance::queue::{
     self, DedupScope, GivenBackWaits, QUEUES, QueueFixture, QueueTraits, ReceiptEnd,
 };
@@ -23,7 +23,7 @@ const SQS: QueueTraits = QueueTraits {
     ack_twice_is_refused: false,
     given_back_waits: GivenBackWaits::ForThoseBefore,
     // Time really passes: the longest case waits six minutes and receives two thousand times.
-    pace: Pace { at_once: 16, time_limit: Duration::from_secs(1800) },
+    pace: SuitePace { at_once: 16, time_limit: Duration::from_secs(1800) },
 };
 
 /// LocalStack 4.5, whose SQS looks at its clock once a second.
@@ -42,13 +42,13 @@ fn traits(emulator: Emulator) -> QueueTraits {
         Emulator::LocalStack => LOCALSTACK,
         // It is told to look whenever its time is moved.
         Emulator::LocalStackPackage => {
-            QueueTraits { expiry_lag: Duration::ZERO, pace: Pace::ONE_BY_ONE, ..LOCALSTACK }
+            QueueTraits { expiry_lag: Duration::ZERO, pace: SuitePace::ONE_BY_ONE, ..LOCALSTACK }
         }
         Emulator::Ministack => QueueTraits {
             receipt_end: ReceiptEnd::NextReceive,
             ack_twice_is_refused: true,
             given_back_waits: GivenBackWaits::ForAll,
-            pace: Pace::ONE_BY_ONE,
+            pace: SuitePace::ONE_BY_ONE,
             ..SQS
         },
     }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::place::Place;
+use super::place::ProgramEnvironment;
 use super::process::Process;
 use runtime_api::{Invocation, RuntimeApi};
 
@@ -24,18 +24,18 @@ use runtime_api::{Invocation, RuntimeApi};
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A program that Lambda started.
-pub struct Function {
+pub struct RunningFunction {
     /// The program.
     pub process: Process,
     api: RuntimeApi,
 }
 
-impl Function {
+impl RunningFunction {
     /// Starts a program as Lambda does: without arguments, with everything in its environment.
     ///
     /// # Panics
     /// If it cannot be started.
-    pub async fn start(program: &Path, place: &(impl Place + ?Sized)) -> Self {
+    pub async fn start(program: &Path, place: &(impl ProgramEnvironment + ?Sized)) -> Self {
         let mut command = Command::new(program);
         place.lead(&mut command);
         Self::start_command(command).await
@@ -44,7 +44,7 @@ impl Function {
     /// The same with a command that knows where it works.
     ///
     /// # Panics
-    /// As [`Function::start`].
+    /// As [`RunningFunction::start`].
     pub async fn start_command(mut command: Command) -> Self {
         let api = RuntimeApi::start().await;
         command

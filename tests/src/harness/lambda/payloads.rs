@@ -10,23 +10,23 @@ use serde_json::{Map, Value, json};
 
 /// A request as a Function URL hands it over: names of headers in small letters, several values of one joined by a comma.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct FunctionUrlRequest {
     method: &'static str,
     path: String,
     headers: BTreeMap<String, String>,
-    body: Option<Body>,
+    body: Option<PayloadBody>,
 }
 
 #[derive(Debug, Clone)]
-enum Body {
+enum PayloadBody {
     Text(String),
     Bytes(Vec<u8>),
 }
 
-impl Request {
+impl FunctionUrlRequest {
     /// `POST` with a body of text.
     pub fn post(path: &str, body: &str) -> Self {
-        let body = Some(Body::Text(body.to_owned()));
+        let body = Some(PayloadBody::Text(body.to_owned()));
         Self { method: "POST", path: path.to_owned(), headers: BTreeMap::new(), body }
     }
 
@@ -46,8 +46,8 @@ impl Request {
     #[must_use]
     pub fn as_bytes(mut self) -> Self {
         self.body = self.body.map(|body| match body {
-            Body::Text(text) => Body::Bytes(text.into_bytes()),
-            bytes @ Body::Bytes(_) => bytes,
+            PayloadBody::Text(text) => PayloadBody::Bytes(text.into_bytes()),
+            bytes @ PayloadBody::Bytes(_) => bytes,
         });
         self
     }
@@ -69,8 +69,8 @@ impl Request {
         }
         let (body, is_base64) = match &self.body {
             None => (None, false),
-            Some(Body::Text(text)) => (Some(text.clone()), false),
-            Some(Body::Bytes(bytes)) => (Some(base64(bytes)), true),
+            Some(PayloadBody::Text(text)) => (Some(text.clone()), false),
+            Some(PayloadBody::Bytes(bytes)) => (Some(base64(bytes)), true),
         };
         let host = headers["host"].clone();
         let mut payload = json!({

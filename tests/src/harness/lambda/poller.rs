@@ -10,8 +10,8 @@ use ports::queue::QueueRef;
 use ports::workers::WorkerSpec;
 use serde_json::Value;
 
-use super::{Function, payloads};
-use crate::harness::place::Installation;
+use super::{RunningFunction, payloads};
+use crate::harness::place::AwsInstallation;
 use crate::harness::stack::Stack;
 
 /// The most of one batch from a FIFO queue.
@@ -28,7 +28,7 @@ pub struct Poller {
 
 /// What became of a batch.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Handled {
+pub struct PolledBatch {
     /// Messages that were handed over.
     pub received: usize,
     /// Of them, those that are to come again, in the order of the report.
@@ -40,7 +40,7 @@ impl Poller {
     ///
     /// # Panics
     /// If there is no such queue.
-    pub async fn of(installation: &Installation, queue: impl Into<QueueRef>) -> Self {
+    pub async fn of(installation: &AwsInstallation, queue: impl Into<QueueRef>) -> Self {
         let queue = queue.into();
         let stack = Stack::shared();
         let client = Client::new(&stack.sdk(stack.endpoint()).await);
@@ -56,10 +56,10 @@ impl Poller {
     ///
     /// # Panics
     /// If the function reports what was not handed to it, or the queue does not answer.
-    pub async fn once(&self, function: &Function) -> Handled {
+    pub async fn once(&self, function: &RunningFunction) -> PolledBatch {
         let messages = self.receive().await;
         if messages.is_empty() {
-            return Handled::default();
+            return PolledBatch::default();
         }
         let answer = function.invoke(&payloads::sqs(&self.arn, &messages), self.function_timeout).await;
         let failed = match answer {
@@ -76,14 +76,14 @@ impl Poller {
         }
         let done = messages.iter().filter(|message| failed.iter().all(|failed| failed != id(message)));
         self.delete(done).await;
-        Handled { received: messages.len(), failed }
+        PolledBatch { received: messages.len(), failed }
     }
 
     /// Hands over until the queue gives nothing any more.
     ///
     /// # Panics
     /// As [`Poller::once`].
-    pub async fn until_empty(&self, function: &Function) -> Vec<Handled> {
+    pub async fn until_empty(&self, function: &RunningFunction) -> Vec<PolledBatch> {
         let mut all = Vec::new();
         loop {
             let handled = self.once(function).await;

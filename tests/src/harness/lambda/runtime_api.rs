@@ -35,7 +35,7 @@ pub struct RuntimeApi {
     serving: JoinHandle<()>,
 }
 
-struct Shared {
+struct RuntimeApiState {
     waiting: AsyncMutex<mpsc::UnboundedReceiver<(Invocation, oneshot::Sender<InvocationResult>)>>,
     answers: Mutex<HashMap<String, oneshot::Sender<InvocationResult>>>,
 }
@@ -46,7 +46,8 @@ impl RuntimeApi {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let address = listener.local_addr().expect("it has an address");
         let (invocations, waiting) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared { waiting: AsyncMutex::new(waiting), answers: Mutex::default() });
+        let shared =
+            Arc::new(RuntimeApiState { waiting: AsyncMutex::new(waiting), answers: Mutex::default() });
         let router = Router::new()
             .route("/2018-06-01/runtime/invocation/next", get(next))
             .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
@@ -76,7 +77,7 @@ impl Drop for RuntimeApi {
     }
 }
 
-async fn next(State(shared): State<Arc<Shared>>) -> Response<Body> {
+async fn next(State(shared): State<Arc<RuntimeApiState>>) -> Response<Body> {
     let (invocation, answer) =
         shared.waiting.lock().await.recv().await.expect("it serves until it is dropped");
     let id = format!("{:032x}", fastrand::u128(..));
@@ -94,11 +95,19 @@ async fn next(State(shared): State<Arc<Shared>>) -> Response<Body> {
         .expect("the headers are good ones")
 }
 
-async fn response(State(shared): State<Arc<Shared>>, Path(id): Path<String>, body: Bytes) -> StatusCode {
+async fn response(
+    State(shared): State<Arc<RuntimeApiState>>,
+    Path(id): Path<String>,
+    body: Bytes,
+) -> StatusCode {
     shared.settle(&id, Ok(json(&body)))
 }
 
-async fn error(State(shared): State<Arc<Shared>>, Path(id): Path<String>, body: Bytes) -> StatusCode {
+async fn error(
+    State(shared): State<Arc<RuntimeApiState>>,
+    Path(id): Path<String>,
+    body: Bytes,
+) -> StatusCode {
     shared.settle(&id, Err(json(&body)))
 }
 
@@ -106,7 +115,7 @@ fn json(body: &[u8]) -> Value {
     serde_json::from_slice(body).expect("a runtime answers with JSON")
 }
 
-impl Shared {
+impl RuntimeApiState {
     fn settle(&self, id: &str, answer: InvocationResult) -> StatusCode {
         let sender = self.answers.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
         // The caller may have given up.

@@ -29,11 +29,11 @@ const KEY: &str = "test";
 #[derive(Debug)]
 pub struct Stack {
     endpoint: String,
-    kind: Kind,
+    kind: StackKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum StackKind {
     /// The caller of the tests chose it.
     Given,
     /// A container.
@@ -77,8 +77,8 @@ impl Stack {
         static OWN: OnceLock<Stack> = OnceLock::new();
         let shared = Self::shared();
         match shared.kind {
-            Kind::Python(..) => OWN.get_or_init(|| Self::start_python(MINISTACK, Emulator::Ministack)),
-            Kind::Given | Kind::LocalStack(_) => shared,
+            StackKind::Python(..) => OWN.get_or_init(|| Self::start_python(MINISTACK, Emulator::Ministack)),
+            StackKind::Given | StackKind::LocalStack(_) => shared,
         }
     }
 
@@ -92,7 +92,7 @@ impl Stack {
         SECOND
             .get_or_init(|| {
                 let shared = Self::shared();
-                if !matches!(shared.kind, Kind::Python(..)) {
+                if !matches!(shared.kind, StackKind::Python(..)) {
                     say(&format!("no second emulator beside {}", shared.name()));
                     return None;
                 }
@@ -106,10 +106,10 @@ impl Stack {
     #[expect(clippy::disallowed_methods, reason = "the harness decides where tests run")]
     fn start() -> Self {
         if let Ok(endpoint) = std::env::var("AWS_ENDPOINT_URL") {
-            return Self { endpoint, kind: Kind::Given };
+            return Self { endpoint, kind: StackKind::Given };
         }
         match localstack::LocalStack::start() {
-            Ok(running) => Self { endpoint: running.endpoint.clone(), kind: Kind::LocalStack(running) },
+            Ok(running) => Self { endpoint: running.endpoint.clone(), kind: StackKind::LocalStack(running) },
             Err(why) => {
                 say(&format!("no LocalStack: {why}"));
                 Self::start_python(MINISTACK, Emulator::Ministack)
@@ -119,7 +119,9 @@ impl Stack {
 
     fn start_python(package: Package, emulator: Emulator) -> Self {
         match Emulated::start(package) {
-            Ok(running) => Self { endpoint: running.endpoint.clone(), kind: Kind::Python(running, emulator) },
+            Ok(running) => {
+                Self { endpoint: running.endpoint.clone(), kind: StackKind::Python(running, emulator) }
+            }
             Err(why) => panic!(
                 "the AWS tests have nothing to run on: {}: {why}\nInstall Docker, or Python 3.11 or newer with venv \
                  and pip (Debian: apt install python3-venv), or set AWS_ENDPOINT_URL to an emulator",
@@ -136,17 +138,17 @@ impl Stack {
     /// What it is.
     pub fn emulator(&self) -> Emulator {
         match self.kind {
-            Kind::Given => Emulator::Unknown,
-            Kind::LocalStack(_) => Emulator::LocalStack,
-            Kind::Python(_, emulator) => emulator,
+            StackKind::Given => Emulator::Unknown,
+            StackKind::LocalStack(_) => Emulator::LocalStack,
+            StackKind::Python(_, emulator) => emulator,
         }
     }
 
     fn name(&self) -> String {
         match &self.kind {
-            Kind::Given => format!("{} (AWS_ENDPOINT_URL)", self.endpoint),
-            Kind::LocalStack(running) => format!("LocalStack {} in Docker", running.tag()),
-            Kind::Python(running, _) => format!("{} at {}", running.package.name, self.endpoint),
+            StackKind::Given => format!("{} (AWS_ENDPOINT_URL)", self.endpoint),
+            StackKind::LocalStack(running) => format!("LocalStack {} in Docker", running.tag()),
+            StackKind::Python(running, _) => format!("{} at {}", running.package.name, self.endpoint),
         }
     }
 
@@ -202,16 +204,16 @@ impl Stack {
     /// Lets time pass there: at once if the stack's clock can be moved, else by waiting.
     pub async fn advance(&'static self, by: Duration) {
         match &self.kind {
-            Kind::Python(running, _) => running.advance(by),
-            Kind::Given | Kind::LocalStack(_) => tokio::time::sleep(by).await,
+            StackKind::Python(running, _) => running.advance(by),
+            StackKind::Given | StackKind::LocalStack(_) => tokio::time::sleep(by).await,
         }
     }
 
     /// How far its clock was moved ahead of this machine's.
     pub fn ahead(&self) -> Duration {
         match &self.kind {
-            Kind::Python(running, _) => running.ahead(),
-            Kind::Given | Kind::LocalStack(_) => Duration::ZERO,
+            StackKind::Python(running, _) => running.ahead(),
+            StackKind::Given | StackKind::LocalStack(_) => Duration::ZERO,
         }
     }
 }

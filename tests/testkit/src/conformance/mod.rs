@@ -13,7 +13,7 @@ pub mod queue;
 mod run;
 pub mod two_handles;
 
-pub use run::Pace;
+pub use run::SuitePace;
 
 /// Whatever has to live as long as a fixture: a folder, a handle.
 pub type Keep = Box<dyn std::any::Any + Send + Sync>;

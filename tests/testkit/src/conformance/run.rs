@@ -9,14 +9,14 @@ use tokio::time::timeout;
 
 /// How the cases of a suite are run.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
+pub struct SuitePace {
     /// This many cases run at once, each on its own fixture. More than one only where no case moves the time of another.
     pub at_once: usize,
     /// A case that takes longer hangs.
     pub time_limit: Duration,
 }
 
-impl Pace {
+impl SuitePace {
     /// Case after case, none of which really waits for time to pass.
     pub const ONE_BY_ONE: Self = Self { at_once: 1, time_limit: Duration::from_secs(120) };
 }
@@ -40,13 +40,13 @@ pub(super) use cases;
 
 /// Runs all cases, whichever fail, and then fails with the names of those.
 pub(super) async fn run_all<F: Send + 'static>(cases: Vec<Case<F>>, mut fixture: impl FnMut() -> F) {
-    run_paced(cases, Pace::ONE_BY_ONE, || ready(fixture())).await;
+    run_paced(cases, SuitePace::ONE_BY_ONE, || ready(fixture())).await;
 }
 
 /// The same at this pace, on fixtures that take their time.
 pub(super) async fn run_paced<F: Send + 'static, Making: Future<Output = F>>(
     cases: Vec<Case<F>>,
-    pace: Pace,
+    pace: SuitePace,
     mut fixture: impl FnMut() -> Making,
 ) {
     let all = cases.len();

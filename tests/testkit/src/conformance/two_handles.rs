@@ -8,14 +8,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
 use ports::claims::{Claim, ClaimAnswer, Claims, ClaimsError, Take};
-use ports::files::{FileKey, Files, FilesError, Reader, Writer};
+use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
 use ports::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueRef, Receipt, ReceiveRequest,
 };
 
 /// How a queue's calls are spread over the handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turns {
+pub enum HandleTurns {
     /// One sends, the other does everything else.
     SenderAndReceiver,
     /// Every call goes to the other handle than the one before, but for receipts: they go back to the handle that gave
@@ -26,28 +26,28 @@ pub enum Turns {
 /// A queue behind two handles.
 pub struct TwoQueues {
     handles: [Arc<dyn Queue>; 2],
-    turns: Turns,
+    turns: HandleTurns,
     calls: AtomicUsize,
     received_by: Mutex<HashMap<Receipt, usize>>,
 }
 
 impl TwoQueues {
     /// Two handles on the same queues.
-    pub fn new(first: Arc<dyn Queue>, second: Arc<dyn Queue>, turns: Turns) -> Self {
+    pub fn new(first: Arc<dyn Queue>, second: Arc<dyn Queue>, turns: HandleTurns) -> Self {
         Self { handles: [first, second], turns, calls: AtomicUsize::new(0), received_by: Mutex::default() }
     }
 
     fn sender(&self) -> usize {
         match self.turns {
-            Turns::SenderAndReceiver => 0,
-            Turns::Alternating => self.next(),
+            HandleTurns::SenderAndReceiver => 0,
+            HandleTurns::Alternating => self.next(),
         }
     }
 
     fn receiver(&self) -> usize {
         match self.turns {
-            Turns::SenderAndReceiver => 1,
-            Turns::Alternating => self.next(),
+            HandleTurns::SenderAndReceiver => 1,
+            HandleTurns::Alternating => self.next(),
         }
     }
 
@@ -105,12 +105,12 @@ impl Queue for TwoQueues {
 }
 
 /// A port behind two handles; every call goes to the other one than the call before.
-pub struct InTurns<P: ?Sized> {
+pub struct AlternatingHandles<P: ?Sized> {
     handles: [Arc<P>; 2],
     calls: AtomicUsize,
 }
 
-impl<P: ?Sized> InTurns<P> {
+impl<P: ?Sized> AlternatingHandles<P> {
     /// Two handles on the same backend.
     pub fn new(first: Arc<P>, second: Arc<P>) -> Self {
         Self { handles: [first, second], calls: AtomicUsize::new(0) }
@@ -122,7 +122,7 @@ impl<P: ?Sized> InTurns<P> {
 }
 
 #[async_trait]
-impl Archive for InTurns<dyn Archive> {
+impl Archive for AlternatingHandles<dyn Archive> {
     async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
         let mut outcomes = Vec::with_capacity(updates.len());
         for update in updates {
@@ -153,12 +153,12 @@ impl Archive for InTurns<dyn Archive> {
 }
 
 #[async_trait]
-impl Files for InTurns<dyn Files> {
-    async fn create(&self, key: &FileKey) -> Result<Box<dyn Writer>, FilesError> {
+impl Files for AlternatingHandles<dyn Files> {
+    async fn create(&self, key: &FileKey) -> Result<Box<dyn FileWriter>, FilesError> {
         self.next().create(key).await
     }
 
-    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
+    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn FileReader>>, FilesError> {
         self.next().open(key).await
     }
 
@@ -172,7 +172,7 @@ impl Files for InTurns<dyn Files> {
 }
 
 #[async_trait]
-impl Claims for InTurns<dyn Claims> {
+impl Claims for AlternatingHandles<dyn Claims> {
     async fn claim(&self, claim: &Claim, take: Take) -> Result<ClaimAnswer, ClaimsError> {
         self.next().claim(claim, take).await
     }

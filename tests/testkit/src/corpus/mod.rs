@@ -7,7 +7,7 @@ pub mod text;
 pub mod workload;
 
 pub use model::Model;
-pub use workload::{Effect, Generated, Shape, Workload};
+pub use workload::{Effect, GeneratedEvent, Shape, Workload};
 
 /// The workspace every made-up event belongs to.
 pub const TEAM: &str = "T0ANNALIST";

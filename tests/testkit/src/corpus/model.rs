@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::workload::{Effect, Generated};
+use super::workload::{Effect, GeneratedEvent};
 
 /// A message as readers should see it in the end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Expected {
+pub struct ExpectedMessage {
     /// The text of the newest version.
     pub text: String,
     /// Whether it was deleted.
@@ -21,12 +21,12 @@ pub struct Expected {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Model {
     /// The channels and what they should hold.
-    pub channels: BTreeMap<String, BTreeMap<String, Expected>>,
+    pub channels: BTreeMap<String, BTreeMap<String, ExpectedMessage>>,
 }
 
 impl Model {
     /// Takes in an event that was acked.
-    pub fn apply(&mut self, event: &Generated) {
+    pub fn apply(&mut self, event: &GeneratedEvent) {
         let channel = self.channels.entry(event.channel.clone()).or_default();
         match &event.effect {
             Effect::Posted { ts, text, thread_ts } => {

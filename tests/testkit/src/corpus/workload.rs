@@ -49,7 +49,7 @@ impl Default for Shape {
 
 /// One event of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Generated {
+pub struct GeneratedEvent {
     /// Its id, unique within the workload's channels.
     pub event_id: String,
     /// Its channel.
@@ -175,9 +175,9 @@ fn ts_of(message: &Value) -> String {
 }
 
 impl Iterator for Workload {
-    type Item = Generated;
+    type Item = GeneratedEvent;
 
-    fn next(&mut self) -> Option<Generated> {
+    fn next(&mut self) -> Option<GeneratedEvent> {
         let n = self.pick_channel();
         let Shape { edits_percent, deletes_percent, step_micros, .. } = self.shape;
         let clock = ts(START_MICROS + i64::try_from(self.sent).unwrap_or(i64::MAX) * step_micros);
@@ -193,7 +193,7 @@ impl Iterator for Workload {
         self.sent += 1;
         let channel = channel_id(self.shape.first_channel + n);
         let body = event::envelope(TEAM, &event_id, &event);
-        Some(Generated { event_id, channel, body, effect })
+        Some(GeneratedEvent { event_id, channel, body, effect })
     }
 }
 

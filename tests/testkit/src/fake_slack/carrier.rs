@@ -8,7 +8,7 @@ use std::time::Duration;
 use ::fake_slack::{SlackAnswer, SlackState};
 use async_trait::async_trait;
 use bytes::Bytes;
-use slack_api::transport::{Body, HeaderMap, SlackRequest, SlackResponse, StatusCode, Transport};
+use slack_api::transport::{HeaderMap, ResponseBody, SlackRequest, SlackResponse, StatusCode, Transport};
 use tokio::time::Instant;
 use wiremock::{Request, Respond, ResponseTemplate};
 
@@ -16,7 +16,7 @@ use crate::faults::CrashPoint;
 
 /// What a socket and a transport share.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct FakeSlackTable {
     pub(super) state: SlackState,
     pub(super) clock: FakeClock,
 }
@@ -45,7 +45,7 @@ impl FakeClock {
     }
 }
 
-impl Table {
+impl FakeSlackTable {
     pub(super) fn starting_at(clock: FakeClock) -> Arc<Mutex<Self>> {
         Arc::new(Mutex::new(Self { state: SlackState::default(), clock }))
     }
@@ -63,11 +63,11 @@ impl Table {
 }
 
 /// Answers on a socket.
-pub(super) struct SocketCarrier(pub(super) Arc<Mutex<Table>>);
+pub(super) struct SocketCarrier(pub(super) Arc<Mutex<FakeSlackTable>>);
 
 /// Answers in memory. A client shows its token to no transport but its own, so that this one is told.
 pub(super) struct MemoryCarrier {
-    pub(super) table: Arc<Mutex<Table>>,
+    pub(super) table: Arc<Mutex<FakeSlackTable>>,
     pub(super) token: String,
     /// The process on this side of it.
     pub(super) point: Arc<CrashPoint>,
@@ -86,7 +86,7 @@ impl Respond for SocketCarrier {
         let mut form = request.url.clone();
         form.set_query(Some(&String::from_utf8_lossy(&request.body)));
         let parameters = form.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned()));
-        let answer = Table::answer(&self.0, request.url.path(), token, parameters.collect());
+        let answer = FakeSlackTable::answer(&self.0, request.url.path(), token, parameters.collect());
         let response = ResponseTemplate::new(answer.status).set_delay(answer.delay);
         let response = response.set_body_bytes(answer.body);
         answer
@@ -103,7 +103,7 @@ impl Transport for MemoryCarrier {
         let token = question.token.map_or("", |_| self.token.as_str());
         let form = question.form.unwrap_or_default().iter();
         let parameters = form.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let answer = Table::answer(&self.table, question.url.path(), token, parameters);
+        let answer = FakeSlackTable::answer(&self.table, question.url.path(), token, parameters);
         let time_limit = question.time_limit.unwrap_or(Duration::MAX);
         tokio::time::sleep(answer.delay.min(time_limit)).await;
         self.point.step()?;
@@ -130,7 +130,7 @@ fn response(answer: SlackAnswer) -> SlackResponse {
 struct WholeBody(Option<Bytes>);
 
 #[async_trait]
-impl Body for WholeBody {
+impl ResponseBody for WholeBody {
     async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
         Ok(self.0.take().filter(|body| !body.is_empty()))
     }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
 
 use super::crash::CrashPoint;
-use super::plan::{self, FaultSchedule, Method, Plan, Progress};
+use super::plan::{self, FaultPlan, FaultSchedule, PlanProgress, PortMethod};
 
 /// An archive some of whose calls go wrong.
 pub struct FaultyArchive {
@@ -16,8 +16,8 @@ pub struct FaultyArchive {
 
 impl FaultyArchive {
     /// `inner`, but for what the plan says.
-    pub fn new(inner: Arc<dyn Archive>, plan: Plan) -> Self {
-        Self::on(inner, Arc::new(Progress::new(plan)))
+    pub fn new(inner: Arc<dyn Archive>, plan: FaultPlan) -> Self {
+        Self::on(inner, Arc::new(PlanProgress::new(plan)))
     }
 
     /// `inner`, but for what is decided call by call.
@@ -32,7 +32,7 @@ impl FaultyArchive {
 
     async fn call<T>(
         &self,
-        method: Method,
+        method: PortMethod,
         done: impl Future<Output = Result<T, ArchiveError>>,
     ) -> Result<T, ArchiveError> {
         let fault = self.schedule.before(method, 1).await;
@@ -48,29 +48,29 @@ impl Archive for FaultyArchive {
         let mut outcomes = Vec::with_capacity(updates.len());
         for update in updates {
             let write = async { self.inner.apply_once(&[update]).await.remove(0) };
-            outcomes.push(self.call(Method::Write, write).await);
+            outcomes.push(self.call(PortMethod::Write, write).await);
         }
         outcomes
     }
 
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
-        self.call(Method::Get, self.inner.get(key)).await
+        self.call(PortMethod::Get, self.inner.get(key)).await
     }
 
     async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
-        self.call(Method::Query, self.inner.query(query)).await
+        self.call(PortMethod::Query, self.inner.query(query)).await
     }
 
     async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
-        self.call(Method::DeleteUnchanged, self.inner.delete_unchanged(expected)).await
+        self.call(PortMethod::DeleteUnchanged, self.inner.delete_unchanged(expected)).await
     }
 
     async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
-        self.call(Method::Erase, self.inner.erase(key)).await
+        self.call(PortMethod::Erase, self.inner.erase(key)).await
     }
 
     async fn ready(&self) -> Result<(), ArchiveError> {
-        self.call(Method::Ready, self.inner.ready()).await
+        self.call(PortMethod::Ready, self.inner.ready()).await
     }
 }
 
@@ -79,11 +79,11 @@ mod tests {
     use ports::archive::ArchiveExt;
 
     use super::*;
-    use crate::faults::Fault;
+    use crate::faults::CallFault;
     use crate::memory::archive::MemoryArchive;
 
     /// What a plan does to one write: whether it was answered and whether it is there.
-    async fn write_one(plan: Plan) -> (bool, bool) {
+    async fn write_one(plan: FaultPlan) -> (bool, bool) {
         let memory = Arc::new(MemoryArchive::new());
         let archive = FaultyArchive::new(memory.clone(), plan);
         let answered = archive.write(&Update::new(ItemKey::new("a", "1"))).await.is_ok();
@@ -92,10 +92,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_write_fails_before_or_after_it_is_done() {
-        assert_eq!(write_one(Plan::none()).await, (true, true));
-        assert_eq!(write_one(Plan::fail_before(1)).await, (false, false));
-        assert_eq!(write_one(Plan::fail_after(1)).await, (false, true));
-        let other = Plan::none().and(Method::Get, 1..=1, Fault::FailBefore);
+        assert_eq!(write_one(FaultPlan::none()).await, (true, true));
+        assert_eq!(write_one(FaultPlan::fail_before(1)).await, (false, false));
+        assert_eq!(write_one(FaultPlan::fail_after(1)).await, (false, true));
+        let other = FaultPlan::none().and(PortMethod::Get, 1..=1, CallFault::FailBefore);
         assert_eq!(write_one(other).await, (true, true));
     }
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use ports::claims::{Claim, ClaimAnswer, Claims, ClaimsError, Take};
 
 use super::crash::CrashPoint;
-use super::plan::{self, FaultSchedule, Method, Plan, Progress};
+use super::plan::{self, FaultPlan, FaultSchedule, PlanProgress, PortMethod};
 
 /// A table some of whose calls go wrong.
 pub struct FaultyClaims {
@@ -18,8 +18,8 @@ pub struct FaultyClaims {
 
 impl FaultyClaims {
     /// `inner`, but for what the plan says.
-    pub fn new(inner: Arc<dyn Claims>, plan: Plan) -> Self {
-        Self::on(inner, Arc::new(Progress::new(plan)))
+    pub fn new(inner: Arc<dyn Claims>, plan: FaultPlan) -> Self {
+        Self::on(inner, Arc::new(PlanProgress::new(plan)))
     }
 
     /// `inner`, but for what is decided call by call.
@@ -39,7 +39,7 @@ impl FaultyClaims {
 
     async fn call<T>(
         &self,
-        method: Method,
+        method: PortMethod,
         done: impl Future<Output = Result<T, ClaimsError>>,
     ) -> Result<T, ClaimsError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
@@ -53,22 +53,22 @@ impl FaultyClaims {
 #[async_trait]
 impl Claims for FaultyClaims {
     async fn claim(&self, claim: &Claim, take: Take) -> Result<ClaimAnswer, ClaimsError> {
-        self.call(Method::Claim, self.inner.claim(claim, take)).await
+        self.call(PortMethod::Claim, self.inner.claim(claim, take)).await
     }
 
     async fn renew(&self, claim: &Claim) -> Result<(), ClaimsError> {
-        self.call(Method::Renew, self.inner.renew(claim)).await
+        self.call(PortMethod::Renew, self.inner.renew(claim)).await
     }
 
     async fn complete(&self, claim: &Claim) -> Result<(), ClaimsError> {
-        self.call(Method::Complete, self.inner.complete(claim)).await
+        self.call(PortMethod::Complete, self.inner.complete(claim)).await
     }
 
     async fn release(&self, claim: &Claim) -> Result<(), ClaimsError> {
-        self.call(Method::Release, self.inner.release(claim)).await
+        self.call(PortMethod::Release, self.inner.release(claim)).await
     }
 
     async fn ready(&self) -> Result<(), ClaimsError> {
-        self.call(Method::Ready, self.inner.ready()).await
+        self.call(PortMethod::Ready, self.inner.ready()).await
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 
-use super::plan::{Fault, FaultSchedule, Method};
+use super::plan::{CallFault, FaultSchedule, PortMethod};
 
 /// The step after which nothing works any more. Shared by all the ports of one process, whose steps it counts together.
 #[derive(Debug)]
@@ -43,8 +43,8 @@ impl CrashPoint {
 
 #[async_trait]
 impl FaultSchedule for CrashPoint {
-    async fn before(&self, _: Method, _: usize) -> Option<Fault> {
-        self.step().err().map(|_| Fault::FailBefore)
+    async fn before(&self, _: PortMethod, _: usize) -> Option<CallFault> {
+        self.step().err().map(|_| CallFault::FailBefore)
     }
 }
 

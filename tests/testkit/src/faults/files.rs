@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use ports::files::{FileKey, Files, FilesError, Published, Reader, Writer};
+use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, Published};
 
 use super::crash::CrashPoint;
-use super::plan::{self, FaultSchedule, Method, Plan, Progress};
+use super::plan::{self, FaultPlan, FaultSchedule, PlanProgress, PortMethod};
 
 /// A step that meets what is decided about it.
 async fn step<T>(
     schedule: &dyn FaultSchedule,
-    method: Method,
+    method: PortMethod,
     done: impl Future<Output = Result<T, FilesError>>,
 ) -> Result<T, FilesError> {
     let fault = schedule.before(method, 1).await;
@@ -29,8 +29,8 @@ pub struct FaultyFiles {
 
 impl FaultyFiles {
     /// `inner`, but for what the plan says.
-    pub fn new(inner: Arc<dyn Files>, plan: Plan) -> Self {
-        Self::on(inner, Arc::new(Progress::new(plan)))
+    pub fn new(inner: Arc<dyn Files>, plan: FaultPlan) -> Self {
+        Self::on(inner, Arc::new(PlanProgress::new(plan)))
     }
 
     /// `inner`, but for what is decided step by step.
@@ -46,55 +46,55 @@ impl FaultyFiles {
 
 #[async_trait]
 impl Files for FaultyFiles {
-    async fn create(&self, key: &FileKey) -> Result<Box<dyn Writer>, FilesError> {
-        let inner = step(&*self.schedule, Method::CreateFile, self.inner.create(key)).await?;
+    async fn create(&self, key: &FileKey) -> Result<Box<dyn FileWriter>, FilesError> {
+        let inner = step(&*self.schedule, PortMethod::CreateFile, self.inner.create(key)).await?;
         Ok(Box::new(FaultyWriter { inner, schedule: Arc::clone(&self.schedule) }))
     }
 
-    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
-        let inner = step(&*self.schedule, Method::OpenFile, self.inner.open(key)).await?;
+    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn FileReader>>, FilesError> {
+        let inner = step(&*self.schedule, PortMethod::OpenFile, self.inner.open(key)).await?;
         let schedule = Arc::clone(&self.schedule);
-        Ok(inner.map(|inner| Box::new(FaultyReader { inner, schedule }) as Box<dyn Reader>))
+        Ok(inner.map(|inner| Box::new(FaultyReader { inner, schedule }) as Box<dyn FileReader>))
     }
 
     async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
-        step(&*self.schedule, Method::DeleteFile, self.inner.delete(key)).await
+        step(&*self.schedule, PortMethod::DeleteFile, self.inner.delete(key)).await
     }
 
     async fn ready(&self) -> Result<(), FilesError> {
-        step(&*self.schedule, Method::Ready, self.inner.ready()).await
+        step(&*self.schedule, PortMethod::Ready, self.inner.ready()).await
     }
 }
 
 struct FaultyWriter {
-    inner: Box<dyn Writer>,
+    inner: Box<dyn FileWriter>,
     schedule: Arc<dyn FaultSchedule>,
 }
 
 #[async_trait]
-impl Writer for FaultyWriter {
+impl FileWriter for FaultyWriter {
     async fn write(&mut self, chunk: Bytes) -> Result<(), FilesError> {
-        step(&*self.schedule, Method::WriteFile, self.inner.write(chunk)).await
+        step(&*self.schedule, PortMethod::WriteFile, self.inner.write(chunk)).await
     }
 
     async fn publish(self: Box<Self>) -> Result<Published, FilesError> {
-        step(&*self.schedule, Method::PublishFile, self.inner.publish()).await
+        step(&*self.schedule, PortMethod::PublishFile, self.inner.publish()).await
     }
 }
 
 struct FaultyReader {
-    inner: Box<dyn Reader>,
+    inner: Box<dyn FileReader>,
     schedule: Arc<dyn FaultSchedule>,
 }
 
 #[async_trait]
-impl Reader for FaultyReader {
+impl FileReader for FaultyReader {
     fn size_bytes(&self) -> u64 {
         self.inner.size_bytes()
     }
 
     async fn next(&mut self) -> Result<Option<Bytes>, FilesError> {
-        step(&*self.schedule, Method::ReadFile, self.inner.next()).await
+        step(&*self.schedule, PortMethod::ReadFile, self.inner.next()).await
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
     use slack::ids::TeamId;
 
     use super::*;
-    use crate::faults::Fault;
+    use crate::faults::CallFault;
     use crate::memory::files::MemoryFiles;
 
     /// What a plan does to one file: whether publishing it was answered and whether it is there.
@@ -122,11 +122,11 @@ mod tests {
     #[tokio::test]
     async fn a_step_fails_before_or_after_it_is_done() {
         let planned = |plan| publish_one(|inner| FaultyFiles::new(inner, plan));
-        assert_eq!(planned(Plan::none()).await, (true, true));
-        assert_eq!(planned(Plan::fail_before(3)).await, (false, false));
-        assert_eq!(planned(Plan::fail_after(3)).await, (false, true));
+        assert_eq!(planned(FaultPlan::none()).await, (true, true));
+        assert_eq!(planned(FaultPlan::fail_before(3)).await, (false, false));
+        assert_eq!(planned(FaultPlan::fail_after(3)).await, (false, true));
         assert_eq!(
-            planned(Plan::none().and(Method::WriteFile, 1..=1, Fault::FailBefore)).await,
+            planned(FaultPlan::none().and(PortMethod::WriteFile, 1..=1, CallFault::FailBefore)).await,
             (false, false)
         );
         let dying = |steps| publish_one(move |inner| FaultyFiles::until(inner, CrashPoint::after(steps)));

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 /// A method of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub enum PortMethod {
     /// `Queue::send`.
     Send,
     /// `Queue::receive`.
@@ -31,13 +31,13 @@ pub enum Method {
     Erase,
     /// `Files::create`.
     CreateFile,
-    /// `Writer::write`.
+    /// `FileWriter::write`.
     WriteFile,
-    /// `Writer::publish`.
+    /// `FileWriter::publish`.
     PublishFile,
     /// `Files::open`.
     OpenFile,
-    /// `Reader::next`.
+    /// `FileReader::next`.
     ReadFile,
     /// `Files::delete`.
     DeleteFile,
@@ -55,7 +55,7 @@ pub enum Method {
 
 /// What goes wrong with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum CallFault {
     /// It fails and was not done.
     FailBefore,
     /// It was done and fails: the answer was lost.
@@ -67,19 +67,19 @@ pub enum Fault {
 }
 
 #[derive(Debug, Clone)]
-struct Rule {
-    method: Option<Method>,
+struct FaultRule {
+    method: Option<PortMethod>,
     calls: RangeInclusive<u64>,
-    fault: Fault,
+    fault: CallFault,
 }
 
 /// Which calls go wrong. Calls are counted from 1: of one method where the rule names one, else of all of them.
 #[derive(Debug, Clone, Default)]
-pub struct Plan {
-    rules: Vec<Rule>,
+pub struct FaultPlan {
+    rules: Vec<FaultRule>,
 }
 
-impl Plan {
+impl FaultPlan {
     /// Nothing goes wrong.
     pub fn none() -> Self {
         Self::default()
@@ -87,94 +87,94 @@ impl Plan {
 
     /// The first `calls` calls fail before they are done.
     pub fn fail_first(calls: u64) -> Self {
-        Self::none().and(None, 1..=calls, Fault::FailBefore)
+        Self::none().and(None, 1..=calls, CallFault::FailBefore)
     }
 
     /// Call number `call` fails before it is done.
     pub fn fail_before(call: u64) -> Self {
-        Self::none().and(None, call..=call, Fault::FailBefore)
+        Self::none().and(None, call..=call, CallFault::FailBefore)
     }
 
     /// Call number `call` is done and its answer is lost.
     pub fn fail_after(call: u64) -> Self {
-        Self::none().and(None, call..=call, Fault::FailAfter)
+        Self::none().and(None, call..=call, CallFault::FailAfter)
     }
 
     /// Call number `call` is done after a delay.
     pub fn delay(call: u64, by: Duration) -> Self {
-        Self::none().and(None, call..=call, Fault::Delay(by))
+        Self::none().and(None, call..=call, CallFault::Delay(by))
     }
 
     /// One more rule. The first that fits a call decides.
     #[must_use]
     pub fn and(
         mut self,
-        method: impl Into<Option<Method>>,
+        method: impl Into<Option<PortMethod>>,
         calls: RangeInclusive<u64>,
-        fault: Fault,
+        fault: CallFault,
     ) -> Self {
-        self.rules.push(Rule { method: method.into(), calls, fault });
+        self.rules.push(FaultRule { method: method.into(), calls, fault });
         self
     }
 }
 
 /// Does a call that has one result, and meets what goes wrong with it.
 pub(super) async fn meet<T, E>(
-    fault: Option<Fault>,
+    fault: Option<CallFault>,
     done: impl Future<Output = Result<T, E>>,
     failed: impl FnOnce(String) -> E,
 ) -> Result<T, E> {
     match fault {
         None => done.await,
-        Some(Fault::Delay(by)) => {
+        Some(CallFault::Delay(by)) => {
             tokio::time::sleep(by).await;
             done.await
         }
-        Some(Fault::FailBefore | Fault::FailEntry(_)) => Err(failed(REASON.to_owned())),
-        Some(Fault::FailAfter) => {
+        Some(CallFault::FailBefore | CallFault::FailEntry(_)) => Err(failed(REASON.to_owned())),
+        Some(CallFault::FailAfter) => {
             drop(done.await);
             Err(failed(REASON.to_owned()))
         }
     }
 }
 
-/// Decides call by call what goes wrong, and may hold a call up before and after it is done. A [`Plan`] is one way to
+/// Decides call by call what goes wrong, and may hold a call up before and after it is done. A [`FaultPlan`] is one way to
 /// decide, a seed another.
 #[async_trait]
 pub trait FaultSchedule: Send + Sync + 'static {
     /// What goes wrong with a call that is about to be made, with `entries` entries.
-    async fn before(&self, method: Method, entries: usize) -> Option<Fault>;
+    async fn before(&self, method: PortMethod, entries: usize) -> Option<CallFault>;
 
     /// The call is done; its answer is on its way.
-    async fn after(&self, _method: Method) {}
+    async fn after(&self, _method: PortMethod) {}
 }
 
 #[async_trait]
-impl FaultSchedule for Progress {
-    async fn before(&self, method: Method, _: usize) -> Option<Fault> {
+impl FaultSchedule for PlanProgress {
+    async fn before(&self, method: PortMethod, _: usize) -> Option<CallFault> {
         self.next(method)
     }
 }
 
 /// A plan being followed.
 #[derive(Debug)]
-pub(super) struct Progress {
-    plan: Plan,
-    called: Mutex<Vec<Method>>,
+pub(super) struct PlanProgress {
+    plan: FaultPlan,
+    called: Mutex<Vec<PortMethod>>,
 }
 
-impl Progress {
-    pub(super) fn new(plan: Plan) -> Self {
+impl PlanProgress {
+    pub(super) fn new(plan: FaultPlan) -> Self {
         Self { plan, called: Mutex::new(Vec::new()) }
     }
 
     /// Counts a call and says what goes wrong with it.
-    pub(super) fn next(&self, method: Method) -> Option<Fault> {
+    pub(super) fn next(&self, method: PortMethod) -> Option<CallFault> {
         let mut called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
         called.push(method);
         let all = called.len() as u64;
         let same = called.iter().filter(|called| **called == method).count() as u64;
-        let fits = |rule: &&Rule| match rule.method {
+        let fits = |rule: &&FaultRule| match rule.method {
             None => rule.calls.contains(&all),
             Some(of) => of == method && rule.calls.contains(&same),
         };
@@ -191,17 +191,17 @@ mod tests {
 
     #[test]
     fn a_rule_for_one_method_counts_only_its_calls() {
-        let progress = Progress::new(Plan::none().and(Method::Ack, 2..=2, Fault::FailAfter));
-        let faults =
-            [Method::Ack, Method::Send, Method::Send, Method::Ack, Method::Ack].map(|m| progress.next(m));
-        assert_eq!(faults, [None, None, None, Some(Fault::FailAfter), None]);
+        let progress = PlanProgress::new(FaultPlan::none().and(PortMethod::Ack, 2..=2, CallFault::FailAfter));
+        let faults = [PortMethod::Ack, PortMethod::Send, PortMethod::Send, PortMethod::Ack, PortMethod::Ack]
+            .map(|m| progress.next(m));
+        assert_eq!(faults, [None, None, None, Some(CallFault::FailAfter), None]);
     }
 
     #[test]
     fn the_first_rule_that_fits_decides() {
-        let progress = Progress::new(Plan::fail_first(2).and(None, 1..=3, Fault::FailAfter));
-        let faults = [Method::Send; 4].map(|method| progress.next(method));
-        let (before, after) = (Some(Fault::FailBefore), Some(Fault::FailAfter));
+        let progress = PlanProgress::new(FaultPlan::fail_first(2).and(None, 1..=3, CallFault::FailAfter));
+        let faults = [PortMethod::Send; 4].map(|method| progress.next(method));
+        let (before, after) = (Some(CallFault::FailBefore), Some(CallFault::FailAfter));
         assert_eq!(faults, [before, before, after, None]);
     }
 }

@@ -9,7 +9,7 @@ use ports::queue::{
 };
 
 use super::crash::CrashPoint;
-use super::plan::{self, Fault, FaultSchedule, Method, Plan, Progress, REASON};
+use super::plan::{self, CallFault, FaultPlan, FaultSchedule, PlanProgress, PortMethod, REASON};
 
 /// A queue some of whose calls go wrong.
 pub struct FaultyQueue {
@@ -19,8 +19,8 @@ pub struct FaultyQueue {
 
 impl FaultyQueue {
     /// `inner`, but for what the plan says.
-    pub fn new(inner: Arc<dyn Queue>, plan: Plan) -> Self {
-        Self::on(inner, Arc::new(Progress::new(plan)))
+    pub fn new(inner: Arc<dyn Queue>, plan: FaultPlan) -> Self {
+        Self::on(inner, Arc::new(PlanProgress::new(plan)))
     }
 
     /// `inner`, but for what is decided call by call.
@@ -36,7 +36,7 @@ impl FaultyQueue {
     /// A batch call: `done` does it with the entries it is given.
     async fn batch<T, F>(
         &self,
-        method: Method,
+        method: PortMethod,
         mut entries: Vec<T>,
         done: impl FnOnce(Vec<T>) -> F,
     ) -> BatchResult
@@ -46,22 +46,22 @@ impl FaultyQueue {
         let asked = entries.len();
         let results = match self.schedule.before(method, asked).await {
             None => done(entries).await,
-            Some(Fault::Delay(by)) => {
+            Some(CallFault::Delay(by)) => {
                 tokio::time::sleep(by).await;
                 done(entries).await
             }
-            Some(Fault::FailBefore) => vec![Err(failed()); asked],
-            Some(Fault::FailAfter) => {
+            Some(CallFault::FailBefore) => vec![Err(failed()); asked],
+            Some(CallFault::FailAfter) => {
                 drop(done(entries).await);
                 vec![Err(failed()); asked]
             }
-            Some(Fault::FailEntry(entry)) if entry < asked => {
+            Some(CallFault::FailEntry(entry)) if entry < asked => {
                 entries.remove(entry);
                 let mut results = done(entries).await;
                 results.insert(entry, Err(failed()));
                 results
             }
-            Some(Fault::FailEntry(_)) => done(entries).await,
+            Some(CallFault::FailEntry(_)) => done(entries).await,
         };
         self.schedule.after(method).await;
         results
@@ -70,7 +70,7 @@ impl FaultyQueue {
     /// A call that has one result.
     async fn single<T>(
         &self,
-        method: Method,
+        method: PortMethod,
         done: impl Future<Output = Result<T, QueueError>>,
     ) -> Result<T, QueueError> {
         let fault = self.schedule.before(method, 1).await;
@@ -87,29 +87,29 @@ fn failed() -> QueueError {
 #[async_trait]
 impl Queue for FaultyQueue {
     async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
-        self.batch(Method::Send, messages, |messages| self.inner.send(messages)).await
+        self.batch(PortMethod::Send, messages, |messages| self.inner.send(messages)).await
     }
 
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
-        self.single(Method::Receive, self.inner.receive(request)).await
+        self.single(PortMethod::Receive, self.inner.receive(request)).await
     }
 
     async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
         let change = |entries: Vec<_>| async move { self.inner.change_visibility(queue, &entries).await };
-        self.batch(Method::ChangeVisibility, entries.to_vec(), change).await
+        self.batch(PortMethod::ChangeVisibility, entries.to_vec(), change).await
     }
 
     async fn ack(&self, queue: QueueRef, receipts: &[Receipt]) -> BatchResult {
         let ack = |receipts: Vec<_>| async move { self.inner.ack(queue, &receipts).await };
-        self.batch(Method::Ack, receipts.to_vec(), ack).await
+        self.batch(PortMethod::Ack, receipts.to_vec(), ack).await
     }
 
     async fn depth(&self, queue: QueueRef) -> Result<Depth, QueueError> {
-        self.single(Method::Depth, self.inner.depth(queue)).await
+        self.single(PortMethod::Depth, self.inner.depth(queue)).await
     }
 
     async fn ready(&self) -> Result<(), QueueError> {
-        self.single(Method::Ready, self.inner.ready()).await
+        self.single(PortMethod::Ready, self.inner.ready()).await
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
     }
 
     /// What a plan does to one send of three messages: its results and how many messages are there.
-    async fn send_three(plan: Plan) -> (BatchResult, u64) {
+    async fn send_three(plan: FaultPlan) -> (BatchResult, u64) {
         let queue =
             FaultyQueue::new(Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0)))), plan);
         let results = queue.send(messages(&["1", "2", "3"])).await;
@@ -145,18 +145,18 @@ mod tests {
     #[tokio::test]
     async fn a_call_fails_before_or_after_it_is_done_or_in_one_entry() {
         let lost = || Err(failed());
-        assert_eq!(send_three(Plan::none()).await, (vec![Ok(()); 3], 3));
-        assert_eq!(send_three(Plan::fail_before(1)).await, (vec![lost(); 3], 0));
-        assert_eq!(send_three(Plan::fail_after(1)).await, (vec![lost(); 3], 3));
-        assert_eq!(send_three(Plan::fail_before(3)).await, (vec![Ok(()); 3], 3));
-        let entry = Plan::none().and(Method::Send, 1..=1, Fault::FailEntry(1));
+        assert_eq!(send_three(FaultPlan::none()).await, (vec![Ok(()); 3], 3));
+        assert_eq!(send_three(FaultPlan::fail_before(1)).await, (vec![lost(); 3], 0));
+        assert_eq!(send_three(FaultPlan::fail_after(1)).await, (vec![lost(); 3], 3));
+        assert_eq!(send_three(FaultPlan::fail_before(3)).await, (vec![Ok(()); 3], 3));
+        let entry = FaultPlan::none().and(PortMethod::Send, 1..=1, CallFault::FailEntry(1));
         assert_eq!(send_three(entry).await, (vec![Ok(()), lost(), Ok(())], 2));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_delayed_call_is_done_later() {
         let began = tokio::time::Instant::now();
-        assert_eq!(send_three(Plan::delay(1, Duration::from_secs(60))).await, (vec![Ok(()); 3], 3));
+        assert_eq!(send_three(FaultPlan::delay(1, Duration::from_secs(60))).await, (vec![Ok(()); 3], 3));
         assert_eq!(began.elapsed(), Duration::from_secs(60));
     }
 }

@@ -4,10 +4,10 @@ use ports::archive::{Attributes, ItemKey, Update, key};
 use ports::queue::job::{Job, Payload};
 use rules::channel::ChannelEvent;
 use rules::file::{self, FileJob};
-use rules::message::ToldMessage;
-use rules::{Change, Event, gap};
+use rules::message::MessageUpdate;
+use rules::{Change, SlackEvent, gap};
 use serde_json::value::RawValue;
-use slack::catalogue::Rule;
+use slack::catalogue::EventRule;
 use slack::envelope::Envelope;
 use slack::ids::UserId;
 
@@ -31,7 +31,7 @@ pub fn check(event: &[u8]) {
     if let Ok(gap) = gap::rate_limited(&event_team(), whole) {
         well_formed(&gap);
     }
-    let Ok(event) = Event::read(&envelope) else { return };
+    let Ok(event) = SlackEvent::read(&envelope) else { return };
     if let Ok(Some(gap)) = gap::opened_by(&event) {
         well_formed(&gap);
     }
@@ -68,12 +68,12 @@ pub fn check(event: &[u8]) {
             }
         }
     }
-    let again = Event::read(&envelope).and_then(|event| event.changes()).expect("as the first time");
+    let again = SlackEvent::read(&envelope).and_then(|event| event.changes()).expect("as the first time");
     assert_eq!(changes, again);
 }
 
 /// Whom a message names.
-fn who(message: &ToldMessage<'_>) -> Vec<String> {
+fn who(message: &MessageUpdate<'_>) -> Vec<String> {
     let authors =
         [&message.object.user, &message.object.bot_id].into_iter().flatten().map(|id| id.to_string());
     authors.chain(message.reactions.iter().map(|(_, user)| user.to_string())).collect()
@@ -92,14 +92,14 @@ fn event_team() -> slack::ids::TeamId {
 }
 
 /// What is written names no channel and no person's row but those of its event, which are what is checked to exist.
-fn is_about(update: &Update, event: &Event<'_>) {
+fn is_about(update: &Update, event: &SlackEvent<'_>) {
     let team = event_team();
     let about = match event.rule() {
-        Some(Rule::Message | Rule::Reaction(_)) => {
+        Some(EventRule::Message | EventRule::Reaction(_)) => {
             let channel = event.channel().expect("an event that writes to a channel names it");
             key::messages(&team, &channel)
         }
-        Some(Rule::User) => {
+        Some(EventRule::User) => {
             let user = event.header.user().expect("an event that writes a person names them");
             let user = UserId::parse(&user).expect("a person's id");
             if update.key.item_id == key::users(&team) {
@@ -108,10 +108,11 @@ fn is_about(update: &Update, event: &Event<'_>) {
             }
             key::profiles(&team, &user)
         }
-        Some(Rule::Emoji) => key::emoji(&team),
-        Some(Rule::FileDeleted) => key::files(&team),
-        Some(Rule::Team(_)) => key::workspace(&team),
-        Some(Rule::Channel(_) | Rule::Gap(_) | Rule::Joined | Rule::Ignored(_)) | None => {
+        Some(EventRule::Emoji) => key::emoji(&team),
+        Some(EventRule::FileDeleted) => key::files(&team),
+        Some(EventRule::Team(_)) => key::workspace(&team),
+        Some(EventRule::Channel(_) | EventRule::Gap(_) | EventRule::Joined | EventRule::Ignored(_))
+        | None => {
             panic!("{:?} is written", update.key)
         }
     };

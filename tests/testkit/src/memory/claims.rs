@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use ports::claims::{Claim, ClaimAnswer, ClaimKey, Claims, ClaimsError, Owner, Take};
+use ports::claims::{Claim, ClaimAnswer, ClaimKey, ClaimOwner, Claims, ClaimsError, Take};
 use ports::clock::{SharedClock, TimestampMs};
 use slack::ids::{FileId, Ts};
 
@@ -20,14 +20,14 @@ pub fn claim_key(file: usize) -> ClaimKey {
 /// Claims that live as long as the process.
 pub struct MemoryClaims {
     clock: SharedClock,
-    rows: Mutex<BTreeMap<ClaimKey, Row>>,
+    rows: Mutex<BTreeMap<ClaimKey, MemoryClaim>>,
 }
 
 /// A claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct MemoryClaim {
     /// Whose it is.
-    pub owner: Owner,
+    pub owner: ClaimOwner,
     /// Whether the work is done.
     pub completed: bool,
     lease_until: TimestampMs,
@@ -41,17 +41,17 @@ impl MemoryClaims {
     }
 
     /// All rows, also those that count for nothing any more.
-    pub fn rows(&self) -> BTreeMap<ClaimKey, Row> {
+    pub fn rows(&self) -> BTreeMap<ClaimKey, MemoryClaim> {
         self.lock().clone()
     }
 
-    fn begun(&self, claim: &Claim) -> Row {
+    fn begun(&self, claim: &Claim) -> MemoryClaim {
         let now = self.clock.now();
         let (lease_until, forgotten_at) = (now.plus(claim.lease), now.plus(claim.lease.max(claim.ttl)));
-        Row { owner: claim.owner.clone(), completed: false, lease_until, forgotten_at }
+        MemoryClaim { owner: claim.owner.clone(), completed: false, lease_until, forgotten_at }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ClaimKey, Row>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ClaimKey, MemoryClaim>> {
         // Every change is one insert or remove, so a panic elsewhere leaves a whole map.
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,7 +86,7 @@ impl Claims for MemoryClaims {
     async fn complete(&self, claim: &Claim) -> Result<(), ClaimsError> {
         match self.lock().get_mut(&claim.key) {
             Some(row) if row.owner == claim.owner => {
-                *row = Row { completed: true, ..self.begun(claim) };
+                *row = MemoryClaim { completed: true, ..self.begun(claim) };
                 Ok(())
             }
             Some(_) | None => Err(ClaimsError::NotOwner),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use ports::files::{FileKey, Files, FilesError, Published, Reader, Writer};
+use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, Published};
 
 /// A file is read in pieces of this size.
 const CHUNK_BYTES: usize = 1024;
@@ -35,14 +35,15 @@ impl MemoryFiles {
 
 #[async_trait]
 impl Files for MemoryFiles {
-    async fn create(&self, key: &FileKey) -> Result<Box<dyn Writer>, FilesError> {
+    async fn create(&self, key: &FileKey) -> Result<Box<dyn FileWriter>, FilesError> {
         Ok(Box::new(MemoryWriter { files: self.clone(), key: key.clone(), written: BytesMut::new() }))
     }
 
-    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn Reader>>, FilesError> {
+    async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn FileReader>>, FilesError> {
         let file = self.lock().get(key).cloned();
-        let reader =
-            |rest: Bytes| Box::new(MemoryReader { size_bytes: rest.len() as u64, rest }) as Box<dyn Reader>;
+        let reader = |rest: Bytes| {
+            Box::new(MemoryReader { size_bytes: rest.len() as u64, rest }) as Box<dyn FileReader>
+        };
         Ok(file.map(reader))
     }
 
@@ -62,7 +63,7 @@ struct MemoryWriter {
 }
 
 #[async_trait]
-impl Writer for MemoryWriter {
+impl FileWriter for MemoryWriter {
     async fn write(&mut self, chunk: Bytes) -> Result<(), FilesError> {
         self.written.extend_from_slice(&chunk);
         Ok(())
@@ -84,7 +85,7 @@ struct MemoryReader {
 }
 
 #[async_trait]
-impl Reader for MemoryReader {
+impl FileReader for MemoryReader {
     fn size_bytes(&self) -> u64 {
         self.size_bytes
     }

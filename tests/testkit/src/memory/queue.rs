@@ -37,20 +37,20 @@ pub struct MemoryQueue {
     waking: Waking,
     /// Instead of the topology's.
     max_receives: Option<u32>,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct MemoryState {
     /// All messages of all queues, in the order in which they came to their queue.
-    messages: Vec<Message>,
+    messages: Vec<QueuedMessage>,
     /// What was sent, for deduplication.
     sends: Vec<(QueueName, DedupId, TimestampMs)>,
     ids_given: u64,
 }
 
-struct Message {
+struct QueuedMessage {
     id: MessageId,
     queue: QueueRef,
     group: GroupId,
@@ -63,7 +63,7 @@ struct Message {
     receipt: Option<Receipt>,
 }
 
-impl Message {
+impl QueuedMessage {
     fn is_visible(&self, now: TimestampMs) -> bool {
         self.visible_at <= now
     }
@@ -90,7 +90,7 @@ impl Message {
     }
 }
 
-impl State {
+impl MemoryState {
     fn send(&mut self, message: Outgoing, now: TimestampMs) -> Result<(), QueueError> {
         if message.body.len() > MAX_MESSAGE_BYTES {
             return Err(QueueError::TooLarge { bytes: message.body.len() });
@@ -116,7 +116,7 @@ impl State {
         self.ids_given += 1;
         let id = MessageId(format!("memory-{}", self.ids_given));
         let sent_at = now;
-        self.messages.push(Message {
+        self.messages.push(QueuedMessage {
             id,
             queue,
             group,
@@ -194,7 +194,7 @@ impl MemoryQueue {
             clock,
             waking: Waking::LookingAgain,
             max_receives: None,
-            state: Mutex::new(State::default()),
+            state: Mutex::new(MemoryState::default()),
             changed: Notify::new(),
         }
     }
@@ -231,7 +231,8 @@ impl MemoryQueue {
     /// Ends the lease of a message that is leased, as if its time were over; says whose it was.
     pub fn end_a_lease(&self, pick: impl FnOnce(usize) -> usize) -> Option<MessageId> {
         self.change(|state, now| {
-            let is_leased = |message: &&mut Message| message.receipt.is_some() && !message.is_visible(now);
+            let is_leased =
+                |message: &&mut QueuedMessage| message.receipt.is_some() && !message.is_visible(now);
             let leased = state.messages.iter().filter(|m| m.receipt.is_some() && !m.is_visible(now)).count();
             let message = state.messages.iter_mut().filter(is_leased).nth(pick(leased))?;
             message.visible_at = now;
@@ -239,12 +240,12 @@ impl MemoryQueue {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MemoryState> {
         // No operation leaves the list half changed, so a panic elsewhere does not matter.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut State, TimestampMs) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut MemoryState, TimestampMs) -> T) -> T {
         let result = change(&mut self.lock(), self.clock.now());
         self.changed.notify_waiters();
         result

@@ -12,7 +12,7 @@ use testkit::conformance::claims::{self, ClaimsFixture};
 use testkit::conformance::existence::{self, ExistenceFixture};
 use testkit::conformance::files::{self, FilesFixture};
 use testkit::conformance::queue::{self, QueueFixture, QueueTraits};
-use testkit::faults::{CrashPoint, FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue, Plan};
+use testkit::faults::{CrashPoint, FaultPlan, FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
 use testkit::memory::existence::MemoryExistence;
@@ -34,7 +34,7 @@ async fn the_memory_queue_conforms() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_without_faults_conforms() {
-    let wrap = |queue| Arc::new(FaultyQueue::new(queue, Plan::none())) as Arc<dyn Queue>;
+    let wrap = |queue| Arc::new(FaultyQueue::new(queue, FaultPlan::none())) as Arc<dyn Queue>;
     queue::suite(QueueTraits::STRICTEST, || ready(memory_queue(wrap))).await;
 }
 
@@ -57,7 +57,7 @@ async fn the_memory_archive_conforms() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_archive_without_faults_conforms() {
     let fixture = || ArchiveFixture {
-        archive: Arc::new(FaultyArchive::new(Arc::new(MemoryArchive::new()), Plan::none())),
+        archive: Arc::new(FaultyArchive::new(Arc::new(MemoryArchive::new()), FaultPlan::none())),
         clock: ManualClock::starting_at(TimestampMs(0)),
         keep: Box::new(()),
     };
@@ -107,7 +107,7 @@ async fn the_memory_files_conform() {
 #[tokio::test(flavor = "multi_thread")]
 async fn files_without_faults_conform() {
     files::suite(files::Creation::Atomic, || FilesFixture {
-        files: Arc::new(FaultyFiles::new(Arc::new(MemoryFiles::new()), Plan::none())),
+        files: Arc::new(FaultyFiles::new(Arc::new(MemoryFiles::new()), FaultPlan::none())),
         keep: Box::new(()),
     })
     .await;
@@ -135,7 +135,7 @@ async fn the_memory_claims_conform() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_without_faults_conform() {
-    let wrap = |claims| Arc::new(FaultyClaims::new(claims, Plan::none())) as Arc<dyn Claims>;
+    let wrap = |claims| Arc::new(FaultyClaims::new(claims, FaultPlan::none())) as Arc<dyn Claims>;
     claims::suite(|| ready(memory_claims(wrap))).await;
 }
 

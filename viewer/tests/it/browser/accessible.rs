@@ -1,6 +1,6 @@
 //! What a screen reader needs, and whether everyone can read the colours.
 
-use super::site::{Site, ts};
+use super::site::{ServedSite, ts};
 use testkit::browser::{Browser, BrowserSettings};
 
 /// Lists what is wrong with a page: names that are missing, ids that are there twice, landmarks, headings out of order, and text
@@ -10,7 +10,7 @@ pub(super) const AUDIT: &str = include_str!("audit.js");
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_can_be_read_by_everyone() {
-    let site = Site::busy(60).await;
+    let site = ServedSite::busy(60).await;
     for is_dark in [false, true] {
         let browser = Browser::open(&BrowserSettings { is_dark, ..BrowserSettings::default() }).await;
         for path in [
@@ -43,7 +43,7 @@ async fn every_page_can_be_read_by_everyone() {
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_audit_finds_faults() {
-    let site = Site::busy(1).await;
+    let site = ServedSite::busy(1).await;
     let browser = Browser::open(&BrowserSettings::default()).await;
     browser.go(&site.at("/")).await;
     let faulty = "const add = (name, set = () => {}) => { const made = document.createElement(name); set(made); \

@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use super::site::Site;
-use crate::fixture::Fixture;
+use super::site::ServedSite;
+use crate::fixture::ViewerFixture;
 use testkit::browser::{Browser, BrowserSettings};
 
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_messages_do_nothing() {
-    let fixture = Fixture::open();
+    let fixture = ViewerFixture::open();
     let markup =
         "<script>window.pwned = 1</script><img src=x onerror=\"window.pwned=1\"><svg/onload=alert(1)>";
     fixture.channel("C1", markup).await;
@@ -28,7 +28,7 @@ async fn hostile_messages_do_nothing() {
     fixture.message("C1", json!({ "ts": "1795000005.000100", "text": "", "blocks": blocks })).await;
     let posing = json!({ "id": "F1", "name": "x.png", "mimetype": "image/png", "mode": "hosted" });
     fixture.share("C1", "1795000006.000100", posing, b"<html><script>window.pwned=1</script>").await;
-    let site = Site::of(fixture).await;
+    let site = ServedSite::of(fixture).await;
     let browser = Browser::open(&BrowserSettings::default()).await;
     for path in ["/c/T1/C1", "/search?q=pwned", "/search?q=%3Cscript%3Ealert(1)%3C%2Fscript%3E"] {
         browser.go(&site.at(path)).await;

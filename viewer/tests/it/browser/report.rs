@@ -1,14 +1,14 @@
 //! A report as a page of its own: what people send around, opened from a file.
 
 use jiff::Timestamp;
-use reader::figures::making::{Asked, make};
+use reader::figures::making::{ReportScope, make};
 use reader::figures::period::Period;
 use serde_json::json;
 use slack::ids::TeamId;
 use viewer::pages::figures::standalone;
 
 use super::accessible::AUDIT;
-use super::site::Site;
+use super::site::ServedSite;
 use testkit::browser::{Browser, BrowserSettings};
 
 /// The week of the site's first messages.
@@ -17,11 +17,11 @@ const WEEK: &str = "2026-W40";
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_is_one_file_that_a_browser_opens_without_a_complaint() {
-    let site = Site::busy(400).await;
+    let site = ServedSite::busy(400).await;
     let (team, archive) = (TeamId::parse("T1").unwrap(), site.fixture.archive());
     let now: Timestamp = "2026-11-20T12:00:00Z".parse().unwrap();
     let week = Period::week(WEEK).unwrap();
-    let report = make(&*archive, &team, Asked::Team, week, None, now).await.unwrap();
+    let report = make(&*archive, &team, ReportScope::Team, week, None, now).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.html");
     std::fs::write(&file, standalone(&report).into_string()).unwrap();

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::fixture::Fixture;
+use crate::fixture::ViewerFixture;
 
 /// A picture of one pixel.
 const PIXEL: [u8; 67] = [
@@ -16,14 +16,14 @@ const PIXEL: [u8; 67] = [
 ];
 
 /// A served archive.
-pub(super) struct Site {
-    pub(super) fixture: Fixture,
+pub(super) struct ServedSite {
+    pub(super) fixture: ViewerFixture,
     address: SocketAddr,
     serving: JoinHandle<()>,
 }
 
-impl Site {
-    pub(super) async fn of(fixture: Fixture) -> Self {
+impl ServedSite {
+    pub(super) async fn of(fixture: ViewerFixture) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let serving = tokio::spawn(viewer::serve(listener, fixture.router(), std::future::pending()));
@@ -37,7 +37,7 @@ impl Site {
 
     /// A workspace with a bit of everything, and `count` messages in its first channel.
     pub(super) async fn busy(count: i64) -> Self {
-        let fixture = Fixture::open();
+        let fixture = ViewerFixture::open();
         for (id, name) in [("C1", "general"), ("C2", "deploys"), ("C3", "old-plans")] {
             fixture.channel(id, name).await;
         }
@@ -78,7 +78,7 @@ pub(super) fn ts(n: i64) -> String {
     format!("{}.000100", 1_791_000_000 + n * 300)
 }
 
-impl Drop for Site {
+impl Drop for ServedSite {
     fn drop(&mut self) {
         self.serving.abort();
     }

@@ -1,6 +1,6 @@
 //! What a person does with pages: look, filter, scroll, read a thread, search, follow a link, jump to a day, download.
 
-use super::site::{Site, ts};
+use super::site::{ServedSite, ts};
 use testkit::browser::{Browser, BrowserSettings};
 
 /// WebDriver's names of keys.
@@ -9,7 +9,7 @@ const ENTER: &str = "\u{e007}";
 const TAB: &str = "\u{e004}";
 
 /// Nothing was complained of, and nothing was asked for elsewhere.
-async fn assert_quiet(browser: &Browser, site: &Site) {
+async fn assert_quiet(browser: &Browser, site: &ServedSite) {
     assert_eq!(browser.complaints().await, [""; 0]);
     let ours = site.at("/");
     for request in browser.requests().await {
@@ -28,7 +28,7 @@ async fn timestamps(browser: &Browser) -> Vec<String> {
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_finds_their_way() {
-    let site = Site::busy(130).await;
+    let site = ServedSite::busy(130).await;
     let browser = Browser::open(&BrowserSettings::default()).await;
     browser.go(&site.at("/")).await;
     browser.type_into("#channel-filter", "GENE").await;
@@ -89,7 +89,7 @@ async fn a_person_finds_their_way() {
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_messages_are_walked_through_both_ways() {
-    let site = Site::busy(10_000).await;
+    let site = ServedSite::busy(10_000).await;
     let browser = Browser::open(&BrowserSettings::default()).await;
     browser.go(&site.at("/c/T1/C1")).await;
     let look =
@@ -116,7 +116,7 @@ async fn ten_thousand_messages_are_walked_through_both_ways() {
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_are_enough() {
-    let site = Site::busy(60).await;
+    let site = ServedSite::busy(60).await;
     let browser = Browser::open(&BrowserSettings::default()).await;
     browser.go(&site.at("/c/T1/C1")).await;
     browser.press(TAB).await;
@@ -153,7 +153,7 @@ async fn keys_are_enough() {
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_narrow_screen_shows_one_pane_and_needs_no_scrolling_sideways() {
-    let site = Site::busy(60).await;
+    let site = ServedSite::busy(60).await;
     let browser =
         Browser::open(&BrowserSettings { is_narrow: true, is_dark: true, ..BrowserSettings::default() })
             .await;
@@ -182,7 +182,7 @@ async fn a_narrow_screen_shows_one_pane_and_needs_no_scrolling_sideways() {
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_works_without_scripts() {
-    let site = Site::busy(60).await;
+    let site = ServedSite::busy(60).await;
     let browser =
         Browser::open(&BrowserSettings { without_scripts: true, ..BrowserSettings::default() }).await;
     browser.go(&site.at("/")).await;
@@ -207,7 +207,7 @@ async fn everything_works_without_scripts() {
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_printed_is_the_text_and_all_of_it() {
-    let site = Site::busy(130).await;
+    let site = ServedSite::busy(130).await;
     let settings = BrowserSettings { is_print: true, is_dark: true, ..BrowserSettings::default() };
     let browser = Browser::open(&settings).await;
     for path in ["/c/T1/C1", "/search?q=number", "/stats", "/files", "/coverage"] {

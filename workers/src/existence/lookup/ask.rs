@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use slack::envelope::{self, text_or_none};
-use slack_api::{ApiError, Reply, WebApi};
+use slack_api::{ApiError, ApiReply, WebApi};
 
 use crate::existence::entities::{ChannelReach, Entity};
 
@@ -61,7 +61,7 @@ pub(super) fn id_of(object: &RawValue) -> Option<Cow<'_, str>> {
     envelope::object::<ObjectId<'_>>(object).id
 }
 
-fn read(reply: &Reply, entity: &Entity) -> ExistenceAnswer {
+fn read(reply: &ApiReply, entity: &Entity) -> ExistenceAnswer {
     let body: HashMap<Cow<'_, str>, &RawValue> = match reply.read() {
         Ok(body) => body,
         Err(error) => return ExistenceAnswer::Failed(error.to_string()),

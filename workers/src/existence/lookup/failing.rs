@@ -113,7 +113,7 @@ impl Failing {
 }
 
 /// A breaker that changed, how it is or was, and whether it is open now.
-type Turn = (Breaker, Failing, bool);
+type BreakerChange = (Breaker, Failing, bool);
 
 /// What fails.
 #[derive(Default)]
@@ -124,7 +124,7 @@ struct FailingTable {
 
 impl FailingTable {
     /// Takes in what came of a question.
-    fn note(&mut self, entity: &Entity, answer: &ExistenceAnswer, now: TimestampMs) -> Vec<Turn> {
+    fn note(&mut self, entity: &Entity, answer: &ExistenceAnswer, now: TimestampMs) -> Vec<BreakerChange> {
         let [of_team, of_method] = Breaker::of(entity);
         match answer {
             ExistenceAnswer::Found { .. } | ExistenceAnswer::Missing(_) => {
@@ -155,7 +155,7 @@ impl FailingTable {
         }
     }
 
-    fn close(&mut self, breaker: Breaker) -> Option<Turn> {
+    fn close(&mut self, breaker: Breaker) -> Option<BreakerChange> {
         let failing = self.breakers.remove(&breaker)?;
         failing.since.is_some().then_some((breaker, failing, false))
     }
@@ -168,7 +168,7 @@ impl FailingTable {
         most: usize,
         reason: &str,
         now: TimestampMs,
-    ) -> Option<Turn> {
+    ) -> Option<BreakerChange> {
         if self.breakers.len() >= MAX_FAILING && !self.breakers.contains_key(&breaker) {
             return None;
         }
@@ -261,7 +261,7 @@ impl Failures {
         }
     }
 
-    fn turns(&self, entity: &Entity, answer: &ExistenceAnswer) -> Vec<Turn> {
+    fn turns(&self, entity: &Entity, answer: &ExistenceAnswer) -> Vec<BreakerChange> {
         let mut table = self.table();
         let turns = table.note(entity, answer, self.clock.now());
         let open = table.breakers.values().filter(|failing| failing.since.is_some()).count();
@@ -269,7 +269,7 @@ impl Failures {
         turns
     }
 
-    async fn tell(&self, (breaker, failing, is_open): Turn) {
+    async fn tell(&self, (breaker, failing, is_open): BreakerChange) {
         let (team, method, reason) = (&breaker.team, breaker.method.map(Method::name), &failing.reason);
         let told = if is_open {
             if failing.wait == FIRST_WAIT {

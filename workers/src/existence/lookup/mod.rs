@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::cache::{Demand, Knowledge, PeopleList};
 use super::entities::Entity;
 use super::evaluate::{Fact, why_missing, why_unsaid};
-use super::{Check, PATIENCE, Questions, SOON, Unseen};
+use super::{ExistenceCheck, PATIENCE, Questions, SOON, Unseen};
 
 use ask::{ExistenceAnswer, NO_GROUPS, NOT_LISTED};
 
@@ -44,7 +44,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 /// asked about.
 pub(super) const QUESTIONS_AT_ONCE: usize = 8;
 
-impl Check {
+impl ExistenceCheck {
     /// Asks Slack about each of these, and waits until the deadline.
     pub(super) async fn find_out(&self, unknown: Questions, deadline: Instant) -> Vec<(Entity, Fact)> {
         let mut facts = Vec::new();
@@ -203,7 +203,7 @@ fn of_list(entity: &Entity) -> Option<List> {
     }
 }
 
-impl Check {
+impl ExistenceCheck {
     /// Asks who may read these channels, and waits no longer than for a batch.
     pub(crate) async fn ask_who_reads(&self, channels: Unseen) -> HashMap<(TeamId, ChannelId), Sight> {
         let question = |((team, channel), (sent_at, replayed))| {

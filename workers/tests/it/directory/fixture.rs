@@ -12,13 +12,13 @@ use serde_json::Value;
 use slack::ids::{ChannelId, TeamId};
 use slack_api::Tokens;
 use testkit::corpus::event;
-use testkit::fake_slack::{FakeSlack, START_S, Workspace, one_token};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, one_token};
 use testkit::faults::{FaultyArchive, RecordedCalls};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
 use workers::directory::{DirectorySync, SyncReport};
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
 use testkit::deliveries::delivery;
 
@@ -27,7 +27,7 @@ pub(super) const TOKEN: &str = "xoxb-1";
 /// Nothing here takes longer on a busy machine.
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
-pub(super) struct Fixture {
+pub(super) struct DirectoryFixture {
     pub(super) slack: FakeSlack,
     pub(super) archive: Arc<MemoryArchive>,
     calls: Arc<RecordedCalls>,
@@ -35,8 +35,8 @@ pub(super) struct Fixture {
     pub(super) sync: DirectorySync,
 }
 
-impl Fixture {
-    pub(super) async fn new(workspace: Workspace) -> Self {
+impl DirectoryFixture {
+    pub(super) async fn new(workspace: FakeWorkspace) -> Self {
         let slack = FakeSlack::start().await;
         slack.set(TOKEN, workspace);
         Self::with(slack, one_token(TOKEN))
@@ -84,7 +84,7 @@ impl Fixture {
     pub(super) async fn told(&self, event: Value) {
         let indexer = ChannelIndexer::new(self.archive.clone(), None);
         let job = delivery(&event::envelope("T1", "Ev1", &event));
-        assert_eq!(indexer.handle(&[job]).await, [Outcome::Done]);
+        assert_eq!(indexer.handle(&[job]).await, [JobOutcome::Done]);
     }
 
     pub(super) async fn image_jobs(&self) -> usize {

@@ -1,17 +1,17 @@
 //! Which channels are joined, and what stops it.
 
 use serde_json::json;
-use testkit::fake_slack::{FakeSlack, SlackAnswer, Workspace, channel, one_token, refusal};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, SlackAnswer, channel, one_token, refusal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use workers::directory::Joiner;
 use workers::directory::joins::{self, RetryLimit};
 
-use super::fixture::{DEADLINE, Fixture, TOKEN, id, team};
+use super::fixture::{DEADLINE, DirectoryFixture, TOKEN, id, team};
 
 #[tokio::test]
 async fn public_channels_are_joined_and_a_new_one_too() {
-    let Fixture { slack, sync, .. } = Fixture::new(Workspace::half_joined("T1")).await;
+    let DirectoryFixture { slack, sync, .. } = DirectoryFixture::new(FakeWorkspace::half_joined("T1")).await;
     slack.change(TOKEN, |workspace| {
         let mut created = channel("C0NEW", "new");
         created["is_archived"] = true.into();
@@ -31,7 +31,7 @@ async fn public_channels_are_joined_and_a_new_one_too() {
     assert_eq!(slack.joined(TOKEN), ["C00002", "C00003", "C00004"]);
 }
 
-async fn join(slack: &FakeSlack, channels: &[&str]) -> joins::Tally {
+async fn join(slack: &FakeSlack, channels: &[&str]) -> joins::JoinCounts {
     let (found, lists) = mpsc::channel(1);
     found.try_send((team("T1"), channels.iter().map(|channel| id(channel)).collect())).unwrap();
     drop(found);
@@ -43,7 +43,7 @@ async fn join(slack: &FakeSlack, channels: &[&str]) -> joins::Tally {
 
 #[tokio::test]
 async fn a_channel_that_cannot_be_joined_stops_no_other() {
-    let Fixture { slack, .. } = Fixture::new(Workspace::half_joined("T1")).await;
+    let DirectoryFixture { slack, .. } = DirectoryFixture::new(FakeWorkspace::half_joined("T1")).await;
     slack.next("conversations.join", [refusal("restricted_action")]);
     let tally = join(&slack, &["C00002", "C00003", "C00005", "C0UNKNOWN"]).await;
     assert_eq!(tally.joined, 1);
@@ -53,7 +53,7 @@ async fn a_channel_that_cannot_be_joined_stops_no_other() {
 
 #[tokio::test]
 async fn what_fails_for_all_is_tried_once() {
-    let Fixture { slack, .. } = Fixture::new(Workspace::half_joined("T1")).await;
+    let DirectoryFixture { slack, .. } = DirectoryFixture::new(FakeWorkspace::half_joined("T1")).await;
     let answer = json!({ "ok": false, "error": "missing_scope", "needed": "channels:join" });
     slack.refuse("conversations.join", answer);
     let tally = join(&slack, &["C00002", "C00003", "C00004"]).await;
@@ -63,7 +63,7 @@ async fn what_fails_for_all_is_tried_once() {
 
 #[tokio::test]
 async fn a_join_without_an_answer_is_tried_again() {
-    let Fixture { slack, .. } = Fixture::new(Workspace::half_joined("T1")).await;
+    let DirectoryFixture { slack, .. } = DirectoryFixture::new(FakeWorkspace::half_joined("T1")).await;
     slack.next("conversations.join", [SlackAnswer::new(503)]);
     let tally = join(&slack, &["C00002"]).await;
     assert_eq!((tally.joined, tally.failed.len()), (1, 0));

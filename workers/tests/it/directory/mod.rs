@@ -8,19 +8,19 @@ use reader::directory;
 use rules::figures::members;
 use serde_json::{Value, json};
 use slack_api::{ApiError, Method};
-use testkit::fake_slack::{FakeSlack, START_S, SlackAnswer, Workspace, channel, person, refusal, tokens};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, SlackAnswer, channel, person, refusal, tokens};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use workers::directory::SyncError;
 
-use fixture::{DEADLINE, Fixture, TOKEN, id, team, ts};
+use fixture::{DEADLINE, DirectoryFixture, TOKEN, id, team, ts};
 
 #[tokio::test]
 async fn every_person_and_every_channel_on_every_page_is_stored() {
-    let mut workspace = Workspace::of("T1", 25, 33);
+    let mut workspace = FakeWorkspace::of("T1", 25, 33);
     workspace.emoji =
         json!({ "parrot": "https://emoji.slack-edge.com/T1/parrot/1.gif", "bird": "alias:parrot" });
-    let fixture = Fixture::new(workspace).await;
+    let fixture = DirectoryFixture::new(workspace).await;
     fixture.slack.pages_of(10);
     let report = fixture.sync().await;
     assert_eq!((report.channels.listed, report.people.listed, report.emoji.listed), (25, 33, 2));
@@ -60,7 +60,7 @@ async fn every_person_and_every_channel_on_every_page_is_stored() {
 
 #[tokio::test]
 async fn a_workspace_that_did_not_change_writes_only_that_it_was_synced() {
-    let fixture = Fixture::new(Workspace::of("T1", 12, 12)).await;
+    let fixture = DirectoryFixture::new(FakeWorkspace::of("T1", 12, 12)).await;
     fixture.sync().await;
     fixture.writes();
     let (before, jobs) = (fixture.archive.items(), fixture.image_jobs().await);
@@ -77,13 +77,13 @@ async fn a_workspace_that_did_not_change_writes_only_that_it_was_synced() {
 
 #[tokio::test]
 async fn the_members_of_a_channel_are_kept_once_a_day_and_the_kinds_of_accounts_are_counted() {
-    let mut workspace = Workspace::of("T1", 2, 5);
+    let mut workspace = FakeWorkspace::of("T1", 2, 5);
     workspace.channels[0]["num_members"] = 7.into();
     workspace.members[1]["deleted"] = true.into();
     workspace.members[2]["is_bot"] = true.into();
     workspace.members[3]["is_restricted"] = true.into();
     workspace.members[4]["is_stranger"] = true.into();
-    let fixture = Fixture::new(workspace).await;
+    let fixture = DirectoryFixture::new(workspace).await;
     let days = async || {
         let rows = fixture.rows(key::members(&team("T1"), &id("C00000"))).await;
         rows.iter().map(|row| (row.key.timestamp.clone(), members::count(row).unwrap())).collect::<Vec<_>>()
@@ -103,9 +103,9 @@ async fn the_members_of_a_channel_are_kept_once_a_day_and_the_kinds_of_accounts_
 
 #[tokio::test]
 async fn what_was_missed_in_downtime_shows() {
-    let mut workspace = Workspace::of("T1", 1, 1);
+    let mut workspace = FakeWorkspace::of("T1", 1, 1);
     workspace.emoji = json!({ "old": "https://emoji.slack-edge.com/T1/old/1.gif" });
-    let fixture = Fixture::new(workspace).await;
+    let fixture = DirectoryFixture::new(workspace).await;
     fixture.sync().await;
     fixture.slack.at(START_S + 3_600);
     fixture.slack.change(TOKEN, |workspace| {
@@ -130,7 +130,7 @@ async fn what_was_missed_in_downtime_shows() {
 
 #[tokio::test]
 async fn a_later_event_wins_over_what_was_listed() {
-    let fixture = Fixture::new(Workspace::of("T1", 1, 1)).await;
+    let fixture = DirectoryFixture::new(FakeWorkspace::of("T1", 1, 1)).await;
     // Slack renames the channel while the list is on its way: the event is newer than the list.
     let renamed = |name: &str, ts: String| json!({ "type": "channel_rename", "channel": { "id": "C00000", "name": name }, "event_ts": ts });
     fixture.told(renamed("by-event", ts(1))).await;
@@ -151,7 +151,7 @@ async fn a_later_event_wins_over_what_was_listed() {
 
 #[tokio::test]
 async fn a_channel_that_readers_would_not_find_is_projected_again() {
-    let fixture = Fixture::new(Workspace::of("T1", 2, 0)).await;
+    let fixture = DirectoryFixture::new(FakeWorkspace::of("T1", 2, 0)).await;
     fixture.sync().await;
     let shard = fixture.rows(key::channel_index(&team("T1"))).await.remove(0);
     assert!(fixture.archive.delete_unchanged(&shard).await.unwrap());
@@ -167,7 +167,7 @@ async fn what_is_odd_is_counted_and_passed_over() {
         *value.pointer_mut(pointer).unwrap() = field;
         value
     };
-    let mut workspace = Workspace::of("T1", 1, 1);
+    let mut workspace = FakeWorkspace::of("T1", 1, 1);
     workspace.channels.extend([
         json!(null),
         json!([]),
@@ -191,7 +191,7 @@ async fn what_is_odd_is_counted_and_passed_over() {
     ]);
     workspace.members.push(json!({ "id": "U0BARE", "profile": null }));
     workspace.emoji = json!({ "": "https://x/1", (long): "https://x/2", "number": 7, "fine": "alias:tada" });
-    let fixture = Fixture::new(workspace).await;
+    let fixture = DirectoryFixture::new(workspace).await;
     let report = fixture.sync().await;
     assert_eq!((report.channels.listed, report.channels.skipped, report.channels.changed), (13, 11, 2));
     assert_eq!((report.people.listed, report.people.skipped, report.people.changed), (7, 5, 2));
@@ -207,7 +207,7 @@ async fn what_is_odd_is_counted_and_passed_over() {
 
 #[tokio::test]
 async fn a_missing_scope_leaves_out_its_part_and_nothing_else() {
-    let fixture = Fixture::new(Workspace::of("T1", 2, 2)).await;
+    let fixture = DirectoryFixture::new(FakeWorkspace::of("T1", 2, 2)).await;
     fixture
         .slack
         .refuse("emoji.list", json!({ "ok": false, "error": "missing_scope", "needed": "emoji:read" }));
@@ -221,7 +221,7 @@ async fn a_missing_scope_leaves_out_its_part_and_nothing_else() {
 
 #[tokio::test]
 async fn pages_that_go_round_in_a_circle_end_their_part_alone() {
-    let fixture = Fixture::new(Workspace::of("T1", 2, 2)).await;
+    let fixture = DirectoryFixture::new(FakeWorkspace::of("T1", 2, 2)).await;
     let round = |cursor: &str| {
         SlackAnswer::json(&json!({ "ok": true, "channels": [],
             "response_metadata": { "next_cursor": cursor } }))
@@ -237,7 +237,7 @@ async fn pages_that_go_round_in_a_circle_end_their_part_alone() {
 
 #[tokio::test]
 async fn a_stumble_is_tried_again_and_nonsense_is_not() {
-    let fixture = Fixture::new(Workspace::of("T1", 2, 2)).await;
+    let fixture = DirectoryFixture::new(FakeWorkspace::of("T1", 2, 2)).await;
     fixture.slack.next("users.list", [SlackAnswer::new(500)]);
     assert_eq!(fixture.sync().await.people.changed, 2);
     assert_eq!(fixture.slack.called("users.list"), 2);
@@ -255,7 +255,7 @@ async fn a_stumble_is_tried_again_and_nonsense_is_not() {
 
 #[tokio::test]
 async fn a_token_that_is_refused_fails_in_one_line() {
-    let fixture = Fixture::new(Workspace::new("T1")).await;
+    let fixture = DirectoryFixture::new(FakeWorkspace::new("T1")).await;
     fixture.sync().await;
     fixture.slack.next("auth.test", [refusal("token_revoked")]);
     let failure = fixture.sync.sync(&team("T1")).await.failure.unwrap().to_string();
@@ -265,11 +265,12 @@ async fn a_token_that_is_refused_fails_in_one_line() {
 #[tokio::test]
 async fn each_workspace_is_asked_with_its_own_token_and_nothing_is_joined_unasked() {
     let slack = FakeSlack::start().await;
-    slack.set(TOKEN, Workspace { members: vec![person("U1", "ada")], ..Workspace::half_joined("T1") });
-    slack.set("xoxb-2", Workspace::of("T2", 1, 3));
-    let fixture = Fixture::with(slack, tokens(&[("T1", TOKEN), ("T2", "xoxb-2")]));
+    slack
+        .set(TOKEN, FakeWorkspace { members: vec![person("U1", "ada")], ..FakeWorkspace::half_joined("T1") });
+    slack.set("xoxb-2", FakeWorkspace::of("T2", 1, 3));
+    let fixture = DirectoryFixture::with(slack, tokens(&[("T1", TOKEN), ("T2", "xoxb-2")]));
     let (_turn, shutdown) = watch::channel(false);
-    let Fixture { slack, archive, sync, .. } = fixture;
+    let DirectoryFixture { slack, archive, sync, .. } = fixture;
     let synced = async {
         loop {
             let count = async |team_id| {

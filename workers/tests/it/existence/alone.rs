@@ -6,23 +6,23 @@ use ports::clock::Clock;
 use ports::queue::Delivery;
 use testkit::fake_slack::{person, refusal};
 use workers::existence::waiting;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, jobs, message, reason, waits};
+use super::fixture::{CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, jobs, message, reason, waits};
 
 /// A job as it comes back when a person has replayed it.
-fn replayed(fixture: &Fixture, job: &Delivery) -> Delivery {
+fn replayed(fixture: &ExistenceCheckFixture, job: &Delivery) -> Delivery {
     let body = job.body.replacen('{', r#"{"origin":{"sent_at_ms":1,"message_id":"1"},"#, 1);
     Delivery { body, sent_at: fixture.clock.now(), ..job.clone() }
 }
 
 #[tokio::test]
 async fn one_person_on_whom_slack_fails_stops_no_other_event_and_is_quarantined_after_ten_minutes() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     fixture.slack.change(TOKEN, |workspace| {
         workspace.members.extend((0..20).map(|n| person(&format!("U1{n:03}"), "new")));
     });
-    assert_eq!(fixture.write(&[message(CHANNEL, "U0BOB", TS)]).await, [Outcome::Done]);
+    assert_eq!(fixture.write(&[message(CHANNEL, "U0BOB", TS)]).await, [JobOutcome::Done]);
     let bad = jobs(&[message(CHANNEL, USER, TS)]);
     let fails = || fixture.slack.next("users.info", [refusal("internal_error")]);
     for _ in 0..5 {
@@ -32,7 +32,7 @@ async fn one_person_on_whom_slack_fails_stops_no_other_event_and_is_quarantined_
     }
     for minute in 0..20 {
         let other = message("C0RANDOM", &format!("U1{minute:03}"), TS);
-        assert_eq!(fixture.write(&[other]).await, [Outcome::Done], "minute {minute}");
+        assert_eq!(fixture.write(&[other]).await, [JobOutcome::Done], "minute {minute}");
         let said = waiting(&*fixture.archive, fixture.clock.now()).await.unwrap();
         assert_eq!(said, [], "minute {minute}");
         fixture.clock.advance(Duration::from_secs(61));
@@ -55,13 +55,13 @@ async fn one_person_on_whom_slack_fails_stops_no_other_event_and_is_quarantined_
     assert_eq!(fixture.slack.called("users.info"), asked);
     // Replayed, it is asked about at once.
     fixture.clock.advance(Duration::from_millis(1));
-    assert_eq!(fixture.writer.handle(&[replayed(&fixture, &bad[0])]).await, [Outcome::Done]);
-    assert_eq!(fixture.writer.handle(&bad).await, [Outcome::Done]);
+    assert_eq!(fixture.writer.handle(&[replayed(&fixture, &bad[0])]).await, [JobOutcome::Done]);
+    assert_eq!(fixture.writer.handle(&bad).await, [JobOutcome::Done]);
 }
 
 #[tokio::test]
 async fn while_slack_fails_on_everything_nothing_is_quarantined() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     fixture.slack.away(true);
     for minute in 0..30 {
         let outcomes = fixture.write(&[message(CHANNEL, USER, TS)]).await;
@@ -71,16 +71,16 @@ async fn while_slack_fails_on_everything_nothing_is_quarantined() {
     fixture.slack.away(false);
     // One probe, then everything.
     assert!(waits(&fixture.write(&[message(CHANNEL, USER, TS)]).await[0]));
-    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
 }
 
 #[tokio::test]
 async fn a_replayed_job_is_not_answered_by_an_absence_that_is_remembered() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     let early = jobs(&[message(CHANNEL, "U0EARLY", TS)]);
     reason(&fixture.writer.handle(&early).await[0]);
     fixture.slack.change(TOKEN, |workspace| workspace.members.push(person("U0EARLY", "early")));
     fixture.clock.advance(Duration::from_millis(1));
     reason(&fixture.writer.handle(&early).await[0]);
-    assert_eq!(fixture.writer.handle(&[replayed(&fixture, &early[0])]).await, [Outcome::Done]);
+    assert_eq!(fixture.writer.handle(&[replayed(&fixture, &early[0])]).await, [JobOutcome::Done]);
 }

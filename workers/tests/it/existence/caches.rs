@@ -11,9 +11,9 @@ use slack::ids::{ChannelId, TeamId, UserId};
 use testkit::corpus::TEAM;
 use testkit::fake_slack::{channel, person};
 use workers::directory::DirectorySync;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, jobs, message};
+use super::fixture::{CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, jobs, message};
 
 fn triple(user: &str, channel: &str) -> CacheKey {
     CacheKey::new(
@@ -29,14 +29,14 @@ fn ts(n: usize) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_batches_that_do_not_know_a_person_ask_once() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     let batches = (0..40).map(|n| {
         let jobs = jobs(&[message(CHANNEL, USER, &ts(n)), message("C0RANDOM", USER, &ts(n))]);
         let writer = &fixture.writer;
         async move { writer.handle(&jobs).await }
     });
     for outcomes in join_all(batches).await {
-        assert_eq!(outcomes, [Outcome::Done, Outcome::Done]);
+        assert_eq!(outcomes, [JobOutcome::Done, JobOutcome::Done]);
     }
     let called = ["team.info", "users.info", "conversations.info"].map(|method| fixture.slack.called(method));
     assert_eq!(called, [1, 1, 2]);
@@ -44,7 +44,7 @@ async fn many_batches_that_do_not_know_a_person_ask_once() {
 
 #[tokio::test]
 async fn under_load_slack_is_asked_once_in_five_minutes_about_each() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     // Twenty-five minutes, an event of each person in each channel every ten seconds.
     for n in 0..150 {
         let events: Vec<Value> =
@@ -52,7 +52,7 @@ async fn under_load_slack_is_asked_once_in_five_minutes_about_each() {
                 .iter()
                 .map(|(channel, user)| message(channel, user, &ts(n)))
                 .collect();
-        assert_eq!(fixture.write(&events).await, vec![Outcome::Done; 4], "round {n}");
+        assert_eq!(fixture.write(&events).await, vec![JobOutcome::Done; 4], "round {n}");
         fixture.clock.advance(Duration::from_secs(10));
     }
     let called = ["team.info", "users.info", "conversations.info"].map(|method| fixture.slack.called(method));
@@ -61,49 +61,49 @@ async fn under_load_slack_is_asked_once_in_five_minutes_about_each() {
 
 #[tokio::test]
 async fn another_process_takes_the_triple_from_the_cache_as_its_table_has_it() {
-    let fixture = Fixture::new().await;
-    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+    let fixture = ExistenceCheckFixture::new().await;
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
     let now_s = fixture.clock.now().seconds();
     let row = Verified { ttl_s: now_s + 300, verified_at_s: Some(now_s) };
     assert_eq!(fixture.table.rows().into_iter().collect::<Vec<_>>(), [(triple(USER, CHANNEL), row)]);
     let asked = fixture.asked();
     fixture.clock.advance(Duration::from_secs(299));
     let outcomes = fixture.another().handle(&jobs(&[message(CHANNEL, USER, "1700000001.000100")])).await;
-    assert_eq!((outcomes, fixture.asked()), (vec![Outcome::Done], asked));
+    assert_eq!((outcomes, fixture.asked()), (vec![JobOutcome::Done], asked));
 }
 
 #[tokio::test]
 async fn an_expired_row_does_not_count_although_it_is_still_there() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     // A person unknown to Slack, confirmed five minutes ago; and the same a second later.
     let at = |age_s: i64| Verified::at(ports::clock::TimestampMs(fixture.clock.now().0 - age_s * 1_000));
     fixture.table.remember(&[(triple("U0GONE", CHANNEL), at(300))]).await.unwrap();
     let outcomes = fixture.write(&[message(CHANNEL, "U0GONE", TS)]).await;
-    assert!(matches!(&outcomes[0], Outcome::Quarantine(why) if why.contains("U0GONE")), "{outcomes:?}");
+    assert!(matches!(&outcomes[0], JobOutcome::Quarantine(why) if why.contains("U0GONE")), "{outcomes:?}");
     assert_eq!(fixture.table.rows().len(), 1, "it is still there");
 
     fixture.table.remember(&[(triple("U0LATER", CHANNEL), at(299))]).await.unwrap();
-    assert_eq!(fixture.write(&[message(CHANNEL, "U0LATER", TS)]).await, [Outcome::Done]);
+    assert_eq!(fixture.write(&[message(CHANNEL, "U0LATER", TS)]).await, [JobOutcome::Done]);
     // What it confirmed ends with it, in this process as well.
     fixture.clock.advance(Duration::from_secs(1));
     let outcomes = fixture.write(&[message(CHANNEL, "U0LATER", TS)]).await;
-    assert!(matches!(&outcomes[0], Outcome::Quarantine(_)), "{outcomes:?}");
+    assert!(matches!(&outcomes[0], JobOutcome::Quarantine(_)), "{outcomes:?}");
 }
 
 #[tokio::test]
 async fn a_cache_that_fails_is_a_miss_and_no_reason_to_wait() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     fixture.table.fail(true);
-    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
     assert_eq!((fixture.asked(), fixture.table.looked_up()), (3, 1));
     // What this process knows it needs no cache for.
-    assert_eq!(fixture.write(&[message(CHANNEL, USER, "1700000001.000100")]).await, [Outcome::Done]);
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, "1700000001.000100")]).await, [JobOutcome::Done]);
     assert_eq!((fixture.asked(), fixture.table.looked_up()), (3, 1));
 }
 
 #[tokio::test]
 async fn many_unknown_people_and_channels_are_one_page_each() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     fixture.slack.change(TOKEN, |workspace| {
         workspace.members.extend((0..60).map(|n| person(&format!("U1{n:03}"), "someone")));
         workspace.channels.extend((0..60).map(|n| channel(&format!("C1{n:03}"), "somewhere")));
@@ -112,23 +112,23 @@ async fn many_unknown_people_and_channels_are_one_page_each() {
         (0..60).map(|n| message(&format!("C1{n:03}"), &format!("U1{n:03}"), TS)).collect();
     events.push(message("C1000", "U0NOBODY", "1700000001.000100"));
     let outcomes = fixture.write(&events).await;
-    let done = outcomes.iter().filter(|outcome| **outcome == Outcome::Done).count();
+    let done = outcomes.iter().filter(|outcome| **outcome == JobOutcome::Done).count();
     assert_eq!(done, 60, "{outcomes:?}");
-    assert!(matches!(&outcomes[60], Outcome::Quarantine(why) if why.contains("U0NOBODY")), "{outcomes:?}");
+    assert!(matches!(&outcomes[60], JobOutcome::Quarantine(why) if why.contains("U0NOBODY")), "{outcomes:?}");
     let called = ["users.list", "conversations.list", "users.info", "conversations.info"];
     assert_eq!(called.map(|method| fixture.slack.called(method)), [1, 1, 1, 0]);
 }
 
 #[tokio::test]
 async fn what_the_directory_lists_needs_no_question() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     let sync = DirectorySync::new(Arc::clone(&fixture.api), fixture.archive.clone(), fixture.queue.clone())
         .telling(fixture.check.known());
     let report = sync.sync(&TeamId::parse(TEAM).unwrap()).await;
     assert!(report.failure.is_none(), "{report:?}");
-    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
     assert_eq!((fixture.asked(), fixture.table.looked_up()), (0, 0));
     fixture.clock.advance(Duration::from_secs(300));
-    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
     assert_eq!(fixture.asked(), 3);
 }

@@ -8,14 +8,14 @@ use process::config::existence::ExistenceMode;
 use serde_json::{Value, json};
 use slack_api::{Tokens, WebApi};
 use testkit::corpus::{TEAM, event};
-use testkit::fake_slack::{FakeSlack, START_S, Workspace, channel, one_token, person};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, channel, one_token, person};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::existence::MemoryExistence;
 use testkit::memory::queue::MemoryQueue;
 use workers::channel_indexer::ChannelIndexer;
-use workers::existence::{Check, ExistenceParts};
+use workers::existence::{ExistenceCheck, ExistenceParts};
 use workers::message_writer::MessageWriter;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
 pub(super) use testkit::deliveries::deliveries as jobs;
 
@@ -24,28 +24,28 @@ pub(super) const CHANNEL: &str = "C0GENERAL";
 pub(super) const USER: &str = "U0ADA";
 pub(super) const TS: &str = "1700000000.000100";
 
-pub(super) struct Fixture {
+pub(super) struct ExistenceCheckFixture {
     pub(super) slack: FakeSlack,
     pub(super) api: Arc<WebApi>,
     pub(super) archive: Arc<MemoryArchive>,
     pub(super) table: Arc<MemoryExistence>,
     pub(super) clock: Arc<ManualClock>,
     pub(super) queue: Arc<MemoryQueue>,
-    pub(super) check: Check,
+    pub(super) check: ExistenceCheck,
     pub(super) writer: MessageWriter,
     pub(super) indexer: ChannelIndexer,
 }
 
 /// A workspace with two channels, two people and a bot.
-pub(super) fn workspace() -> Workspace {
-    let mut workspace = Workspace::new(TEAM);
+pub(super) fn workspace() -> FakeWorkspace {
+    let mut workspace = FakeWorkspace::new(TEAM);
     workspace.channels = vec![channel(CHANNEL, "general"), channel("C0RANDOM", "random")];
     workspace.members = vec![person(USER, "ada"), person("U0BOB", "bob")];
     workspace.bots.insert("B0DEPLOY".into());
     workspace
 }
 
-impl Fixture {
+impl ExistenceCheckFixture {
     pub(super) async fn new() -> Self {
         Self::with(None, one_token(TOKEN)).await
     }
@@ -58,7 +58,7 @@ impl Fixture {
         let archive = Arc::new(MemoryArchive::new());
         let table = Arc::new(MemoryExistence::new());
         let queue = Arc::new(MemoryQueue::new(clock.clone()));
-        let check = Check::new(ExistenceParts {
+        let check = ExistenceCheck::new(ExistenceParts {
             api: Arc::clone(&api),
             table: table.clone(),
             archive: archive.clone(),
@@ -73,7 +73,7 @@ impl Fixture {
 
     /// Another process on the same archive and the same cache.
     pub(super) fn another(&self) -> MessageWriter {
-        let check = Check::new(ExistenceParts {
+        let check = ExistenceCheck::new(ExistenceParts {
             api: Arc::clone(&self.api),
             table: self.table.clone(),
             archive: self.archive.clone(),
@@ -83,11 +83,11 @@ impl Fixture {
         MessageWriter::new(self.archive.clone(), self.queue.clone()).checked_by(check)
     }
 
-    pub(super) async fn write(&self, events: &[Value]) -> Vec<Outcome> {
+    pub(super) async fn write(&self, events: &[Value]) -> Vec<JobOutcome> {
         self.writer.handle(&jobs(events)).await
     }
 
-    pub(super) async fn index(&self, events: &[Value]) -> Vec<Outcome> {
+    pub(super) async fn index(&self, events: &[Value]) -> Vec<JobOutcome> {
         self.indexer.handle(&jobs(events)).await
     }
 
@@ -124,13 +124,13 @@ pub(super) fn created(channel: &str) -> Value {
 }
 
 /// Why an event was quarantined.
-pub(super) fn reason(outcome: &Outcome) -> &str {
+pub(super) fn reason(outcome: &JobOutcome) -> &str {
     match outcome {
-        Outcome::Quarantine(reason) => reason,
-        Outcome::Done | Outcome::Retry(_) => panic!("{outcome:?} is no quarantine"),
+        JobOutcome::Quarantine(reason) => reason,
+        JobOutcome::Done | JobOutcome::Retry(_) => panic!("{outcome:?} is no quarantine"),
     }
 }
 
-pub(super) fn waits(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Retry(_))
+pub(super) fn waits(outcome: &JobOutcome) -> bool {
+    matches!(outcome, JobOutcome::Retry(_))
 }

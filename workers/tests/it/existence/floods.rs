@@ -6,13 +6,13 @@ use ports::queue::Delivery;
 use serde_json::Value;
 use testkit::corpus::event;
 use testkit::fake_slack::person;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, jobs, message, reason, waits};
+use super::fixture::{CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, jobs, message, reason, waits};
 
 /// Events of one channel as the runtime hands them out: together at first, then one by one up to the first that fails.
 /// No time passes between the rounds.
-async fn work_off(fixture: &Fixture, jobs: &[Delivery]) -> Vec<Outcome> {
+async fn work_off(fixture: &ExistenceCheckFixture, jobs: &[Delivery]) -> Vec<JobOutcome> {
     let mut settled = fixture.writer.handle(jobs).await;
     settled.truncate(settled.iter().position(waits).unwrap_or(jobs.len()));
     for _ in 0..20 {
@@ -29,9 +29,9 @@ async fn work_off(fixture: &Fixture, jobs: &[Delivery]) -> Vec<Outcome> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_behind_four_hundred_of_invented_people_is_stored_within_a_few_calls() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     fixture.clock.advance(Duration::from_secs(60));
-    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
     let mut events: Vec<Value> =
         (0..400).map(|n| message(CHANNEL, &format!("U9{n:03}"), &format!("1700000001.{n:06}"))).collect();
     events.push(message(CHANNEL, USER, "1700000002.000100"));
@@ -40,7 +40,7 @@ async fn a_message_behind_four_hundred_of_invented_people_is_stored_within_a_few
     let jobs = jobs(&events);
     let outcomes = work_off(&fixture, &jobs).await;
     assert_eq!(outcomes.len(), 402, "the rest waits");
-    let done: Vec<usize> = (0..402).filter(|place| outcomes[*place] == Outcome::Done).collect();
+    let done: Vec<usize> = (0..402).filter(|place| outcomes[*place] == JobOutcome::Done).collect();
     assert_eq!(done, [200, 401]);
     assert!(reason(&outcomes[399]).contains("replay"), "{:?}", outcomes[399]);
     let called = ["users.info", "users.list"].map(|method| fixture.slack.called(method));
@@ -49,7 +49,7 @@ async fn a_message_behind_four_hundred_of_invented_people_is_stored_within_a_few
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_in_a_workspace_with_more_people_than_are_listed_holds_its_channel_up_no_longer() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     // More than are read: ten pages.
     fixture.slack.pages_of(10);
     fixture.slack.change(TOKEN, |workspace| {
@@ -57,7 +57,7 @@ async fn a_flood_in_a_workspace_with_more_people_than_are_listed_holds_its_chann
         workspace.members.extend(["UZKNOWN", "UZLATE"].map(|id| person(id, "last")));
     });
     let known = [message(CHANNEL, USER, TS), event::user_change("UZKNOWN", "known", TS)];
-    assert_eq!(fixture.write(&known).await, [Outcome::Done, Outcome::Done]);
+    assert_eq!(fixture.write(&known).await, [JobOutcome::Done, JobOutcome::Done]);
     // Long enough for everything that was confirmed to be forgotten.
     fixture.clock.advance(Duration::from_secs(301));
     let invented: Vec<Value> =
@@ -75,7 +75,7 @@ async fn a_flood_in_a_workspace_with_more_people_than_are_listed_holds_its_chann
     let others: Vec<Value> = others.collect();
     let outcomes = work_off(&fixture, &jobs(&others)).await;
     assert_eq!(outcomes.len(), 4, "the rest waits");
-    assert_eq!([&outcomes[0], &outcomes[1], &outcomes[3]], [&Outcome::Done; 3]);
+    assert_eq!([&outcomes[0], &outcomes[1], &outcomes[3]], [&JobOutcome::Done; 3]);
     let why = reason(&outcomes[2]);
     assert!(why.contains("could not say") && why.contains("UZLATE") && why.contains("Replay"), "{why}");
     let called = ["users.info", "users.list"].map(|method| fixture.slack.called(method));
@@ -84,17 +84,17 @@ async fn a_flood_in_a_workspace_with_more_people_than_are_listed_holds_its_chann
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_flood_invented_bots_are_quarantined_without_asking_slack() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     fixture.clock.advance(Duration::from_secs(60));
     let bot = |id: &str, n: usize| {
         event::posted(CHANNEL, &event::bot_message(&format!("1700000001.{n:06}"), id, "bot", "hi"))
     };
-    assert_eq!(fixture.write(&[bot("B0DEPLOY", 900)]).await, [Outcome::Done]);
+    assert_eq!(fixture.write(&[bot("B0DEPLOY", 900)]).await, [JobOutcome::Done]);
     let mut events: Vec<Value> = (0..200).map(|n| bot(&format!("B9{n:03}"), n)).collect();
     events.push(bot("B0DEPLOY", 901));
     let outcomes = work_off(&fixture, &jobs(&events)).await;
     assert_eq!(outcomes.len(), 201, "the rest waits");
-    assert_eq!(outcomes[200], Outcome::Done);
+    assert_eq!(outcomes[200], JobOutcome::Done);
     assert!(reason(&outcomes[199]).contains("Replay"), "{:?}", outcomes[199]);
     assert!(fixture.slack.called("bots.info") < 60);
 }

@@ -6,12 +6,14 @@ use std::time::Duration;
 use ports::clock::TimestampMs;
 use ports::queue::Delivery;
 use serde_json::{Value, json};
-use slack_api::{Token, Tokens};
+use slack_api::{BotToken, Tokens};
 use testkit::corpus::{TEAM, event};
-use testkit::fake_slack::{self, START_S, Workspace, tokens};
-use workers::runtime::{Outcome, Worker};
+use testkit::fake_slack::{self, FakeWorkspace, START_S, tokens};
+use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, created, happened, jobs, message, reason, waits};
+use super::fixture::{
+    CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, created, happened, jobs, message, reason, waits,
+};
 use testkit::deliveries::delivery;
 
 /// The app's own user, as the envelopes of the corpus name it.
@@ -47,7 +49,7 @@ fn invented() -> Vec<(Value, &'static str)> {
 #[tokio::test]
 async fn an_event_of_an_invented_person_bot_or_channel_is_quarantined_and_writes_no_row() {
     for (forged, expected) in invented() {
-        let fixture = Fixture::new().await;
+        let fixture = ExistenceCheckFixture::new().await;
         let outcomes = fixture.write(from_ref(&forged)).await;
         let why = reason(&outcomes[0]);
         assert!(why.contains(expected) && why.contains("not_found"), "{forged}: {why}");
@@ -60,7 +62,7 @@ async fn an_event_of_an_invented_person_bot_or_channel_is_quarantined_and_writes
 #[tokio::test]
 async fn an_event_of_an_invented_workspace_is_quarantined_and_says_how_to_add_it() {
     for tokens in [fake_slack::one_token(TOKEN), tokens(&[(TEAM, TOKEN)])] {
-        let fixture = Fixture::with(None, tokens).await;
+        let fixture = ExistenceCheckFixture::with(None, tokens).await;
         let body = event::envelope("T0NOWHERE", "Ev1", &message(CHANNEL, USER, TS));
         let outcomes = fixture.writer.handle(&[delivery(&body)]).await;
         let why = reason(&outcomes[0]);
@@ -82,9 +84,9 @@ async fn an_invented_channel_gets_no_row_by_whatever_happens_to_it() {
         json!({ "type": "channel_id_changed", "old_channel_id": CHANNEL, "new_channel_id": "C0NOWHERE",
             "event_ts": TS }),
     ] {
-        let fixture = Fixture::new().await;
+        let fixture = ExistenceCheckFixture::new().await;
         // The real one is known, which lets an invented one in by no door.
-        assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+        assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
         let before = fixture.rows();
         let outcomes = fixture.index(from_ref(&forged)).await;
         assert!(reason(&outcomes[0]).contains("channel C0NOWHERE"), "{forged}");
@@ -94,7 +96,7 @@ async fn an_invented_channel_gets_no_row_by_whatever_happens_to_it() {
 
 #[tokio::test]
 async fn a_new_channel_may_be_unknown_for_a_minute_and_no_longer() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     let outcomes = fixture.index(&[created("C0NEW")]).await;
     assert!(waits(&outcomes[0]), "{outcomes:?}");
     fixture.clock.advance(Duration::from_secs(61));
@@ -105,7 +107,7 @@ async fn a_new_channel_may_be_unknown_for_a_minute_and_no_longer() {
 
 #[tokio::test]
 async fn an_id_that_slack_could_not_have_made_is_asked_about_nowhere() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     for hostile in ["u0ada", "U0ADA#C1", "U/../X"] {
         let outcomes = fixture.write(&[message(CHANNEL, hostile, TS)]).await;
         assert!(reason(&outcomes[0]).contains("shape"), "{outcomes:?}");
@@ -115,7 +117,7 @@ async fn an_id_that_slack_could_not_have_made_is_asked_about_nowhere() {
 
 #[tokio::test]
 async fn a_forged_event_does_not_open_its_channel_for_those_behind_it() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     let private =
         event::with(message("C0SECRET", USER, "1700000002.000100"), [("channel_type", "group".into())]);
     fixture.slack.change(TOKEN, |workspace| {
@@ -124,12 +126,12 @@ async fn a_forged_event_does_not_open_its_channel_for_those_behind_it() {
     // It claims that a private channel is public, in the name of an invented person.
     let outcomes = fixture.write(&[message("C0SECRET", "U0NOBODY", TS), private]).await;
     assert!(reason(&outcomes[0]).contains("U0NOBODY"));
-    assert_eq!(outcomes[1], Outcome::Done, "dropped");
+    assert_eq!(outcomes[1], JobOutcome::Done, "dropped");
     assert_eq!(fixture.rows(), []);
 }
 
 /// Slack shows the app a private channel, as one that was invited does.
-fn add_private_channel(fixture: &Fixture) {
+fn add_private_channel(fixture: &ExistenceCheckFixture) {
     let secret = event::with(fake_slack::channel("C0SECRET", "secret"), [("is_private", true.into())]);
     fixture.slack.change(TOKEN, |workspace| workspace.channels.push(secret));
 }
@@ -143,19 +145,19 @@ fn private_message(ts: &str) -> Value {
 async fn no_event_opens_a_private_channel_by_calling_it_public() {
     let converted = event::with(private_message(TS), [("subtype", "channel_convert_to_private".into())]);
     for forged in [message("C0SECRET", USER, TS), converted] {
-        let fixture = Fixture::new().await;
+        let fixture = ExistenceCheckFixture::new().await;
         add_private_channel(&fixture);
         let outcomes = fixture.write(&[forged.clone(), private_message("1700000001.000100")]).await;
         let why = reason(&outcomes[0]);
         assert!(why.contains("C0SECRET") && why.contains("as private"), "{forged}: {why}");
-        assert_eq!(outcomes[1], Outcome::Done, "dropped");
+        assert_eq!(outcomes[1], JobOutcome::Done, "dropped");
         // Nor in a process that knows nothing but what the shared cache says.
         let outcomes = fixture.another().handle(&jobs(from_ref(&forged))).await;
         assert!(reason(&outcomes[0]).contains("as private"), "{forged}");
         assert_eq!((fixture.rows(), fixture.table.rows().len()), (vec![], 0), "{forged}");
     }
     for forged in [created("C0SECRET"), happened("channel_archive", "C0SECRET")] {
-        let fixture = Fixture::new().await;
+        let fixture = ExistenceCheckFixture::new().await;
         add_private_channel(&fixture);
         assert!(reason(&fixture.index(from_ref(&forged)).await[0]).contains("as private"), "{forged}");
         assert_eq!(fixture.rows(), [], "{forged}");
@@ -168,7 +170,7 @@ async fn the_app_joins_no_channel_that_is_private_or_invented() {
         json!({ "type": "member_joined_channel", "channel": channel, "user": user, "channel_type": letter,
             "event_ts": TS })
     };
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     add_private_channel(&fixture);
     fixture.slack.change(TOKEN, |workspace| workspace.members.push(fake_slack::person(APP, "annalist")));
     for letter in [Some("C"), Some("c"), None] {
@@ -179,11 +181,11 @@ async fn the_app_joins_no_channel_that_is_private_or_invented() {
         }
     }
     let private = joined("C0SECRET", APP, Some("G"));
-    assert_eq!(fixture.index(&[private]).await, [Outcome::Done], "dropped");
+    assert_eq!(fixture.index(&[private]).await, [JobOutcome::Done], "dropped");
     assert_eq!(fixture.rows(), []);
 
     let real = joined(CHANNEL, APP, Some("C"));
-    assert_eq!(fixture.index(&[real]).await, [Outcome::Done]);
+    assert_eq!(fixture.index(&[real]).await, [JobOutcome::Done]);
     assert!(fixture.rows().iter().any(|row| row.key.item_id == format!("meta#{TEAM}#joined#{CHANNEL}")));
 }
 
@@ -195,18 +197,18 @@ async fn a_reaction_writes_to_no_channel_but_the_one_that_is_checked() {
             let item = json!({ "type": "message", "channel": channel, "ts": TS });
             event::with(reaction.clone(), [("item", item), ("channel_type", "channel".into())])
         };
-        let fixture = Fixture::new().await;
+        let fixture = ExistenceCheckFixture::new().await;
         add_private_channel(&fixture);
         let stated = event::with(on(other), [("channel", CHANNEL.into())]);
         assert!(reason(&fixture.write(&[stated]).await[0]).contains("two channels"), "{other}");
         let outcomes = fixture.write(&[on(other)]).await;
         // The one that is real and public alone: nothing else stands against it.
-        assert_eq!(outcomes[0] == Outcome::Done, other == "C0RANDOM", "{other}: {outcomes:?}");
+        assert_eq!(outcomes[0] == JobOutcome::Done, other == "C0RANDOM", "{other}: {outcomes:?}");
         assert_eq!(fixture.rows().is_empty(), other != "C0RANDOM", "{other}");
     }
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     let same = event::with(reaction, [("channel", CHANNEL.into()), ("channel_type", "channel".into())]);
-    assert_eq!(fixture.write(&[same]).await, [Outcome::Done]);
+    assert_eq!(fixture.write(&[same]).await, [JobOutcome::Done]);
 }
 
 #[tokio::test]
@@ -217,7 +219,7 @@ async fn an_event_from_the_future_is_quarantined_before_it_writes_anything() {
         sent_at: TimestampMs(START_S * 1_000),
         ..delivery(&event::envelope(TEAM, "Ev1", event))
     };
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     for forged in [
         event::user_change(USER, "pwned", far),
         event::reaction_removed(CHANNEL, TS, USER, "eyes", far),
@@ -236,12 +238,12 @@ async fn an_event_from_the_future_is_quarantined_before_it_writes_anything() {
     let early = sent(&message(CHANNEL, USER, "1700000400.000000"));
     let replayed = Delivery { sent_at: TimestampMs((START_S + 400) * 1_000), ..early.clone() };
     reason(&fixture.writer.handle(&[early]).await[0]);
-    assert_eq!(fixture.writer.handle(&[replayed]).await, [Outcome::Done]);
+    assert_eq!(fixture.writer.handle(&[replayed]).await, [JobOutcome::Done]);
 }
 
 #[tokio::test]
 async fn what_is_real_is_stored_beside_what_is_not() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     let outcomes = fixture
         .write(&[
             message(CHANNEL, USER, TS),
@@ -251,7 +253,7 @@ async fn what_is_real_is_stored_beside_what_is_not() {
         ])
         .await;
     reason(&outcomes[1]);
-    assert_eq!([&outcomes[0], &outcomes[2], &outcomes[3]], [&Outcome::Done; 3]);
+    assert_eq!([&outcomes[0], &outcomes[2], &outcomes[3]], [&JobOutcome::Done; 3]);
     let rows = fixture.rows();
     let messages = rows.iter().filter(|row| row.key.item_id.starts_with("message#")).count();
     assert_eq!(messages, 2, "{rows:?}");
@@ -259,9 +261,9 @@ async fn what_is_real_is_stored_beside_what_is_not() {
 
 #[tokio::test]
 async fn a_token_of_another_workspace_confirms_nothing() {
-    let tokens = Tokens::one(Token::parse("xoxb-2").unwrap());
-    let fixture = Fixture::with(None, tokens).await;
-    fixture.slack.set("xoxb-2", Workspace::new("T2"));
+    let tokens = Tokens::one(BotToken::parse("xoxb-2").unwrap());
+    let fixture = ExistenceCheckFixture::with(None, tokens).await;
+    fixture.slack.set("xoxb-2", FakeWorkspace::new("T2"));
     let outcomes = fixture.write(&[message(CHANNEL, USER, TS)]).await;
     assert!(reason(&outcomes[0]).contains(TEAM));
     assert_eq!(fixture.rows(), []);

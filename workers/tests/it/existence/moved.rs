@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 use testkit::corpus::{TEAM, event};
 use testkit::fake_slack::channel;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, happened, jobs, message, reason};
+use super::fixture::{CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, happened, jobs, message, reason};
 
 const LATER: &str = "1700000009.000000";
 
@@ -24,16 +24,16 @@ fn private_message(channel: &str, ts: &str) -> Value {
 }
 
 /// A public channel that is known, and a private one that Slack shows the app.
-async fn with_a_private_channel() -> Fixture {
-    let fixture = Fixture::new().await;
-    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
-    assert_eq!(fixture.index(&[happened("channel_unarchive", CHANNEL)]).await, [Outcome::Done]);
+async fn with_a_private_channel() -> ExistenceCheckFixture {
+    let fixture = ExistenceCheckFixture::new().await;
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
+    assert_eq!(fixture.index(&[happened("channel_unarchive", CHANNEL)]).await, [JobOutcome::Done]);
     let secret = event::with(channel("C0SECRET", "secret"), [("is_private", true.into())]);
     fixture.slack.change(TOKEN, |workspace| workspace.channels.push(secret));
     fixture
 }
 
-fn leave(fixture: &Fixture, id: &str) {
+fn leave(fixture: &ExistenceCheckFixture, id: &str) {
     fixture.slack.change(TOKEN, |workspace| workspace.channels.retain(|listed| listed["id"] != id));
     fixture.clock.advance(Duration::from_millis(1));
 }
@@ -55,7 +55,7 @@ async fn no_event_opens_a_private_channel_by_naming_it_as_the_new_id_of_a_public
             let why = reason(&outcomes[0]);
             assert!(why.contains("C0SECRET") && why.contains("as private"), "{why}");
         }
-        assert_eq!(fixture.write(&[private_message("C0SECRET", LATER)]).await, [Outcome::Done], "dropped");
+        assert_eq!(fixture.write(&[private_message("C0SECRET", LATER)]).await, [JobOutcome::Done], "dropped");
         assert_eq!(fixture.rows(), before, "{old_is_gone}");
     }
 }
@@ -65,8 +65,8 @@ async fn a_channel_that_still_answers_under_its_old_id_has_not_left_it() {
     for new_is_public in [false, true] {
         let fixture = with_a_private_channel().await;
         if new_is_public {
-            assert_eq!(fixture.write(&[message("C0RANDOM", USER, TS)]).await, [Outcome::Done]);
-            assert_eq!(fixture.index(&[happened("channel_unarchive", "C0RANDOM")]).await, [Outcome::Done]);
+            assert_eq!(fixture.write(&[message("C0RANDOM", USER, TS)]).await, [JobOutcome::Done]);
+            assert_eq!(fixture.index(&[happened("channel_unarchive", "C0RANDOM")]).await, [JobOutcome::Done]);
         }
         let forged = goes_on(CHANNEL, "C0RANDOM");
         let before = fixture.rows();
@@ -86,16 +86,16 @@ async fn a_change_that_was_written_is_done_when_it_comes_again() {
     let moved = goes_on(CHANNEL, "C0LATER");
     let mut rows = None;
     for _ in 0..2 {
-        assert_eq!(fixture.write(from_ref(&moved)).await, [Outcome::Done]);
-        assert_eq!(fixture.index(from_ref(&moved)).await, [Outcome::Done]);
+        assert_eq!(fixture.write(from_ref(&moved)).await, [JobOutcome::Done]);
+        assert_eq!(fixture.index(from_ref(&moved)).await, [JobOutcome::Done]);
         assert_eq!(*rows.get_or_insert_with(|| fixture.rows()), fixture.rows());
         // What was found out is forgotten, and Slack is asked again.
         fixture.clock.advance(Duration::from_secs(301));
     }
     // By then messages of the new id are there too.
-    assert_eq!(fixture.write(&[message("C0LATER", USER, LATER)]).await, [Outcome::Done]);
-    assert_eq!(fixture.write(from_ref(&moved)).await, [Outcome::Done]);
-    assert_eq!(fixture.index(from_ref(&moved)).await, [Outcome::Done]);
+    assert_eq!(fixture.write(&[message("C0LATER", USER, LATER)]).await, [JobOutcome::Done]);
+    assert_eq!(fixture.write(from_ref(&moved)).await, [JobOutcome::Done]);
+    assert_eq!(fixture.index(from_ref(&moved)).await, [JobOutcome::Done]);
 }
 
 #[tokio::test]
@@ -104,9 +104,9 @@ async fn that_the_old_id_answered_a_moment_ago_is_no_answer() {
     leave(&fixture, CHANNEL);
     fixture.slack.change(TOKEN, |workspace| workspace.channels.push(channel("C0LATER", "general")));
     let moved = goes_on(CHANNEL, "C0LATER");
-    assert_eq!(fixture.write(from_ref(&moved)).await, [Outcome::Done]);
-    assert_eq!(fixture.index(from_ref(&moved)).await, [Outcome::Done]);
-    assert_eq!(fixture.write(&[private_message("C0LATER", LATER)]).await, [Outcome::Done]);
+    assert_eq!(fixture.write(from_ref(&moved)).await, [JobOutcome::Done]);
+    assert_eq!(fixture.index(from_ref(&moved)).await, [JobOutcome::Done]);
+    assert_eq!(fixture.write(&[private_message("C0LATER", LATER)]).await, [JobOutcome::Done]);
     assert!(
         fixture
             .rows()
@@ -117,10 +117,10 @@ async fn that_the_old_id_answered_a_moment_ago_is_no_answer() {
 
 #[tokio::test]
 async fn a_private_channel_that_gets_another_id_is_not_asked_about() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     let moved = goes_on("C0SECRET", "C0HIDDEN");
-    assert_eq!(fixture.write(from_ref(&moved)).await, [Outcome::Done]);
-    assert_eq!(fixture.index(&[moved]).await, [Outcome::Done]);
+    assert_eq!(fixture.write(from_ref(&moved)).await, [JobOutcome::Done]);
+    assert_eq!(fixture.index(&[moved]).await, [JobOutcome::Done]);
     assert_eq!((fixture.rows(), fixture.asked()), (vec![], 0));
 }
 
@@ -132,9 +132,9 @@ async fn a_mark_that_a_person_took_back_stops_the_rows_from_confirming_until_sla
     let opened = jobs(&[event::posted("C0SECRET", &event::message(TS, USER, "secret"))]);
     let unchecked =
         workers::message_writer::MessageWriter::new(fixture.archive.clone(), fixture.queue.clone());
-    assert_eq!(unchecked.handle(&opened).await, [Outcome::Done]);
+    assert_eq!(unchecked.handle(&opened).await, [JobOutcome::Done]);
     let indexer = workers::channel_indexer::ChannelIndexer::new(fixture.archive.clone(), None);
-    assert_eq!(indexer.handle(&jobs(&[happened("channel_unarchive", "C0SECRET")])).await, [Outcome::Done]);
+    assert_eq!(indexer.handle(&jobs(&[happened("channel_unarchive", "C0SECRET")])).await, [JobOutcome::Done]);
     let (team, id) = (TeamId::parse(TEAM).unwrap(), ChannelId::parse("C0SECRET").unwrap());
     let at = Ts::parse("1700000005.000000").unwrap();
     fixture.archive.write(&public_mark::taken_back(&team, &id, &at)).await.unwrap();
@@ -145,16 +145,16 @@ async fn a_mark_that_a_person_took_back_stops_the_rows_from_confirming_until_sla
     let archived = happened("channel_archive", "C0SECRET");
     assert!(reason(&fixture.index(&[archived]).await[0]).contains("as private"));
     let unshared = json!({ "type": "channel_unshared", "channel": "C0SECRET", "event_ts": LATER });
-    assert_eq!(fixture.index(&[unshared]).await, [Outcome::Done], "dropped");
+    assert_eq!(fixture.index(&[unshared]).await, [JobOutcome::Done], "dropped");
     let private = private_message("C0SECRET", "1700000010.000000");
-    assert_eq!(fixture.write(from_ref(&private)).await, [Outcome::Done], "dropped");
+    assert_eq!(fixture.write(from_ref(&private)).await, [JobOutcome::Done], "dropped");
     assert_eq!(fixture.rows(), before);
 
     fixture
         .slack
         .change(TOKEN, |workspace| workspace.channels.last_mut().unwrap()["is_private"] = false.into());
     fixture.clock.advance(Duration::from_secs(301));
-    assert_eq!(fixture.write(&[claimed, private]).await, [Outcome::Done, Outcome::Done]);
+    assert_eq!(fixture.write(&[claimed, private]).await, [JobOutcome::Done, JobOutcome::Done]);
     let row: Option<Item> = fixture.archive.get(&mark("C0SECRET")).await.unwrap();
     assert_eq!(MarkState::of(row.as_ref()), MarkState::Public);
     let messages = |row: &&Item| row.key.item_id == format!("message#{TEAM}#C0SECRET");

@@ -5,17 +5,17 @@ use std::time::Duration;
 use process::config::existence::ExistenceMode;
 use slack_api::Tokens;
 use testkit::fake_slack::{SlackAnswer, one_token};
-use workers::runtime::Outcome;
+use workers::runtime::JobOutcome;
 
-use super::fixture::{CHANNEL, Fixture, TOKEN, TS, USER, message};
+use super::fixture::{CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, message};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn observing_stores_everything_at_once_and_asks_all_the_same() {
-    let fixture = Fixture::with(Some(ExistenceMode::Observe), one_token(TOKEN)).await;
+    let fixture = ExistenceCheckFixture::with(Some(ExistenceMode::Observe), one_token(TOKEN)).await;
     fixture.slack.next("users.info", [SlackAnswer::new(503).after(Duration::from_secs(2))]);
     let events = [message(CHANNEL, "U0NOBODY", TS), message("C0NOWHERE", USER, TS)];
     let outcomes = fixture.write(&events).await;
-    assert_eq!(outcomes, [Outcome::Done, Outcome::Done]);
+    assert_eq!(outcomes, [JobOutcome::Done, JobOutcome::Done]);
     let messages = fixture.rows().iter().filter(|row| row.key.item_id.starts_with("message#")).count();
     assert_eq!(messages, 2);
     let asked = async {
@@ -28,11 +28,11 @@ async fn observing_stores_everything_at_once_and_asks_all_the_same() {
 
 #[tokio::test]
 async fn switched_off_slack_is_not_asked() {
-    let off = Fixture::with(Some(ExistenceMode::Off), one_token(TOKEN)).await;
-    let without_token = Fixture::with(None, Tokens::none()).await;
+    let off = ExistenceCheckFixture::with(Some(ExistenceMode::Off), one_token(TOKEN)).await;
+    let without_token = ExistenceCheckFixture::with(None, Tokens::none()).await;
     for fixture in [off, without_token] {
         let events = [message(CHANNEL, "U0NOBODY", TS), message("C0NOWHERE", USER, TS)];
-        assert_eq!(fixture.write(&events).await, [Outcome::Done, Outcome::Done]);
+        assert_eq!(fixture.write(&events).await, [JobOutcome::Done, JobOutcome::Done]);
         assert_eq!((fixture.slack.calls().len(), fixture.table.looked_up()), (0, 0));
     }
 }

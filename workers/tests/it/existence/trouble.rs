@@ -8,9 +8,9 @@ use serde_json::json;
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, SlackAnswer, refusal};
 use workers::existence::waiting;
-use workers::runtime::{Outcome, Retry};
+use workers::runtime::{JobOutcome, JobRetry};
 
-use super::fixture::{CHANNEL, Fixture, TS, USER, message, reason, waits};
+use super::fixture::{CHANNEL, ExistenceCheckFixture, TS, USER, message, reason, waits};
 
 const METHODS: [&str; 3] = ["team.info", "users.info", "conversations.info"];
 
@@ -22,10 +22,10 @@ fn all_answer(slack: &FakeSlack, calls: usize, answer: &SlackAnswer) {
 }
 
 /// Why an event waits, and for how long.
-fn wait(outcome: &Outcome) -> (&str, Duration) {
+fn wait(outcome: &JobOutcome) -> (&str, Duration) {
     match outcome {
-        Outcome::Retry(Retry { reason, after: Some(after) }) => (reason.as_str(), *after),
-        Outcome::Retry(_) | Outcome::Done | Outcome::Quarantine(_) => {
+        JobOutcome::Retry(JobRetry { reason, after: Some(after) }) => (reason.as_str(), *after),
+        JobOutcome::Retry(_) | JobOutcome::Done | JobOutcome::Quarantine(_) => {
             panic!("{outcome:?} does not say until when")
         }
     }
@@ -33,8 +33,8 @@ fn wait(outcome: &Outcome) -> (&str, Duration) {
 
 #[tokio::test]
 async fn a_pause_that_slack_wants_holds_up_only_those_it_is_about() {
-    let fixture = Fixture::new().await;
-    assert_eq!(fixture.write(&[message("C0RANDOM", "U0BOB", TS)]).await, [Outcome::Done]);
+    let fixture = ExistenceCheckFixture::new().await;
+    assert_eq!(fixture.write(&[message("C0RANDOM", "U0BOB", TS)]).await, [JobOutcome::Done]);
     fixture.slack.next("users.info", [SlackAnswer::new(429).with_header("retry-after", "17")]);
     let began = Instant::now();
     let outcomes = fixture
@@ -46,7 +46,7 @@ async fn a_pause_that_slack_wants_holds_up_only_those_it_is_about() {
         .await;
     let (why, after) = wait(&outcomes[0]);
     assert!(why.contains("pause") && after == Duration::from_secs(17), "{outcomes:?}");
-    assert_eq!(outcomes[1], Outcome::Done);
+    assert_eq!(outcomes[1], JobOutcome::Done);
     // Behind it in its group nothing is written, known or not.
     assert!(waits(&outcomes[2]));
     let general = |row: &Item| row.key.item_id.starts_with("message#") && row.key.item_id.ends_with(CHANNEL);
@@ -62,19 +62,19 @@ async fn a_pause_that_slack_wants_holds_up_only_those_it_is_about() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_answer_holds_up_a_batch_for_a_moment_and_then_only_its_group() {
-    let fixture = Fixture::new().await;
-    assert_eq!(fixture.write(&[message("C0RANDOM", "U0BOB", TS)]).await, [Outcome::Done]);
+    let fixture = ExistenceCheckFixture::new().await;
+    assert_eq!(fixture.write(&[message("C0RANDOM", "U0BOB", TS)]).await, [JobOutcome::Done]);
     let slow = SlackAnswer::new(503).after(Duration::from_secs(9));
     fixture.slack.next("users.info", [slow]);
     let began = Instant::now();
     let events = [message(CHANNEL, USER, TS), message("C0RANDOM", "U0BOB", "1700000001.000100")];
     let outcomes = fixture.write(&events).await;
     assert!(waits(&outcomes[0]), "{outcomes:?}");
-    assert_eq!(outcomes[1], Outcome::Done);
+    assert_eq!(outcomes[1], JobOutcome::Done);
     // A later question for the same answer does not wait as long again.
     let between = Instant::now();
     let again = fixture.write(&events).await;
-    assert!(waits(&again[0]) && again[1] == Outcome::Done, "{again:?}");
+    assert!(waits(&again[0]) && again[1] == JobOutcome::Done, "{again:?}");
     assert!(between.elapsed() < Duration::from_millis(1_500), "{:?}", between.elapsed());
     assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
     assert_eq!(fixture.slack.called("users.info"), 2);
@@ -82,7 +82,7 @@ async fn a_slow_answer_holds_up_a_batch_for_a_moment_and_then_only_its_group() {
 
 #[tokio::test]
 async fn slack_out_of_reach_opens_the_breaker_which_says_so_and_closes_again() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     all_answer(&fixture.slack, 1, &SlackAnswer::new(503));
     let events = [message(CHANNEL, USER, TS)];
     assert!(waits(&fixture.write(&events).await[0]));
@@ -112,12 +112,12 @@ async fn slack_out_of_reach_opens_the_breaker_which_says_so_and_closes_again() {
     for _ in 0..6 {
         fixture.clock.advance(Duration::from_secs(60));
         outcomes = fixture.write(&events).await;
-        if outcomes == [Outcome::Done] {
+        if outcomes == [JobOutcome::Done] {
             break;
         }
         assert!(waits(&outcomes[0]), "{outcomes:?}");
     }
-    assert_eq!(outcomes, [Outcome::Done]);
+    assert_eq!(outcomes, [JobOutcome::Done]);
     assert_eq!(waiting(&*fixture.archive, fixture.clock.now()).await.unwrap(), []);
     assert!(!fixture.archive.items().iter().any(|row| row.key.item_id == "meta#existence"));
 }
@@ -134,7 +134,7 @@ async fn nonsense_and_refused_tokens_quarantine_nothing() {
         refusal("token_revoked"),
         refusal("something_new"),
     ] {
-        let fixture = Fixture::new().await;
+        let fixture = ExistenceCheckFixture::new().await;
         all_answer(&fixture.slack, 1, &answer);
         let outcomes = fixture.write(&[message(CHANNEL, USER, TS)]).await;
         assert!(waits(&outcomes[0]), "{answer:?}: {outcomes:?}");
@@ -144,7 +144,7 @@ async fn nonsense_and_refused_tokens_quarantine_nothing() {
 
 #[tokio::test]
 async fn an_answer_about_another_person_confirms_no_person() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     let other = SlackAnswer::json(&json!({ "ok": true, "user": { "id": "U0BOB" } }));
     fixture.slack.next("users.info", [other]);
     let outcomes = fixture.write(&[message(CHANNEL, USER, TS)]).await;
@@ -153,7 +153,7 @@ async fn an_answer_about_another_person_confirms_no_person() {
 
 #[tokio::test]
 async fn a_scope_that_is_missing_waits_and_is_named() {
-    let fixture = Fixture::new().await;
+    let fixture = ExistenceCheckFixture::new().await;
     fixture.slack.refuse(
         "users.info",
         json!({ "ok": false, "error": "missing_scope", "needed": "users:read", "provided": "" }),
@@ -165,16 +165,16 @@ async fn a_scope_that_is_missing_waits_and_is_named() {
     assert_eq!(said[0].method.as_deref(), Some("users.info"));
     // What needs no person goes on.
     let emoji = event::emoji_added("party", "https://emoji.slack-edge.com/T1/party/1.png", TS);
-    assert_eq!(fixture.write(&[emoji]).await, [Outcome::Done]);
+    assert_eq!(fixture.write(&[emoji]).await, [JobOutcome::Done]);
 }
 
 #[tokio::test]
 async fn while_slack_is_away_what_is_known_is_stored() {
-    let fixture = Fixture::new().await;
-    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [Outcome::Done]);
+    let fixture = ExistenceCheckFixture::new().await;
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
     all_answer(&fixture.slack, 9, &SlackAnswer::new(503));
     let events = [message(CHANNEL, USER, "1700000001.000100"), message("C0RANDOM", "U0BOB", TS)];
     let outcomes = fixture.write(&events).await;
-    assert_eq!(outcomes[0], Outcome::Done);
+    assert_eq!(outcomes[0], JobOutcome::Done);
     assert!(waits(&outcomes[1]));
 }

@@ -1,10 +1,10 @@
 //! What comes, and whether it is what was asked for.
 
 use serde_json::json;
-use slack_api::{Token, Tokens};
+use slack_api::{BotToken, Tokens};
 use wiremock::ResponseTemplate;
 
-use super::fixture::{Fixture, TOKEN, answer, bytes, downloads, impatient, with_slack};
+use super::fixture::{DownloaderFixture, TOKEN, answer, bytes, downloads, impatient, with_slack};
 use testkit::scripted_http::{Then, raw};
 
 const LOGIN_PAGE: &str = "<!DOCTYPE html><html><head><title>Login | Slack</title></head></html>";
@@ -80,9 +80,9 @@ async fn what_is_too_long_is_not_kept_however_that_is_found_out() {
 
 const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
-async fn broken(answer: &'static [u8], then: Then) -> (Fixture, serde_json::Value) {
+async fn broken(answer: &'static [u8], then: Then) -> (DownloaderFixture, serde_json::Value) {
     let url = raw(answer, then).await;
-    let fixture = Fixture::new(&url, Tokens::one(Token::parse(TOKEN).unwrap()), impatient());
+    let fixture = DownloaderFixture::new(&url, Tokens::one(BotToken::parse(TOKEN).unwrap()), impatient());
     let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
     fixture.insist(&job).await;
     let row = fixture.row("F01").await;

@@ -10,13 +10,15 @@ use ports::queue::Delivery;
 use rules::file::job;
 use serde_json::json;
 use slack::ids::{FileId, Ts};
-use testkit::faults::{Fault, FaultyClaims, Method, Plan};
+use testkit::faults::{CallFault, FaultPlan, FaultyClaims, PortMethod};
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, ResponseTemplate};
 use workers::claims::{ClaimGuard, ClaimOutcome, Claimant, Sink};
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::{Fixture, TS, answer, bytes, claimant, delivery, downloads, info, team, with_slack};
+use super::fixture::{
+    DownloaderFixture, TS, answer, bytes, claimant, delivery, downloads, info, team, with_slack,
+};
 
 fn key(file: &str) -> ClaimKey {
     ClaimKey::of_file(&FileId::parse(file).unwrap(), &Ts::parse(TS).unwrap())
@@ -30,12 +32,12 @@ async fn claim<'c>(claimant: &'c Claimant, file: &str) -> ClaimGuard<'c> {
 }
 
 /// Whether the claim of a file is completed, where there is one.
-fn completed(fixture: &Fixture, file: &str) -> Option<bool> {
+fn completed(fixture: &DownloaderFixture, file: &str) -> Option<bool> {
     fixture.claims.rows().get(&key(file)).map(|row| row.completed)
 }
 
 /// Two jobs for one file in one message: Slack said more of it the second time.
-async fn two_jobs(fixture: &Fixture, file: &str) -> [Delivery; 2] {
+async fn two_jobs(fixture: &DownloaderFixture, file: &str) -> [Delivery; 2] {
     let first = fixture.share("C01", &fixture.file(file, json!({ "size": 5 }))).await;
     let second =
         fixture.share("C01", &fixture.file(file, json!({ "size": 5, "title": "a", "user": "U01" }))).await;
@@ -57,10 +59,12 @@ async fn many_downloaders_that_get_a_file_at_once_ask_for_it_once() {
         });
         for outcome in join_all(tasks).await.into_iter().map(Result::unwrap) {
             match outcome {
-                Outcome::Done => {}
+                JobOutcome::Done => {}
                 // A job that came too early comes again when the lease may have ended, and not before.
-                Outcome::Retry(retry) => assert_eq!(retry.after, Some(Duration::from_secs(30)), "{retry:?}"),
-                Outcome::Quarantine(reason) => panic!("{reason}"),
+                JobOutcome::Retry(retry) => {
+                    assert_eq!(retry.after, Some(Duration::from_secs(30)), "{retry:?}")
+                }
+                JobOutcome::Quarantine(reason) => panic!("{reason}"),
             }
         }
         for job in &jobs {
@@ -80,14 +84,14 @@ async fn a_file_that_another_process_fetches_waits_and_is_shown_meanwhile() {
     let other = fixture.another("other");
     let theirs = claim(&other, "F01").await;
     fixture.clock.advance(Duration::from_secs(12));
-    let Outcome::Retry(retry) = fixture.handle(&job).await else { panic!("it is theirs") };
+    let JobOutcome::Retry(retry) = fixture.handle(&job).await else { panic!("it is theirs") };
     assert_eq!(retry.after, Some(Duration::from_secs(18)), "{}", retry.reason);
     assert_eq!(fixture.row("F01").await["state"], "pending");
     assert!(downloads(&slack).await.is_empty());
 
     // They give it up.
     theirs.release().await;
-    assert_eq!(fixture.handle(&job).await, Outcome::Done);
+    assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
     assert_eq!(fixture.row("F01").await["state"], "held");
 }
 
@@ -113,7 +117,7 @@ async fn what_is_not_stored_is_not_completed_and_may_be_tried_at_once() {
     answer(&slack, "F03", ResponseTemplate::new(503)).await;
     let job = fixture.share("C01", &fixture.file("F03", json!({}))).await;
     for _ in 0..2 {
-        let Outcome::Retry(retry) = fixture.handle(&job).await else { panic!("503 is no answer") };
+        let JobOutcome::Retry(retry) = fixture.handle(&job).await else { panic!("503 is no answer") };
         assert_eq!(retry.after, None, "no other process works on it: {}", retry.reason);
     }
     assert!(fixture.claims.rows().is_empty());
@@ -127,7 +131,7 @@ async fn a_completed_claim_does_not_prevent_a_retry() {
     // The table says that it is done, and the row says otherwise: another workspace that shares the channel has it.
     claim(&fixture.another("elsewhere"), "F01").await.complete().await.unwrap();
     answer(&slack, "F01", ResponseTemplate::new(401)).await;
-    assert_eq!(fixture.handle(&job).await, Outcome::Done);
+    assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
     assert_eq!(fixture.row("F01").await["state"], "failed");
     assert_eq!(completed(&fixture, "F01"), None);
 
@@ -145,7 +149,7 @@ async fn a_completed_claim_does_not_prevent_a_retry() {
     let row =
         fixture.archive.get(&ItemKey::file(&team(), &FileId::parse("F01").unwrap())).await.unwrap().unwrap();
     let retry = delivery(job::again(&team(), &row, b"1").unwrap(), 1);
-    assert_eq!(fixture.handle(&retry).await, Outcome::Done);
+    assert_eq!(fixture.handle(&retry).await, JobOutcome::Done);
     assert_eq!(fixture.row("F01").await["state"], "held");
     assert_eq!(completed(&fixture, "F01"), Some(true));
 }
@@ -163,7 +167,7 @@ async fn what_needs_no_request_needs_no_claim() {
 #[tokio::test]
 async fn without_the_table_files_are_fetched_and_the_table_is_tried_again_after_a_minute() {
     let (slack, fixture) = with_slack().await;
-    let table = Arc::new(FaultyClaims::new(fixture.claims.clone(), Plan::fail_first(2)));
+    let table = Arc::new(FaultyClaims::new(fixture.claims.clone(), FaultPlan::fail_first(2)));
     let downloader = fixture.beside(claimant("one", table.clone(), &fixture.clock));
     for (file, after_s, calls) in
         [("F01", 0, 1), ("F02", 0, 1), ("F03", 59, 1), ("F04", 1, 2), ("F05", 60, 4)]
@@ -171,7 +175,7 @@ async fn without_the_table_files_are_fetched_and_the_table_is_tried_again_after_
         fixture.clock.advance(Duration::from_secs(after_s));
         bytes(&slack, file, b"hello").await;
         let job = fixture.share("C01", &fixture.file(file, json!({ "size": 5 }))).await;
-        assert_eq!(downloader.handle(&[job]).await, [Outcome::Done]);
+        assert_eq!(downloader.handle(&[job]).await, [JobOutcome::Done]);
         assert_eq!(fixture.row(file).await["state"], "held");
         assert_eq!(table.calls(), calls, "{file}");
     }
@@ -183,22 +187,22 @@ async fn without_the_table_files_are_fetched_and_the_table_is_tried_again_after_
 async fn a_file_is_held_whatever_becomes_of_its_claim() {
     let (slack, fixture) = with_slack().await;
     for (number, (call, fault)) in [
-        (Method::Claim, Fault::FailBefore),
-        (Method::Claim, Fault::FailAfter),
-        (Method::Complete, Fault::FailBefore),
-        (Method::Complete, Fault::FailAfter),
+        (PortMethod::Claim, CallFault::FailBefore),
+        (PortMethod::Claim, CallFault::FailAfter),
+        (PortMethod::Complete, CallFault::FailBefore),
+        (PortMethod::Complete, CallFault::FailAfter),
     ]
     .into_iter()
     .enumerate()
     {
-        let plan = Plan::none().and(call, 1..=1, fault);
+        let plan = FaultPlan::none().and(call, 1..=1, fault);
         let table = FaultyClaims::new(fixture.claims.clone(), plan);
         let downloader = fixture.beside(claimant("one", Arc::new(table), &fixture.clock));
         let file = format!("F{number:02}");
         bytes(&slack, &file, b"hello").await;
         let [first, second] = two_jobs(&fixture, &file).await;
         for job in [first, second] {
-            assert_eq!(downloader.handle(&[job]).await, [Outcome::Done], "{call:?} {fault:?}");
+            assert_eq!(downloader.handle(&[job]).await, [JobOutcome::Done], "{call:?} {fault:?}");
         }
         assert_eq!(fixture.row(&file).await["state"], "held");
         assert_eq!(downloads(&slack).await.len(), number + 1);

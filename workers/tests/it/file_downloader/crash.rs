@@ -9,16 +9,18 @@ use ports::files::Files;
 use ports::queue::Delivery;
 use ports::queue::job::{Job, Origin};
 use serde_json::json;
-use slack_api::{Token, Tokens};
-use testkit::faults::{CrashPoint, Fault, FaultyArchive, FaultyClaims, FaultyFiles, Method, Plan};
+use slack_api::{BotToken, Tokens};
+use testkit::faults::{
+    CallFault, CrashPoint, FaultPlan, FaultyArchive, FaultyClaims, FaultyFiles, PortMethod,
+};
 use wiremock::MockServer;
 use workers::file_downloader::FileDownloader;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::{Fixture, TOKEN, bytes, claimant, delivery, settings, slack, worker};
+use super::fixture::{DownloaderFixture, TOKEN, bytes, claimant, delivery, settings, slack, worker};
 
 /// Two messages with one file and one with a picture of somewhere else.
-async fn jobs(fixture: &Fixture) -> Vec<Delivery> {
+async fn jobs(fixture: &DownloaderFixture) -> Vec<Delivery> {
     let shared = fixture.file("F01", json!({ "size": 5 }));
     let mut jobs = Vec::new();
     for (channel, files) in [
@@ -32,19 +34,19 @@ async fn jobs(fixture: &Fixture) -> Vec<Delivery> {
 }
 
 /// Does the jobs with a process that dies at the point, then those that were not done with one that lives.
-async fn run(slack: &MockServer, point: &Arc<CrashPoint>) -> Fixture {
-    let fixture = Fixture::of(slack);
+async fn run(slack: &MockServer, point: &Arc<CrashPoint>) -> DownloaderFixture {
+    let fixture = DownloaderFixture::of(slack);
     let jobs = jobs(&fixture).await;
     let archive = FaultyArchive::until(fixture.archive.clone(), Arc::clone(point));
     let files = FaultyFiles::until(Arc::new(fixture.files.clone()) as Arc<dyn Files>, Arc::clone(point));
-    let tokens = Tokens::one(Token::parse(TOKEN).unwrap());
+    let tokens = Tokens::one(BotToken::parse(TOKEN).unwrap());
     let claims = FaultyClaims::until(fixture.claims.clone(), Arc::clone(point));
     let claimant = claimant("dying", Arc::new(claims), &fixture.clock);
     let dying = worker(&slack.uri(), (Arc::new(archive), Arc::new(files)), claimant, tokens, settings());
     for job in &jobs {
         let outcome = dying.handle(std::slice::from_ref(job)).await.remove(0);
         // Nothing is acked after the crash, nor in the step of the crash.
-        if outcome != Outcome::Done || point.has_crashed() {
+        if outcome != JobOutcome::Done || point.has_crashed() {
             fixture.insist(&Delivery { receive_count: 2, ..job.clone() }).await;
         }
     }
@@ -73,13 +75,13 @@ async fn a_crash_between_any_two_steps_leaves_the_same_rows_and_one_file() {
 /// A downloader beside that of the fixture, some of whose writes fail.
 fn unlucky(
     slack: &MockServer,
-    fixture: &Fixture,
+    fixture: &DownloaderFixture,
     failing_writes: RangeInclusive<u64>,
 ) -> Arc<FileDownloader> {
-    let plan = Plan::none().and(Method::Write, failing_writes, Fault::FailBefore);
+    let plan = FaultPlan::none().and(PortMethod::Write, failing_writes, CallFault::FailBefore);
     let archive = FaultyArchive::new(fixture.archive.clone(), plan);
     let stores = (Arc::new(archive) as Arc<dyn Archive>, Arc::new(fixture.files.clone()) as Arc<dyn Files>);
-    let tokens = Tokens::one(Token::parse(TOKEN).unwrap());
+    let tokens = Tokens::one(BotToken::parse(TOKEN).unwrap());
     worker(&slack.uri(), stores, fixture.another("unlucky"), tokens, settings())
 }
 
@@ -87,14 +89,14 @@ fn unlucky(
 async fn a_message_never_says_more_of_a_file_than_the_row_of_the_file() {
     let slack = slack().await;
     bytes(&slack, "F01", b"hello").await;
-    let fixture = Fixture::of(&slack);
+    let fixture = DownloaderFixture::of(&slack);
     let file = fixture.file("F01", json!({ "size": 5 }));
     // The greater address is that of the job that is not done: it is quarantined, and replayed when the other is.
     let (other, job) = (fixture.share("C01", &file).await, fixture.share("C02", &file).await);
     for writes in [2..=2, 1..=2, 1..=1] {
         let worker = unlucky(&slack, &fixture, writes.clone());
         let outcome = worker.handle(std::slice::from_ref(&job)).await.remove(0);
-        assert!(matches!(outcome, Outcome::Retry(_)), "{writes:?}: {outcome:?}");
+        assert!(matches!(outcome, JobOutcome::Retry(_)), "{writes:?}: {outcome:?}");
         assert_eq!(fixture.in_channel("C02").await["files_s3"], json!(null), "{writes:?}");
     }
     fixture.insist(&other).await;
@@ -109,21 +111,21 @@ async fn a_message_never_says_more_of_a_file_than_the_row_of_the_file() {
 async fn a_replayed_job_tells_the_messages_that_it_could_not_tell_before() {
     let slack = slack().await;
     bytes(&slack, "F01", b"hello").await;
-    let poor = Fixture::new(&slack.uri(), Tokens::none(), settings());
+    let poor = DownloaderFixture::new(&slack.uri(), Tokens::none(), settings());
     let file = poor.file("F01", json!({ "size": 5 }));
     let job = poor.share("C01", &file).await;
     for job in [&job, &poor.share("C02", &file).await] {
-        assert_eq!(poor.handle(job).await, Outcome::Done);
+        assert_eq!(poor.handle(job).await, JobOutcome::Done);
     }
     // It writes the row, and neither message.
     let outcome = unlucky(&slack, &poor, 3..=4).handle(std::slice::from_ref(&job)).await.remove(0);
-    assert!(matches!(outcome, Outcome::Retry(_)), "{outcome:?}");
+    assert!(matches!(outcome, JobOutcome::Retry(_)), "{outcome:?}");
     assert_eq!(poor.row("F01").await["state"], "held");
     assert_eq!(poor.in_channel("C02").await["files_verdict"], json!({ "F01": "pending" }));
 
     let origin = Some(Origin { sent_at_ms: 1, message_id: "first".into() });
     let body = Job { origin, ..Job::decode(&job.body).unwrap() }.encode().unwrap();
-    assert_eq!(poor.handle(&Delivery { body, ..job }).await, Outcome::Done);
+    assert_eq!(poor.handle(&Delivery { body, ..job }).await, JobOutcome::Done);
     for channel in ["C01", "C02"] {
         assert!(poor.in_channel(channel).await["files_s3"].is_array(), "{channel}");
     }
@@ -133,13 +135,13 @@ async fn a_replayed_job_tells_the_messages_that_it_could_not_tell_before() {
 async fn what_was_published_before_a_crash_is_not_asked_for_again() {
     let slack = slack().await;
     bytes(&slack, "F01", b"hello").await;
-    let fixture = Fixture::of(&slack);
+    let fixture = DownloaderFixture::of(&slack);
     let file = fixture.file("F01", json!({ "size": 5 }));
     let whole = fixture.fetch(&file).await;
 
-    let after_crash = Fixture::new(&slack.uri(), Tokens::none(), settings());
+    let after_crash = DownloaderFixture::new(&slack.uri(), Tokens::none(), settings());
     let job = after_crash.share("C01", &file).await;
-    let fixture = Fixture {
+    let fixture = DownloaderFixture {
         worker: worker(
             &slack.uri(),
             (after_crash.archive.clone(), Arc::new(fixture.files.clone())),
@@ -157,7 +159,7 @@ async fn what_was_published_before_a_crash_is_not_asked_for_again() {
 async fn a_job_that_is_dropped_anywhere_does_no_harm() {
     let slack = slack().await;
     bytes(&slack, "F01", b"hello").await;
-    let fixture = Fixture::of(&slack);
+    let fixture = DownloaderFixture::of(&slack);
     let job = fixture.share("C01", &fixture.file("F01", json!({ "size": 5 }))).await;
     // Each time it gets one look further.
     for polls in 0..200 {

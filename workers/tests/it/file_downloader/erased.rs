@@ -11,16 +11,18 @@ use ports::files::{FileKey, Files};
 use ports::queue::Delivery;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, FileId, Ts, UserId};
-use slack_api::{Token, Tokens};
-use testkit::faults::{CrashPoint, Fault, FaultSchedule, FaultyArchive, FaultyFiles, Method};
+use slack_api::{BotToken, Tokens};
+use testkit::faults::{CallFault, CrashPoint, FaultSchedule, FaultyArchive, FaultyFiles, PortMethod};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use wiremock::MockServer;
 use workers::eraser::{EraserError, EraserMode};
 use workers::file_downloader::FileDownloader;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::{Fixture, Stores, TOKEN, TS, bytes, info, settings, slack, team, with_slack, worker};
+use super::fixture::{
+    DownloaderFixture, Stores, TOKEN, TS, bytes, info, settings, slack, team, with_slack, worker,
+};
 use crate::eraser;
 
 /// Another process does something at one step of this one.
@@ -43,7 +45,7 @@ impl At {
     }
 
     /// The stores of a fixture as the process sees them that has these steps.
-    fn stores(self: &Arc<Self>, fixture: &Fixture) -> Stores {
+    fn stores(self: &Arc<Self>, fixture: &DownloaderFixture) -> Stores {
         let schedule = || Arc::clone(self) as Arc<dyn FaultSchedule>;
         let archive = FaultyArchive::on(fixture.archive.clone(), schedule());
         (Arc::new(archive), Arc::new(FaultyFiles::on(Arc::new(fixture.files.clone()), schedule())))
@@ -58,7 +60,7 @@ impl At {
 
 #[async_trait]
 impl FaultSchedule for At {
-    async fn before(&self, _: Method, _: usize) -> Option<Fault> {
+    async fn before(&self, _: PortMethod, _: usize) -> Option<CallFault> {
         if self.steps.fetch_add(1, Ordering::SeqCst) == self.step {
             self.other().await;
         }
@@ -86,7 +88,7 @@ async fn erase(archive: &dyn Archive, files: &dyn Files) -> Result<(), EraserErr
 }
 
 /// Does a job in which the message is erased at this step; answers whether it had as many.
-async fn erased_at(step: u64, slack: &MockServer, fixture: &Fixture, job: &Delivery) -> bool {
+async fn erased_at(step: u64, slack: &MockServer, fixture: &DownloaderFixture, job: &Delivery) -> bool {
     let (archive, files) = (Arc::clone(&fixture.archive), fixture.files.clone());
     let at = At::new(step, async move {
         let runtime = Handle::current();
@@ -95,26 +97,26 @@ async fn erased_at(step: u64, slack: &MockServer, fixture: &Fixture, job: &Deliv
     });
     let downloader = downloader(slack, fixture, at.stores(fixture));
     let job_done = downloader.handle(std::slice::from_ref(job)).await;
-    assert!(matches!(job_done[..], [Outcome::Done | Outcome::Retry(_)]), "step {step}: {job_done:?}");
+    assert!(matches!(job_done[..], [JobOutcome::Done | JobOutcome::Retry(_)]), "step {step}: {job_done:?}");
     at.ended().await
 }
 
-fn downloader(slack: &MockServer, fixture: &Fixture, stores: Stores) -> Arc<FileDownloader> {
-    let tokens = Tokens::one(Token::parse(TOKEN).unwrap());
+fn downloader(slack: &MockServer, fixture: &DownloaderFixture, stores: Stores) -> Arc<FileDownloader> {
+    let tokens = Tokens::one(BotToken::parse(TOKEN).unwrap());
     worker(&slack.uri(), stores, fixture.another("erased"), tokens, settings())
 }
 
 /// Two messages that share a file, which is downloaded for the first; and the job of the second.
-async fn two_shares(slack: &MockServer) -> (Fixture, Delivery) {
-    let fixture = Fixture::of(slack);
+async fn two_shares(slack: &MockServer) -> (DownloaderFixture, Delivery) {
+    let fixture = DownloaderFixture::of(slack);
     let object = fixture.file("F01", json!({}));
     let (first, second) = (fixture.share("C01", &object).await, fixture.share("C02", &object).await);
-    assert_eq!(fixture.handle(&first).await, Outcome::Done);
+    assert_eq!(fixture.handle(&first).await, JobOutcome::Done);
     (fixture, second)
 }
 
 /// The message in C02 shares the file, which is held where the message says.
-async fn assert_held(fixture: &Fixture, what: &str) {
+async fn assert_held(fixture: &DownloaderFixture, what: &str) {
     let says = fixture.in_channel("C02").await["files_s3"].clone();
     let held: Vec<String> = fixture.files.published().into_keys().map(|key| key.to_string()).collect();
     assert_eq!(says, json!(held), "{what}");
@@ -128,7 +130,7 @@ async fn assert_held(fixture: &Fixture, what: &str) {
 async fn a_message_that_begins_to_share_a_file_while_it_is_erased_gets_it() {
     let slack = slack().await;
     bytes(&slack, "F01", b"hello").await;
-    info(&slack, &json!({ "ok": true, "file": Fixture::of(&slack).file("F01", json!({})) })).await;
+    info(&slack, &json!({ "ok": true, "file": DownloaderFixture::of(&slack).file("F01", json!({})) })).await;
     for step in 0.. {
         let (fixture, second) = two_shares(&slack).await;
         let within = erased_at(step, &slack, &fixture, &second).await;
@@ -144,7 +146,7 @@ async fn a_message_that_begins_to_share_a_file_while_it_is_erased_gets_it() {
         let stores: Stores = (fixture.archive.clone(), Arc::new(fixture.files.clone()));
         let (beside, job) = (downloader(&slack, &fixture, stores), second.clone());
         let at = At::new(step, async move {
-            assert_eq!(beside.handle(std::slice::from_ref(&job)).await, [Outcome::Done], "step {step}");
+            assert_eq!(beside.handle(std::slice::from_ref(&job)).await, [JobOutcome::Done], "step {step}");
         });
         let (archive, files) = at.stores(&fixture);
         erase(&*archive, &*files).await.unwrap();
@@ -184,14 +186,14 @@ async fn what_is_stored_while_its_message_is_erased_goes_again() {
     bytes(&slack, "F01", b"MARKER").await;
     let mut step = 0;
     loop {
-        let fixture = Fixture::of(&slack);
+        let fixture = DownloaderFixture::of(&slack);
         let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
         let within = erased_at(step, &slack, &fixture, &job).await;
         assert_eq!(fixture.held(), Vec::<Vec<u8>>::new(), "step {step}");
         assert_eq!(fixture.row("F01").await, Value::Null, "step {step}");
         assert_eq!(fixture.archive.item(&ItemKey::unshared_file(&team(), &file())), None, "step {step}");
         // Its job comes again.
-        assert_eq!(fixture.handle(&job).await, Outcome::Done);
+        assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
         assert_eq!((fixture.held().len(), fixture.row("F01").await), (0, Value::Null), "step {step}");
         if !within {
             break;
@@ -207,10 +209,10 @@ async fn a_file_that_another_message_shares_stays() {
     bytes(&slack, "F01", b"hello").await;
     let mut step = 0;
     loop {
-        let fixture = Fixture::of(&slack);
+        let fixture = DownloaderFixture::of(&slack);
         let object = fixture.file("F01", json!({}));
         let (job, other) = (fixture.share("C01", &object).await, fixture.share("C02", &object).await);
-        assert_eq!(fixture.handle(&other).await, Outcome::Done);
+        assert_eq!(fixture.handle(&other).await, JobOutcome::Done);
         let within = erased_at(step, &slack, &fixture, &job).await;
         assert_eq!(fixture.held(), [b"hello"], "step {step}");
         assert_eq!(fixture.in_channel("C02").await["files_s3"].as_array().unwrap().len(), 1);
@@ -234,7 +236,7 @@ async fn the_job_of_an_erased_message_removes_what_an_earlier_attempt_stored() {
     writer.write(b"hello".as_slice().into()).await.unwrap();
     writer.publish().await.unwrap();
     fixture.archive.erase(&message("C01")).await.unwrap();
-    assert_eq!(fixture.handle(&job).await, Outcome::Done);
+    assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
     assert_eq!(fixture.held().len(), 0);
 }
 
@@ -246,7 +248,7 @@ async fn what_a_fact_covers_is_not_fetched() {
     let fact = ErasureFact { team: team(), scope, until: Ts::parse("1800000000.000000").unwrap() };
     fixture.archive.write(&fact.update()).await.unwrap();
     let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
-    assert_eq!(fixture.handle(&job).await, Outcome::Done);
+    assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
     assert_eq!((fixture.held().len(), fixture.row("F01").await), (0, Value::Null));
     assert_eq!(super::fixture::downloads(&slack).await.len(), 0);
 }

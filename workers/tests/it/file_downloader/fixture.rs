@@ -9,12 +9,12 @@ use ports::claims::Claims;
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use ports::files::Files;
 use ports::queue::{Delivery, MessageId, Outgoing, Receipt};
-use rules::{Change, Event, file, project};
+use rules::{Change, SlackEvent, file, project};
 use serde_json::{Value, json};
 use slack::envelope::Envelope;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use slack_api::download::DownloadTimeLimits;
-use slack_api::{Token, Tokens, WebApi};
+use slack_api::{BotToken, Tokens, WebApi};
 use testkit::corpus::{TEAM, event};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
@@ -23,7 +23,7 @@ use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 use workers::claims::{self, Claimant};
 use workers::file_downloader::{DownloadSettings, FileDownloader};
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
 pub(super) const TOKEN: &str = "xoxb-of-the-workspace";
 pub(super) const TS: &str = "1700000000.000100";
@@ -41,9 +41,9 @@ pub(super) async fn slack() -> MockServer {
 }
 
 /// The same, and a downloader beside it.
-pub(super) async fn with_slack() -> (MockServer, Fixture) {
+pub(super) async fn with_slack() -> (MockServer, DownloaderFixture) {
     let slack = slack().await;
-    let fixture = Fixture::of(&slack);
+    let fixture = DownloaderFixture::of(&slack);
     (slack, fixture)
 }
 
@@ -72,7 +72,7 @@ pub(super) fn impatient() -> DownloadSettings {
 /// Where rows and bytes go.
 pub(super) type Stores = (Arc<dyn Archive>, Arc<dyn Files>);
 
-pub(super) struct Fixture {
+pub(super) struct DownloaderFixture {
     /// Where Slack is.
     pub(super) url: String,
     pub(super) archive: Arc<MemoryArchive>,
@@ -82,9 +82,9 @@ pub(super) struct Fixture {
     pub(super) worker: Arc<FileDownloader>,
 }
 
-impl Fixture {
+impl DownloaderFixture {
     pub(super) fn of(slack: &MockServer) -> Self {
-        Self::new(&slack.uri(), Tokens::one(Token::parse(TOKEN).unwrap()), settings())
+        Self::new(&slack.uri(), Tokens::one(BotToken::parse(TOKEN).unwrap()), settings())
     }
 
     /// With a Slack at this address.
@@ -106,7 +106,7 @@ impl Fixture {
     /// Another downloader beside this one.
     pub(super) fn beside(&self, claimant: Claimant) -> Arc<FileDownloader> {
         let stores: Stores = (self.archive.clone(), Arc::new(self.files.clone()));
-        worker(&self.url, stores, claimant, Tokens::one(Token::parse(TOKEN).unwrap()), settings())
+        worker(&self.url, stores, claimant, Tokens::one(BotToken::parse(TOKEN).unwrap()), settings())
     }
 
     /// A file that Slack has at `/files/{id}`.
@@ -130,7 +130,7 @@ impl Fixture {
         let message = event::with(event::message(TS, "U01", "look"), [("files", files.to_vec().into())]);
         let body = event::envelope(TEAM, "Ev1", &event::posted(channel, &message));
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        let changes = Event::read(&envelope).unwrap().changes().unwrap();
+        let changes = SlackEvent::read(&envelope).unwrap().changes().unwrap();
         let [Change::Content(content)] = changes.as_slice() else { panic!("one message is one content") };
         self.archive.write(content.if_absent()).await.unwrap();
         file::jobs(content)
@@ -139,7 +139,7 @@ impl Fixture {
     /// Shares a file in a channel, does the job, and says what its row shows.
     pub(super) async fn fetch(&self, file: &Value) -> Value {
         let job = self.share("C01", file).await;
-        assert_eq!(self.handle(&job).await, Outcome::Done, "{file}");
+        assert_eq!(self.handle(&job).await, JobOutcome::Done, "{file}");
         self.row(file["id"].as_str().unwrap()).await
     }
 
@@ -147,14 +147,14 @@ impl Fixture {
     pub(super) async fn insist(&self, job: &Delivery) {
         for receive_count in job.receive_count.. {
             match self.handle(&Delivery { receive_count, ..job.clone() }).await {
-                Outcome::Done => return,
-                Outcome::Retry(retry) => self.clock.advance(retry.after.unwrap_or_default()),
-                quarantined @ Outcome::Quarantine(_) => panic!("{quarantined:?}"),
+                JobOutcome::Done => return,
+                JobOutcome::Retry(retry) => self.clock.advance(retry.after.unwrap_or_default()),
+                quarantined @ JobOutcome::Quarantine(_) => panic!("{quarantined:?}"),
             }
         }
     }
 
-    pub(super) async fn handle(&self, job: &Delivery) -> Outcome {
+    pub(super) async fn handle(&self, job: &Delivery) -> JobOutcome {
         self.worker.handle(std::slice::from_ref(job)).await.remove(0)
     }
 

@@ -4,7 +4,7 @@ use ports::archive::{Archive, ArchiveExt, ItemKey};
 use ports::files::{FileKey, Files};
 use ports::queue::Delivery;
 use rules::file::image;
-use rules::{Change, Event, project};
+use rules::{Change, SlackEvent, project};
 use serde_json::{Value, json};
 use slack::envelope::Envelope;
 use slack::ids::UserId;
@@ -12,16 +12,18 @@ use slack_api::Tokens;
 use testkit::corpus::{TEAM, event};
 use wiremock::matchers::path;
 use wiremock::{Mock, MockServer, ResponseTemplate};
-use workers::runtime::Outcome;
+use workers::runtime::JobOutcome;
 
-use super::fixture::{Fixture, authorization, delivery, downloads, settings, slack, team, with_slack};
+use super::fixture::{
+    DownloaderFixture, authorization, delivery, downloads, settings, slack, team, with_slack,
+};
 
 /// Stores what an event says, as the message-writer does, and returns the picture jobs that follow.
-async fn store(fixture: &Fixture, event: &Value) -> Vec<Delivery> {
+async fn store(fixture: &DownloaderFixture, event: &Value) -> Vec<Delivery> {
     let body = event::envelope(TEAM, "Ev1", event);
     let envelope = Envelope::peek(body.as_bytes()).unwrap();
     let mut jobs = Vec::new();
-    for change in Event::read(&envelope).unwrap().changes().unwrap() {
+    for change in SlackEvent::read(&envelope).unwrap().changes().unwrap() {
         let Change::Register(update) = change else { panic!("not of the directory") };
         fixture.archive.write(&update).await.unwrap();
         jobs.extend(image::job(&update).map(|send| delivery(send, 1)));
@@ -29,13 +31,13 @@ async fn store(fixture: &Fixture, event: &Value) -> Vec<Delivery> {
     jobs
 }
 
-async fn person(fixture: &Fixture, user: &str, url: &str) -> Delivery {
+async fn person(fixture: &DownloaderFixture, user: &str, url: &str) -> Delivery {
     let event = json!({ "type": "user_change", "event_ts": "1.000000",
         "user": { "id": user, "name": "ana", "profile": { "image_192": url } } });
     store(fixture, &event).await.remove(0)
 }
 
-async fn picture_of(fixture: &Fixture, user: &str) -> Value {
+async fn picture_of(fixture: &DownloaderFixture, user: &str) -> Value {
     let key = ItemKey::user(&team(), &UserId::parse(user).unwrap());
     project::directory(&fixture.archive.get(&key).await.unwrap().unwrap())["image_file"].clone()
 }
@@ -55,7 +57,7 @@ async fn a_picture_is_fetched_once_and_without_any_token() {
     let url = format!("{}/avatar.png", slack.uri());
     for user in ["U01", "U02"] {
         let job = person(&fixture, user, &url).await;
-        assert_eq!(fixture.handle(&job).await, Outcome::Done);
+        assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
         assert!(picture_of(&fixture, user).await.as_str().unwrap().starts_with("slack/"));
     }
     let requests = slack.received_requests().await.unwrap();
@@ -67,13 +69,13 @@ async fn a_picture_is_fetched_once_and_without_any_token() {
 #[tokio::test]
 async fn emoji_have_pictures_and_need_no_token_at_all() {
     let slack = slack().await;
-    let fixture = Fixture::new(&slack.uri(), Tokens::none(), settings());
+    let fixture = DownloaderFixture::new(&slack.uri(), Tokens::none(), settings());
     answer(&slack, "/moved.gif", ResponseTemplate::new(301).insert_header("location", "/shipped.gif")).await;
     answer(&slack, "/shipped.gif", picture()).await;
     let event = json!({ "type": "emoji_changed", "subtype": "add", "name": "shipped",
         "value": format!("{}/moved.gif", slack.uri()), "event_ts": "1.000000" });
     let jobs = store(&fixture, &event).await;
-    assert_eq!(fixture.handle(&jobs[0]).await, Outcome::Done);
+    assert_eq!(fixture.handle(&jobs[0]).await, JobOutcome::Done);
     let row = fixture.archive.get(&ItemKey::emoji(&team(), "shipped")).await.unwrap().unwrap();
     assert!(project::directory(&row)["image_file"].is_string());
     let alias = json!({ "type": "emoji_changed", "subtype": "add", "name": "ship_it", "value": "alias:shipped",
@@ -111,7 +113,7 @@ async fn what_cannot_be_had_is_given_up_quietly() {
     for (number, url) in urls.iter().enumerate() {
         let user = format!("U{number:02}");
         let job = person(&fixture, &user, url).await;
-        assert_eq!(fixture.handle(&job).await, Outcome::Done, "{url}");
+        assert_eq!(fixture.handle(&job).await, JobOutcome::Done, "{url}");
         assert_eq!(picture_of(&fixture, &user).await, Value::Null, "{url}");
     }
     assert!(other.received_requests().await.unwrap().is_empty());
@@ -123,14 +125,14 @@ async fn trouble_is_tried_again_a_few_times() {
     let (slack, fixture) = with_slack().await;
     answer(&slack, "/avatar.png", ResponseTemplate::new(503)).await;
     let job = person(&fixture, "U01", &format!("{}/avatar.png", slack.uri())).await;
-    assert!(matches!(fixture.handle(&job).await, Outcome::Retry(_)));
+    assert!(matches!(fixture.handle(&job).await, JobOutcome::Retry(_)));
     fixture.insist(&job).await;
     assert_eq!(downloads(&slack).await.len(), 3);
 
     let busy = ResponseTemplate::new(429).insert_header("retry-after", "77");
     answer(&slack, "/busy.png", busy).await;
     let job = person(&fixture, "U02", &format!("{}/busy.png", slack.uri())).await;
-    let Outcome::Retry(retry) = fixture.handle(&job).await else { panic!("not tried again") };
+    let JobOutcome::Retry(retry) = fixture.handle(&job).await else { panic!("not tried again") };
     assert_eq!(retry.after, Some(std::time::Duration::from_secs(77)));
 }
 
@@ -151,7 +153,7 @@ async fn a_picture_of_an_erased_person_goes_unless_it_is_another_persons_too() {
         writer.write(b"a picture".as_slice().into()).await.unwrap();
         writer.publish().await.unwrap();
         fixture.archive.erase(&ItemKey::user(&team(), &UserId::parse("U01").unwrap())).await.unwrap();
-        assert_eq!(fixture.handle(&job).await, Outcome::Done);
+        assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
         assert_eq!(fixture.held().len(), usize::from(shared));
     }
     assert!(downloads(&slack).await.is_empty(), "nothing is asked for");

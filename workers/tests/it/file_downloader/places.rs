@@ -7,16 +7,16 @@ use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use ports::queue::Delivery;
 use serde_json::json;
-use slack_api::transport::{Body, SlackRequest, SlackResponse, StatusCode, Transport};
-use slack_api::{ApiUrl, Token, Tokens, WebApi};
+use slack_api::transport::{ResponseBody, SlackRequest, SlackResponse, StatusCode, Transport};
+use slack_api::{ApiUrl, BotToken, Tokens, WebApi};
 use testkit::corpus::{TEAM, event};
 use wiremock::matchers::{any, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 use workers::file_downloader::FileDownloader;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
 use super::fixture::{
-    Fixture, TOKEN, TS, answer, authorization, bytes, downloads, settings, slack, with_slack,
+    DownloaderFixture, TOKEN, TS, answer, authorization, bytes, downloads, settings, slack, with_slack,
 };
 
 /// Another host, which would answer anything.
@@ -33,7 +33,7 @@ fn redirect(to: &str) -> ResponseTemplate {
 #[tokio::test]
 async fn a_redirect_to_another_host_is_refused_and_the_token_is_not_sent() {
     let (slack, other) = (slack().await, another_host().await);
-    let fixture = Fixture::of(&slack);
+    let fixture = DownloaderFixture::of(&slack);
     for (number, to) in [
         format!("{}/files/F01", other.uri()),
         format!("http://user:pass@{}/files/F01", slack.address()),
@@ -90,7 +90,7 @@ async fn redirects_end() {
 #[tokio::test]
 async fn an_address_that_is_not_slacks_is_never_asked() {
     let (slack, other) = (slack().await, another_host().await);
-    let fixture = Fixture::of(&slack);
+    let fixture = DownloaderFixture::of(&slack);
     for (number, url) in [
         format!("{}/f", other.uri()),
         format!("http://user:pass@{}/f", slack.address()),
@@ -132,7 +132,7 @@ async fn another_address_or_length_under_a_known_id_is_another_version_and_each_
     let genuine = fixture.file("F01", json!({ "size": 5 }));
     let (forged, genuine) = (fixture.share("C01", &forged).await, fixture.share("C02", &genuine).await);
     for job in [&forged, &genuine, &forged, &genuine] {
-        assert_eq!(fixture.handle(job).await, Outcome::Done);
+        assert_eq!(fixture.handle(job).await, JobOutcome::Done);
     }
     assert_eq!(downloads(&slack).await.len(), 2);
     let place = |channel: &str| format!("slack/{TEAM}/{channel}/{TS}/F01");
@@ -143,13 +143,13 @@ async fn another_address_or_length_under_a_known_id_is_another_version_and_each_
     assert_eq!(fixture.held(), [&b"EVILBYTES"[..], b"hello"]);
     // Redelivery tells each message its own once more.
     for job in [&forged, &genuine] {
-        assert_eq!(fixture.handle(&Delivery { receive_count: 2, ..job.clone() }).await, Outcome::Done);
+        assert_eq!(fixture.handle(&Delivery { receive_count: 2, ..job.clone() }).await, JobOutcome::Done);
     }
     assert_eq!(fixture.in_channel("C01").await["files_s3"], json!([place("C01")]));
 
     // A text that was edited, in the message it is in.
     let longer = fixture.share("C02", &fixture.file("F01", json!({ "size": 7 }))).await;
-    assert_eq!(fixture.handle(&longer).await, Outcome::Done);
+    assert_eq!(fixture.handle(&longer).await, JobOutcome::Done);
     let shown = fixture.in_channel("C02").await["files_s3"][0].as_str().unwrap().to_owned();
     assert!(shown.starts_with(&format!("{}.", place("C02"))), "{shown}");
     assert_eq!(fixture.held(), [&b"EVILBYTES"[..], b"hello", b"hello!!"]);
@@ -189,7 +189,7 @@ impl Transport for RealSlack {
 struct Whole(Option<Bytes>);
 
 #[async_trait]
-impl Body for Whole {
+impl ResponseBody for Whole {
     async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
         Ok(self.0.take())
     }
@@ -198,8 +198,9 @@ impl Body for Whole {
 #[tokio::test]
 async fn an_address_of_another_file_is_not_asked_but_slack_is() {
     let slack = Arc::new(RealSlack::default());
-    let fixture = Fixture::new("http://127.0.0.1:1", Tokens::none(), settings());
-    let web = WebApi::carried_by(slack.clone(), ApiUrl::default(), Tokens::one(Token::parse(TOKEN).unwrap()));
+    let fixture = DownloaderFixture::new("http://127.0.0.1:1", Tokens::none(), settings());
+    let web =
+        WebApi::carried_by(slack.clone(), ApiUrl::default(), Tokens::one(BotToken::parse(TOKEN).unwrap()));
     let worker = FileDownloader::new(
         fixture.archive.clone(),
         Arc::new(fixture.files.clone()),
@@ -215,7 +216,7 @@ async fn an_address_of_another_file_is_not_asked_but_slack_is() {
     let (forged, genuine) =
         (fixture.share("C01", &forged).await, fixture.share("C02", &event::file("F01", "U01")).await);
     for job in [&forged, &genuine, &forged] {
-        assert_eq!(worker.handle(std::slice::from_ref(job)).await, [Outcome::Done]);
+        assert_eq!(worker.handle(std::slice::from_ref(job)).await, [JobOutcome::Done]);
     }
     assert_eq!(fixture.held(), [b"hello, world"]);
     let asked = slack.asked.lock().unwrap().clone();
@@ -230,6 +231,6 @@ async fn a_download_address_is_taken_before_the_one_to_look_at() {
     bytes(&slack, "F02", b"hello").await;
     let file = fixture.file("F01", json!({ "url_private_download": format!("{}/files/F02", slack.uri()) }));
     let job = fixture.share("C01", &file).await;
-    assert_eq!(fixture.handle(&job).await, Outcome::Done);
+    assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
     assert_eq!(fixture.held(), [b"hello"]);
 }

@@ -9,16 +9,16 @@ use ports::queue::job::encode_job;
 use rules::file::job;
 use serde_json::{Value, json};
 use slack::ids::FileId;
-use slack_api::{Token, Tokens};
+use slack_api::{BotToken, Tokens};
 use testkit::corpus::{TEAM, event};
 use testkit::deliveries;
 use testkit::memory::queue::MemoryQueue;
 use wiremock::ResponseTemplate;
 use workers::message_writer::MessageWriter;
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
 use super::fixture::{
-    Fixture, TOKEN, answer, bytes, delivery, downloads, info, settings, slack, team, with_slack,
+    DownloaderFixture, TOKEN, answer, bytes, delivery, downloads, info, settings, slack, team, with_slack,
 };
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn the_same_file_in_two_channels_is_asked_for_once() {
     let file = fixture.file("F01", json!({}));
     fixture.fetch(&file).await;
     let again = fixture.share("C02", &file).await;
-    assert_eq!(fixture.handle(&again).await, Outcome::Done);
+    assert_eq!(fixture.handle(&again).await, JobOutcome::Done);
     assert_eq!(downloads(&slack).await.len(), 1);
     let uris = [
         fixture.in_channel("C01").await["files_s3"].clone(),
@@ -66,7 +66,7 @@ async fn a_message_with_many_files_shows_them_in_its_own_order_and_those_without
     let jobs = fixture.message("C01", &files).await;
     assert_eq!(jobs.skipped, 1);
     for send in jobs.sends.into_iter().rev() {
-        assert_eq!(fixture.handle(&delivery(send, 1)).await, Outcome::Done);
+        assert_eq!(fixture.handle(&delivery(send, 1)).await, JobOutcome::Done);
     }
     let message = fixture.in_channel("C01").await;
     let uris: Vec<&str> =
@@ -77,22 +77,22 @@ async fn a_message_with_many_files_shows_them_in_its_own_order_and_those_without
 #[tokio::test]
 async fn without_a_token_nothing_is_asked_and_a_retry_fetches_for_every_message() {
     let slack = slack().await;
-    let poor = Fixture::new(&slack.uri(), Tokens::none(), settings());
+    let poor = DownloaderFixture::new(&slack.uri(), Tokens::none(), settings());
     let file = poor.file("F01", json!({}));
     assert_eq!(poor.fetch(&file).await["state"], "pending");
     assert_eq!(poor.in_channel("C01").await["files_verdict"], json!({ "F01": "pending" }));
     let second = poor.share("C02", &file).await;
-    assert_eq!(poor.handle(&second).await, Outcome::Done);
+    assert_eq!(poor.handle(&second).await, JobOutcome::Done);
     assert!(slack.received_requests().await.unwrap().is_empty());
 
     bytes(&slack, "F01", b"hello").await;
     info(&slack, &json!({ "ok": true, "file": file })).await;
-    let rich = Fixture {
+    let rich = DownloaderFixture {
         worker: super::fixture::worker(
             &slack.uri(),
             (poor.archive.clone(), Arc::new(poor.files.clone())),
             poor.another("rich"),
-            Tokens::one(Token::parse(TOKEN).unwrap()),
+            Tokens::one(BotToken::parse(TOKEN).unwrap()),
             settings(),
         ),
         ..poor
@@ -100,7 +100,7 @@ async fn without_a_token_nothing_is_asked_and_a_retry_fetches_for_every_message(
     let row =
         rich.archive.get(&ItemKey::file(&team(), &FileId::parse("F01").unwrap())).await.unwrap().unwrap();
     let retry = delivery(job::again(&team(), &row, b"1").unwrap(), 1);
-    assert_eq!(rich.handle(&retry).await, Outcome::Done);
+    assert_eq!(rich.handle(&retry).await, JobOutcome::Done);
     for channel in ["C01", "C02"] {
         let message = rich.in_channel(channel).await;
         assert!(message["files_s3"].is_array() && message["files_verdict"].is_null(), "{message}");
@@ -119,7 +119,7 @@ async fn a_retry_asks_what_the_file_is_now() {
     let row =
         fixture.archive.get(&ItemKey::file(&team(), &FileId::parse("F01").unwrap())).await.unwrap().unwrap();
     let retry = delivery(job::again(&team(), &row, b"1").unwrap(), 1);
-    assert_eq!(fixture.handle(&retry).await, Outcome::Done);
+    assert_eq!(fixture.handle(&retry).await, JobOutcome::Done);
     assert_eq!(fixture.row("F01").await["state"], "held");
 }
 
@@ -131,7 +131,7 @@ async fn another_message_never_takes_back_what_was_said_of_a_file() {
     assert_eq!(fixture.fetch(&file).await["verdict"], "gone");
     let stub = fixture.file("F01", json!({ "mode": "hidden_by_limit" }));
     let second = fixture.share("C02", &stub).await;
-    assert_eq!(fixture.handle(&second).await, Outcome::Done);
+    assert_eq!(fixture.handle(&second).await, JobOutcome::Done);
     assert_eq!(fixture.row("F01").await["verdict"], "gone");
     assert_eq!(fixture.in_channel("C02").await["files_verdict"], json!({ "F01": "gone" }));
 }
@@ -151,8 +151,8 @@ async fn a_deleted_file_is_marked_and_kept() {
     };
     let jobs = [deleted(json!("F01")), deleted(json!("F02")), deleted(json!("../F")), deleted(json!(null))];
     let outcomes = writer.handle(&jobs).await;
-    assert_eq!(outcomes[..2], [Outcome::Done, Outcome::Done]);
-    assert!(outcomes[2..].iter().all(|outcome| matches!(outcome, Outcome::Quarantine(_))), "{outcomes:?}");
+    assert_eq!(outcomes[..2], [JobOutcome::Done, JobOutcome::Done]);
+    assert!(outcomes[2..].iter().all(|outcome| matches!(outcome, JobOutcome::Quarantine(_))), "{outcomes:?}");
     let row = fixture.row("F01").await;
     assert_eq!((&row["deleted"], &row["state"]), (&json!(true), &json!("held")));
     assert_eq!(fixture.row("F02").await, Value::Null);
@@ -163,15 +163,15 @@ async fn a_deleted_file_is_marked_and_kept() {
     // It waits for a message of a public channel that shares the file, for ten minutes.
     let waiting = deliveries::received(&*queue, QueueName::Events).await;
     assert_eq!(waiting.len(), 1);
-    assert!(matches!(writer.handle(&waiting).await[..], [Outcome::Retry(_)]));
+    assert!(matches!(writer.handle(&waiting).await[..], [JobOutcome::Retry(_)]));
     fixture.fetch(&fixture.file("F02", json!({}))).await;
-    assert_eq!(writer.handle(&waiting).await, [Outcome::Done]);
+    assert_eq!(writer.handle(&waiting).await, [JobOutcome::Done]);
     assert_eq!(fixture.row("F02").await["deleted"], true);
     clock.advance(Duration::from_secs(600));
     let unknown = deleted(json!("F03"));
     let late =
         ports::queue::Delivery { group: waiting[0].group.clone(), sent_at: waiting[0].sent_at, ..unknown };
-    assert_eq!(writer.handle(&[late]).await, [Outcome::Done]);
+    assert_eq!(writer.handle(&[late]).await, [JobOutcome::Done]);
     assert_eq!(fixture.row("F03").await, Value::Null);
 }
 
@@ -183,7 +183,7 @@ async fn what_was_erased_is_not_fetched_again() {
     let set_if_absent = [("erased".to_owned(), json!(true))].into_iter().collect();
     let key = ItemKey::file(&team(), &FileId::parse("F01").unwrap());
     fixture.archive.write(&Update { set_if_absent, ..Update::new(key) }).await.unwrap();
-    assert_eq!(fixture.handle(&job).await, Outcome::Done);
+    assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
     assert!(slack.received_requests().await.unwrap().is_empty() && fixture.held().is_empty());
 }
 
@@ -204,8 +204,8 @@ async fn what_is_no_file_job_is_quarantined() {
         encode_job("image", &json!({ "team": "T1", "url": "https://x/" })),
     ] {
         let outcome = fixture.handle(&ports::queue::Delivery { body: body.clone(), ..good.clone() }).await;
-        assert!(matches!(outcome, Outcome::Quarantine(_)), "{body}: {outcome:?}");
+        assert!(matches!(outcome, JobOutcome::Quarantine(_)), "{body}: {outcome:?}");
     }
     let newer = ports::queue::Delivery { body: "{\"v\":2}".into(), ..good };
-    assert!(matches!(fixture.handle(&newer).await, Outcome::Retry(_)), "a newer worker will know");
+    assert!(matches!(fixture.handle(&newer).await, JobOutcome::Retry(_)), "a newer worker will know");
 }

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, ResponseTemplate};
-use workers::runtime::Outcome;
+use workers::runtime::JobOutcome;
 
-use super::fixture::{Fixture, TOKEN, answer, bytes, downloads, info, settings, slack, with_slack};
-use slack_api::{Token, Tokens};
+use super::fixture::{DownloaderFixture, TOKEN, answer, bytes, downloads, info, settings, slack, with_slack};
+use slack_api::{BotToken, Tokens};
 
 #[tokio::test]
 async fn what_the_message_says_is_enough_where_it_settles_a_file() {
@@ -57,7 +57,7 @@ async fn trouble_that_passes_is_waited_for_and_trouble_that_stays_is_a_failure()
     trouble.mount(&slack).await;
     bytes(&slack, "F01", b"hello").await;
     let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
-    assert!(matches!(fixture.handle(&job).await, Outcome::Retry(_)));
+    assert!(matches!(fixture.handle(&job).await, JobOutcome::Retry(_)));
     assert_eq!(fixture.row("F01").await["state"], "pending");
     fixture.insist(&job).await;
     assert_eq!(fixture.row("F01").await["state"], "held");
@@ -99,7 +99,7 @@ async fn what_files_info_refuses_is_a_verdict_or_a_failure() {
         ("something_new", "failed", "something_new"),
     ] {
         let slack = slack().await;
-        let fixture = Fixture::of(&slack);
+        let fixture = DownloaderFixture::of(&slack);
         info(&slack, &json!({ "ok": false, "error": error })).await;
         let row = fixture.fetch(&json!({ "id": "F01", "file_access": "check_file_info" })).await;
         assert_eq!(row["state"], state, "{error}: {row}");
@@ -113,10 +113,10 @@ async fn what_files_info_refuses_is_a_verdict_or_a_failure() {
 async fn files_info_that_makes_no_sense_is_asked_again() {
     for reply in [json!({ "ok": true }), json!({ "ok": true, "file": { "id": "F99" } }), json!([1])] {
         let slack = slack().await;
-        let fixture = Fixture::of(&slack);
+        let fixture = DownloaderFixture::of(&slack);
         info(&slack, &reply).await;
         let job = fixture.share("C01", &json!({ "id": "F01" })).await;
-        assert!(matches!(fixture.handle(&job).await, Outcome::Retry(_)), "{reply}");
+        assert!(matches!(fixture.handle(&job).await, JobOutcome::Retry(_)), "{reply}");
         fixture.insist(&job).await;
         assert_eq!(fixture.row("F01").await["state"], "failed");
     }
@@ -130,7 +130,7 @@ async fn an_edited_snippet_is_taken_as_it_is_now() {
     let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"longer than before").await;
     let job = fixture.share("C01", &fixture.file("F01", json!({ "size": 5 }))).await;
-    assert!(matches!(fixture.handle(&job).await, Outcome::Retry(_)));
+    assert!(matches!(fixture.handle(&job).await, JobOutcome::Retry(_)));
     info(&slack, &json!({ "ok": true, "file": fixture.file("F01", json!({ "size": 18 })) })).await;
     fixture.insist(&job).await;
     assert_eq!(fixture.row("F01").await["size_bytes"], 18);
@@ -151,7 +151,7 @@ async fn a_429_pauses_everything_and_is_no_failure() {
     }
     // One try is all there is: a pause that counted would be the end of it.
     let once = workers::file_downloader::DownloadSettings { file_tries: 1, ..settings() };
-    let fixture = Fixture::new(&slack.uri(), Tokens::one(Token::parse(TOKEN).unwrap()), once);
+    let fixture = DownloaderFixture::new(&slack.uri(), Tokens::one(BotToken::parse(TOKEN).unwrap()), once);
     let first = fixture.share("C01", &fixture.file("F01", json!({}))).await;
     let second = fixture.share("C02", &fixture.file("F02", json!({}))).await;
 
@@ -169,11 +169,11 @@ async fn a_429_pauses_everything_and_is_no_failure() {
         {
             tokio::task::yield_now().await;
         }
-        assert_eq!(fixture.handle(&second).await, Outcome::Done);
+        assert_eq!(fixture.handle(&second).await, JobOutcome::Done);
         began.elapsed()
     };
     let (outcome, second_took) = tokio::join!(fixture.handle(&first), both);
-    assert_eq!(outcome, Outcome::Done);
+    assert_eq!(outcome, JobOutcome::Done);
     assert!(second_took >= Duration::from_millis(900), "the other file waited as well: {second_took:?}");
     assert_eq!(fixture.row("F01").await["state"], "held");
     assert_eq!(fixture.row("F02").await["state"], "held");

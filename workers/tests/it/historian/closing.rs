@@ -21,14 +21,14 @@ use super::*;
 const CLOSED_WITHIN: Duration = Duration::from_secs(360);
 
 /// Processes with a historian each.
-pub(super) struct Fleet {
+pub(super) struct HistorianFleet {
     pub(super) queue: Arc<MemoryQueue>,
     stop: watch::Sender<bool>,
     running: JoinSet<()>,
 }
 
-impl Fleet {
-    pub(super) fn start(fixture: &Fixture, processes: u64) -> Self {
+impl HistorianFleet {
+    pub(super) fn start(fixture: &HistorianFixture, processes: u64) -> Self {
         // The machine's clock agrees with Slack's.
         let clock = virtual_clock(TimestampMs(START_S * 1_000));
         let queue = Arc::new(MemoryQueue::on_virtual_time(Arc::clone(&clock)));
@@ -46,7 +46,7 @@ impl Fleet {
     }
 
     /// Waits until there is only one gap, and it stands like this.
-    pub(super) async fn until(&self, fixture: &Fixture, expected: GapState, within: Duration) {
+    pub(super) async fn until(&self, fixture: &HistorianFixture, expected: GapState, within: Duration) {
         let reached = async {
             let mut seconds = interval(Duration::from_secs(1));
             loop {
@@ -69,7 +69,7 @@ impl Fleet {
     }
 }
 
-impl Fixture {
+impl HistorianFixture {
     /// Slack has these messages too.
     fn are_posted(&self, messages: &[Value]) {
         self.slack.change(TOKEN, |workspace| {
@@ -108,7 +108,7 @@ impl Fixture {
 async fn a_stop_of_two_hours_in_a_large_channel_is_filled_within_minutes_and_leaves_nothing_to_find() {
     let stopped = END - 2 * 3_600;
     let before: Vec<Value> = (0..9_640).map(|n| said(stopped - 172 * (9_640 - n), "before")).collect();
-    let fixture = Fixture::of(&before);
+    let fixture = HistorianFixture::of(&before);
     let roots = |n: i64| stopped - 172 * 25 * (n + 1);
     fixture.are_posted(&(0..360).map(|n| replied(roots(n) + 60, roots(n))).collect::<Vec<_>>());
     fixture.mark_public().await;
@@ -120,7 +120,7 @@ async fn a_stop_of_two_hours_in_a_large_channel_is_filled_within_minutes_and_lea
     missed.extend((0..20).map(|n| replied(stopped + 6 + 19 * 9 * n, roots(n))));
     fixture.are_posted(&missed);
     fixture.missed(stopped, END).await;
-    let fleet = Fleet::start(&fixture, 1);
+    let fleet = HistorianFleet::start(&fixture, 1);
     fleet.until(&fixture, GapState::Filled, CLOSED_WITHIN).await;
     fleet.stop().await;
     assert_eq!(fixture.texts().await.len(), 9_640 + 360 + 360 + 40 + 20);
@@ -132,7 +132,7 @@ async fn a_stop_of_two_hours_in_a_large_channel_is_filled_within_minutes_and_lea
 async fn a_missed_reply_is_found_where_a_deletion_was_missed_too_and_the_count_is_the_same() {
     let (stopped, started) = (END - 3_600, END - 1_800);
     let root = stopped - 600;
-    let fixture = Fixture::of(&[said(root, "root"), replied(root + 60, root)]);
+    let fixture = HistorianFixture::of(&[said(root, "root"), replied(root + 60, root)]);
     fixture.mark_public().await;
     fixture.read(BEGINNING, stopped).await;
     let late = replied(started + 5, root);
@@ -143,7 +143,7 @@ async fn a_missed_reply_is_found_where_a_deletion_was_missed_too_and_the_count_i
     });
     fixture.happens(&event::posted("C1", &late)).await;
     fixture.missed(stopped, started).await;
-    let fleet = Fleet::start(&fixture, 1);
+    let fleet = HistorianFleet::start(&fixture, 1);
     fleet.until(&fixture, GapState::Filled, CLOSED_WITHIN).await;
     fleet.stop().await;
     assert_eq!(fixture.row(stopped + 5).await.text("text"), Some("a reply"));
@@ -152,11 +152,11 @@ async fn a_missed_reply_is_found_where_a_deletion_was_missed_too_and_the_count_i
 #[tokio::test(start_paused = true)]
 async fn what_the_plan_hides_of_a_gap_is_lost_and_coverage_says_from_when_on_slack_shows_messages() {
     let (hidden, shown) = (END - 7_200, END - 1_800);
-    let fixture = Fixture::of(&[said(hidden + 5, "hidden"), said(shown, "shown")]);
+    let fixture = HistorianFixture::of(&[said(hidden + 5, "hidden"), said(shown, "shown")]);
     fixture.slack.change(TOKEN, |workspace| workspace.visible_from_s = Some(END - 3_600));
     fixture.mark_public().await;
     fixture.missed(hidden, END).await;
-    let fleet = Fleet::start(&fixture, 1);
+    let fleet = HistorianFleet::start(&fixture, 1);
     fleet.until(&fixture, GapState::Lost, CLOSED_WITHIN).await;
     fleet.stop().await;
     assert_eq!(fixture.texts().await, ["shown"]);
@@ -166,7 +166,7 @@ async fn what_the_plan_hides_of_a_gap_is_lost_and_coverage_says_from_when_on_sla
 
 #[tokio::test(start_paused = true)]
 async fn a_gap_that_goes_on_by_slacks_clock_is_not_read_whatever_this_machines_clock_says() {
-    let fixture = Fixture::of(&[]);
+    let fixture = HistorianFixture::of(&[]);
     fixture.mark_public().await;
     fixture.archive.write(&dropped(&team(), Some(channel()), ts(END + 60))).await.unwrap();
     fixture.clock.advance(Duration::from_secs(3_600));
@@ -180,12 +180,12 @@ async fn a_gap_that_goes_on_by_slacks_clock_is_not_read_whatever_this_machines_c
 
 #[tokio::test(start_paused = true)]
 async fn what_slack_refuses_to_show_is_asked_for_once_a_day_and_filled_once_the_app_joins() {
-    let fixture = Fixture::of(&[said(END - 1_000, "missed")]);
+    let fixture = HistorianFixture::of(&[said(END - 1_000, "missed")]);
     fixture.refuses("not_in_channel");
     fixture.mark_public().await;
     fixture.joins(ts(BEGINNING)).await;
     fixture.missed(END - 3_600, END).await;
-    let fleet = Fleet::start(&fixture, 1);
+    let fleet = HistorianFleet::start(&fixture, 1);
     let asked_after = async |hours: u64| {
         let hours = Duration::from_secs(hours * 3_600);
         timeout(hours, pending::<()>()).await.unwrap_err();
@@ -204,7 +204,7 @@ async fn what_slack_refuses_to_show_is_asked_for_once_a_day_and_filled_once_the_
 
 #[tokio::test(start_paused = true)]
 async fn a_channel_with_many_gaps_is_asked_for_once_after_a_look_if_slack_refuses_to_show_it() {
-    let fixture = Fixture::of(&[]);
+    let fixture = HistorianFixture::of(&[]);
     fixture.refuses("missing_scope");
     fixture.mark_public().await;
     for second in [100, 200, 300] {
@@ -215,7 +215,7 @@ async fn a_channel_with_many_gaps_is_asked_for_once_after_a_look_if_slack_refuse
     let jobs = fixture.sent(QueueName::Backfill).await;
     assert_eq!(jobs.len(), 3);
     for job in &jobs {
-        assert_eq!(historian.handle(std::slice::from_ref(job)).await, [Outcome::Done]);
+        assert_eq!(historian.handle(std::slice::from_ref(job)).await, [JobOutcome::Done]);
     }
     assert_eq!(fixture.history_calls(), 1);
     let now = fixture.api.now(&team()).await.unwrap();
@@ -224,7 +224,7 @@ async fn a_channel_with_many_gaps_is_asked_for_once_after_a_look_if_slack_refuse
 
 #[tokio::test(start_paused = true)]
 async fn a_look_sends_nothing_for_a_workspace_whose_token_is_refused() {
-    let fixture = Fixture::of(&[said(BEGINNING, "missed")]);
+    let fixture = HistorianFixture::of(&[said(BEGINNING, "missed")]);
     fixture.mark_public().await;
     fixture.archive.write(&dropped(&team(), Some(channel()), ts(BEGINNING))).await.unwrap();
     let historian = fixture.historian();

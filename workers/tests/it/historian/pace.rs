@@ -3,7 +3,7 @@
 use testkit::fake_slack::SlackAnswer;
 use tokio::time::timeout;
 
-use super::closing::Fleet;
+use super::closing::HistorianFleet;
 use super::*;
 
 const HISTORY: &str = "conversations.history";
@@ -14,16 +14,16 @@ const PER_MINUTE: usize = 50;
 /// Pages for eight minutes, so that the first six are full.
 const PAGES: i64 = 400;
 
-fn fixture() -> Fixture {
+fn fixture() -> HistorianFixture {
     let messages: Vec<Value> = (0..2 * PAGES).map(|n| said(BEGINNING + n, "hi")).collect();
-    let fixture = Fixture::of(&messages);
+    let fixture = HistorianFixture::of(&messages);
     fixture.slack.pages_of(2);
     fixture.slack.with(|state| state.limit(HISTORY, PER_MINUTE));
     fixture
 }
 
 /// The pages that Slack gave in each of the minutes 2 to 6 after the first call.
-fn pages_a_minute(fixture: &Fixture) -> Vec<usize> {
+fn pages_a_minute(fixture: &HistorianFixture) -> Vec<usize> {
     let calls = fixture.slack.calls();
     let given: Vec<i64> = calls
         .iter()
@@ -34,14 +34,14 @@ fn pages_a_minute(fixture: &Fixture) -> Vec<usize> {
     (1..6).map(|n| given.iter().filter(|at_ms| minute(n).contains(at_ms)).count()).collect()
 }
 
-fn early(fixture: &Fixture) -> usize {
+fn early(fixture: &HistorianFixture) -> usize {
     fixture.slack.calls().iter().filter(|call| call.early).count()
 }
 
 /// Reads all pages with that number of processes on one queue.
-async fn read_with(fixture: &Fixture, processes: u64) {
+async fn read_with(fixture: &HistorianFixture, processes: u64) {
     fixture.mark_public().await;
-    let fleet = Fleet::start(fixture, processes);
+    let fleet = HistorianFleet::start(fixture, processes);
     let sent = SpanJob {
         team: team(),
         channel: channel(),

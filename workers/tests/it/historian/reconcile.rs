@@ -25,7 +25,7 @@ fn seconds(named: &BTreeSet<Ts>) -> Vec<i64> {
     named.iter().map(|ts| ts.micros() / 1_000_000).collect()
 }
 
-impl Fixture {
+impl HistorianFixture {
     async fn reconcile_into(
         &self,
         archive: &dyn Archive,
@@ -49,7 +49,7 @@ impl Fixture {
         let writer = MessageWriter::new(self.archive.clone(), self.queue.clone());
         let id = format!("Ev{}", self.archive.items().len());
         let body = event::envelope("T1", &id, event);
-        assert_eq!(writer.handle(&[delivery(&body)]).await, [Outcome::Done], "{event}");
+        assert_eq!(writer.handle(&[delivery(&body)]).await, [JobOutcome::Done], "{event}");
     }
 
     pub(super) fn at_slack(&self, change: impl FnOnce(&mut testkit::fake_slack::ChannelHistory)) {
@@ -72,7 +72,7 @@ async fn a_channel_that_was_read_has_no_differences_whatever_changes_from_call_t
     let mut messages = a_week();
     messages.push(event::file_share(ts(BEGINNING + 600).as_str(), "U01", "see", &["F1"]));
     messages.push(subtyped(replied(BEGINNING + 700, BEGINNING), "thread_broadcast", serde_json::json!({})));
-    let fixture = Fixture::of(&messages);
+    let fixture = HistorianFixture::of(&messages);
     fixture.slack.change(TOKEN, |workspace| workspace.volatile = true);
     let found = fixture.reconcile(BEGINNING - 10).await;
     assert_eq!(counts(&found), [15, 0, 0, 15, 0]);
@@ -88,7 +88,7 @@ async fn a_channel_that_was_read_has_no_differences_whatever_changes_from_call_t
 
 #[tokio::test(start_paused = true)]
 async fn what_happened_in_a_gap_is_found_and_filled_and_what_was_deleted_is_marked_on_demand() {
-    let fixture = Fixture::of(&a_week());
+    let fixture = HistorianFixture::of(&a_week());
     for message in a_week() {
         fixture.happens(&posted("C1", &message)).await;
     }
@@ -137,7 +137,7 @@ async fn what_happened_in_a_gap_is_found_and_filled_and_what_was_deleted_is_mark
 #[tokio::test(start_paused = true)]
 async fn only_what_slack_shows_on_both_sides_of_is_gone() {
     let messages: Vec<Value> = (0..6).map(|n| said(BEGINNING + n * DAY, "here")).collect();
-    let fixture = Fixture::of(&messages);
+    let fixture = HistorianFixture::of(&messages);
     fixture.read(0, END).await;
     fixture.at_slack(|said_in| {
         for n in [0, 3, 5] {
@@ -160,7 +160,7 @@ async fn only_what_slack_shows_on_both_sides_of_is_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_between_two_whole_pages_is_between_what_both_show() {
-    let fixture = Fixture::of(&(0..2_000).map(|n| said(BEGINNING + n, "here")).collect::<Vec<_>>());
+    let fixture = HistorianFixture::of(&(0..2_000).map(|n| said(BEGINNING + n, "here")).collect::<Vec<_>>());
     fixture.read(0, END).await;
     // The first page ends with the message before it.
     fixture.at_slack(|said_in| said_in.delete(ts(BEGINNING + 1_000).as_str()));
@@ -169,7 +169,7 @@ async fn a_message_between_two_whole_pages_is_between_what_both_show() {
 
 #[tokio::test(start_paused = true)]
 async fn threads_are_compared_with_what_their_pages_list() {
-    let fixture = Fixture::of(&a_week());
+    let fixture = HistorianFixture::of(&a_week());
     fixture.read(0, END).await;
     fixture.slack.change(TOKEN, |workspace| {
         let said_in = workspace.said_in("C1");
@@ -190,7 +190,7 @@ async fn threads_are_compared_with_what_their_pages_list() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_posted_while_slack_is_read_is_neither_missing_nor_gone() {
-    let fixture = Fixture::of(&a_week());
+    let fixture = HistorianFixture::of(&a_week());
     fixture.read(0, END).await;
     fixture.happens(&posted("C1", &replied(END + 1, BEGINNING))).await;
     fixture.at_slack(|said_in| said_in.post(&replied(END + 2, BEGINNING)));
@@ -200,7 +200,7 @@ async fn what_is_posted_while_slack_is_read_is_neither_missing_nor_gone() {
 #[tokio::test(start_paused = true)]
 async fn a_restricted_app_and_pauses_are_dealt_with_as_in_a_backfill() {
     let messages: Vec<Value> = (0..40).map(|n| said(BEGINNING + n, "hi")).collect();
-    let fixture = Fixture::of(&messages);
+    let fixture = HistorianFixture::of(&messages);
     fixture.slack.change(TOKEN, |workspace| workspace.restricted = true);
     fixture.slack.next("conversations.history", [testkit::fake_slack::SlackAnswer::rate_limited(17)]);
     let start = Instant::now();

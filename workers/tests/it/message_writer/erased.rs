@@ -5,23 +5,23 @@ use serde_json::json;
 use slack::ids::{ChannelId, Ts, UserId};
 use testkit::corpus::event;
 
-use super::{Fixture, TS, team};
+use super::{TS, WriterFixture, team};
 
 const UNTIL: &str = "1700000100.000000";
 
-async fn erase(fixture: &Fixture, scope: ErasureScope) {
+async fn erase(fixture: &WriterFixture, scope: ErasureScope) {
     let fact = ErasureFact { team: team(), scope, until: Ts::parse(UNTIL).unwrap() };
     fixture.archive.write(&fact.update()).await.unwrap();
 }
 
 /// Whether any row holds this text.
-fn holds(fixture: &Fixture, text: &str) -> bool {
+fn holds(fixture: &WriterFixture, text: &str) -> bool {
     fixture.archive.items().iter().any(|item| item.to_json().to_string().contains(text))
 }
 
 #[tokio::test]
 async fn what_an_erased_person_wrote_does_not_come_back_in_any_way() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     erase(&fixture, ErasureScope::User(UserId::parse("U01").unwrap())).await;
     let first = event::file_share(TS, "U01", "MARKER one", &["F01"]);
     let second = event::edited(&first, "1700000010.000000", "MARKER two");
@@ -52,7 +52,7 @@ async fn what_an_erased_person_wrote_does_not_come_back_in_any_way() {
 
 #[tokio::test]
 async fn what_was_said_in_an_erased_channel_stays_away_and_what_is_said_later_is_kept() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     erase(&fixture, ErasureScope::Channel(ChannelId::parse("C01").unwrap())).await;
     let first = event::message(TS, "U01", "MARKER");
     let second = event::edited(&first, "1700000200.000000", "MARKER again");
@@ -68,7 +68,7 @@ async fn what_was_said_in_an_erased_channel_stays_away_and_what_is_said_later_is
 
 #[tokio::test]
 async fn a_reply_to_the_channel_keeps_nothing_of_what_its_root_says() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let root = event::reply(TS, TS, "U01", "the root");
     let reply = event::reply("1700000009.000000", TS, "U02", "to everyone");
     let broadcast = event::subtyped(reply, "thread_broadcast", json!({ "root": root, "later": "field" }));

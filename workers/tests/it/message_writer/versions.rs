@@ -3,14 +3,14 @@
 use ports::queue::QueueName;
 use serde_json::json;
 use testkit::corpus::{TEAM, event};
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
-use super::{Fixture, TS};
+use super::{TS, WriterFixture};
 use testkit::deliveries::delivery;
 
 #[tokio::test]
 async fn a_tombstone_that_comes_alone_brings_the_last_text_and_its_thread() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let root = event::reply(TS, TS, "U01", "the root");
     let last = event::edited(&root, "1700000003.000000", "the root at last");
     fixture.store(&[event::changed("C01", &last, &event::tombstone(&last), "1700000005.000000")]).await;
@@ -26,7 +26,7 @@ async fn a_tombstone_that_comes_alone_brings_the_last_text_and_its_thread() {
 
 #[tokio::test]
 async fn a_broadcast_brings_a_root_that_was_never_seen() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let root = event::reply(TS, TS, "U01", "the root");
     let reply = event::reply("1700000009.000000", TS, "U02", "to everyone");
     let broadcast = event::subtyped(reply, "thread_broadcast", json!({ "root": root }));
@@ -37,7 +37,7 @@ async fn a_broadcast_brings_a_root_that_was_never_seen() {
 
 #[tokio::test]
 async fn reactions_that_a_message_lists_are_read_and_none_is_taken_back() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let listing = |users: &[&str]| {
         let reactions = json!([{ "name": "tada", "users": users, "count": users.len() }]);
         event::with(event::message(TS, "U01", "party"), [("reactions", reactions)])
@@ -55,7 +55,7 @@ async fn reactions_that_a_message_lists_are_read_and_none_is_taken_back() {
 
 #[tokio::test]
 async fn every_version_is_kept_even_if_slack_marks_no_edit() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let posted = event::bot_message(TS, "B01", "deploys", "deploy 10%");
     let says = |text: &str| event::with(posted.clone(), [("text", text.into())]);
     fixture
@@ -72,7 +72,7 @@ async fn every_version_is_kept_even_if_slack_marks_no_edit() {
 
 #[tokio::test]
 async fn edits_within_one_second_are_all_kept() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let (ts, second) = ("1700000000.400000", "1700000000.000000");
     let versions = ["v0", "v1", "v2"].map(|text| event::message(ts, "U01", text));
     let edited = |number: usize, text: &str| event::edited(&versions[number], second, text);
@@ -90,7 +90,7 @@ async fn edits_within_one_second_are_all_kept() {
 
 #[tokio::test]
 async fn a_deleted_file_keeps_its_name_and_the_version_that_had_it() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let shared = event::file_share(TS, "U01", "see", &["F70"]);
     let deleted = event::with(shared.clone(), [("files", json!([{ "id": "F70", "mode": "tombstone" }]))]);
     fixture
@@ -113,7 +113,7 @@ async fn a_deleted_file_keeps_its_name_and_the_version_that_had_it() {
 
 #[tokio::test]
 async fn half_a_character_removes_no_other_data() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let cut = |event: &serde_json::Value| event.to_string().replace("CUT", r"\ud83d");
     let job = |event: &serde_json::Value| {
         let body = event::envelope(TEAM, "EvCut", event);
@@ -130,7 +130,7 @@ async fn half_a_character_removes_no_other_data() {
         )],
     );
     for event in [event::posted("C01", &shared), person] {
-        assert_eq!(fixture.writer.handle(&[job(&event)]).await, [Outcome::Done]);
+        assert_eq!(fixture.writer.handle(&[job(&event)]).await, [JobOutcome::Done]);
     }
     let row = fixture.message("C01", TS).await.unwrap();
     assert_eq!(row["text"], "text \u{fffd}");
@@ -142,12 +142,12 @@ async fn half_a_character_removes_no_other_data() {
 
 #[tokio::test]
 async fn an_object_with_a_repeated_key_is_quarantined() {
-    let fixture = Fixture::new();
+    let fixture = WriterFixture::new();
     let message = event::with(event::message(TS, "U01", "x"), [("user_team", "T0TWICE".into())]);
     let changed = event::changed("C01", &message, &message, "1700000002.000000");
     let body = event::envelope(TEAM, "Ev1", &changed)
         .replace(r#""user_team":"T0TWICE""#, r#""user_team":"T0TWICE","user_team":"T0TWICE""#);
     let outcomes = fixture.writer.handle(&[delivery(&body)]).await;
-    assert!(matches!(outcomes.as_slice(), [Outcome::Quarantine(_)]), "{outcomes:?}");
+    assert!(matches!(outcomes.as_slice(), [JobOutcome::Quarantine(_)]), "{outcomes:?}");
     assert_eq!(fixture.message("C01", TS).await, None);
 }

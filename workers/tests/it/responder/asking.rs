@@ -12,11 +12,11 @@ use slack::ids::UserId;
 use testkit::corpus::{TEAM, event};
 use tokio::time::advance;
 
-use super::fixture::{APP, Fixture, TOKEN};
+use super::fixture::{APP, ResponderFixture, TOKEN};
 
 #[tokio::test(start_paused = true)]
 async fn a_mention_is_answered_once_in_its_thread() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     let id = fixture.ask("C01", 100, "why &amp; how?").await;
     fixture.answer_all().await;
     assert_eq!(fixture.posted("C01"), ["an answer"]);
@@ -45,7 +45,7 @@ async fn a_mention_is_answered_once_in_its_thread() {
 
 #[tokio::test(start_paused = true)]
 async fn a_thread_in_which_the_app_has_spoken_needs_no_mention_and_is_the_context() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     let root = fixture.ask("C01", 100, "why?").await;
     let other = event::message(&fixture.ts(200), "U1", "no app is asked here");
     fixture.told(&event::posted("C01", &other)).await;
@@ -67,7 +67,7 @@ async fn a_thread_in_which_the_app_has_spoken_needs_no_mention_and_is_the_contex
 
 #[tokio::test(start_paused = true)]
 async fn guests_strangers_and_bots_are_not_answered_and_a_newcomer_is_once_they_are_known() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     for (n, more) in [
         json!({ "is_restricted": true }),
         json!({ "is_ultra_restricted": true }),
@@ -102,7 +102,7 @@ async fn guests_strangers_and_bots_are_not_answered_and_a_newcomer_is_once_they_
             let outcome = workers::runtime::Worker::handle(process.workers().0, std::slice::from_ref(job))
                 .await
                 .remove(0);
-            assert!(matches!(outcome, workers::runtime::Outcome::Retry(_)), "{outcome:?}");
+            assert!(matches!(outcome, workers::runtime::JobOutcome::Retry(_)), "{outcome:?}");
         }
     }
     fixture.person(json!({ "id": "U80", "name": "new", "team_id": TEAM })).await;
@@ -112,7 +112,7 @@ async fn guests_strangers_and_bots_are_not_answered_and_a_newcomer_is_once_they_
 
 #[tokio::test(start_paused = true)]
 async fn what_is_too_old_edited_or_deleted_is_not_answered() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     let old = event::message("1699990000.000100", "U1", &format!("<@{APP}> hello"));
     fixture.told(&event::posted("C01", &old)).await;
     let plain = event::message(&fixture.ts(10), "U1", "hello");
@@ -134,7 +134,7 @@ async fn what_is_too_old_edited_or_deleted_is_not_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn a_processor_that_fails_is_asked_again_and_one_that_refuses_is_not() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     let later = ProcessorError::Transient { reason: "busy".into(), after: Some(Duration::from_secs(30)) };
     fixture.processor.next(Err(later));
     let id = fixture.ask("C01", 100, "why?").await;
@@ -174,7 +174,7 @@ async fn a_processor_that_fails_is_asked_again_and_one_that_refuses_is_not() {
 
 #[tokio::test(start_paused = true)]
 async fn beyond_the_budget_a_person_is_told_once_an_hour() {
-    let mut fixture = Fixture::new().await;
+    let mut fixture = ResponderFixture::new().await;
     fixture.limits.per_user_hour = 2;
     for n in 0..5 {
         fixture.ask("C01", 100 + n, "why?").await;
@@ -187,7 +187,7 @@ async fn beyond_the_budget_a_person_is_told_once_an_hour() {
 
 #[tokio::test(start_paused = true)]
 async fn beyond_the_budget_of_a_workspace_no_person_is_answered_until_the_next_hour() {
-    let mut fixture = Fixture::new().await;
+    let mut fixture = ResponderFixture::new().await;
     fixture.limits.per_hour = 2;
     let ask = async |n: u32, user: &str| {
         let message = event::message(&fixture.ts(n), user, &format!("<@{APP}> why?"));
@@ -208,7 +208,7 @@ async fn beyond_the_budget_of_a_workspace_no_person_is_answered_until_the_next_h
 
 #[tokio::test(start_paused = true)]
 async fn beyond_the_budget_of_a_thread_the_app_is_silent_until_it_is_mentioned() {
-    let mut fixture = Fixture::new().await;
+    let mut fixture = ResponderFixture::new().await;
     fixture.limits.per_thread = 2;
     fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
@@ -228,7 +228,7 @@ async fn beyond_the_budget_of_a_thread_the_app_is_silent_until_it_is_mentioned()
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_a_person_who_is_erased() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     let id = fixture.ask("C01", 100, "a secret").await;
     fixture.answer_all().await;
     let waiting = fixture.ask("C01", 200, "another secret").await;
@@ -249,7 +249,7 @@ async fn nothing_is_left_of_a_person_who_is_erased() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_app_said_is_erased_with_the_question_and_does_not_come_back() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.processor.next(Ok(Answer::Text("you told me a secret".into())));
     let id = fixture.ask("C01", 100, "a secret").await;
     fixture.answer_all().await;

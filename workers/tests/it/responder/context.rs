@@ -8,12 +8,12 @@ use slack::ids::{ChannelId, Ts};
 use testkit::corpus::event;
 use tokio::time::advance;
 
-use super::fixture::{APP, Fixture};
+use super::fixture::{APP, ResponderFixture};
 
 /// The root of every thread here.
 const ROOT: u32 = 100;
 
-impl Fixture {
+impl ResponderFixture {
     /// People talk in a thread.
     async fn thread(&self, texts: &[&str]) {
         for (n, text) in (ROOT..).zip(texts) {
@@ -50,7 +50,7 @@ async fn of_a_long_thread_the_newest_messages_go_along_that_fit() {
         (15, &["second", "third"]),
         (22, &["first", "second", "third"]),
     ] {
-        let mut fixture = Fixture::new().await;
+        let mut fixture = ResponderFixture::new().await;
         fixture.limits.context_bytes = bytes;
         fixture.thread(&["a long beginning", "first", "second", "third"]).await;
         assert_eq!(fixture.context(200).await, expected, "{bytes} bytes");
@@ -59,7 +59,7 @@ async fn of_a_long_thread_the_newest_messages_go_along_that_fit() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_that_was_deleted_or_erased_goes_along() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.thread(&["a", "a secret that is deleted", "b", "a secret that is erased", "c"]).await;
     let deleted = event::reply(&fixture.ts(101), &fixture.ts(ROOT), "U2", "a secret that is deleted");
     fixture.told(&event::deleted("C01", &deleted, &fixture.ts(150))).await;
@@ -71,7 +71,7 @@ async fn nothing_that_was_deleted_or_erased_goes_along() {
 #[tokio::test(start_paused = true)]
 async fn after_thirty_days_only_that_it_was_answered_is_kept() {
     const DAY_S: i64 = 24 * 3_600;
-    let mut fixture = Fixture::new().await;
+    let mut fixture = ResponderFixture::new().await;
     fixture.limits.max_age = Duration::from_secs(365 * 24 * 3_600);
     let id = fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;

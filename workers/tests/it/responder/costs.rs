@@ -4,23 +4,23 @@
 use std::sync::Arc;
 
 use ports::claims::Claims;
-use testkit::faults::{FaultSchedule, FaultyArchive, FaultyClaims, FaultyQueue, Method, RecordedCalls};
+use testkit::faults::{FaultSchedule, FaultyArchive, FaultyClaims, FaultyQueue, PortMethod, RecordedCalls};
 use workers::poster::Poster;
 use workers::responder::Responder;
-use workers::runtime::{Outcome, Ports, Worker};
+use workers::runtime::{JobOutcome, Ports, Worker};
 
-use super::fixture::Fixture;
+use super::fixture::ResponderFixture;
 
 /// What changes something: calls, and each row that is written.
-fn changes(calls: &RecordedCalls) -> Vec<Method> {
+fn changes(calls: &RecordedCalls) -> Vec<PortMethod> {
     let mut methods = calls.take();
-    methods.retain(|method| !matches!(method, Method::Get | Method::Query));
+    methods.retain(|method| !matches!(method, PortMethod::Get | PortMethod::Query));
     methods
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_question_writes_five_rows_and_its_reply_six() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     let counted = Arc::<RecordedCalls>::default();
     let schedule = || -> Arc<dyn FaultSchedule> { counted.clone() };
     let archive = FaultyArchive::on(fixture.archive.clone(), schedule());
@@ -36,14 +36,15 @@ async fn a_question_writes_five_rows_and_its_reply_six() {
     );
     let poster = Poster::new(ports, fixture.claimant(claims, "one"), fixture.client(), fixture.limits);
     let id = fixture.ask("C01", 100, "why?").await;
-    let (claim, row, send, complete) = (Method::Claim, Method::Write, Method::Send, Method::Complete);
-    let workers: [(&dyn Worker, Vec<Method>); 2] = [
+    let (claim, row, send, complete) =
+        (PortMethod::Claim, PortMethod::Write, PortMethod::Send, PortMethod::Complete);
+    let workers: [(&dyn Worker, Vec<PortMethod>); 2] = [
         (&responder, vec![claim, row, row, row, row, send, row, complete]),
         (&poster, vec![claim, row, row, row, row, row, row, complete]),
     ];
     for (worker, expected) in workers {
         let jobs = fixture.receive(worker.queue()).await;
-        assert_eq!(worker.handle(&jobs).await, [Outcome::Done]);
+        assert_eq!(worker.handle(&jobs).await, [JobOutcome::Done]);
         assert_eq!(changes(&counted), expected, "{}", worker.name());
     }
     assert_eq!(fixture.states(&id).await, ("processed", "sent"));

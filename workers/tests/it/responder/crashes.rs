@@ -7,7 +7,7 @@ use testkit::faults::CrashPoint;
 use tokio::join;
 use workers::runtime::Worker;
 
-use super::fixture::{Fixture, TOKEN};
+use super::fixture::{ResponderFixture, TOKEN};
 
 /// An answer of this number of parts.
 fn answer(parts: usize) -> String {
@@ -23,8 +23,8 @@ enum SlackTrouble {
 }
 
 /// Asks a question, and lets a process that dies and one that lives answer it.
-async fn run(parts: usize, trouble: SlackTrouble, point: &Arc<CrashPoint>) -> (Fixture, String) {
-    let fixture = Fixture::new().await;
+async fn run(parts: usize, trouble: SlackTrouble, point: &Arc<CrashPoint>) -> (ResponderFixture, String) {
+    let fixture = ResponderFixture::new().await;
     for _ in 0..2 {
         // Asked twice, a model answers differently.
         let asked = format!("{} {}", answer(parts), fixture.processor.answers.lock().unwrap().len());
@@ -70,7 +70,7 @@ async fn a_crash_between_any_two_steps_posts_every_part_once_and_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn two_processes_with_the_same_jobs_post_once() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     let id = fixture.ask("C01", 100, "why?").await;
     let (one, two) = (fixture.process("one"), fixture.process("two"));
     let ((responder, poster), (other_responder, other_poster)) = (one.workers(), two.workers());

@@ -21,7 +21,7 @@ use slack_api::WebApi;
 use testkit::clock::virtual_clock;
 use testkit::corpus::{TEAM, event};
 use testkit::deliveries::delivery;
-use testkit::fake_slack::{FakeSlack, START_S, Workspace, channel};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, channel};
 use testkit::faults::{CrashPoint, FaultyArchive, FaultyClaims, FaultyQueue};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
@@ -33,7 +33,7 @@ use workers::eraser::EraserMode;
 use workers::message_writer::MessageWriter;
 use workers::poster::Poster;
 use workers::responder::Responder;
-use workers::runtime::{Outcome, Ports, Worker};
+use workers::runtime::{JobOutcome, Ports, Worker};
 
 use crate::eraser;
 
@@ -69,7 +69,7 @@ impl ScriptedProcessor {
     }
 }
 
-pub(super) struct Fixture {
+pub(super) struct ResponderFixture {
     pub(super) slack: FakeSlack,
     pub(super) archive: Arc<MemoryArchive>,
     pub(super) queue: Arc<MemoryQueue>,
@@ -86,12 +86,12 @@ pub(super) struct Answering {
     poster: Poster,
 }
 
-impl Fixture {
+impl ResponderFixture {
     pub(super) async fn new() -> Self {
         let clock = virtual_clock(TimestampMs(START_S * 1_000));
         let slack = FakeSlack::on_virtual_time();
         let channels = ["C01", "C02"].map(|id| channel(id, &id.to_lowercase())).into();
-        let workspace = Workspace { channels, bot_user: APP.into(), ..Workspace::new(TEAM) };
+        let workspace = FakeWorkspace { channels, bot_user: APP.into(), ..FakeWorkspace::new(TEAM) };
         slack.set(TOKEN, workspace);
         let fixture = Self {
             slack,
@@ -140,7 +140,7 @@ impl Fixture {
             .asking(self.limits.max_age);
         let job = delivery(&event::envelope(TEAM, "Ev1", told));
         let job = Delivery { sent_at: TimestampMs(i64::MAX), ..job };
-        assert_eq!(writer.handle(&[job]).await, [Outcome::Done], "{told}");
+        assert_eq!(writer.handle(&[job]).await, [JobOutcome::Done], "{told}");
     }
 
     /// A person asks in a channel.
@@ -241,7 +241,7 @@ impl Fixture {
     /// Lets a process answer what was asked, and post nothing yet.
     pub(super) async fn answer_without_posting(&self, process: &Answering) {
         let jobs = self.receive(process.responder.queue()).await;
-        assert_eq!(process.responder.handle(&jobs).await, [Outcome::Done]);
+        assert_eq!(process.responder.handle(&jobs).await, [JobOutcome::Done]);
     }
 
     pub(super) async fn look(&self, process: &Answering) {
@@ -255,11 +255,11 @@ impl Fixture {
         self.queue.receive(request).await.unwrap()
     }
 
-    pub(super) async fn settle(&self, queue: QueueName, job: &Delivery, outcome: Outcome) {
+    pub(super) async fn settle(&self, queue: QueueName, job: &Delivery, outcome: JobOutcome) {
         match outcome {
-            Outcome::Done => {}
-            Outcome::Quarantine(reason) => self.quarantined.lock().unwrap().push(reason),
-            Outcome::Retry(retry) => {
+            JobOutcome::Done => {}
+            JobOutcome::Quarantine(reason) => self.quarantined.lock().unwrap().push(reason),
+            JobOutcome::Retry(retry) => {
                 let after = retry.after.unwrap_or(Duration::from_secs(1));
                 self.queue.change_visibility(queue.into(), &[(job.receipt.clone(), after)]).await;
                 return;

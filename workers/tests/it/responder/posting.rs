@@ -12,19 +12,19 @@ use rules::question::rows::{self, AnswerRow};
 use rules::question::state::{WorkStage, WorkState};
 use serde_json::json;
 use testkit::fake_slack::{SlackAnswer, refusal};
-use testkit::faults::{Fault, FaultSchedule, FaultyArchive, Method};
+use testkit::faults::{CallFault, FaultSchedule, FaultyArchive, PortMethod};
 use testkit::memory::claims::MemoryClaims;
 use tokio::sync::Notify;
 use tokio::time::{Instant, advance};
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::{Fixture, TOKEN};
+use super::fixture::{ResponderFixture, TOKEN};
 
 const POST: &str = "chat.postMessage";
 
 #[tokio::test(start_paused = true)]
 async fn a_post_whose_answer_is_lost_is_found_and_not_repeated() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.slack.with(|slack| slack.lose_answers(POST, 1));
     let id = fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
@@ -35,7 +35,7 @@ async fn a_post_whose_answer_is_lost_is_found_and_not_repeated() {
 
 #[tokio::test(start_paused = true)]
 async fn the_archive_shows_a_post_before_slack_is_asked() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.slack.with(|slack| slack.lose_answers(POST, 1));
     fixture.ask("C01", 100, "why?").await;
     let process = fixture.process("one");
@@ -55,7 +55,7 @@ async fn the_archive_shows_a_post_before_slack_is_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn a_post_that_failed_is_repeated_after_a_look() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.slack.next(POST, [SlackAnswer::new(500)]);
     fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
@@ -67,7 +67,7 @@ async fn a_post_that_failed_is_repeated_after_a_look() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_slack_wants_is_kept_without_a_look() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.slack.next(POST, [SlackAnswer::rate_limited(7)]);
     fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
@@ -79,7 +79,7 @@ async fn a_pause_that_slack_wants_is_kept_without_a_look() {
 
 #[tokio::test(start_paused = true)]
 async fn a_channel_has_a_message_a_second_and_another_does_not_wait() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.processor.next(Ok(Answer::Text("a\n\n".to_owned() + &"word ".repeat(2_000))));
     fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
@@ -94,8 +94,8 @@ struct SlowFirstWrite(AtomicUsize);
 
 #[async_trait]
 impl FaultSchedule for SlowFirstWrite {
-    async fn before(&self, method: Method, _: usize) -> Option<Fault> {
-        if method == Method::Write && self.0.fetch_add(1, Ordering::Relaxed) == 0 {
+    async fn before(&self, method: PortMethod, _: usize) -> Option<CallFault> {
+        if method == PortMethod::Write && self.0.fetch_add(1, Ordering::Relaxed) == 0 {
             advance(Duration::from_millis(300)).await;
         }
         None
@@ -104,14 +104,14 @@ impl FaultSchedule for SlowFirstWrite {
 
 #[tokio::test(start_paused = true)]
 async fn a_second_begins_when_slack_has_the_message_and_not_before_its_intent_is_written() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.processor.next(Ok(Answer::Text("word ".repeat(2_000))));
     fixture.ask("C01", 100, "why?").await;
     fixture.answer_without_posting(&fixture.process("one")).await;
     let archive = FaultyArchive::on(fixture.archive.clone(), Arc::<SlowFirstWrite>::default());
     let poster = fixture.poster(Arc::new(archive), fixture.claims.clone(), fixture.client());
     let jobs = fixture.receive(poster.queue()).await;
-    assert_eq!(poster.handle(&jobs).await, [Outcome::Done]);
+    assert_eq!(poster.handle(&jobs).await, [JobOutcome::Done]);
     let calls = fixture.slack.calls();
     let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
     assert!(
@@ -122,7 +122,7 @@ async fn a_second_begins_when_slack_has_the_message_and_not_before_its_intent_is
 
 #[tokio::test(start_paused = true)]
 async fn a_channel_has_a_message_a_second_whichever_process_posts_it() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     for n in 100..104 {
         fixture.ask("C01", n, "why?").await;
     }
@@ -149,7 +149,7 @@ async fn a_channel_has_a_message_a_second_whichever_process_posts_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_channel_that_the_app_has_left_is_an_error_once() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.slack.change(TOKEN, |workspace| workspace.channels[0]["is_member"] = false.into());
     let id = fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
@@ -167,7 +167,7 @@ async fn a_channel_that_the_app_has_left_is_an_error_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_is_asked_again_however_often_its_answer_was_begun_anew() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.slack.next(POST, (0..3).map(|_| refusal("is_archived")));
     let id = fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
@@ -187,7 +187,7 @@ async fn a_question_is_asked_again_however_often_its_answer_was_begun_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_without_the_scope_stops_the_queue_and_quarantines_nothing() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.slack.refuse(POST, json!({ "ok": false, "error": "missing_scope", "needed": "chat:write" }));
     let process = fixture.process("one");
     let (responder, poster) = process.workers();
@@ -205,7 +205,7 @@ async fn a_token_without_the_scope_stops_the_queue_and_quarantines_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_hostile_is_posted_as_text() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     let hostile = "<!channel> <@U1> [x](javascript:1) [y](https://a.example/?q=secret) http://a/?q=secret";
     fixture.processor.next(Ok(Answer::Text(hostile.into())));
     fixture.ask("C01", 100, "why?").await;
@@ -219,7 +219,7 @@ async fn what_is_hostile_is_posted_as_text() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_that_is_cancelled_or_deleted_before_the_post_is_not_answered() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     let id = fixture.ask("C01", 100, "why?").await;
     let process = fixture.process("one");
     let (responder, poster) = process.workers();
@@ -236,7 +236,7 @@ async fn a_question_that_is_cancelled_or_deleted_before_the_post_is_not_answered
 
 #[tokio::test(start_paused = true)]
 async fn a_thread_that_may_not_be_read_is_judged_by_the_archive_after_a_minute() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.slack.with(|slack| slack.next(POST, [SlackAnswer::new(500)]));
     fixture.slack.next("conversations.replies", (0..20).map(|_| refusal("missing_scope")));
     fixture.ask("C01", 100, "why?").await;
@@ -250,7 +250,7 @@ async fn a_thread_that_may_not_be_read_is_judged_by_the_archive_after_a_minute()
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_attempt_does_not_hide_an_earlier_one_that_was_posted() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.slack.with(|slack| slack.lose_answers(POST, 1));
     let id = fixture.ask("C01", 100, "why?").await;
     let process = fixture.process("one");
@@ -269,7 +269,7 @@ async fn a_refused_attempt_does_not_hide_an_earlier_one_that_was_posted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_look_with_a_revoked_token_does_not_say_that_a_part_is_missing() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.slack.with(|slack| slack.lose_answers(POST, 1));
     fixture.slack.next("conversations.replies", (0..3).map(|_| refusal("token_revoked")));
     let id = fixture.ask("C01", 100, "why?").await;
@@ -288,13 +288,13 @@ struct HeldAnswer {
 
 #[async_trait]
 impl FaultSchedule for HeldAnswer {
-    async fn before(&self, _: Method, _: usize) -> Option<Fault> {
+    async fn before(&self, _: PortMethod, _: usize) -> Option<CallFault> {
         None
     }
 
-    async fn after(&self, method: Method) {
+    async fn after(&self, method: PortMethod) {
         // The first one is the state.
-        if method == Method::Write && self.writes.fetch_add(1, Ordering::Relaxed) == 1 {
+        if method == PortMethod::Write && self.writes.fetch_add(1, Ordering::Relaxed) == 1 {
             self.written.notify_one();
             self.let_go.notified().await;
         }
@@ -303,7 +303,7 @@ impl FaultSchedule for HeldAnswer {
 
 #[tokio::test(start_paused = true)]
 async fn who_learns_late_that_its_intent_is_written_does_not_post_what_another_has_posted() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     let id = fixture.ask("C01", 100, "why?").await;
     let process = fixture.process("two");
     fixture.answer_without_posting(&process).await;
@@ -323,7 +323,7 @@ async fn who_learns_late_that_its_intent_is_written_does_not_post_what_another_h
         outcomes
     };
     let (first, second) = tokio::join!(late.handle(&jobs), other);
-    assert_eq!((first, second), (vec![Outcome::Done], vec![Outcome::Done]));
+    assert_eq!((first, second), (vec![JobOutcome::Done], vec![JobOutcome::Done]));
     assert_eq!((fixture.posted("C01").len(), fixture.states(&id).await), (1, ("processed", "sent")));
 }
 
@@ -331,7 +331,7 @@ async fn who_learns_late_that_its_intent_is_written_does_not_post_what_another_h
 async fn nothing_is_waited_for_between_the_intent_and_the_post() {
     // The workspace has had its messages of this minute; or Slack takes a while to say whose the token is.
     for is_lane_full in [true, false] {
-        let fixture = Fixture::new().await;
+        let fixture = ResponderFixture::new().await;
         let id = fixture.ask("C01", 100, "why?").await;
         fixture.answer_without_posting(&fixture.process("two")).await;
         let web = Arc::into_inner(fixture.client()).unwrap().posting(Some(NonZeroU32::MIN));
@@ -346,7 +346,7 @@ async fn nothing_is_waited_for_between_the_intent_and_the_post() {
         let poster = fixture.poster(fixture.archive.clone(), fixture.claims.clone(), Arc::new(web));
         let jobs = fixture.receive(poster.queue()).await;
         let began = Instant::now();
-        assert_eq!(poster.handle(&jobs).await, [Outcome::Done]);
+        assert_eq!(poster.handle(&jobs).await, [JobOutcome::Done]);
         assert!(began.elapsed() > Duration::from_secs(5), "there was nothing to wait for");
         let row = fixture.row(ItemKey::answer(&id.team, &id.channel, &id.ts)).await.unwrap();
         let tried_at_ms = AnswerRow::read(&row).unwrap().part_tried_at_ms(0).unwrap();

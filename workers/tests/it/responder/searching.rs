@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ports::archive::{ArchiveExt, ItemKey, Update};
 use ports::changes::Changes;
-use processor::{Answer, Named, Processor, Prompt, PromptFacts};
+use processor::{Answer, NamedId, Processor, Prompt, PromptFacts};
 use rules::{history, public_mark};
 use serde_json::value::to_raw_value;
 use slack::ids::{ChannelId, TeamId};
@@ -15,7 +15,7 @@ use workers::store::store_history;
 
 /// A question in a public channel of a workspace.
 fn question(team: &str, asked: &str) -> Prompt {
-    let named = |id: &str| Named { id: id.into(), name: None };
+    let named = |id: &str| NamedId { id: id.into(), name: None };
     let facts = PromptFacts {
         id: "1".into(),
         team_id: team.into(),

@@ -11,17 +11,17 @@ use rules::question::rows;
 use rules::question::state::{WorkStage, WorkState};
 use serde_json::json;
 use testkit::fake_slack::SlackAnswer;
-use testkit::faults::{Fault, FaultSchedule, FaultyArchive, Method};
+use testkit::faults::{CallFault, FaultSchedule, FaultyArchive, PortMethod};
 use tokio::time::{Instant, advance};
-use workers::runtime::{Outcome, Worker};
+use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::Fixture;
+use super::fixture::ResponderFixture;
 
 const POST: &str = "chat.postMessage";
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_cannot_be_posted_for_an_hour_is_an_error_and_the_next_is_posted() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.slack.next(POST, (0..10_000).map(|_| SlackAnswer::new(500)));
     let id = fixture.ask("C01", 100, "why?").await;
     let began = Instant::now();
@@ -42,7 +42,7 @@ async fn an_answer_that_cannot_be_posted_for_an_hour_is_an_error_and_the_next_is
 
 #[tokio::test(start_paused = true)]
 async fn a_token_that_may_not_post_holds_no_answer_for_longer_than_an_hour() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.slack.refuse(POST, json!({ "ok": false, "error": "missing_scope", "needed": "chat:write" }));
     let late = [fixture.ask("C01", 100, "why?").await, fixture.ask("C02", 200, "why?").await];
     fixture.answer_all().await;
@@ -54,7 +54,7 @@ async fn a_token_that_may_not_post_holds_no_answer_for_longer_than_an_hour() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_of_yesterday_is_not_posted() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     let id = fixture.ask("C01", 100, "why?").await;
     fixture.answer_without_posting(&fixture.process("one")).await;
     advance(Duration::from_secs(24 * 3_600)).await;
@@ -64,7 +64,7 @@ async fn an_answer_of_yesterday_is_not_posted() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_of_which_a_part_may_be_posted_is_never_too_late() {
-    let fixture = Fixture::new().await;
+    let fixture = ResponderFixture::new().await;
     fixture.slack.with(|slack| slack.lose_answers(POST, 1));
     fixture.slack.next("conversations.replies", (0..70).map(|_| SlackAnswer::rate_limited(60)));
     let id = fixture.ask("C01", 100, "why?").await;
@@ -85,8 +85,8 @@ struct CancelledBefore {
 
 #[async_trait]
 impl FaultSchedule for CancelledBefore {
-    async fn before(&self, method: Method, _: usize) -> Option<Fault> {
-        if method == Method::Write && self.writes.fetch_add(1, Ordering::Relaxed) == self.write {
+    async fn before(&self, method: PortMethod, _: usize) -> Option<CallFault> {
+        if method == PortMethod::Write && self.writes.fetch_add(1, Ordering::Relaxed) == self.write {
             for update in &self.cancelled {
                 self.archive.write(update).await.unwrap();
             }
@@ -99,7 +99,7 @@ impl FaultSchedule for CancelledBefore {
 async fn nothing_is_posted_of_an_answer_once_it_is_cancelled() {
     // What is written for a part: its intent, with the state before the first one; its register and its message.
     for (write, expected_posts) in [(0, 0), (2, 1), (3, 1), (4, 2), (5, 2)] {
-        let fixture = Fixture::new().await;
+        let fixture = ResponderFixture::new().await;
         fixture.processor.next(Ok(Answer::Text("word ".repeat(2_000))));
         let id = fixture.ask("C01", 100, "why?").await;
         fixture.answer_without_posting(&fixture.process("two")).await;
@@ -117,7 +117,7 @@ async fn nothing_is_posted_of_an_answer_once_it_is_cancelled() {
         let archive = Arc::new(FaultyArchive::on(fixture.archive.clone(), Arc::new(schedule)));
         let poster = fixture.poster(archive, fixture.claims.clone(), fixture.client());
         let jobs = fixture.receive(poster.queue()).await;
-        assert_eq!(poster.handle(&jobs).await, [Outcome::Done], "before write {write}");
+        assert_eq!(poster.handle(&jobs).await, [JobOutcome::Done], "before write {write}");
         let posts = (fixture.posted("C01").len(), fixture.slack.called(POST));
         assert_eq!(posts, (expected_posts, expected_posts), "before write {write}");
         assert_eq!(fixture.states(&id).await, ("error", "error"), "before write {write}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ports::claims::{About, Claims, ClaimsError, Take};
 use ports::clock::SharedClock;
 use testkit::clock::virtual_clock;
-use testkit::faults::{Fault, FaultyClaims, Method, Plan};
+use testkit::faults::{CallFault, FaultPlan, FaultyClaims, PortMethod};
 use testkit::memory::claims::{MemoryClaims, claim_key};
 use tokio::time::{Instant, sleep};
 use workers::claims::{ClaimGuard, ClaimOutcome, ClaimSettings, Claimant, Lost, Sink};
@@ -17,14 +17,14 @@ use super::fixture::START;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A table, and what goes wrong on the way to it.
-struct Bench {
+struct RuntimeClaims {
     clock: SharedClock,
     memory: Arc<MemoryClaims>,
     table: Arc<FaultyClaims>,
 }
 
-impl Bench {
-    fn new(plan: Plan) -> Self {
+impl RuntimeClaims {
+    fn new(plan: FaultPlan) -> Self {
         let clock = virtual_clock(START);
         let memory = Arc::new(MemoryClaims::new(Arc::clone(&clock)));
         let table = Arc::new(FaultyClaims::new(memory.clone(), plan));
@@ -80,13 +80,13 @@ fn said(check: &Result<ClaimOutcome<'_>, ClaimsError>) -> String {
 }
 
 /// These calls of one method fail.
-fn failing(method: Method, calls: std::ops::RangeInclusive<u64>) -> Plan {
-    Plan::none().and(method, calls, Fault::FailBefore)
+fn failing(method: PortMethod, calls: std::ops::RangeInclusive<u64>) -> FaultPlan {
+    FaultPlan::none().and(method, calls, CallFault::FailBefore)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_is_kept_for_as_long_as_the_work_takes() {
-    let bench = Bench::new(Plan::none());
+    let bench = RuntimeClaims::new(FaultPlan::none());
     let (worker, other) = (bench.claimant("worker"), bench.unharmed("other"));
     for sink in [Sink::Idempotent, Sink::Once] {
         let mut guard = ours(&worker, sink).await;
@@ -105,7 +105,7 @@ async fn a_claim_is_kept_for_as_long_as_the_work_takes() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_released_is_free_and_what_is_dropped_ends_by_itself() {
-    let bench = Bench::new(Plan::none());
+    let bench = RuntimeClaims::new(FaultPlan::none());
     let (worker, other) = (bench.claimant("worker"), bench.unharmed("other"));
     ours(&worker, Sink::Once).await.release().await;
     drop(ours(&other, Sink::Once).await);
@@ -118,7 +118,7 @@ async fn what_is_released_is_free_and_what_is_dropped_ends_by_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn two_tasks_of_one_process_are_two() {
-    let bench = Bench::new(Plan::none());
+    let bench = RuntimeClaims::new(FaultPlan::none());
     let worker = bench.claimant("worker");
     let guard = ours(&worker, Sink::Idempotent).await;
     assert_eq!(held_for(&worker).await, Duration::from_secs(30));
@@ -129,7 +129,7 @@ async fn two_tasks_of_one_process_are_two() {
 
 #[tokio::test(start_paused = true)]
 async fn a_zombie_completes_nothing() {
-    let bench = Bench::new(Plan::none());
+    let bench = RuntimeClaims::new(FaultPlan::none());
     let (zombie, heir) = (bench.claimant("zombie"), bench.unharmed("heir"));
     for sink in [Sink::Idempotent, Sink::Once] {
         let was_away = ours(&zombie, sink).await;
@@ -143,7 +143,7 @@ async fn a_zombie_completes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn work_ends_if_another_process_has_its_claim() {
-    let bench = Bench::new(Plan::none());
+    let bench = RuntimeClaims::new(FaultPlan::none());
     let (zombie, heir) = (bench.claimant("zombie"), bench.unharmed("heir"));
     let mut guard = ours(&zombie, Sink::Idempotent).await;
     // The process was stopped, and goes on.
@@ -164,8 +164,8 @@ async fn work_ends_if_another_process_has_its_claim() {
 #[tokio::test(start_paused = true)]
 async fn what_must_be_done_once_ends_before_its_lease_where_the_table_is_gone() {
     // Neither an error nor silence is an answer.
-    for fault in [Fault::FailBefore, Fault::FailAfter, Fault::Delay(HOUR)] {
-        let bench = Bench::new(Plan::none().and(Method::Renew, 1..=u64::MAX, fault));
+    for fault in [CallFault::FailBefore, CallFault::FailAfter, CallFault::Delay(HOUR)] {
+        let bench = RuntimeClaims::new(FaultPlan::none().and(PortMethod::Renew, 1..=u64::MAX, fault));
         let worker = bench.claimant("worker");
         let mut guard = ours(&worker, Sink::Once).await;
         let began = Instant::now();
@@ -176,7 +176,7 @@ async fn what_must_be_done_once_ends_before_its_lease_where_the_table_is_gone() 
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_fails_for_a_moment_ends_nothing() {
-    let bench = Bench::new(failing(Method::Renew, 1..=3));
+    let bench = RuntimeClaims::new(failing(PortMethod::Renew, 1..=3));
     let (worker, other) = (bench.claimant("worker"), bench.unharmed("other"));
     let mut guard = ours(&worker, Sink::Once).await;
     assert_eq!(guard.keep(sleep(HOUR)).await, Ok(()));
@@ -186,7 +186,7 @@ async fn a_renewal_that_fails_for_a_moment_ends_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn what_must_be_done_once_is_not_done_without_the_table() {
-    let bench = Bench::new(failing(Method::Claim, 1..=2));
+    let bench = RuntimeClaims::new(failing(PortMethod::Claim, 1..=2));
     let worker = bench.claimant("worker");
     let refused = check(&worker, Sink::Once).await;
     assert!(matches!(refused, Err(ClaimsError::Unavailable(_))), "{}", said(&refused));
@@ -202,7 +202,7 @@ async fn what_must_be_done_once_is_not_done_without_the_table() {
 
 #[tokio::test(start_paused = true)]
 async fn what_may_be_done_twice_is_claimed_in_memory_for_a_minute_without_the_table() {
-    let bench = Bench::new(Plan::fail_first(1));
+    let bench = RuntimeClaims::new(FaultPlan::fail_first(1));
     let worker = bench.claimant("worker");
     let mut guard = ours(&worker, Sink::Idempotent).await;
     assert_eq!(held_for(&worker).await, Duration::from_secs(30));
@@ -221,8 +221,8 @@ async fn what_may_be_done_twice_is_claimed_in_memory_for_a_minute_without_the_ta
 
 #[tokio::test(start_paused = true)]
 async fn work_that_may_be_done_twice_outlives_the_table() {
-    for fault in [Fault::FailBefore, Fault::FailAfter, Fault::Delay(HOUR * 2)] {
-        let bench = Bench::new(Plan::none().and(Method::Renew, 2..=4, fault));
+    for fault in [CallFault::FailBefore, CallFault::FailAfter, CallFault::Delay(HOUR * 2)] {
+        let bench = RuntimeClaims::new(FaultPlan::none().and(PortMethod::Renew, 2..=4, fault));
         let (worker, other) = (bench.claimant("worker"), bench.unharmed("other"));
         let mut guard = ours(&worker, Sink::Idempotent).await;
         assert_eq!(guard.keep(sleep(HOUR)).await, Ok(()), "{fault:?}");
@@ -235,7 +235,7 @@ async fn work_that_may_be_done_twice_outlives_the_table() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_claimed_in_memory_is_held_when_the_table_is_back() {
-    let bench = Bench::new(Plan::fail_first(1));
+    let bench = RuntimeClaims::new(FaultPlan::fail_first(1));
     let worker = bench.claimant("worker");
     let mut guard = ours(&worker, Sink::Idempotent).await;
     let (kept, ()) = tokio::join!(guard.keep(sleep(HOUR)), async {
@@ -250,7 +250,7 @@ async fn what_is_claimed_in_memory_is_held_when_the_table_is_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_completion_that_could_not_be_stored_is_remembered_in_memory_and_answers_later_claims() {
-    let bench = Bench::new(failing(Method::Complete, 1..=2));
+    let bench = RuntimeClaims::new(failing(PortMethod::Complete, 1..=2));
     let worker = bench.claimant("worker");
     let unheard = ours(&worker, Sink::Once).await.complete().await;
     assert!(matches!(unheard, Err(ClaimsError::Unavailable(_))));
@@ -267,7 +267,7 @@ async fn a_holder_whose_clock_is_ahead_does_not_keep_others_for_longer_than_a_le
             self.0.now().plus(HOUR)
         }
     }
-    let bench = Bench::new(Plan::none());
+    let bench = RuntimeClaims::new(FaultPlan::none());
     let ahead: SharedClock = Arc::new(Ahead(Arc::clone(&bench.clock)));
     // The table's clock is the holder's: the row says an hour too much.
     let memory = Arc::new(MemoryClaims::new(ahead)) as Arc<dyn Claims>;

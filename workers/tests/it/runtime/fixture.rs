@@ -10,14 +10,14 @@ use ports::clock::{SharedClock, TimestampMs};
 use ports::queue::job::encode_event;
 use ports::queue::{DedupId, Delivery, GroupId, Outgoing, Queue, QueueName};
 use testkit::clock::virtual_clock;
-use testkit::faults::{FaultyArchive, FaultyQueue, Plan};
+use testkit::faults::{FaultPlan, FaultyArchive, FaultyQueue};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use workers::quarantine;
-use workers::runtime::{self, Batch, Outcome, Ports, RuntimeSettings, Worker};
+use workers::runtime::{self, Batch, JobOutcome, Ports, RuntimeSettings, Worker};
 
 /// When everything begins.
 pub(super) const START: TimestampMs = TimestampMs(1_700_000_000_000);
@@ -26,7 +26,7 @@ pub(super) const START: TimestampMs = TimestampMs(1_700_000_000_000);
 type Script = Box<dyn Fn(&str, u32) -> Act + Send + Sync>;
 
 pub(super) enum Act {
-    Finish(Outcome),
+    Finish(JobOutcome),
     Panic,
     /// It returns without an outcome.
     Forget,
@@ -90,10 +90,10 @@ impl Worker for Scripted {
                 Act::Forget => continue,
                 Act::Hang(time) => {
                     sleep(time).await;
-                    Outcome::Done
+                    JobOutcome::Done
                 }
             };
-            if outcome == Outcome::Done {
+            if outcome == JobOutcome::Done {
                 self.done.lock().unwrap().push(name.to_owned());
             }
             job.settle(outcome);
@@ -106,7 +106,7 @@ fn name(job: &Delivery) -> &str {
     job.body.split('"').rev().nth(1).unwrap()
 }
 
-pub(super) struct Fixture {
+pub(super) struct RuntimeFixture {
     pub(super) queue: Arc<dyn Queue>,
     pub(super) archive: Arc<dyn Archive>,
     pub(super) clock: SharedClock,
@@ -114,12 +114,12 @@ pub(super) struct Fixture {
     pub(super) memory_queue: Arc<MemoryQueue>,
 }
 
-impl Fixture {
+impl RuntimeFixture {
     pub(super) fn new() -> Self {
-        Self::faulty(Plan::none(), Plan::none())
+        Self::faulty(FaultPlan::none(), FaultPlan::none())
     }
 
-    pub(super) fn faulty(queue: Plan, archive: Plan) -> Self {
+    pub(super) fn faulty(queue: FaultPlan, archive: FaultPlan) -> Self {
         let clock = virtual_clock(START);
         let memory = Arc::new(MemoryArchive::new());
         let memory_queue = Arc::new(MemoryQueue::new(Arc::clone(&clock)));
@@ -145,12 +145,12 @@ impl Fixture {
         }
     }
 
-    pub(super) fn start(&self, worker: &Arc<Scripted>, settings: RuntimeSettings) -> Running {
+    pub(super) fn start(&self, worker: &Arc<Scripted>, settings: RuntimeSettings) -> RunningConsumer {
         let (stop, shutdown) = watch::channel(false);
         let ports =
             Ports { queue: self.queue.clone(), archive: self.archive.clone(), clock: self.clock.clone() };
         let worker = Arc::clone(worker) as Arc<dyn Worker>;
-        Running { stop, task: tokio::spawn(runtime::run(worker, ports, settings, shutdown)) }
+        RunningConsumer { stop, task: tokio::spawn(runtime::run(worker, ports, settings, shutdown)) }
     }
 
     /// Runs until nothing is waiting, backing off or in flight, then stops.
@@ -179,12 +179,12 @@ impl Fixture {
     }
 }
 
-pub(super) struct Running {
+pub(super) struct RunningConsumer {
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
-impl Running {
+impl RunningConsumer {
     pub(super) async fn stop(self) {
         self.stop.send_replace(true);
         self.task.await.unwrap();
@@ -196,5 +196,5 @@ pub(super) fn settings() -> RuntimeSettings {
 }
 
 pub(super) fn done() -> Act {
-    Act::Finish(Outcome::Done)
+    Act::Finish(JobOutcome::Done)
 }

@@ -8,14 +8,14 @@ use ports::queue::{Delivery, QueueName, QueueRef, ReceiveRequest};
 use proptest::prelude::*;
 use tokio::time::{Instant, sleep};
 use workers::lambda::handle_messages;
-use workers::runtime::{Outcome, Ports, RuntimeSettings, Worker};
+use workers::runtime::{JobOutcome, Ports, RuntimeSettings, Worker};
 
-use super::fixture::{Act, Fixture, Scripted, done};
+use super::fixture::{Act, RuntimeFixture, Scripted, done};
 
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// As Lambda's poller receives.
-async fn receive(fixture: &Fixture) -> Vec<Delivery> {
+async fn receive(fixture: &RuntimeFixture) -> Vec<Delivery> {
     let request = ReceiveRequest {
         queue: QueueName::Events.into(),
         max: 10,
@@ -26,7 +26,7 @@ async fn receive(fixture: &Fixture) -> Vec<Delivery> {
 }
 
 /// The jobs that the function wants to see again; the others are deleted, as Lambda does.
-async fn invoke(fixture: &Fixture, worker: &Arc<Scripted>, batch: &[Delivery]) -> Vec<String> {
+async fn invoke(fixture: &RuntimeFixture, worker: &Arc<Scripted>, batch: &[Delivery]) -> Vec<String> {
     let ports = Ports {
         queue: fixture.queue.clone(),
         archive: fixture.archive.clone(),
@@ -58,7 +58,7 @@ fn job(delivery: &Delivery) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_is_done_reports_nothing() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "b1", "a2"]).await;
     let worker = Scripted::new(|_, _| done());
     let batch = receive(&fixture).await;
@@ -69,10 +69,10 @@ async fn a_batch_that_is_done_reports_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_brings_back_itself_and_all_behind_it_while_other_groups_go_on() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "b1", "a2", "c1", "a3", "b2"]).await;
     let worker =
-        Scripted::new(|job, _| if job == "a2" { Act::Finish(Outcome::retry("down")) } else { done() });
+        Scripted::new(|job, _| if job == "a2" { Act::Finish(JobOutcome::retry("down")) } else { done() });
     let batch = receive(&fixture).await;
     assert_eq!(invoke(&fixture, &worker, &batch).await, ["a2", "a3"]);
     // The head backs off by itself, long before its lease would end; what is behind it waits for it.
@@ -94,7 +94,7 @@ async fn a_failure_brings_back_itself_and_all_behind_it_while_other_groups_go_on
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_fails_the_whole_batch_and_then_only_its_own_job() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "b1"]).await;
     let worker = Scripted::new(|job, _| if job == "a1" { Act::Panic } else { done() });
     let batch = receive(&fixture).await;
@@ -105,7 +105,7 @@ async fn a_panic_fails_the_whole_batch_and_then_only_its_own_job() {
 
 #[tokio::test(start_paused = true)]
 async fn poison_ends_in_quarantine_and_is_reported_as_done() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2"]).await;
     let worker = Scripted::new(|job, _| if job == "a1" { Act::Panic } else { done() });
     let mut invocations = 0;
@@ -125,7 +125,7 @@ async fn poison_ends_in_quarantine_and_is_reported_as_done() {
 
 #[tokio::test(start_paused = true)]
 async fn what_takes_longer_than_the_function_may_is_given_back_before_it_ends() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2", "b1"]).await;
     let worker =
         Scripted::new(|job, _| if job == "b1" { done() } else { Act::Hang(Duration::from_secs(3600)) });
@@ -150,7 +150,7 @@ fn report_is_right(groups: &[u8], failing: &BTreeSet<usize>) -> Result<(), TestC
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let fixture = Fixture::new();
+        let fixture = RuntimeFixture::new();
         let mut numbers: HashMap<u8, u32> = HashMap::new();
         let jobs: Vec<String> = groups
             .iter()
@@ -165,7 +165,7 @@ fn report_is_right(groups: &[u8], failing: &BTreeSet<usize>) -> Result<(), TestC
         let fails: BTreeSet<String> = failing.iter().filter_map(|place| jobs.get(*place).cloned()).collect();
         let script = fails.clone();
         let worker = Scripted::new(move |job, _| {
-            if script.contains(job) { Act::Finish(Outcome::retry("at random")) } else { done() }
+            if script.contains(job) { Act::Finish(JobOutcome::retry("at random")) } else { done() }
         });
         let batch = receive(&fixture).await;
         let reported = invoke(&fixture, &worker, &batch).await;

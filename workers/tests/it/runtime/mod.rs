@@ -12,16 +12,16 @@ use std::time::Duration;
 use ports::queue::topology::MAX_RECEIVE_COUNT;
 use ports::queue::{QueueName, QueueRef, ReceiveRequest};
 use process::requests::OpenRequest;
-use testkit::faults::{Fault, Method, Plan};
+use testkit::faults::{CallFault, FaultPlan, PortMethod};
 use tokio::time::{Instant, sleep, timeout};
 use workers::quarantine;
-use workers::runtime::{Outcome, Retry};
+use workers::runtime::{JobOutcome, JobRetry};
 
-use fixture::{Act, Fixture, Scripted, done, settings};
+use fixture::{Act, RuntimeFixture, Scripted, done, settings};
 
 #[tokio::test(start_paused = true)]
 async fn jobs_of_a_group_are_done_in_order() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "b1", "a2", "a3", "b2"]).await;
     let worker = Scripted::new(|_, _| done());
     fixture.run_until_idle(&worker).await;
@@ -32,7 +32,7 @@ async fn jobs_of_a_group_are_done_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_receives_nothing_while_ingest_answers_a_burst() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1"]).await;
     let settings = settings();
     let burst: Vec<OpenRequest> = (0..256).map(|_| settings.open_requests.open()).collect();
@@ -48,7 +48,7 @@ async fn a_worker_receives_nothing_while_ingest_answers_a_burst() {
 
 #[tokio::test(start_paused = true)]
 async fn a_poison_message_does_not_block_other_groups_and_its_own_goes_on_after_it() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2", "b1", "a3", "b2"]).await;
     let worker = Scripted::new(|job, _| if job == "a2" { Act::Panic } else { done() });
     fixture.run_until_idle(&worker).await;
@@ -65,12 +65,12 @@ async fn a_poison_message_does_not_block_other_groups_and_its_own_goes_on_after_
 
 #[tokio::test(start_paused = true)]
 async fn what_only_waits_beside_poison_is_never_charged() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2"]).await;
     // The second job fails for a while, so that it is received again and again, but it never crashes.
     let worker = Scripted::new(|job, tries| match (job, tries) {
         ("a1", _) => Act::Panic,
-        ("a2", 1..=10) => Act::Finish(Outcome::retry("not yet")),
+        ("a2", 1..=10) => Act::Finish(JobOutcome::retry("not yet")),
         _ => done(),
     });
     fixture.run_until_idle(&worker).await;
@@ -80,15 +80,12 @@ async fn what_only_waits_beside_poison_is_never_charged() {
 
 #[tokio::test(start_paused = true)]
 async fn a_transient_failure_is_tried_until_it_ends_and_its_group_waits() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2", "b1"]).await;
     let began = Instant::now();
-    let worker =
-        Scripted::new(
-            |job, tries| {
-                if job == "a1" && tries <= 12 { Act::Finish(Outcome::retry("down")) } else { done() }
-            },
-        );
+    let worker = Scripted::new(|job, tries| {
+        if job == "a1" && tries <= 12 { Act::Finish(JobOutcome::retry("down")) } else { done() }
+    });
     fixture.run_until_idle(&worker).await;
     assert!(worker.done().ends_with(&["a1".to_owned(), "a2".to_owned()]), "{:?}", worker.done());
     assert!(fixture.quarantined().await.is_empty(), "transient failures never quarantine");
@@ -97,15 +94,16 @@ async fn a_transient_failure_is_tried_until_it_ends_and_its_group_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_honoured() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1"]).await;
     let began = Instant::now();
-    let asked = Retry { reason: "429".into(), after: Some(Duration::from_secs(77)) };
-    let worker = Scripted::new(
-        move |_, tries| {
-            if tries == 1 { Act::Finish(Outcome::Retry(asked.clone())) } else { done() }
-        },
-    );
+    let asked = JobRetry { reason: "429".into(), after: Some(Duration::from_secs(77)) };
+    let worker =
+        Scripted::new(
+            move |_, tries| {
+                if tries == 1 { Act::Finish(JobOutcome::Retry(asked.clone())) } else { done() }
+            },
+        );
     fixture.run_until_idle(&worker).await;
     let waited = began.elapsed();
     assert!(waited >= Duration::from_secs(77) && waited < Duration::from_secs(79), "{waited:?}");
@@ -113,7 +111,7 @@ async fn retry_after_is_honoured() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_job_keeps_its_lease() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2"]).await;
     let worker =
         Scripted::new(|job, _| if job == "a1" { Act::Hang(Duration::from_secs(600)) } else { done() });
@@ -124,8 +122,10 @@ async fn a_long_job_keeps_its_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_is_stopped_before_its_lease_ends() {
     // No renewal gets through for a while.
-    let fixture =
-        Fixture::faulty(Plan::none().and(Method::ChangeVisibility, 1..=40, Fault::FailBefore), Plan::none());
+    let fixture = RuntimeFixture::faulty(
+        FaultPlan::none().and(PortMethod::ChangeVisibility, 1..=40, CallFault::FailBefore),
+        FaultPlan::none(),
+    );
     fixture.send(&["a1"]).await;
     let worker =
         Scripted::new(|_, tries| if tries == 1 { Act::Hang(Duration::from_secs(40)) } else { done() });
@@ -137,9 +137,9 @@ async fn a_handler_is_stopped_before_its_lease_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_is_no_crash() {
-    let fixture = Fixture::faulty(
-        Plan::none().and(Method::ChangeVisibility, 1..=1000, Fault::FailBefore),
-        Plan::none(),
+    let fixture = RuntimeFixture::faulty(
+        FaultPlan::none().and(PortMethod::ChangeVisibility, 1..=1000, CallFault::FailBefore),
+        FaultPlan::none(),
     );
     fixture.send(&["a1"]).await;
     let worker =
@@ -151,7 +151,7 @@ async fn a_lost_lease_is_no_crash() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_still_at_work_is_not_taken_for_poison() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2"]).await;
     // Two crashes, and then one that is slow.
     let worker = Scripted::new(|job, tries| match (job, tries) {
@@ -179,12 +179,14 @@ async fn a_job_that_is_still_at_work_is_not_taken_for_poison() {
 
 #[tokio::test(start_paused = true)]
 async fn a_mark_that_could_not_be_taken_back_is_no_crash() {
-    let fixture =
-        Fixture::faulty(Plan::none(), Plan::none().and(Method::DeleteUnchanged, 1..=12, Fault::FailBefore));
+    let fixture = RuntimeFixture::faulty(
+        FaultPlan::none(),
+        FaultPlan::none().and(PortMethod::DeleteUnchanged, 1..=12, CallFault::FailBefore),
+    );
     fixture.send(&["a1", "a2"]).await;
     // It returns each time, and the archive does not take note of it.
     let worker = Scripted::new(|job, tries| match (job, tries) {
-        ("a1", 1..=6) => Act::Finish(Outcome::retry("the archive is away")),
+        ("a1", 1..=6) => Act::Finish(JobOutcome::retry("the archive is away")),
         _ => done(),
     });
     fixture.run_until_idle(&worker).await;
@@ -195,10 +197,13 @@ async fn a_mark_that_could_not_be_taken_back_is_no_crash() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_is_acked_only_after_its_quarantine_row_is_written() {
-    let fixture = Fixture::faulty(Plan::none(), Plan::none().and(Method::Write, 1..=3, Fault::FailBefore));
+    let fixture = RuntimeFixture::faulty(
+        FaultPlan::none(),
+        FaultPlan::none().and(PortMethod::Write, 1..=3, CallFault::FailBefore),
+    );
     fixture.send(&["a1", "a2"]).await;
     let worker = Scripted::new(|job, _| {
-        if job == "a1" { Act::Finish(Outcome::Quarantine("malformed".into())) } else { done() }
+        if job == "a1" { Act::Finish(JobOutcome::Quarantine("malformed".into())) } else { done() }
     });
     fixture.run_until_idle(&worker).await;
     assert_eq!(fixture.quarantined().await, [("a1".to_owned(), "malformed".to_owned())]);
@@ -207,7 +212,10 @@ async fn a_job_is_acked_only_after_its_quarantine_row_is_written() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_ack_changes_nothing_but_the_number_of_deliveries() {
-    let fixture = Fixture::faulty(Plan::none().and(Method::Ack, 1..=3, Fault::FailBefore), Plan::none());
+    let fixture = RuntimeFixture::faulty(
+        FaultPlan::none().and(PortMethod::Ack, 1..=3, CallFault::FailBefore),
+        FaultPlan::none(),
+    );
     fixture.send(&["a1", "b1"]).await;
     let worker = Scripted::new(|_, _| done());
     fixture.run_until_idle(&worker).await;
@@ -220,7 +228,7 @@ async fn a_lost_ack_changes_nothing_but_the_number_of_deliveries() {
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_lets_running_jobs_finish_and_receives_nothing_more() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1"]).await;
     let worker = Scripted::new(|_, _| Act::Hang(Duration::from_secs(5)));
     let running = fixture.start(&worker, settings());
@@ -236,7 +244,7 @@ async fn shutdown_lets_running_jobs_finish_and_receives_nothing_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_ends_at_its_deadline() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1"]).await;
     let worker = Scripted::new(|_, _| Act::Hang(Duration::from_secs(3600)));
     let running = fixture.start(&worker, settings());
@@ -252,10 +260,12 @@ async fn a_drain_ends_at_its_deadline() {
 async fn a_queue_that_is_slow_or_out_of_reach_does_not_delay_the_end_of_the_process() {
     // Docker kills after this.
     let time_limit = Duration::from_secs(10);
-    for (method, fault) in
-        [(Method::Depth, Fault::Delay(Duration::from_secs(600))), (Method::Receive, Fault::FailBefore)]
-    {
-        let fixture = Fixture::faulty(Plan::none().and(method, 1..=u64::MAX, fault), Plan::none());
+    for (method, fault) in [
+        (PortMethod::Depth, CallFault::Delay(Duration::from_secs(600))),
+        (PortMethod::Receive, CallFault::FailBefore),
+    ] {
+        let fixture =
+            RuntimeFixture::faulty(FaultPlan::none().and(method, 1..=u64::MAX, fault), FaultPlan::none());
         let running = fixture.start(&Scripted::new(|_, _| done()), settings());
         sleep(Duration::from_secs(5)).await;
         timeout(time_limit, running.stop()).await.unwrap_or_else(|_| panic!("{method:?} holds it up"));
@@ -264,11 +274,11 @@ async fn a_queue_that_is_slow_or_out_of_reach_does_not_delay_the_end_of_the_proc
 
 #[tokio::test(start_paused = true)]
 async fn what_a_drain_cuts_off_is_given_back_at_once_and_is_no_crash() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2"]).await;
     // The first try fails, so that the second one runs alone, under a mark.
     let worker = Scripted::new(|job, tries| match (job, tries) {
-        ("a1", 1) => Act::Finish(Outcome::retry("not yet")),
+        ("a1", 1) => Act::Finish(JobOutcome::retry("not yet")),
         ("a1", 2) => Act::Hang(Duration::from_secs(3600)),
         _ => done(),
     });
@@ -285,7 +295,7 @@ async fn what_a_drain_cuts_off_is_given_back_at_once_and_is_no_crash() {
 
 #[tokio::test(start_paused = true)]
 async fn dead_letters_end_up_in_quarantine() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1"]).await;
     let request = ReceiveRequest {
         queue: QueueName::Events.into(),
@@ -316,9 +326,9 @@ async fn dead_letters_end_up_in_quarantine() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replayed_job_that_fails_again_keeps_its_one_row() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1"]).await;
-    let bad = Scripted::new(|_, _| Act::Finish(Outcome::Quarantine("bad".into())));
+    let bad = Scripted::new(|_, _| Act::Finish(JobOutcome::Quarantine("bad".into())));
     fixture.run_until_idle(&bad).await;
     let first = quarantine::list(&*fixture.memory).await.unwrap().remove(0);
 
@@ -342,9 +352,9 @@ async fn a_replayed_job_that_fails_again_keeps_its_one_row() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replay_does_not_delete_what_failed_again_meanwhile() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1"]).await;
-    let bad = Scripted::new(|_, _| Act::Finish(Outcome::Quarantine("bad".into())));
+    let bad = Scripted::new(|_, _| Act::Finish(JobOutcome::Quarantine("bad".into())));
     fixture.run_until_idle(&bad).await;
     let seen = quarantine::list(&*fixture.memory).await.unwrap().remove(0);
     // The job comes back and fails between a replay's send and its delete: the row is not the one that was read.
@@ -356,7 +366,7 @@ async fn a_replay_does_not_delete_what_failed_again_meanwhile() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_the_worker_forgets_is_tried_again_before_what_is_behind_it() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2", "b1"]).await;
     let worker = Scripted::new(|job, tries| if job == "a1" && tries <= 2 { Act::Forget } else { done() });
     fixture.run_until_idle(&worker).await;
@@ -367,7 +377,7 @@ async fn a_job_that_the_worker_forgets_is_tried_again_before_what_is_behind_it()
 
 #[tokio::test(start_paused = true)]
 async fn what_was_done_before_a_drain_cuts_a_batch_off_is_acked() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2", "a3"]).await;
     let worker =
         Scripted::new(

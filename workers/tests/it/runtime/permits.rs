@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep};
 use workers::runtime::{self, Batch, Ports, Worker};
 
-use super::fixture::{Fixture, Scripted, done, settings};
+use super::fixture::{RuntimeFixture, Scripted, done, settings};
 
 struct Permitted {
     inner: Arc<Scripted>,
@@ -40,7 +40,7 @@ impl Worker for Permitted {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_is_received_only_with_a_permit_and_a_wait_for_jobs_uses_none() {
-    let fixture = Fixture::new();
+    let fixture = RuntimeFixture::new();
     let worker = Arc::new(Permitted {
         inner: Scripted::new(|_, _| done()),
         permits: Semaphore::new(2),

@@ -11,11 +11,11 @@ use ports::clock::{Clock, ManualClock, TimestampMs};
 use ports::queue::QueueName;
 use reader::figures::counting::count_day;
 use reader::figures::json;
-use reader::figures::making::{Asked, AskedReport, make};
+use reader::figures::making::{ReportScope, ReportSources, make};
 use reader::figures::period::Period;
 use reader::figures::rollups::Rollups;
 use reader::find;
-use reader::joined::ChannelPlace;
+use reader::joined::ChannelOfTeam;
 use rules::figures::rollup::{self, ChannelDay, RollupDay};
 use rules::public_mark;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use testkit::deliveries;
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use testkit::recount::{RecountRows, RecountScope, assert_recounted_as};
-use workers::runtime::{Outcome, Ports, Worker};
+use workers::runtime::{JobOutcome, Ports, Worker};
 use workers::statistician::{Statistician, store_report};
 
 pub(super) const CHANNELS: [&str; 3] = ["C1", "C2", "C3"];
@@ -46,7 +46,7 @@ pub(super) fn channel(id: &str) -> ChannelId {
 
 /// A message that is there, and who wrote it.
 #[derive(Clone)]
-pub(super) struct Written {
+pub(super) struct WrittenMessage {
     pub(super) channel: &'static str,
     pub(super) ts: Ts,
     pub(super) is_reply: bool,
@@ -54,7 +54,7 @@ pub(super) struct Written {
     pub(super) root: Option<Ts>,
 }
 
-impl Written {
+impl WrittenMessage {
     pub(super) fn key(&self) -> ItemKey {
         ItemKey::message(&team(), &channel(self.channel), &self.ts)
     }
@@ -66,15 +66,15 @@ impl Written {
 }
 
 /// An archive whose statistician follows it, and a generator of what happens.
-pub(super) struct Fixture {
+pub(super) struct StatisticianFixture {
     pub(super) archive: Arc<MemoryArchive>,
     pub(super) queue: Arc<MemoryQueue>,
     pub(super) clock: Arc<ManualClock>,
     pub(super) random: fastrand::Rng,
-    pub(super) written: Vec<Written>,
+    pub(super) written: Vec<WrittenMessage>,
 }
 
-impl Fixture {
+impl StatisticianFixture {
     pub(super) async fn new(seed: u64) -> Self {
         let clock = ManualClock::starting_at(TimestampMs(NOW * 1_000));
         let queue = Arc::new(MemoryQueue::new(clock.clone()));
@@ -122,7 +122,7 @@ impl Fixture {
     }
 
     /// Replies to a message today.
-    pub(super) async fn reply_now(&self, root: &Written) {
+    pub(super) async fn reply_now(&self, root: &WrittenMessage) {
         let ts = Ts::parse(&format!("{}.000002", self.clock.now().0 / 1_000)).unwrap();
         let row = json!({ "user": "U3", "text": "late", "thread_ts": root.ts, "raw_event": "{}",
             "parent": key::thread_parent(&team(), &root.ts),
@@ -149,7 +149,8 @@ impl Fixture {
             let are_left = Cell::new(false);
             deliveries::drain(&*self.queue, QueueName::Stats, async |jobs| {
                 let outcomes = statistician.handle(jobs).await;
-                let are_done: Vec<bool> = outcomes.iter().map(|outcome| *outcome == Outcome::Done).collect();
+                let are_done: Vec<bool> =
+                    outcomes.iter().map(|outcome| *outcome == JobOutcome::Done).collect();
                 are_left.set(are_left.get() || are_done.contains(&false));
                 are_done
             })
@@ -172,11 +173,11 @@ impl Fixture {
     }
 
     /// A message of the last 28 days, now and then in the name of an app, or a reply.
-    pub(super) async fn post(&mut self) -> Written {
+    pub(super) async fn post(&mut self) -> WrittenMessage {
         let second = MONDAY - 14 * DAY + self.random.i64(0..28 * DAY);
         let ts = Ts::parse(&format!("{second}.{:06}", self.written.len())).unwrap();
         let id = self.random.usize(0..CHANNELS.len());
-        let roots: Vec<&Written> = self
+        let roots: Vec<&WrittenMessage> = self
             .written
             .iter()
             .filter(|other| other.channel == CHANNELS[id] && other.ts < ts && !other.is_reply)
@@ -202,7 +203,7 @@ impl Fixture {
             }
         }
         let root = root.map(|root| root.ts);
-        let written = Written { channel: CHANNELS[id], ts, is_reply: root.is_some(), root };
+        let written = WrittenMessage { channel: CHANNELS[id], ts, is_reply: root.is_some(), root };
         self.set(written.key(), row).await;
         self.written.push(written.clone());
         written
@@ -309,13 +310,15 @@ impl Fixture {
         let hours = Period::between(&ts(MONDAY + 5_000), &ts(MONDAY + 3 * DAY - 77)).unwrap();
         for period in weeks.into_iter().chain([hours]) {
             for scope in 0..3 {
-                let place = ChannelPlace { team: team(), channel: channel("C2") };
+                let place = ChannelOfTeam { team: team(), channel: channel("C2") };
                 let mut reports = Vec::new();
                 for rollups in [None, rollups.as_ref()] {
                     let asked = match scope {
-                        0 => Asked::Team,
-                        1 => Asked::Channel(find::joined(&*self.archive, &place, &[team()]).await.unwrap()),
-                        _ => Asked::User(UserId::parse("U2").unwrap()),
+                        0 => ReportScope::Team,
+                        1 => ReportScope::Channel(
+                            find::joined(&*self.archive, &place, &[team()]).await.unwrap(),
+                        ),
+                        _ => ReportScope::User(UserId::parse("U2").unwrap()),
                     };
                     let report = make(&*self.archive, &team(), asked, period, rollups, now).await.unwrap();
                     reports.push(json::of(&report).to_string());
@@ -329,12 +332,12 @@ impl Fixture {
                     &format!("{when}, {of:?}, {:?}", period.bounds()),
                 );
                 let asked = match scope {
-                    0 => Asked::Team,
-                    1 => Asked::Channel(find::joined(&*self.archive, &place, &[team()]).await.unwrap()),
+                    0 => ReportScope::Team,
+                    1 => ReportScope::Channel(find::joined(&*self.archive, &place, &[team()]).await.unwrap()),
                     _ => continue,
                 };
                 let of = team();
-                let asked = AskedReport::begin(&*self.archive, &of, asked, period, rollups.as_ref(), now)
+                let asked = ReportSources::begin(&*self.archive, &of, asked, period, rollups.as_ref(), now)
                     .await
                     .unwrap();
                 if let Some(stored) = asked.stored().await.unwrap() {

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use slack::ids::Ts;
 use workers::store::store_history;
 
-use super::fixture::{CHANNELS, Fixture, PEOPLE, Written, channel, team};
+use super::fixture::{CHANNELS, PEOPLE, StatisticianFixture, WrittenMessage, channel, team};
 
 /// More changes than a test makes.
 const ALL: usize = 1_000_000;
 
-impl Fixture {
+impl StatisticianFixture {
     /// What was written to messages since, by day, and where to go on.
     pub(super) async fn days_since(&self, cursor: Option<&ChangeCursor>) -> (Vec<ChannelDay>, ChangeCursor) {
         let ChangeBatch::Items { items, next } = self.archive.since(cursor, ALL).await.unwrap() else {
@@ -31,7 +31,7 @@ impl Fixture {
         let id = CHANNELS[self.random.usize(0..CHANNELS.len())];
         let mut listed = Vec::new();
         for _ in 0..4 {
-            let there: Vec<Written> =
+            let there: Vec<WrittenMessage> =
                 self.written.iter().filter(|written| written.channel == id).cloned().collect();
             let of = self.random.choice(&there).unwrap().clone();
             // This page may list it and not be stored yet.
@@ -56,7 +56,7 @@ impl Fixture {
                     let root = if of.is_reply { of.root.clone() } else { Some(of.ts.clone()) };
                     let root = root.filter(|_| self.random.bool());
                     message = json!({ "type": "message", "ts": ts, "user": author, "text": "from history", "thread_ts": root });
-                    self.written.push(Written { channel: id, ts, is_reply: root.is_some(), root });
+                    self.written.push(WrittenMessage { channel: id, ts, is_reply: root.is_some(), root });
                 }
                 _ => {}
             }

@@ -4,29 +4,30 @@ use jiff::Timestamp;
 use ports::archive::{Archive, ArchiveExt, ItemKey};
 use ports::clock::Clock;
 use reader::figures::json;
-use reader::figures::making::{Asked, AskedReport};
+use reader::figures::making::{ReportScope, ReportSources};
 use reader::figures::period::Period;
 use reader::figures::rollups::Rollups;
-use rules::filled::{Source, reached};
+use rules::filled::{SpanSource, reached};
 use serde_json::{Value, json};
 use slack::ids::Ts;
 use testkit::memory::watched::WatchedArchive;
 use workers::runtime::Worker;
 use workers::statistician::store_report;
 
-use super::fixture::{CHANNELS, Fixture, channel, team};
+use super::fixture::{CHANNELS, StatisticianFixture, channel, team};
 
 const DAY: i64 = 86_400;
 /// Monday of 2026-W46.
 const MONDAY: i64 = 1_794_182_400;
 
 /// The report of that week, and whether it was stored.
-async fn report(fixture: &Fixture, archive: &dyn Archive) -> (Value, bool) {
+async fn report(fixture: &StatisticianFixture, archive: &dyn Archive) -> (Value, bool) {
     let team = team();
     let rollups = Rollups::read(archive, &*fixture.archive, &team).await.unwrap();
     let now = Timestamp::from_millisecond(fixture.clock.now().0).unwrap();
     let week = Period::week("2026-W46").unwrap();
-    let asked = AskedReport::begin(archive, &team, Asked::Team, week, rollups.as_ref(), now).await.unwrap();
+    let asked =
+        ReportSources::begin(archive, &team, ReportScope::Team, week, rollups.as_ref(), now).await.unwrap();
     if let Some(stored) = asked.stored().await.unwrap() {
         return (serde_json::from_str(&stored.text).unwrap(), true);
     }
@@ -41,7 +42,7 @@ async fn report(fixture: &Fixture, archive: &dyn Archive) -> (Value, bool) {
 }
 
 /// How many people are new in it, and whether it was stored.
-async fn newcomers(fixture: &Fixture) -> (u64, bool) {
+async fn newcomers(fixture: &StatisticianFixture) -> (u64, bool) {
     let (report, is_stored) = report(fixture, &*fixture.archive).await;
     (report["figures"]["first_time_posters"]["value"].as_u64().unwrap(), is_stored)
 }
@@ -50,7 +51,7 @@ fn message(second: i64, id: &str) -> ItemKey {
     ItemKey::message(&team(), &channel(id), &Ts::parse(&format!("{second}.000100")).unwrap())
 }
 
-async fn post(fixture: &Fixture, key: &ItemKey, user: &str, subtype: Option<&str>) {
+async fn post(fixture: &StatisticianFixture, key: &ItemKey, user: &str, subtype: Option<&str>) {
     let ts = Ts::parse(&key.timestamp).unwrap().padded();
     let version = format!("{ts}/{ts}/{}", subtype.unwrap_or("x"));
     let row = json!({ "ts": key.timestamp, "user": user, "text": "word", "raw_event": "{}", "subtype": subtype,
@@ -60,7 +61,7 @@ async fn post(fixture: &Fixture, key: &ItemKey, user: &str, subtype: Option<&str
 
 #[tokio::test(start_paused = true)]
 async fn a_change_long_before_the_period_that_says_who_is_new_makes_the_report_again() {
-    let fixture = Fixture::new(1).await;
+    let fixture = StatisticianFixture::new(1).await;
     for (place, user) in ["U1", "U2", "U3"].into_iter().enumerate() {
         post(&fixture, &message(MONDAY + place as i64 * DAY, "C1"), user, None).await;
     }
@@ -98,13 +99,13 @@ async fn a_change_long_before_the_period_that_says_who_is_new_makes_the_report_a
 
 #[tokio::test(start_paused = true)]
 async fn a_stored_report_is_shown_without_a_message_or_a_roll_up_and_reads_a_row_for_each_day() {
-    let fixture = Fixture::filled(2, 200).await;
+    let fixture = StatisticianFixture::filled(2, 200).await;
     let ts = |second: i64| Ts::parse(&format!("{second}.000000")).unwrap();
     for id in CHANNELS {
         let (from, to) = (ts(MONDAY - 400 * DAY), ts(MONDAY + 13 * DAY));
-        fixture.archive.write(&reached(&team(), &channel(id), &from, &to, Source::Import)).await.unwrap();
+        fixture.archive.write(&reached(&team(), &channel(id), &from, &to, SpanSource::Import)).await.unwrap();
     }
-    let read = async |fixture: &Fixture| {
+    let read = async |fixture: &StatisticianFixture| {
         assert!(!report(fixture, &*fixture.archive).await.1);
         let watched = WatchedArchive::of(fixture.archive.clone());
         assert!(report(fixture, &watched).await.1);

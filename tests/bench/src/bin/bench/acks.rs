@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::testkit::corpus::{Shape, Workload};
-use ::tests::harness::process::{self, Server};
+use ::tests::harness::process::{self, ServerProcess};
 use tokio::process::Command;
 
-use crate::driver::{Load, Pace, drive};
+use crate::driver::{DrivenLoad, SendingPace, drive};
 use crate::pool::Pool;
-use crate::report::{Goal, Section, median_of, mib, row};
+use crate::report::{BenchSection, Goal, median_of, mib, row};
 use crate::{Settings, machine, progress};
 
 /// More acks per second than any server that stores reaches here; a pool that is used up ends a run early.
@@ -36,7 +36,7 @@ impl System {
         }
     }
 
-    async fn start(self, data: &Path) -> anyhow::Result<Server> {
+    async fn start(self, data: &Path) -> anyhow::Result<ServerProcess> {
         let this_program = std::env::current_exe()?;
         Ok(match self {
             Self::Bare => process::serve(Command::new(this_program).arg("serve-bare")).await,
@@ -48,7 +48,7 @@ impl System {
         })
     }
 
-    fn row(self, run: Run) -> Vec<String> {
+    fn row(self, run: AcksRun) -> Vec<String> {
         let mut row = row(
             self.title(),
             &[run.per_second, run.p50_ms, run.p99_ms, run.cpu_us, run.idle_mib, run.peak_mib],
@@ -59,7 +59,7 @@ impl System {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Run {
+struct AcksRun {
     per_second: f64,
     p50_ms: f64,
     p99_ms: f64,
@@ -70,7 +70,7 @@ struct Run {
 }
 
 /// Runs the systems in turn and compares their medians.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     progress("acks: making requests");
     let count = WARM_UP + POOL_PER_SECOND * usize::try_from(settings.seconds)?;
     let mut pool = Pool::generate(&mut Workload::new(Shape::default()), count)?;
@@ -86,7 +86,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     }
     let [bare, commit, ingest] = runs.map(|runs| middle(&runs));
     let rows = SYSTEMS.iter().zip([bare, commit, ingest]).map(|(system, run)| system.row(run)).collect();
-    Ok(Section {
+    Ok(BenchSection {
         title: "Durable acks",
         method: format!(
             "{} connections in a closed loop, driver and server on the same machine, {} s per run, medians of {} \
@@ -123,15 +123,15 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     })
 }
 
-async fn run(system: System, pool: &Arc<Pool>, settings: &Settings) -> anyhow::Result<Run> {
+async fn run(system: System, pool: &Arc<Pool>, settings: &Settings) -> anyhow::Result<AcksRun> {
     let data = machine::data_folder()?;
     let server = system.start(data.path()).await?;
     let idle = server.process.usage();
-    let load = |range, time| Load {
+    let load = |range, time| DrivenLoad {
         range,
         again: system == System::Bare,
         time,
-        pace: Pace::ClosedLoop,
+        pace: SendingPace::ClosedLoop,
         connections: settings.connections(),
     };
     let warm_up_time = Some(Duration::from_millis(500));
@@ -141,7 +141,7 @@ async fn run(system: System, pool: &Arc<Pool>, settings: &Settings) -> anyhow::R
         drive(server.address, pool, load(WARM_UP..pool.len(), Some(settings.load_time())), None).await?;
     let after = server.process.usage();
     server.process.sigkill().await;
-    Ok(Run {
+    Ok(AcksRun {
         per_second: driven.per_second(),
         p50_ms: driven.latencies.percentile(50),
         p99_ms: driven.latencies.percentile(99),
@@ -152,9 +152,9 @@ async fn run(system: System, pool: &Arc<Pool>, settings: &Settings) -> anyhow::R
     })
 }
 
-fn middle(runs: &[Run]) -> Run {
-    let of = |figure: fn(&Run) -> f64| median_of(runs, figure);
-    Run {
+fn middle(runs: &[AcksRun]) -> AcksRun {
+    let of = |figure: fn(&AcksRun) -> f64| median_of(runs, figure);
+    AcksRun {
         per_second: of(|run| run.per_second),
         p50_ms: of(|run| run.p50_ms),
         p99_ms: of(|run| run.p99_ms),

@@ -87,13 +87,13 @@ fn open(file: &Path) -> rusqlite::Result<Connection> {
 }
 
 #[derive(Deserialize)]
-struct Envelope {
+struct BaselineEnvelope {
     team_id: String,
-    event: Event,
+    event: BaselineEvent,
 }
 
 #[derive(Deserialize)]
-struct Event {
+struct BaselineEvent {
     channel: String,
     subtype: Option<String>,
     ts: String,
@@ -101,17 +101,17 @@ struct Event {
     text: Option<String>,
     thread_ts: Option<String>,
     deleted_ts: Option<String>,
-    message: Option<Message>,
+    message: Option<BaselineMessage>,
 }
 
 #[derive(Deserialize)]
-struct Message {
+struct BaselineMessage {
     ts: String,
     text: String,
 }
 
 fn store(database: &Connection, body: &[u8]) -> anyhow::Result<()> {
-    let Envelope { team_id, event } = serde_json::from_slice(body)?;
+    let BaselineEnvelope { team_id, event } = serde_json::from_slice(body)?;
     match (event.subtype.as_deref(), event.message, event.deleted_ts) {
         (Some("message_changed"), Some(message), _) => database
             .prepare_cached("UPDATE messages SET text = ?4 WHERE team = ?1 AND channel = ?2 AND ts = ?3")?

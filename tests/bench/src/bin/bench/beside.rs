@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use crate::observer::Observer;
 use crate::pool::Pool;
-use crate::report::{Goal, Section, median, row};
+use crate::report::{BenchSection, Goal, median, row};
 use crate::slack::{self, Size};
 use crate::{Settings, channels, drain, files, machine, progress};
 
@@ -21,7 +21,7 @@ const FILES: usize = 1_000;
 const CHANNELS: usize = 1_000;
 
 /// Works off the backlog both ways, once per round.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     progress("beside: making requests");
     let api = slack::start(Size::default()).await?;
     let mut pool = Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?;
@@ -34,7 +34,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         }
     }
     let (alone, beside) = (median(alone), median(beside));
-    Ok(Section {
+    Ok(BenchSection {
         title: "Messages beside channels and files",
         method: format!(
             "{} message events queued, then drained by `annalist up`: alone, and with {} channel events and \

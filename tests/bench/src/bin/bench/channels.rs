@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use slack::envelope::Envelope;
 
 use crate::observer::Observer;
-use crate::report::{Goal, RunCost, Section};
+use crate::report::{BenchSection, Goal, RunCost};
 use crate::{Settings, machine, progress};
 
 pub(crate) const EVENTS: usize = 10_000;
@@ -26,7 +26,7 @@ const SENT_AT_ONCE: usize = 1000;
 const SHAPES: [usize; 3] = [10_000, 1_000, 1];
 
 /// Folds each shape once per round.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let mut rows = Vec::new();
     let mut slowest = f64::INFINITY;
     for channels in SHAPES {
@@ -39,7 +39,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         slowest = slowest.min(cost.per_second);
         rows.push(cost.row(channels.to_string()));
     }
-    Ok(Section {
+    Ok(BenchSection {
         title: "Folding channel events",
         method: format!(
             "{EVENTS} channel events queued with no worker, spread over the given number of channels: each is created, then \

@@ -9,21 +9,21 @@ use anyhow::ensure;
 use tokio::process::Command;
 
 use crate::observer::Observer;
-use crate::report::{Goal, Section, median_of, mib, row};
+use crate::report::{BenchSection, Goal, median_of, mib, row};
 use crate::slack::{self, Size};
 use crate::{Settings, machine, progress};
 
 const SIZE: Size = Size { channels: 10_000, users: 20_000 };
 const DEADLINE: Duration = Duration::from_secs(120);
 
-struct Run {
+struct DirectoryRun {
     seconds: f64,
     cpu_seconds: f64,
     peak_mib: f64,
 }
 
 /// Syncs a new folder, and then the same folder again.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let url = slack::start(SIZE).await?;
     let (mut first, mut again) = (Vec::new(), Vec::new());
     for round in 1..=settings.rounds {
@@ -32,13 +32,13 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         first.push(run(data.path(), &url, 1).await?);
         again.push(run(data.path(), &url, 2).await?);
     }
-    let [first, again] = [first, again].map(|runs| Run {
+    let [first, again] = [first, again].map(|runs| DirectoryRun {
         seconds: median_of(&runs, |run| run.seconds),
         cpu_seconds: median_of(&runs, |run| run.cpu_seconds),
         peak_mib: median_of(&runs, |run| run.peak_mib),
     });
-    let row = |what: &str, run: &Run| row(what, &[run.seconds, run.cpu_seconds, run.peak_mib]);
-    Ok(Section {
+    let row = |what: &str, run: &DirectoryRun| row(what, &[run.seconds, run.cpu_seconds, run.peak_mib]);
+    Ok(BenchSection {
         title: "Bringing in the directory",
         method: format!(
             "{} channels and {} people, from a Slack in the same machine that answers at once: from the start of a \
@@ -56,7 +56,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
 }
 
 /// The nth start of an indexer on this folder.
-async fn run(data: &Path, url: &str, nth: usize) -> anyhow::Result<Run> {
+async fn run(data: &Path, url: &str, nth: usize) -> anyhow::Result<DirectoryRun> {
     let started = Instant::now();
     let mut command = Command::new(binaries().worker("channel-indexer"));
     command.args(["--slack-api-url", url]).arg("--data").arg(data).env("SLACK_BOT_TOKEN", slack::TOKEN);
@@ -69,7 +69,7 @@ async fn run(data: &Path, url: &str, nth: usize) -> anyhow::Result<Run> {
     ensure!(channels == SIZE.channels, "{channels} channels after sync {nth}");
     ensure!(users == SIZE.users, "{users} people after sync {nth}");
     ensure!(indexer.sigterm(Duration::from_secs(30)).await.success(), "the indexer did not end well");
-    Ok(Run {
+    Ok(DirectoryRun {
         seconds: elapsed.as_secs_f64(),
         cpu_seconds: usage.cpu.as_secs_f64(),
         peak_mib: mib(usage.peak_rss_kib),

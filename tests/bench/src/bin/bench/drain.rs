@@ -13,18 +13,18 @@ use anyhow::ensure;
 use ports::queue::QueueName;
 use tokio::process::Command;
 
-use crate::driver::{Load, Pace, drive};
+use crate::driver::{DrivenLoad, SendingPace, drive};
 use crate::import::export;
 use crate::observer::Observer;
 use crate::pool::Pool;
-use crate::report::{Goal, RunCost, Section};
+use crate::report::{BenchSection, Goal, RunCost};
 use crate::{Settings, machine, progress};
 
 pub(crate) const DEADLINE: Duration = Duration::from_secs(300);
 
 /// What else uses the archive meanwhile.
 #[derive(Debug, Clone, Copy)]
-enum Beside {
+enum ConcurrentWork {
     Nothing,
     Index,
     Statistician,
@@ -33,7 +33,7 @@ enum Beside {
     Import,
 }
 
-impl Beside {
+impl ConcurrentWork {
     const ALL: [Self; 5] = [Self::Nothing, Self::Index, Self::Statistician, Self::PoliteImport, Self::Import];
 
     fn title(self) -> &'static str {
@@ -63,7 +63,7 @@ impl Beside {
 }
 
 /// Fills and drains the backlog, once per round and for each thing beside it.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     progress("drain: making requests");
     let mut pool = Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?;
     let folder = machine::data_folder()?;
@@ -72,14 +72,14 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     let mut runs: [Vec<RunCost>; 5] = Default::default();
     for round in 1..=settings.rounds {
         progress(&format!("drain: round {round}"));
-        for (runs, beside) in runs.iter_mut().zip(Beside::ALL) {
+        for (runs, beside) in runs.iter_mut().zip(ConcurrentWork::ALL) {
             Pool::sign_anew(&mut pool);
             runs.push(run(&pool, settings, beside, &export).await?);
         }
     }
     let costs = runs.map(|runs| RunCost::median(&runs));
     let [alone, followed, counted, polite, import] = costs.map(|cost| cost.per_second);
-    Ok(Section {
+    Ok(BenchSection {
         title: "Draining a backlog",
         method: format!(
             "{} events queued through `ingest` with no worker; then one `message-writer`, timed from its start until \
@@ -88,7 +88,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
             settings.backlog, settings.rows, settings.rounds
         ),
         columns: &["", "ev/s", "CPU µs/ev", "RSS peak MiB"],
-        rows: Beside::ALL.iter().zip(&costs).map(|(beside, cost)| cost.row(beside.title())).collect(),
+        rows: ConcurrentWork::ALL.iter().zip(&costs).map(|(beside, cost)| cost.row(beside.title())).collect(),
         goals: vec![
             Goal::at_least("a backlog drains at", alone, 30_000.0, " ev/s"),
             Goal::at_least("… beside a search index that follows", followed / alone, 0.9, " ×"),
@@ -102,11 +102,11 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
 /// Queues every request of the pool.
 pub(crate) async fn fill(data: &Path, pool: &Arc<Pool>, settings: &Settings) -> anyhow::Result<()> {
     let ingest = process::ingest(data).await;
-    let load = Load {
+    let load = DrivenLoad {
         range: 0..pool.len(),
         again: false,
         time: None,
-        pace: Pace::ClosedLoop,
+        pace: SendingPace::ClosedLoop,
         connections: settings.connections(),
     };
     let driven = drive(ingest.address, pool, load, None).await?;
@@ -139,7 +139,7 @@ fn import(mut command: Command, data: &Path, export: &Path) -> Process {
 async fn run(
     pool: &Arc<Pool>,
     settings: &Settings,
-    beside: Beside,
+    beside: ConcurrentWork,
     export: &Path,
 ) -> anyhow::Result<RunCost> {
     let data = machine::data_folder()?;
@@ -159,8 +159,10 @@ async fn run(
     }
     let rows = observer.rows()?;
     let is_complete = match beside {
-        Beside::Nothing | Beside::Index | Beside::Statistician => rows == pool.rows(pool.len()),
-        Beside::PoliteImport | Beside::Import => rows > pool.rows(pool.len()),
+        ConcurrentWork::Nothing | ConcurrentWork::Index | ConcurrentWork::Statistician => {
+            rows == pool.rows(pool.len())
+        }
+        ConcurrentWork::PoliteImport | ConcurrentWork::Import => rows > pool.rows(pool.len()),
     };
     ensure!(is_complete, "{rows} rows instead of {}", pool.rows(pool.len()));
     Ok(RunCost::of(pool.len(), elapsed, &usage))

@@ -13,7 +13,7 @@ use tokio::task::LocalSet;
 
 use crate::connection::Connection;
 use crate::pool::Pool;
-use crate::report::Times;
+use crate::report::SortedTimes;
 
 /// How long a sender waits before it repeats a request that was not answered 200.
 const RETRY_DELAY: Duration = Duration::from_millis(10);
@@ -22,7 +22,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// When requests are sent.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Pace {
+pub(crate) enum SendingPace {
     /// Each connection sends the next as soon as the last is answered.
     ClosedLoop,
     /// Requests per second, whether or not the server keeps up. Latency counts from the moment a request was due.
@@ -31,7 +31,7 @@ pub(crate) enum Pace {
 
 /// A load to be driven.
 #[derive(Debug, Clone)]
-pub(crate) struct Load {
+pub(crate) struct DrivenLoad {
     /// Which requests of the pool.
     pub(crate) range: Range<usize>,
     /// Whether to start over at the range's end. Only for a server that does not care.
@@ -39,7 +39,7 @@ pub(crate) struct Load {
     /// No request is started after this; without it the load ends with the range.
     pub(crate) time: Option<Duration>,
     /// When requests are sent.
-    pub(crate) pace: Pace,
+    pub(crate) pace: SendingPace,
     /// How many connections.
     pub(crate) connections: usize,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Driven {
     /// From the first request to the last answer.
     pub(crate) elapsed: Duration,
     /// Of acked requests.
-    pub(crate) latencies: Times,
+    pub(crate) latencies: SortedTimes,
 }
 
 impl Driven {
@@ -67,9 +67,9 @@ impl Driven {
 /// An acked request and when it was acked.
 pub(crate) type Sample = (usize, Instant);
 
-struct Shared {
+struct DriverState {
     pool: Arc<Pool>,
-    load: Load,
+    load: DrivenLoad,
     started: Instant,
     sent: Cell<usize>,
     refused: Cell<usize>,
@@ -82,7 +82,7 @@ struct Shared {
 pub(crate) async fn drive(
     address: SocketAddr,
     pool: &Arc<Pool>,
-    load: Load,
+    load: DrivenLoad,
     samples: Option<mpsc::UnboundedSender<Sample>>,
 ) -> anyhow::Result<Driven> {
     let pool = Arc::clone(pool);
@@ -97,7 +97,7 @@ pub(crate) async fn drive(
 async fn drive_here(
     address: SocketAddr,
     pool: Arc<Pool>,
-    load: Load,
+    load: DrivenLoad,
     samples: Option<mpsc::UnboundedSender<Sample>>,
 ) -> anyhow::Result<Driven> {
     let mut connections = Vec::with_capacity(load.connections);
@@ -105,7 +105,7 @@ async fn drive_here(
         connections.push(Connection::open(address).await?);
     }
     let started = Instant::now();
-    let shared = Rc::new(Shared {
+    let shared = Rc::new(DriverState {
         latencies: RefCell::new(Vec::with_capacity(load.range.len())),
         pool,
         load,
@@ -123,11 +123,11 @@ async fn drive_here(
         sender.await.context("a sender panicked")??;
     }
     let elapsed = started.elapsed();
-    let latencies = Times::of(shared.latencies.take());
+    let latencies = SortedTimes::of(shared.latencies.take());
     Ok(Driven { acked: latencies.len(), refused: shared.refused.get(), elapsed, latencies })
 }
 
-async fn send(mut connection: Connection, shared: Rc<Shared>) -> anyhow::Result<()> {
+async fn send(mut connection: Connection, shared: Rc<DriverState>) -> anyhow::Result<()> {
     while let Some((n, due)) = shared.next() {
         if due > Instant::now() {
             tokio::time::sleep_until(due.into()).await;
@@ -141,15 +141,15 @@ async fn send(mut connection: Connection, shared: Rc<Shared>) -> anyhow::Result<
     Ok(())
 }
 
-impl Shared {
+impl DriverState {
     /// The next request and when it is due.
     fn next(&self) -> Option<(usize, Instant)> {
         let sent = self.sent.get();
         let at = if self.load.again { sent % self.load.range.len() } else { sent };
         let now = Instant::now();
         let due = match self.load.pace {
-            Pace::ClosedLoop => now,
-            Pace::PerSecond(rate) => self.started + Duration::from_secs_f64(sent as f64 / rate as f64),
+            SendingPace::ClosedLoop => now,
+            SendingPace::PerSecond(rate) => self.started + Duration::from_secs_f64(sent as f64 / rate as f64),
         };
         let late = self.load.time.is_some_and(|time| due.max(now) > self.started + time);
         if at >= self.load.range.len() || late {

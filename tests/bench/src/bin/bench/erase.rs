@@ -8,7 +8,7 @@ use embedded::DATABASE_FILE;
 use rusqlite::Connection;
 
 use crate::import::export::{self, USUAL};
-use crate::report::{Goal, Section, median, row};
+use crate::report::{BenchSection, Goal, median, row};
 use crate::watched::annalist;
 use crate::{Settings, import, machine, progress};
 
@@ -19,7 +19,7 @@ const USER: &str = "U00000";
 const SHARE: i64 = 100;
 
 /// Erases them from copies of one archive.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let folder = machine::data_folder()?;
     let made = folder.path().join("made");
     import::fill(&made, settings.rows, USUAL).await?;
@@ -43,7 +43,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         }
     }
     let [plan, erasure, compaction] = [plans, erasures, compactions].map(median);
-    Ok(Section {
+    Ok(BenchSection {
         title: "Erasing a person",
         method: format!(
             "`annalist erase --user`, from its start to its end, of a person with {messages} of {} messages in {} channels, \

@@ -12,14 +12,14 @@ use tokio::process::Command;
 
 use crate::observer::Observer;
 use crate::pool::Pool;
-use crate::report::{Goal, RunCost, Section, median, row};
+use crate::report::{BenchSection, Goal, RunCost, median, row};
 use crate::{Settings, drain, machine, progress, slack};
 
 /// What the check may cost.
 const LEAST_SHARE: f64 = 0.95;
 
 /// Works off the same backlog both ways, once per round; who is first takes turns.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     progress("existence: making requests");
     let shape = Shape::default();
     let (channels, users) = (shape.channels, shape.users);
@@ -41,7 +41,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
         let cost = RunCost::median(runs);
         row(what, &[cost.per_second, cost.cpu_us])
     };
-    Ok(Section {
+    Ok(BenchSection {
         title: "What the existence check costs",
         method: format!(
             "{} events of {users} people in {channels} channels queued with no worker; then one `message-writer`, timed \

@@ -7,14 +7,14 @@ use anyhow::ensure;
 use tokio::process::Command;
 
 use crate::import::export::{self, USUAL};
-use crate::report::{Goal, RunCost, Section, figure};
+use crate::report::{BenchSection, Goal, RunCost, figure};
 use crate::{Settings, import, machine, progress, watched};
 
 /// All formats.
 pub(crate) const FORMATS: [&str; 5] = ["slack", "html", "jsonl", "markdown", "text"];
 
 /// Exports an archive that an export was imported into.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let folder = machine::data_folder()?;
     let data = folder.path().join("data");
     import::fill(&data, settings.rows, USUAL).await?;
@@ -25,7 +25,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
             let place = machine::data_folder()?;
             let mut command = Command::new(&binaries().annalist);
             command.args(["export", "--format", format, "--out"]).arg(place.path().join("out"));
-            let watched::Watched { output, usage, time } = {
+            let watched::EndedProcess { output, usage, time } = {
                 command.arg("--data").arg(&data);
                 watched::to_end(command).await?
             };
@@ -53,7 +53,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     }
     let slack = costs.get("slack");
     goals.extend(slack.map(|cost| Goal::at_most("memory of `slack`", cost.peak_mib, 100.0, " MiB")));
-    Ok(Section {
+    Ok(BenchSection {
         title: "Exporting an archive",
         method: format!(
             "`annalist export` of {} messages of {} channels, which an export was imported into, from its start to its end. \

@@ -13,7 +13,7 @@ use tokio::process::Command;
 use tokio::time::sleep;
 
 use crate::import::export::{self, Spread};
-use crate::report::{Goal, Section, figure, median, row};
+use crate::report::{BenchSection, Goal, figure, median, row};
 use crate::watched::annalist;
 use crate::{Settings, import, machine, progress};
 
@@ -43,7 +43,7 @@ const STATEMENTS: [&str; 7] = [
 const COUNTED_WITHIN: Duration = Duration::from_secs(1_800);
 
 /// Makes reports of one archive.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let folder = machine::data_folder()?;
     let data = folder.path().join("data");
     import::fill(&data, settings.rows, SPREAD).await?;
@@ -63,7 +63,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
 
     let [rows, rolled, stored, statements] = [rows, rolled, stored, statements].map(median);
     let row = |what: &str, seconds: f64| row(what, &[seconds * 1e3]);
-    Ok(Section {
+    Ok(BenchSection {
         title: "A weekly report",
         method: format!(
             "`annalist report --json` of a week and the one before, from its start to its end, over {} messages of {} people in \

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::observer::Observer;
-use crate::report::{Goal, Section, figure, median, mib, row};
+use crate::report::{BenchSection, Goal, figure, median, mib, row};
 use crate::slack::{self, Size};
 use crate::{Settings, machine, progress};
 
@@ -31,7 +31,7 @@ const BURST: usize = FILES_PER_MINUTE / 6;
 const LARGE_BYTES: usize = 500 * 1024 * 1024;
 
 /// Fetches many small files, and a large one.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let api = slack::start(Size::default()).await?;
     let (mut seconds, mut peaks, mut extra, mut large_seconds) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -46,7 +46,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     }
     let (seconds, extra) = (median(seconds), median(extra));
     let allowed = (SMALL_FILES - BURST) as f64 * 60.0 / FILES_PER_MINUTE as f64;
-    Ok(Section {
+    Ok(BenchSection {
         title: "Fetching files",
         method: format!(
             "{SMALL_FILES} files of {SMALL_BYTES} bytes at {FILES_PER_MINUTE} a minute, then one of {} MiB, each by a \
@@ -67,13 +67,13 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     })
 }
 
-struct Run {
+struct FilesRun {
     elapsed: Duration,
     idle_mib: f64,
     peak_mib: f64,
 }
 
-async fn run(api: &str, files: usize, bytes: usize) -> anyhow::Result<Run> {
+async fn run(api: &str, files: usize, bytes: usize) -> anyhow::Result<FilesRun> {
     let data = machine::data_folder()?;
     // Started on an empty folder first: what it takes to do nothing.
     fill(data.path(), Vec::new()).await?;
@@ -93,7 +93,7 @@ async fn run(api: &str, files: usize, bytes: usize) -> anyhow::Result<Run> {
     ensure!(stored == files * bytes, "{stored} bytes are held instead of {}", files * bytes);
     let peak_mib = mib(downloader.usage().peak_rss_kib);
     downloader.sigkill().await;
-    Ok(Run { elapsed, idle_mib, peak_mib })
+    Ok(FilesRun { elapsed, idle_mib, peak_mib })
 }
 
 async fn downloader(data: &Path, api: &str) -> Process {

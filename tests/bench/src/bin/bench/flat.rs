@@ -4,15 +4,15 @@
 use std::time::{Duration, Instant};
 
 use ::testkit::corpus::{Shape, Workload};
-use ::tests::harness::process::{self, Server};
+use ::tests::harness::process::{self, ServerProcess};
 use anyhow::ensure;
 
 use ports::queue::QueueName;
 
-use crate::driver::{Load, Pace, drive};
+use crate::driver::{DrivenLoad, SendingPace, drive};
 use crate::observer::Observer;
 use crate::pool::Pool;
-use crate::report::{Goal, Section, median_of, row};
+use crate::report::{BenchSection, Goal, median_of, row};
 use crate::{Settings, machine, progress};
 
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -35,8 +35,8 @@ struct Cost {
     cpu_us: f64,
 }
 
-struct Archive {
-    server: Server,
+struct FlatArchive {
+    server: ServerProcess,
     observer: Observer,
     workload: Workload,
     /// Events sent so far.
@@ -47,9 +47,9 @@ struct Archive {
 }
 
 /// Compares small with large, and one channel with many.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     progress(&format!("flat: filling one channel with {} rows", settings.rows));
-    let mut filled = Archive::open(a_minute_apart(), settings).await?;
+    let mut filled = FlatArchive::open(a_minute_apart(), settings).await?;
     filled.fill(settings.rows).await?;
     progress("flat: waiting until its days are counted");
     filled.wait_until_counted().await?;
@@ -64,7 +64,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     filled.server.process.sigkill().await;
     let [small, large, one, many] = [small, large, one, many].map(|costs| middle(&costs));
     let row = |what: String, cost: Cost| row(what, &[cost.wall_us, cost.cpu_us]);
-    Ok(Section {
+    Ok(BenchSection {
         title: "Cost per event",
         method: format!(
             "`annalist up`, {} connections in a closed loop; windows of {WINDOW} events from the first request until \
@@ -104,14 +104,14 @@ fn a_minute_apart() -> Shape {
 
 /// The cost of a window in a new archive of this shape that holds `rows` rows.
 async fn cost_after(shape: Shape, rows: usize, settings: &Settings) -> anyhow::Result<Cost> {
-    let mut archive = Archive::open(shape, settings).await?;
+    let mut archive = FlatArchive::open(shape, settings).await?;
     archive.fill(rows).await?;
     let cost = archive.window(WINDOW).await?;
     archive.server.process.sigkill().await;
     Ok(cost)
 }
 
-impl Archive {
+impl FlatArchive {
     async fn open(shape: Shape, settings: &Settings) -> anyhow::Result<Self> {
         let data = machine::data_folder()?;
         let server = process::up(data.path()).await;
@@ -140,11 +140,11 @@ impl Archive {
     /// Sends `events` events and waits until all are drained.
     async fn window(&mut self, events: usize) -> anyhow::Result<Cost> {
         let pool = Pool::generate(&mut self.workload, events)?;
-        let load = Load {
+        let load = DrivenLoad {
             range: 0..pool.len(),
             again: false,
             time: None,
-            pace: Pace::ClosedLoop,
+            pace: SendingPace::ClosedLoop,
             connections: self.connections,
         };
         let before = self.server.process.usage();

@@ -5,10 +5,10 @@ use std::time::Instant;
 use ::testkit::corpus::{TEAM, channel_id, event, ts};
 use ::tests::harness::binaries::{Binaries, of_lambda};
 use ::tests::harness::client::PATH;
-use ::tests::harness::lambda::Function;
-use ::tests::harness::lambda::payloads::Request;
+use ::tests::harness::lambda::RunningFunction;
+use ::tests::harness::lambda::payloads::FunctionUrlRequest;
 use ::tests::harness::lambda::poller::Poller;
-use ::tests::harness::place::Installation;
+use ::tests::harness::place::AwsInstallation;
 use ::tests::harness::process::SIGNING_SECRET;
 use anyhow::ensure;
 use ports::clock::{Clock, SystemClock};
@@ -16,7 +16,7 @@ use ports::queue::QueueName;
 use slack::signature::SigningSecrets;
 
 use crate::progress;
-use crate::report::{Goal, Section, figure, median, mib, ms};
+use crate::report::{BenchSection, Goal, figure, median, mib, ms};
 
 const STARTS: usize = 20;
 const BATCHES: usize = 100;
@@ -27,17 +27,17 @@ const CHALLENGE: &str =
     r#"{"challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}"#;
 
 /// Everything.
-pub(crate) async fn measure() -> anyhow::Result<Vec<Section>> {
+pub(crate) async fn measure() -> anyhow::Result<Vec<BenchSection>> {
     progress("lambda: building without SQLite");
     let binaries = of_lambda();
-    let installation = Installation::new().await;
+    let installation = AwsInstallation::new().await;
     Ok(vec![starts(binaries, &installation).await?, batches(binaries, &installation).await?])
 }
 
-fn signed(body: &str) -> anyhow::Result<Request> {
+fn signed(body: &str) -> anyhow::Result<FunctionUrlRequest> {
     let secrets = SigningSecrets::parse(&SIGNING_SECRET.to_owned().into())?;
     let timestamp_s = SystemClock.now().seconds();
-    Ok(Request::post(PATH, body)
+    Ok(FunctionUrlRequest::post(PATH, body)
         .header("x-slack-request-timestamp", &timestamp_s.to_string())
         .header("x-slack-signature", &secrets.sign(timestamp_s, body.as_bytes())))
 }
@@ -50,13 +50,13 @@ fn posted(number: usize) -> String {
 }
 
 /// From starting `ingest` to its answer, and what it takes afterwards.
-async fn starts(binaries: &Binaries, installation: &Installation) -> anyhow::Result<Section> {
+async fn starts(binaries: &Binaries, installation: &AwsInstallation) -> anyhow::Result<BenchSection> {
     let (mut first_ms, mut peak_mib) = (Vec::new(), Vec::new());
     for n in 1..=STARTS {
         progress(&format!("lambda: start {n} of {STARTS}"));
         let payload = signed(CHALLENGE)?.payload();
         let began = Instant::now();
-        let ingest = Function::start(&binaries.ingest, installation).await;
+        let ingest = RunningFunction::start(&binaries.ingest, installation).await;
         let echoed = ingest.request(&payload).await;
         first_ms.push(ms(began.elapsed()));
         ensure!(echoed.status == 200, "the challenge was not echoed: {echoed:?}");
@@ -69,7 +69,7 @@ async fn starts(binaries: &Binaries, installation: &Installation) -> anyhow::Res
     let size_mib = std::fs::metadata(&binaries.ingest)?.len() as f64 / MIB;
     let slowest_ms = first_ms.iter().copied().fold(0.0, f64::max);
     let (first_ms, peak_mib) = (median(first_ms), median(peak_mib));
-    Ok(Section {
+    Ok(BenchSection {
         title: "Lambda: ingest",
         method: format!(
             "Built with `--no-default-features --features aws`, for this machine's processor. From starting the process to \
@@ -87,13 +87,13 @@ async fn starts(binaries: &Binaries, installation: &Installation) -> anyhow::Res
 }
 
 /// What a full batch takes of `message-writer`'s own time: waiting for the emulator is not the writer's.
-async fn batches(binaries: &Binaries, installation: &Installation) -> anyhow::Result<Section> {
+async fn batches(binaries: &Binaries, installation: &AwsInstallation) -> anyhow::Result<BenchSection> {
     progress("lambda: batches");
     let poller = Poller::of(installation, QueueName::Events).await;
-    let writer = Function::start(&binaries.worker("message-writer"), installation).await;
+    let writer = RunningFunction::start(&binaries.worker("message-writer"), installation).await;
     // What the starts left.
     poller.until_empty(&writer).await;
-    let ingest = Function::start(&binaries.ingest, installation).await;
+    let ingest = RunningFunction::start(&binaries.ingest, installation).await;
     for number in 0..BATCHES * BATCH {
         ingest.request(&signed(&posted(1_000_000 + number))?.payload()).await;
     }
@@ -112,7 +112,7 @@ async fn batches(binaries: &Binaries, installation: &Installation) -> anyhow::Re
     let own_ms = ms((writer.process.usage().cpu - before) / batches.max(1));
     let peak_mib = mib(writer.process.usage().peak_rss_kib);
     let size_mib = std::fs::metadata(binaries.worker("message-writer"))?.len() as f64 / MIB;
-    Ok(Section {
+    Ok(BenchSection {
         title: "Lambda: message-writer",
         method: format!(
             "{messages} messages in {batches} batches of at most {BATCH}, handed over as Lambda's poller does. Own time is the \

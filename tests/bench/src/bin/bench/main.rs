@@ -36,14 +36,14 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 
-use report::{Report, Section};
+use report::{BenchReport, BenchSection};
 
 /// Measures Annalist beside its baselines and prints a report
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
-struct Args {
+struct BenchArgs {
     #[command(subcommand)]
-    what: What,
+    what: BenchCommand,
     #[command(flatten)]
     settings: Settings,
 }
@@ -75,9 +75,9 @@ struct Settings {
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum What {
+enum BenchCommand {
     #[command(flatten)]
-    Part(Part),
+    Part(BenchPart),
     /// All of them, but for `aws` and `lambda`
     All,
     /// The baseline that only checks the signature
@@ -93,7 +93,7 @@ enum What {
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]
-enum Part {
+enum BenchPart {
     /// Durable acks against a bare handler and one commit per event
     Acks,
     /// How fast a backlog drains
@@ -137,29 +137,29 @@ enum Part {
 }
 
 /// What `all` measures, in the order of the report.
-const ALL: [Part; 18] = [
-    Part::Startup,
-    Part::Acks,
-    Part::Sustained,
-    Part::Drain,
-    Part::Flat,
-    Part::Existence,
-    Part::Channels,
-    Part::Beside,
-    Part::Directory,
-    Part::Files,
-    Part::Import,
-    Part::Export,
-    Part::Erase,
-    Part::Figures,
-    Part::Search,
-    Part::Pages,
-    Part::Questions,
-    Part::Pace,
+const ALL: [BenchPart; 18] = [
+    BenchPart::Startup,
+    BenchPart::Acks,
+    BenchPart::Sustained,
+    BenchPart::Drain,
+    BenchPart::Flat,
+    BenchPart::Existence,
+    BenchPart::Channels,
+    BenchPart::Beside,
+    BenchPart::Directory,
+    BenchPart::Files,
+    BenchPart::Import,
+    BenchPart::Export,
+    BenchPart::Erase,
+    BenchPart::Figures,
+    BenchPart::Search,
+    BenchPart::Pages,
+    BenchPart::Questions,
+    BenchPart::Pace,
 ];
 
-impl Part {
-    async fn measure(self, settings: &Settings) -> anyhow::Result<Vec<Section>> {
+impl BenchPart {
+    async fn measure(self, settings: &Settings) -> anyhow::Result<Vec<BenchSection>> {
         let section = match self {
             Self::Acks => acks::measure(settings).await?,
             Self::Drain => drain::measure(settings).await?,
@@ -197,15 +197,15 @@ impl Settings {
 }
 
 fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
+    let args = BenchArgs::parse();
     let parts = match &args.what {
         // The servers get all cores, as a real one would.
-        What::ServeBare => return runtime(true)?.block_on(baseline::serve_bare()),
-        What::ServeCommitPerEvent { data } => {
+        BenchCommand::ServeBare => return runtime(true)?.block_on(baseline::serve_bare()),
+        BenchCommand::ServeCommitPerEvent { data } => {
             return runtime(true)?.block_on(baseline::serve_commit_per_event(data));
         }
-        What::All => &ALL,
-        What::Part(part) => std::slice::from_ref(part),
+        BenchCommand::All => &ALL,
+        BenchCommand::Part(part) => std::slice::from_ref(part),
     };
     progress("building the binaries");
     tests::harness::binaries::binaries();
@@ -217,8 +217,8 @@ fn main() -> anyhow::Result<()> {
         .context("cannot write the report")
 }
 
-async fn measure(parts: &[Part], settings: &Settings) -> anyhow::Result<Report> {
-    let mut report = Report::default();
+async fn measure(parts: &[BenchPart], settings: &Settings) -> anyhow::Result<BenchReport> {
+    let mut report = BenchReport::default();
     for part in parts {
         report.sections.extend(part.measure(settings).await?);
     }

@@ -13,8 +13,8 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::driver::Sample;
-use crate::pool::{Pool, Row};
-use crate::report::Times;
+use crate::pool::{ExpectedRow, Pool};
+use crate::report::SortedTimes;
 
 /// How often the database is looked at.
 const INTERVAL: Duration = Duration::from_millis(3);
@@ -63,7 +63,7 @@ impl Observer {
         Ok(self.database.prepare_cached(sql)?.query_row([queue.spec().label], |row| row.get(0))?)
     }
 
-    fn is_readable(&self, row: &Row) -> anyhow::Result<bool> {
+    fn is_readable(&self, row: &ExpectedRow) -> anyhow::Result<bool> {
         let sql = "SELECT 1 FROM items WHERE item_id = ?1 AND timestamp = ?2";
         let mut statement = self.database.prepare_cached(sql)?;
         Ok(statement.query_row([&row.item_id, &row.timestamp], |_| Ok(())).optional()?.is_some())
@@ -103,7 +103,7 @@ impl Observer {
         pool: &Arc<Pool>,
         mut samples: mpsc::UnboundedReceiver<Sample>,
         deadline: Duration,
-    ) -> anyhow::Result<Times> {
+    ) -> anyhow::Result<SortedTimes> {
         let started = Instant::now();
         let (mut lags, mut waiting, mut ended) = (Vec::new(), VecDeque::new(), false);
         while !ended || !waiting.is_empty() {
@@ -132,6 +132,6 @@ impl Observer {
             }
             sleep(INTERVAL).await;
         }
-        Ok(Times::of(lags))
+        Ok(SortedTimes::of(lags))
     }
 }

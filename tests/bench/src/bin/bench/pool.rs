@@ -15,20 +15,20 @@ const SIGNATURE_BYTES: usize = 67;
 /// Signed requests in the order in which they are to be sent.
 pub(crate) struct Pool {
     bytes: Vec<u8>,
-    requests: Vec<Request>,
+    requests: Vec<BenchRequest>,
     secrets: SigningSecrets,
 }
 
-struct Request {
+struct BenchRequest {
     start: usize,
     body: usize,
     end: usize,
-    row: Option<Row>,
+    row: Option<ExpectedRow>,
 }
 
 /// The row a request should leave.
 #[derive(Debug, Clone)]
-pub(crate) struct Row {
+pub(crate) struct ExpectedRow {
     pub(crate) item_id: String,
     pub(crate) timestamp: String,
 }
@@ -54,11 +54,11 @@ impl Pool {
             pool.bytes.extend_from_slice(event.body.as_bytes());
             let row = match event.effect {
                 Effect::Posted { ts, .. } => {
-                    Some(Row { item_id: format!("message#{TEAM}#{}", event.channel), timestamp: ts })
+                    Some(ExpectedRow { item_id: format!("message#{TEAM}#{}", event.channel), timestamp: ts })
                 }
                 Effect::Edited { .. } | Effect::Deleted { .. } => None,
             };
-            pool.requests.push(Request { start, body, end: pool.bytes.len(), row });
+            pool.requests.push(BenchRequest { start, body, end: pool.bytes.len(), row });
         }
         pool.sign();
         Ok(Arc::new(pool))
@@ -99,7 +99,7 @@ impl Pool {
     }
 
     /// The row a request should leave, where it is a new message.
-    pub(crate) fn row(&self, n: usize) -> Option<&Row> {
+    pub(crate) fn row(&self, n: usize) -> Option<&ExpectedRow> {
         self.requests[n].row.as_ref()
     }
 }

@@ -37,7 +37,7 @@ impl Goal {
 
 /// One measurement's table and goals.
 #[derive(Debug, Clone)]
-pub(crate) struct Section {
+pub(crate) struct BenchSection {
     /// Its heading.
     pub(crate) title: &'static str,
     /// What was done, in a sentence or two.
@@ -52,12 +52,12 @@ pub(crate) struct Section {
 
 /// Everything that was measured.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub(crate) struct BenchReport {
     /// In the order in which they are printed.
-    pub(crate) sections: Vec<Section>,
+    pub(crate) sections: Vec<BenchSection>,
 }
 
-impl Report {
+impl BenchReport {
     /// The report as Markdown; `machine` says what it was measured on, `command` are the arguments of `cargo run`.
     pub(crate) fn markdown(&self, machine: &str, command: &str) -> String {
         let mut text = format!("Machine: {machine}.\nCommand: `cargo run {command}`\n");
@@ -148,9 +148,9 @@ impl RunCost {
 
 /// How long some things took, sorted.
 #[derive(Debug, Clone)]
-pub(crate) struct Times(Vec<Duration>);
+pub(crate) struct SortedTimes(Vec<Duration>);
 
-impl Times {
+impl SortedTimes {
     /// These, in any order.
     pub(crate) fn of(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
@@ -226,23 +226,23 @@ mod tests {
 
     #[test]
     fn a_percentile_is_a_value_that_was_measured() {
-        let times = Times::of((1..=200).rev().map(Duration::from_millis).collect());
+        let times = SortedTimes::of((1..=200).rev().map(Duration::from_millis).collect());
         assert_eq!(times.percentile(50), 100.0);
         assert_eq!(times.percentile(99), 198.0);
-        assert_eq!(Times::of(vec![Duration::from_millis(1)]).percentile(99), 1.0);
-        assert!(Times::of(Vec::new()).percentile(50).is_nan());
+        assert_eq!(SortedTimes::of(vec![Duration::from_millis(1)]).percentile(99), 1.0);
+        assert!(SortedTimes::of(Vec::new()).percentile(50).is_nan());
     }
 
     #[test]
     fn a_goal_that_is_missed_says_so() {
-        let section = Section {
+        let section = BenchSection {
             title: "x",
             method: "m".into(),
             columns: &["a"],
             rows: vec![vec!["1".into()]],
             goals: vec![Goal::at_least("fast", 2.0, 3.0, " ×"), Goal::at_most("small", 2.0, 3.0, " MiB")],
         };
-        let text = Report { sections: vec![section] }.markdown("m", "x");
+        let text = BenchReport { sections: vec![section] }.markdown("m", "x");
         assert!(text.contains("| fast | 2.00 × | ≥ 3.00 × | **falls short** |"), "{text}");
         assert!(text.contains("| small | 2.00 MiB | ≤ 3.00 MiB | met |"), "{text}");
     }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use serde_json::{Value, json};
 use testkit::corpus::{Shape, TEAM, channel_id, user_id};
-use testkit::fake_slack::{self, SlackState, Workspace};
+use testkit::fake_slack::{self, FakeWorkspace, SlackState};
 use tokio::net::TcpListener;
 
 /// The token it knows.
@@ -55,11 +55,11 @@ async fn serve(size: Size, channel: fn(usize) -> Value, user: fn(usize) -> Value
     let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
     let url = format!("http://{}/api/", listener.local_addr()?);
     let mut state = SlackState::default();
-    let workspace = Workspace {
+    let workspace = FakeWorkspace {
         channels: (0..size.channels).map(channel).collect(),
         members: (0..size.users).map(user).collect(),
         knows_every_id: true,
-        ..Workspace::new(TEAM)
+        ..FakeWorkspace::new(TEAM)
     };
     state.set(TOKEN, workspace);
     let router = Router::new()

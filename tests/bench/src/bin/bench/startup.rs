@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use ::testkit::corpus::{Shape, Workload};
-use ::tests::harness::client::{RetryDelays, Slack};
+use ::tests::harness::client::{EventClient, RetryDelays};
 use ::tests::harness::process;
 use anyhow::ensure;
 use tokio::time::sleep;
 
-use crate::report::{Goal, Section, figure, median, mib, ms};
+use crate::report::{BenchSection, Goal, figure, median, mib, ms};
 use crate::{machine, progress};
 
 const STARTS: usize = 10;
@@ -16,7 +16,7 @@ const STARTS: usize = 10;
 const SETTLING: Duration = Duration::from_secs(1);
 
 /// Starts it several times.
-pub(crate) async fn measure() -> anyhow::Result<Section> {
+pub(crate) async fn measure() -> anyhow::Result<BenchSection> {
     let mut first_200_ms = Vec::new();
     let mut idle_mib = Vec::new();
     for n in 1..=STARTS {
@@ -26,7 +26,7 @@ pub(crate) async fn measure() -> anyhow::Result<Section> {
         let event = Workload::new(Shape::default()).next();
         let started = Instant::now();
         let server = process::up(folder.as_path()).await;
-        let mut slack = Slack::to(server.address, RetryDelays::none());
+        let mut slack = EventClient::to(server.address, RetryDelays::none());
         let acked = slack.deliver(event.as_ref().map_or("", |event| &event.body)).await;
         first_200_ms.push(ms(started.elapsed()));
         ensure!(acked.is_ok(), "the first event was not acked: {acked:?}");
@@ -38,7 +38,7 @@ pub(crate) async fn measure() -> anyhow::Result<Section> {
     }
     let slowest_ms = first_200_ms.iter().copied().fold(0.0, f64::max);
     let (first_200_ms, idle_mib) = (median(first_200_ms), median(idle_mib));
-    Ok(Section {
+    Ok(BenchSection {
         title: "Start",
         method: format!(
             "`annalist up` on a new folder, from starting the process to the 200 of a signed event; median of \

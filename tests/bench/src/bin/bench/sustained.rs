@@ -9,10 +9,10 @@ use tokio::sync::mpsc;
 
 use ports::queue::QueueName;
 
-use crate::driver::{Driven, Load, Pace, drive};
+use crate::driver::{Driven, DrivenLoad, SendingPace, drive};
 use crate::observer::Observer;
 use crate::pool::Pool;
-use crate::report::{Goal, Section, Times, figure, mib};
+use crate::report::{BenchSection, Goal, SortedTimes, figure, mib};
 use crate::{Settings, machine, progress};
 
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -21,9 +21,9 @@ const FLAT_OUT_PER_SECOND: u64 = 40_000;
 /// A rate counts as sustained if no more events than those of this many seconds wait when the load ends.
 const BACKLOG_S: f64 = 0.5;
 
-struct Run {
+struct SustainedRun {
     driven: Driven,
-    lags: Times,
+    lags: SortedTimes,
     backlog_at_end: usize,
     /// From the first request until every event was drained.
     elapsed: Duration,
@@ -31,7 +31,7 @@ struct Run {
     peak_mib: f64,
 }
 
-impl Run {
+impl SustainedRun {
     /// Events per second until the last was drained.
     fn end_to_end_per_second(&self) -> f64 {
         self.driven.acked as f64 / self.elapsed.as_secs_f64()
@@ -45,22 +45,22 @@ impl Run {
 }
 
 /// Runs each rate once, then a closed loop.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let mut rows = Vec::new();
     let (mut sustained, mut peak_mib) = (0.0_f64, 0.0_f64);
     for rate in &settings.rates {
         progress(&format!("sustained: {rate} events per second"));
-        let run = run(Pace::PerSecond(*rate), *rate, settings).await?;
+        let run = run(SendingPace::PerSecond(*rate), *rate, settings).await?;
         sustained = sustained.max(run.sustained_per_second());
         peak_mib = peak_mib.max(run.peak_mib);
         rows.push(row(&format!("{rate} ev/s offered"), &run));
     }
     progress("sustained: flat out");
-    let flat_out = run(Pace::ClosedLoop, FLAT_OUT_PER_SECOND, settings).await?;
+    let flat_out = run(SendingPace::ClosedLoop, FLAT_OUT_PER_SECOND, settings).await?;
     rows.push(row("closed loop", &flat_out));
     sustained = sustained.max(flat_out.sustained_per_second());
     peak_mib = peak_mib.max(flat_out.peak_mib);
-    Ok(Section {
+    Ok(BenchSection {
         title: "From ack to readable row",
         method: format!(
             "`annalist up` on a new folder, {} connections, {} s of load per run. Latency of fixed rates counts from \
@@ -89,14 +89,14 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     })
 }
 
-async fn run(pace: Pace, most_per_second: u64, settings: &Settings) -> anyhow::Result<Run> {
+async fn run(pace: SendingPace, most_per_second: u64, settings: &Settings) -> anyhow::Result<SustainedRun> {
     let count = usize::try_from(most_per_second * settings.seconds)?;
     let pool = Pool::generate(&mut Workload::new(Shape::default()), count)?;
     let data = machine::data_folder()?;
     let server = process::up(data.path()).await;
     let observer = Observer::open(data.path())?;
     let before = server.process.usage();
-    let load = Load {
+    let load = DrivenLoad {
         range: 0..pool.len(),
         again: false,
         time: Some(settings.load_time()),
@@ -117,7 +117,7 @@ async fn run(pace: Pace, most_per_second: u64, settings: &Settings) -> anyhow::R
     let (rows, expected) = (observer.rows()?, pool.rows(driven.acked));
     ensure!(rows == expected, "{rows} rows instead of {expected}");
     server.process.sigkill().await;
-    Ok(Run {
+    Ok(SustainedRun {
         driven,
         lags,
         backlog_at_end,
@@ -127,7 +127,7 @@ async fn run(pace: Pace, most_per_second: u64, settings: &Settings) -> anyhow::R
     })
 }
 
-fn row(load: &str, run: &Run) -> Vec<String> {
+fn row(load: &str, run: &SustainedRun) -> Vec<String> {
     let acked = run.driven.acked as f64;
     let count = |count: usize| format!("{count}");
     vec![

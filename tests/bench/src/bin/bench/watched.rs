@@ -15,7 +15,7 @@ use tokio::time::sleep;
 const INTERVAL: Duration = Duration::from_millis(5);
 
 /// A process that has ended well.
-pub(crate) struct Watched {
+pub(crate) struct EndedProcess {
     /// What it printed.
     pub(crate) output: Output,
     /// What it had taken shortly before its end.
@@ -25,7 +25,7 @@ pub(crate) struct Watched {
 }
 
 /// Runs a command without any setting from the environment.
-pub(crate) async fn to_end(mut command: Command) -> anyhow::Result<Watched> {
+pub(crate) async fn to_end(mut command: Command) -> anyhow::Result<EndedProcess> {
     let started = Instant::now();
     command.env_clear().kill_on_drop(true).stdout(Stdio::piped());
     let child = command.spawn().context("the process cannot be started")?;
@@ -40,7 +40,7 @@ pub(crate) async fn to_end(mut command: Command) -> anyhow::Result<Watched> {
     };
     let time = started.elapsed();
     ensure!(output.status.success(), "{:?} failed: {}", command.as_std(), output.status);
-    Ok(Watched { output, usage: last.context("the process was too short")?, time })
+    Ok(EndedProcess { output, usage: last.context("the process was too short")?, time })
 }
 
 /// A command of `annalist` that has ended well.

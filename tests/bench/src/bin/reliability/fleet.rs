@@ -2,17 +2,17 @@
 
 use std::net::SocketAddr;
 
-use ::tests::harness::place::Place;
-use ::tests::harness::process::{self, Process, Server};
+use ::tests::harness::place::ProgramEnvironment;
+use ::tests::harness::process::{self, Process, ServerProcess};
 
 /// Ingest, and the given number of message-writers.
-pub(crate) struct Fleet<'p, P: Place + ?Sized> {
+pub(crate) struct RealFleet<'p, P: ProgramEnvironment + ?Sized> {
     place: &'p P,
-    ingest: Server,
+    ingest: ServerProcess,
     writers: Vec<Process>,
 }
 
-impl<'p, P: Place + ?Sized> Fleet<'p, P> {
+impl<'p, P: ProgramEnvironment + ?Sized> RealFleet<'p, P> {
     pub(crate) async fn start(place: &'p P, writers: usize) -> Self {
         let ingest = process::ingest(place).await;
         let mut fleet = Self { place, ingest, writers: Vec::new() };

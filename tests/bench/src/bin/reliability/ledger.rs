@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ::testkit::corpus::model::Expected;
+use ::testkit::corpus::model::ExpectedMessage;
 use ::testkit::corpus::{Model, TEAM};
-use ::tests::harness::load::Sent;
+use ::tests::harness::load::AckedLoad;
 use ports::archive::{Archive, Item, Query, key, query_all};
 use rules::message::{self, Replaced};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -15,7 +15,7 @@ pub(crate) const HEADER: &str = "| fault | injected | events acknowledged | requ
 
 /// One row of the table.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct LedgerRow {
     fault: &'static str,
     injected: u64,
     acked: usize,
@@ -25,8 +25,8 @@ pub(crate) struct Row {
     out_of_order: u64,
 }
 
-impl Row {
-    pub(crate) fn new(fault: &'static str, injected: u64, sent: &Sent) -> Self {
+impl LedgerRow {
+    pub(crate) fn new(fault: &'static str, injected: u64, sent: &AckedLoad) -> Self {
         let (acked, requests) = (sent.acked, sent.requests);
         Self { fault, injected, acked, requests, lost: 0, doubled: 0, out_of_order: 0 }
     }
@@ -36,7 +36,7 @@ impl Row {
     }
 }
 
-impl fmt::Display for Row {
+impl fmt::Display for LedgerRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { fault, injected, acked, requests, lost, doubled, out_of_order } = self;
         write!(f, "| {fault} | {injected} | {acked} | {requests} | {lost} | {doubled} | {out_of_order} |")
@@ -46,11 +46,11 @@ impl fmt::Display for Row {
 /// Counts what differs: a missing effect or a quarantined job was lost; a row or a version that was never
 /// sent was doubled; a text that is not the last one was written out of order.
 pub(crate) async fn compare(
-    mut row: Row,
+    mut row: LedgerRow,
     archive: &dyn Archive,
     model: &Model,
     quarantined: u64,
-) -> anyhow::Result<Row> {
+) -> anyhow::Result<LedgerRow> {
     row.lost += quarantined;
     let team = TeamId::parse(TEAM)?;
     for (channel, expected) in &model.channels {
@@ -76,7 +76,7 @@ pub(crate) async fn compare(
     Ok(row)
 }
 
-fn compare_message(row: &mut Row, found: &Item, expected: &Expected) {
+fn compare_message(row: &mut LedgerRow, found: &Item, expected: &ExpectedMessage) {
     match found.text("text") {
         None => row.lost += 1,
         Some(text) if text == expected.text => {}
@@ -92,7 +92,7 @@ fn compare_message(row: &mut Row, found: &Item, expected: &Expected) {
     }
 }
 
-fn compare_revisions(row: &mut Row, kept: &[Replaced<'_>], replaced: &[String]) {
+fn compare_revisions(row: &mut LedgerRow, kept: &[Replaced<'_>], replaced: &[String]) {
     row.lost += replaced.len().saturating_sub(kept.len()) as u64;
     row.doubled += kept.len().saturating_sub(replaced.len()) as u64;
     let texts = kept.iter().map(|revision| revision.row.text("text").unwrap_or_default());
@@ -113,7 +113,7 @@ mod tests {
         archive.write(&update).await.unwrap();
     }
 
-    fn model(messages: &[(&str, Expected)]) -> Model {
+    fn model(messages: &[(&str, ExpectedMessage)]) -> Model {
         let messages = messages.iter().map(|(ts, expected)| ((*ts).to_owned(), expected.clone())).collect();
         Model { channels: [("C01".to_owned(), messages)].into() }
     }
@@ -127,14 +127,18 @@ mod tests {
         write(&archive, messages.clone(), "1.000002", json!({ "text": "an older text" })).await;
         write(&archive, messages.clone(), "1.000003", json!({ "text": "never sent" })).await;
         write(&archive, messages, "1.000004", json!({ "text": "not marked" })).await;
-        let said = |text: &str| Expected { text: text.to_owned(), ..Expected::default() };
+        let said = |text: &str| ExpectedMessage { text: text.to_owned(), ..ExpectedMessage::default() };
         let model = model(&[
             ("1.000001", said("as sent")),
-            ("1.000002", Expected { replaced: vec!["an older text".to_owned()], ..said("the last text") }),
-            ("1.000004", Expected { deleted: true, ..said("not marked") }),
+            (
+                "1.000002",
+                ExpectedMessage { replaced: vec!["an older text".to_owned()], ..said("the last text") },
+            ),
+            ("1.000004", ExpectedMessage { deleted: true, ..said("not marked") }),
             ("1.000005", said("missing")),
         ]);
-        let row = compare(Row::new("none", 0, &Sent::default()), &archive, &model, 1).await.unwrap();
+        let row =
+            compare(LedgerRow::new("none", 0, &AckedLoad::default()), &archive, &model, 1).await.unwrap();
         // One in quarantine; the replaced version, the mark and the message that are missing.
         assert_eq!((row.lost, row.doubled, row.out_of_order), (4, 1, 1), "{row}");
         assert!(!row.is_clean());

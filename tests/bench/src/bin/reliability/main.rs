@@ -9,21 +9,21 @@ use std::io::Write;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 
-use ledger::Row;
+use ledger::LedgerRow;
 
 /// Kills real processes under load, and holds the archive against what was acknowledged
 #[derive(Debug, Parser)]
 #[command(name = "reliability")]
-struct Args {
+struct ReliabilityArgs {
     #[command(subcommand)]
-    what: What,
+    what: ReliabilityCommand,
     /// Decides the events, the moments and whom a kill hits
     #[arg(long, global = true, default_value_t = 20_261_121)]
     seed: u64,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ReliabilityCommand {
     /// On one folder: half of the kills hit `annalist up`, the others hit parts of a fleet
     Embedded {
         /// How often SIGKILL is sent
@@ -45,7 +45,7 @@ enum What {
 }
 
 fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
+    let args = ReliabilityArgs::parse();
     progress("building the binaries");
     tests::harness::binaries::binaries();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
@@ -55,20 +55,23 @@ fn main() -> anyhow::Result<()> {
     for row in &rows {
         writeln!(out, "{row}")?;
     }
-    anyhow::ensure!(rows.iter().all(Row::is_clean), "something was lost, doubled or out of order: see above");
+    anyhow::ensure!(
+        rows.iter().all(LedgerRow::is_clean),
+        "something was lost, doubled or out of order: see above"
+    );
     Ok(())
 }
 
-async fn run(args: &Args) -> anyhow::Result<Vec<Row>> {
+async fn run(args: &ReliabilityArgs) -> anyhow::Result<Vec<LedgerRow>> {
     match args.what {
-        What::Embedded { kills, events } => {
+        ReliabilityCommand::Embedded { kills, events } => {
             let (first, second) = (kills / 2, kills - kills / 2);
             Ok(vec![
                 kills::of_up(first, events / 2, args.seed).await?,
                 kills::of_a_fleet(second, events - events / 2, args.seed.wrapping_add(1)).await?,
             ])
         }
-        What::Aws { kills, events } => Ok(vec![kills::on_aws(kills, events, args.seed).await?]),
+        ReliabilityCommand::Aws { kills, events } => Ok(vec![kills::on_aws(kills, events, args.seed).await?]),
     }
 }
 

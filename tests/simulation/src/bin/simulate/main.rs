@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::Parser;
-use simulation::Outcome;
+use simulation::SeedOutcome;
 
-use table::Summary;
+use table::SeedsSummary;
 
 /// Steps shown of a seed that failed.
 const LAST_STEPS: usize = 40;
@@ -22,7 +22,7 @@ const SHOWN: usize = 5;
 
 /// Plays the whole fleet on virtual time, with every fault decided by a seed.
 #[derive(Parser)]
-struct Args {
+struct SimulateArgs {
     /// How many seeds
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     seeds: u64,
@@ -41,7 +41,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = SimulateArgs::parse();
     let out = &mut io::stdout().lock();
     let done = match args.seed {
         Some(seed) => one(seed, args.trace, out),
@@ -65,7 +65,7 @@ fn one(seed: u64, trace: bool, out: &mut dyn Write) -> io::Result<bool> {
         writeln!(out, "seed {seed}: {finding}")?;
     }
     if !trace {
-        let mut summary = Summary::default();
+        let mut summary = SeedsSummary::default();
         summary.add(seed, outcome);
         summary.write(began.elapsed(), out)?;
     }
@@ -73,11 +73,11 @@ fn one(seed: u64, trace: bool, out: &mut dyn Write) -> io::Result<bool> {
 }
 
 /// Whether nothing was violated in any.
-fn many(args: &Args, out: &mut dyn Write) -> io::Result<bool> {
+fn many(args: &SimulateArgs, out: &mut dyn Write) -> io::Result<bool> {
     let began = Instant::now();
     let next = AtomicU64::new(args.first);
     let end = args.first.saturating_add(args.seeds);
-    let summary = Mutex::new(Summary::default());
+    let summary = Mutex::new(SeedsSummary::default());
     std::thread::scope(|scope| {
         for _ in 0..args.threads.max(1) {
             scope.spawn(|| {
@@ -106,7 +106,7 @@ fn many(args: &Args, out: &mut dyn Write) -> io::Result<bool> {
 
 /// The same seed again, which does the same, and this time writes down what.
 fn last_steps(seed: u64, out: &mut dyn Write) -> io::Result<()> {
-    let Outcome { trace, .. } = simulation::run(seed, None, true);
+    let SeedOutcome { trace, .. } = simulation::run(seed, None, true);
     for line in trace.iter().skip(trace.len().saturating_sub(LAST_STEPS)) {
         writeln!(out, "  {line}")?;
     }

@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use simulation::{Finding, Invariant, Kind, Outcome, Tally};
+use simulation::{FaultCounts, FaultKind, Finding, Invariant, SeedOutcome};
 
 /// The sum of all seeds.
 #[derive(Default)]
-pub(crate) struct Summary {
+pub(crate) struct SeedsSummary {
     seeds: u64,
-    total: Tally,
+    total: FaultCounts,
     /// How many seeds had each kind of fault.
-    seeds_with: [u64; Kind::ALL.len()],
+    seeds_with: [u64; FaultKind::ALL.len()],
     findings: BTreeMap<u64, Finding>,
 }
 
-impl Summary {
+impl SeedsSummary {
     /// Takes in what a seed came to.
-    pub(crate) fn add(&mut self, seed: u64, outcome: Outcome) {
+    pub(crate) fn add(&mut self, seed: u64, outcome: SeedOutcome) {
         self.seeds += 1;
         self.total.add(&outcome.tally);
-        for kind in Kind::ALL {
+        for kind in FaultKind::ALL {
             self.seeds_with[kind as usize] += u64::from(outcome.tally.of(kind) > 0);
         }
         self.findings.extend(outcome.finding.map(|finding| (seed, finding)));
@@ -44,7 +44,7 @@ impl Summary {
         row(out, "  answered 200", self.total.acked.to_string())?;
         row(out, "calls of ports", self.total.steps.to_string())?;
         writeln!(out, "\n{:<28}{:>12}{:>12}", "fault", "injected", "in seeds")?;
-        for kind in Kind::ALL {
+        for kind in FaultKind::ALL {
             let (injected, seeds) = (self.total.of(kind), self.seeds_with[kind as usize]);
             writeln!(out, "{:<28}{injected:>12}{seeds:>12}", kind.label())?;
         }

@@ -3,61 +3,61 @@
 use ports::archive::{Guard, ItemKey, Update};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, attributes, greater, key, update};
+use super::case::{ArchiveCase, attributes, greater, key, update};
 
-pub(super) async fn an_archive_is_ready(bench: Bench) {
-    bench.fixture.archive.ready().await.unwrap();
+pub(super) async fn an_archive_is_ready(case: ArchiveCase) {
+    case.fixture.archive.ready().await.unwrap();
 }
 
-pub(super) async fn what_was_never_written_is_not_there(bench: Bench) {
-    assert_eq!(bench.get(&key()).await, None);
+pub(super) async fn what_was_never_written_is_not_there(case: ArchiveCase) {
+    assert_eq!(case.get(&key()).await, None);
 }
 
-pub(super) async fn a_write_is_seen_by_the_next_get(bench: Bench) {
+pub(super) async fn a_write_is_seen_by_the_next_get(case: ArchiveCase) {
     for round in 0..20 {
-        bench.put(key(), json!({"round": round})).await;
-        bench.expect(&key(), json!({"round": round})).await;
+        case.put(key(), json!({"round": round})).await;
+        case.expect(&key(), json!({"round": round})).await;
     }
 }
 
-pub(super) async fn a_register_replaces_and_removes_its_attributes(bench: Bench) {
-    bench.apply(update(key(), greater("1"), json!({"text": "old", "files": [1], "user": "U1"}))).await;
+pub(super) async fn a_register_replaces_and_removes_its_attributes(case: ArchiveCase) {
+    case.apply(update(key(), greater("1"), json!({"text": "old", "files": [1], "user": "U1"}))).await;
     let newer = update(key(), greater("2"), json!({"text": "new", "user": "U1"}));
-    bench.apply(Update { remove: vec!["files", "never_there"], ..newer }).await;
-    bench.expect(&key(), json!({"text": "new", "user": "U1", "version": "2"})).await;
+    case.apply(Update { remove: vec!["files", "never_there"], ..newer }).await;
+    case.expect(&key(), json!({"text": "new", "user": "U1", "version": "2"})).await;
 }
 
-pub(super) async fn what_is_set_if_absent_is_set_once(bench: Bench) {
+pub(super) async fn what_is_set_if_absent_is_set_once(case: ArchiveCase) {
     let with = |parent: &str| Update {
         set_if_absent: attributes(json!({"parent": parent, "team_id": "T1"})),
         ..Update::new(key())
     };
-    bench.put(key(), json!({"team_id": "T0"})).await;
-    bench.apply(with("first")).await;
-    bench.apply(with("second")).await;
-    bench.expect(&key(), json!({"team_id": "T0", "parent": "first"})).await;
+    case.put(key(), json!({"team_id": "T0"})).await;
+    case.apply(with("first")).await;
+    case.apply(with("second")).await;
+    case.expect(&key(), json!({"team_id": "T0", "parent": "first"})).await;
 }
 
-pub(super) async fn what_is_set_if_absent_comes_with_a_winning_register_only(bench: Bench) {
-    bench.apply(update(key(), greater("2"), json!({}))).await;
+pub(super) async fn what_is_set_if_absent_comes_with_a_winning_register_only(case: ArchiveCase) {
+    case.apply(update(key(), greater("2"), json!({}))).await;
     let set_if_absent = attributes(json!({"parent": "p"}));
     let loses =
         Update { set_if_absent: set_if_absent.clone(), ..update(key(), greater("1"), json!({"text": "t"})) };
-    bench.refuse(loses).await;
-    bench.expect(&key(), json!({"version": "2"})).await;
+    case.refuse(loses).await;
+    case.expect(&key(), json!({"version": "2"})).await;
     let wins = Update { set_if_absent, ..update(key(), greater("3"), json!({"text": "t"})) };
-    bench.apply(wins).await;
-    bench.expect(&key(), json!({"version": "3", "text": "t", "parent": "p"})).await;
+    case.apply(wins).await;
+    case.expect(&key(), json!({"version": "3", "text": "t", "parent": "p"})).await;
 }
 
-pub(super) async fn registers_of_one_item_do_not_touch_each_other(bench: Bench) {
+pub(super) async fn registers_of_one_item_do_not_touch_each_other(case: ArchiveCase) {
     let deleted = Guard::Greater { register: "deleted_version".into(), version: "9".into() };
-    bench.apply(update(key(), deleted, json!({"deleted": true}))).await;
-    bench.apply(update(key(), greater("1"), json!({"text": "t"}))).await;
-    bench.expect(&key(), json!({"deleted": true, "deleted_version": "9", "text": "t", "version": "1"})).await;
+    case.apply(update(key(), deleted, json!({"deleted": true}))).await;
+    case.apply(update(key(), greater("1"), json!({"text": "t"}))).await;
+    case.expect(&key(), json!({"deleted": true, "deleted_version": "9", "text": "t", "version": "1"})).await;
 }
 
-pub(super) async fn every_kind_of_json_value_comes_back(bench: Bench) {
+pub(super) async fn every_kind_of_json_value_comes_back(case: ArchiveCase) {
     let values = json!({
         "text": "",
         "yes": true,
@@ -71,17 +71,17 @@ pub(super) async fn every_kind_of_json_value_comes_back(bench: Bench) {
         "map": {},
         "maps": {"a": {"b": {"c": "d"}}, "B": [0]},
     });
-    bench.put(key(), values.clone()).await;
-    bench.expect(&key(), values).await;
+    case.put(key(), values.clone()).await;
+    case.expect(&key(), values).await;
 }
 
-pub(super) async fn items_are_told_apart_by_both_keys(bench: Bench) {
+pub(super) async fn items_are_told_apart_by_both_keys(case: ArchiveCase) {
     let keys = [("a", "b"), ("a", "B"), ("A", "b"), ("ab", "b"), ("a", "bb"), ("a#b", "b"), ("a", "b ")];
     for (item_id, timestamp) in keys {
-        bench.put(ItemKey::new(item_id, timestamp), json!({"is": format!("{item_id}/{timestamp}")})).await;
+        case.put(ItemKey::new(item_id, timestamp), json!({"is": format!("{item_id}/{timestamp}")})).await;
     }
     for (item_id, timestamp) in keys {
-        let item = bench.get(&ItemKey::new(item_id, timestamp)).await.unwrap();
+        let item = case.get(&ItemKey::new(item_id, timestamp)).await.unwrap();
         assert_eq!(item.attributes.get("is"), Some(&Value::String(format!("{item_id}/{timestamp}"))));
     }
 }

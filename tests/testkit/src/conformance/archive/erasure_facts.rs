@@ -4,7 +4,7 @@ use ports::archive::{ErasureFact, ErasureScope, Guard, Item, ItemKey, Query, Upd
 use serde_json::json;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
-use super::bench::{Bench, attributes, greater, timestamps, update};
+use super::case::{ArchiveCase, attributes, greater, timestamps, update};
 
 fn fact(scope: ErasureScope, until: &str) -> ErasureFact {
     ErasureFact { team: TeamId::parse("T1").unwrap(), scope, until: Ts::parse(until).unwrap() }
@@ -43,24 +43,24 @@ fn named(item_id: &str, timestamp: &str) -> Update {
     update(ItemKey::new(item_id, timestamp), Guard::Always, json!({ "name": "secret" }))
 }
 
-async fn refuse_all(bench: &Bench, covered: impl IntoIterator<Item = Update>) {
+async fn refuse_all(case: &ArchiveCase, covered: impl IntoIterator<Item = Update>) {
     for update in covered {
         let key = update.key.clone();
-        assert_eq!(bench.refuse(update).await, Item::erased(key.clone()));
-        bench.expect(&key, json!({ "erased": true })).await;
+        assert_eq!(case.refuse(update).await, Item::erased(key.clone()));
+        case.expect(&key, json!({ "erased": true })).await;
     }
 }
 
-async fn apply_all(bench: &Bench, others: impl IntoIterator<Item = Update>) {
+async fn apply_all(case: &ArchiveCase, others: impl IntoIterator<Item = Update>) {
     for update in others {
         let key = update.key.clone();
-        bench.apply(update).await;
-        assert!(!bench.get(&key).await.unwrap().is_erased(), "{key:?}");
+        case.apply(update).await;
+        assert!(!case.get(&key).await.unwrap().is_erased(), "{key:?}");
     }
 }
 
-pub(super) async fn nothing_that_a_fact_covers_is_written(bench: Bench) {
-    bench.erases(&[person("300.000000"), channel("200.000000"), one_message("250.000000")]).await;
+pub(super) async fn nothing_that_a_fact_covers_is_written(case: ArchiveCase) {
+    case.erases(&[person("300.000000"), channel("200.000000"), one_message("250.000000")]).await;
     let covered = [
         said("C2", "299.999999", "U1"),
         revision("C2", "299.999999", "U1"),
@@ -72,15 +72,15 @@ pub(super) async fn nothing_that_a_fact_covers_is_written(bench: Bench) {
         said("C1", "250.000000", "U2"),
         revision("C1", "250.000000", "U2"),
     ];
-    refuse_all(&bench, covered.clone()).await;
-    refuse_all(&bench, covered).await;
+    refuse_all(&case, covered.clone()).await;
+    refuse_all(&case, covered).await;
 }
 
-pub(super) async fn what_a_fact_does_not_cover_is_written(bench: Bench) {
-    bench.erases(&[person("300.000000"), channel("200.000000"), one_message("250.000000")]).await;
+pub(super) async fn what_a_fact_does_not_cover_is_written(case: ArchiveCase) {
+    case.erases(&[person("300.000000"), channel("200.000000"), one_message("250.000000")]).await;
     let reaction = named("message#T1#C2", "100.000000");
     apply_all(
-        &bench,
+        &case,
         [
             said("C2", "300.000000", "U1"),
             said("C2", "299.999999", "U2"),
@@ -97,40 +97,40 @@ pub(super) async fn what_a_fact_does_not_cover_is_written(bench: Bench) {
     .await;
 }
 
-pub(super) async fn a_fact_that_grows_covers_more(bench: Bench) {
-    bench.erases(&[person("100.000000")]).await;
-    apply_all(&bench, [said("C1", "150.000000", "U1")]).await;
-    bench.erases(&[person("200.000000")]).await;
-    refuse_all(&bench, [said("C1", "199.000000", "U1")]).await;
-    assert!(matches!(bench.write(person("100.000000").update()).await, WriteOutcome::Rejected(_)));
-    refuse_all(&bench, [said("C1", "198.000000", "U1")]).await;
+pub(super) async fn a_fact_that_grows_covers_more(case: ArchiveCase) {
+    case.erases(&[person("100.000000")]).await;
+    apply_all(&case, [said("C1", "150.000000", "U1")]).await;
+    case.erases(&[person("200.000000")]).await;
+    refuse_all(&case, [said("C1", "199.000000", "U1")]).await;
+    assert!(matches!(case.write(person("100.000000").update()).await, WriteOutcome::Rejected(_)));
+    refuse_all(&case, [said("C1", "198.000000", "U1")]).await;
 }
 
-pub(super) async fn a_covered_update_writes_nothing_to_what_is_there(bench: Bench) {
+pub(super) async fn a_covered_update_writes_nothing_to_what_is_there(case: ArchiveCase) {
     let before = said("C1", "150.000000", "U1");
-    bench.apply(before.clone()).await;
-    bench.erases(&[person("200.000000")]).await;
+    case.apply(before.clone()).await;
+    case.erases(&[person("200.000000")]).await;
     let later = Update {
         guard: greater("2"),
         set: attributes(json!({ "user": "U1", "text": "edited" })),
         ..before.clone()
     };
-    assert_eq!(bench.refuse(later).await, Item::erased(before.key.clone()));
-    let stored = bench.get(&before.key).await.unwrap();
+    assert_eq!(case.refuse(later).await, Item::erased(before.key.clone()));
+    let stored = case.get(&before.key).await.unwrap();
     assert_eq!(stored.text("text"), Some("secret"));
-    assert!(bench.fixture.archive.erase(&before.key).await.unwrap());
-    refuse_all(&bench, [before]).await;
+    assert!(case.fixture.archive.erase(&before.key).await.unwrap());
+    refuse_all(&case, [before]).await;
 }
 
-pub(super) async fn what_had_no_content_is_erased_by_a_covered_update(bench: Bench) {
+pub(super) async fn what_had_no_content_is_erased_by_a_covered_update(case: ArchiveCase) {
     let update = said("C1", "150.000000", "U1");
-    bench.put(update.key.clone(), json!({ "reaction#eyes#U2": "1/added" })).await;
-    bench.erases(&[person("200.000000")]).await;
-    refuse_all(&bench, [update.clone(), update]).await;
+    case.put(update.key.clone(), json!({ "reaction#eyes#U2": "1/added" })).await;
+    case.erases(&[person("200.000000")]).await;
+    refuse_all(&case, [update.clone(), update]).await;
 }
 
-pub(super) async fn what_comes_with_a_covered_update_is_written(bench: Bench) {
-    bench.erases(&[channel("200.000000")]).await;
+pub(super) async fn what_comes_with_a_covered_update_is_written(case: ArchiveCase) {
+    case.erases(&[channel("200.000000")]).await;
     let updates = [
         said("C2", "1.000000", "U1"),
         said("C1", "1.000000", "U1"),
@@ -138,23 +138,23 @@ pub(super) async fn what_comes_with_a_covered_update_is_written(bench: Bench) {
         said("C1", "1.000000", "U1"),
         said("C1", "200.000000", "U1"),
     ];
-    let outcomes = bench.fixture.archive.apply_once(&updates.each_ref()).await;
+    let outcomes = case.fixture.archive.apply_once(&updates.each_ref()).await;
     let applied = outcomes.into_iter().map(|outcome| outcome.unwrap() == WriteOutcome::Applied);
     assert_eq!(applied.collect::<Vec<_>>(), [true, false, true, false, true]);
     let of = |channel: &str| Query::partition(format!("message#T1#{channel}"));
-    assert_eq!(timestamps(&bench.query(of("C2")).await), ["1.000000", "2.000000"]);
-    assert_eq!(timestamps(&bench.query(of("C1")).await), ["1.000000", "200.000000"]);
+    assert_eq!(timestamps(&case.query(of("C2")).await), ["1.000000", "2.000000"]);
+    assert_eq!(timestamps(&case.query(of("C1")).await), ["1.000000", "200.000000"]);
 }
 
-pub(super) async fn a_fact_is_known_after_many_writes(bench: Bench) {
+pub(super) async fn a_fact_is_known_after_many_writes(case: ArchiveCase) {
     for second in 1..=20 {
-        apply_all(&bench, [said("C1", &format!("{second}.000000"), "U1")]).await;
+        apply_all(&case, [said("C1", &format!("{second}.000000"), "U1")]).await;
     }
-    bench.erases(&[person("200.000000")]).await;
+    case.erases(&[person("200.000000")]).await;
     for second in 21..=40 {
-        refuse_all(&bench, [said("C1", &format!("{second}.000000"), "U1")]).await;
+        refuse_all(&case, [said("C1", &format!("{second}.000000"), "U1")]).await;
     }
     // A fact of its own, from another writer's point of view.
-    bench.erases(&[channel("300.000000")]).await;
-    refuse_all(&bench, [said("C1", "250.000000", "U2")]).await;
+    case.erases(&[channel("300.000000")]).await;
+    refuse_all(&case, [said("C1", "250.000000", "U2")]).await;
 }

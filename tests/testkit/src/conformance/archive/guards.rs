@@ -3,119 +3,119 @@
 use ports::archive::{Guard, Update};
 use serde_json::json;
 
-use super::bench::{Bench, attributes, greater, key, less, unchanged, update};
+use super::case::{ArchiveCase, attributes, greater, key, less, unchanged, update};
 
-pub(super) async fn always_applies(bench: Bench) {
-    bench.put(key(), json!({"text": "1", "version": "5"})).await;
-    bench.put(key(), json!({"text": "2"})).await;
-    bench.expect(&key(), json!({"text": "2", "version": "5"})).await;
+pub(super) async fn always_applies(case: ArchiveCase) {
+    case.put(key(), json!({"text": "1", "version": "5"})).await;
+    case.put(key(), json!({"text": "2"})).await;
+    case.expect(&key(), json!({"text": "2", "version": "5"})).await;
 }
 
 /// Every order of three versions.
 const ORDERS: [[&str; 3]; 6] =
     [["1", "2", "3"], ["1", "3", "2"], ["2", "1", "3"], ["2", "3", "1"], ["3", "1", "2"], ["3", "2", "1"]];
 
-pub(super) async fn the_greatest_version_stays_in_any_order(bench: Bench) {
+pub(super) async fn the_greatest_version_stays_in_any_order(case: ArchiveCase) {
     for (number, order) in ORDERS.iter().enumerate() {
         let mut key = key();
         key.timestamp = number.to_string();
         for version in order {
-            bench.write(update(key.clone(), greater(version), json!({"text": version}))).await;
+            case.write(update(key.clone(), greater(version), json!({"text": version}))).await;
         }
-        bench.expect(&key, json!({"version": "3", "text": "3"})).await;
+        case.expect(&key, json!({"version": "3", "text": "3"})).await;
     }
 }
 
-pub(super) async fn the_least_version_stays_in_any_order(bench: Bench) {
+pub(super) async fn the_least_version_stays_in_any_order(case: ArchiveCase) {
     for (number, order) in ORDERS.iter().enumerate() {
         let mut key = key();
         key.timestamp = number.to_string();
         for version in order {
-            bench.write(update(key.clone(), less(version), json!({"text": version}))).await;
+            case.write(update(key.clone(), less(version), json!({"text": version}))).await;
         }
-        bench.expect(&key, json!({"version": "1", "text": "1"})).await;
+        case.expect(&key, json!({"version": "1", "text": "1"})).await;
     }
 }
 
-pub(super) async fn versions_compare_as_text(bench: Bench) {
+pub(super) async fn versions_compare_as_text(case: ArchiveCase) {
     // By bytes: digits before upper case before lower case before everything else; a prefix before what it starts.
     for next in ["", "0", "10", "9", "9-", "90", "A", "a", "aa", "é", "～", "🦀"] {
-        bench.apply(update(key(), greater(next), json!({}))).await;
-        bench.expect(&key(), json!({"version": next})).await;
+        case.apply(update(key(), greater(next), json!({}))).await;
+        case.expect(&key(), json!({"version": next})).await;
     }
-    bench.refuse(update(key(), greater("～"), json!({}))).await;
-    bench.refuse(update(key(), greater("🦀"), json!({}))).await;
+    case.refuse(update(key(), greater("～"), json!({}))).await;
+    case.refuse(update(key(), greater("🦀"), json!({}))).await;
 }
 
-pub(super) async fn an_unchanged_version_may_be_replaced(bench: Bench) {
-    bench.apply(update(key(), unchanged(None, "5"), json!({"text": "first"}))).await;
+pub(super) async fn an_unchanged_version_may_be_replaced(case: ArchiveCase) {
+    case.apply(update(key(), unchanged(None, "5"), json!({"text": "first"}))).await;
     // Any version may follow, a smaller one too.
-    bench.apply(update(key(), unchanged(Some("5"), "3"), json!({"text": "second"}))).await;
-    bench.expect(&key(), json!({"version": "3", "text": "second"})).await;
+    case.apply(update(key(), unchanged(Some("5"), "3"), json!({"text": "second"}))).await;
+    case.expect(&key(), json!({"version": "3", "text": "second"})).await;
 }
 
-pub(super) async fn a_changed_version_is_refused(bench: Bench) {
-    bench.apply(update(key(), unchanged(None, "5"), json!({}))).await;
+pub(super) async fn a_changed_version_is_refused(case: ArchiveCase) {
+    case.apply(update(key(), unchanged(None, "5"), json!({}))).await;
     for expected in [None, Some("4"), Some("6"), Some("")] {
-        bench.refuse(update(key(), unchanged(expected, "9"), json!({"text": "t"}))).await;
+        case.refuse(update(key(), unchanged(expected, "9"), json!({"text": "t"}))).await;
     }
-    bench.expect(&key(), json!({"version": "5"})).await;
+    case.expect(&key(), json!({"version": "5"})).await;
 }
 
-pub(super) async fn an_absent_register_is_not_any_version(bench: Bench) {
-    bench.put(key(), json!({"text": "t"})).await;
-    bench.refuse(update(key(), unchanged(Some(""), "1"), json!({}))).await;
-    bench.apply(update(key(), unchanged(None, "1"), json!({}))).await;
+pub(super) async fn an_absent_register_is_not_any_version(case: ArchiveCase) {
+    case.put(key(), json!({"text": "t"})).await;
+    case.refuse(update(key(), unchanged(Some(""), "1"), json!({}))).await;
+    case.apply(update(key(), unchanged(None, "1"), json!({}))).await;
     for (number, guard) in [greater(""), less("~")].into_iter().enumerate() {
         let mut key = key();
         key.timestamp = number.to_string();
-        bench.put(key.clone(), json!({"text": "t"})).await;
-        bench.apply(update(key, guard, json!({}))).await;
+        case.put(key.clone(), json!({"text": "t"})).await;
+        case.apply(update(key, guard, json!({}))).await;
     }
 }
 
-pub(super) async fn a_refused_update_changes_nothing_and_shows_what_is_stored(bench: Bench) {
-    bench.apply(update(key(), greater("5"), json!({"text": "t", "files": [1]}))).await;
-    let stored = bench.get(&key()).await.unwrap();
+pub(super) async fn a_refused_update_changes_nothing_and_shows_what_is_stored(case: ArchiveCase) {
+    case.apply(update(key(), greater("5"), json!({"text": "t", "files": [1]}))).await;
+    let stored = case.get(&key()).await.unwrap();
     for guard in [greater("5"), greater("4"), less("5"), less("6"), unchanged(Some("4"), "6")] {
         let refused = Update {
             remove: vec!["files"],
             set_if_absent: attributes(json!({"parent": "p"})),
             ..update(key(), guard, json!({"text": "other"}))
         };
-        assert_eq!(bench.refuse(refused).await, stored);
+        assert_eq!(case.refuse(refused).await, stored);
     }
-    assert_eq!(bench.get(&key()).await, Some(stored));
+    assert_eq!(case.get(&key()).await, Some(stored));
 }
 
-pub(super) async fn a_refused_update_makes_no_item(bench: Bench) {
-    let shown = bench.refuse(update(key(), unchanged(Some("1"), "2"), json!({"text": "t"}))).await;
+pub(super) async fn a_refused_update_makes_no_item(case: ArchiveCase) {
+    let shown = case.refuse(update(key(), unchanged(Some("1"), "2"), json!({"text": "t"}))).await;
     assert_eq!((shown.key, shown.attributes.len()), (key(), 0));
-    assert_eq!(bench.get(&key()).await, None);
+    assert_eq!(case.get(&key()).await, None);
 }
 
-pub(super) async fn an_erased_item_refuses_every_update(bench: Bench) {
-    bench.put(key(), json!({"erased": true})).await;
-    let erased = bench.get(&key()).await.unwrap();
+pub(super) async fn an_erased_item_refuses_every_update(case: ArchiveCase) {
+    case.put(key(), json!({"erased": true})).await;
+    let erased = case.get(&key()).await.unwrap();
     for guard in [Guard::Always, greater("9"), less("0"), unchanged(None, "1")] {
         let refused = Update {
             set_if_absent: attributes(json!({"parent": "p"})),
             ..update(key(), guard, json!({"text": "t"}))
         };
-        assert_eq!(bench.refuse(refused).await, erased);
+        assert_eq!(case.refuse(refused).await, erased);
         let lifts = Update { remove: vec!["erased"], ..Update::new(key()) };
-        assert_eq!(bench.refuse(lifts).await, erased);
+        assert_eq!(case.refuse(lifts).await, erased);
     }
-    assert_eq!(bench.get(&key()).await, Some(erased));
+    assert_eq!(case.get(&key()).await, Some(erased));
 }
 
-pub(super) async fn a_repeated_update_changes_nothing(bench: Bench) {
+pub(super) async fn a_repeated_update_changes_nothing(case: ArchiveCase) {
     let repeated = Update {
         set_if_absent: attributes(json!({"parent": "p"})),
         ..update(key(), greater("1"), json!({"text": "t"}))
     };
-    bench.apply(repeated.clone()).await;
-    let once = bench.get(&key()).await.unwrap();
-    assert_eq!(bench.refuse(repeated).await, once);
-    assert_eq!(bench.get(&key()).await, Some(once));
+    case.apply(repeated.clone()).await;
+    let once = case.get(&key()).await.unwrap();
+    assert_eq!(case.refuse(repeated).await, once);
+    assert_eq!(case.get(&key()).await, Some(once));
 }

@@ -1,7 +1,7 @@
 //! The archive port's contract.
 
 mod attributes;
-mod bench;
+mod case;
 mod concurrency;
 mod deletion;
 mod erasure;
@@ -20,7 +20,7 @@ use ports::clock::ManualClock;
 
 use super::Keep;
 use super::run::{cases, run_all};
-use bench::Bench;
+use case::ArchiveCase;
 
 /// An empty archive.
 pub struct ArchiveFixture {
@@ -148,5 +148,5 @@ pub async fn suite(traits: ArchiveTraits, mut fixture: impl FnMut() -> ArchiveFi
             one_of_many_deleters_deletes,
         },
     ];
-    run_all(cases, || Bench::new(fixture(), traits)).await;
+    run_all(cases, || ArchiveCase::new(fixture(), traits)).await;
 }

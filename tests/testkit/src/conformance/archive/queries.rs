@@ -3,16 +3,16 @@
 use ports::archive::{ItemKey, Query, Update};
 use serde_json::json;
 
-use super::bench::{Bench, timestamps};
+use super::case::{ArchiveCase, timestamps};
 
 const PARTITION: &str = "message#T1#C1";
 
 /// In the order of their bytes, which is not the order of numbers.
 const IN_ORDER: [&str; 6] = ["1.000000", "10.000000", "2.000000", "9", "A", "é"];
 
-async fn fill(bench: &Bench, partition: &str) {
+async fn fill(case: &ArchiveCase, partition: &str) {
     for timestamp in IN_ORDER.iter().rev() {
-        bench.put(ItemKey::new(partition, *timestamp), json!({"at": timestamp})).await;
+        case.put(ItemKey::new(partition, *timestamp), json!({"at": timestamp})).await;
     }
 }
 
@@ -20,49 +20,49 @@ fn newest_first() -> Vec<&'static str> {
     IN_ORDER.iter().rev().copied().collect()
 }
 
-pub(super) async fn items_come_in_the_text_order_of_their_timestamps(bench: Bench) {
-    fill(&bench, PARTITION).await;
-    let found = bench.query(Query::partition(PARTITION)).await;
+pub(super) async fn items_come_in_the_text_order_of_their_timestamps(case: ArchiveCase) {
+    fill(&case, PARTITION).await;
+    let found = case.query(Query::partition(PARTITION)).await;
     assert_eq!(timestamps(&found), IN_ORDER.to_vec());
     assert!(found.iter().all(|item| item.text("at") == Some(&item.key.timestamp)), "{found:?}");
 }
 
-pub(super) async fn items_come_newest_first_when_asked(bench: Bench) {
-    fill(&bench, PARTITION).await;
-    let found = bench.query(Query { descending: true, ..Query::partition(PARTITION) }).await;
+pub(super) async fn items_come_newest_first_when_asked(case: ArchiveCase) {
+    fill(&case, PARTITION).await;
+    let found = case.query(Query { descending: true, ..Query::partition(PARTITION) }).await;
     assert_eq!(timestamps(&found), newest_first());
 }
 
-pub(super) async fn pages_join_without_gap_or_overlap(bench: Bench) {
-    fill(&bench, PARTITION).await;
+pub(super) async fn pages_join_without_gap_or_overlap(case: ArchiveCase) {
+    fill(&case, PARTITION).await;
     for limit in 1..8 {
         for (descending, expected) in [(false, IN_ORDER.to_vec()), (true, newest_first())] {
-            let found = bench.query(Query { limit, descending, ..Query::partition(PARTITION) }).await;
+            let found = case.query(Query { limit, descending, ..Query::partition(PARTITION) }).await;
             assert_eq!(timestamps(&found), expected, "limit {limit}");
         }
     }
 }
 
-pub(super) async fn a_page_starts_behind_an_item_that_is_gone(bench: Bench) {
-    fill(&bench, PARTITION).await;
+pub(super) async fn a_page_starts_behind_an_item_that_is_gone(case: ArchiveCase) {
+    fill(&case, PARTITION).await;
     // "5" was never there: only its place counts.
     for after in ["2.000000", "5"] {
         let after = Some(ItemKey::new(PARTITION, after));
         let newer = Query { after: after.clone(), ..Query::partition(PARTITION) };
-        assert_eq!(timestamps(&bench.query(newer).await), ["9", "A", "é"]);
+        assert_eq!(timestamps(&case.query(newer).await), ["9", "A", "é"]);
     }
     let older =
         Query { after: Some(ItemKey::new(PARTITION, "5")), descending: true, ..Query::partition(PARTITION) };
-    assert_eq!(timestamps(&bench.query(older).await), ["2.000000", "10.000000", "1.000000"]);
+    assert_eq!(timestamps(&case.query(older).await), ["2.000000", "10.000000", "1.000000"]);
     let behind_all = Query { after: Some(ItemKey::new(PARTITION, "ü")), ..Query::partition(PARTITION) };
-    assert_eq!(bench.query(behind_all).await, []);
+    assert_eq!(case.query(behind_all).await, []);
 }
 
 /// Until something between two timestamps, at one, before all, behind all and at the very beginning.
 const UNTIL: [&str; 5] = ["5", "9", "0", "ü", ""];
 
-pub(super) async fn a_query_ends_before_its_bound_in_both_directions(bench: Bench) {
-    fill(&bench, PARTITION).await;
+pub(super) async fn a_query_ends_before_its_bound_in_both_directions(case: ArchiveCase) {
+    fill(&case, PARTITION).await;
     for until in UNTIL {
         for descending in [false, true] {
             let mut expected: Vec<&str> = IN_ORDER.into_iter().filter(|at| *at < until).collect();
@@ -72,15 +72,15 @@ pub(super) async fn a_query_ends_before_its_bound_in_both_directions(bench: Benc
             for limit in 1..8 {
                 let until = Some(until.to_owned());
                 let found =
-                    bench.query(Query { until, descending, limit, ..Query::partition(PARTITION) }).await;
+                    case.query(Query { until, descending, limit, ..Query::partition(PARTITION) }).await;
                 assert_eq!(timestamps(&found), expected, "limit {limit}, descending {descending}");
             }
         }
     }
 }
 
-pub(super) async fn a_bound_and_a_start_hold_together(bench: Bench) {
-    fill(&bench, PARTITION).await;
+pub(super) async fn a_bound_and_a_start_hold_together(case: ArchiveCase) {
+    fill(&case, PARTITION).await;
     for (until, after) in UNTIL.into_iter().flat_map(|until| UNTIL.map(|after| (until, after))) {
         for descending in [false, true] {
             let is_after = |at: &str| if descending { at < after } else { at > after };
@@ -96,34 +96,34 @@ pub(super) async fn a_bound_and_a_start_hold_together(bench: Bench) {
                 limit: 2,
                 ..Query::partition(PARTITION)
             };
-            let found = bench.query(bounds).await;
+            let found = case.query(bounds).await;
             assert_eq!(timestamps(&found), expected, "until {until:?}, after {after:?}");
         }
     }
 }
 
-pub(super) async fn a_partition_is_not_its_prefix(bench: Bench) {
+pub(super) async fn a_partition_is_not_its_prefix(case: ArchiveCase) {
     for other in
         ["message#T1#C10", "message#T1#C", "message#T1#c1", "message#T1#C1 ", "revision#T1#C1", "message#T1%"]
     {
-        fill(&bench, other).await;
+        fill(&case, other).await;
     }
-    assert_eq!(bench.query(Query::partition(PARTITION)).await, []);
-    bench.put(ItemKey::new(PARTITION, "7"), json!({})).await;
-    assert_eq!(timestamps(&bench.query(Query::partition(PARTITION)).await), ["7"]);
+    assert_eq!(case.query(Query::partition(PARTITION)).await, []);
+    case.put(ItemKey::new(PARTITION, "7"), json!({})).await;
+    assert_eq!(timestamps(&case.query(Query::partition(PARTITION)).await), ["7"]);
 }
 
-pub(super) async fn an_empty_partition_has_one_empty_page(bench: Bench) {
-    let page = bench.page(&Query::partition(PARTITION)).await;
+pub(super) async fn an_empty_partition_has_one_empty_page(case: ArchiveCase) {
+    let page = case.page(&Query::partition(PARTITION)).await;
     assert!(page.items.is_empty() && page.next.is_none(), "{page:?}");
 }
 
-pub(super) async fn a_query_shows_items_as_they_are_now(bench: Bench) {
+pub(super) async fn a_query_shows_items_as_they_are_now(case: ArchiveCase) {
     let key = ItemKey::new(PARTITION, "1");
     for round in 0..10 {
-        bench.put(key.clone(), json!({"round": round, "text": "x"})).await;
-        bench.apply(Update { remove: vec!["text"], ..Update::new(key.clone()) }).await;
-        let found = bench.query(Query::partition(PARTITION)).await;
+        case.put(key.clone(), json!({"round": round, "text": "x"})).await;
+        case.apply(Update { remove: vec!["text"], ..Update::new(key.clone()) }).await;
+        let found = case.query(Query::partition(PARTITION)).await;
         assert_eq!(found.len(), 1);
         assert_eq!(serde_json::Value::Object(found[0].attributes.clone()), json!({"round": round}));
     }

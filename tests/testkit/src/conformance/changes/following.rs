@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use ports::archive::ItemKey;
 use ports::changes::{ChangeBatch, ChangeCursor, ChangedSpan};
 
-use super::bench::{Bench, Follower, message};
+use super::case::{ChangesCase, Follower, message};
 
-pub(super) async fn nothing_has_changed_in_an_empty_archive(bench: Bench) {
+pub(super) async fn nothing_has_changed_in_an_empty_archive(case: ChangesCase) {
     let mut follower = Follower::default();
-    bench.expect_equal(&mut follower, 10).await;
+    case.expect_equal(&mut follower, 10).await;
     assert!(follower.held.is_empty() && follower.cursor.is_some());
 }
 
-pub(super) async fn what_was_written_is_found(bench: Bench) {
+pub(super) async fn what_was_written_is_found(case: ChangesCase) {
     let mut follower = Follower::default();
-    bench.write(message(0, "1700000000.000100"), "before").await;
-    bench.expect_equal(&mut follower, 10).await;
+    case.write(message(0, "1700000000.000100"), "before").await;
+    case.expect_equal(&mut follower, 10).await;
     assert_eq!(follower.held.len(), 1);
     // Another day, another channel, and timestamps that no message of Slack's has.
     for (channel, ts) in [
@@ -27,66 +27,66 @@ pub(super) async fn what_was_written_is_found(bench: Bench) {
         (0, "5.000000"),
         (0, "999999999.000000"),
     ] {
-        bench.write(message(channel, ts), "after").await;
-        bench.expect_equal(&mut follower, 10).await;
+        case.write(message(channel, ts), "after").await;
+        case.expect_equal(&mut follower, 10).await;
     }
     assert_eq!(follower.held.len(), 7);
 }
 
-pub(super) async fn what_is_written_again_is_found_again(bench: Bench) {
+pub(super) async fn what_is_written_again_is_found_again(case: ChangesCase) {
     let mut follower = Follower::default();
     for number in 0..5 {
-        bench.write(message(0, &format!("170000000{number}.000100")), "first").await;
+        case.write(message(0, &format!("170000000{number}.000100")), "first").await;
     }
-    bench.expect_equal(&mut follower, 10).await;
+    case.expect_equal(&mut follower, 10).await;
     for text in ["second", "third"] {
-        bench.write(message(0, "1700000003.000100"), text).await;
-        bench.write(message(0, "1700000000.000100"), text).await;
-        bench.write(message(0, "1700000003.000100"), "and again").await;
-        bench.expect_equal(&mut follower, 10).await;
+        case.write(message(0, "1700000003.000100"), text).await;
+        case.write(message(0, "1700000000.000100"), text).await;
+        case.write(message(0, "1700000003.000100"), "and again").await;
+        case.expect_equal(&mut follower, 10).await;
     }
     // Neither was read before it changed.
-    bench.write(message(1, "1700000000.000100"), "first").await;
-    bench.write(message(1, "1700000000.000100"), "second").await;
-    bench.expect_equal(&mut follower, 1).await;
+    case.write(message(1, "1700000000.000100"), "first").await;
+    case.write(message(1, "1700000000.000100"), "second").await;
+    case.expect_equal(&mut follower, 1).await;
 }
 
-pub(super) async fn what_was_erased_is_removed(bench: Bench) {
+pub(super) async fn what_was_erased_is_removed(case: ChangesCase) {
     let mut follower = Follower::default();
     for number in 0..4 {
-        bench.write(message(0, &format!("170000000{number}.000100")), "text").await;
+        case.write(message(0, &format!("170000000{number}.000100")), "text").await;
     }
-    bench.expect_equal(&mut follower, 10).await;
+    case.expect_equal(&mut follower, 10).await;
     for ts in ["1700000001.000100", "1700000003.000100", "1700000007.000100"] {
-        assert!(bench.fixture.archive.erase(&message(0, ts)).await.unwrap());
-        bench.expect_equal(&mut follower, 10).await;
+        assert!(case.fixture.archive.erase(&message(0, ts)).await.unwrap());
+        case.expect_equal(&mut follower, 10).await;
     }
     assert_eq!(follower.held.len(), 2);
-    bench.expect_equal(&mut Follower::default(), 1).await;
+    case.expect_equal(&mut Follower::default(), 1).await;
 }
 
-pub(super) async fn messages_alone_are_followed(bench: Bench) {
+pub(super) async fn messages_alone_are_followed(case: ChangesCase) {
     let mut follower = Follower::default();
     for item_id in
         ["revision#T1#C1#1.000000", "user#T1", "messages#T1#C1", "message", "channel#T1#C1", "file#T1"]
     {
         for text in ["first", "second"] {
-            bench.write(ItemKey::new(item_id, "1700000000.000100"), text).await;
+            case.write(ItemKey::new(item_id, "1700000000.000100"), text).await;
         }
     }
-    bench.expect_equal(&mut follower, 1).await;
+    case.expect_equal(&mut follower, 1).await;
     assert!(follower.held.is_empty());
 }
 
-pub(super) async fn a_batch_is_no_longer_than_its_limit(bench: Bench) {
+pub(super) async fn a_batch_is_no_longer_than_its_limit(case: ChangesCase) {
     for number in 10..30 {
-        bench.write(message(number % 3, &format!("17000{number}000.000100")), "text").await;
+        case.write(message(number % 3, &format!("17000{number}000.000100")), "text").await;
     }
     for limit in [1, 3, 20, 1000] {
-        bench.expect_equal(&mut Follower::default(), limit).await;
+        case.expect_equal(&mut Follower::default(), limit).await;
     }
     // No limit at all would mean no progress.
-    let batch = bench.fixture.changes.since(None, 0).await.unwrap();
+    let batch = case.fixture.changes.since(None, 0).await.unwrap();
     let found = match batch {
         ChangeBatch::Items { items, .. } => items.len(),
         ChangeBatch::Spans { spans, .. } => spans.len(),
@@ -95,8 +95,8 @@ pub(super) async fn a_batch_is_no_longer_than_its_limit(bench: Bench) {
     assert_eq!(found, 1);
 }
 
-pub(super) async fn where_something_was_written_is_known(bench: Bench) {
-    let Bench { fixture, traits, .. } = &bench;
+pub(super) async fn where_something_was_written_is_known(case: ChangesCase) {
+    let ChangesCase { fixture, traits, .. } = &case;
     let mut cursor = None;
     for written in [
         vec![(0, "1700000000.000100"), (0, "1700000001.000100"), (0, "1700090000.000100"), (1, "5.000000")],
@@ -104,7 +104,7 @@ pub(super) async fn where_something_was_written_is_known(bench: Bench) {
     ] {
         let written: Vec<ItemKey> = written.into_iter().map(|(channel, ts)| message(channel, ts)).collect();
         for key in &written {
-            bench.write(key.clone(), "text").await;
+            case.write(key.clone(), "text").await;
         }
         let mut named = BTreeSet::new();
         loop {
@@ -129,42 +129,42 @@ pub(super) async fn where_something_was_written_is_known(bench: Bench) {
     assert_eq!(fixture.changes.spans_since(Some(&odd), 2).await.unwrap(), None);
 }
 
-pub(super) async fn what_is_left_is_counted(bench: Bench) {
+pub(super) async fn what_is_left_is_counted(case: ChangesCase) {
     let mut follower = Follower::default();
-    if !bench.traits.by_row {
-        assert_eq!(bench.fixture.changes.behind(None).await.unwrap(), None);
+    if !case.traits.by_row {
+        assert_eq!(case.fixture.changes.behind(None).await.unwrap(), None);
         return;
     }
     let behind = async |follower: &Follower| {
-        bench.fixture.changes.behind(follower.cursor.as_ref()).await.unwrap().unwrap()
+        case.fixture.changes.behind(follower.cursor.as_ref()).await.unwrap().unwrap()
     };
     assert_eq!(behind(&follower).await, 0);
     for number in 0..5 {
-        bench.write(message(0, &format!("170000000{number}.000100")), "first").await;
+        case.write(message(0, &format!("170000000{number}.000100")), "first").await;
     }
-    bench.write(ItemKey::new("user#T1", "U1"), "no message").await;
+    case.write(ItemKey::new("user#T1", "U1"), "no message").await;
     assert_eq!(behind(&follower).await, 5);
-    follower.step(&bench, 2).await;
+    follower.step(&case, 2).await;
     assert_eq!(behind(&follower).await, 3);
-    follower.catch_up(&bench, 10).await;
+    follower.catch_up(&case, 10).await;
     assert_eq!(behind(&follower).await, 0);
     for text in ["second", "third"] {
-        bench.write(message(0, "1700000001.000100"), text).await;
+        case.write(message(0, "1700000001.000100"), text).await;
     }
-    bench.write(message(0, "1700000009.000100"), "new").await;
+    case.write(message(0, "1700000009.000100"), "new").await;
     assert_eq!(behind(&follower).await, 2);
 }
 
-pub(super) async fn what_passes_hides_no_message(bench: Bench) {
+pub(super) async fn what_passes_hides_no_message(case: ChangesCase) {
     let mut follower = Follower::default();
     let mark = ItemKey::new("meta#attempts#events", "1");
     for number in 0..4 {
-        bench.write(mark.clone(), "passes").await;
-        bench.expect_equal(&mut follower, 10).await;
-        let row = bench.fixture.archive.get(&mark).await.unwrap().unwrap();
-        assert!(bench.fixture.archive.delete_unchanged(&row).await.unwrap());
-        bench.write(message(0, &format!("170000000{number}.000100")), "stays").await;
-        bench.expect_equal(&mut follower, 10).await;
+        case.write(mark.clone(), "passes").await;
+        case.expect_equal(&mut follower, 10).await;
+        let row = case.fixture.archive.get(&mark).await.unwrap().unwrap();
+        assert!(case.fixture.archive.delete_unchanged(&row).await.unwrap());
+        case.write(message(0, &format!("170000000{number}.000100")), "stays").await;
+        case.expect_equal(&mut follower, 10).await;
     }
     assert_eq!(follower.held.len(), 4);
 }

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use ports::archive::{ArchiveExt, ItemKey, Update};
 use tokio::task::yield_now;
 
-use super::bench::{Bench, CHANNELS, Follower, message, setting};
+use super::case::{CHANNELS, ChangesCase, Follower, message, setting};
 
 /// One of few messages of a history, of several days, so that most are written more than once.
 fn any_message(random: &mut Rng, history: u64) -> ItemKey {
@@ -20,8 +20,8 @@ fn any_message(random: &mut Rng, history: u64) -> ItemKey {
 }
 
 /// What writers of all kinds may do.
-async fn write(bench: &Bench, random: &mut Rng, history: u64, step: usize) {
-    let archive = &bench.fixture.archive;
+async fn write(case: &ChangesCase, random: &mut Rng, history: u64, step: usize) {
+    let archive = &case.fixture.archive;
     match random.u8(0..10) {
         // Some fields of a message at a time, as its registers are.
         0..=5 => {
@@ -34,21 +34,21 @@ async fn write(bench: &Bench, random: &mut Rng, history: u64, step: usize) {
             let each: Vec<&Update> = updates.iter().collect();
             archive.write_all(&each).await.into_iter().for_each(|outcome| drop(outcome.unwrap()));
         }
-        7 => bench.write(ItemKey::new("revision#T1#C1", step.to_string()), "another kind").await,
+        7 => case.write(ItemKey::new("revision#T1#C1", step.to_string()), "another kind").await,
         8 => drop(archive.erase(&any_message(random, history)).await.unwrap()),
         _ => {
             // Rows that pass, the last one often among them.
             let mark = ItemKey::new("quarantine#events", random.u8(0..3).to_string());
             match archive.get(&mark).await.unwrap() {
                 Some(row) => assert!(archive.delete_unchanged(&row).await.unwrap()),
-                None => bench.write(mark, "a job").await,
+                None => case.write(mark, "a job").await,
             }
         }
     }
 }
 
-pub(super) async fn a_follower_ends_equal_to_the_archive(bench: Bench) {
-    let (histories, steps) = bench.traits.histories;
+pub(super) async fn a_follower_ends_equal_to_the_archive(case: ChangesCase) {
+    let (histories, steps) = case.traits.histories;
     let mut follower = Follower::default();
     for seed in 0..histories {
         let mut random = Rng::with_seed(seed);
@@ -58,29 +58,28 @@ pub(super) async fn a_follower_ends_equal_to_the_archive(bench: Bench) {
         let mut earlier = follower.clone();
         for step in 0..steps {
             match random.u8(0..10) {
-                0..=5 => write(&bench, &mut random, seed, step).await,
-                6 => drop(follower.step(&bench, random.usize(1..6)).await),
+                0..=5 => write(&case, &mut random, seed, step).await,
+                6 => drop(follower.step(&case, random.usize(1..6)).await),
                 // It dies with a batch that it has not stored, or with what it stored lately.
-                7 => drop(follower.clone().step(&bench, random.usize(1..6)).await),
+                7 => drop(follower.clone().step(&case, random.usize(1..6)).await),
                 8 if random.bool() => earlier = follower.clone(),
                 8 => follower = earlier.clone(),
-                _ => bench.fixture.clock.advance(Duration::from_secs(random.u64(0..7200))),
+                _ => case.fixture.clock.advance(Duration::from_secs(random.u64(0..7200))),
             }
         }
-        follower.catch_up(&bench, 7).await;
-        assert_eq!(follower.held, bench.messages().await, "seed {seed}");
+        follower.catch_up(&case, 7).await;
+        assert_eq!(follower.held, case.messages().await, "seed {seed}");
     }
 }
 
-pub(super) async fn a_follower_beside_many_writers_ends_equal_to_the_archive(bench: Bench) {
-    let bench = Arc::new(bench);
+pub(super) async fn a_follower_beside_many_writers_ends_equal_to_the_archive(case: ChangesCase) {
+    let case = Arc::new(case);
     let writers = (0..4).map(|seed| {
-        let bench = Arc::clone(&bench);
+        let case = Arc::clone(&case);
         tokio::spawn(async move {
             let mut random = Rng::with_seed(seed);
-            for step in 0..bench.traits.histories.1 {
-                bench
-                    .fixture
+            for step in 0..case.traits.histories.1 {
+                case.fixture
                     .archive
                     .write(&setting(any_message(&mut random, 0), "text", step))
                     .await
@@ -91,10 +90,10 @@ pub(super) async fn a_follower_beside_many_writers_ends_equal_to_the_archive(ben
     let writers = tokio::spawn(join_all(writers));
     let mut follower = Follower::default();
     while !writers.is_finished() {
-        follower.step(&bench, 3).await;
+        follower.step(&case, 3).await;
         // A call may be answered without ever waiting.
         yield_now().await;
     }
     writers.await.unwrap().into_iter().for_each(|writer| writer.unwrap());
-    bench.expect_equal(&mut follower, 3).await;
+    case.expect_equal(&mut follower, 3).await;
 }

@@ -1,6 +1,6 @@
 //! The changes port's contract.
 
-mod bench;
+mod case;
 mod cursors;
 mod following;
 mod interleaving;
@@ -12,8 +12,8 @@ use ports::changes::Changes;
 use ports::clock::ManualClock;
 
 use super::run::{cases, run_paced};
-use super::{Keep, Pace};
-use bench::Bench;
+use super::{Keep, SuitePace};
+use case::ChangesCase;
 
 /// An empty archive and what changes in it.
 pub struct ChangesFixture {
@@ -36,12 +36,12 @@ pub struct ChangesTraits {
     /// Histories that are played at random, and steps in each.
     pub histories: (u64, usize),
     /// How fast the cases are run.
-    pub pace: Pace,
+    pub pace: SuitePace,
 }
 
 impl ChangesTraits {
     /// On this machine.
-    pub const LOCAL: Self = Self { by_row: true, histories: (16, 100), pace: Pace::ONE_BY_ONE };
+    pub const LOCAL: Self = Self { by_row: true, histories: (16, 100), pace: SuitePace::ONE_BY_ONE };
 }
 
 /// Runs every case on a fixture of its own.
@@ -77,7 +77,7 @@ pub async fn suite<Making: Future<Output = ChangesFixture>>(
     ];
     run_paced(cases, traits.pace, || {
         let making = fixture();
-        async move { Bench::begin(making.await, traits).await }
+        async move { ChangesCase::begin(making.await, traits).await }
     })
     .await;
 }

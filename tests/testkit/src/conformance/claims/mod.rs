@@ -1,6 +1,6 @@
 //! The claims port's contract.
 
-mod bench;
+mod case;
 mod claiming;
 mod concurrency;
 mod ending;
@@ -12,8 +12,8 @@ use ports::claims::Claims;
 use ports::clock::ManualClock;
 
 use super::run::{cases, run_paced};
-use super::{Keep, Pace};
-use bench::Bench;
+use super::{Keep, SuitePace};
+use case::ClaimsCase;
 
 /// An empty table.
 pub struct ClaimsFixture {
@@ -66,9 +66,9 @@ pub async fn suite<Making: Future<Output = ClaimsFixture>>(mut fixture: impl FnM
             of_many_owners_one_completes,
         },
     ];
-    run_paced(cases, Pace::ONE_BY_ONE, || {
+    run_paced(cases, SuitePace::ONE_BY_ONE, || {
         let making = fixture();
-        async { Bench { fixture: making.await } }
+        async { ClaimsCase { fixture: making.await } }
     })
     .await;
 }

@@ -8,7 +8,7 @@ use ports::clock::SharedClock;
 use ports::existence::Existence;
 
 use super::Keep;
-use super::run::{Pace, cases, run_paced};
+use super::run::{SuitePace, cases, run_paced};
 
 /// An empty cache.
 pub struct ExistenceFixture {
@@ -37,5 +37,5 @@ pub async fn suite<Making: Future<Output = ExistenceFixture>>(fixture: impl FnMu
         a_row_that_has_expired_does_not_count_whether_it_is_there_or_not,
         of_many_writers_one_stays,
     }];
-    run_paced(cases, Pace::ONE_BY_ONE, fixture).await;
+    run_paced(cases, SuitePace::ONE_BY_ONE, fixture).await;
 }

@@ -6,14 +6,14 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use ports::files::{FileKey, Published};
 
-use super::bench::{Bench, key, noise};
+use super::case::{FilesCase, key, noise};
 
 const WRITERS: usize = 16;
 
 /// Writes files at the same time, each in a task of its own; answers what became of each.
-async fn write_at_once(bench: &Bench, files: Vec<(FileKey, Bytes)>) -> Vec<Published> {
+async fn write_at_once(case: &FilesCase, files: Vec<(FileKey, Bytes)>) -> Vec<Published> {
     let tasks = files.into_iter().map(|(key, content)| {
-        let files = Arc::clone(&bench.fixture.files);
+        let files = Arc::clone(&case.fixture.files);
         tokio::spawn(async move {
             let mut writer = files.create(&key).await.unwrap();
             for start in (0..content.len()).step_by(50_000) {
@@ -25,26 +25,26 @@ async fn write_at_once(bench: &Bench, files: Vec<(FileKey, Bytes)>) -> Vec<Publi
     join_all(tasks).await.into_iter().map(Result::unwrap).collect()
 }
 
-pub(super) async fn one_of_many_publishers_is_new(bench: Bench) {
+pub(super) async fn one_of_many_publishers_is_new(case: FilesCase) {
     for round in 0..8 {
         let key = key(&format!("F{round}"));
         let contents: Vec<Bytes> =
             (0..WRITERS).map(|writer| noise(writer as u64, 1_000 * (1 + writer))).collect();
         let files = contents.iter().map(|content| (key.clone(), content.clone())).collect();
-        let published = write_at_once(&bench, files).await;
+        let published = write_at_once(&case, files).await;
         let winners: Vec<usize> =
             (0..WRITERS).filter(|writer| published[*writer] == Published::New).collect();
         assert_eq!(winners.len(), 1, "round {round}: {winners:?} were new");
-        bench.expect(&key, &contents[winners[0]]).await;
+        case.expect(&key, &contents[winners[0]]).await;
     }
 }
 
-pub(super) async fn files_written_at_once_do_not_mix(bench: Bench) {
+pub(super) async fn files_written_at_once_do_not_mix(case: FilesCase) {
     let files: Vec<(FileKey, Bytes)> =
         (0..WRITERS).map(|writer| (key(&format!("F{writer}")), noise(writer as u64, 600_000))).collect();
-    let published = write_at_once(&bench, files.clone()).await;
+    let published = write_at_once(&case, files.clone()).await;
     assert_eq!(published, [Published::New; WRITERS]);
     for (key, content) in &files {
-        bench.expect(key, content).await;
+        case.expect(key, content).await;
     }
 }

@@ -2,23 +2,23 @@
 
 use ports::files::Published;
 
-use super::bench::{Bench, key, noise, shared};
+use super::case::{FilesCase, key, noise, shared};
 
 /// More than one part of what goes up in parts.
 const LARGE: usize = 9 * 1024 * 1024;
 
-pub(super) async fn a_deleted_file_is_gone(bench: Bench) {
+pub(super) async fn a_deleted_file_is_gone(case: FilesCase) {
     for size_bytes in [0, 10, LARGE] {
-        bench.put(&key("F1"), &noise(1, size_bytes)).await;
-        assert!(bench.fixture.files.delete(&key("F1")).await.unwrap());
-        assert_eq!(bench.get(&key("F1")).await, None);
+        case.put(&key("F1"), &noise(1, size_bytes)).await;
+        assert!(case.fixture.files.delete(&key("F1")).await.unwrap());
+        assert_eq!(case.get(&key("F1")).await, None);
         // Once more is not an error, and neither is what was never there.
-        assert!(!bench.fixture.files.delete(&key("F1")).await.unwrap());
-        assert!(!bench.fixture.files.delete(&shared("T9", "C9", "1.000000", "F9")).await.unwrap());
+        assert!(!case.fixture.files.delete(&key("F1")).await.unwrap());
+        assert!(!case.fixture.files.delete(&shared("T9", "C9", "1.000000", "F9")).await.unwrap());
     }
 }
 
-pub(super) async fn a_file_is_deleted_alone(bench: Bench) {
+pub(super) async fn a_file_is_deleted_alone(case: FilesCase) {
     let deleted = key("F1");
     let others = [
         key("F10"),
@@ -27,23 +27,23 @@ pub(super) async fn a_file_is_deleted_alone(bench: Bench) {
         shared("T1", "C2", "1700000000.000100", "F1"),
     ];
     for key in others.iter().chain([&deleted]) {
-        bench.put(key, &noise(1, 100)).await;
+        case.put(key, &noise(1, 100)).await;
     }
-    assert!(bench.fixture.files.delete(&deleted).await.unwrap());
-    assert_eq!(bench.get(&deleted).await, None);
+    assert!(case.fixture.files.delete(&deleted).await.unwrap());
+    assert_eq!(case.get(&deleted).await, None);
     for other in &others {
-        bench.expect(other, &noise(1, 100)).await;
+        case.expect(other, &noise(1, 100)).await;
     }
 }
 
-pub(super) async fn a_deleted_file_can_be_written_anew(bench: Bench) {
-    bench.put(&key("F1"), &noise(1, 100)).await;
-    let begun = bench.begin(&key("F1"), &noise(2, 100)).await;
-    assert!(bench.fixture.files.delete(&key("F1")).await.unwrap());
+pub(super) async fn a_deleted_file_can_be_written_anew(case: FilesCase) {
+    case.put(&key("F1"), &noise(1, 100)).await;
+    let begun = case.begin(&key("F1"), &noise(2, 100)).await;
+    assert!(case.fixture.files.delete(&key("F1")).await.unwrap());
     // What was under way appears: its writer looks whether it may.
     assert_eq!(begun.publish().await.unwrap(), Published::New);
-    bench.expect(&key("F1"), &noise(2, 100)).await;
-    assert!(bench.fixture.files.delete(&key("F1")).await.unwrap());
-    assert_eq!(bench.put(&key("F1"), &noise(3, 100)).await, Published::New);
-    bench.expect(&key("F1"), &noise(3, 100)).await;
+    case.expect(&key("F1"), &noise(2, 100)).await;
+    assert!(case.fixture.files.delete(&key("F1")).await.unwrap());
+    assert_eq!(case.put(&key("F1"), &noise(3, 100)).await, Published::New);
+    case.expect(&key("F1"), &noise(3, 100)).await;
 }

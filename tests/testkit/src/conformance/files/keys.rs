@@ -3,9 +3,9 @@
 use ports::files::FileKey;
 use slack::ids::TeamId;
 
-use super::bench::{Bench, key, noise, shared};
+use super::case::{FilesCase, key, noise, shared};
 
-pub(super) async fn keys_that_begin_alike_are_told_apart(bench: Bench) {
+pub(super) async fn keys_that_begin_alike_are_told_apart(case: FilesCase) {
     let keys = [
         key("F1"),
         key("F12"),
@@ -17,22 +17,22 @@ pub(super) async fn keys_that_begin_alike_are_told_apart(bench: Bench) {
         key("NUL"),
     ];
     for (seed, key) in (1..).zip(&keys) {
-        bench.put(key, &noise(seed, 100)).await;
+        case.put(key, &noise(seed, 100)).await;
     }
     for (seed, key) in (1..).zip(&keys) {
-        bench.expect(key, &noise(seed, 100)).await;
+        case.expect(key, &noise(seed, 100)).await;
     }
 }
 
-pub(super) async fn the_longest_key_is_a_key(bench: Bench) {
+pub(super) async fn the_longest_key_is_a_key(case: FilesCase) {
     let longest = "Z".repeat(30);
     let key = shared(&longest, &longest, "999999999999.999999", &longest);
     let content = noise(1, 100);
-    bench.put(&key, &content).await;
-    bench.expect(&key, &content).await;
+    case.put(&key, &content).await;
+    case.expect(&key, &content).await;
 }
 
-pub(super) async fn an_image_is_known_by_its_url(bench: Bench) {
+pub(super) async fn an_image_is_known_by_its_url(case: FilesCase) {
     let image = |team: &str, url: &str| FileKey::image(&TeamId::parse(team).unwrap(), url);
     let urls = [
         "https://a/x.png",
@@ -43,10 +43,10 @@ pub(super) async fn an_image_is_known_by_its_url(bench: Bench) {
         &"x".repeat(100_000),
     ];
     for (seed, url) in (1..).zip(urls) {
-        bench.put(&image("T1", url), &noise(seed, 100)).await;
+        case.put(&image("T1", url), &noise(seed, 100)).await;
     }
     for (seed, url) in (1..).zip(urls) {
-        bench.expect(&image("T1", url), &noise(seed, 100)).await;
-        assert_eq!(bench.get(&image("T2", url)).await, None);
+        case.expect(&image("T1", url), &noise(seed, 100)).await;
+        assert_eq!(case.get(&image("T2", url)).await, None);
     }
 }

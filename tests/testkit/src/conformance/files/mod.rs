@@ -1,6 +1,6 @@
 //! The files port's contract.
 
-mod bench;
+mod case;
 mod concurrency;
 mod deletion;
 mod keys;
@@ -13,7 +13,7 @@ use ports::files::Files;
 
 use super::Keep;
 use super::run::{cases, run_all};
-use bench::Bench;
+use case::FilesCase;
 
 /// An empty store.
 pub struct FilesFixture {
@@ -71,5 +71,5 @@ pub async fn suite(creation: Creation, mut fixture: impl FnMut() -> FilesFixture
     if creation == Creation::Atomic {
         cases.extend(cases![concurrency::{ one_of_many_publishers_is_new }]);
     }
-    run_all(cases, || Bench { fixture: fixture() }).await;
+    run_all(cases, || FilesCase { fixture: fixture() }).await;
 }

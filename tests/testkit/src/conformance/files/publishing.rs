@@ -2,57 +2,57 @@
 
 use ports::files::Published;
 
-use super::bench::{Bench, key, noise};
+use super::case::{FilesCase, key, noise};
 
 /// More than any backend gathers before it writes.
 const LARGE: usize = 9 * 1024 * 1024;
 
-pub(super) async fn nothing_is_visible_before_it_is_published(bench: Bench) {
+pub(super) async fn nothing_is_visible_before_it_is_published(case: FilesCase) {
     let content = noise(1, LARGE);
-    let mut writer = bench.begin(&key("F1"), &content).await;
-    assert_eq!(bench.get(&key("F1")).await, None);
+    let mut writer = case.begin(&key("F1"), &content).await;
+    assert_eq!(case.get(&key("F1")).await, None);
     writer.write(content.slice(..10)).await.unwrap();
-    assert_eq!(bench.get(&key("F1")).await, None);
+    assert_eq!(case.get(&key("F1")).await, None);
     assert_eq!(writer.publish().await.unwrap(), Published::New);
-    assert_eq!(bench.get(&key("F1")).await.map(|found| found.len()), Some(LARGE + 10));
+    assert_eq!(case.get(&key("F1")).await.map(|found| found.len()), Some(LARGE + 10));
 }
 
-pub(super) async fn a_dropped_writer_leaves_nothing(bench: Bench) {
+pub(super) async fn a_dropped_writer_leaves_nothing(case: FilesCase) {
     for size_bytes in [0, 10, LARGE] {
-        drop(bench.begin(&key("F1"), &noise(2, size_bytes)).await);
-        assert_eq!(bench.get(&key("F1")).await, None);
+        drop(case.begin(&key("F1"), &noise(2, size_bytes)).await);
+        assert_eq!(case.get(&key("F1")).await, None);
     }
     let content = noise(3, 10);
-    assert_eq!(bench.put(&key("F1"), &content).await, Published::New);
-    bench.expect(&key("F1"), &content).await;
+    assert_eq!(case.put(&key("F1"), &content).await, Published::New);
+    case.expect(&key("F1"), &content).await;
 }
 
-pub(super) async fn what_is_there_is_never_replaced(bench: Bench) {
+pub(super) async fn what_is_there_is_never_replaced(case: FilesCase) {
     let first = noise(1, 300_000);
-    assert_eq!(bench.put(&key("F1"), &first).await, Published::New);
+    assert_eq!(case.put(&key("F1"), &first).await, Published::New);
     for other in [noise(2, 300_000), noise(3, 0), noise(4, LARGE), first.clone()] {
-        assert_eq!(bench.put(&key("F1"), &other).await, Published::AlreadyThere);
-        bench.expect(&key("F1"), &first).await;
+        assert_eq!(case.put(&key("F1"), &other).await, Published::AlreadyThere);
+        case.expect(&key("F1"), &first).await;
     }
 }
 
-pub(super) async fn a_file_that_is_being_read_stays_whole(bench: Bench) {
+pub(super) async fn a_file_that_is_being_read_stays_whole(case: FilesCase) {
     let content = noise(1, LARGE);
-    bench.put(&key("F1"), &content).await;
-    let mut reader = bench.fixture.files.open(&key("F1")).await.unwrap().unwrap();
+    case.put(&key("F1"), &content).await;
+    let mut reader = case.fixture.files.open(&key("F1")).await.unwrap().unwrap();
     let mut read = reader.next().await.unwrap().unwrap().to_vec();
-    assert_eq!(bench.put(&key("F1"), &noise(2, LARGE)).await, Published::AlreadyThere);
+    assert_eq!(case.put(&key("F1"), &noise(2, LARGE)).await, Published::AlreadyThere);
     while let Some(chunk) = reader.next().await.unwrap() {
         read.extend_from_slice(&chunk);
     }
     assert!(read == content, "the bytes changed under the reader");
 }
 
-pub(super) async fn a_writer_that_lost_can_be_followed_by_another(bench: Bench) {
+pub(super) async fn a_writer_that_lost_can_be_followed_by_another(case: FilesCase) {
     let content = noise(1, 10);
-    let slow = bench.begin(&key("F1"), &noise(2, 10)).await;
-    bench.put(&key("F1"), &content).await;
+    let slow = case.begin(&key("F1"), &noise(2, 10)).await;
+    case.put(&key("F1"), &content).await;
     assert_eq!(slow.publish().await.unwrap(), Published::AlreadyThere);
-    assert_eq!(bench.put(&key("F2"), &content).await, Published::New);
-    bench.expect(&key("F1"), &content).await;
+    assert_eq!(case.put(&key("F2"), &content).await, Published::New);
+    case.expect(&key("F1"), &content).await;
 }

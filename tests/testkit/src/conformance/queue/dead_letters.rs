@@ -5,14 +5,14 @@ use std::time::Duration;
 use ports::queue::topology::MAX_RECEIVE_COUNT;
 use ports::queue::{Delivery, Depth, QueueRef};
 
-use super::bench::{Bench, EVENTS, bodies, message};
+use super::case::{EVENTS, QueueCase, bodies, message};
 
 /// Receives these messages as often as a queue allows.
-async fn wear_out(bench: &Bench, queue: QueueRef, expected: &[&str], received_before: u32) {
-    let mut request = bench.request(queue, expected.len(), Duration::ZERO);
+async fn wear_out(case: &QueueCase, queue: QueueRef, expected: &[&str], received_before: u32) {
+    let mut request = case.request(queue, expected.len(), Duration::ZERO);
     request.visibility_timeout = Duration::ZERO;
     for round in 1..=MAX_RECEIVE_COUNT {
-        let received = bench.fixture.queue.receive(request).await.unwrap();
+        let received = case.fixture.queue.receive(request).await.unwrap();
         assert_eq!(bodies(&received), expected);
         let counted = |delivery: &Delivery| delivery.receive_count == received_before + round;
         assert!(received.iter().all(counted), "{received:?}");
@@ -20,36 +20,36 @@ async fn wear_out(bench: &Bench, queue: QueueRef, expected: &[&str], received_be
 }
 
 /// One case for all of it: wearing a message out takes a thousand receives.
-pub(super) async fn a_message_received_too_often_becomes_a_dead_letter(bench: Bench) {
+pub(super) async fn a_message_received_too_often_becomes_a_dead_letter(case: QueueCase) {
     let dead_letters = QueueRef::dead_letters(EVENTS);
-    bench.send_all(vec![message(EVENTS, "poison", "p1"), message(EVENTS, "poison", "p2 \u{1f9ea}")]).await;
-    wear_out(&bench, EVENTS.into(), &["p1", "p2 \u{1f9ea}"], 0).await;
-    bench.send_all(vec![message(EVENTS, "poison", "p3"), message(EVENTS, "well", "w1")]).await;
-    bench.expect(dead_letters, &[]).await;
+    case.send_all(vec![message(EVENTS, "poison", "p1"), message(EVENTS, "poison", "p2 \u{1f9ea}")]).await;
+    wear_out(&case, EVENTS.into(), &["p1", "p2 \u{1f9ea}"], 0).await;
+    case.send_all(vec![message(EVENTS, "poison", "p3"), message(EVENTS, "well", "w1")]).await;
+    case.expect(dead_letters, &[]).await;
 
     // The next receive moves them and goes on with what was behind them.
-    let mut rest = bench.receive(EVENTS, 10).await;
-    rest.extend(bench.receive_all(EVENTS).await);
+    let mut rest = case.receive(EVENTS, 10).await;
+    rest.extend(case.receive_all(EVENTS).await);
     rest.sort_by(|a, b| a.body.cmp(&b.body));
     assert_eq!(bodies(&rest), ["p3", "w1"]);
-    bench.expect_depth(EVENTS, Depth { in_flight: 2, oldest_age_s: Some(0), ..Depth::default() }).await;
-    bench.expect_depth(dead_letters, Depth { waiting: 2, oldest_age_s: Some(0), ..Depth::default() }).await;
+    case.expect_depth(EVENTS, Depth { in_flight: 2, oldest_age_s: Some(0), ..Depth::default() }).await;
+    case.expect_depth(dead_letters, Depth { waiting: 2, oldest_age_s: Some(0), ..Depth::default() }).await;
 
-    let dead = bench.expect(dead_letters, &["p1", "p2 \u{1f9ea}"]).await;
+    let dead = case.expect(dead_letters, &["p1", "p2 \u{1f9ea}"]).await;
     assert!(dead.iter().all(|delivery| delivery.group.as_str() == "poison"), "{dead:?}");
 
     // Dead letters are leased and acked like any message.
-    bench.expect(dead_letters, &[]).await;
-    bench.finish(dead_letters, &dead[1]).await;
-    bench.give_back(dead_letters, &dead[0], Duration::ZERO).await;
-    wear_out(&bench, dead_letters, &["p1"], dead[0].receive_count).await;
+    case.expect(dead_letters, &[]).await;
+    case.finish(dead_letters, &dead[1]).await;
+    case.give_back(dead_letters, &dead[0], Duration::ZERO).await;
+    wear_out(&case, dead_letters, &["p1"], dead[0].receive_count).await;
     // They have nowhere further to go.
-    let again = bench.expect(dead_letters, &["p1"]).await;
+    let again = case.expect(dead_letters, &["p1"]).await;
     assert_eq!(again[0].receive_count, dead[0].receive_count + MAX_RECEIVE_COUNT + 1);
-    bench.finish(dead_letters, &again[0]).await;
-    bench.expect_depth(dead_letters, Depth { oldest_age_s: Some(0), ..Depth::default() }).await;
+    case.finish(dead_letters, &again[0]).await;
+    case.expect_depth(dead_letters, Depth { oldest_age_s: Some(0), ..Depth::default() }).await;
     for delivery in &rest {
-        bench.finish(EVENTS, delivery).await;
+        case.finish(EVENTS, delivery).await;
     }
-    bench.expect_depth(EVENTS, Depth { oldest_age_s: Some(0), ..Depth::default() }).await;
+    case.expect_depth(EVENTS, Depth { oldest_age_s: Some(0), ..Depth::default() }).await;
 }

@@ -4,45 +4,45 @@ use std::time::Duration;
 
 use ports::queue::QueueName;
 
-use super::bench::{Bench, VISIBILITY, message};
+use super::case::{QueueCase, VISIBILITY, message};
 
 const STATS: QueueName = QueueName::Stats;
 
-pub(super) async fn a_delayed_message_is_held_back_exactly_as_long_as_the_queue_says(bench: Bench) {
+pub(super) async fn a_delayed_message_is_held_back_exactly_as_long_as_the_queue_says(case: QueueCase) {
     let delay = STATS.spec().delay;
-    assert!(delay > bench.traits.moment, "this queue shows nothing");
-    let before = bench.now();
-    bench.send(STATS, "g", "1").await;
-    let after = bench.now();
-    bench.advance(delay - bench.traits.moment).await;
-    bench.expect(STATS, &[]).await;
-    bench.advance_until_visible(bench.traits.moment).await;
-    let received = bench.expect(STATS, &["1"]).await;
-    bench.assert_sent(&received[0], before, after);
+    assert!(delay > case.traits.moment, "this queue shows nothing");
+    let before = case.now();
+    case.send(STATS, "g", "1").await;
+    let after = case.now();
+    case.advance(delay - case.traits.moment).await;
+    case.expect(STATS, &[]).await;
+    case.advance_until_visible(case.traits.moment).await;
+    let received = case.expect(STATS, &["1"]).await;
+    case.assert_sent(&received[0], before, after);
     assert_eq!(received[0].receive_count, 1);
 }
 
-pub(super) async fn delays_keep_the_order_of_a_group(bench: Bench) {
+pub(super) async fn delays_keep_the_order_of_a_group(case: QueueCase) {
     let apart = Duration::from_secs(10);
-    bench.send_all(vec![message(STATS, "g", "1"), message(STATS, "g", "2")]).await;
-    bench.advance(apart).await;
-    bench.send(STATS, "g", "3").await;
-    bench.advance_until_visible(STATS.spec().delay - apart).await;
-    let first = bench.expect(STATS, &["1", "2"]).await;
+    case.send_all(vec![message(STATS, "g", "1"), message(STATS, "g", "2")]).await;
+    case.advance(apart).await;
+    case.send(STATS, "g", "3").await;
+    case.advance_until_visible(STATS.spec().delay - apart).await;
+    let first = case.expect(STATS, &["1", "2"]).await;
     for delivery in &first {
-        bench.finish(STATS, delivery).await;
+        case.finish(STATS, delivery).await;
     }
-    bench.expect(STATS, &[]).await;
-    bench.advance_until_visible(apart).await;
-    bench.expect(STATS, &["3"]).await;
+    case.expect(STATS, &[]).await;
+    case.advance_until_visible(apart).await;
+    case.expect(STATS, &["3"]).await;
 }
 
-pub(super) async fn a_delay_happens_once(bench: Bench) {
-    bench.send(STATS, "g", "1").await;
-    bench.advance_until_visible(STATS.spec().delay).await;
-    let first = bench.expect(STATS, &["1"]).await;
-    bench.give_back(STATS, &first[0], Duration::ZERO).await;
-    bench.expect(STATS, &["1"]).await;
-    bench.advance_until_visible(VISIBILITY).await;
-    bench.expect(STATS, &["1"]).await;
+pub(super) async fn a_delay_happens_once(case: QueueCase) {
+    case.send(STATS, "g", "1").await;
+    case.advance_until_visible(STATS.spec().delay).await;
+    let first = case.expect(STATS, &["1"]).await;
+    case.give_back(STATS, &first[0], Duration::ZERO).await;
+    case.expect(STATS, &["1"]).await;
+    case.advance_until_visible(VISIBILITY).await;
+    case.expect(STATS, &["1"]).await;
 }

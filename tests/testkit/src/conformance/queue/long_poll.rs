@@ -6,11 +6,11 @@ use futures_util::FutureExt;
 use ports::queue::{Delivery, QueueName};
 use tokio::time::{Instant, timeout};
 
-use super::bench::{Bench, EVENTS, LONG, SOON, VISIBILITY, bodies, message};
+use super::case::{EVENTS, LONG, QueueCase, SOON, VISIBILITY, bodies, message};
 
 /// Starts a long receive, then does `meanwhile`; what was received must come soon after.
 async fn receive_while(
-    bench: &Bench,
+    case: &QueueCase,
     queue: QueueName,
     meanwhile: impl Future<Output = ()>,
 ) -> Vec<Delivery> {
@@ -19,66 +19,65 @@ async fn receive_while(
         Instant::now()
     };
     // The receive is polled first, so it is under way before anything else happens.
-    let (received, happened) = tokio::join!(biased; bench.receive_waiting(queue, 10, LONG), meanwhile);
+    let (received, happened) = tokio::join!(biased; case.receive_waiting(queue, 10, LONG), meanwhile);
     assert!(happened.elapsed() < SOON, "woken only after {:?}", happened.elapsed());
     received
 }
 
-pub(super) async fn a_send_wakes_a_waiting_receive(bench: Bench) {
+pub(super) async fn a_send_wakes_a_waiting_receive(case: QueueCase) {
     for round in ["1", "2", "3"] {
-        let received = receive_while(&bench, EVENTS, bench.send(EVENTS, round, round)).await;
+        let received = receive_while(&case, EVENTS, case.send(EVENTS, round, round)).await;
         assert_eq!(bodies(&received), [round]);
     }
 }
 
-pub(super) async fn an_ack_wakes_a_receive_that_waits_for_the_tail(bench: Bench) {
-    bench.send_all(vec![message(EVENTS, "g", "1"), message(EVENTS, "g", "2")]).await;
-    let head = bench.receive(EVENTS, 1).await;
-    let received = receive_while(&bench, EVENTS, bench.finish(EVENTS, &head[0])).await;
+pub(super) async fn an_ack_wakes_a_receive_that_waits_for_the_tail(case: QueueCase) {
+    case.send_all(vec![message(EVENTS, "g", "1"), message(EVENTS, "g", "2")]).await;
+    let head = case.receive(EVENTS, 1).await;
+    let received = receive_while(&case, EVENTS, case.finish(EVENTS, &head[0])).await;
     assert_eq!(bodies(&received), ["2"]);
 }
 
-pub(super) async fn a_message_given_back_wakes_a_waiting_receive(bench: Bench) {
-    bench.send(EVENTS, "g", "1").await;
-    let first = bench.receive(EVENTS, 1).await;
-    let received = receive_while(&bench, EVENTS, bench.give_back(EVENTS, &first[0], Duration::ZERO)).await;
+pub(super) async fn a_message_given_back_wakes_a_waiting_receive(case: QueueCase) {
+    case.send(EVENTS, "g", "1").await;
+    let first = case.receive(EVENTS, 1).await;
+    let received = receive_while(&case, EVENTS, case.give_back(EVENTS, &first[0], Duration::ZERO)).await;
     assert_eq!(bodies(&received), ["1"]);
 }
 
-pub(super) async fn a_message_becoming_visible_ends_the_wait(bench: Bench) {
-    bench.send(EVENTS, "g", "1").await;
-    bench.expect(EVENTS, &["1"]).await;
-    let received = receive_while(&bench, EVENTS, bench.advance(VISIBILITY)).await;
+pub(super) async fn a_message_becoming_visible_ends_the_wait(case: QueueCase) {
+    case.send(EVENTS, "g", "1").await;
+    case.expect(EVENTS, &["1"]).await;
+    let received = receive_while(&case, EVENTS, case.advance(VISIBILITY)).await;
     assert_eq!(bodies(&received), ["1"]);
 }
 
-pub(super) async fn a_delayed_message_ends_the_wait(bench: Bench) {
-    bench.send(QueueName::Stats, "g", "1").await;
-    let received =
-        receive_while(&bench, QueueName::Stats, bench.advance(QueueName::Stats.spec().delay)).await;
+pub(super) async fn a_delayed_message_ends_the_wait(case: QueueCase) {
+    case.send(QueueName::Stats, "g", "1").await;
+    let received = receive_while(&case, QueueName::Stats, case.advance(QueueName::Stats.spec().delay)).await;
     assert_eq!(bodies(&received), ["1"]);
 }
 
-pub(super) async fn a_wait_for_nothing_ends_in_time(bench: Bench) {
+pub(super) async fn a_wait_for_nothing_ends_in_time(case: QueueCase) {
     let wait = Duration::from_millis(200);
     // What is invisible, delayed or elsewhere is nothing.
-    bench.send_all(vec![message(EVENTS, "g", "1"), message(QueueName::Stats, "g", "2")]).await;
-    bench.expect(EVENTS, &["1"]).await;
+    case.send_all(vec![message(EVENTS, "g", "1"), message(QueueName::Stats, "g", "2")]).await;
+    case.expect(EVENTS, &["1"]).await;
     for queue in [EVENTS, QueueName::Stats] {
         let began = Instant::now();
-        assert!(bench.receive_waiting(queue, 10, wait).await.is_empty());
+        assert!(case.receive_waiting(queue, 10, wait).await.is_empty());
         assert!(began.elapsed() >= wait && began.elapsed() < SOON, "waited {:?}", began.elapsed());
     }
 }
 
-pub(super) async fn two_waiting_receives_do_not_share_a_message(bench: Bench) {
+pub(super) async fn two_waiting_receives_do_not_share_a_message(case: QueueCase) {
     let wait = Duration::from_millis(500);
     for round in ["1", "2", "3"] {
         let (first, second, ()) = tokio::join!(
             biased;
-            bench.receive_waiting(EVENTS, 10, wait),
-            bench.receive_waiting(EVENTS, 10, wait),
-            bench.send(EVENTS, round, round),
+            case.receive_waiting(EVENTS, 10, wait),
+            case.receive_waiting(EVENTS, 10, wait),
+            case.send(EVENTS, round, round),
         );
         let both: Vec<Delivery> = first.into_iter().chain(second).collect();
         assert_eq!(bodies(&both), [round]);
@@ -86,49 +85,49 @@ pub(super) async fn two_waiting_receives_do_not_share_a_message(bench: Bench) {
 }
 
 /// Receives one message that a dropped receive may have leased.
-async fn recover(bench: &Bench) -> Vec<Delivery> {
+async fn recover(case: &QueueCase) -> Vec<Delivery> {
     for _ in 0..5 {
-        let received = bench.receive_waiting(EVENTS, 10, Duration::from_millis(100)).await;
+        let received = case.receive_waiting(EVENTS, 10, Duration::from_millis(100)).await;
         if !received.is_empty() {
             return received;
         }
         // The lease of the dropped receive may have begun as late as during this one.
-        bench.advance(VISIBILITY).await;
+        case.advance(VISIBILITY).await;
     }
     Vec::new()
 }
 
-pub(super) async fn a_dropped_receive_loses_nothing(bench: Bench) {
+pub(super) async fn a_dropped_receive_loses_nothing(case: QueueCase) {
     for round in 0..10_u64 {
         let body = format!("{round}");
-        bench.send(EVENTS, "g", &body).await;
-        let request = bench.request(EVENTS, 10, LONG);
+        case.send(EVENTS, "g", &body).await;
+        let request = case.request(EVENTS, 10, LONG);
         // Dropped at once, and dropped somewhere in the middle.
         let taken = if round % 2 == 0 {
-            bench.fixture.queue.receive(request).now_or_never()
+            case.fixture.queue.receive(request).now_or_never()
         } else {
-            timeout(Duration::from_micros(300 * round), bench.fixture.queue.receive(request)).await.ok()
+            timeout(Duration::from_micros(300 * round), case.fixture.queue.receive(request)).await.ok()
         };
         let received = match taken {
             Some(received) => received.unwrap(),
-            None => recover(&bench).await,
+            None => recover(&case).await,
         };
         assert_eq!(bodies(&received), [body.as_str()]);
-        bench.finish(EVENTS, &received[0]).await;
+        case.finish(EVENTS, &received[0]).await;
     }
 }
 
-pub(super) async fn a_receive_dropped_while_waiting_loses_nothing(bench: Bench) {
+pub(super) async fn a_receive_dropped_while_waiting_loses_nothing(case: QueueCase) {
     for round in 0..5_u64 {
-        let waiting = bench.fixture.queue.receive(bench.request(EVENTS, 10, LONG));
+        let waiting = case.fixture.queue.receive(case.request(EVENTS, 10, LONG));
         assert!(
             timeout(Duration::from_millis(10 * round), waiting).await.is_err(),
             "there was nothing to receive"
         );
         let body = format!("{round}");
-        bench.send(EVENTS, "g", &body).await;
-        let received = recover(&bench).await;
+        case.send(EVENTS, "g", &body).await;
+        let received = recover(&case).await;
         assert_eq!(bodies(&received), [body.as_str()]);
-        bench.finish(EVENTS, &received[0]).await;
+        case.finish(EVENTS, &received[0]).await;
     }
 }

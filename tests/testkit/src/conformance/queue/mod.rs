@@ -1,7 +1,7 @@
 //! The queue port's contract.
 
 mod batches;
-mod bench;
+mod case;
 mod dead_letters;
 mod dedup;
 mod delay;
@@ -19,8 +19,8 @@ use ports::clock::{ManualClock, SharedClock};
 use ports::queue::{MAX_MESSAGE_BYTES, Queue, QueueName};
 
 use super::run::{cases, run_paced};
-use super::{Keep, Pace};
-use bench::Bench;
+use super::{Keep, SuitePace};
+use case::QueueCase;
 
 /// Moves the backend's time forward: a manual clock does so at once, a real backend has to wait.
 pub type Advance = Box<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>;
@@ -101,7 +101,7 @@ pub struct QueueTraits {
     /// What a message that was given back waits for.
     pub given_back_waits: GivenBackWaits,
     /// How the cases are run.
-    pub pace: Pace,
+    pub pace: SuitePace,
 }
 
 impl QueueTraits {
@@ -117,7 +117,7 @@ impl QueueTraits {
         receipt_end: ReceiptEnd::Lease,
         ack_twice_is_refused: true,
         given_back_waits: GivenBackWaits::ForThoseBefore,
-        pace: Pace::ONE_BY_ONE,
+        pace: SuitePace::ONE_BY_ONE,
     };
 }
 
@@ -211,9 +211,9 @@ pub async fn suite<Making: Future<Output = QueueFixture>>(
             the_oldest_message_gives_the_age,
         },
     ];
-    let bench = || {
+    let case = || {
         let making = fixture();
-        async move { Bench::new(making.await, traits) }
+        async move { QueueCase::new(making.await, traits) }
     };
-    run_paced(cases, traits.pace, bench).await;
+    run_paced(cases, traits.pace, case).await;
 }

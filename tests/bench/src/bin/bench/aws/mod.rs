@@ -13,7 +13,7 @@ use testkit::corpus::{TEAM, channel_id, event, text, ts};
 use testkit::fake_files;
 use tests::harness::binaries::binaries;
 use tests::harness::metered::{self, READS, Requests, SENDS, WRITES};
-use tests::harness::place::{Installation, Place};
+use tests::harness::place::{AwsInstallation, ProgramEnvironment};
 use tests::harness::process;
 use tests::harness::proxy::Proxy;
 use tests::harness::stack::Stack;
@@ -21,7 +21,7 @@ use tokio::process::Command;
 
 use crate::Settings;
 use crate::progress;
-use crate::report::{Goal, Section};
+use crate::report::{BenchSection, Goal};
 
 use cost::Bill;
 
@@ -43,8 +43,8 @@ struct Phase {
 }
 
 /// The counts and the bill.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<Section>> {
-    let installation = Installation::new().await;
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<BenchSection>> {
+    let installation = AwsInstallation::new().await;
     progress("aws: messages");
     let messages = messages(&installation, settings.connections()).await?;
     progress("aws: edits");
@@ -71,7 +71,7 @@ fn posted(number: usize) -> (String, Value) {
     (channel_id(number % CHANNELS), message)
 }
 
-async fn messages(installation: &Installation, connections: usize) -> anyhow::Result<Phase> {
+async fn messages(installation: &AwsInstallation, connections: usize) -> anyhow::Result<Phase> {
     let bodies = (0..EVENTS).map(|number| {
         let (channel, message) = posted(number);
         event::envelope(TEAM, &format!("Ev{number}"), &event::posted(&channel, &message))
@@ -84,7 +84,7 @@ async fn messages(installation: &Installation, connections: usize) -> anyhow::Re
     Ok(Phase { what: "messages", events: EVENTS, requests, write_units, puts: 0 })
 }
 
-async fn edits(installation: &Installation, connections: usize) -> anyhow::Result<Phase> {
+async fn edits(installation: &AwsInstallation, connections: usize) -> anyhow::Result<Phase> {
     let bodies = (0..EVENTS).map(|number| {
         let (channel, before) = posted(number);
         let edited_at = ts(1_700_000_100_000_000 + i64::try_from(number).unwrap_or_default());
@@ -108,7 +108,7 @@ async fn edits(installation: &Installation, connections: usize) -> anyhow::Resul
 }
 
 /// Messages with a file each: what the file adds is what writer and downloader ask for beyond the message.
-async fn files(installation: &Installation, connections: usize) -> anyhow::Result<Phase> {
+async fn files(installation: &AwsInstallation, connections: usize) -> anyhow::Result<Phase> {
     let slack = fake_files::slack().await;
     let bodies = (0..FILES).map(|number| {
         let at = ts(1_700_000_200_000_000 + i64::try_from(number).unwrap_or_default());
@@ -137,7 +137,7 @@ async fn files(installation: &Installation, connections: usize) -> anyhow::Resul
     Ok(Phase { what: "messages with a file", events: FILES, requests, write_units, puts })
 }
 
-fn counts(phases: &[Phase]) -> Vec<Section> {
+fn counts(phases: &[Phase]) -> Vec<BenchSection> {
     let per_thousand =
         |count: u64, phase: &Phase| format!("{:.0}", count as f64 * 1000.0 / phase.events as f64);
     let requests = phases.iter().map(|phase| {
@@ -155,7 +155,7 @@ fn counts(phases: &[Phase]) -> Vec<Section> {
     });
     let first = &phases[0];
     let of = |operations: &[&str]| first.requests.sum(operations) as f64 * 1000.0 / first.events as f64;
-    let counts = Section {
+    let counts = BenchSection {
         title: "Requests to AWS",
         method: format!(
             "Per 1,000 events, counted by the SDK interceptor behind `annalist_aws_requests_total` and compared with \
@@ -183,7 +183,7 @@ fn counts(phases: &[Phase]) -> Vec<Section> {
     let rows = bills.iter().flat_map(|(what, running, lambda)| {
         [running.row(&format!("{what}, long-running")), lambda.row(&format!("{what}, Lambda"))]
     });
-    let bill = Section {
+    let bill = BenchSection {
         title: "Cost on AWS",
         method: cost::METHOD.to_owned(),
         columns: &["per million", "SQS", "DynamoDB", "S3", "Lambda", "in all"],

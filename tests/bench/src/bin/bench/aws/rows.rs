@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use ports::queue::topology::TableRole;
-use tests::harness::place::Installation;
+use tests::harness::place::AwsInstallation;
 use tests::harness::stack::Stack;
 
 /// A write unit covers this much of an item.
@@ -13,7 +13,7 @@ const UNIT_BYTES: usize = 1024;
 
 /// Sizes in bytes.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct RowSizes {
     pub(super) messages: Vec<usize>,
     pub(super) revisions: Vec<usize>,
     /// How many messages are in the index over threads.
@@ -21,12 +21,12 @@ pub(super) struct Rows {
 }
 
 /// Measures every row of the archive.
-pub(super) async fn read(installation: &Installation) -> anyhow::Result<Rows> {
+pub(super) async fn read(installation: &AwsInstallation) -> anyhow::Result<RowSizes> {
     let stack = Stack::shared();
     let client = aws_sdk_dynamodb::Client::new(&stack.sdk(stack.endpoint()).await);
     let table = installation.aws.names().table(TableRole::Archive);
     let mut pages = client.scan().table_name(table).into_paginator().items().send();
-    let mut rows = Rows::default();
+    let mut rows = RowSizes::default();
     while let Some(row) = pages.next().await {
         let row = row?;
         let kind = row["itemId"].as_s().map_or("", String::as_str);

@@ -4,25 +4,25 @@ use std::time::{Duration, Instant};
 
 use ports::queue::QueueName;
 use tests::harness::client::RetryDelays;
-use tests::harness::load::Load;
-use tests::harness::place::Installation;
+use tests::harness::load::RunningLoad;
+use tests::harness::place::AwsInstallation;
 use tests::harness::process;
 use tests::harness::verify::assert_messages;
 
 use crate::progress;
-use crate::report::{Section, figure};
+use crate::report::{BenchSection, figure};
 
 const EVENTS: usize = 2000;
 const SENDERS: usize = 16;
 const DEADLINE: Duration = Duration::from_secs(600);
 
-pub(super) async fn measure() -> anyhow::Result<Section> {
+pub(super) async fn measure() -> anyhow::Result<BenchSection> {
     let mut rows = Vec::new();
     for writers in [1, 2, 4] {
         progress(&format!("aws: {writers} writers"));
-        let installation = Installation::new().await;
+        let installation = AwsInstallation::new().await;
         let ingest = process::ingest(&installation).await;
-        let mut load = Load::start(ingest.address, SENDERS, 7, &RetryDelays::none());
+        let mut load = RunningLoad::start(ingest.address, SENDERS, 7, &RetryDelays::none());
         load.acked(EVENTS).await;
         let sent = load.stop().await;
         let began = Instant::now();
@@ -40,7 +40,7 @@ pub(super) async fn measure() -> anyhow::Result<Section> {
             format!("{} of {}", sent.model.rows(), sent.model.rows()),
         ]);
     }
-    Ok(Section {
+    Ok(BenchSection {
         title: "Several message-writers on AWS",
         method: format!(
             "{EVENTS} events of {SENDERS} senders with channels of their own wait on the queue; then the given number \

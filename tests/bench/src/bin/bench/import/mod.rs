@@ -12,8 +12,8 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use crate::observer::Observer;
-use crate::report::{Goal, RunCost, Section, figure, median};
-use crate::watched::{self, Watched, annalist};
+use crate::report::{BenchSection, Goal, RunCost, figure, median};
+use crate::watched::{self, EndedProcess, annalist};
 use crate::{Settings, machine, progress};
 
 /// Fills a new folder with an export of this number of messages.
@@ -27,7 +27,7 @@ pub(crate) async fn fill(data: &Path, messages: usize, spread: export::Spread) -
 }
 
 /// Imports a new folder, and then the same folder again.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let folder = machine::data_folder()?;
     let zip = folder.path().join("export.zip");
     progress(&format!("import: making an export of {} messages", settings.rows));
@@ -47,7 +47,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     let (parse, insert) = (median(parse), median(insert));
     let [first, again] = [first, again].map(|runs| RunCost::median(&runs));
     let per_second = first.per_second;
-    Ok(Section {
+    Ok(BenchSection {
         title: "Importing an export",
         method: format!(
             "`annalist import` of {} messages of {} channels, in a day's file each of {} messages on average, {} people, from its \
@@ -82,7 +82,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
 async fn run(zip: &Path, data: &Path, messages: usize, expected: &str) -> anyhow::Result<RunCost> {
     let mut command = Command::new(&binaries().annalist);
     command.arg("import").arg(zip).args(["--json", "--data"]).arg(data);
-    let Watched { output, usage, time } = watched::to_end(command).await?;
+    let EndedProcess { output, usage, time } = watched::to_end(command).await?;
     let printed = String::from_utf8_lossy(&output.stdout);
     let sum: Value = serde_json::from_str(printed.lines().last().unwrap_or_default())?;
     ensure!(sum[expected].as_u64() == Some(messages as u64), "{sum} is not {messages} {expected}");

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ::tests::harness::binaries::binaries;
-use ::tests::harness::process::{self, Server};
+use ::tests::harness::process::{self, ServerProcess};
 use anyhow::{Context, ensure};
 use embedded::Database;
 use ports::archive::{Query, key};
@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 use crate::connection::Connection;
 use crate::import::export::{self, USUAL};
-use crate::report::{Goal, Section, Times, figure, mib, row};
+use crate::report::{BenchSection, Goal, SortedTimes, figure, mib, row};
 use crate::watched::annalist;
 use crate::{Settings, import, machine, progress};
 
@@ -34,13 +34,13 @@ const READERS: usize = 16;
 const CHANNEL: &str = "C00001";
 
 /// How long one page took, and how long it was.
-struct PageTimes {
-    times: Times,
+struct PageMeasurement {
+    times: SortedTimes,
     bytes: usize,
 }
 
 /// Reads pages of an archive of as many messages as there are rows.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<Section>> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<BenchSection>> {
     let data = machine::data_folder()?;
     import::fill(data.path(), settings.rows, USUAL).await?;
     annalist(data.path(), &["index"]).await?;
@@ -49,7 +49,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<Section>>
     let server = serve(data.path()).await;
     let channel = format!("/c/{}/{CHANNEL}", export::TEAM);
     // Once each, so that what is read once at the start is not counted.
-    let _: PageTimes = asked(server.address, "/", 1).await?;
+    let _: PageMeasurement = asked(server.address, "/", 1).await?;
     let before = server.process.usage().rss_kib;
     let mut rows = Vec::new();
     let mut pages = Vec::new();
@@ -73,7 +73,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<Section>>
     let grown = server.process.usage().peak_rss_kib.saturating_sub(before);
     let in_browser = paint::measure(server.address, &listed).await;
     server.process.sigkill().await;
-    let pages = Section {
+    let pages = BenchSection {
         title: "Pages",
         method: format!(
             "`annalist view` on {} messages in {} channels. Each page {REQUESTS} times, one after the other, on one connection; then \
@@ -98,7 +98,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<Section>>
     Ok(vec![pages, in_browser, peer::measure(settings).await?])
 }
 
-async fn serve(data: &Path) -> Server {
+async fn serve(data: &Path) -> ServerProcess {
     let mut command = Command::new(&binaries().annalist);
     command.args(["view", "--viewer-listen", "127.0.0.1:0", "--data"]).arg(data);
     process::serve(&mut command).await
@@ -132,7 +132,7 @@ fn request(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
-async fn asked(address: SocketAddr, path: &str, count: usize) -> anyhow::Result<PageTimes> {
+async fn asked(address: SocketAddr, path: &str, count: usize) -> anyhow::Result<PageMeasurement> {
     let mut connection = Connection::open(address).await?;
     let mut times = Vec::with_capacity(count);
     for _ in 0..count {
@@ -141,7 +141,7 @@ async fn asked(address: SocketAddr, path: &str, count: usize) -> anyhow::Result<
         times.push(started.elapsed());
         ensure!(status == 200, "{path}: {status}");
     }
-    Ok(PageTimes { times: Times::of(times), bytes: connection.answer_bytes() })
+    Ok(PageMeasurement { times: SortedTimes::of(times), bytes: connection.answer_bytes() })
 }
 
 async fn pages_per_second(address: SocketAddr, path: &str, time: Duration) -> anyhow::Result<f64> {

@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use testkit::browser::{Browser, BrowserSettings};
 
 use crate::progress;
-use crate::report::{Goal, Section, figure, median};
+use crate::report::{BenchSection, Goal, figure, median};
 
 /// Loads of each page, each without anything in the browser's cache.
 const LOADS: usize = 20;
 
 /// Loads pages, each with its name.
-pub(super) async fn measure(address: SocketAddr, pages: &[(&str, String)]) -> Section {
-    let mut section = Section {
+pub(super) async fn measure(address: SocketAddr, pages: &[(&str, String)]) -> BenchSection {
+    let mut section = BenchSection {
         title: "Pages in a browser",
         method: format!(
             "Chromium loads each page of the same `annalist view` {LOADS} times, with an empty cache each time. The time is from the \

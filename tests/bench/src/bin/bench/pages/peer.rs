@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::{CHANNEL, asked, serve};
 use crate::connection::Connection;
 use crate::import::export;
-use crate::report::{Goal, Section, median, mib, ms, row};
+use crate::report::{BenchSection, Goal, median, mib, ms, row};
 use crate::watched::annalist;
 use crate::{Settings, machine, progress};
 
@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(2);
 const REQUESTS: usize = 50;
 
 /// What a viewer took.
-struct Run {
+struct ViewerRun {
     start_ms: f64,
     page_ms: f64,
     page_bytes: usize,
@@ -38,7 +38,7 @@ struct Run {
 }
 
 /// Shows a channel of an export in both.
-pub(super) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(super) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let messages = settings.rows.min(MESSAGES);
     let folder = machine::data_folder()?;
     let zip = folder.path().join("export.zip");
@@ -50,10 +50,10 @@ pub(super) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     annalist(&data, &["index"]).await?;
     let import = began.elapsed();
     let ours = of_annalist(&data).await?;
-    let row = |what: &str, run: &Run| {
+    let row = |what: &str, run: &ViewerRun| {
         row(what, &[run.start_ms, run.page_ms, run.page_bytes as f64 / 1000.0, run.peak_rss_mib])
     };
-    let mut section = Section {
+    let mut section = BenchSection {
         title: "Pages beside slack-export-viewer",
         method: format!(
             "An export of {messages} messages in {} channels. Start: from starting the process to the 200 of a channel's page. Then the page \
@@ -84,7 +84,7 @@ pub(super) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     Ok(section)
 }
 
-async fn of_annalist(data: &Path) -> anyhow::Result<Run> {
+async fn of_annalist(data: &Path) -> anyhow::Result<ViewerRun> {
     let path = format!("/c/{}/{CHANNEL}", export::TEAM);
     let began = Instant::now();
     let server = serve(data).await;
@@ -95,7 +95,7 @@ async fn of_annalist(data: &Path) -> anyhow::Result<Run> {
     Ok(run)
 }
 
-async fn of_peer(program: &Path, zip: &Path, folder: &Path) -> anyhow::Result<Run> {
+async fn of_peer(program: &Path, zip: &Path, folder: &Path) -> anyhow::Result<ViewerRun> {
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut command = Command::new(program);
@@ -129,7 +129,7 @@ async fn answered(address: SocketAddr, path: &str) -> anyhow::Result<()> {
     }
 }
 
-async fn read(address: SocketAddr, path: &str, start_ms: f64, pid: u32) -> anyhow::Result<Run> {
+async fn read(address: SocketAddr, path: &str, start_ms: f64, pid: u32) -> anyhow::Result<ViewerRun> {
     let (mut times, mut page_bytes) = (Vec::new(), 0);
     for _ in 0..REQUESTS {
         let page = asked(address, path, 1).await?;
@@ -137,5 +137,5 @@ async fn read(address: SocketAddr, path: &str, start_ms: f64, pid: u32) -> anyho
         page_bytes = page.bytes;
     }
     let usage = procfs::usage(pid).context("the viewer has ended")?;
-    Ok(Run { start_ms, page_ms: median(times), page_bytes, peak_rss_mib: mib(usage.peak_rss_kib) })
+    Ok(ViewerRun { start_ms, page_ms: median(times), page_bytes, peak_rss_mib: mib(usage.peak_rss_kib) })
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ::testkit::corpus::{Shape, TEAM, Workload, channel_id, event, user_id};
 use ::tests::harness::binaries::binaries;
-use ::tests::harness::client::{RetryDelays, Slack};
+use ::tests::harness::client::{EventClient, RetryDelays};
 use ::tests::harness::process::{self, Process};
 use anyhow::{Context, ensure};
 use embedded::Database;
@@ -18,7 +18,7 @@ use ports::clock::{Clock, SharedClock, SystemClock};
 use ports::queue::QueueName;
 use rules::directory::user_updates;
 use rules::question::job::QuestionJob;
-use rules::question::{AskedText, Question, QuestionId};
+use rules::question::{Question, QuestionId, QuestionText};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
@@ -27,7 +27,7 @@ use tokio::process::Command;
 use self::counting_slack::CountingSlack;
 use crate::observer::Observer;
 use crate::pool::Pool;
-use crate::report::{Goal, Section, Times, figure, median, row};
+use crate::report::{BenchSection, Goal, SortedTimes, figure, median, row};
 use crate::{Settings, drain, machine, progress, slack as large_slack};
 
 /// Questions of a fleet, and their channels.
@@ -56,7 +56,7 @@ const LIFTED: [(&str, &str); 6] = [
 ];
 
 /// All three.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<Section>> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<BenchSection>> {
     Ok(vec![latency(settings).await?, throughput(settings).await?, beside_messages(settings).await?])
 }
 
@@ -115,7 +115,7 @@ async fn answered(observer: &Observer, fleet: Vec<Process>) -> anyhow::Result<In
     Ok(at)
 }
 
-async fn latency(settings: &Settings) -> anyhow::Result<Section> {
+async fn latency(settings: &Settings) -> anyhow::Result<BenchSection> {
     let mut times = Vec::new();
     for round in 1..=settings.rounds {
         progress(&format!("questions: latency, round {round}"));
@@ -126,7 +126,7 @@ async fn latency(settings: &Settings) -> anyhow::Result<Section> {
         command.args(["up", "--listen", "127.0.0.1:0", "--existence-check", "off"]);
         part(&mut command, data.path(), &api);
         let server = process::serve(&mut command).await;
-        let mut sender = Slack::to(server.address, RetryDelays::none());
+        let mut sender = EventClient::to(server.address, RetryDelays::none());
         let now_s = SystemClock.now().seconds();
         for n in 0..TIMED {
             let ts = format!("{now_s}.{:06}", n + 1);
@@ -143,9 +143,9 @@ async fn latency(settings: &Settings) -> anyhow::Result<Section> {
         }
         server.process.sigkill().await;
     }
-    let times = Times::of(times);
+    let times = SortedTimes::of(times);
     let [half, most, nearly_all] = [50, 95, 99].map(|percent| times.percentile(percent));
-    Ok(Section {
+    Ok(BenchSection {
         title: "From a question to its reply",
         method: format!(
             "{TIMED} questions, one after the other, to `annalist up` with an instant processor behind HTTP and Slack's pace \
@@ -161,7 +161,7 @@ async fn latency(settings: &Settings) -> anyhow::Result<Section> {
     })
 }
 
-async fn throughput(settings: &Settings) -> anyhow::Result<Section> {
+async fn throughput(settings: &Settings) -> anyhow::Result<BenchSection> {
     let mut rates = Vec::new();
     for round in 1..=settings.rounds {
         progress(&format!("questions: {QUESTIONS} of them, round {round}"));
@@ -177,7 +177,7 @@ async fn throughput(settings: &Settings) -> anyhow::Result<Section> {
         ensure!((posted, distinct) == (QUESTIONS, QUESTIONS), "{posted} posts to {distinct} questions");
     }
     let rate = median(rates);
-    Ok(Section {
+    Ok(BenchSection {
         title: "A fleet that answers",
         method: format!(
             "{QUESTIONS} questions of {PEOPLE} people in {CHANNELS} channels on the queue; then {PROCESSES} processes on one \
@@ -200,7 +200,7 @@ fn question(n: usize, channels: usize) -> anyhow::Result<QuestionJob> {
         thread_ts: ts.clone(),
         ts,
     };
-    let asked = AskedText {
+    let asked = QuestionText {
         user: UserId::parse(&user_id(n % PEOPLE))?,
         text: format!("<@{APP}> question {n}?"),
         mentioned: Some(UserId::parse(APP)?),
@@ -210,7 +210,7 @@ fn question(n: usize, channels: usize) -> anyhow::Result<QuestionJob> {
 }
 
 /// A backlog of messages without a question, drained with the responder on and off, in pairs.
-async fn beside_messages(settings: &Settings) -> anyhow::Result<Section> {
+async fn beside_messages(settings: &Settings) -> anyhow::Result<BenchSection> {
     progress("questions: making requests");
     let mut pool = Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?;
     let (mut off, mut on) = (Vec::new(), Vec::new());
@@ -224,7 +224,7 @@ async fn beside_messages(settings: &Settings) -> anyhow::Result<Section> {
         }
     }
     let share = median(off.iter().zip(&on).map(|(off, on)| on / off).collect());
-    Ok(Section {
+    Ok(BenchSection {
         title: "What the responder costs messages",
         method: format!(
             "{} events without a question queued with no worker; then one `message-writer`, timed until the queue is empty, with \

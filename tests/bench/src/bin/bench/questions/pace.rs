@@ -7,14 +7,14 @@ use anyhow::ensure;
 use super::counting_slack::CountingSlack;
 use super::{PROCESSES, answered, asked, fleet};
 use crate::observer::Observer;
-use crate::report::{Goal, Section, figure, ms};
+use crate::report::{BenchSection, Goal, figure, ms};
 use crate::{machine, progress, slack as large_slack};
 
 /// What Slack permits. <https://docs.slack.dev/apis/web-api/rate-limits>
 const BETWEEN: Duration = Duration::from_secs(1);
 
 /// What a fleet is asked.
-struct Load {
+struct QuestionLoad {
     channels: usize,
     questions_each: usize,
     messages_each: usize,
@@ -22,11 +22,11 @@ struct Load {
     settings: &'static [(&'static str, &'static str)],
 }
 
-const LOADS: [Load; 3] = [
+const LOADS: [QuestionLoad; 3] = [
     // One process alone may post them within the workspace's 200 a minute.
-    Load { channels: 4, questions_each: 10, messages_each: 1, settings: &[] },
-    Load { channels: 4, questions_each: 3, messages_each: 3, settings: &[] },
-    Load {
+    QuestionLoad { channels: 4, questions_each: 10, messages_each: 1, settings: &[] },
+    QuestionLoad { channels: 4, questions_each: 3, messages_each: 3, settings: &[] },
+    QuestionLoad {
         channels: 10,
         questions_each: 6,
         messages_each: 1,
@@ -47,7 +47,7 @@ struct Paced {
 }
 
 /// All loads.
-pub(crate) async fn measure() -> anyhow::Result<Section> {
+pub(crate) async fn measure() -> anyhow::Result<BenchSection> {
     let mut all = Vec::new();
     for load in &LOADS {
         let paced = load.run().await?;
@@ -57,7 +57,7 @@ pub(crate) async fn measure() -> anyhow::Result<Section> {
     let refused: usize = all.iter().map(|(_, paced)| paced.refused).sum();
     let together = all.iter().map(|(_, paced)| paced.together).fold(f64::INFINITY, f64::min);
     let fastest = all.iter().map(|(_, paced)| paced.fastest).fold(0.0, f64::max);
-    Ok(Section {
+    Ok(BenchSection {
         title: "At Slack's pace",
         method: format!(
             "Questions on the queue; then {PROCESSES} processes on one folder, half of them responders and half posters, with an \
@@ -86,7 +86,7 @@ pub(crate) async fn measure() -> anyhow::Result<Section> {
     })
 }
 
-impl Load {
+impl QuestionLoad {
     async fn run(&self) -> anyhow::Result<Paced> {
         let Self { channels, questions_each, messages_each, settings } = *self;
         progress(&format!("questions: {channels} channels at Slack's pace"));

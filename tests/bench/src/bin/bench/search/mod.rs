@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use ::search::hits::{self, SearchRequest};
 use ::search::index::SearchIndex;
 use ::testkit::corpus::event;
-use ::tests::harness::client::{RetryDelays, Slack};
+use ::tests::harness::client::{EventClient, RetryDelays};
 use ::tests::harness::process;
 use anyhow::{Context, ensure};
 use embedded::Database;
@@ -23,7 +23,7 @@ use slack::ids::TeamId;
 use tokio::time::sleep;
 
 use crate::import::export::{self, USUAL};
-use crate::report::{Goal, Section, Times, figure};
+use crate::report::{BenchSection, Goal, SortedTimes, figure};
 use crate::watched::annalist;
 use crate::{Settings, import, machine, progress};
 
@@ -48,7 +48,7 @@ struct Rebuilt {
 }
 
 /// Searches an archive of as many messages as there are rows.
-pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
+pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let data = machine::data_folder()?;
     let beside = machine::data_folder()?;
     import::fill(data.path(), settings.rows, USUAL).await?;
@@ -63,7 +63,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     let archive = database.archive();
     let index = SearchIndex::open(&data.path().join(INDEX_FILE)).await?;
     let mut rows = Vec::new();
-    let mut add = |what: &str, times: Times| {
+    let mut add = |what: &str, times: SortedTimes| {
         let count = times.len().to_string();
         rows.push([what.to_owned(), count].into_iter().chain(times.summary().map(figure)).collect());
         times
@@ -73,20 +73,20 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Section> {
     let ranked = add("all queries, `--rank`", search(&*archive, &index, &all, true).await?);
     add("words alone, newest first", search(&*archive, &index, words, false).await?);
     let times = words.iter().map(|query| fts5.newest(query)).collect::<anyhow::Result<_>>()?;
-    add("… FTS5, newest first", Times::of(times));
+    add("… FTS5, newest first", SortedTimes::of(times));
     add("words alone, `--rank`", search(&*archive, &index, words, true).await?);
     let times = words.iter().map(|query| fts5.best(query)).collect::<anyhow::Result<_>>()?;
-    add("… FTS5, by rank", Times::of(times));
+    add("… FTS5, by rank", SortedTimes::of(times));
     progress("search: rg");
     let times =
         words[..STARTED].iter().map(|word| beside::rg(word, &lines)).collect::<anyhow::Result<_>>()?;
-    add("words alone, `rg` as a process", Times::of(times));
+    add("words alone, `rg` as a process", SortedTimes::of(times));
     progress("search: processes");
     let mut started = Vec::new();
     for query in &words[..STARTED] {
         started.push(annalist(data.path(), &["search", query]).await?.time);
     }
-    let started = add("words alone, `annalist search` as a process", Times::of(started));
+    let started = add("words alone, `annalist search` as a process", SortedTimes::of(started));
     progress("search: new messages");
     let fresh = add("a new message, from its 200", new_messages(data.path(), &archive, &index).await?);
     database.close().await;
@@ -97,9 +97,9 @@ fn section(
     settings: &Settings,
     rows: Vec<Vec<String>>,
     rebuilt: &Rebuilt,
-    [newest, ranked, started, fresh]: [&Times; 4],
-) -> Section {
-    Section {
+    [newest, ranked, started, fresh]: [&SortedTimes; 4],
+) -> BenchSection {
+    BenchSection {
         title: "Search",
         method: format!(
             "{} messages of {} people in {} channels, 16 words each on average, of {} words with Zipf-distributed frequencies. {} fixed \
@@ -140,7 +140,7 @@ async fn search(
     index: &SearchIndex,
     queries: &[String],
     is_ranked: bool,
-) -> anyhow::Result<Times> {
+) -> anyhow::Result<SortedTimes> {
     let mut times = Vec::with_capacity(queries.len());
     for query in queries {
         let started = Instant::now();
@@ -149,7 +149,7 @@ async fn search(
             .with_context(|| format!("the query {query}"))?;
         times.push(started.elapsed());
     }
-    Ok(Times::of(times))
+    Ok(SortedTimes::of(times))
 }
 
 fn request(query: &str, is_ranked: bool) -> anyhow::Result<SearchRequest> {
@@ -164,9 +164,13 @@ fn request(query: &str, is_ranked: bool) -> anyhow::Result<SearchRequest> {
 }
 
 /// How long it takes until a message that Slack got a 200 for is found, while `annalist up` runs.
-async fn new_messages(data: &Path, archive: &Arc<dyn Archive>, index: &SearchIndex) -> anyhow::Result<Times> {
+async fn new_messages(
+    data: &Path,
+    archive: &Arc<dyn Archive>,
+    index: &SearchIndex,
+) -> anyhow::Result<SortedTimes> {
     let up = process::up(data).await;
-    let mut slack = Slack::to(up.address, RetryDelays::none());
+    let mut slack = EventClient::to(up.address, RetryDelays::none());
     let mut times = Vec::with_capacity(POSTED);
     for number in 0..POSTED {
         let word = format!("posted{number}");
@@ -182,5 +186,5 @@ async fn new_messages(data: &Path, archive: &Arc<dyn Archive>, index: &SearchInd
         times.push(acked.elapsed());
     }
     up.process.sigkill().await;
-    Ok(Times::of(times))
+    Ok(SortedTimes::of(times))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ports::claims::{About, Claim, ClaimAnswer, ClaimKey, ClaimsError, Owner, Take};
+use ports::claims::{About, Claim, ClaimAnswer, ClaimKey, ClaimOwner, ClaimsError, Take};
 use ports::clock::{Clock, TimestampMs};
 use slack::ids::{ChannelId, FileId, Ts, UserId};
 
@@ -12,7 +12,7 @@ pub(super) const LEASE_S: u64 = 30;
 pub(super) const TTL_S: u64 = 3600;
 
 /// A fixture and the calls on it.
-pub(super) struct Bench {
+pub(super) struct ClaimsCase {
     pub(super) fixture: ClaimsFixture,
 }
 
@@ -21,7 +21,7 @@ pub(super) fn by(owner: u64) -> Claim {
     let (file, ts) = (FileId::parse("F01").unwrap(), Ts::parse("1700000000.000100").unwrap());
     Claim {
         key: ClaimKey::of_file(&file, &ts),
-        owner: Owner::of("instance", owner),
+        owner: ClaimOwner::of("instance", owner),
         about: About {
             file_id: Some(file),
             channel_id: ChannelId::parse("C01").ok(),
@@ -32,7 +32,7 @@ pub(super) fn by(owner: u64) -> Claim {
     }
 }
 
-impl Bench {
+impl ClaimsCase {
     pub(super) async fn claim(&self, claim: &Claim) -> ClaimAnswer {
         self.fixture.claims.claim(claim, Take::IfFree).await.unwrap()
     }

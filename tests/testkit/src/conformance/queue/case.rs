@@ -25,7 +25,7 @@ pub(super) const SOON: Duration = Duration::from_secs(10);
 pub(super) const EVENTS: QueueName = QueueName::Events;
 
 /// A fixture in use.
-pub(super) struct Bench {
+pub(super) struct QueueCase {
     pub(super) fixture: QueueFixture,
     pub(super) traits: QueueTraits,
 }
@@ -51,7 +51,7 @@ pub(super) fn bodies_of<'a>(group: &str, deliveries: &'a [Delivery]) -> Vec<&'a 
     of_group.map(|delivery| delivery.body.as_str()).collect()
 }
 
-impl Bench {
+impl QueueCase {
     pub(super) fn new(fixture: QueueFixture, traits: QueueTraits) -> Self {
         Self { fixture, traits }
     }
@@ -121,7 +121,7 @@ impl Bench {
         deliveries
     }
 
-    /// As [`Bench::expect`] for messages of several groups, which come in any order: sorted by their bodies.
+    /// As [`QueueCase::expect`] for messages of several groups, which come in any order: sorted by their bodies.
     pub(super) async fn expect_sorted(&self, queue: impl Into<QueueRef>, expected: &[&str]) -> Vec<Delivery> {
         let mut deliveries = self.receive_all(queue).await;
         deliveries.sort_by(|a, b| a.body.cmp(&b.body));

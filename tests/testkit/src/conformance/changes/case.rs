@@ -13,7 +13,7 @@ use super::{ChangesFixture, ChangesTraits};
 pub(super) const CHANNELS: [(&str, &str); 3] = [("T1", "C1"), ("T1", "C2"), ("T2", "C1")];
 
 /// A fixture in use.
-pub(super) struct Bench {
+pub(super) struct ChangesCase {
     pub(super) fixture: ChangesFixture,
     pub(super) traits: ChangesTraits,
 }
@@ -45,7 +45,7 @@ pub(super) struct Follower {
     pub(super) cursor: Option<ChangeCursor>,
 }
 
-impl Bench {
+impl ChangesCase {
     pub(super) async fn begin(fixture: ChangesFixture, traits: ChangesTraits) -> Self {
         for (team, channel) in CHANNELS.map(ids) {
             let marks =
@@ -81,10 +81,10 @@ impl Bench {
 
 impl Follower {
     /// Asks for a batch and applies it. Says whether there was nothing in it.
-    pub(super) async fn step(&mut self, bench: &Bench, limit: usize) -> bool {
-        match bench.fixture.changes.since(self.cursor.as_ref(), limit).await.unwrap() {
+    pub(super) async fn step(&mut self, case: &ChangesCase, limit: usize) -> bool {
+        match case.fixture.changes.since(self.cursor.as_ref(), limit).await.unwrap() {
             ChangeBatch::Items { items, next } => {
-                assert!(bench.traits.by_row, "items instead of spans");
+                assert!(case.traits.by_row, "items instead of spans");
                 assert!(items.len() <= limit, "{} items instead of at most {limit}", items.len());
                 let keys: BTreeSet<&ItemKey> = items.iter().map(|item| &item.key).collect();
                 assert_eq!(keys.len(), items.len(), "an item comes twice in a batch");
@@ -94,10 +94,10 @@ impl Follower {
                 is_all
             }
             ChangeBatch::Spans { spans, next } => {
-                assert!(!bench.traits.by_row, "spans instead of items");
+                assert!(!case.traits.by_row, "spans instead of items");
                 assert!(spans.len() <= limit, "{} spans instead of at most {limit}", spans.len());
                 for span in &spans {
-                    let rows = query_all(&*bench.fixture.archive, span.query()).await.unwrap();
+                    let rows = query_all(&*case.fixture.archive, span.query()).await.unwrap();
                     rows.into_iter().for_each(|item| self.apply(item));
                 }
                 self.cursor = Some(next);
@@ -111,9 +111,9 @@ impl Follower {
     }
 
     /// Goes on until there is nothing more. Spans are passed twice: what is written behind a pass is in the next one.
-    pub(super) async fn catch_up(&mut self, bench: &Bench, limit: usize) {
+    pub(super) async fn catch_up(&mut self, case: &ChangesCase, limit: usize) {
         for _ in 0..2 {
-            while !self.step(bench, limit).await {}
+            while !self.step(case, limit).await {}
         }
     }
 

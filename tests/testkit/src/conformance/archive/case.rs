@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::{ArchiveFixture, ArchiveTraits};
 
 /// A fixture in use.
-pub(super) struct Bench {
+pub(super) struct ArchiveCase {
     pub(super) fixture: ArchiveFixture,
     traits: ArchiveTraits,
 }
@@ -61,7 +61,7 @@ pub(super) async fn apply_once(archive: &dyn Archive, update: &Update) -> Result
     outcomes.remove(0)
 }
 
-impl Bench {
+impl ArchiveCase {
     pub(super) fn new(fixture: ArchiveFixture, traits: ArchiveTraits) -> Self {
         Self { fixture, traits }
     }

@@ -1,13 +1,13 @@
 //! What the cases are written in: one store, with short words for the usual steps.
 
 use bytes::Bytes;
-use ports::files::{FileKey, Published, Writer};
+use ports::files::{FileKey, FileWriter, Published};
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 use super::FilesFixture;
 
 /// A fixture in use.
-pub(super) struct Bench {
+pub(super) struct FilesCase {
     pub(super) fixture: FilesFixture,
 }
 
@@ -32,8 +32,8 @@ pub(super) fn noise(seed: u64, size_bytes: usize) -> Bytes {
     bytes.into()
 }
 
-impl Bench {
-    pub(super) async fn begin(&self, key: &FileKey, content: &Bytes) -> Box<dyn Writer> {
+impl FilesCase {
+    pub(super) async fn begin(&self, key: &FileKey, content: &Bytes) -> Box<dyn FileWriter> {
         let mut writer = self.fixture.files.create(key).await.unwrap();
         writer.write(content.clone()).await.unwrap();
         writer
