@@ -1,18 +1,19 @@
-//! Finds out which commit this is built from: `git` in a checkout, else `ANNALIST_COMMIT`, else nothing is said.
+//! Determines the commit of this build: from `git` in a checkout, otherwise from `ANNALIST_COMMIT`. Without
+//! either, the version has no commit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Digits of a commit.
+/// Number of digits of the commit hash in the version.
 const DIGITS: usize = 10;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let checkout = checkout();
-    // What moves with HEAD, and nothing else: the log of HEAD gets a line for each commit and each checkout.
-    for moving in ["HEAD", "logs/HEAD"] {
-        let path = checkout.as_ref().and_then(|root| git(root, &["rev-parse", "--git-path", moving]));
-        // Cargo would build anew each time for a file that is not there.
+    // Exactly the files that change with HEAD: its log gets a line for each commit and each checkout.
+    for head_file in ["HEAD", "logs/HEAD"] {
+        let path = checkout.as_ref().and_then(|root| git(root, &["rev-parse", "--git-path", head_file]));
+        // Cargo would rebuild every time for a missing file.
         if let (Some(root), Some(path)) = (&checkout, path)
             && root.join(&path).exists()
         {
@@ -28,8 +29,8 @@ fn main() {
     }
 }
 
-/// The repository of this source, not one that it was unpacked into. A build script runs in its package's folder; the
-/// folder it was compiled in may be another by now.
+/// Returns the root of this source's own repository, not of a repository that the source was unpacked into. A
+/// build script runs in its package's folder, which may differ from the folder it was compiled in.
 fn checkout() -> Option<PathBuf> {
     let root = Path::new("..").canonicalize().ok()?;
     let top = git(&root, &["rev-parse", "--show-toplevel"])?;
@@ -38,8 +39,8 @@ fn checkout() -> Option<PathBuf> {
 
 fn git(folder: &Path, args: &[&str]) -> Option<String> {
     let output = Command::new("git").arg("-C").arg(folder).args(args).output().ok()?;
-    let said = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| said.trim().to_owned())
+    let stdout = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| stdout.trim().to_owned())
 }
 
 fn is_commit(text: &str) -> bool {

@@ -1,4 +1,5 @@
-//! Says whether Debian's Chromium and its driver are there: without them the tests in a real browser are ignored, and say so.
+//! Checks whether Debian's Chromium and its driver are installed. Without them, the tests in a real browser
+//! are ignored.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! `annalist cloudformation`: prints what AWS has to have, and every part as a function, as a template.
+//! `annalist cloudformation`: prints a template with the AWS resources and with every part as a Lambda
+//! function.
 
 use std::io::Write;
 
@@ -15,16 +16,16 @@ pub(crate) struct CloudformationArgs {
     pub(crate) aws: AwsArgs,
 }
 
-/// A build without AWS knows no template.
+/// Fails: a build without AWS has no template.
 #[cfg(not(feature = "aws"))]
 pub(crate) fn print(_: &CloudformationArgs, _: &mut dyn Write) -> anyhow::Result<()> {
     Err(ConfigError::NotBuilt(BackendKind::Aws).into())
 }
 
-/// Prints the template; nothing is asked of AWS.
+/// Prints the template. Sends no request to AWS.
 #[cfg(feature = "aws")]
 pub(crate) fn print(args: &CloudformationArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    out.write_all(aws_template::text(&args.aws.names()?).as_bytes())?;
+    out.write_all(aws_template::template_json(&args.aws.names()?).as_bytes())?;
     Ok(())
 }
 
@@ -34,9 +35,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_without_aws_says_so() {
-        let refused = print(&CloudformationArgs {}, &mut Vec::new()).unwrap_err();
-        assert!(refused.is::<ConfigError>() && refused.to_string().contains("--features aws"), "{refused}");
+    fn a_build_without_aws_returns_an_error_that_names_the_feature() {
+        let error = print(&CloudformationArgs {}, &mut Vec::new()).unwrap_err();
+        assert!(error.is::<ConfigError>() && error.to_string().contains("--features aws"), "{error}");
     }
 }
 
@@ -46,11 +47,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_needs_a_bucket_and_then_prints_a_template_of_its_name() {
+    fn the_template_requires_a_bucket_name_and_contains_it() {
         let mut out = Vec::new();
         let mut args = CloudformationArgs { aws: AwsArgs::default() };
-        let refused = print(&args, &mut out).unwrap_err();
-        assert!(refused.to_string().contains("ANNALIST_BUCKET") && out.is_empty(), "{refused}");
+        let error = print(&args, &mut out).unwrap_err();
+        assert!(error.to_string().contains("ANNALIST_BUCKET") && out.is_empty(), "{error}");
         args.aws.bucket = Some("acme-slack-archive".to_owned());
         print(&args, &mut out).unwrap();
         let template: serde_json::Value = serde_json::from_slice(&out).unwrap();

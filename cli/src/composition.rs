@@ -1,4 +1,5 @@
-//! Ingest, every worker and the follower of the search index in one process: what `up` runs, and `demo` beside a made-up Slack.
+//! Ingest, every worker and the search index follower in one process. `up` runs it, and so does `demo`, with
+//! a made-up Slack.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,9 +19,9 @@ use tokio::task::{JoinError, JoinHandle, JoinSet};
 use workers::environment::{Environment, WorkSettings};
 use workers::runtime::{self, RuntimeSettings};
 
-/// Everything that runs.
+/// The running tasks.
 pub(crate) struct Composition {
-    /// Where events are taken.
+    /// The address at which ingest accepts events.
     pub(crate) address: SocketAddr,
     accepting: watch::Sender<bool>,
     ingest: JoinHandle<()>,
@@ -29,7 +30,8 @@ pub(crate) struct Composition {
 }
 
 impl Composition {
-    /// Starts everything on an open backend. The index in this file follows the archive, if there is one.
+    /// Starts everything on an open backend. If `index` is a file, the search index in it follows the
+    /// archive.
     pub(crate) fn start(
         backend: &Backend,
         listener: TcpListener,
@@ -49,41 +51,41 @@ impl Composition {
             open_requests: open_requests.clone(),
             run: Some(RunId::begin()),
         });
-        let ingest = tokio::spawn(ingest::serve(listener, router, turned(no_more_requests)));
+        let ingest = tokio::spawn(ingest::serve(listener, router, wait_until_true(no_more_requests)));
 
         let (working, no_more_jobs) = watch::channel(false);
         work.search_index.clone_from(&index);
         let responder = work.responder.clone();
-        let environment = Environment::on(backend, clock, work);
-        // Shared settings are also how the workers know of each other's pressure.
-        let settings = RuntimeSettings { open_requests, ..RuntimeSettings::on(backend) };
+        let environment = Environment::from_backend(backend, clock, work);
+        // The workers also learn about each other's backpressure through these shared settings.
+        let settings = RuntimeSettings { open_requests, ..RuntimeSettings::for_backend(backend) };
         let mut workers = JoinSet::new();
-        for (_, build) in workers::working(&responder) {
+        for (_, build) in workers::enabled(&responder) {
             let ports = environment.ports.clone();
             workers.spawn(runtime::run(build(&environment), ports, settings.clone(), no_more_jobs.clone()));
         }
-        let (directory, asked) = environment.into_directory();
-        workers.spawn(directory.run(asked, no_more_jobs.clone()));
+        let (directory, sync_requests) = environment.into_directory();
+        workers.spawn(directory.run(sync_requests, no_more_jobs.clone()));
         if let Some(file) = index {
             let (changes, archive) = (backend.changes(), backend.archive());
             workers.spawn(async move {
-                follower::follow(&file, follower::POLL, changes, archive, no_more_jobs).await;
+                follower::follow(&file, follower::POLL_INTERVAL, changes, archive, no_more_jobs).await;
             });
         }
         Ok(Self { address, accepting, ingest, working, workers })
     }
 
-    /// Resolves when a part ends that should have gone on: nothing good comes of running without it.
-    pub(crate) async fn broken(&mut self) -> anyhow::Error {
+    /// Resolves when a task ends that should have continued. The process must not run without it.
+    pub(crate) async fn wait_for_failure(&mut self) -> anyhow::Error {
         let ended = tokio::select! {
             ended = &mut self.ingest => ended,
             Some(ended) = self.workers.join_next() => ended,
         };
-        let why = ended.err().filter(JoinError::is_panic).map_or("ended by itself", |_| "crashed");
-        anyhow::anyhow!("a part of annalist {why}: the log says more; start it again")
+        let outcome = ended.err().filter(JoinError::is_panic).map_or("ended by itself", |_| "crashed");
+        anyhow::anyhow!("a part of annalist {outcome}: the log says more; start it again")
     }
 
-    /// Stops accepting, answers what was accepted, then lets the workers finish what they hold.
+    /// Stops accepting requests, answers those that were accepted, then lets the workers finish their jobs.
     pub(crate) async fn drain(mut self) {
         self.accepting.send_replace(true);
         if !self.ingest.is_finished() {
@@ -94,8 +96,8 @@ impl Composition {
     }
 }
 
-/// Resolves when the value becomes true, or can no longer.
-pub(crate) async fn turned(mut value: watch::Receiver<bool>) {
-    // An error means that the sender is gone, so the value can no longer change.
+/// Resolves when the value becomes true, or when its sender is dropped.
+pub(crate) async fn wait_until_true(mut value: watch::Receiver<bool>) {
+    // An error means that the sender was dropped, so the value can no longer change.
     drop(value.wait_for(|turned| *turned).await);
 }

@@ -1,4 +1,4 @@
-//! What a person is told if a command fails, and with which exit code it ends.
+//! The error message and the exit code of a failed command.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -8,40 +8,40 @@ use slack_api::ApiError;
 
 use crate::{UsageError, plain};
 
-/// What to do about a token that Slack does not take.
+/// What to do about a token that Slack rejects.
 pub(crate) const ASK_DOCTOR: &str = "`annalist doctor` says what to do about the token";
 
-/// What clap says about the arguments: help as it is, a mistake on one line.
-pub(crate) fn refused(error: &clap::Error) -> ExitCode {
-    failure::refused(error, say)
+/// Prints clap's output: help unchanged, a usage error on one line.
+pub(crate) fn report_usage_error(error: &clap::Error) -> ExitCode {
+    failure::report_usage_error(error, say)
 }
 
-pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
-    // `annalist messages … | head` has seen enough.
-    let nobody_reads = error.chain().any(|cause| {
+pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
+    // The reader of a pipe may stop early: `annalist messages … | head`.
+    let is_closed_pipe = error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
     });
-    if nobody_reads {
+    if is_closed_pipe {
         return ExitCode::SUCCESS;
     }
     say(&line(error));
-    let is_usage = error.is::<UsageError>() || failure::is_of_settings(error.as_ref());
+    let is_usage = error.is::<UsageError>() || failure::is_config_error(error.as_ref());
     if is_usage { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
-/// An error and its causes, and who knows what to do about a token.
+/// Formats an error with its causes, and with a hint if Slack rejected the token.
 fn line(error: &anyhow::Error) -> String {
-    let mut line = failure::line(error.as_ref());
-    if error.chain().filter_map(|cause| cause.downcast_ref()).any(ApiError::is_of_token) {
+    let mut line = failure::error_line(error.as_ref());
+    if error.chain().filter_map(|cause| cause.downcast_ref()).any(ApiError::is_token_error) {
         line.push_str("; ");
         line.push_str(ASK_DOCTOR);
     }
     line
 }
 
-/// One line on standard error.
+/// Prints one line on standard error.
 fn say(text: &str) {
-    // There is nowhere else to complain.
+    // A failed write is ignored: there is nowhere else to report it.
     drop(writeln!(io::stderr(), "annalist: {}", plain::line(text)));
 }
 
@@ -55,9 +55,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_said_once_even_if_the_error_names_it() {
-        let failed = ImportError::from(ArchiveError::Unavailable("no space left".to_owned()));
-        let error = Err::<(), _>(failed).context("cannot import a.zip").unwrap_err();
+    fn a_cause_is_printed_once_even_if_the_error_contains_it() {
+        let import_error = ImportError::from(ArchiveError::Unavailable("no space left".to_owned()));
+        let error = Err::<(), _>(import_error).context("cannot import a.zip").unwrap_err();
         let expected = "cannot import a.zip: the archive is unavailable: no space left; what was imported stays: import it \
             again once this is solved";
         assert_eq!(line(&error), expected);
@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_slack_does_not_take_is_a_matter_for_the_doctor() {
-        let refused = |error: &str| {
+    fn a_rejected_token_adds_a_hint_to_run_the_doctor() {
+        let error_line = |error: &str| {
             let (method, error, needed) = (Method::AuthTest, error.to_owned(), None);
             line(&anyhow::Error::new(ApiError::Refused { method, error, needed }))
         };
         let expected =
             "Slack refused auth.test: token_revoked; `annalist doctor` says what to do about the token";
-        assert_eq!(refused("token_revoked"), expected);
-        assert_eq!(refused("channel_not_found"), "Slack refused auth.test: channel_not_found");
+        assert_eq!(error_line("token_revoked"), expected);
+        assert_eq!(error_line("channel_not_found"), "Slack refused auth.test: channel_not_found");
     }
 }

@@ -1,4 +1,4 @@
-//! For the unit tests: an archive in a temporary folder, filled by the writer itself.
+//! For unit tests: an archive in a temporary folder, which the real writer fills.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use workers::runtime::{JobOutcome, Ports, Worker};
 
 use crate::read::{MessageArgs, ReadArgs};
 
-/// An open archive, removed when this is dropped.
+/// An open archive, which is removed on drop.
 pub(crate) struct CliFixture {
     pub(crate) backend: Backend,
     pub(crate) ports: Ports,
@@ -53,8 +53,8 @@ impl CliFixture {
         &*self.ports.archive
     }
 
-    /// Time passes.
-    pub(crate) fn wait(&self, by: Duration) {
+    /// Advances the clock.
+    pub(crate) fn advance_by(&self, by: Duration) {
         self.clock.advance(by);
     }
 
@@ -66,7 +66,7 @@ impl CliFixture {
         self.write(team, &message(channel, ts, text)).await;
     }
 
-    /// A message with a file, and what the file-downloader does about it without a token.
+    /// Posts a message with a file, then runs the file downloader without a token.
     pub(crate) async fn share(&self, team: &str, channel: &str, ts: &str, file: &Value) {
         let mut message = message(channel, ts, "look");
         message["files"] = json!([file]);
@@ -76,7 +76,7 @@ impl CliFixture {
         let job = FileJob { team: TeamId::parse(team).unwrap(), share, user: None, object, refresh: false }
             .outgoing();
         let job = Delivery { sent_at: TimestampMs(i64::MAX), ..deliveries::delivery_of(job) };
-        let web = Arc::new(WebApi::new(ApiUrl::default(), Tokens::none()));
+        let web = Arc::new(WebApi::new(ApiUrl::default(), Tokens::empty()));
         let (archive, files) = (self.backend.archive(), self.backend.files());
         let settings = DownloadSettings::default();
         let claims = settings.claims.clone();
@@ -85,7 +85,7 @@ impl CliFixture {
         assert_eq!(downloader.handle(&[job]).await, [JobOutcome::Done]);
     }
 
-    /// Moves the clock a little.
+    /// Advances the clock by a millisecond.
     pub(crate) fn advance(&self) {
         self.clock.advance(Duration::from_millis(1));
     }
@@ -104,7 +104,7 @@ impl CliFixture {
         self.write(team, &event).await;
     }
 
-    /// A change that Slack does not mark as an edit.
+    /// Changes a message without an `edited` mark.
     pub(crate) async fn change(&self, team: &str, channel: &str, ts: &str, clock: &str, fields: Value) {
         let mut after = message(channel, ts, "");
         if let (Some(after), Value::Object(fields)) = (after.as_object_mut(), fields) {
@@ -115,7 +115,7 @@ impl CliFixture {
         self.write(team, &event).await;
     }
 
-    /// A message that is deleted, without what it said.
+    /// Deletes a message. The event does not contain its text.
     pub(crate) async fn delete(&self, team: &str, channel: &str, ts: &str, clock: &str) {
         let event = json!({ "type": "message", "subtype": "message_deleted", "channel": channel,
             "channel_type": "channel", "ts": clock, "event_ts": clock, "deleted_ts": ts });
@@ -126,27 +126,27 @@ impl CliFixture {
         self.profile(team, user, display_name, "1.000000").await;
     }
 
-    /// A profile that a person has from some time on.
+    /// Changes a person's profile at the given time.
     pub(crate) async fn profile(&self, team: &str, user: &str, display_name: &str, clock: &str) {
         let event = json!({ "type": "user_change", "event_ts": clock,
             "user": { "id": user, "name": user, "profile": { "display_name": display_name } } });
         self.write(team, &event).await;
     }
 
-    /// A channel that is created.
+    /// Creates a channel.
     pub(crate) async fn channel(&self, team: &str, channel: &str, clock: &str, name: &str) {
         let event = event::channel_created(channel, name, clock);
         self.index(team, &event).await;
     }
 
-    /// A channel that gets another name.
+    /// Renames a channel.
     pub(crate) async fn rename(&self, team: &str, channel: &str, clock: &str, name: &str) {
         let channel = json!({ "id": channel, "name": name, "created": 1_360_782_804 });
         let event = json!({ "type": "channel_rename", "event_ts": clock, "channel": channel });
         self.index(team, &event).await;
     }
 
-    /// Anything else that happens to a channel.
+    /// Sends an event of another type about a channel.
     pub(crate) async fn channel_event(&self, team: &str, kind: &str, channel: &str, clock: &str) {
         self.index(team, &json!({ "type": kind, "channel": channel, "event_ts": clock })).await;
     }
@@ -157,8 +157,8 @@ impl CliFixture {
         self.index(team, &event).await;
     }
 
-    /// What Slack says by a message: a topic, a purpose, a conversion.
-    pub(crate) async fn told(
+    /// Sends Slack's notice about a change of a channel: a topic, a purpose, a conversion.
+    pub(crate) async fn channel_notice(
         &self,
         team: &str,
         channel: &str,
@@ -183,7 +183,7 @@ impl CliFixture {
     }
 }
 
-/// A delivery after whatever time the event has.
+/// A delivery with a later time than any event.
 fn delivery(team: &str, event: &Value) -> Delivery {
     let delivery = deliveries::delivery(&event::envelope(team, "Ev1", event));
     Delivery { sent_at: TimestampMs(i64::MAX), ..delivery }
@@ -194,7 +194,7 @@ fn message(channel: &str, ts: &str, text: &str) -> Value {
         "event_ts": ts })
 }
 
-/// The arguments of a read of one message as JSON.
+/// Returns arguments that read one message as JSON.
 pub(crate) fn message_args(channel: &str, ts: &str) -> MessageArgs {
     let backend = BackendArgs::embedded("unused".as_ref());
     let zone = ZoneArgs { tz: Some(NamedZone::parse("UTC").unwrap()) };

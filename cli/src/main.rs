@@ -1,10 +1,13 @@
-//! `annalist`: everything people type.
+//! `annalist`: the command-line program.
 //!
 //! * [`up`] runs ingest and every worker; [`demo`] does the same with a made-up workspace.
-//! * [`read`] shows the archive and cannot change it, [`mod@search`] finds messages in it, [`view`] shows it to browsers, [`mcp`] answers assistants from it; [`operate`] shows and mends what is on its way there.
-//! * [`export`] writes it in formats that others read. [`report`] counts what the archive holds of a period.
-//! * [`provision`] makes what AWS has to have, [`cloudformation`] prints it as a template; [`manifest`] prints what Slack needs
-//!   to know, [`packaging`] what shells and `man` do.
+//! * [`read`] prints the archive and cannot change it, [`mod@search`] finds messages in it, [`view`] serves
+//!   it to browsers, [`mcp`] serves it to assistants; [`operate`] has the commands that inspect, repair and
+//!   maintain it.
+//! * [`export`] writes the archive in formats that other programs read. [`report`] prints figures for a
+//!   period.
+//! * [`provision`] creates the AWS resources, [`cloudformation`] prints them as a template; [`manifest`]
+//!   prints the Slack app manifest, [`packaging`] shell completions and manual pages.
 
 mod cloudformation;
 mod composition;
@@ -54,7 +57,7 @@ use operate::sync::SyncArgs;
 use packaging::{CompletionsArgs, ManArgs};
 use read::{ChannelsArgs, CoverageArgs, MessageArgs, MessagesArgs, ReadArgs, SnapshotArgs, UsersArgs};
 
-/// The caller asked for something that cannot be meant.
+/// Arguments that are invalid or contradict each other.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct UsageError(String);
@@ -65,7 +68,7 @@ impl UsageError {
     }
 }
 
-/// The package's version, with the commit where it is known.
+/// The package's version, with the commit if it is known.
 const VERSION: &str = env!("ANNALIST_VERSION");
 
 /// Keeps a Slack workspace's history for the people who own it
@@ -108,12 +111,12 @@ enum Command {
     /// Bring the search index up to date
     #[command(
         after_help = "`annalist up` keeps its own up to date, and `annalist search` takes in what is new. It may be \
-        interrupted; the next run goes on.\n  annalist index --backend aws --follow"
+        interrupted; the next run continues.\n  annalist index --backend aws --follow"
     )]
     Index(search::IndexingArgs),
     /// Read the archive in a browser
     #[command(
-        after_help = "It only reads, and may run beside `annalist up`, which serves the same pages with --viewer-listen:\n  \
+        after_help = "It only reads, and may run alongside `annalist up`, which serves the same pages with --viewer-listen:\n  \
         annalist view --data /var/lib/annalist\n  \
         annalist view --viewer-listen 0.0.0.0:3002 --viewer-host archive.example --viewer-password-file /etc/annalist/password"
     )]
@@ -146,7 +149,7 @@ enum Command {
     /// Show what is held of each channel, from which source, and where the holes are
     #[command(after_help = "Examples: annalist coverage; annalist coverage '#general'")]
     Coverage(CoverageArgs),
-    /// Show who wrote how much, where and when in a period, beside the period before
+    /// Show who wrote how much, where and when in a period, compared with the previous period
     #[command(after_help = "Examples: annalist report --week 2026-W46\n  \
         annalist report --from 2026-10-01 --to 2026-11-01 --channel '#general' --html > october.html")]
     Report(report::ReportArgs),
@@ -252,17 +255,17 @@ enum Command {
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_else(|| "annalist".into());
-    let arguments = search::marked_negations(arguments);
+    let arguments = search::mark_negations(arguments);
     let command = match Cli::try_parse_from(std::iter::once(program.clone()).chain(arguments)) {
         Ok(cli) => cli.command,
-        Err(error) => return failure::refused(&error),
+        Err(error) => return failure::report_usage_error(&error),
     };
     let mut out = BufWriter::new(io::stdout());
     let result =
         run(command, program, &mut out).and_then(|()| out.flush().context("cannot write the output"));
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failure::failed(&error),
+        Err(error) => failure::report_error(&error),
     }
 }
 
@@ -371,20 +374,20 @@ fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Resu
     }
 }
 
-/// Opens an existing archive, does something with it, and closes it again.
+/// Opens an existing archive, runs `work` on it, and closes it.
 fn on_archive(
-    at: &BackendArgs,
+    backend_args: &BackendArgs,
     work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    runtime(&mut Builder::new_current_thread())?.block_on(with_archive(at, work))
+    runtime(&mut Builder::new_current_thread())?.block_on(with_archive(backend_args, work))
 }
 
 async fn with_archive(
-    at: &BackendArgs,
+    backend_args: &BackendArgs,
     work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let backend = Backend::open_existing(at, SystemClock::shared()).await?;
-    // What a person asks for can wait a moment, what Slack sends cannot.
+    let backend = Backend::open_existing(backend_args, SystemClock::shared()).await?;
+    // A person's command can wait a moment, but Slack's events cannot.
     backend.work_in_background();
     let result = work(&backend).await;
     backend.close().await;
@@ -406,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_one_line_that_says_how_it_is_done() {
+    fn a_usage_error_is_one_line_with_a_hint() {
         for (arguments, expected) in [
             (&["messages"][..], "<CHANNEL>"),
             (&["mesages", "C1"], "messages"),

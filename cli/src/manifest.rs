@@ -1,4 +1,4 @@
-//! `annalist manifest`: the Slack app, as Slack's own description of one.
+//! `annalist manifest`: prints the Slack app's manifest.
 //!
 //! <https://docs.slack.dev/reference/app-manifest>
 
@@ -10,19 +10,19 @@ use ingest::EVENTS_PATH;
 use serde_json::{Value, json};
 use slack::catalogue::{EVENTS, Subscription};
 
-/// The value in the manifest until the host is known.
+/// The Request URL if no host is given.
 const PLACEHOLDER: &str = "https://YOUR-HOST/slack/events";
 
-/// What people read about the app.
+/// The long description that people read about the app.
 const ABOUT: &str = "Annalist keeps the messages of the public channels it is a member of, with their threads, edits, \
     deletions, reactions and files, and the names and pictures of people, on a machine of the people who own this \
     workspace. It joins public channels automatically unless that is turned off. Private channels that never were public \
     and direct messages are not kept. Ask the person who installed it where the archive is and who can read it.";
 
-/// And about one that answers questions.
+/// Added to the description of an app that answers questions.
 const ABOUT_RESPONDER: &str = " Mention it to ask a question: it answers in the thread.";
 
-/// What people call the app when they invite it. Slack's reference allows no capital letters here.
+/// The name with which people mention and invite the app. Slack's reference allows no capital letters here.
 const BOT_USER: &str = "annalist";
 
 /// `annalist manifest`.
@@ -36,7 +36,7 @@ pub(crate) struct ManifestArgs {
     pub(crate) responder: bool,
 }
 
-/// What the app may see, and what that is for. Direct messages are not among it.
+/// The app's scopes, and the purpose of each. They do not cover direct messages.
 pub(crate) const BOT_SCOPES: [(&str, &str); 10] = [
     ("channels:history", "the messages of public channels"),
     ("channels:join", "joining public channels"),
@@ -50,10 +50,10 @@ pub(crate) const BOT_SCOPES: [(&str, &str); 10] = [
     ("users:read", "the names and pictures of people"),
 ];
 
-/// What an app needs beside these that answers questions.
+/// The additional scope of an app that answers questions.
 pub(crate) const RESPONDER_SCOPE: &str = "chat:write";
 
-/// The events the app subscribes to, and the scope that each needs.
+/// Returns the events that the app subscribes to, and the scope that each needs.
 fn bot_events() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
     EVENTS.iter().filter_map(|event_type| match event_type.subscription {
         Subscription::Scope(scope) => Some((event_type.name, Some(scope))),
@@ -107,7 +107,7 @@ fn manifest(request_url: &str, responder: bool) -> Value {
     })
 }
 
-/// Checks an absolute URL. One without a path is taken for the host alone.
+/// Checks an absolute URL. A URL without a path gets the path of ingest.
 pub(crate) fn request_url(text: &str) -> Result<String, String> {
     let mistake = "give the whole address, such as https://slack.example.com/slack/events";
     let url: Uri = text.parse().map_err(|_| mistake.to_owned())?;
@@ -118,7 +118,7 @@ pub(crate) fn request_url(text: &str) -> Result<String, String> {
     match scheme {
         "https" => {}
         "http" if is_this_machine(host) => {}
-        "http" => return Err("Slack takes a Request URL that begins with https:// only".to_owned()),
+        "http" => return Err("Slack only accepts a Request URL that begins with https://".to_owned()),
         _ => return Err(mistake.to_owned()),
     }
     if authority.as_str().contains('@') {
@@ -130,7 +130,7 @@ pub(crate) fn request_url(text: &str) -> Result<String, String> {
     }
 }
 
-/// Where no encryption is needed to try things out.
+/// Whether the host is this machine, which needs no encryption.
 fn is_this_machine(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
@@ -147,14 +147,14 @@ mod tests {
 
     use super::*;
 
-    fn asks_for(scope: &str) -> bool {
+    fn has_scope(scope: &str) -> bool {
         BOT_SCOPES.iter().any(|(known, _)| *known == scope)
     }
 
     #[test]
     fn the_scopes_cover_the_events_and_reach_no_direct_messages() {
         for (event, scope) in bot_events() {
-            assert!(scope.is_none_or(asks_for), "{event} needs {scope:?}");
+            assert!(scope.is_none_or(has_scope), "{event} needs {scope:?}");
         }
         for (scope, _) in BOT_SCOPES {
             assert!(!scope.starts_with("im:") && !scope.starts_with("mpim:"), "{scope}");
@@ -162,7 +162,7 @@ mod tests {
         assert!(bot_events().is_sorted() && BOT_SCOPES.is_sorted());
     }
 
-    /// What Slack sends for a subscription: an event that should have an effect.
+    /// Returns an event of this type that should have an effect.
     fn example(event: &str) -> Value {
         let ts = "1700000000.000100";
         let channel = json!({ "id": "C1", "name": "general", "created": 1, "creator": "U1" });
@@ -196,7 +196,7 @@ mod tests {
         example
     }
 
-    /// The queues an event goes to from which a worker makes something of it.
+    /// Returns the queues of an event whose workers handle it with an effect.
     fn effects(event: &Value) -> Vec<QueueName> {
         let body = json!({
             "type": "event_callback", "team_id": "T1", "event_id": "Ev1", "event_time": 1_700_000_000, "event": event,
@@ -220,32 +220,37 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_subscribed_to_has_an_effect() {
+    fn every_subscribed_event_has_an_effect() {
         for (event, _) in bot_events() {
             assert!(!effects(&example(event)).is_empty(), "{event}");
         }
         let ignored = EVENTS.iter().filter(|event_type| matches!(event_type.rule, EventRule::Ignored(_)));
-        for left_out in ignored.map(|event_type| event_type.name) {
-            assert_eq!(effects(&example(left_out)), [], "{left_out}");
-            assert!(bot_events().all(|(event, _)| event != left_out), "{left_out}");
+        for ignored_event in ignored.map(|event_type| event_type.name) {
+            assert_eq!(effects(&example(ignored_event)), [], "{ignored_event}");
+            assert!(bot_events().all(|(event, _)| event != ignored_event), "{ignored_event}");
         }
-        for left_out in ["file_change", "file_created", "file_public", "file_shared", "member_left_channel"] {
-            assert!(matches!(EventRule::named(left_out), Some(EventRule::Ignored(_))), "{left_out}");
+        for ignored_event in
+            ["file_change", "file_created", "file_public", "file_shared", "member_left_channel"]
+        {
+            assert!(
+                matches!(EventRule::by_name(ignored_event), Some(EventRule::Ignored(_))),
+                "{ignored_event}"
+            );
         }
     }
 
     #[test]
-    fn every_method_has_its_scope() {
+    fn the_scopes_cover_the_web_api_methods() {
         // conversations.list and .info, .join, files.info and downloads, users.list, emoji.list.
         for scope in
             ["channels:read", "groups:read", "channels:join", "files:read", "users:read", "emoji:read"]
         {
-            assert!(asks_for(scope), "{scope}");
+            assert!(has_scope(scope), "{scope}");
         }
     }
 
     #[test]
-    fn an_app_that_answers_questions_has_one_scope_more() {
+    fn an_app_that_answers_questions_has_one_additional_scope() {
         let scopes = |responder: bool| -> Vec<Value> {
             let manifest = manifest(PLACEHOLDER, responder);
             manifest["oauth_config"]["scopes"]["bot"].as_array().unwrap().clone()
@@ -257,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn slacks_limits_are_kept() {
+    fn the_manifest_is_within_slacks_limits() {
         let manifest = manifest(PLACEHOLDER, true);
         let length = |pointer| manifest.pointer(pointer).and_then(Value::as_str).unwrap().chars().count();
         assert!(length("/display_information/name") <= 35);

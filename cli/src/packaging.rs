@@ -1,4 +1,4 @@
-//! What a package installs beside the binary, made from the arguments themselves: completions and manual pages.
+//! Shell completions and manual pages for packages, generated from the command-line arguments.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub(crate) struct CompletionsArgs {
     shell: KnownShell,
 }
 
-/// The shells.
+/// The supported shells.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum KnownShell {
     Bash,
@@ -48,13 +48,13 @@ pub(crate) fn completions(
         KnownShell::Zsh => Shell::Zsh,
         KnownShell::Fish => Shell::Fish,
     };
-    // Into memory first: the generator panics if its reader closes the pipe.
+    // Generate into memory first: the generator panics if the reader of a pipe closes it.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, NAME, &mut script);
     Ok(out.write_all(&script)?)
 }
 
-/// Prints the page of the command as a whole, or writes one for each command.
+/// Prints the manual page of `annalist`, or writes one for each command.
 pub(crate) fn man(command: Command, args: &ManArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     match &args.dir {
         Some(dir) => {

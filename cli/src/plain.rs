@@ -1,20 +1,21 @@
-//! What is printed from outside, made safe: text as [`reader::plain`] makes it, and JSON.
+//! Makes untrusted text safe to print: plain text with [`reader::plain`], and JSON.
 
 use std::io;
 
 pub(crate) use reader::numbers::grouped;
-use reader::plain::acts;
-pub(crate) use reader::plain::{end, excerpt, line, lines};
+use reader::plain::affects_terminal;
+pub(crate) use reader::plain::{excerpt, line, lines, tail};
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
-/// Writes a value as one line of JSON. What acts on a terminal is escaped, which is the same JSON.
+/// Writes a value as one line of JSON. Characters that act on a terminal are escaped, which does not change
+/// the value.
 pub(crate) fn json_line<W: io::Write + ?Sized>(out: &mut W, value: &impl Serialize) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(&mut *out, Escaping))?;
     out.write_all(b"\n")
 }
 
-/// serde_json escapes what JSON forbids, which is less than what acts on a terminal.
+/// Escapes characters that act on a terminal. serde_json only escapes characters that JSON forbids.
 struct Escaping;
 
 impl Formatter for Escaping {
@@ -23,13 +24,13 @@ impl Formatter for Escaping {
         out: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        if !fragment.contains(acts) {
+        if !fragment.contains(affects_terminal) {
             return out.write_all(fragment.as_bytes());
         }
         let mut escaped = String::with_capacity(fragment.len() + 16);
         for c in fragment.chars() {
-            if acts(c) {
-                // Everything that acts lies in the first plane of Unicode.
+            if affects_terminal(c) {
+                // All such characters are in the first plane of Unicode.
                 escaped += &format!("\\u{:04x}", u32::from(c));
             } else {
                 escaped.push(c);
@@ -48,12 +49,12 @@ mod tests {
     const HOSTILE: &str = "a\u{1b}[31mred\u{7}\u{9b}2J\u{7f}\u{202e}\r\nb\tc\u{0}";
 
     #[test]
-    fn json_is_the_same_value_without_anything_that_acts() {
+    fn json_lines_have_the_same_value_without_control_characters() {
         let value = json!({ HOSTILE: [HOSTILE, 1, null] });
         let mut out = Vec::new();
         json_line(&mut out, &value).unwrap();
         let printed = String::from_utf8(out).unwrap();
-        assert!(!printed.trim_end_matches('\n').contains(acts), "{printed}");
+        assert!(!printed.trim_end_matches('\n').contains(affects_terminal), "{printed}");
         assert_eq!(serde_json::from_str::<Value>(&printed).unwrap(), value);
     }
 }

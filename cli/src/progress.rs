@@ -1,19 +1,20 @@
-//! How far long work is: a bar on a terminal, a line every few seconds elsewhere.
+//! Progress of long work: a bar on a terminal, otherwise a line every few seconds.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Between two lines where there is no terminal.
-const BETWEEN_LINES: Duration = Duration::from_secs(5);
+/// The interval between two lines without a terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How often work that says nothing itself is looked at: often enough for a bar.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
+/// The interval between two updates for work that does not report its progress itself; short enough for a
+/// bar.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(200);
 
 const TEMPLATE: &str = "{bar:24} {percent:>3} %  {msg}";
 
-/// Says on standard error how far work is; what it says is gone from a terminal once this is dropped.
+/// Prints progress on standard error. On a terminal, the bar is cleared on drop.
 pub(crate) struct ProgressLine {
     bar: Option<ProgressBar>,
     began: Instant,
@@ -21,7 +22,7 @@ pub(crate) struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// Nothing is done yet.
+    /// Starts at zero.
     pub(crate) fn begin() -> Self {
         let bar = io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template(TEMPLATE);
@@ -31,28 +32,28 @@ impl ProgressLine {
         Self { bar, began: now, last_line: now }
     }
 
-    /// This much of a total is done; `text` says it in words, from the time that it took.
-    pub(crate) fn say(&mut self, done: u64, total: u64, text: impl FnOnce(Duration) -> String) {
+    /// Updates the progress. `text` describes it, and receives the elapsed time.
+    pub(crate) fn update(&mut self, done: u64, total: u64, text: impl FnOnce(Duration) -> String) {
         if let Some(bar) = &self.bar {
             bar.set_length(total);
             bar.set_position(done);
             bar.set_message(text(self.began.elapsed()));
         } else if let Some(line) = self.line(Instant::now(), text) {
-            // There is nowhere else to say it.
+            // A failed write is ignored: there is nowhere else to report it.
             drop(writeln!(io::stderr(), "{line}"));
         }
     }
 
-    /// The line for this moment, if it is time for one.
+    /// Returns a line if one is due.
     fn line(&mut self, now: Instant, text: impl FnOnce(Duration) -> String) -> Option<String> {
-        let is_time = now.duration_since(self.last_line) >= BETWEEN_LINES;
-        is_time.then(|| {
+        let is_due = now.duration_since(self.last_line) >= LINE_INTERVAL;
+        is_due.then(|| {
             self.last_line = now;
             format!("annalist: {}", text(now.duration_since(self.began)))
         })
     }
 
-    /// Does something that does not say itself how far it is.
+    /// Runs work that does not report its progress itself, and updates the progress meanwhile.
     pub(crate) async fn watch<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -64,13 +65,13 @@ impl ProgressLine {
             tokio::select! {
                 biased;
                 done = &mut work => return done,
-                () = tokio::time::sleep(BETWEEN_LOOKS) => self.say(done, total, |_| text()),
+                () = tokio::time::sleep(UPDATE_INTERVAL) => self.update(done, total, |_| text()),
             }
         }
     }
 
-    /// Prints something without the bar in its way.
-    pub(crate) fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
+    /// Hides the bar while `print` runs.
+    pub(crate) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(print),
             None => print(),
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_how_far_it_is_every_five_seconds() {
+    fn without_a_terminal_a_line_is_printed_every_five_seconds() {
         let began = Instant::now();
         let mut progress = ProgressLine { bar: None, began, last_line: began };
         let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! `annalist provision`: makes the queues, tables and bucket that `--backend aws` needs.
+//! `annalist provision`: creates or updates the queues, tables and bucket that `--backend aws` needs.
 
 use std::io::Write;
 
@@ -22,26 +22,27 @@ pub(crate) struct ProvisionArgs {
     pub(crate) aws: AwsArgs,
 }
 
-/// The heading of these names mentions `--backend aws`, which this command does not take.
+/// Replaces the heading of the arguments for names, which mentions `--backend aws`: this command has no such
+/// flag.
 pub(crate) fn under_its_heading(arg: clap::Arg) -> clap::Arg {
     if arg.get_id() == "dry_run" { arg } else { arg.help_heading("Names") }
 }
 
-/// A build without AWS has nothing to provision.
+/// Fails: a build without AWS has nothing to provision.
 #[cfg(not(feature = "aws"))]
 pub(crate) async fn run(_: &ProvisionArgs, _: &mut dyn Write) -> anyhow::Result<()> {
     Err(ConfigError::NotBuilt(BackendKind::Aws).into())
 }
 
-/// Makes everything, and says of each resource what was done as soon as it is.
+/// Creates or updates all resources, and prints each step as soon as it is done.
 #[cfg(feature = "aws")]
 pub(crate) async fn run(args: &ProvisionArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let aws = Aws::connect(args.aws.names()?).await?;
     let (sender, mut steps) = tokio::sync::mpsc::unbounded_channel();
     let work = async {
-        // Ends with the work, and so does what listens to it.
+        // Dropped when the work ends, which ends the receiver too.
         let sender = sender;
-        // A step that cannot be shown was done all the same.
+        // A step is done even if it cannot be printed.
         let mut done = |step: &ProvisionStep| drop(sender.send(step.clone()));
         provision(&aws, Parts::ALL, args.dry_run, &mut done).await
     };
@@ -74,7 +75,7 @@ fn line(step: &ProvisionStep, dry_run: bool) -> String {
     format!("{done:width$} {step}")
 }
 
-/// How many resources there are of each kind.
+/// The number of resources by the kind of change.
 #[cfg(feature = "aws")]
 #[derive(Debug, Default)]
 struct ProvisionSummary {
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_is_a_line_and_the_lines_are_even() {
+    fn each_step_is_an_aligned_line() {
         let settings =
             || ResourceChange::Update(vec!["DelaySeconds".to_owned(), "VisibilityTimeout".to_owned()]);
         for (change, dry_run, expected) in [
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_counts_and_a_dry_run_says_that_it_was_one() {
+    fn the_last_line_has_counts_and_states_whether_anything_was_changed() {
         let mut summary = ProvisionSummary::default();
         for change in [
             ResourceChange::Create,
@@ -156,8 +157,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_build_without_aws_says_so() {
-        let refused = run(&ProvisionArgs { dry_run: true }, &mut Vec::new()).await.unwrap_err();
-        assert!(refused.is::<ConfigError>() && refused.to_string().contains("--features aws"), "{refused}");
+    async fn a_build_without_aws_returns_an_error_that_names_the_feature() {
+        let error = run(&ProvisionArgs { dry_run: true }, &mut Vec::new()).await.unwrap_err();
+        assert!(error.is::<ConfigError>() && error.to_string().contains("--features aws"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! `annalist up`: everything in one process, until a signal.
+//! `annalist up`: runs everything in one process until a signal.
 
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
@@ -16,11 +16,11 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use workers::environment::{WorkArgs, WorkSettings};
 
-use crate::composition::{Composition, turned};
+use crate::composition::{Composition, wait_until_true};
 use crate::search::index_file;
-use crate::view::PageDoor;
+use crate::view::ViewerEndpoint;
 
-/// Logged once at each start: the operator of an archive is responsible for it.
+/// Printed or logged once at each start, because the operator is responsible for consent.
 const CONSENT: &str =
     "tell everyone whose messages are kept: docs/consent.md says what to settle before you begin";
 
@@ -43,13 +43,14 @@ pub(crate) struct UpArgs {
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let door = args.viewer.viewer_listen.map(|address| PageDoor::read(&args.viewer, address)).transpose()?;
+    let endpoint =
+        args.viewer.viewer_listen.map(|address| ViewerEndpoint::read(&args.viewer, address)).transpose()?;
     crate::runtime(&mut Builder::new_multi_thread())?.block_on(async {
         let secrets = config::signing_secrets().await?;
         let work = WorkSettings::read(&args.work).await?.with_processor(&args.work).await?;
         work.check_existence()?;
         telemetry::init_log(config::log_filter()?);
-        serve(args, secrets, work, door, out).await
+        serve(args, secrets, work, endpoint, out).await
     })
 }
 
@@ -57,40 +58,41 @@ async fn serve(
     args: &UpArgs,
     secrets: SigningSecrets,
     work: WorkSettings,
-    door: Option<PageDoor>,
+    endpoint: Option<ViewerEndpoint>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let shutdown = process::shutdown::on_signal()?;
     let clock: SharedClock = SystemClock::shared();
-    // Before the data folder is made: what fails here leaves nothing behind.
+    // Before the data folder is created, so that a failure leaves nothing behind.
     let listener = listen(args.listen.listen).await?;
     let metrics = listener::bind(args.metrics.metrics_listen, Some(DEFAULT_METRICS_LISTEN)).await?;
-    let pages = match &door {
-        Some(door) => Some((door, door.bind().await?)),
+    let pages = match &endpoint {
+        Some(endpoint) => Some((endpoint, endpoint.bind().await?)),
         None => None,
     };
     let backend = Backend::open(&args.backend, Arc::clone(&clock)).await?;
     if let Some(listener) = metrics {
         serve_metrics(listener, shutdown.clone())?;
     }
-    // Before any event is accepted: a wrong setting should show at once.
+    // Before any event is accepted, so that a wrong setting fails at once.
     backend.queue().ready().await?;
     backend.archive().ready().await?;
     backend.files().ready().await?;
     backend.claims().ready().await?;
     let channels = channels_step(&work);
-    // An archive on AWS has many writers: one `annalist index --follow` follows it, where it is searched.
+    // An archive on AWS has many writers. One `annalist index --follow` maintains the index, on the machine
+    // that searches.
     let index = match args.backend.backend {
         BackendKind::Embedded => Some(index_file(&args.index, &args.backend)?),
         BackendKind::Aws => None,
     };
     let pages = match pages {
-        Some((door, listener)) => {
+        Some((endpoint, listener)) => {
             let address = listener.local_addr()?;
             let file = index_file(&args.index, &args.backend)?;
-            let router = door.router(&backend, args.backend.backend, file, &clock, address);
+            let router = endpoint.router(&backend, args.backend.backend, file, &clock, address);
             tracing::info!(%address, "pages listening");
-            Some(tokio::spawn(viewer::serve(listener, router, turned(shutdown.clone()))))
+            Some(tokio::spawn(viewer::serve(listener, router, wait_until_true(shutdown.clone()))))
         }
         None => None,
     };
@@ -103,8 +105,8 @@ async fn serve(
         tracing::info!("{CONSENT}");
     }
     let broken = tokio::select! {
-        () = turned(shutdown) => None,
-        broken = composition.broken() => Some(broken),
+        () = wait_until_true(shutdown) => None,
+        broken = composition.wait_for_failure() => Some(broken),
     };
     composition.drain().await;
     if let Some(pages) = pages {
@@ -118,7 +120,9 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     match TcpListener::bind(address).await {
         Ok(listener) => Ok(listener),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            bail!("{address} is in use: stop what listens there, or choose another address with --listen")
+            bail!(
+                "{address} is in use: stop the process that listens there, or choose another address with --listen"
+            )
         }
         Err(error) => bail!("cannot listen on {address}: {error}; choose another address with --listen"),
     }
@@ -127,12 +131,12 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 fn serve_metrics(listener: TcpListener, shutdown: watch::Receiver<bool>) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let handle = telemetry::recorder::install()?;
-    tokio::spawn(listener::serve_metrics(listener, handle, turned(shutdown)));
+    tokio::spawn(listener::serve_metrics(listener, handle, wait_until_true(shutdown)));
     tracing::info!(%address, "metrics listening");
     Ok(())
 }
 
-/// How the app comes into channels.
+/// Returns the set-up step for getting the app into channels.
 fn channels_step(work: &WorkSettings) -> &'static str {
     match (work.web.has_tokens(), work.join) {
         (true, true) => "It joins every public channel and knows their names (--no-join to refuse).",
@@ -145,7 +149,7 @@ fn channels_step(work: &WorkSettings) -> &'static str {
 }
 
 fn banner(out: &mut dyn Write, address: SocketAddr, backend: &BackendArgs, channels: &str) -> io::Result<()> {
-    let typed = backend.as_typed();
+    let typed = backend.selecting_flag();
     writeln!(
         out,
         "\nAnnalist takes Slack's events at http://{address}/slack/events and keeps them in {backend}.\n\n  \
@@ -154,7 +158,7 @@ fn banner(out: &mut dyn Write, address: SocketAddr, backend: &BackendArgs, chann
          No app yet? `annalist manifest --url https://YOUR-HOST/slack/events` describes it.\n  \
          3. {channels}\n\n\
          {CONSENT}.\n\n\
-         In another terminal: `annalist status {typed}`. Ctrl-C ends, after finishing what has begun.\n"
+         In another terminal: `annalist status {typed}`. Ctrl-C stops it after it has finished current work.\n"
     )?;
     out.flush()
 }

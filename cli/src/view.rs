@@ -1,4 +1,4 @@
-//! `annalist view`: the archive in a browser. It only reads; what it writes is the search index.
+//! `annalist view`: serves the archive to browsers. It only reads the archive, and writes the search index.
 
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
@@ -22,19 +22,21 @@ use viewer::access::{Access, ViewerAccess, ViewerPassword};
 use viewer::index::IndexSource;
 
 use crate::UsageError;
-use crate::composition::turned;
+use crate::composition::wait_until_true;
 use crate::search::index_file;
 use crate::zone::Zone;
 
-/// Between two looks of a page at an archive on AWS: see `annalist index --follow`, which looks as often.
-const LOOK_AT_AWS: Duration = Duration::from_secs(600);
+/// The interval between two polls of an archive on AWS, the same as in `annalist index --follow`.
+const AWS_POLL_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Threads that make pages, beside those that read and parse rows for them. The allocator keeps what each thread has freed, so a
-/// second one costs memory. One serves more pages than people ask for, and a page that is long in the making, such as figures that
-/// are counted from rows, delays others by up to that time.
+/// Number of threads that render pages, in addition to those that read and parse rows. The allocator keeps
+/// the memory that each thread has freed, so a second thread costs memory. One thread serves more pages than
+/// people request, but a slow page, such as figures that are counted from rows, delays other pages while it
+/// is rendered.
 const PAGE_THREADS: usize = 1;
 
-/// Threads that wait for the disk: as many as read the archive at once. Each keeps memory of its own.
+/// Number of threads that wait for the disk: as many as concurrent readers of the archive. Each keeps its own
+/// memory.
 const DISK_THREADS: usize = 4;
 
 /// `annalist view`.
@@ -50,23 +52,26 @@ pub(crate) struct ViewArgs {
 
 /// Serves pages until SIGTERM or SIGINT.
 pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let door = PageDoor::read(&args.viewer, args.viewer.viewer_listen.unwrap_or(DEFAULT_VIEWER_LISTEN))?;
+    let endpoint =
+        ViewerEndpoint::read(&args.viewer, args.viewer.viewer_listen.unwrap_or(DEFAULT_VIEWER_LISTEN))?;
     let runtime = crate::runtime(
         Builder::new_multi_thread().worker_threads(PAGE_THREADS).max_blocking_threads(DISK_THREADS),
     )?;
     telemetry::init_log(config::log_filter()?);
     runtime.block_on(crate::with_archive(&args.backend, async |backend| {
         let stop = shutdown::on_signal()?;
-        let listener = door.bind().await?;
+        let listener = endpoint.bind().await?;
         let address = listener.local_addr()?;
         let file = index_file(&args.index, &args.backend)?;
-        // On AWS one `annalist index --follow` follows, for all who search there.
+        // On AWS, one `annalist index --follow` maintains the index for all searches.
         let following = (args.backend.backend == BackendKind::Embedded).then(|| {
             let (file, changes, archive) = (file.clone(), backend.changes(), backend.archive());
             let stop = stop.clone();
-            tokio::spawn(async move { follower::follow(&file, follower::POLL, changes, archive, stop).await })
+            tokio::spawn(async move {
+                follower::follow(&file, follower::POLL_INTERVAL, changes, archive, stop).await
+            })
         });
-        let router = door.router(backend, args.backend.backend, file, &SystemClock::shared(), address);
+        let router = endpoint.router(backend, args.backend.backend, file, &SystemClock::shared(), address);
         tracing::info!(%address, archive = %args.backend, "listening");
         if io::stdout().is_terminal() {
             writeln!(
@@ -75,7 +80,7 @@ pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             )?;
             out.flush()?;
         }
-        viewer::serve(listener, router, turned(stop)).await;
+        viewer::serve(listener, router, wait_until_true(stop)).await;
         if let Some(following) = following {
             following.await?;
         }
@@ -83,16 +88,16 @@ pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }))
 }
 
-/// Where pages are served, and to whom.
-pub(crate) struct PageDoor {
+/// The address at which pages are served, and who may read them.
+pub(crate) struct ViewerEndpoint {
     address: SocketAddr,
     hosts: Vec<String>,
     readers: ViewerAccess,
     zone: Zone,
 }
 
-impl PageDoor {
-    /// Reads the settings, before anything is opened.
+impl ViewerEndpoint {
+    /// Checks the settings before anything is opened.
     pub(crate) fn read(args: &ViewerArgs, address: SocketAddr) -> anyhow::Result<Self> {
         let readers = match (&args.viewer_password_file, &args.viewer_user_header) {
             (Some(file), _) => ViewerAccess::Password(password(file)?),
@@ -106,10 +111,10 @@ impl PageDoor {
                 return Err(UsageError::new(why).into());
             }
         };
-        Ok(Self { address, hosts: args.viewer_host.clone(), readers, zone: Zone::of(&args.zone) })
+        Ok(Self { address, hosts: args.viewer_host.clone(), readers, zone: Zone::from_args(&args.zone) })
     }
 
-    /// Listens.
+    /// Binds the listener.
     pub(crate) async fn bind(&self) -> anyhow::Result<TcpListener> {
         match TcpListener::bind(self.address).await {
             Ok(listener) => Ok(listener),
@@ -125,7 +130,7 @@ impl PageDoor {
         }
     }
 
-    /// What answers there.
+    /// Returns the router for the pages.
     pub(crate) fn router(
         &self,
         backend: &Backend,
@@ -134,9 +139,9 @@ impl PageDoor {
         clock: &SharedClock,
         address: SocketAddr,
     ) -> Router {
-        let every = match kind {
+        let poll_interval = match kind {
             BackendKind::Embedded => Duration::ZERO,
-            BackendKind::Aws => LOOK_AT_AWS,
+            BackendKind::Aws => AWS_POLL_INTERVAL,
         };
         viewer::router(Viewer {
             archive: backend.archive(),
@@ -144,8 +149,8 @@ impl PageDoor {
             index: IndexSource {
                 file: index,
                 changes: backend.changes(),
-                every,
-                batch: crate::search::batch(backend),
+                poll_interval,
+                batch_size: crate::search::batch(backend),
             },
             clock: Arc::clone(clock),
             zone: self.zone.time_zone().clone(),

@@ -1,4 +1,4 @@
-//! In which time zone people read times.
+//! The time zone of printed times.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -7,7 +7,7 @@ use slack::ids::Ts;
 
 use crate::plain;
 
-/// A time zone and what people call it.
+/// A time zone and its name.
 #[derive(Debug, Clone)]
 pub(crate) struct Zone {
     zone: TimeZone,
@@ -15,47 +15,48 @@ pub(crate) struct Zone {
 }
 
 impl Zone {
-    /// The zone that was asked for, or else that of the environment.
-    pub(crate) fn of(args: &ZoneArgs) -> Self {
+    /// Returns the zone of the arguments, or otherwise the system's.
+    pub(crate) fn from_args(args: &ZoneArgs) -> Self {
         let chosen = args.tz.clone().map(|NamedZone { name, zone }| Self { zone, name });
-        chosen.unwrap_or_else(Self::of_the_system)
+        chosen.unwrap_or_else(Self::from_system)
     }
 
-    /// What `TZ` says, or else the machine; UTC if neither says anything.
-    fn of_the_system() -> Self {
+    /// Returns the zone from `TZ`, or otherwise from the machine; UTC if neither is set.
+    fn from_system() -> Self {
         let zone = TimeZone::try_system().ok().filter(|zone| !zone.is_unknown()).unwrap_or(TimeZone::UTC);
         let name = zone.iana_name().unwrap_or("local time").to_owned();
         Self { zone, name }
     }
 
-    /// What people call it.
+    /// Returns the name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The zone itself.
+    /// Returns the time zone.
     pub(crate) fn time_zone(&self) -> &TimeZone {
         &self.zone
     }
 
-    /// A timestamp to the second; what lies beyond the year 9999 as it is.
+    /// Formats a timestamp to the second. A time beyond the year 9999 is returned unchanged.
     pub(crate) fn time(&self, ts: &str) -> String {
         let known = Ts::parse(ts).ok().and_then(|ts| Timestamp::from_microsecond(ts.micros()).ok());
         known.map_or_else(|| plain::line(ts), |time| self.moment(time))
     }
 
-    /// A moment to the second.
+    /// Formats a moment to the second.
     pub(crate) fn moment(&self, moment: Timestamp) -> String {
         moment.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
     }
 
-    /// A timestamp to the second, with its distance from UTC, for programs; `None` beyond the calendar.
+    /// Formats a timestamp for programs, to the second and with its offset from UTC; `None` beyond the
+    /// calendar.
     pub(crate) fn stamp(&self, ts: &str) -> Option<String> {
         let time = Timestamp::from_microsecond(Ts::parse(ts).ok()?.micros()).ok()?;
         Some(time.to_zoned(self.zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string())
     }
 
-    /// The day of a timestamp.
+    /// Returns the day of a timestamp.
     pub(crate) fn day(&self, ts: &str) -> String {
         let mut time = self.time(ts);
         if let Some(end) = time.find(' ') {
@@ -70,11 +71,11 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Zone, &'static str> {
-        NamedZone::parse(text).map(|zone| Zone::of(&ZoneArgs { tz: Some(zone) }))
+        NamedZone::parse(text).map(|zone| Zone::from_args(&ZoneArgs { tz: Some(zone) }))
     }
 
     #[test]
-    fn a_time_is_shown_in_the_zone_that_was_asked_for() {
+    fn a_time_is_shown_in_the_requested_zone() {
         let time = |zone: &str| parse(zone).unwrap().time("1795178096.000200");
         assert_eq!(time("UTC"), "2026-11-20 12:34:56");
         assert_eq!(time("America/New_York"), "2026-11-20 07:34:56");
@@ -84,13 +85,13 @@ mod tests {
             "2026-11-20T07:34:56-05:00"
         );
         assert_eq!(parse("<+14>-14").unwrap().day("1795178096.000200"), "2026-11-21");
-        for none in ["", "Europe/Nowhere", "../../etc/passwd", "a\u{1b}[2J"] {
-            assert!(parse(none).is_err(), "{none:?}");
+        for invalid in ["", "Europe/Nowhere", "../../etc/passwd", "a\u{1b}[2J"] {
+            assert!(parse(invalid).is_err(), "{invalid:?}");
         }
     }
 
     #[test]
-    fn times_beyond_the_calendar_are_shown_as_they_are() {
+    fn times_beyond_the_calendar_are_shown_unchanged() {
         let utc = parse("UTC").unwrap();
         assert_eq!(utc.time("999999999999.000000"), "999999999999.000000");
         assert_eq!(utc.time("0.000000"), "1970-01-01 00:00:00");

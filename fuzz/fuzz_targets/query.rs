@@ -1,13 +1,14 @@
-//! Any text is a query, or an error of one line; a query finds no units in a text that does not have them.
+//! Any text is either a valid query or a one-line error. The units of a text are non-empty, within character
+//! boundaries, and match themselves.
 
 #![no_main]
 
-use reader::search::query::{Condition, SearchQuery};
+use reader::search::query::{SearchCondition, SearchQuery};
 use reader::search::{document, units};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
-    let units = units::of(&text);
+    let units = units::split_into_units(&text);
     for unit in &units {
         assert!(text.is_char_boundary(unit.start) && text.is_char_boundary(unit.end) && unit.start < unit.end);
     }
@@ -17,9 +18,9 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         Ok(query) => {
             assert!(!query.terms.is_empty());
             for term in query.terms {
-                if let Condition::Text(wanted) = term.condition {
-                    assert!(!wanted.units.is_empty());
-                    assert!(units::positions(&wanted.units, &wanted.units, wanted.is_prefix).next() == Some(0));
+                if let SearchCondition::Text(needle) = term.condition {
+                    assert!(!needle.units.is_empty());
+                    assert!(units::positions(&needle.units, &needle.units, needle.is_prefix).next() == Some(0));
                 }
             }
         }

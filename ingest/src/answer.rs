@@ -1,4 +1,4 @@
-//! What becomes of a request, and how each outcome is answered: one table.
+//! The outcomes of a request and their responses, in one table.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -6,16 +6,16 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use slack::signature::{REFUSED_LINE, Refused};
 
-/// Tells Slack not to deliver this event again.
+/// The header that asks Slack not to deliver this event again.
 /// <https://docs.slack.dev/apis/events-api/#errors>
 const NO_RETRY: HeaderName = HeaderName::from_static("x-slack-no-retry");
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventOutcome {
     /// On the queue.
     Stored,
-    /// On the queue; Slack held events back during a minute.
+    /// On the queue; Slack dropped the events of a minute.
     RateLimited,
     /// A direct message: never stored.
     DirectMessage,
@@ -25,7 +25,7 @@ pub(crate) enum EventOutcome {
     SslCheck,
     /// Not signed by Slack.
     Refused,
-    /// Signed, and not an event.
+    /// Signed, but not an event.
     Malformed,
     /// The body is larger than a job can be.
     TooLarge,
@@ -37,11 +37,11 @@ pub(crate) enum EventOutcome {
     QueueFailed,
     /// The queue took too long.
     QueueSlow,
-    /// Too many events are worked on already.
+    /// Too many events are already in progress.
     Shed,
 }
 
-/// Whether it helps when Slack delivers the event again.
+/// Whether a retry by Slack can help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlackRetry {
     Helps,
@@ -65,8 +65,9 @@ impl EventOutcome {
         Self::Shed,
     ];
 
-    /// Status, whether a retry helps, and one line for a person who tries it manually. What is refused may be Slack's own:
-    /// a retry helps once the clock or the secret of this machine is right. A forger needs no telling to go on or to stop.
+    /// The status, whether a retry helps, and one line for a person who sends a request manually. A refused
+    /// request may be from Slack: a retry helps once this machine's clock or secret is correct. The header
+    /// has no effect on an attacker.
     fn row(self) -> (StatusCode, SlackRetry, &'static str) {
         match self {
             Self::Stored | Self::RateLimited | Self::DirectMessage | Self::Challenge | Self::SslCheck => {
@@ -112,7 +113,7 @@ impl EventOutcome {
     }
 }
 
-/// An outcome, and a body that replaces the outcome's own line.
+/// An outcome, with an optional body that replaces the outcome's line.
 #[derive(Debug)]
 pub(crate) struct EventResponse {
     pub(crate) outcome: EventOutcome,
@@ -125,12 +126,12 @@ impl EventResponse {
         Self { outcome: EventOutcome::Challenge, text: Some(challenge) }
     }
 
-    /// Says why a request is refused.
+    /// States why a request is refused.
     pub(crate) fn refused(why: Refused) -> Self {
         Self { outcome: EventOutcome::Refused, text: Some(format!("{REFUSED_LINE}{why}\n")) }
     }
 
-    /// The answer as it is sent.
+    /// The HTTP response.
     pub(crate) fn into_response(self) -> Response {
         let (status, retry, line) = self.outcome.row();
         let body = match self.text {
@@ -160,14 +161,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_outcome_finds_its_own_counter() {
+    fn every_outcome_has_its_own_counter() {
         for (index, outcome) in EventOutcome::ALL.into_iter().enumerate() {
             assert_eq!(outcome as usize, index, "{outcome:?}");
         }
     }
 
     #[test]
-    fn only_successes_answer_without_a_line() {
+    fn only_successes_have_an_empty_line() {
         for outcome in EventOutcome::ALL {
             let (status, _, line) = outcome.row();
             assert_eq!(status.is_success(), line.is_empty(), "{outcome:?}");
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn slack_is_never_told_to_give_up_when_the_failure_is_ours() {
+    fn slack_is_never_asked_to_give_up_after_our_own_failure() {
         for outcome in EventOutcome::ALL {
             let (status, retry, _) = outcome.row();
             let may_be_ours = status.is_server_error() || status == StatusCode::UNAUTHORIZED;

@@ -1,4 +1,4 @@
-//! The connections that are open, so that those whose clients keep them waiting give way to others.
+//! The open connections. Connections whose clients keep the server waiting are closed if others need them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,19 +10,21 @@ use ports::metrics::INGEST_CONNECTIONS;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::Instant;
 
-/// At this number of connections no further one is accepted. They wait in the kernel's backlog: one that is accepted
-/// within Slack's 3 s is a delivery that succeeded, where a closed one is a failure. Together with the database's files
-/// this stays below the 1,024 open files that most systems allow.
+/// The maximum number of open connections. Further ones wait in the kernel's backlog: if one is accepted
+/// within Slack's 3 s, the delivery succeeds, whereas a closed one is a failure. Together with the database's
+/// files this stays below the 1,024 open files that most systems allow.
 pub(crate) const MAX_CONNECTIONS: usize = 768;
 
-/// A connection on which the server has waited this long is closed when its place is needed. Slack sends head and
-/// body at once, so it needs milliseconds; the next client still gets its place well within Slack's 3 s.
+/// How long the server waits for a client before it may close the connection to make room. Slack sends head
+/// and body at once, which takes milliseconds; the next client still gets a connection well within Slack's 3
+/// s.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// In place of a time: the server works on what the client sent.
-const AT_WORK: u64 = u64::MAX;
+/// The value of `since_ms` while the server handles a request.
+const HANDLING_REQUEST: u64 = u64::MAX;
 
-/// Since when a connection's client is waited for: for a whole request, head and body.
+/// Tracks since when the server has been waiting for a connection's client to send a whole request, head and
+/// body.
 #[derive(Debug, Clone)]
 pub(crate) struct WaitingConnection {
     began: Instant,
@@ -32,44 +34,45 @@ pub(crate) struct WaitingConnection {
 impl WaitingConnection {
     fn from_now(began: Instant) -> Self {
         let waiting = Self { began, since_ms: Arc::default() };
-        waiting.for_client();
+        waiting.wait_for_request();
         waiting
     }
 
-    /// A whole request is here.
-    pub(crate) fn is_over(&self) {
-        self.since_ms.store(AT_WORK, Ordering::Relaxed);
+    /// Records that a whole request has arrived.
+    pub(crate) fn request_arrived(&self) {
+        self.since_ms.store(HANDLING_REQUEST, Ordering::Relaxed);
     }
 
-    /// It is answered: the next one is waited for.
-    pub(crate) fn for_client(&self) {
-        let now_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(AT_WORK - 1);
+    /// Records that the server waits for the next request.
+    pub(crate) fn wait_for_request(&self) {
+        let now_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(HANDLING_REQUEST - 1);
         self.since_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    fn for_too_long(&self) -> bool {
+    fn is_stalled(&self) -> bool {
         let since_ms = self.since_ms.load(Ordering::Relaxed);
-        since_ms != AT_WORK && self.began.elapsed() >= Duration::from_millis(since_ms) + GRACE
+        since_ms != HANDLING_REQUEST && self.began.elapsed() >= Duration::from_millis(since_ms) + GRACE
     }
 }
 
-/// How many connections are open, for those who answer on them.
+/// The number of open connections, shared with the services of the connections.
 #[derive(Debug, Clone)]
-pub(crate) struct Crowd {
+pub(crate) struct ConnectionLoad {
     open: Arc<AtomicUsize>,
-    most: usize,
+    max_connections: usize,
 }
 
-impl Crowd {
-    /// Whether three quarters of the places are taken: from there on a client keeps one for a request only.
-    pub(crate) fn is_dense(&self) -> bool {
-        self.open.load(Ordering::Relaxed) >= self.most - self.most / 4
+impl ConnectionLoad {
+    /// Whether at least three quarters of the connections are in use: then a client keeps a connection only
+    /// for one request.
+    pub(crate) fn is_high(&self) -> bool {
+        self.open.load(Ordering::Relaxed) >= self.max_connections - self.max_connections / 4
     }
 }
 
 /// The connections of one server.
 pub(crate) struct Connections {
-    crowd: Crowd,
+    crowd: ConnectionLoad,
     gauge: Gauge,
     began: Instant,
     tasks: JoinSet<()>,
@@ -77,9 +80,9 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    pub(crate) fn at_most(most: usize) -> Self {
+    pub(crate) fn with_limit(max_connections: usize) -> Self {
         Self {
-            crowd: Crowd { open: Arc::default(), most },
+            crowd: ConnectionLoad { open: Arc::default(), max_connections },
             gauge: gauge!(INGEST_CONNECTIONS),
             began: Instant::now(),
             tasks: JoinSet::new(),
@@ -87,17 +90,17 @@ impl Connections {
         }
     }
 
-    /// How many are open, kept up to date.
-    pub(crate) fn crowd(&self) -> Crowd {
+    /// The shared count of open connections.
+    pub(crate) fn load(&self) -> ConnectionLoad {
         self.crowd.clone()
     }
 
-    fn note_length(&self) {
+    fn update_count(&self) {
         self.crowd.open.store(self.len(), Ordering::Relaxed);
         self.gauge.set(u32::try_from(self.len()).unwrap_or(u32::MAX));
     }
 
-    /// Serves one more connection: what `serve` makes of its [`WaitingConnection`].
+    /// Adds a connection and runs the future that `serve` returns for it.
     pub(crate) fn add<F>(&mut self, serve: impl FnOnce(WaitingConnection) -> F)
     where
         F: Future + Send + 'static,
@@ -106,7 +109,7 @@ impl Connections {
         let serving = serve(waiting.clone());
         let task = self.tasks.spawn(async move { drop(serving.await) });
         self.open.insert(task.id(), (task, waiting));
-        self.note_length();
+        self.update_count();
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -114,7 +117,7 @@ impl Connections {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.len() >= self.crowd.most
+        self.len() >= self.crowd.max_connections
     }
 
     /// Resolves when a connection has ended; never while there are no connections.
@@ -124,26 +127,26 @@ impl Connections {
             Some(Err(error)) => drop(self.open.remove(&error.id())),
             None => std::future::pending().await,
         }
-        self.note_length();
+        self.update_count();
     }
 
-    /// Closes those that have kept the server waiting, and says how many they are.
-    pub(crate) fn close_the_waiting(&self) -> usize {
-        let waiting = self.open.values().filter(|(_, waiting)| waiting.for_too_long());
+    /// Closes connections that have kept the server waiting, and returns their number.
+    pub(crate) fn close_stalled(&self) -> usize {
+        let waiting = self.open.values().filter(|(_, waiting)| waiting.is_stalled());
         waiting.map(|(task, _)| task.abort()).count()
     }
 
-    /// Forgets those that have ended, and says how many are left.
-    pub(crate) fn left(&mut self) -> usize {
+    /// Removes connections that have ended, and returns the number of the others.
+    pub(crate) fn remaining(&mut self) -> usize {
         while let Some(ended) = self.tasks.try_join_next_with_id() {
             let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
             self.open.remove(&id);
         }
-        self.note_length();
+        self.update_count();
         self.len()
     }
 
-    /// Closes all that are left.
+    /// Closes all remaining connections.
     pub(crate) async fn close(mut self) {
         self.tasks.shutdown().await;
     }

@@ -1,4 +1,4 @@
-//! The metrics of ingest, registered once: on the way of an event they are plain atomic additions.
+//! The metrics of ingest, registered once, so that counting during a request is a plain atomic addition.
 
 use std::time::Duration;
 
@@ -8,9 +8,8 @@ use slack::signature::Refused;
 
 use crate::answer::EventOutcome;
 
-/// Why Slack says it delivers again. What it says beyond these is counted as [`OTHER_REASON`], since a label must not
-/// come from outside.
-/// <https://docs.slack.dev/apis/events-api/#retries>
+/// Slack's reasons for a retry. Other reasons are counted as [`OTHER_REASON`], since a label must not be
+/// untrusted input. <https://docs.slack.dev/apis/events-api/#retries>
 const RETRY_REASONS: [&str; 6] =
     ["http_timeout", "too_many_redirects", "connection_failed", "ssl_error", "http_error", "unknown_error"];
 
@@ -39,8 +38,8 @@ impl Counters {
         }
     }
 
-    /// Counts what became of a request.
-    pub(crate) fn outcome(&self, outcome: EventOutcome) {
+    /// Counts the outcome of a request.
+    pub(crate) fn count_outcome(&self, outcome: EventOutcome) {
         self.requests[outcome as usize].increment(1);
         if outcome == EventOutcome::DirectMessage {
             self.direct_messages.increment(1);
@@ -48,22 +47,22 @@ impl Counters {
     }
 
     /// Counts a refused signature.
-    pub(crate) fn refused(&self, refused: Refused) {
+    pub(crate) fn count_refused(&self, refused: Refused) {
         if let Some(index) = Refused::LABELS.iter().position(|label| *label == refused.label()) {
             self.refused[index].increment(1);
         }
     }
 
     /// Counts a delivery that Slack marked as a retry.
-    pub(crate) fn retry(&self, reason: &str) {
+    pub(crate) fn count_retry(&self, reason: &str) {
         match RETRY_REASONS.iter().position(|known| *known == reason) {
             Some(index) => self.retries[index].increment(1),
             None => self.other_retries.increment(1),
         }
     }
 
-    /// Records how long a complete request waited for its answer.
-    pub(crate) fn answered_after(&self, elapsed: Duration) {
+    /// Records the time from a complete request to its response.
+    pub(crate) fn record_duration(&self, elapsed: Duration) {
         self.seconds.record(elapsed.as_secs_f64());
     }
 }

@@ -1,4 +1,4 @@
-//! `POST /slack/events`: from the raw request to the answer.
+//! `POST /slack/events`: from the raw request to the response.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use hyper::HeaderMap;
 use ports::queue::job::MAX_EVENT_BYTES;
-use ports::queue::route::{Route, route_in, route_unreadable};
+use ports::queue::route::{Route, route_in_run, route_unreadable};
 use ports::queue::{Outgoing, QueueError};
 use serde_json::value::RawValue;
 use slack::catalogue::APP_RATE_LIMITED;
@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 use crate::Ingest;
 use crate::answer::{EventOutcome, EventResponse};
-use crate::body::{self, Unread};
+use crate::body::{self, BodyError};
 use crate::connections::WaitingConnection;
 use crate::counters::Counters;
 use crate::limits::SMALL_BODY_BYTES;
@@ -35,7 +35,7 @@ const SIGNATURE: &str = "x-slack-signature";
 const RETRY_NUM: &str = "x-slack-retry-num";
 const RETRY_REASON: &str = "x-slack-retry-reason";
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct Endpoint {
     pub(crate) ingest: Ingest,
     pub(crate) not_ready: LogThrottle,
@@ -43,7 +43,8 @@ pub(crate) struct Endpoint {
     large_bodies: Semaphore,
     counters: Counters,
     stale: Arc<StaleTimes>,
-    /// One for each reason: who sends without a signature must not hide that Slack's own is refused.
+    /// One per reason, so that unsigned requests of other clients cannot suppress the log line about refused
+    /// requests of Slack.
     refused: [LogThrottle; Refused::LABELS.len()],
     malformed: LogThrottle,
     failed: LogThrottle,
@@ -55,7 +56,7 @@ impl Endpoint {
         Self {
             in_flight: Semaphore::new(ingest.limits.in_flight.min(Semaphore::MAX_PERMITS)),
             large_bodies: Semaphore::new(ingest.limits.large_bodies.min(Semaphore::MAX_PERMITS)),
-            stale: Arc::new(StaleTimes::told_to(Arc::clone(&ingest.queue), ingest.limits.enqueue)),
+            stale: Arc::new(StaleTimes::new(Arc::clone(&ingest.queue), ingest.limits.enqueue)),
             ingest,
             counters: Counters::register(),
             not_ready: LogThrottle::new(),
@@ -66,25 +67,26 @@ impl Endpoint {
         }
     }
 
-    /// The whole body. A small one needs no place to be read in, so those who send slowly cannot take all places.
+    /// Reads the whole body. A small body needs no permit, so clients that send slowly cannot use up all
+    /// permits.
     async fn read(&self, body: Body) -> Result<Bytes, EventOutcome> {
         let _reading = if body::is_at_most(&body, SMALL_BODY_BYTES) {
             None
         } else {
             Some(self.large_bodies.try_acquire().map_err(|_| self.shed("too many large ones at once"))?)
         };
-        body::read(body, MAX_EVENT_BYTES, self.ingest.limits.body).await.map_err(unreadable)
+        body::read_body(body, MAX_EVENT_BYTES, self.ingest.limits.body).await.map_err(unreadable)
     }
 
     fn shed(&self, why: &'static str) -> EventOutcome {
-        if let Some(left_out) = self.shed.pass(self.ingest.clock.now()) {
+        if let Some(left_out) = self.shed.permit_line(self.ingest.clock.now()) {
             tracing::warn!(why, left_out, "shed an event");
         }
         EventOutcome::Shed
     }
 
     fn answer(&self, answer: EventResponse) -> Response {
-        self.counters.outcome(answer.outcome);
+        self.counters.count_outcome(answer.outcome);
         answer.into_response()
     }
 }
@@ -96,27 +98,27 @@ pub(crate) async fn receive(State(endpoint): State<Arc<Endpoint>>, request: Requ
         Err(outcome) => return endpoint.answer(outcome.into()),
     };
     if let Some(waiting) = head.extensions.get::<WaitingConnection>() {
-        waiting.is_over();
+        waiting.request_arrived();
     }
-    // Before the signature is computed, so that what is shed costs next to nothing.
+    // Before the signature is verified, so that shedding a request costs almost nothing.
     let Ok(_in_flight) = endpoint.in_flight.try_acquire() else {
         return endpoint.answer(endpoint.shed("too many at once").into());
     };
     let _open = endpoint.ingest.open_requests.open();
     let complete = Instant::now();
     let answer = endpoint.decide(&head.headers, body).await;
-    endpoint.counters.answered_after(complete.elapsed());
+    endpoint.counters.record_duration(complete.elapsed());
     endpoint.answer(answer)
 }
 
-fn unreadable(unread: Unread) -> EventOutcome {
+fn unreadable(unread: BodyError) -> EventOutcome {
     match unread {
-        Unread::TooLarge(rest) => {
+        BodyError::TooLarge(rest) => {
             tokio::spawn(body::discard(rest));
             EventOutcome::TooLarge
         }
-        Unread::TimedOut => EventOutcome::BodyTimeout,
-        Unread::Broken => EventOutcome::BodyBroken,
+        BodyError::TimedOut => EventOutcome::BodyTimeout,
+        BodyError::Broken => EventOutcome::BodyBroken,
     }
 }
 
@@ -126,23 +128,23 @@ impl Endpoint {
             self.refuse(refused, headers, &body).await;
             return EventResponse::refused(refused);
         }
-        let again = headers.contains_key(RETRY_NUM) || headers.contains_key(RETRY_REASON);
-        if again {
-            self.counters.retry(single(headers, RETRY_REASON).unwrap_or_default());
+        let is_retry = headers.contains_key(RETRY_NUM) || headers.contains_key(RETRY_REASON);
+        if is_retry {
+            self.counters.count_retry(single_header(headers, RETRY_REASON).unwrap_or_default());
         }
         if is_ssl_check_form(&body) {
             return EventOutcome::SslCheck.into();
         }
-        let sends = match self.route(&body, again) {
+        let sends = match self.route(&body, is_retry) {
             Ok(sends) => sends,
             Err(answer) => return answer,
         };
-        // The job is a copy of its own; the body's buffer goes back while the queue works.
+        // The job is a copy, so the body's buffer is freed while the queue stores the job.
         drop(body);
         match self.enqueue(sends.messages).await {
             Ok(()) => {
-                if let Some((team, at)) = sends.taken {
-                    self.stale.took(team, at);
+                if let Some((team, at)) = sends.accepted {
+                    self.stale.record_accepted(team, at);
                 }
                 sends.outcome.into()
             }
@@ -152,29 +154,38 @@ impl Endpoint {
 
     fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), Refused> {
         let now_s = self.ingest.clock.now().seconds();
-        self.ingest.secrets.verify(single(headers, TIMESTAMP), single(headers, SIGNATURE), body, now_s)
+        self.ingest.secrets.verify(
+            single_header(headers, TIMESTAMP),
+            single_header(headers, SIGNATURE),
+            body,
+            now_s,
+        )
     }
 
-    /// Counts a refused request, logs it at a limited rate, and records what is missing if Slack had signed it.
+    /// Counts a refused request, logs it at a limited rate, and if Slack signed it, records its time as
+    /// missing.
     async fn refuse(&self, refused: Refused, headers: &HeaderMap, body: &[u8]) {
-        self.counters.refused(refused);
+        self.counters.count_refused(refused);
         let throttle =
             Refused::LABELS.iter().zip(&self.refused).find(|(label, _)| **label == refused.label());
-        if let Some(left_out) = throttle.and_then(|(_, throttle)| throttle.pass(self.ingest.clock.now())) {
+        if let Some(left_out) =
+            throttle.and_then(|(_, throttle)| throttle.permit_line(self.ingest.clock.now()))
+        {
             tracing::warn!(reason = %refused, left_out, "refused a request; Slack will deliver it again");
         }
         if let Refused::Stale { .. } = refused
-            && let Some((team, at)) = stale::missing(single(headers, TIMESTAMP).unwrap_or_default(), body)
+            && let Some((team, at)) =
+                stale::missing_event(single_header(headers, TIMESTAMP).unwrap_or_default(), body)
         {
-            self.stale.note(team, at).await;
+            self.stale.record_refused(team, at).await;
         }
     }
 
-    /// The jobs of a signed body, or the answer if it has no jobs. An event that Slack delivers again says
-    /// nothing about the time in which it happened: no process may have been running then.
-    fn route(&self, body: &[u8], again: bool) -> Result<Sends, EventResponse> {
+    /// The jobs of a signed body, or the response if it has none. A retried event does not extend the run:
+    /// ingest may not have been running when the event happened.
+    fn route(&self, body: &[u8], is_retry: bool) -> Result<Sends, EventResponse> {
         let malformed = |error: &dyn std::fmt::Display| {
-            if let Some(left_out) = self.malformed.pass(self.ingest.clock.now()) {
+            if let Some(left_out) = self.malformed.permit_line(self.ingest.clock.now()) {
                 tracing::warn!(%error, left_out, "a signed body is not an event envelope");
             }
             EventResponse::from(EventOutcome::Malformed)
@@ -182,10 +193,10 @@ impl Endpoint {
         let text = std::str::from_utf8(body).map_err(|error| malformed(&error))?;
         let envelope = match Envelope::peek(body) {
             Ok(envelope) => envelope,
-            // Slack may mean something by it that this version cannot read: a worker puts it in quarantine.
+            // It may be a request that this version cannot read: a worker quarantines it.
             Err(_) if is_object(text) => {
                 let messages = vec![route_unreadable(text)];
-                return Ok(Sends { messages, taken: None, outcome: EventOutcome::Stored });
+                return Ok(Sends { messages, accepted: None, outcome: EventOutcome::Stored });
             }
             Err(error) => return Err(malformed(&error)),
         };
@@ -201,9 +212,9 @@ impl Endpoint {
             }
             Some(_) | None => EventOutcome::Stored,
         };
-        let run = self.ingest.run.as_ref().filter(|_| !again);
-        match route_in(run, &envelope, text) {
-            (Route::Queues(messages), taken) => Ok(Sends { messages, taken, outcome }),
+        let run = self.ingest.run.as_ref().filter(|_| !is_retry);
+        match route_in_run(run, &envelope, text) {
+            (Route::Queues(messages), accepted) => Ok(Sends { messages, accepted, outcome }),
             (Route::DirectMessage, _) => Err(EventOutcome::DirectMessage.into()),
         }
     }
@@ -220,13 +231,13 @@ impl Endpoint {
         };
         let Some(first) = failed.first() else { return Ok(()) };
         self.warn_of_failure(first);
-        // A retry helps as soon as one entry could be kept by it.
+        // A retry helps if it can store at least one entry.
         let too_large = |error: &QueueError| matches!(error, QueueError::TooLarge { .. });
         Err(if failed.iter().all(too_large) { EventOutcome::TooLarge } else { EventOutcome::QueueFailed })
     }
 
     fn warn_of_failure(&self, error: &dyn std::fmt::Display) {
-        if let Some(left_out) = self.failed.pass(self.ingest.clock.now()) {
+        if let Some(left_out) = self.failed.permit_line(self.ingest.clock.now()) {
             tracing::error!(%error, left_out, "failed to queue an event; Slack will deliver it again");
         }
     }
@@ -234,25 +245,26 @@ impl Endpoint {
 
 struct Sends {
     messages: Vec<Outgoing>,
-    /// The workspace and the time of an event that came at its first try.
-    taken: Option<(TeamId, Ts)>,
-    /// What became of the request once they are durable.
+    /// The workspace and the time of an event that arrived at Slack's first attempt.
+    accepted: Option<(TeamId, Ts)>,
+    /// The outcome of the request once the messages are durable.
     outcome: EventOutcome,
 }
 
-/// A header that must be there once. A second value, or one that is no text, makes it malformed and not missing.
-fn single<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+/// A header that must occur once. A duplicate header, or a value that is not text, counts as malformed, not
+/// as missing.
+fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
     if values.next().is_some() { Some("") } else { Some(value.to_str().unwrap_or_default()) }
 }
 
-/// Slack checks the certificate of a request URL with a form.
+/// Whether this is the form that Slack sends to check the certificate of a request URL.
 fn is_ssl_check_form(body: &[u8]) -> bool {
     !body.starts_with(b"{") && body.split(|byte| *byte == b'&').any(|field| field == b"ssl_check=1")
 }
 
-/// Whether a text is one JSON object, whatever is in it.
+/// Whether a text is a JSON object with any contents.
 fn is_object(text: &str) -> bool {
     text.trim_ascii_start().starts_with('{') && serde_json::from_str::<&RawValue>(text).is_ok()
 }
@@ -264,6 +276,6 @@ fn warn_of_rate_limit(envelope: &Envelope<'_>, text: &str) {
     tracing::warn!(
         team = team.as_ref().map(TeamId::as_str),
         minute,
-        "Slack held events back during a minute: more than its hourly limit"
+        "Slack dropped the events of a minute: its hourly limit was exceeded"
     );
 }

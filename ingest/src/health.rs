@@ -1,4 +1,4 @@
-//! Whether the process lives, and whether it could take an event now.
+//! Health checks: whether the process is alive, and whether it can accept an event now.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use tokio::time::timeout;
 
 use crate::events::Endpoint;
 
-pub(crate) async fn alive() -> &'static str {
+pub(crate) async fn health_check() -> &'static str {
     "ok"
 }
 
-pub(crate) async fn ready(State(endpoint): State<Arc<Endpoint>>) -> (StatusCode, &'static str) {
+pub(crate) async fn readiness_check(State(endpoint): State<Arc<Endpoint>>) -> (StatusCode, &'static str) {
     let ingest = &endpoint.ingest;
-    // The reason goes to the log, not to the client: it may name paths.
+    // The reason is logged and not sent to the client: it may contain paths.
     match timeout(ingest.limits.ready, ingest.queue.ready()).await {
         Ok(Ok(())) => (StatusCode::OK, "ok"),
         Ok(Err(error)) => {
-            if let Some(left_out) = endpoint.not_ready.pass(ingest.clock.now()) {
+            if let Some(left_out) = endpoint.not_ready.permit_line(ingest.clock.now()) {
                 tracing::warn!(%error, left_out, "not ready");
             }
             (StatusCode::SERVICE_UNAVAILABLE, "the queue is unavailable\n")
         }
         Err(_) => {
-            if let Some(left_out) = endpoint.not_ready.pass(ingest.clock.now()) {
+            if let Some(left_out) = endpoint.not_ready.permit_line(ingest.clock.now()) {
                 tracing::warn!(error = "the queue did not answer in time", left_out, "not ready");
             }
             (StatusCode::SERVICE_UNAVAILABLE, "the queue did not answer in time\n")

@@ -1,8 +1,8 @@
 //! Ingest as a Lambda function behind a Function URL: the same router, one request at a time.
 //! <https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html>
 //!
-//! A function is frozen as soon as it has answered, so nothing may be left to do by then: the router answers only after
-//! the queue has.
+//! A function is frozen as soon as it has responded, so no work may remain by then: the router responds only
+//! after the queue has confirmed the event.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,23 +17,23 @@ use tower::{ServiceExt, service_fn};
 use crate::READY_PATH;
 use crate::throttle::LogThrottle;
 
-/// Metrics are written rarely, because a line for every event would cost as much as the queue does, but after this number of
-/// requests at the latest: a line has room for a hundred values of a distribution. What is not written when the function
-/// ends is lost.
+/// Metrics are written rarely, because a line for every event would cost as much as the queue. They are
+/// written after this number of requests at the latest: a line can contain a hundred values of a
+/// distribution. Metrics that are not written before the function ends are lost.
 const REQUESTS_BETWEEN_FLUSHES: u32 = 90;
 
 /// Serves Lambda's Runtime API until the function ends.
 ///
 /// # Errors
-/// If the Runtime API does not answer.
+/// If the Runtime API does not respond.
 pub async fn serve(router: Router, metrics: Emf, clock: SharedClock) -> Result<(), Error> {
     let due = Arc::new(MetricsSchedule::new());
     let answer = service_fn(move |request: Request| {
         let (router, due, clock) = (router.clone(), Arc::clone(&due), Arc::clone(&clock));
         let metrics = metrics.clone();
         async move {
-            let response = router.oneshot(for_slack(request)).await;
-            if due.comes(clock.now()) {
+            let response = router.oneshot(hide_ready_path(request)).await;
+            if due.is_due_after_request(clock.now()) {
                 metrics.flush();
             }
             response
@@ -42,17 +42,17 @@ pub async fn serve(router: Router, metrics: Emf, clock: SharedClock) -> Result<(
     lambda_http::run(answer).await
 }
 
-/// `/readyz` asks the queue, which costs a call that anyone on the internet could cause. No load balancer asks a function
-/// whether it is ready, so here the path does not exist.
-fn for_slack(mut request: Request) -> Request {
+/// Hides `/readyz`, which calls the queue: anyone on the internet could cause the cost of such calls. No load
+/// balancer checks a function, so the path does not exist here.
+fn hide_ready_path(mut request: Request) -> Request {
     if request.uri().path() == READY_PATH {
         *request.uri_mut() = Uri::from_static("/");
     }
     request
 }
 
-/// When metrics are written. By the wall clock: a function is frozen between two events, and AWS does not document whether its other
-/// clocks go on meanwhile.
+/// Decides when metrics are written. Uses the wall clock: a function is frozen between two events, and AWS
+/// does not document whether its monotonic clocks continue in the meantime.
 struct MetricsSchedule {
     throttle: LogThrottle,
     requests: AtomicU32,
@@ -63,10 +63,10 @@ impl MetricsSchedule {
         Self { throttle: LogThrottle::new(), requests: AtomicU32::new(0) }
     }
 
-    /// Whether metrics are due after one more request; if so, they are taken to be written.
-    fn comes(&self, now: TimestampMs) -> bool {
+    /// Counts a request and returns whether metrics must be written now; if so, starts a new interval.
+    fn is_due_after_request(&self, now: TimestampMs) -> bool {
         let requests = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
-        let due = self.throttle.pass(now).is_some() || requests >= REQUESTS_BETWEEN_FLUSHES;
+        let due = self.throttle.permit_line(now).is_some() || requests >= REQUESTS_BETWEEN_FLUSHES;
         if due {
             self.requests.store(0, Ordering::Relaxed);
         }
@@ -81,28 +81,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_function_does_not_say_whether_it_is_ready() {
-        let asked = |uri: &str| {
+    fn a_function_has_no_ready_path() {
+        let path_after = |uri: &str| {
             let mut request = Request::default();
             *request.uri_mut() = uri.parse().unwrap();
-            for_slack(request).uri().path().to_owned()
+            hide_ready_path(request).uri().path().to_owned()
         };
         for uri in ["/readyz", "https://a.lambda-url.eu-central-1.on.aws/readyz?x=1"] {
-            assert_eq!(asked(uri), "/");
+            assert_eq!(path_after(uri), "/");
         }
         for uri in ["/healthz", "/slack/events", "/readyz/"] {
-            assert_eq!(asked(uri), uri);
+            assert_eq!(path_after(uri), uri);
         }
     }
 
     #[test]
-    fn metrics_are_written_at_first_then_now_and_then_and_before_a_line_is_full() {
+    fn metrics_are_written_after_the_first_request_at_intervals_and_before_a_line_is_full() {
         let (due, start) = (MetricsSchedule::new(), TimestampMs(1_700_000_000_000));
-        assert!(due.comes(start), "a function that sees one event says so");
-        assert!(!due.comes(start));
+        assert!(due.is_due_after_request(start), "a function that receives one event reports it");
+        assert!(!due.is_due_after_request(start));
         let later = start.plus(Duration::from_secs(10));
-        assert!(due.comes(later));
-        let burst: Vec<bool> = (0..REQUESTS_BETWEEN_FLUSHES).map(|_| due.comes(later)).collect();
+        assert!(due.is_due_after_request(later));
+        let burst: Vec<bool> =
+            (0..REQUESTS_BETWEEN_FLUSHES).map(|_| due.is_due_after_request(later)).collect();
         assert_eq!(burst.iter().position(|due| *due), Some(burst.len() - 1));
     }
 }

@@ -1,6 +1,7 @@
-//! Takes Slack's events in: verifies the signature, routes, puts the event on the queue, and only then answers 200.
+//! Receives Slack's events: verifies the signature, routes the event, puts it on the queue, and only then
+//! responds with 200.
 //!
-//! * [`router`] is all of it as an [`axum::Router`], which knows nothing of listeners.
+//! * [`router`] is the complete ingest as an [`axum::Router`], independent of any listener.
 //! * [`serve`] serves a router on a TCP listener; `lambda::serve` serves it to Lambda.
 
 mod answer;
@@ -32,33 +33,34 @@ pub use limits::IngestLimits;
 pub use server::serve;
 pub use slack::EVENTS_PATH;
 
-/// Where a load balancer asks whether an event could be taken now.
+/// The path where a load balancer checks whether ingest can accept an event now.
 const READY_PATH: &str = "/readyz";
 
-/// What ingest works with.
+/// The settings and dependencies of ingest.
 #[derive(Clone)]
 pub struct Ingest {
-    /// Where events are kept before they are acknowledged.
+    /// The queue that stores events before they are acknowledged.
     pub queue: Arc<dyn Queue>,
-    /// What a request must be signed with.
+    /// The secrets that verify the signature of a request.
     pub secrets: SigningSecrets,
-    /// Tells how old a signature is.
+    /// The clock that determines the age of a signature.
     pub clock: SharedClock,
-    /// Bounds on what a request may take.
+    /// Resource limits of requests.
     pub limits: IngestLimits,
-    /// Counts requests, so that the workers of the same process let a burst go first.
+    /// Counts requests, so that the workers of the same process wait during a burst.
     pub open_requests: OpenRequests,
-    /// Begins with this process, so that the time between two runs shows as a gap. None on Lambda, which is always there:
-    /// its functions begin and end as it pleases, and that says nothing about what was missed.
+    /// The run of this process, so that the time between two runs is detected as a gap. `None` on Lambda,
+    /// which is always available: its functions start and stop at any time, which does not mean that events
+    /// were missed.
     pub run: Option<RunId>,
 }
 
-/// `POST /slack/events`, `GET /healthz` and `GET /readyz`. Install the metrics recorder before: the counters are
-/// registered here, once.
+/// `POST /slack/events`, `GET /healthz` and `GET /readyz`. Install the metrics recorder first: this function
+/// registers the counters.
 pub fn router(ingest: Ingest) -> Router {
     Router::new()
         .route(EVENTS_PATH, post(events::receive))
-        .route("/healthz", get(health::alive))
-        .route(READY_PATH, get(health::ready))
+        .route("/healthz", get(health::health_check))
+        .route(READY_PATH, get(health::readiness_check))
         .with_state(Arc::new(events::Endpoint::new(ingest)))
 }

@@ -1,39 +1,40 @@
-//! Bounds on what a request may take.
+//! Resource limits of requests.
 
 use std::time::Duration;
 
-/// Bodies up to this size may be read on every connection at once: 48 MiB on all of them.
+/// Bodies up to this size may be read on all connections concurrently: at most 48 MiB in total.
 pub(crate) const SMALL_BODY_BYTES: usize = 64 * 1024;
 
-/// Bounds on what a request may take. Slack waits 3 s in all before it counts a delivery as failed.
+/// Resource limits of requests. Slack counts a delivery as failed after 3 s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IngestLimits {
-    /// Maximum number of whole requests that are handled at once; further ones are shed with 503. Each may hold its body and the job
-    /// made of it.
+    /// Maximum number of complete requests that are handled concurrently; further ones are shed with 503.
+    /// Each may keep its body and its job in memory.
     pub in_flight: usize,
-    /// Maximum number of bodies larger than 64 KiB, or of unknown size, that are read at once. Small ones need no place
-    /// to be read in, so that a slow sender blocks no other.
+    /// Maximum number of bodies larger than 64 KiB, or of unknown size, that are read concurrently. Small
+    /// bodies are not limited, so that a slow client does not block others.
     pub large_bodies: usize,
-    /// A body that is not complete by then is given up.
+    /// The timeout for reading a body.
     pub body: Duration,
-    /// How long the queue may take to make an event durable.
+    /// The timeout for making an event durable on the queue.
     pub enqueue: Duration,
-    /// How long the queue may take to say that it is ready.
+    /// The timeout of the queue's readiness check.
     pub ready: Duration,
 }
 
 impl Default for IngestLimits {
     fn default() -> Self {
         Self {
-            // A group commit of this many events is as fast as it gets. More would only take memory: 256 MiB where
-            // every one of them is a hostile body of the largest size.
+            // A group commit of this size has the maximum throughput. More requests would only take memory:
+            // 256 MiB if every one has a hostile body of the maximum size.
             in_flight: 256,
-            // Slack's events are seldom larger than small: another 128 MiB at the very most.
+            // Slack's events rarely exceed the small size: another 128 MiB at most.
             large_bodies: 128,
             // Beyond this Slack no longer listens.
             body: Duration::from_secs(3),
-            // Our 503 must leave before Slack hangs up, so that its retry says `http_error` and what we counted is
-            // what it saw. The 0.5 s up to 2.5 s are for a busy machine, and those up to 3 s for the way back.
+            // The 503 must be sent before Slack closes the connection, so that its retry has the reason
+            // `http_error` and our counters match what Slack saw. The 0.5 s up to 2.5 s are for a busy
+            // machine, and those up to 3 s for the network.
             enqueue: Duration::from_secs(2),
             ready: Duration::from_secs(1),
         }

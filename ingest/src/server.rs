@@ -1,4 +1,4 @@
-//! Serves a router on a TCP listener: HTTP/1.1, bounded, and drained at the end.
+//! Serves a router on a TCP listener: HTTP/1.1, with resource limits, and drained at shutdown.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,38 +19,38 @@ use ports::metrics::INGEST_FULL;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::connections::{Connections, Crowd, MAX_CONNECTIONS, WaitingConnection};
+use crate::connections::{ConnectionLoad, Connections, MAX_CONNECTIONS, WaitingConnection};
 
-/// A client must send a request's head within this time, also on a connection that is kept alive.
+/// The timeout for a request's head, also on a connection that is kept alive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The largest head: Slack's are below 1 KiB, and proxies add to them.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 
-/// What one connection may buffer.
+/// The buffer of one connection.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
-/// How long requests may take to finish once a shutdown has begun: as long as the slowest body and the slowest queue.
+/// How long requests may take to finish during a shutdown: the sum of the timeouts of the body and the queue.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait after the system refused a connection, mostly because too many files are open.
+/// The pause after a failed accept, usually caused by too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 
-/// How often a full server looks for connections to close.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often a full server checks for connections to close.
+const CLOSE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Any client can fill a server, so the log line is rate-limited.
-const TELL_AGAIN: Duration = Duration::from_secs(10);
+/// The minimum interval between log lines about a full server, which any client can cause.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Serves until `shutdown` resolves; then accepts no more, finishes the requests that have begun, and cuts off what has
-/// not finished within a few seconds.
+/// Serves until `shutdown` resolves; then accepts no more connections, finishes started requests, and closes
+/// connections that have not finished within a few seconds.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>) {
-    serve_at_most(MAX_CONNECTIONS, listener, router, shutdown).await;
+    serve_with_limit(MAX_CONNECTIONS, listener, router, shutdown).await;
 }
 
-/// The same with another bound on connections: a test holds both ends of each.
-pub(crate) async fn serve_at_most(
-    most: usize,
+/// The same with another limit on connections, for tests, which open both ends of each.
+pub(crate) async fn serve_with_limit(
+    max_connections: usize,
     listener: TcpListener,
     router: Router,
     shutdown: impl Future<Output = ()>,
@@ -62,8 +62,8 @@ pub(crate) async fn serve_at_most(
         .max_buf_size(MAX_BUFFER_BYTES);
     let service = TowerToHyperService::new(router);
     let graceful = GracefulShutdown::new();
-    let mut connections = Connections::at_most(most);
-    let crowd = connections.crowd();
+    let mut connections = Connections::with_limit(max_connections);
+    let crowd = connections.load();
     let mut full = Fullness::default();
     tokio::pin!(shutdown);
     loop {
@@ -71,34 +71,35 @@ pub(crate) async fn serve_at_most(
             () = &mut shutdown => break,
             () = connections.ended() => {}
             stream = accept(&listener), if !connections.is_full() => {
-                // Answers are small: each is sent at once. A socket that refuses this fails at its first use.
+                // Responses are small, so each is sent immediately. If this fails, the socket fails at its
+                // first use.
                 let _: io::Result<()> = stream.set_nodelay(true);
                 connections.add(|waiting| {
-                    let service = told(service.clone(), waiting, crowd.clone());
+                    let service = connection_service(service.clone(), waiting, crowd.clone());
                     graceful.watch(http.serve_connection(TokioIo::new(stream), service))
                 });
             }
-            () = sleep(LOOK_AGAIN), if connections.is_full() => {
-                full.closed += connections.close_the_waiting();
+            () = sleep(CLOSE_INTERVAL), if connections.is_full() => {
+                full.closed += connections.close_stalled();
             }
         }
         full.note(connections.is_full());
     }
     drop(listener);
     let drained = timeout(DRAIN_TIMEOUT, graceful.shutdown()).await;
-    let left = connections.left();
+    let remaining = connections.remaining();
     if drained.is_err() {
-        tracing::warn!(connections = left, "cut off connections that did not finish in time");
+        tracing::warn!(connections = remaining, "cut off connections that did not finish in time");
     }
     connections.close().await;
 }
 
-/// What is counted and told of a server without a place for another connection.
+/// Counts and logs when the server has no free connection.
 #[derive(Default)]
 struct Fullness {
     is_full: bool,
-    told_at: Option<Instant>,
-    /// Connections that were closed since the last line because they sent nothing.
+    logged_at: Option<Instant>,
+    /// Connections that were closed since the last log line because they sent nothing.
     closed: usize,
 }
 
@@ -106,8 +107,8 @@ impl Fullness {
     fn note(&mut self, is_full: bool) {
         if is_full && !self.is_full {
             counter!(INGEST_FULL).increment(1);
-            if self.told_at.is_none_or(|told_at| told_at.elapsed() >= TELL_AGAIN) {
-                self.told_at = Some(Instant::now());
+            if self.logged_at.is_none_or(|logged_at| logged_at.elapsed() >= LOG_INTERVAL) {
+                self.logged_at = Some(Instant::now());
                 let closed = std::mem::take(&mut self.closed);
                 tracing::warn!(closed, "all connections are in use: each is closed after its next answer");
             }
@@ -116,38 +117,40 @@ impl Fullness {
     }
 }
 
-/// The service of one connection, which says when its client is waited for. The endpoint says when no longer.
+/// The service of one connection. It records when the server starts to wait for the client; the endpoint
+/// records when the wait ends.
 ///
-/// The connection ends with an answer that refuses something, and with any while there is a crowd: Slack sends head and
-/// body at once and loses nothing, and a client that only occupies connections has to queue for them again.
-fn told(
+/// The connection is closed after a response that is not a success, and after every response while most
+/// connections are in use. Slack loses nothing, since it sends head and body at once, and a client that only
+/// occupies connections must wait for a new one.
+fn connection_service(
     service: TowerToHyperService<Router>,
     waiting: WaitingConnection,
-    crowd: Crowd,
+    crowd: ConnectionLoad,
 ) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> {
     service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(waiting.clone());
-        let (answering, waiting, crowd) = (service.call(request), waiting.clone(), crowd.clone());
+        let (response, waiting, crowd) = (service.call(request), waiting.clone(), crowd.clone());
         async move {
-            let mut answer = answering.await;
+            let mut answer = response.await;
             if let Ok(answer) = &mut answer
-                && (crowd.is_dense() || !answer.status().is_success())
+                && (crowd.is_high() || !answer.status().is_success())
             {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            waiting.for_client();
+            waiting.wait_for_request();
             answer
         }
     })
 }
 
-/// The next connection. One that went away while it waited is passed over; if the system has no room for another,
-/// this waits a moment instead of asking again at once.
+/// Accepts the next connection. Skips connections that were closed while they waited. If the system cannot
+/// accept another one, pauses before the next attempt.
 async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => return stream,
-            Err(error) if is_of_the_connection(&error) => {}
+            Err(error) if is_connection_error(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot accept connections");
                 sleep(ACCEPT_PAUSE).await;
@@ -156,7 +159,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
-fn is_of_the_connection(error: &io::Error) -> bool {
+fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error.kind())
 }

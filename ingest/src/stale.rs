@@ -1,47 +1,49 @@
-//! Requests that Slack signed and that came too early or too late by this machine's clock. They are refused, and what they
-//! brought is missing: workers make a gap of the time that is told here.
+//! Requests that Slack signed but whose timestamp is too early or too late by this machine's clock. Ingest
+//! refuses them, so their events are missing: this module reports the interval to the workers, which record a
+//! gap.
 //!
-//! A client that recorded one request can send it again and again, so what is kept and what is told is bounded: a fact a
-//! minute, from the last event that was taken before to the last time that was noted since.
+//! A client can replay a recorded request any number of times, so both memory and reports are limited: one
+//! fact per minute, from the last event accepted before to the last refused time since.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ports::queue::Queue;
-use ports::queue::route::{Route, happened, refused, route};
+use ports::queue::route::{Route, event_time, refused_span_message, route};
 use slack::envelope::Envelope;
 use slack::event::EventHeader;
 use slack::ids::{TeamId, Ts};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-/// One fact in this time, by the monotonic clock: the other one is what is wrong.
-const PERIOD: Duration = Duration::from_secs(60);
+/// The interval between two facts, by the monotonic clock, since the wall clock may be wrong.
+const FACT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The first fact is waited for, but no longer than this: a function is frozen once it has answered, and Slack waits for
-/// the answer of a server.
-const MOMENT: Duration = Duration::from_millis(500);
+/// The maximum wait for the first fact to be sent. A wait is needed because a function is frozen once it has
+/// responded; it is limited because Slack waits for the response.
+const FIRST_FACT_WAIT: Duration = Duration::from_millis(500);
 
-/// Times of one workspace that are at most so far apart become one: an old request that is sent again must not stretch
-/// what is missing now.
-const TOGETHER_MICROS: i64 = 3_600 * 1_000_000;
+/// The maximum distance at which two spans of a workspace are merged: a replayed old request must not extend
+/// the current gap.
+const MERGE_DISTANCE_MICROS: i64 = 3_600 * 1_000_000;
 
-/// Times that wait to be told.
+/// The maximum number of spans that wait to be reported.
 const MAX_SPANS: usize = 16;
 
-/// Workspaces of which the last event is known. Of more than that, a gap begins with the first refused request.
+/// The maximum number of workspaces whose last event is remembered. For others, a gap starts with the first
+/// refused request.
 const MAX_TEAMS: usize = 10_000;
 
-/// Slack delivers an event again for a day at most, with *Delayed Events*.
+/// The maximum age of a delivery: Slack retries an event for a day at most, with *Delayed Events*.
 const LATEST_DELIVERY_MICROS: i64 = 26 * 3_600 * 1_000_000;
 
-/// The workspace that misses a refused request, and when by Slack's clock the event in it happened. Nothing if nothing of
-/// it would have been kept. The signature must have been found right: this parses the body.
+/// The workspace of a refused request, and the time of its event by Slack's clock. `None` if the event would
+/// not have been stored. Call it only after the signature was verified, since it parses the body.
 ///
-/// The event's own time is what is missing from the archive. It counts as far as the request can have brought it; beyond
-/// that, and if it has none, the second in which Slack signed the request stands for it.
-pub(crate) fn missing(signed_s: &str, body: &[u8]) -> Option<(TeamId, Ts)> {
+/// The event's own time is missing from the archive. If the event has no time, or one that is not plausible
+/// for this request, the second in which Slack signed the request replaces it.
+pub(crate) fn missing_event(signed_s: &str, body: &[u8]) -> Option<(TeamId, Ts)> {
     let envelope = Envelope::peek(body).ok()?;
     if matches!(envelope.kind.as_deref(), Some("url_verification" | "ssl_check")) {
         return None;
@@ -52,32 +54,32 @@ pub(crate) fn missing(signed_s: &str, body: &[u8]) -> Option<(TeamId, Ts)> {
     }
     let signed = Ts::parse(&format!("{signed_s}.000000")).ok()?;
     let event = envelope.event.map(EventHeader::read).unwrap_or_default();
-    let happened = happened(&envelope, &event);
+    let happened = event_time(&envelope, &event);
     let delivered_after = |happened: &Ts| signed.micros() - happened.micros();
-    // A second has no fractions: what happened within it may seem to be later.
+    // The signing time has no fraction, so an event within the same second may appear to be later.
     let credible = |happened: &Ts| (-1_000_000..=LATEST_DELIVERY_MICROS).contains(&delivered_after(happened));
     Some((team, happened.filter(credible).unwrap_or(signed)))
 }
 
-/// The times of refused requests that workers have not been told of.
+/// The times of refused requests that have not been reported to workers.
 pub(crate) struct StaleTimes {
     queue: Arc<dyn Queue>,
     time_limit: Duration,
     waiting: Mutex<UnreportedSpans>,
-    /// The last event that was taken of each workspace.
-    taken: Mutex<HashMap<TeamId, Ts>>,
+    /// The time of the last accepted event of each workspace.
+    accepted: Mutex<HashMap<TeamId, Ts>>,
 }
 
 #[derive(Default)]
 struct UnreportedSpans {
     spans: Vec<StaleSpan>,
-    /// Whether a task reports them.
-    telling: bool,
-    /// Times for which there was no room since the last fact.
+    /// Whether a task is reporting them.
+    is_reporting: bool,
+    /// Times that were dropped for lack of room since the last fact.
     left_out: u64,
 }
 
-/// From the last event that was taken before the first refused request to the last such request.
+/// The interval from the last event accepted before the first refused request to the last refused request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct StaleSpan {
     team: TeamId,
@@ -86,67 +88,69 @@ struct StaleSpan {
 }
 
 impl StaleTimes {
-    /// Facts go to this queue, which may take `time_limit` for each.
-    pub(crate) fn told_to(queue: Arc<dyn Queue>, time_limit: Duration) -> Self {
-        Self { queue, time_limit, waiting: Mutex::default(), taken: Mutex::default() }
+    /// Sends facts to this queue, with `time_limit` for each.
+    pub(crate) fn new(queue: Arc<dyn Queue>, time_limit: Duration) -> Self {
+        Self { queue, time_limit, waiting: Mutex::default(), accepted: Mutex::default() }
     }
 
-    /// Notes that an event of this time was taken: what is refused later was not missing until then.
-    pub(crate) fn took(&self, team: TeamId, at: Ts) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_room = taken.len() < MAX_TEAMS;
-        match taken.get_mut(&team) {
+    /// Records that an event with this time was accepted: a later gap cannot start before it.
+    pub(crate) fn record_accepted(&self, team: TeamId, at: Ts) {
+        let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = accepted.len() < MAX_TEAMS;
+        match accepted.get_mut(&team) {
             Some(last) if *last < at => *last = at,
-            None if has_room => drop(taken.insert(team, at)),
+            None if has_room => drop(accepted.insert(team, at)),
             Some(_) | None => {}
         }
     }
 
-    /// When what is missing begins, if something of this time is: with the last event that was taken before.
+    /// When a gap that contains this time starts: at the last event that was accepted before it.
     fn missing_since(&self, team: &TeamId, at: &Ts) -> Ts {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.get(team).filter(|last| *last < at).unwrap_or(at).clone()
+        let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        accepted.get(team).filter(|last| *last < at).unwrap_or(at).clone()
     }
 
-    /// Notes a time. The first fact of a minute is on the queue when this returns, unless the queue is slow.
-    pub(crate) async fn note(self: &Arc<Self>, team: TeamId, at: Ts) {
-        let begins = {
+    /// Records the time of a refused request. The first fact of a minute is on the queue when this returns,
+    /// unless the queue is slow.
+    pub(crate) async fn record_refused(self: &Arc<Self>, team: TeamId, at: Ts) {
+        let starts_reporting = {
             let from = self.missing_since(&team, &at);
             let mut waiting = self.waiting();
             waiting.add(StaleSpan { team, from, to: at });
-            !std::mem::replace(&mut waiting.telling, true)
+            !std::mem::replace(&mut waiting.is_reporting, true)
         };
-        if begins {
-            let (told, first) = oneshot::channel();
-            tokio::spawn(Arc::clone(self).tell(told));
-            // Slow or not, the fact is on its way.
-            drop(timeout(MOMENT, first).await);
+        if starts_reporting {
+            let (first_sent, first) = oneshot::channel();
+            tokio::spawn(Arc::clone(self).report(first_sent));
+            // Even after a timeout, the task sends the fact.
+            drop(timeout(FIRST_FACT_WAIT, first).await);
         }
     }
 
-    /// Reports one span a minute until none waits. A process that ends before that leaves the rest to the downtime
-    /// between its last event and the next one's first.
-    async fn tell(self: Arc<Self>, told: oneshot::Sender<()>) {
-        let mut told = Some(told);
+    /// Reports one span per minute until none is left. If the process ends earlier, the downtime between its
+    /// last event and the first event of the next process covers the rest.
+    async fn report(self: Arc<Self>, first_sent: oneshot::Sender<()>) {
+        let mut first_sent = Some(first_sent);
         while let Some(span) = self.next() {
             let StaleSpan { team, from, to } = &span;
-            let sent = timeout(self.time_limit, self.queue.send(vec![refused(team, from, to)])).await;
+            let sent =
+                timeout(self.time_limit, self.queue.send(vec![refused_span_message(team, from, to)])).await;
             if !sent.is_ok_and(|results| !results.is_empty() && results.iter().all(Result::is_ok)) {
                 tracing::warn!(%team, %from, %to, "failed to queue the gap of refused requests; will retry");
                 self.waiting().add(span);
             }
-            if let Some(told) = told.take() {
-                // The request that waited may be answered already.
-                let _: Result<(), ()> = told.send(());
+            if let Some(first_sent) = first_sent.take() {
+                // The waiting request may have been answered already.
+                let _: Result<(), ()> = first_sent.send(());
             }
-            sleep(PERIOD).await;
+            sleep(FACT_INTERVAL).await;
         }
     }
 
     fn next(&self) -> Option<StaleSpan> {
         let mut waiting = self.waiting();
         if waiting.spans.is_empty() {
-            waiting.telling = false;
+            waiting.is_reporting = false;
             return None;
         }
         let left_out = std::mem::take(&mut waiting.left_out);
@@ -165,11 +169,12 @@ impl StaleTimes {
 }
 
 impl UnreportedSpans {
-    /// Adds a span to what it is near to. If there is no room for another one, any of its workspace takes it in.
+    /// Merges a span into one near it. If there is no room for a new span, merges it into any span of its
+    /// workspace.
     fn add(&mut self, span: StaleSpan) {
         let has_room = self.spans.len() < MAX_SPANS;
-        let mut own = self.spans.iter_mut().filter(|known| known.team == span.team);
-        if let Some(known) = own.find(|known| !has_room || known.is_near(&span)) {
+        let mut same_team = self.spans.iter_mut().filter(|known| known.team == span.team);
+        if let Some(known) = same_team.find(|known| !has_room || known.is_near(&span)) {
             known.from = known.from.clone().min(span.from);
             known.to = known.to.clone().max(span.to);
         } else if has_room {
@@ -182,8 +187,8 @@ impl UnreportedSpans {
 
 impl StaleSpan {
     fn is_near(&self, other: &Self) -> bool {
-        other.from.micros() - self.to.micros() <= TOGETHER_MICROS
-            && self.from.micros() - other.to.micros() <= TOGETHER_MICROS
+        other.from.micros() - self.to.micros() <= MERGE_DISTANCE_MICROS
+            && self.from.micros() - other.to.micros() <= MERGE_DISTANCE_MICROS
     }
 }
 
@@ -200,12 +205,12 @@ mod tests {
     }
 
     #[test]
-    fn the_events_own_time_is_missing_as_far_as_it_is_credible() {
+    fn the_events_own_time_is_missing_if_it_is_credible() {
         let at = |event: &str| {
             let body = format!(
                 r#"{{"type":"event_callback","team_id":"T1","event_time":1700000009,"event":{event}}}"#
             );
-            missing("1700000010", body.as_bytes()).map(|(_, at)| at.to_string())
+            missing_event("1700000010", body.as_bytes()).map(|(_, at)| at.to_string())
         };
         assert_eq!(
             at(r#"{"type":"message","channel":"C1","event_ts":"1700000008.000100"}"#).unwrap(),
@@ -227,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_workspace_or_brings_nothing_is_not_missing() {
+    fn a_request_without_a_workspace_or_an_event_is_not_missing() {
         for body in [
             r#"{"type":"url_verification","team_id":"T1","challenge":"c"}"#,
             r#"{"type":"event_callback","event":{}}"#,
@@ -235,14 +240,14 @@ mod tests {
             "ssl_check=1",
             "{",
         ] {
-            assert_eq!(missing("1700000010", body.as_bytes()), None, "{body}");
+            assert_eq!(missing_event("1700000010", body.as_bytes()), None, "{body}");
         }
-        assert!(missing("1700000010", br#"{"type":"app_rate_limited","team_id":"T1"}"#).is_some());
-        assert_eq!(missing("99999999999999999", br#"{"type":"x","team_id":"T1"}"#), None);
+        assert!(missing_event("1700000010", br#"{"type":"app_rate_limited","team_id":"T1"}"#).is_some());
+        assert_eq!(missing_event("99999999999999999", br#"{"type":"x","team_id":"T1"}"#), None);
     }
 
     #[test]
-    fn times_that_are_near_become_one_and_an_old_one_stays_by_itself() {
+    fn near_spans_are_merged_and_an_old_one_stays_separate() {
         let mut waiting = UnreportedSpans::default();
         for at in [10_000, 10_500, 9_000, 900_000, 13_000] {
             waiting.add(span("T1", at, at));
@@ -253,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_and_no_workspace_is_forgotten_for_it() {
+    fn the_number_of_waiting_spans_is_limited_and_full_spans_are_merged() {
         let mut waiting = UnreportedSpans::default();
         for day in 0..100 {
             waiting.add(span("T1", day * 86_400, day * 86_400));

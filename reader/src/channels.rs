@@ -1,4 +1,4 @@
-//! Every channel that anything is stored of.
+//! The list of all channels that the archive has rows of.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,25 @@ use slack::ids::{ChannelId, TeamId};
 use crate::directory;
 use crate::joined::ChannelOfTeam;
 
-/// In which order channels are listed.
+/// The order of a channel list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChannelOrder {
     /// By id.
     Id,
-    /// By name, deleted ones behind the others.
+    /// By name, deleted channels last.
     Name,
 }
 
 /// A channel of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedChannel {
-    /// Where it is: if several workspaces share it, in the first of them.
-    pub place: ChannelOfTeam,
-    /// What the ChannelIndex calls it. Channels without a name come last.
+    /// Its location; if several workspaces share it, the one in the first of them.
+    pub location: ChannelOfTeam,
+    /// Its name in the ChannelIndex. Channels without a name come last.
     pub name: Option<String>,
 }
 
-/// The channels of some workspaces, those of each workspace together.
+/// The channels of several workspaces, grouped by workspace.
 #[derive(Debug)]
 pub struct ChannelList {
     channels: Vec<ListedChannel>,
@@ -36,7 +36,7 @@ pub struct ChannelList {
 }
 
 impl ChannelList {
-    /// Reads it.
+    /// Reads the list.
     pub async fn read(
         archive: &dyn Archive,
         teams: &[TeamId],
@@ -48,18 +48,18 @@ impl ChannelList {
             let mut channels: Vec<(ChannelId, Option<String>)> =
                 named.iter().map(|(channel, name)| (channel, Some(name.to_owned()))).collect();
             if order == ChannelOrder::Name {
-                channels.sort_by_cached_key(|(_, name)| by_name(name.as_deref()));
+                channels.sort_by_cached_key(|(_, name)| name_sort_key(name.as_deref()));
             }
-            // Messages of a channel may be stored though no event carried its name.
+            // Messages of a channel may be stored although no event contained its name.
             let marks = query_all(archive, Query::partition(key::public_marks(team))).await?;
             let ids = marks.iter().filter_map(|mark| ChannelId::parse(&mark.key.timestamp).ok());
             channels.extend(ids.filter(|id| named.name(id).is_none()).map(|id| (id, None)));
             for (channel, name) in channels {
-                let of_channel = list.teams.entry(channel.clone()).or_default();
-                of_channel.push(team.clone());
-                if of_channel.len() == 1 {
-                    let place = ChannelOfTeam { team: team.clone(), channel };
-                    list.channels.push(ListedChannel { place, name });
+                let channel_teams = list.teams.entry(channel.clone()).or_default();
+                channel_teams.push(team.clone());
+                if channel_teams.len() == 1 {
+                    let location = ChannelOfTeam { team: team.clone(), channel };
+                    list.channels.push(ListedChannel { location, name });
                 }
             }
         }
@@ -71,19 +71,20 @@ impl ChannelList {
         &self.channels
     }
 
-    /// The workspaces that have a channel of this id, in their order.
+    /// The workspaces that have a channel with this id, in the order of the request.
     pub fn teams_of(&self, channel: &ChannelId) -> &[TeamId] {
         self.teams.get(channel).map_or(&[], Vec::as_slice)
     }
 
-    /// The id under which a channel goes on, if that is in the list too. Its snapshot says so.
-    pub fn goes_on_as(&self, place: &ChannelOfTeam, snapshot: &Value) -> Option<ChannelId> {
+    /// Returns the id under which a channel continues according to its snapshot, if the list contains that
+    /// id.
+    pub fn successor(&self, location: &ChannelOfTeam, snapshot: &Value) -> Option<ChannelId> {
         let next = ChannelId::parse(snapshot["next_channel_id"].as_str()?).ok()?;
-        self.teams_of(&next).contains(&place.team).then_some(next)
+        self.teams_of(&next).contains(&location.team).then_some(next)
     }
 }
 
-fn by_name(name: Option<&str>) -> (bool, String) {
+fn name_sort_key(name: Option<&str>) -> (bool, String) {
     let name = name.unwrap_or_default();
     (name.starts_with(DELETED_PREFIX), name.to_lowercase())
 }

@@ -1,19 +1,20 @@
-//! Reads that do not depend on each other.
+//! Concurrent reads.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use ports::archive::ArchiveError;
 
-/// Reads at once. The embedded archive runs fewer, so that its connections always have one waiting; a remote one answers each in
-/// milliseconds, so that a hundred of them take as long as thirteen in a row.
-const READS_AT_ONCE: usize = 8;
+/// Maximum number of concurrent reads. The embedded archive runs fewer, so a read is always waiting for its
+/// connections. A remote archive answers each in milliseconds, so a hundred reads take as long as thirteen in
+/// sequence.
+const MAX_CONCURRENT_READS: usize = 8;
 
-/// Runs reads side by side; their answers are in the order of the reads.
+/// Runs independent reads concurrently and returns their results in order.
 ///
 /// # Errors
-/// The first error; what is not yet read is left out.
+/// Returns the first error and drops the remaining reads.
 pub(crate) async fn read_all<T, F>(reads: impl IntoIterator<Item = F>) -> Result<Vec<T>, ArchiveError>
 where
     F: Future<Output = Result<T, ArchiveError>>,
 {
-    stream::iter(reads).buffered(READS_AT_ONCE).try_collect().await
+    stream::iter(reads).buffered(MAX_CONCURRENT_READS).try_collect().await
 }

@@ -1,12 +1,12 @@
-//! What is held of the channels of a workspace, for readers: facts gathered from the archive, of which
-//! [`coverage`](rules::gap::coverage) says which times are held and where the holes are.
+//! The coverage of a workspace's channels, for readers. This module reads the facts from the archive;
+//! [`coverage`](rules::gap::coverage) derives the covered intervals and the holes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ports::archive::{Archive, ArchiveError, Item, Query, key, query_all};
 use rules::filled::{self, FilledSpan};
 use rules::gap::closing::HistoryFacts;
-use rules::gap::coverage::{HeldSpan, Hole, KnownChannel};
+use rules::gap::coverage::{CoveredSpan, Hole, KnownChannel};
 use rules::gap::projection::{Gap, posted_at};
 use rules::gap::run::RunSpan;
 use rules::interval::Interval;
@@ -15,27 +15,27 @@ use slack::ids::{ChannelId, TeamId, Ts};
 
 use crate::{gaps, history};
 
-/// Messages looked at to find the newest one that came as it was posted.
+/// Maximum number of messages read to find the newest one that was delivered as an event when it was posted.
 const MAX_MESSAGES: usize = 500;
 
-/// Read in pages of this, the first of which is smaller: nearly always the first row decides.
+/// Page sizes. The first page is smaller, because the first row is nearly always enough.
 const PAGE: usize = 25;
 const FIRST_PAGE: usize = 5;
 
-/// What is held of one channel.
+/// The coverage of one channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelCoverage {
-    /// The times of which everything is held, oldest first.
-    pub held: Vec<HeldSpan>,
-    /// The times of which something may be missing, oldest first.
+    /// The intervals that the archive covers completely, oldest first.
+    pub held: Vec<CoveredSpan>,
+    /// The intervals in which messages may be missing, oldest first.
     pub holes: Vec<Hole>,
-    /// Its newest message in the archive.
+    /// The newest message in the archive.
     pub last_message: Option<Ts>,
-    /// The oldest ts that Slack still showed, if its plan does not show everything.
+    /// The oldest timestamp that Slack still showed, if the workspace's plan limits the history.
     pub limited_before: Option<Ts>,
 }
 
-/// What the coverage of the channels of one workspace is made of.
+/// The facts from which the coverage of one workspace's channels is derived.
 pub struct TeamCoverage<'a> {
     archive: &'a dyn Archive,
     team: TeamId,
@@ -43,12 +43,12 @@ pub struct TeamCoverage<'a> {
     spans: BTreeMap<ChannelId, Vec<FilledSpan>>,
     facts: HistoryFacts,
     marked: Vec<ChannelId>,
-    /// The last event that a run of ingest took.
+    /// The last event that any run of ingest accepted.
     last_event: Option<Ts>,
 }
 
 impl<'a> TeamCoverage<'a> {
-    /// Reads what all channels have in common.
+    /// Reads the facts that all channels share.
     pub async fn read(archive: &'a dyn Archive, team: &TeamId) -> Result<Self, ArchiveError> {
         let gaps = gaps::read(archive, team).await?;
         let runs = query_all(archive, Query::partition(key::runs(team))).await?;
@@ -65,7 +65,7 @@ impl<'a> TeamCoverage<'a> {
             gaps,
             spans,
             facts,
-            marked: history::marked(archive, team).await?,
+            marked: history::channels_with_public_mark(archive, team).await?,
             last_event: runs.iter().filter_map(RunSpan::read).map(|seen| seen.last).max(),
         })
     }
@@ -75,15 +75,15 @@ impl<'a> TeamCoverage<'a> {
         &self.team
     }
 
-    /// The channels that are kept or were read, in the order of their ids.
+    /// The channels that have a public mark or whose history was read, ordered by id.
     pub fn channels(&self) -> BTreeSet<&ChannelId> {
         self.marked.iter().chain(self.spans.keys()).collect()
     }
 
-    /// What is held of a channel.
-    pub async fn of(&self, channel: &ChannelId) -> Result<ChannelCoverage, ArchiveError> {
+    /// Returns the coverage of a channel.
+    pub async fn channel_coverage(&self, channel: &ChannelId) -> Result<ChannelCoverage, ArchiveError> {
         let Self { archive, team, facts, .. } = self;
-        let joined = history::first_there(*archive, team, channel).await?;
+        let joined = history::first_presence(*archive, team, channel).await?;
         let known = KnownChannel { joined, ..self.known(channel) };
         // The last event matters only in a channel that the app is known to have been in.
         let newest = NewestMessages::read(*archive, team, channel, known.joined().is_some()).await?;
@@ -92,25 +92,25 @@ impl<'a> TeamCoverage<'a> {
         let known = KnownChannel { created, last_event, ..known };
         let limit = facts.limited_before(channel);
         Ok(ChannelCoverage {
-            held: known.held(),
+            held: known.covered_spans(),
             holes: known.holes(),
             last_message: newest.any,
             limited_before: limit.map(|limit| Interval { from: limit, to: limit }.from_ts()),
         })
     }
 
-    /// Whether everything of a time is surely held of a channel: then none of its holes touches that time. It reads no more than
-    /// it needs to say so; `false` leaves it to [`TeamCoverage::of`].
+    /// Whether an interval of a channel is certainly complete: no hole touches it. Reads only what this check
+    /// needs; `false` means that [`TeamCoverage::channel_coverage`] must decide.
     pub async fn is_whole(&self, channel: &ChannelId, within: Interval) -> Result<bool, ArchiveError> {
         let known = self.known(channel);
         if !known.has_hole_in(within) {
             return Ok(true);
         }
-        let joined = history::first_there(self.archive, &self.team, channel).await?;
+        let joined = history::first_presence(self.archive, &self.team, channel).await?;
         Ok(joined.is_some() && !KnownChannel { joined, ..known }.has_hole_in(within))
     }
 
-    /// What is known of a channel without reading anything of it.
+    /// Returns the facts about a channel that need no read of the channel's rows.
     fn known<'c>(&'c self, channel: &'c ChannelId) -> KnownChannel<'c> {
         KnownChannel {
             channel,
@@ -126,9 +126,9 @@ impl<'a> TeamCoverage<'a> {
 
 /// The newest messages of a channel.
 struct NewestMessages {
-    /// However it came.
+    /// The newest message, no matter how it arrived.
     any: Option<Ts>,
-    /// One that came as it was posted, if it is looked for.
+    /// The newest message that was delivered when it was posted, if the caller needs it.
     posted: Option<Ts>,
 }
 
@@ -137,19 +137,19 @@ impl NewestMessages {
         archive: &dyn Archive,
         team: &TeamId,
         channel: &ChannelId,
-        is_posted_wanted: bool,
+        needs_posted: bool,
     ) -> Result<Self, ArchiveError> {
         let partition = key::messages(team, channel);
         let mut query = Query { descending: true, limit: FIRST_PAGE, ..Query::partition(partition) };
-        let (mut any, mut looked_at) = (None, 0);
+        let (mut any, mut rows_read) = (None, 0);
         loop {
             let page = archive.query(&query).await?;
             any = any.or_else(|| page.items.iter().filter(|row| is_message(row)).find_map(ts));
             let posted = page.items.iter().find_map(posted_at);
-            looked_at += page.items.len();
-            let is_found = any.is_some() && (posted.is_some() || !is_posted_wanted);
+            rows_read += page.items.len();
+            let is_found = any.is_some() && (posted.is_some() || !needs_posted);
             match page.next {
-                Some(next) if !is_found && looked_at < MAX_MESSAGES => query.after = Some(next),
+                Some(next) if !is_found && rows_read < MAX_MESSAGES => query.after = Some(next),
                 Some(_) | None => return Ok(Self { any, posted }),
             }
             query.limit = PAGE;
@@ -161,9 +161,9 @@ fn ts(row: &Item) -> Option<Ts> {
     Ts::parse(&row.key.timestamp).ok()
 }
 
-/// Whether readers see the row: one that only has reactions is not a message yet.
+/// Whether readers see the row. A row that only has reactions is not a message yet.
 fn is_message(row: &Item) -> bool {
-    message::stored_version(row).is_some() || row.is("deleted")
+    message::stored_version(row).is_some() || row.has_flag("deleted")
 }
 
 #[cfg(test)]

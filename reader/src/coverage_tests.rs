@@ -1,7 +1,7 @@
 use ports::archive::{ArchiveExt, ItemKey, Update};
-use rules::filled::{SpanSource, limited, reached};
+use rules::filled::{SpanSource, filled_update, plan_limit_update};
 use rules::gap::closing::GapState;
-use rules::gap::coverage::{HeldBy, HoleReason};
+use rules::gap::coverage::{CoverageSource, HoleReason};
 use rules::public_mark;
 use serde_json::json;
 use testkit::memory::archive::MemoryArchive;
@@ -24,7 +24,7 @@ async fn write(archive: &MemoryArchive, update: Update) {
     archive.write(&update).await.unwrap();
 }
 
-/// A row of a message whose content has this clock.
+/// Writes a message row whose content has this clock.
 async fn message(archive: &MemoryArchive, second: i64, clock: &Ts) {
     let version = format!("{}/{}/hash", at(second).padded(), clock.padded());
     let set = json!({ "ts": at(second).as_str(), "content_version": version }).as_object().cloned().unwrap();
@@ -33,22 +33,22 @@ async fn message(archive: &MemoryArchive, second: i64, clock: &Ts) {
 
 async fn coverage(archive: &MemoryArchive) -> ChannelCoverage {
     let coverage = TeamCoverage::read(archive, &team()).await.unwrap();
-    coverage.of(&channel()).await.unwrap()
+    coverage.channel_coverage(&channel()).await.unwrap()
 }
 
 #[tokio::test]
-async fn what_events_brought_is_live_and_what_was_before_is_a_hole() {
+async fn delivered_messages_are_live_coverage_and_the_time_before_them_is_a_hole() {
     let archive = MemoryArchive::new();
     write(&archive, public_mark::opening(&team(), &channel())).await;
     for second in [50, 60] {
         message(&archive, second, &at(second)).await;
     }
-    // A reaction to a message that is not there.
+    // A reaction to a message that is not stored.
     let key = ItemKey::message(&team(), &channel(), &at(70));
     let set = json!({ "ts": at(70).as_str() }).as_object().cloned().unwrap();
     write(&archive, Update { set, ..Update::new(key) }).await;
     let ChannelCoverage { held, holes, last_message, limited_before } = coverage(&archive).await;
-    assert_eq!(held, [HeldSpan { from: at(50), to: at(60), held_by: HeldBy::Live }]);
+    assert_eq!(held, [CoveredSpan { from: at(50), to: at(60), source: CoverageSource::Live }]);
     let before = (HoleReason::BeforeJoining, GapState::Missing, Some(at(50)));
     assert_eq!(
         holes.iter().map(|hole| (hole.reason, hole.state, hole.to.clone())).collect::<Vec<_>>(),
@@ -58,26 +58,27 @@ async fn what_events_brought_is_live_and_what_was_before_is_a_hole() {
 }
 
 #[tokio::test]
-async fn messages_of_history_are_the_last_ones_and_no_events() {
+async fn messages_from_history_count_as_last_messages_but_not_as_events() {
     let archive = MemoryArchive::new();
     message(&archive, 10, &at(10)).await;
     for second in 20..90 {
         message(&archive, second, &rules::version::zero()).await;
     }
-    write(&archive, reached(&team(), &channel(), &at(20), &at(95), SpanSource::History)).await;
-    write(&archive, limited(&team(), &channel(), &at(5))).await;
+    write(&archive, filled_update(&team(), &channel(), &at(20), &at(95), SpanSource::History)).await;
+    write(&archive, plan_limit_update(&team(), &channel(), &at(5))).await;
     let coverage = TeamCoverage::read(&archive, &team()).await.unwrap();
     assert_eq!(
         coverage.channels(),
         BTreeSet::from([&channel()]),
-        "it was read, though nothing says that it is kept"
+        "its history was read, although it has no public mark"
     );
-    let coverage = coverage.of(&channel()).await.unwrap();
+    let coverage = coverage.channel_coverage(&channel()).await.unwrap();
     assert_eq!(coverage.last_message, Some(at(89)));
     assert_eq!(coverage.limited_before, Some(at(5)));
     let held: Vec<_> =
-        coverage.held.iter().map(|span| (span.held_by, span.from.clone(), span.to.clone())).collect();
-    let expected = [(HeldBy::Live, at(10), at(10)), (HeldBy::Read(SpanSource::History), at(20), at(95))];
+        coverage.held.iter().map(|span| (span.source, span.from.clone(), span.to.clone())).collect();
+    let expected =
+        [(CoverageSource::Live, at(10), at(10)), (CoverageSource::Read(SpanSource::History), at(20), at(95))];
     assert_eq!(held, expected);
     let reasons: Vec<_> = coverage.holes.iter().map(|hole| hole.reason.as_str()).collect();
     assert_eq!(reasons, ["plan_limit", "before_joining", "downtime"]);

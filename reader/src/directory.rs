@@ -1,5 +1,5 @@
-//! Which channel has which name: the ChannelIndex, read from the archive and remembered for a moment. And what a workspace
-//! says of itself.
+//! The channel names of a workspace: the ChannelIndex, read from the archive and cached for a few seconds.
+//! Also the name and address of a workspace.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ use rules::channel::index;
 use rules::workspace::VALUE;
 use slack::ids::{ChannelId, TeamId};
 
-/// A changed name shows within this time. Reading a shard of 350 KB costs 44 read units on DynamoDB, so a busy reader
-/// does not ask for every lookup.
+/// The maximum delay until a changed name is visible. Reading a shard of 350 KB costs 44 read units on
+/// DynamoDB, so a busy reader must not read it for every lookup.
 const MAX_AGE: Duration = Duration::from_secs(5);
 
 /// The channels of one workspace by id.
@@ -21,40 +21,43 @@ const MAX_AGE: Duration = Duration::from_secs(5);
 pub struct WorkspaceChannels(BTreeMap<String, String>);
 
 impl WorkspaceChannels {
-    /// What the index calls a channel: a deleted one with `deleted_` in front.
+    /// Returns the name of a channel. The name of a deleted channel starts with `deleted_`.
     pub fn name(&self, channel: &ChannelId) -> Option<&str> {
         self.0.get(channel.as_str()).map(String::as_str)
     }
 
-    /// Every channel and its name, in the order of the ids.
+    /// Iterates over all channels and their names, ordered by id.
     pub fn iter(&self) -> impl Iterator<Item = (ChannelId, &str)> {
         self.0.iter().filter_map(|(id, name)| Some((ChannelId::parse(id).ok()?, name.as_str())))
     }
 
-    /// The channels of this name, whatever its case; `#` in front is how people write it.
-    pub fn named(&self, name: &str) -> Vec<ChannelId> {
+    /// Returns the channels with this name, ignoring case. The name may start with `#`.
+    pub fn channels_with_name(&self, name: &str) -> Vec<ChannelId> {
         let name = name.strip_prefix('#').unwrap_or(name).to_lowercase();
         self.iter().filter(|(_, known)| known.to_lowercase() == name).map(|(id, _)| id).collect()
     }
 }
 
-/// Reads a workspace's whole index.
+/// Reads the whole index of a workspace.
 pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<WorkspaceChannels, ArchiveError> {
     let items = query_all(archive, Query::partition(key::channel_index(team))).await?;
     Ok(WorkspaceChannels(index::merged(index::shards(&items))))
 }
 
-/// What a workspace is called, and where it is.
+/// The name and address of a workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkspaceFacts {
     /// Its name.
     pub name: Option<String>,
-    /// Its address, such as `https://acme.slack.com/`: what permalinks begin with.
+    /// Its address, such as `https://acme.slack.com/`. Permalinks start with it.
     pub base_url: Option<String>,
 }
 
-/// What is known of a workspace. Without a token that is what events told since the first of them.
-pub async fn workspace(archive: &dyn Archive, team: &TeamId) -> Result<WorkspaceFacts, ArchiveError> {
+/// Reads the name and address of a workspace. Without a token, the archive only knows what events contained.
+pub async fn read_workspace_facts(
+    archive: &dyn Archive,
+    team: &TeamId,
+) -> Result<WorkspaceFacts, ArchiveError> {
     let items = query_all(archive, Query::partition(key::workspace(team))).await?;
     let value = |key: &ItemKey| {
         let row = items.iter().find(|row| row.key == *key);
@@ -66,7 +69,7 @@ pub async fn workspace(archive: &dyn Archive, team: &TeamId) -> Result<Workspace
     })
 }
 
-/// The index for readers that look again and again.
+/// A cached index, for readers that look up names often.
 pub struct Directory {
     archive: Arc<dyn Archive>,
     clock: SharedClock,
@@ -74,12 +77,12 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// A directory that knows nothing yet.
+    /// Returns an empty cache.
     pub fn new(archive: Arc<dyn Archive>, clock: SharedClock) -> Self {
         Self { archive, clock, known: Mutex::default() }
     }
 
-    /// The channels of a workspace, as of a few seconds ago at most.
+    /// Returns the channels of a workspace, at most a few seconds old.
     pub async fn channels(&self, team: &TeamId) -> Result<Arc<WorkspaceChannels>, ArchiveError> {
         let now = self.clock.now();
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);

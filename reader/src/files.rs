@@ -1,9 +1,9 @@
-//! What is held of the files of messages, in words.
+//! The state of the files of messages, in words.
 
 use serde_json::Value;
 
-/// A verdict for people.
-pub fn why(verdict: &str) -> &str {
+/// Returns the explanation of a verdict, for people.
+pub fn verdict_text(verdict: &str) -> &str {
     match verdict {
         "pending" => "there was no token for this workspace",
         "hidden_by_limit" => "Slack's plan hides it",
@@ -17,12 +17,13 @@ pub fn why(verdict: &str) -> &str {
     }
 }
 
-/// What became of one of a message's files, in a word: `held`, `deleted`, `failed` or a verdict; `None` while that is not known.
-pub fn state_in<'m>(message: &'m Value, file: &Value) -> Option<&'m str> {
+/// Returns the state of a message's file: `held`, `deleted`, `failed` or a verdict; `None` while it is
+/// unknown.
+pub fn file_state<'m>(message: &'m Value, file: &Value) -> Option<&'m str> {
     let id = file["id"].as_str()?;
-    let mut held = message["files_s3"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    // The last part of a file's key is its id, with a name behind it if it is another version.
-    if held.any(|uri| uri.rsplit('/').next().and_then(|name| name.split('.').next()) == Some(id)) {
+    let mut stored_uris = message["files_s3"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    // The last part of a file's key is its id, followed by a name if it is another version.
+    if stored_uris.any(|uri| uri.rsplit('/').next().and_then(|name| name.split('.').next()) == Some(id)) {
         return Some("held");
     }
     if file["deleted"] == true {

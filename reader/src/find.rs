@@ -1,4 +1,4 @@
-//! Which channel or person is meant: by id, or by name.
+//! Resolves channels and people by id or name.
 
 use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
 use rules::channel::fold::DELETED_PREFIX;
@@ -7,49 +7,49 @@ use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, UserId};
 
 use crate::directory;
-use crate::joined::{ChannelOfTeam, JoinedChannel, places};
+use crate::joined::{ChannelOfTeam, JoinedChannel, locations};
 use crate::plain;
 use crate::rows::VisibleRows;
 
-/// Slack's names end at 80 characters: nothing is like what is far longer.
+/// Slack limits names to 80 characters, so a much longer text resembles no name.
 const MAX_NAME_BYTES: usize = 4 * 80;
 
-/// Names that are close to one that is unknown.
+/// Maximum number of suggestions for an unknown name.
 const SUGGESTIONS: usize = 3;
 
-/// How much alike two names are that may be meant for each other, from 0 to 1.
+/// Minimum Jaro-Winkler similarity of a suggestion, from 0 to 1.
 const CLOSE: f64 = 0.8;
 
-/// Why nothing was found.
+/// Why no single channel was found.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
     /// No channel has this id or name.
     #[error("no channel {called} in this archive")]
     UnknownChannel {
-        /// What was asked for.
+        /// The requested id or name.
         called: String,
-        /// In which workspace, if only one was searched.
+        /// The workspace, if only one was searched.
         team: Option<TeamId>,
-        /// Names that are like it, the closest first.
+        /// Similar names, closest first.
         close: Vec<String>,
     },
-    /// Channels of several workspaces have it.
+    /// Channels of several workspaces have this id or name.
     #[error("channel {called} is in several workspaces")]
     SeveralTeams {
-        /// What was asked for.
+        /// The requested id or name.
         called: String,
-        /// Where they are.
-        places: Vec<ChannelOfTeam>,
+        /// The locations of the channels.
+        locations: Vec<ChannelOfTeam>,
     },
     /// Several channels of one workspace have this name.
     #[error("several channels are called {called}")]
     SeveralChannels {
-        /// What was asked for.
+        /// The requested id or name.
         called: String,
-        /// Where they are.
-        places: Vec<ChannelOfTeam>,
+        /// The locations of the channels.
+        locations: Vec<ChannelOfTeam>,
     },
-    /// Nothing of this workspace is stored.
+    /// The archive has no rows of this workspace.
     #[error("no workspace {0} in this archive")]
     UnknownTeam(TeamId),
     /// The archive failed.
@@ -57,9 +57,9 @@ pub enum FindError {
     Archive(#[from] ArchiveError),
 }
 
-/// Finds the channel that is called this, among the workspaces in the archive or in one of them, with all the places in
-/// which it lies there.
-pub async fn channel<'a>(
+/// Finds the channel with this id or name in one workspace or in all workspaces of the archive, and joins its
+/// locations there.
+pub async fn find_channel<'a>(
     archive: &'a dyn Archive,
     called: &str,
     team: Option<&TeamId>,
@@ -68,11 +68,11 @@ pub async fn channel<'a>(
         Some(team) => vec![team.clone()],
         None => teams(archive).await?,
     };
-    let (found, close) = places_called(archive, called, &teams).await?;
+    let (found, close) = find_locations(archive, called, &teams).await?;
     let mut channels: Vec<JoinedChannel<'a>> = Vec::new();
-    for place in &found {
-        if !channels.iter().any(|channel| channel.places().contains(place)) {
-            channels.push(joined(archive, place, &teams).await?);
+    for location in &found {
+        if !channels.iter().any(|channel| channel.locations().contains(location)) {
+            channels.push(joined_channel(archive, location, &teams).await?);
         }
     }
     if channels.len() < 2 {
@@ -82,17 +82,19 @@ pub async fn channel<'a>(
             close,
         });
     }
-    let places: Vec<ChannelOfTeam> = channels.iter().map(|channel| channel.main().clone()).collect();
+    let locations: Vec<ChannelOfTeam> =
+        channels.iter().map(|channel| channel.current_location().clone()).collect();
     let called = called.to_owned();
-    Err(if places.iter().all(|place| place.team == places[0].team) {
-        FindError::SeveralChannels { called, places }
+    Err(if locations.iter().all(|location| location.team == locations[0].team) {
+        FindError::SeveralChannels { called, locations }
     } else {
-        FindError::SeveralTeams { called, places }
+        FindError::SeveralTeams { called, locations }
     })
 }
 
-/// The places of channels that have this id or else this name in one of these workspaces, and names that are close to it.
-pub(crate) async fn places_called(
+/// Returns the locations of the channels with this id, or otherwise with this name, in these workspaces, and
+/// similar names.
+pub(crate) async fn find_locations(
     archive: &dyn Archive,
     called: &str,
     teams: &[TeamId],
@@ -102,40 +104,44 @@ pub(crate) async fn places_called(
     if found.is_empty() { by_name(archive, name, teams).await } else { Ok((found, Vec::new())) }
 }
 
-/// The one place of a channel of this name, for commands that change it.
+/// Returns the only location of a channel, for commands that change it.
 ///
 /// # Errors
-/// [`FindError`], even if the channel only lies in several workspaces.
-pub async fn place(
+/// [`FindError`], even if the channel is only shared by several workspaces.
+pub async fn find_single_location(
     archive: &dyn Archive,
     called: &str,
     team: Option<&TeamId>,
 ) -> Result<ChannelOfTeam, FindError> {
-    let channel = channel(archive, called, team).await?;
-    let place = named(&channel, called);
-    let of_id = channel.places().iter().filter(|other| other.channel == place.channel);
-    let places: Vec<ChannelOfTeam> = of_id.cloned().collect();
-    if places.len() > 1 {
-        return Err(FindError::SeveralTeams { called: called.to_owned(), places });
+    let channel = find_channel(archive, called, team).await?;
+    let location = location_for_id(&channel, called);
+    let of_id = channel.locations().iter().filter(|other| other.channel == location.channel);
+    let locations: Vec<ChannelOfTeam> = of_id.cloned().collect();
+    if locations.len() > 1 {
+        return Err(FindError::SeveralTeams { called: called.to_owned(), locations });
     }
-    Ok(place.clone())
+    Ok(location.clone())
 }
 
-/// The channel that lies in this place, in all its places among these workspaces.
-pub async fn joined<'a>(
+/// Returns the channel at this location, joined with its other locations in these workspaces.
+pub async fn joined_channel<'a>(
     archive: &'a dyn Archive,
-    place: &ChannelOfTeam,
+    location: &ChannelOfTeam,
     teams: &[TeamId],
 ) -> Result<JoinedChannel<'a>, ArchiveError> {
-    let mut places = places::of_channel(archive, place, teams).await?;
-    let main = places.remove(0);
-    Ok(JoinedChannel::new(archive, main, places))
+    let mut locations = locations::find_locations(archive, location, teams).await?;
+    let main = locations.remove(0);
+    Ok(JoinedChannel::new(archive, main, locations))
 }
 
-/// The place of a channel that the user named by its id, or else where it goes on.
-pub fn named<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c ChannelOfTeam {
+/// Returns the location of a channel whose id the user named, or otherwise its main location.
+pub fn location_for_id<'c>(channel: &'c JoinedChannel<'_>, called: &str) -> &'c ChannelOfTeam {
     let id = called.strip_prefix('#').unwrap_or(called);
-    channel.places().iter().find(|place| place.channel.as_str() == id).unwrap_or(channel.main())
+    channel
+        .locations()
+        .iter()
+        .find(|location| location.channel.as_str() == id)
+        .unwrap_or(channel.current_location())
 }
 
 /// The workspaces in the archive.
@@ -144,8 +150,8 @@ pub async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
     Ok(items.iter().filter_map(|item| TeamId::parse(&item.key.timestamp).ok()).collect())
 }
 
-/// The workspaces in the archive, or the one that is asked for.
-pub async fn teams_asked_for(archive: &dyn Archive, team: Option<&TeamId>) -> Result<Vec<TeamId>, FindError> {
+/// Returns the requested workspace, or all workspaces in the archive.
+pub async fn requested_teams(archive: &dyn Archive, team: Option<&TeamId>) -> Result<Vec<TeamId>, FindError> {
     let known = teams(archive).await?;
     match team {
         Some(team) if known.contains(team) => Ok(vec![team.clone()]),
@@ -154,7 +160,7 @@ pub async fn teams_asked_for(archive: &dyn Archive, team: Option<&TeamId>) -> Re
     }
 }
 
-/// The workspaces that have a channel of this id. It needs no name.
+/// Returns the locations of the channel with this id. The channel needs no name.
 async fn by_id(
     archive: &dyn Archive,
     id: &str,
@@ -163,41 +169,41 @@ async fn by_id(
     let Ok(channel) = ChannelId::parse(id) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for team in teams {
-        let place = ChannelOfTeam { team: team.clone(), channel: channel.clone() };
-        if place.exists(archive).await? {
-            found.push(place);
+        let location = ChannelOfTeam { team: team.clone(), channel: channel.clone() };
+        if location.exists(archive).await? {
+            found.push(location);
         }
     }
     Ok(found)
 }
 
-/// The channels of this name, whatever its case, and names that are close to it. A deleted channel is found by the name
-/// it had, unless there is another one of that name.
+/// Returns the locations of the channels with this name, ignoring case, and similar names. A deleted channel
+/// is found by its former name, unless another channel has that name.
 async fn by_name(
     archive: &dyn Archive,
     name: &str,
     teams: &[TeamId],
 ) -> Result<(Vec<ChannelOfTeam>, Vec<String>), ArchiveError> {
-    let wanted = name.to_lowercase();
-    let (mut found, mut deleted, mut close) = (Vec::new(), Vec::new(), Closest::to(&wanted));
+    let requested = name.to_lowercase();
+    let (mut found, mut deleted, mut close) = (Vec::new(), Vec::new(), Closest::new(&requested));
     for team in teams {
         for (channel, known) in directory::read(archive, team).await?.iter() {
-            let place = ChannelOfTeam { team: team.clone(), channel };
+            let location = ChannelOfTeam { team: team.clone(), channel };
             let lowercase = known.to_lowercase();
-            if lowercase == wanted {
-                found.push(place);
-            } else if lowercase.strip_prefix(DELETED_PREFIX) == Some(&wanted) {
-                deleted.push(place);
+            if lowercase == requested {
+                found.push(location);
+            } else if lowercase.strip_prefix(DELETED_PREFIX) == Some(&requested) {
+                deleted.push(location);
             } else {
-                close.offer(&lowercase);
+                close.add_candidate(&lowercase);
             }
         }
     }
     Ok((if found.is_empty() { deleted } else { found }, close.names()))
 }
 
-/// Who has this id, or is or was called this; `@` in front is how people write a name.
-pub async fn people(
+/// Returns the people with this id or with this name, ignoring case. The name may start with `@`.
+pub async fn find_people(
     archive: &dyn Archive,
     called: &str,
     teams: Vec<TeamId>,
@@ -228,21 +234,21 @@ pub async fn people(
     Ok(found)
 }
 
-/// Why it is not clear which person is meant.
+/// Why no single person was found.
 #[derive(Debug, thiserror::Error)]
 pub enum FindPersonError {
     /// No person has this name.
-    #[error("no person is called {called} in this archive{}", suggested(close, "people"))]
+    #[error("no person is called {called} in this archive{}", suggestion_text(close, "people"))]
     Unknown {
-        /// What was asked for.
+        /// The requested id or name.
         called: String,
-        /// Names that are like it, the closest first.
+        /// Similar names, closest first.
         close: Vec<String>,
     },
-    /// Several people have it.
+    /// Several people have this name.
     #[error("several people are called {called}, {}: name one by their id", listed(people))]
     Several {
-        /// What was asked for.
+        /// The requested id or name.
         called: String,
         /// Their ids.
         people: Vec<UserId>,
@@ -252,24 +258,24 @@ pub enum FindPersonError {
     Archive(#[from] ArchiveError),
 }
 
-/// The one person who is called this, for commands that change something. An id needs no row: the archive may have messages of
-/// a person whom it does not know.
-pub async fn person(
+/// Returns the only person with this id or name, for commands that change something. An id needs no row in
+/// the directory: the archive may have messages of a person whom the directory does not contain.
+pub async fn find_person(
     archive: &dyn Archive,
     called: &str,
     teams: &[TeamId],
 ) -> Result<UserId, FindPersonError> {
-    let found = people(archive, called, teams.to_vec()).await?;
+    let found = find_people(archive, called, teams.to_vec()).await?;
     let mut people: Vec<UserId> = found.into_iter().map(|(_, user)| user).collect();
     people.sort_unstable();
     people.dedup();
     let shown = || plain::excerpt(called, MAX_NAME_BYTES);
     match (people.len(), UserId::parse(called)) {
-        // A person may be called as another one's id is.
+        // A person's name may be the id of another person.
         (_, Ok(user)) if people.contains(&user) => Ok(user),
         (0, Ok(user)) if looks_like_an_id(called) => Ok(user),
         (0, _) => {
-            let close = names_like(archive, called, teams).await?;
+            let close = similar_names(archive, called, teams).await?;
             Err(FindPersonError::Unknown { called: shown(), close })
         }
         (1, _) => Ok(people.remove(0)),
@@ -277,24 +283,24 @@ pub async fn person(
     }
 }
 
-/// Whether it is written as Slack's ids of people are: names are not.
+/// Whether a text looks like a Slack user id and not like a name.
 pub(crate) fn looks_like_an_id(called: &str) -> bool {
     called.starts_with(['U', 'W'])
         && called.bytes().any(|byte| byte.is_ascii_digit())
         && UserId::parse(called).is_ok()
 }
 
-/// Names of people that are close to one.
+/// Returns names of people that are similar to a name.
 ///
 /// # Errors
 /// As [`Archive::query`].
-pub async fn names_like(
+pub async fn similar_names(
     archive: &dyn Archive,
     called: &str,
     teams: &[TeamId],
 ) -> Result<Vec<String>, ArchiveError> {
-    let wanted = called.strip_prefix('@').unwrap_or(called).to_lowercase();
-    let mut close = Closest::to(&wanted);
+    let requested = called.strip_prefix('@').unwrap_or(called).to_lowercase();
+    let mut close = Closest::new(&requested);
     for team in teams {
         let mut rows = VisibleRows::all(archive, Query::partition(key::users(team)), |item| {
             (!item.is_erased()).then(|| project::directory(item))
@@ -304,7 +310,7 @@ pub async fn names_like(
                 let names = ["name", "display_name", "real_name"].into_iter();
                 names
                     .filter_map(|name| user[name].as_str())
-                    .for_each(|known| close.offer(&known.to_lowercase()));
+                    .for_each(|known| close.add_candidate(&known.to_lowercase()));
             }
         }
     }
@@ -315,8 +321,8 @@ fn listed(people: &[UserId]) -> String {
     people.iter().take(SUGGESTIONS).map(UserId::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Names that may be meant, for the end of an error, or of what there is a list to look into.
-pub fn suggested(close: &[String], listed: &str) -> String {
+/// Returns the end of an error message: the suggested names, or otherwise a hint to the list of `listed`.
+pub fn suggestion_text(close: &[String], listed: &str) -> String {
     let names: Vec<String> = close.iter().map(|name| plain::excerpt(name, MAX_NAME_BYTES)).collect();
     if names.is_empty() {
         return format!("; the list of {listed} has those it knows");
@@ -324,22 +330,22 @@ pub fn suggested(close: &[String], listed: &str) -> String {
     format!("; did you mean {}?", names.join(" or "))
 }
 
-/// The names that are most like another one.
+/// Collects the names that are most similar to a requested one.
 pub(crate) struct Closest<'a> {
-    wanted: &'a str,
+    requested: &'a str,
     best: Vec<(f64, String)>,
 }
 
 impl<'a> Closest<'a> {
-    pub(crate) fn to(wanted: &'a str) -> Self {
-        Self { wanted, best: Vec::new() }
+    pub(crate) fn new(requested: &'a str) -> Self {
+        Self { requested, best: Vec::new() }
     }
 
-    pub(crate) fn offer(&mut self, name: &str) {
-        if self.wanted.len() > MAX_NAME_BYTES || name.len() > MAX_NAME_BYTES {
+    pub(crate) fn add_candidate(&mut self, name: &str) {
+        if self.requested.len() > MAX_NAME_BYTES || name.len() > MAX_NAME_BYTES {
             return;
         }
-        let likeness = strsim::jaro_winkler(self.wanted, name);
+        let likeness = strsim::jaro_winkler(self.requested, name);
         if likeness >= CLOSE && self.best.iter().all(|(_, known)| known != name) {
             self.best.push((likeness, name.to_owned()));
             self.best.sort_by(|a, b| b.0.total_cmp(&a.0));

@@ -1,41 +1,42 @@
-//! The gaps of a workspace, for readers: facts gathered from the archive and joined by
-//! [`projection`](rules::gap::projection).
+//! The gaps of a workspace, for readers. This module reads the facts from the archive;
+//! [`projection`](rules::gap::projection) combines them.
 
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key, query_all};
 use rules::filled::{self, FilledSpan};
-use rules::gap::Reason;
+use rules::gap::GapReason;
 use rules::gap::closing::GapState;
 pub use rules::gap::closing::UnreadSpan;
-use rules::gap::projection::{Gap, between, ended, oldest_first, posted_at, recorded};
+use rules::gap::projection::{Gap, downtime_between, end_gap, oldest_first, posted_at, recorded_gaps};
 use rules::gap::run::{RunSpan, unpadded};
 use rules::{message, version};
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use crate::history;
 
-/// Channels that are asked when events came again after a lost token: a row or few of each.
+/// Maximum number of channels that are read to find when events arrived again after a lost token. Each needs
+/// a few rows.
 const MAX_CHANNELS: usize = 2_000;
 
-/// Messages looked at to find one that came as it was posted. Only those that were edited, or that came with a reply or a
-/// reaction, are passed over.
+/// Maximum number of messages read to find one that was delivered as an event when it was posted. The search
+/// only skips messages that were edited, or that arrived with a reply or a reaction.
 const MAX_MESSAGES: usize = 500;
 
-/// Read in pages of this, the first of which is smaller: nearly always the first row decides.
+/// Page sizes. The first page is smaller, because the first row is nearly always enough.
 const PAGE: usize = 25;
 const FIRST_PAGE: usize = 5;
 
-/// A gap and how it stands.
+/// A gap and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GapProgress {
     /// The gap.
     pub gap: Gap,
-    /// Whether it goes on, and whether history has filled it since.
+    /// Whether the gap is still open, and whether Slack's history has filled it.
     pub state: GapState,
-    /// In how many channels something is missing, if it is about all of them.
+    /// For a gap of all channels: the number of channels in which messages are still missing.
     pub channels_left: Option<usize>,
 }
 
-/// The gaps of a workspace and how they stand, oldest first.
+/// Returns the gaps of a workspace and their states, oldest first.
 pub async fn progress(archive: &dyn Archive, team: &TeamId) -> Result<Vec<GapProgress>, ArchiveError> {
     let gaps = read(archive, team).await?;
     let facts = history::facts(archive, team, &gaps).await?;
@@ -46,10 +47,10 @@ pub async fn progress(archive: &dyn Archive, team: &TeamId) -> Result<Vec<GapPro
     Ok(progress.collect())
 }
 
-/// The spans that are to be read of Slack's history to fill the gaps of a workspace, at most `limit` of them; `now` is a time
-/// that is not later than now by Slack's clock. What Slack refused to show is left out for a day, or until the app joins the
-/// channel.
-pub async fn wanted(
+/// Returns the spans of Slack's history that must be read to fill the gaps of a workspace, at most `limit`.
+/// `now` must not be ahead of Slack's clock. Spans that Slack refused to return are left out for a day, or
+/// until the app joins the channel.
+pub async fn unread_spans(
     archive: &dyn Archive,
     team: &TeamId,
     now: &Ts,
@@ -57,41 +58,41 @@ pub async fn wanted(
 ) -> Result<Vec<UnreadSpan>, ArchiveError> {
     let gaps = read(archive, team).await?;
     let mut facts = history::facts(archive, team, &gaps).await?;
-    for (channel, refused) in facts.not_let_in() {
+    for (channel, refused) in facts.channels_without_app() {
         if joined_after(archive, team, &channel, &refused).await?.is_some() {
-            facts.let_in(&channel);
+            facts.mark_joined(&channel);
         }
     }
-    Ok(facts.wanted(&gaps, now, limit))
+    Ok(facts.unread_spans(&gaps, now, limit))
 }
 
-/// The gaps of a workspace, oldest first.
+/// Reads the gaps of a workspace, oldest first.
 pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Vec<Gap>, ArchiveError> {
     let rows = query_all(archive, Query::partition(key::gaps(team))).await?;
     let runs = query_all(archive, Query::partition(key::runs(team))).await?;
     let runs: Vec<RunSpan> = runs.iter().filter_map(RunSpan::read).collect();
     let mut gaps = Vec::new();
-    for gap in recorded(&rows) {
+    for gap in recorded_gaps(&rows) {
         let signs = match (gap.reason, &gap.channel) {
-            (Reason::Left, Some(channel)) => back_in(archive, team, channel, &gap.from).await?,
-            (Reason::Revoked, _) => back_at_work(archive, team, &runs, &gap.from).await?,
+            (GapReason::Left, Some(channel)) => presence_signs(archive, team, channel, &gap.from).await?,
+            (GapReason::Revoked, _) => back_at_work(archive, team, &runs, &gap.from).await?,
             (
-                Reason::Downtime
-                | Reason::RateLimited
-                | Reason::Left
-                | Reason::Dropped
-                | Reason::Refused
-                | Reason::HistoryChanged,
+                GapReason::Downtime
+                | GapReason::RateLimited
+                | GapReason::Left
+                | GapReason::Dropped
+                | GapReason::Refused
+                | GapReason::HistoryChanged,
                 _,
             ) => Vec::new(),
         };
-        gaps.push(ended(gap, signs));
+        gaps.push(end_gap(gap, signs));
     }
-    gaps.extend(between(runs));
+    gaps.extend(downtime_between(runs));
     Ok(oldest_first(gaps))
 }
 
-/// The gaps of every workspace and how they stand.
+/// Returns the gaps of every workspace and their states, oldest first.
 ///
 /// # Errors
 /// As [`progress`].
@@ -106,9 +107,10 @@ pub async fn progress_of_all(archive: &dyn Archive) -> Result<Vec<(TeamId, GapPr
     Ok(gaps)
 }
 
-/// When the app is known to have been in a channel again: it was told to have joined, or a message was delivered from
-/// there. The second is for a join that was missed, since it may have come in a time without events.
-pub(crate) async fn back_in(
+/// Returns times after `from` at which the app is known to have been in a channel: the app's join event, and
+/// the first message that was delivered from the channel. The message covers a join event that was lost while
+/// no events arrived.
+pub(crate) async fn presence_signs(
     archive: &dyn Archive,
     team: &TeamId,
     channel: &ChannelId,
@@ -119,7 +121,7 @@ pub(crate) async fn back_in(
     Ok(join.into_iter().chain(post).collect())
 }
 
-/// When the app was first told after this time that it has joined a channel.
+/// Returns the time of the first event after `from` that reports that the app joined the channel.
 async fn joined_after(
     archive: &dyn Archive,
     team: &TeamId,
@@ -132,8 +134,8 @@ async fn joined_after(
     Ok(join.items.first().and_then(|join| unpadded(&join.key.timestamp)))
 }
 
-/// When events are known to have come again: the first message from any channel, and the first event that a later run of
-/// ingest took.
+/// Returns times at which events are known to have arrived again: the first message from each channel, and
+/// the first event of each run of ingest.
 async fn back_at_work(
     archive: &dyn Archive,
     team: &TeamId,
@@ -141,14 +143,14 @@ async fn back_at_work(
     from: &Ts,
 ) -> Result<Vec<Ts>, ArchiveError> {
     let mut signs: Vec<Ts> = runs.iter().map(|run| run.first.clone()).collect();
-    for channel in history::marked(archive, team).await?.iter().take(MAX_CHANNELS) {
+    for channel in history::channels_with_public_mark(archive, team).await?.iter().take(MAX_CHANNELS) {
         signs.extend(first_post(archive, team, channel, from).await?);
     }
     Ok(signs)
 }
 
-/// The first message after this time that came as it was posted. Messages from history prove nothing, so the search goes
-/// on behind the span that they fill.
+/// Returns the first message after `from` that was delivered when it was posted. Messages from Slack's
+/// history prove nothing, so the search continues after the span that they fill.
 pub(crate) async fn first_post(
     archive: &dyn Archive,
     team: &TeamId,
@@ -159,47 +161,48 @@ pub(crate) async fn first_post(
     let after = Some(ItemKey::new(partition.clone(), from.as_str()));
     let mut query = Query { after, limit: FIRST_PAGE, ..Query::partition(partition.clone()) };
     let mut spans: Option<Vec<FilledSpan>> = None;
-    let mut looked_at = 0;
+    let mut rows_read = 0;
     loop {
         let page = archive.query(&query).await?;
-        let mut behind_span = None;
+        let mut end_of_span = None;
         for row in &page.items {
             if let Some(posted) = posted_at(row) {
                 return Ok(Some(posted));
             }
-            looked_at += 1;
+            rows_read += 1;
             let Some(ts) = from_history(row) else { continue };
             if spans.is_none() {
                 spans = Some(filled_spans(archive, team, channel, from).await?);
             }
             let spans = spans.iter().flatten();
-            behind_span = spans.filter(|span| span.interval().contains(ts.micros())).map(last_key).max();
-            if behind_span.is_some() {
+            end_of_span = spans.filter(|span| span.interval().contains(ts.micros())).map(last_key).max();
+            if end_of_span.is_some() {
                 break;
             }
         }
-        query.after = match (behind_span, page.next) {
+        query.after = match (end_of_span, page.next) {
             (Some(last), _) => Some(ItemKey::new(partition.clone(), last)),
-            (None, Some(next)) if looked_at < MAX_MESSAGES => Some(next),
+            (None, Some(next)) if rows_read < MAX_MESSAGES => Some(next),
             (None, Some(_) | None) => return Ok(None),
         };
         query.limit = PAGE;
     }
 }
 
-/// When a message was posted whose content is from Slack's history.
+/// Returns the time of a message whose content is from Slack's history; `None` for any other row.
 fn from_history(row: &Item) -> Option<Ts> {
     let is_from_history = message::stored_version(row)?.clock() == version::zero();
     is_from_history.then(|| Ts::parse(&row.key.timestamp).ok()).flatten()
 }
 
-/// The greatest key that a message of a span can have. Ten digits of seconds, as every timestamp since 2001 has.
+/// Returns the greatest key that a message of a span can have, with ten digits of seconds like every
+/// timestamp since 2001.
 fn last_key(span: &FilledSpan) -> String {
     let micros = span.to.micros() - 1;
     format!("{:010}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-/// The filled spans of a channel that end after this time.
+/// Returns the filled spans of a channel that end after a time.
 async fn filled_spans(
     archive: &dyn Archive,
     team: &TeamId,
@@ -208,7 +211,7 @@ async fn filled_spans(
 ) -> Result<Vec<FilledSpan>, ArchiveError> {
     let partition = key::filled(team);
     let after = Some(ItemKey::new(partition.clone(), format!("{channel}#{}", after.padded())));
-    // The sign that comes next after `#`: the bound of this channel's keys.
+    // `$` is the next character after `#`, so this bounds the keys of this channel.
     let until = Some(format!("{channel}$"));
     let facts = query_all(archive, Query { after, until, ..Query::partition(partition) }).await?;
     Ok(filled::spans(&facts))

@@ -24,7 +24,7 @@ async fn set(archive: &MemoryArchive, key: ItemKey, set: serde_json::Value) {
     archive.write(&Update { set, ..Update::new(key) }).await.unwrap();
 }
 
-/// A message whose content has this clock.
+/// Writes a message whose content has this clock.
 async fn message(archive: &MemoryArchive, second: i64, clock: &Ts) {
     let ts = ts(second);
     let version = format!("{}/{}/hash", ts.padded(), clock.padded());
@@ -40,7 +40,7 @@ async fn backfilled(archive: &MemoryArchive, seconds: std::ops::Range<i64>) {
 
 async fn filled(archive: &MemoryArchive, channel: &str, from: i64, to: i64) {
     let channel = ChannelId::parse(channel).unwrap();
-    let fact = filled::reached(&team(), &channel, &ts(from), &ts(to), SpanSource::History);
+    let fact = filled::filled_update(&team(), &channel, &ts(from), &ts(to), SpanSource::History);
     archive.write(&fact).await.unwrap();
 }
 
@@ -49,21 +49,21 @@ async fn found(archive: &MemoryArchive) -> Option<Ts> {
 }
 
 #[tokio::test]
-async fn more_backfilled_messages_than_are_looked_at_hide_no_later_one() {
+async fn the_search_skips_any_number_of_backfilled_messages_in_filled_spans() {
     let archive = MemoryArchive::new();
     backfilled(&archive, 1..1_500).await;
     message(&archive, 1_500, &ts(1_500)).await;
-    assert_eq!(found(&archive).await, None, "nothing says that they are from history throughout");
+    assert_eq!(found(&archive).await, None, "no filled span covers them");
     filled(&archive, "C10", 0, 1_500).await;
     assert_eq!(found(&archive).await, None, "another channel");
-    // Two spans that overlap, and a message right behind the second.
+    // Two spans that overlap, and a message right after the second.
     filled(&archive, "C1", 0, 900).await;
     filled(&archive, "C1", 800, 1_500).await;
     assert_eq!(found(&archive).await, Some(ts(1_500)));
 }
 
 #[tokio::test]
-async fn a_message_that_came_as_it_was_posted_counts_before_a_span_is_reached() {
+async fn a_delivered_message_before_a_filled_span_is_found() {
     let archive = MemoryArchive::new();
     message(&archive, 1, &ts(1)).await;
     backfilled(&archive, 2..10).await;
@@ -72,7 +72,7 @@ async fn a_message_that_came_as_it_was_posted_counts_before_a_span_is_reached() 
 }
 
 #[tokio::test]
-async fn a_span_with_nothing_behind_it_ends_the_search() {
+async fn a_span_without_later_messages_ends_the_search() {
     let archive = MemoryArchive::new();
     backfilled(&archive, 1..600).await;
     for (from, to) in [(0, 600), (0, 1), (2, 600)] {

@@ -1,5 +1,5 @@
-//! What was read of the history of a workspace's channels, for readers: facts gathered from the archive, of which
-//! [`closing`](rules::gap::closing) says which gaps they fill.
+//! What was read from Slack's history of a workspace's channels, for readers. This module reads the facts
+//! from the archive; [`closing`](rules::gap::closing) determines which gaps they fill.
 
 use std::collections::BTreeSet;
 
@@ -14,42 +14,46 @@ use slack::ids::{ChannelId, TeamId, Ts};
 use crate::gaps;
 use crate::joined::ChannelOfTeam;
 
-/// Channels of which it is asked whether a gap is about them: a row or few of each.
+/// Maximum number of channels that are checked for whether a gap affects them. Each check reads a few rows.
 const MAX_CHANNELS: usize = 2_000;
 
-/// The oldest rows of a channel: one of them says when it was created, if any does.
+/// Number of oldest rows of a channel that are read to find its creation time.
 const FIRST_ROWS: usize = 8;
 
-/// What is known of the history of a workspace's channels, as far as these gaps need it.
+/// Reads the facts about the history of a workspace's channels that these gaps need.
 pub async fn facts(archive: &dyn Archive, team: &TeamId, gaps: &[Gap]) -> Result<HistoryFacts, ArchiveError> {
     if gaps.is_empty() {
         return Ok(HistoryFacts::default());
     }
     let spans = query_all(archive, Query::partition(key::filled(team))).await?;
     let unreadables = query_all(archive, Query::partition(key::unreadable(team))).await?;
-    let kept = marked(archive, team).await?;
+    let kept = channels_with_public_mark(archive, team).await?;
     let mut facts = HistoryFacts::new(&filled::spans(&spans), &filled::unreadables(&unreadables), kept);
-    let of_all = gaps.iter().filter(|gap| gap.channel.is_none() && gap.to.is_some());
-    let lacking: BTreeSet<ChannelId> = of_all.flat_map(|gap| facts.lacking(gap)).cloned().collect();
+    let for_all_channels = gaps.iter().filter(|gap| gap.channel.is_none() && gap.to.is_some());
+    let lacking: BTreeSet<ChannelId> =
+        for_all_channels.flat_map(|gap| facts.lacking_channels(gap)).cloned().collect();
     for channel in lacking.iter().take(MAX_CHANNELS) {
         if let Some(created) = created(archive, team, channel).await? {
-            facts.created(channel, created);
+            facts.set_created(channel, created);
         }
         if misses_nothing(archive, team, channel, &facts).await? {
-            facts.leave_out(channel);
+            facts.exclude_channel(channel);
         }
     }
     Ok(facts)
 }
 
-/// The channels that are kept: those that are public, or were.
-pub async fn marked(archive: &dyn Archive, team: &TeamId) -> Result<Vec<ChannelId>, ArchiveError> {
+/// Returns the channels with a public mark.
+pub async fn channels_with_public_mark(
+    archive: &dyn Archive,
+    team: &TeamId,
+) -> Result<Vec<ChannelId>, ArchiveError> {
     let rows = query_all(archive, Query::partition(key::public_marks(team))).await?;
-    let marked = rows.iter().filter(|row| MarkState::of(Some(row)) == MarkState::Public);
+    let marked = rows.iter().filter(|row| MarkState::from_row(Some(row)) == MarkState::Public);
     Ok(marked.filter_map(|row| ChannelId::parse(&row.key.timestamp).ok()).collect())
 }
 
-/// When a channel was created, if Slack told.
+/// Returns the creation time of a channel, if an event contained it.
 pub async fn created(
     archive: &dyn Archive,
     team: &TeamId,
@@ -59,17 +63,18 @@ pub async fn created(
     Ok(archive.query(&first).await?.items.iter().filter_map(channel::created).min())
 }
 
-/// When the app is first known to have been in a channel: it was told to have joined, or a message came as it was posted.
-pub async fn first_there(
+/// Returns the earliest time at which the app is known to have been in a channel: it received its own join
+/// event, or a message was delivered when it was posted.
+pub async fn first_presence(
     archive: &dyn Archive,
     team: &TeamId,
     channel: &ChannelId,
 ) -> Result<Option<Ts>, ArchiveError> {
-    Ok(gaps::back_in(archive, team, channel, &version::zero()).await?.into_iter().min())
+    Ok(gaps::presence_signs(archive, team, channel, &version::zero()).await?.into_iter().min())
 }
 
-/// Whether no event of a channel can have been missed, although nothing was read of it: the app was never in it, or the
-/// channel goes on under another id, which is read in its place.
+/// Whether no event of a channel can be missing although its history was not read: the app was never in the
+/// channel, or the channel continues under another id, whose history is read instead.
 async fn misses_nothing(
     archive: &dyn Archive,
     team: &TeamId,
@@ -77,22 +82,22 @@ async fn misses_nothing(
     facts: &HistoryFacts,
 ) -> Result<bool, ArchiveError> {
     if facts.is_refused(channel, UnreadableReason::NotInChannel) {
-        return Ok(first_there(archive, team, channel).await?.is_none());
+        return Ok(first_presence(archive, team, channel).await?.is_none());
     }
     if facts.is_refused(channel, UnreadableReason::NotFound) {
-        return goes_on_elsewhere(archive, team, channel).await;
+        return continues_under_another_id(archive, team, channel).await;
     }
     Ok(false)
 }
 
-/// Whether a channel goes on under another id, under which Slack has all of it.
-pub async fn goes_on_elsewhere(
+/// Whether a channel continues under another id, under which Slack keeps its whole history.
+pub async fn continues_under_another_id(
     archive: &dyn Archive,
     team: &TeamId,
     channel: &ChannelId,
 ) -> Result<bool, ArchiveError> {
-    let place = ChannelOfTeam { team: team.clone(), channel: channel.clone() };
-    let newest = place.newest(archive).await?;
+    let location = ChannelOfTeam { team: team.clone(), channel: channel.clone() };
+    let newest = location.newest(archive).await?;
     Ok(newest.is_some_and(|newest| newest["next_channel_id"].is_string()))
 }
 

@@ -1,15 +1,17 @@
-//! What readers of an archive need, on any backend: get and query only.
+//! Reads an archive on any backend, with get and query only.
 //!
-//! * [`find`]: which channel or person is meant; [`permalink`]: what a link names.
-//! * [`rows`]: pages of what readers see, [`range`]: from when to when; [`thread`]: replies.
-//! * [`text`]: what a message says, as spans; [`names`]: what people and channels are called; [`plain`]: text made safe to
-//!   show.
-//! * [`directory`]: which channel has which name, and where a workspace is; [`channels`]: all of them.
-//! * [`gaps`]: when events may be missing; [`history`]: what was read of Slack's history; [`coverage`]: what is held.
-//! * [`search`]: what is looked for, and whether a message is it.
-//! * [`figures`]: what is counted of a period.
-//! * [`files`]: what is held of files, in words; [`numbers`]: numbers as people read them.
-//! * [`joined`]: a channel that lies under several ids or in several workspaces, read as one.
+//! * [`find`] resolves ids and names of channels and people; [`permalink`] parses and builds links.
+//! * [`rows`]: pages of visible rows; [`range`]: time ranges; [`thread`]: replies.
+//! * [`text`]: the content of a message as spans; [`names`]: display names; [`plain`]: text that is safe to
+//!   print.
+//! * [`directory`]: channel names, and the name and address of a workspace; [`channels`]: the list of
+//!   channels.
+//! * [`gaps`]: intervals in which events may be missing; [`history`]: what was read from Slack's history;
+//!   [`coverage`]: the intervals that the archive covers.
+//! * [`search`]: queries, and whether a message matches one.
+//! * [`figures`]: the statistics of a period.
+//! * [`files`]: the state of files, in words; [`numbers`]: numbers as people read them.
+//! * [`joined`]: a channel with several ids or in several workspaces, read as one.
 
 pub mod channels;
 mod concurrent;

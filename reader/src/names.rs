@@ -1,4 +1,4 @@
-//! What people and channels are called, looked up as they turn up.
+//! Display names of people and channels, looked up on demand.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,11 @@ use crate::directory::{self, WorkspaceChannels};
 use crate::plain;
 use crate::text::{MessageAuthor, MessageText, flat, mrkdwn, spans};
 
-/// Names kept in memory. Beyond it they are forgotten and asked for again; beyond it within one page, ids are shown.
+/// Maximum number of names in memory. If it is reached, the names are dropped and read again; within one
+/// page, ids are shown for further people.
 const MAX_KNOWN: usize = 10_000;
 
-/// Slack itself, in every workspace: its directory has no row for it.
+/// Slack's own user in every workspace. The directory has no row for it.
 const SLACKBOT: &str = "USLACKBOT";
 
 /// The people and channels of a workspace, or of several that share a channel.
@@ -25,13 +26,14 @@ pub struct DisplayNames<'a> {
 }
 
 impl<'a> DisplayNames<'a> {
-    /// Of one workspace.
+    /// Returns an empty set of names for one workspace.
     pub fn new(archive: &'a dyn Archive, team: TeamId) -> Self {
-        Self::in_teams(archive, vec![team])
+        Self::for_teams(archive, vec![team])
     }
 
-    /// Of several workspaces, the first that knows a person names them.
-    pub fn in_teams(archive: &'a dyn Archive, teams: Vec<TeamId>) -> Self {
+    /// Returns an empty set of names for several workspaces. A person's name comes from the first workspace
+    /// that has it.
+    pub fn for_teams(archive: &'a dyn Archive, teams: Vec<TeamId>) -> Self {
         Self { archive, teams, known: HashMap::new(), channels: None }
     }
 
@@ -42,23 +44,23 @@ impl<'a> DisplayNames<'a> {
     ) -> Result<(), ArchiveError> {
         let messages = messages.into_iter();
         let mentions_channel = messages.clone().any(MessageText::mentions_channel);
-        self.learn_of(messages.flat_map(MessageText::people), mentions_channel).await
+        self.learn_people_and_channels(messages.flat_map(MessageText::people), mentions_channel).await
     }
 
     /// Looks up people by their ids.
     pub async fn learn_people(&mut self, ids: impl Iterator<Item = &str>) -> Result<(), ArchiveError> {
-        self.learn_of(ids, false).await
+        self.learn_people_and_channels(ids, false).await
     }
 
-    /// A topic or a purpose, in one line as people read it.
-    pub async fn described(&mut self, text: &str) -> Result<String, ArchiveError> {
+    /// Returns a topic or a purpose as one line of plain text.
+    pub async fn description_text(&mut self, text: &str) -> Result<String, ArchiveError> {
         let spans = mrkdwn::parse(text);
-        self.learn_of(spans::people(&spans), spans::mention_channel(&spans)).await?;
+        self.learn_people_and_channels(spans::people(&spans), spans::mentions_channel(&spans)).await?;
         Ok(flat::words(&spans, self))
     }
 
     /// Looks up people by their ids, and the channels if one is mentioned.
-    async fn learn_of(
+    async fn learn_people_and_channels(
         &mut self,
         people: impl Iterator<Item = &str>,
         mentions_channel: bool,
@@ -82,7 +84,7 @@ impl<'a> DisplayNames<'a> {
             users.iter().flat_map(|user| self.teams.iter().map(|team| ItemKey::user(team, user))).collect();
         let rows = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
         let mut names: HashMap<&str, &str> = HashMap::new();
-        // The first workspace that knows a person comes first.
+        // The first workspace with a name for a person wins.
         for (key, row) in keys.iter().zip(&rows) {
             let attributes = ["display_name", "real_name", "name"];
             let name = row.as_ref().and_then(|row| attributes.into_iter().find_map(|name| row.text(name)));
@@ -98,27 +100,29 @@ impl<'a> DisplayNames<'a> {
         Ok(())
     }
 
-    /// What this person is called: their id where nothing else is known.
-    pub fn of<'n>(&'n self, id: &'n str) -> &'n str {
+    /// Returns a person's name, or their id if the name is unknown.
+    pub fn person_name<'n>(&'n self, id: &'n str) -> &'n str {
         self.known.get(id).map_or(id, String::as_str)
     }
 
-    /// What the author of a message is called, safe to print.
+    /// Returns the name of a message's author, safe to print.
     pub fn author(&self, MessageAuthor { user, name, is_named_by_app, bot }: &MessageAuthor) -> String {
-        let known =
-            user.as_deref().filter(|user| !is_named_by_app && self.knows(user)).map(|user| self.of(user));
+        let known = user
+            .as_deref()
+            .filter(|user| !is_named_by_app && self.has_name(user))
+            .map(|user| self.person_name(user));
         let shown = known.or(name.as_deref()).or(user.as_deref()).or(bot.as_deref());
         plain::line(shown.unwrap_or("unknown"))
     }
 
-    /// What the ChannelIndex calls this channel, safe to print.
-    pub fn of_channel(&self, id: &str) -> Option<String> {
+    /// Returns a channel's name from the ChannelIndex, safe to print.
+    pub fn channel_name(&self, id: &str) -> Option<String> {
         let id = ChannelId::parse(id).ok()?;
         self.channels.iter().flatten().find_map(|channels| channels.name(&id)).map(plain::line)
     }
 
-    /// Whether a name is known.
-    pub fn knows(&self, id: &str) -> bool {
+    /// Whether a person's name is known.
+    pub fn has_name(&self, id: &str) -> bool {
         self.known.get(id).is_some_and(|name| name != id)
     }
 }

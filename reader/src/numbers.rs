@@ -1,11 +1,11 @@
 //! Numbers as people read them.
 
-/// A number with a comma before each three digits.
+/// Formats a number with a comma between groups of three digits.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3 + 1);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -13,13 +13,13 @@ pub fn grouped(number: u64) -> String {
     grouped
 }
 
-/// A size in the units that Slack shows.
+/// Formats a size in the decimal units that Slack shows.
 pub fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if bytes < 1000 {
         return format!("{bytes} B");
     }
-    #[expect(clippy::cast_precision_loss, reason = "one digit behind the point is shown")]
+    #[expect(clippy::cast_precision_loss, reason = "one decimal digit is shown")]
     let mut size = bytes as f64 / 1000.0;
     let mut unit = 0;
     while size >= 999.95 && unit + 1 < UNITS.len() {

@@ -1,20 +1,20 @@
-//! Messages as people name them: by timestamp, or by the link that Slack's "Copy link" gives.
+//! References to messages: timestamps, and the links that "Copy link" in Slack creates.
 
 use slack::ids::{ChannelId, Ts};
 
-/// What a link into a workspace leads to.
+/// The target of a link into a workspace.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SlackLink {
     /// The channel's id.
     pub channel: String,
-    /// The message.
+    /// The message; `None` for a link to a channel.
     pub ts: Option<Ts>,
     /// The root of its thread, if the link names one.
     pub thread_ts: Option<Ts>,
 }
 
 impl SlackLink {
-    /// `https://example.slack.com/archives/C0123ABCD/p1620000000000200?thread_ts=…&cid=…`
+    /// Parses `https://example.slack.com/archives/C0123ABCD/p1620000000000200?thread_ts=…&cid=…`.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().trim_start_matches('<').trim_end_matches('>');
         let (host, path) = text.strip_prefix("https://")?.split_once('/')?;
@@ -27,7 +27,7 @@ impl SlackLink {
         let channel = ChannelId::parse(parts.next()?).ok()?;
         let ts = match parts.next().unwrap_or_default() {
             "" => None,
-            ts => Some(shortened(ts)?),
+            ts => Some(ts_from_link(ts)?),
         };
         let thread_ts = query.split('&').find_map(|pair| pair.strip_prefix("thread_ts="));
         Some(Self {
@@ -38,9 +38,14 @@ impl SlackLink {
     }
 }
 
-/// The link to a message, as Slack's "Copy link" gives it. Without the workspace's address Slack finds the workspace by the
-/// channel.
-pub fn of(base_url: Option<&str>, channel: &ChannelId, ts: &Ts, thread_ts: Option<&Ts>) -> String {
+/// Returns the link to a message in the format of Slack's "Copy link". If the workspace's address is missing,
+/// Slack finds the workspace by the channel.
+pub fn message_permalink(
+    base_url: Option<&str>,
+    channel: &ChannelId,
+    ts: &Ts,
+    thread_ts: Option<&Ts>,
+) -> String {
     let base_url = base_url.unwrap_or("https://slack.com/").trim_end_matches('/');
     let digits: String = ts.as_str().chars().filter(|c| *c != '.').collect();
     let mut link = format!("{base_url}/archives/{channel}/p{digits}");
@@ -50,18 +55,18 @@ pub fn of(base_url: Option<&str>, channel: &ChannelId, ts: &Ts, thread_ts: Optio
     link
 }
 
-/// A channel as people name it; of a link, the channel it leads to.
+/// Returns the channel id from a link, or the text itself if it is not a link.
 pub fn channel(text: &str) -> String {
     SlackLink::parse(text).map_or_else(|| text.to_owned(), |link| link.channel)
 }
 
-/// A timestamp as Slack spells it, or as its links do.
+/// Parses a timestamp as Slack writes it in events or in links.
 pub fn ts(text: &str) -> Option<Ts> {
-    Ts::parse(text).ok().or_else(|| shortened(text))
+    Ts::parse(text).ok().or_else(|| ts_from_link(text))
 }
 
-/// `p1620000000000200`: without its point.
-fn shortened(text: &str) -> Option<Ts> {
+/// Parses a timestamp without its decimal point: `p1620000000000200`.
+fn ts_from_link(text: &str) -> Option<Ts> {
     let digits = text.strip_prefix('p')?;
     let (seconds, micros) = digits.split_at_checked(digits.len().checked_sub(6)?)?;
     Ts::parse(&format!("{seconds}.{micros}")).ok()
@@ -72,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_names_a_message_and_its_thread() {
+    fn a_link_contains_a_message_and_its_thread() {
         let link = |channel: &str, ts: Option<&str>, thread_ts: Option<&str>| SlackLink {
             channel: channel.into(),
             ts: ts.map(|ts| Ts::parse(ts).unwrap()),
@@ -110,28 +115,31 @@ mod tests {
     }
 
     #[test]
-    fn the_link_to_a_message_leads_to_it() {
+    fn a_permalink_parses_back_to_its_message() {
         let (channel, ts) = (ChannelId::parse("C01").unwrap(), Ts::parse("1700000009.000100").unwrap());
         let root = Ts::parse("1700000000.000100").unwrap();
-        assert_eq!(of(None, &channel, &ts, None), "https://slack.com/archives/C01/p1700000009000100");
-        let link = of(Some("https://e.slack.com/"), &channel, &ts, Some(&root));
+        assert_eq!(
+            message_permalink(None, &channel, &ts, None),
+            "https://slack.com/archives/C01/p1700000009000100"
+        );
+        let link = message_permalink(Some("https://e.slack.com/"), &channel, &ts, Some(&root));
         assert_eq!(
             link,
             "https://e.slack.com/archives/C01/p1700000009000100?thread_ts=1700000000.000100&cid=C01"
         );
         let parsed = SlackLink::parse(&link).unwrap();
         assert_eq!((parsed.ts, parsed.thread_ts), (Some(ts.clone()), Some(root)));
-        assert!(!of(None, &channel, &ts, Some(&ts)).contains('?'), "a root is no reply");
+        assert!(!message_permalink(None, &channel, &ts, Some(&ts)).contains('?'), "a root is not a reply");
     }
 
     #[test]
-    fn a_timestamp_may_be_a_links() {
+    fn a_timestamp_may_come_from_a_link() {
         assert_eq!(ts("p1700000000000100").unwrap().as_str(), "1700000000.000100");
         assert_eq!(ts("1700000000.000100").unwrap().as_str(), "1700000000.000100");
-        for none in
+        for invalid in
             ["p", "p1", "p000100", "pé000000", "1700000000000100", "q1700000000000100", "p-700000000000100"]
         {
-            assert!(ts(none).is_none(), "{none}");
+            assert!(ts(invalid).is_none(), "{invalid}");
         }
     }
 }

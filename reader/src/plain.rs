@@ -1,15 +1,15 @@
-//! Text from outside, made safe to show: what a message says must not be able to drive a terminal, or to pose as
-//! another text.
+//! Makes untrusted text safe to print: a message must not be able to control a terminal or to imitate another
+//! text.
 
-/// Whether a character acts on a terminal instead of being shown: controls, what changes the direction or the lines of
-/// the text around it, and annotations.
-pub fn acts(c: char) -> bool {
+/// Whether a character affects a terminal instead of being printed: control characters, characters that
+/// change the text direction or break lines, and annotation characters.
+pub fn affects_terminal(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{fff9}'..='\u{fffb}')
 }
 
-/// Whether a character is not seen at all: two texts that differ in it look alike.
+/// Whether a character is invisible, so that two texts that differ only in it look the same.
 fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -19,19 +19,23 @@ fn is_invisible(c: char) -> bool {
     )
 }
 
-/// Whether an invisible character has something to do between these two: joiners between the letters of scripts that
-/// need them and within emoji, variation selectors behind what has variants, tags behind the flag they spell out.
+/// Whether an invisible character has an effect between its neighbours: a joiner between letters of scripts
+/// that need it or within emoji, a variation selector after a character with variants, a tag after the flag
+/// that it spells.
 fn is_needed(c: char, before: Option<char>, after: Option<char>) -> bool {
-    // Latin, Greek and Cyrillic have no use for joiners, nor has punctuation.
+    // Latin, Greek and Cyrillic letters and punctuation need no joiners.
     let is_joined = |c: char| {
-        c >= '\u{590}' && !matches!(c, '\u{1e00}'..='\u{206f}' | '\u{feff}') && !c.is_whitespace() && !acts(c)
+        c >= '\u{590}'
+            && !matches!(c, '\u{1e00}'..='\u{206f}' | '\u{feff}')
+            && !c.is_whitespace()
+            && !affects_terminal(c)
     };
     match c {
         '\u{200c}' | '\u{200d}' => {
             before.is_some_and(is_joined)
                 && after.is_some_and(|after| is_joined(after) && !is_invisible(after))
         }
-        // Digits become keycaps by it; some emoji are letters.
+        // It turns digits into keycaps; some emoji are letters.
         '\u{fe0e}' | '\u{fe0f}' => before.is_some_and(|before| match before {
             '0'..='9' | '#' | '*' | '\u{24c2}' | '\u{1f100}'..='\u{1f1ff}' => true,
             _ => {
@@ -44,14 +48,14 @@ fn is_needed(c: char, before: Option<char>, after: Option<char>) -> bool {
         '\u{fe00}'..='\u{fe0d}' | '\u{e0100}'..='\u{e01ef}' | '\u{180b}'..='\u{180d}' | '\u{180f}' => {
             before.is_some_and(|before| !before.is_ascii() && !is_invisible(before))
         }
-        // The black flag, and the tags before this one.
+        // After the black flag or another tag.
         '\u{e0020}'..='\u{e007f}' => matches!(before, Some('\u{1f3f4}' | '\u{e0020}'..='\u{e007e}')),
         _ => false,
     }
 }
 
-/// What is shown instead of such a character.
-fn shown(c: char) -> char {
+/// Returns the visible replacement of a character that affects terminals.
+fn visible_replacement(c: char) -> char {
     match u32::from(c) {
         code @ 0..0x20 => char::from_u32(0x2400 + code).unwrap_or(char::REPLACEMENT_CHARACTER),
         0x7f => '\u{2421}',
@@ -59,7 +63,7 @@ fn shown(c: char) -> char {
     }
 }
 
-/// The text on one line. What cannot be seen is left out unless the characters around it need it.
+/// Returns the text on one line, without invisible characters that have no effect.
 pub fn line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     let mut before = None;
@@ -67,7 +71,7 @@ pub fn line(text: &str) -> String {
     while let Some(c) = rest.next() {
         let c = match c {
             '\n' | '\t' | '\r' => ' ',
-            c if acts(c) => shown(c),
+            c if affects_terminal(c) => visible_replacement(c),
             c if is_invisible(c) && !is_needed(c, before, rest.clone().next()) => continue,
             c => c,
         };
@@ -77,12 +81,12 @@ pub fn line(text: &str) -> String {
     line
 }
 
-/// The text's lines, each safe to print by itself.
+/// Returns the text's lines, each safe to print by itself.
 pub fn lines(text: &str) -> impl Iterator<Item = String> {
     text.split('\n').map(|part| line(part.strip_suffix('\r').unwrap_or(part)))
 }
 
-/// The text on one line, cut where it is longer than `max` characters.
+/// Returns the first `max` characters of the text on one line.
 pub fn excerpt(text: &str, max: usize) -> String {
     let end = text.floor_char_boundary(max.saturating_mul(4));
     let mut cut = line(&text[..end]);
@@ -97,8 +101,8 @@ pub fn excerpt(text: &str, max: usize) -> String {
     cut
 }
 
-/// The text on one line, cut at its beginning where it is longer than `max` characters.
-pub fn end(text: &str, max: usize) -> String {
+/// Returns the last `max` characters of the text on one line.
+pub fn tail(text: &str, max: usize) -> String {
     let text = line(text);
     match text.char_indices().rev().nth(max.saturating_sub(1)) {
         Some((start, _)) if start > 0 => format!("…{}", &text[start..]),
@@ -113,15 +117,15 @@ mod tests {
     const HOSTILE: &str = "a\u{1b}[31mred\u{7}\u{9b}2J\u{7f}\u{202e}\r\nb\tc\u{0}";
 
     #[test]
-    fn nothing_that_acts_on_a_terminal_is_left_in_text() {
-        assert!(!line(HOSTILE).contains(acts));
-        assert!(lines(HOSTILE).all(|line| !line.contains(acts)));
+    fn text_keeps_no_character_that_affects_a_terminal() {
+        assert!(!line(HOSTILE).contains(affects_terminal));
+        assert!(lines(HOSTILE).all(|line| !line.contains(affects_terminal)));
         assert_eq!(line("a\u{1b}[1mb\nc"), "a␛[1mb c");
         assert_eq!(lines("a\r\n\nb\rc").collect::<Vec<_>>(), ["a", "", "b c"]);
     }
 
     #[test]
-    fn other_scripts_and_emoji_stay_as_they_are() {
+    fn other_scripts_and_emoji_stay_unchanged() {
         // Families, flags and keycaps; Persian and Hindi with a non-joiner and a joiner; a variant of a Han character.
         for text in [
             "naïve 日本語 עברית 👩‍👩‍👧 🏳️‍🌈 ❤️ ☎︎ 1️⃣ 👩🏽‍💻",
@@ -132,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_seen_cannot_make_two_names_look_alike_or_hide_words() {
+    fn invisible_characters_neither_make_two_names_look_alike_nor_hide_words() {
         for c in [
             '\u{200b}', '\u{200c}', '\u{200d}', '\u{2060}', '\u{feff}', '\u{ad}', '\u{3164}', '\u{fe0f}',
             '\u{fe01}',
@@ -151,10 +155,10 @@ mod tests {
 
     #[test]
     fn an_end_is_bounded() {
-        assert_eq!(end("short", 5), "short");
-        assert_eq!(end("longer", 5), "…onger");
-        assert_eq!(end("\n\u{1b}", 1), "…␛");
-        assert_eq!(end("", 5), "");
+        assert_eq!(tail("short", 5), "short");
+        assert_eq!(tail("longer", 5), "…onger");
+        assert_eq!(tail("\n\u{1b}", 1), "…␛");
+        assert_eq!(tail("", 5), "");
     }
 
     #[test]

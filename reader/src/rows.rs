@@ -1,4 +1,4 @@
-//! Pages of rows as readers see them, oldest first.
+//! Pages of visible rows, oldest first.
 
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Partition, Query};
 use rules::project;
@@ -8,18 +8,18 @@ use slack::ids::Ts;
 use crate::joined::JoinedChannel;
 use crate::range::TimeRange;
 
-/// Rows read at once: what a command holds in memory.
+/// Rows per page. A command keeps one page in memory.
 const PAGE: usize = 256;
 
-/// What readers see of an item; `None` for what they do not.
+/// Converts an item to the row that readers see; `None` for a hidden item.
 type Project<'a> = Box<dyn Fn(&Item) -> Option<Value> + Send + 'a>;
 
-/// Where rows are read.
+/// The source of rows.
 #[derive(Clone, Copy)]
 pub enum RowSource<'a> {
-    /// As they are stored.
+    /// The archive, with rows as stored.
     Archive(&'a dyn Archive),
-    /// In all places of one channel.
+    /// All locations of one channel.
     Channel(&'a JoinedChannel<'a>),
 }
 
@@ -53,7 +53,7 @@ pub struct VisibleRows<'a> {
 }
 
 impl<'a> VisibleRows<'a> {
-    /// All visible rows.
+    /// Reads all visible rows of a query.
     pub fn all(
         source: impl Into<RowSource<'a>>,
         query: Query,
@@ -63,19 +63,19 @@ impl<'a> VisibleRows<'a> {
         Self { source: source.into(), query, project: Box::new(project), remaining: usize::MAX }
     }
 
-    /// Keeps only the messages of a time.
+    /// Restricts the rows to a time range.
     #[must_use]
     pub fn within(mut self, range: &TimeRange) -> Self {
         if let Some(query) = &mut self.query
             && let Partition::Item(partition) = &query.partition
         {
-            query.after = range.after().map(|after| ItemKey::new(partition.clone(), after));
+            query.after = range.key_before().map(|after| ItemKey::new(partition.clone(), after));
             query.until = range.until.as_ref().map(Ts::to_string);
         }
         self
     }
 
-    /// Keeps only the newest `limit`. Answers how many there are, at most `limit`.
+    /// Restricts the rows to the newest `limit` and returns their number.
     pub async fn keep_newest(&mut self, limit: usize) -> Result<usize, ArchiveError> {
         self.remaining = limit;
         let Some(query) = &mut self.query else { return Ok(0) };
@@ -108,12 +108,12 @@ impl<'a> VisibleRows<'a> {
         }
     }
 
-    /// The key that the next rows come after.
+    /// The timestamp of the key after which the next page starts.
     pub fn after(&self) -> Option<&str> {
         self.query.as_ref()?.after.as_ref().map(|key| key.timestamp.as_str())
     }
 
-    /// The next rows; `None` after the last.
+    /// Reads the next page; `None` after the last one.
     pub async fn next(&mut self) -> Result<Option<Vec<Value>>, ArchiveError> {
         let Some(query) = self.query.as_mut().filter(|_| self.remaining > 0) else { return Ok(None) };
         let page = self.source.query(query).await?;
@@ -128,7 +128,7 @@ impl<'a> VisibleRows<'a> {
     }
 }
 
-/// A message as readers see it.
-pub async fn message(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<Option<Value>, ArchiveError> {
+/// Reads a message as readers see it.
+pub async fn read_message(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<Option<Value>, ArchiveError> {
     Ok(channel.message(ts).await?.as_ref().and_then(project::message))
 }

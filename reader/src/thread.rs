@@ -1,5 +1,5 @@
-//! A thread: a root and its replies. The index on `parent` has every reply and most roots; the root is read by its key, so
-//! that one that never learned of its replies is there too.
+//! A thread: a root and its replies. The index on `parent` contains every reply and most roots. The root is
+//! read by its key, so that a root whose row does not mention its replies is found too.
 
 use ports::archive::key::thread_parent;
 use ports::archive::{ArchiveError, Item, Query};
@@ -11,30 +11,30 @@ use slack::ids::Ts;
 use crate::joined::{ChannelOfTeam, JoinedChannel};
 use crate::rows::VisibleRows;
 
-/// Rows read at once.
+/// Rows per page.
 const PAGE: usize = 256;
 
-/// The root of the thread that a message is in. Any message of a thread names it.
+/// Returns the root of the thread that a message belongs to. Every message of a thread contains it.
 pub fn root_ts(message: &Value) -> Option<Ts> {
     Ts::parse(message["thread_ts"].as_str()?).ok()
 }
 
-/// The replies to a message.
+/// Returns the replies to a message.
 pub fn replies<'a>(channel: &'a JoinedChannel<'a>, root_ts: &Ts) -> VisibleRows<'a> {
     let is_reply = is_reply(channel, root_ts);
-    let query = Query::parent(thread_parent(&channel.main().team, root_ts));
+    let query = Query::parent(thread_parent(&channel.current_location().team, root_ts));
     VisibleRows::all(channel, query, move |item| is_reply(item).then(|| project::message(item)).flatten())
 }
 
-/// Goes through the replies to a message that were not deleted, oldest first, each as its row is stored.
+/// Calls `see` with the stored row of each reply to a message that was not deleted, oldest first.
 pub(crate) async fn each_reply(
     channel: &JoinedChannel<'_>,
     root_ts: &Ts,
     mut see: impl FnMut(&Item),
 ) -> Result<(), ArchiveError> {
     let is_reply = is_reply(channel, root_ts);
-    let is_there = |row: &&Item| row.text(CONTENT_VERSION).is_some() && !row.is("deleted");
-    let parent = thread_parent(&channel.main().team, root_ts);
+    let is_there = |row: &&Item| row.text(CONTENT_VERSION).is_some() && !row.has_flag("deleted");
+    let parent = thread_parent(&channel.current_location().team, root_ts);
     let mut query = Query { limit: PAGE, ..Query::parent(parent) };
     loop {
         let page = channel.query(&query).await?;
@@ -46,9 +46,10 @@ pub(crate) async fn each_reply(
     }
 }
 
-/// Whether a row of a thread is a reply in the channel. A thread's parent names only its workspace, and its root may have it too.
+/// Whether a row of a thread is a reply in the channel. The parent of a thread contains the workspace but no
+/// channel, and the root may have the same parent.
 fn is_reply(channel: &JoinedChannel<'_>, root_ts: &Ts) -> impl Fn(&Item) -> bool + Send + use<> {
-    let partitions: Vec<String> = channel.places().iter().map(ChannelOfTeam::messages).collect();
+    let partitions: Vec<String> = channel.locations().iter().map(ChannelOfTeam::messages).collect();
     let root = root_ts.to_string();
     move |item| partitions.contains(&item.key.item_id) && item.key.timestamp != root
 }

@@ -1,5 +1,5 @@
-//! How many messages a channel has, and how many replies a message: rows of the archive do not say it, and to count them there
-//! is to read them.
+//! The numbers of messages per channel and of replies per message. The archive does not store them, and
+//! counting them there would read all rows.
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,34 @@ use rusqlite::Connection;
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use crate::index::SearchIndex;
-use crate::put::{known_place, spelled};
 use crate::schema::IndexError;
+use crate::write::{known_place_id, ts_text};
 
 /// The replies to a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadSize {
-    /// How many there are, those that were also sent to the channel included.
+    /// The number of replies, including those that were also sent to the channel.
     pub replies: u64,
-    /// The newest of them.
+    /// The newest reply.
     pub last: Ts,
 }
 
 impl SearchIndex {
-    /// The replies to each of these messages of a channel, which lies in these places. Messages without replies are missing.
+    /// Returns the replies to each of these messages of a channel with these locations. Messages without
+    /// replies are missing.
     ///
     /// # Errors
     /// [`IndexError`]
     pub async fn thread_sizes(
         &self,
-        places: &[ChannelOfTeam],
+        locations: &[ChannelOfTeam],
         roots: &[Ts],
     ) -> Result<BTreeMap<Ts, ThreadSize>, IndexError> {
-        let (places, roots) = (places.to_vec(), roots.to_vec());
-        self.run(move |connection| thread_sizes(connection, &places, &roots)).await
+        let (locations, roots) = (locations.to_vec(), roots.to_vec());
+        self.run(move |connection| thread_sizes(connection, &locations, &roots)).await
     }
 
-    /// How many messages each place has.
+    /// Returns the number of messages at each location.
     ///
     /// # Errors
     /// [`IndexError`]
@@ -45,28 +46,28 @@ impl SearchIndex {
 
 fn thread_sizes(
     connection: &Connection,
-    places: &[ChannelOfTeam],
+    locations: &[ChannelOfTeam],
     roots: &[Ts],
 ) -> rusqlite::Result<BTreeMap<Ts, ThreadSize>> {
     let mut ids = Vec::new();
-    for ChannelOfTeam { team, channel } in places {
-        ids.extend(known_place(connection, [team.as_str(), channel.as_str()])?);
+    for ChannelOfTeam { team, channel } in locations {
+        ids.extend(known_place_id(connection, [team.as_str(), channel.as_str()])?);
     }
     let mut sizes = BTreeMap::new();
     if ids.is_empty() {
         return Ok(sizes);
     }
-    let places: Vec<String> = (0..ids.len()).map(|place| format!("?{}", place + 2)).collect();
-    // A channel that several workspaces share has each message in each of them.
-    let mut counting = connection.prepare_cached(&format!(
+    let parameters: Vec<String> = (0..ids.len()).map(|index| format!("?{}", index + 2)).collect();
+    // A channel that several workspaces share has each message once per workspace.
+    let mut statement = connection.prepare_cached(&format!(
         "SELECT count(DISTINCT ts), max(ts) FROM messages WHERE place IN ({}) AND thread = ?1 AND ts <> ?1",
-        places.join(", ")
+        parameters.join(", ")
     ))?;
     for root in roots {
         let values = std::iter::once(root.micros()).chain(ids.iter().copied());
         let (replies, last): (i64, Option<i64>) =
-            counting.query_row(rusqlite::params_from_iter(values), |row| Ok((row.get(0)?, row.get(1)?)))?;
-        if let Some(last) = last.and_then(|last| Ts::parse(&spelled(last)).ok()) {
+            statement.query_row(rusqlite::params_from_iter(values), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if let Some(last) = last.and_then(|last| Ts::parse(&ts_text(last)).ok()) {
             sizes.insert(root.clone(), ThreadSize { replies: replies.cast_unsigned(), last });
         }
     }
@@ -74,9 +75,9 @@ fn thread_sizes(
 }
 
 fn message_counts(connection: &Connection) -> rusqlite::Result<BTreeMap<ChannelOfTeam, u64>> {
-    let mut counting =
+    let mut statement =
         connection.prepare_cached("SELECT team, channel, messages FROM places WHERE messages > 0")?;
-    let rows = counting.query_map([], |row| {
+    let rows = statement.query_map([], |row| {
         let (team, channel): (String, String) = (row.get(0)?, row.get(1)?);
         Ok((team, channel, row.get::<_, i64>(2)?.cast_unsigned()))
     })?;

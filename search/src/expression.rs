@@ -1,4 +1,4 @@
-//! A query in the index's own terms. What it lets through may still not fit; what fits is let through.
+//! Translates a query for the index. The result accepts every matching message and possibly others.
 
 use std::collections::BTreeSet;
 
@@ -8,59 +8,63 @@ use reader::search::query::{IsWhat, TextCondition};
 use reader::search::resolve::{ResolvedCondition, ResolvedQuery};
 use slack::ids::{TeamId, Ts};
 
-use crate::put::place_facet;
+use crate::write::place_facet;
 
-/// What the index is asked.
+/// A query for the index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct IndexQuery {
-    /// Each of these holds, in the language of FTS5.
-    wanted: Vec<String>,
-    /// None of these holds.
-    unwanted: Vec<String>,
+    /// FTS5 expressions that a message must match.
+    required: Vec<String>,
+    /// FTS5 expressions that a message must not match.
+    excluded: Vec<String>,
     /// The message is in one of these workspaces.
     pub(crate) teams: Vec<TeamId>,
-    /// Of each of these lists, the message is in one.
-    pub(crate) places: Vec<Vec<ChannelOfTeam>>,
-    /// From this time on.
+    /// The message has one of the locations in each of these lists.
+    pub(crate) locations: Vec<Vec<ChannelOfTeam>>,
+    /// The inclusive start of the time range.
     pub(crate) since: Option<Ts>,
-    /// Before this time.
+    /// The exclusive end of the time range.
     pub(crate) until: Option<Ts>,
     /// Only messages with replies.
     pub(crate) has_replies: bool,
-    /// Only replies, and messages that have some.
+    /// Only replies and messages with replies.
     pub(crate) is_in_thread: bool,
-    /// A text is wanted: some messages fit better than others.
+    /// Whether the query has a text, so that messages can be ranked.
     pub(crate) has_text: bool,
 }
 
 impl IndexQuery {
-    /// What of a query the index can answer, about these workspaces.
-    pub(crate) fn of(query: &ResolvedQuery, teams: &[TeamId]) -> Self {
-        let mut asked = Self { teams: teams.to_vec(), ..Self::default() };
+    /// Translates the part of a query that the index can answer, in these workspaces.
+    pub(crate) fn new(query: &ResolvedQuery, teams: &[TeamId]) -> Self {
+        let mut index_query = Self { teams: teams.to_vec(), ..Self::default() };
         if !query.with_deleted {
-            asked.unwanted.push(facets(&[Facet::is(IsWhat::Deleted)]));
+            index_query.excluded.push(facets(&[Facet::is(IsWhat::Deleted)]));
         }
         for term in &query.terms {
             match (&term.condition, term.is_negated) {
                 (ResolvedCondition::Text { text, mentions, unit_mentions }, false) => {
-                    asked.wanted.push(says(text, mentions, unit_mentions));
-                    asked.has_text = true;
+                    index_query.required.push(text_condition(text, mentions, unit_mentions));
+                    index_query.has_text = true;
                 }
-                (ResolvedCondition::Text { text, .. }, true) => asked.unwanted.push(says_itself(text)),
-                (ResolvedCondition::Facets(any), false) => asked.wanted.push(facets(any)),
-                (ResolvedCondition::Facets(any), true) => asked.unwanted.push(facets(any)),
-                (ResolvedCondition::Places(places), false) => asked.places.push(places.clone()),
+                (ResolvedCondition::Text { text, .. }, true) => {
+                    index_query.excluded.push(text_condition_without_mentions(text))
+                }
+                (ResolvedCondition::Facets(any), false) => index_query.required.push(facets(any)),
+                (ResolvedCondition::Facets(any), true) => index_query.excluded.push(facets(any)),
+                (ResolvedCondition::Locations(locations), false) => {
+                    index_query.locations.push(locations.clone())
+                }
                 (ResolvedCondition::Time(range), false) => {
-                    asked.since = asked.since.max(range.since.clone());
-                    asked.until = match (asked.until, range.until.clone()) {
+                    index_query.since = index_query.since.max(range.since.clone());
+                    index_query.until = match (index_query.until, range.until.clone()) {
                         (Some(one), Some(other)) => Some(one.min(other)),
                         (one, other) => one.or(other),
                     };
                 }
-                (ResolvedCondition::HasReplies, false) => asked.has_replies = true,
-                (ResolvedCondition::InThread, false) => asked.is_in_thread = true,
+                (ResolvedCondition::HasReplies, false) => index_query.has_replies = true,
+                (ResolvedCondition::InThread, false) => index_query.is_in_thread = true,
                 (
-                    ResolvedCondition::Places(_)
+                    ResolvedCondition::Locations(_)
                     | ResolvedCondition::Time(_)
                     | ResolvedCondition::HasReplies
                     | ResolvedCondition::InThread,
@@ -68,28 +72,28 @@ impl IndexQuery {
                 ) => {}
             }
         }
-        asked
+        index_query
     }
 
-    /// The expression for FTS5, with the numbers of the places; `None` if it would have nothing to look for.
-    pub(crate) fn expression(&self, places: &[Vec<i64>]) -> Option<String> {
-        let of_places = places.iter().map(|any| {
-            let any: Vec<String> = any.iter().map(|place| quoted(&place_facet(*place))).collect();
+    /// Returns the FTS5 expression for these place ids; `None` if no condition is required.
+    pub(crate) fn expression(&self, place_ids: &[Vec<i64>]) -> Option<String> {
+        let place_conditions = place_ids.iter().map(|any| {
+            let any: Vec<String> = any.iter().map(|place_id| quoted(&place_facet(*place_id))).collect();
             format!("{{facets}} : ({})", any.join(" OR "))
         });
-        let wanted: Vec<String> = self.wanted.iter().cloned().chain(of_places).collect();
-        if wanted.is_empty() {
+        let required: Vec<String> = self.required.iter().cloned().chain(place_conditions).collect();
+        if required.is_empty() {
             return None;
         }
-        let mut expression = wanted.join(" AND ");
-        for unwanted in &self.unwanted {
-            expression = format!("({expression}) NOT {unwanted}");
+        let mut expression = required.join(" AND ");
+        for excluded in &self.excluded {
+            expression = format!("({expression}) NOT {excluded}");
         }
         Some(expression)
     }
 }
 
-/// A string of FTS5. Words and facets are letters and digits, so that nothing in them ends it.
+/// Returns an FTS5 string. Words and facets only contain letters and digits, so they cannot end it.
 fn quoted(words: &str) -> String {
     format!("\"{}\"", words.replace('"', ""))
 }
@@ -99,36 +103,38 @@ fn facets<'f>(any: impl IntoIterator<Item = &'f Facet>) -> String {
     format!("{{facets}} : ({})", any.join(" OR "))
 }
 
-/// Words that stand next to each other in the text, or in a name that a mention shows, or on both sides of where such a
-/// name begins or ends: then each is in the text or in such a name, and one of the names is there.
-fn says(text: &TextCondition, mentions: &[Facet], unit_mentions: &[Vec<Facet>]) -> String {
-    let (words, may_go_on) = document::query_words(&text.units, text.is_prefix);
-    let mut ways = vec![body(&words, may_go_on)];
+/// Returns the condition for adjacent words: they are in the text, or in the name that a mention shows, or
+/// across the boundary of such a name. In the last case, each word is in the text or in such a name, and one
+/// of the names is mentioned.
+fn text_condition(text: &TextCondition, mentions: &[Facet], unit_mentions: &[Vec<Facet>]) -> String {
+    let (words, is_word_prefix) = document::query_words(&text.units, text.is_prefix);
+    let mut alternatives = vec![body(&words, is_word_prefix)];
     if !mentions.is_empty() {
-        ways.push(facets(mentions));
+        alternatives.push(facets(mentions));
     }
     if !unit_mentions.is_empty() {
         let last = text.units.len() - 1;
         let each = text.units.iter().zip(unit_mentions).enumerate().map(|(number, (unit, mentions))| {
-            // In the text, a character is in one word with that which follows it.
+            // In the text, a character shares an index word with the next character.
             let word = body(&unit.text, unit.is_character || (text.is_prefix && number == last));
             if mentions.is_empty() { word } else { format!("({word} OR {})", facets(mentions)) }
         });
         let any: BTreeSet<&Facet> = unit_mentions.iter().flatten().collect();
         let each = each.chain([facets(any)]);
-        ways.push(format!("({})", each.collect::<Vec<String>>().join(" AND ")));
+        alternatives.push(format!("({})", each.collect::<Vec<String>>().join(" AND ")));
     }
-    format!("({})", ways.join(" OR "))
+    format!("({})", alternatives.join(" OR "))
 }
 
-/// Words in a text that mentions no person: in others the index may have them from a name that someone no longer has.
-fn says_itself(text: &TextCondition) -> String {
-    let (words, may_go_on) = document::query_words(&text.units, text.is_prefix);
-    format!("({} NOT {})", body(&words, may_go_on), facets(&[Facet::mentions()]))
+/// Returns the condition for words in a text without mentions. In a text with mentions, the condition must
+/// not exclude a message, because the words may come from a former name.
+fn text_condition_without_mentions(text: &TextCondition) -> String {
+    let (words, is_word_prefix) = document::query_words(&text.units, text.is_prefix);
+    format!("({} NOT {})", body(&words, is_word_prefix), facets(&[Facet::mentions()]))
 }
 
-fn body(words: &str, may_go_on: bool) -> String {
-    format!("{{body}} : {}{}", quoted(words), if may_go_on { " *" } else { "" })
+fn body(words: &str, is_word_prefix: bool) -> String {
+    format!("{{body}} : {}{}", quoted(words), if is_word_prefix { " *" } else { "" })
 }
 
 #[cfg(test)]
@@ -149,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn words_become_strings_whatever_is_in_them() {
+    fn words_become_fts5_strings_without_operators() {
         for (query, expected) in [
             ("NEAR", r#"{body} : "near""#),
             ("\"a* OR b\"", r#"{body} : "a or b""#),
@@ -157,40 +163,40 @@ mod tests {
             ("会議室", r#"{body} : "会議 議室""#),
             ("字", r#"{body} : "字" *"#),
         ] {
-            assert_eq!(says(&text(query), &[], &[]), format!("({expected})"), "{query}");
+            assert_eq!(text_condition(&text(query), &[], &[]), format!("({expected})"), "{query}");
         }
     }
 
     #[test]
-    fn a_name_may_be_in_a_mention() {
+    fn a_word_may_be_in_the_name_of_a_mention() {
         let ana = vec![Facet::mention("U1")];
         assert_eq!(
-            says(&text("\"thanks ana\""), &[], &[Vec::new(), ana]),
+            text_condition(&text("\"thanks ana\""), &[], &[Vec::new(), ana]),
             r#"({body} : "thanks ana" OR ({body} : "thanks" AND ({body} : "ana" OR {facets} : ("mu1")) AND {facets} : ("mu1")))"#
         );
         assert_eq!(
-            says(&text("kimさん"), &[], &[vec![Facet::mention("U2")], Vec::new(), Vec::new()]),
+            text_condition(&text("kimさん"), &[], &[vec![Facet::mention("U2")], Vec::new(), Vec::new()]),
             r#"({body} : "kim さん" OR (({body} : "kim" OR {facets} : ("mu2")) AND {body} : "さ" * AND {body} : "ん" * AND {facets} : ("mu2")))"#
         );
     }
 
     #[test]
-    fn what_is_not_wanted_needs_something_that_is() {
+    fn an_exclusion_alone_has_no_expression() {
         let bot = ResolvedCondition::Facets(vec![Facet::is(IsWhat::Bot)]);
         let mut query = resolved(bot, true);
-        assert_eq!(IndexQuery::of(&query, &[]).expression(&[]), None);
+        assert_eq!(IndexQuery::new(&query, &[]).expression(&[]), None);
         query.terms.push(ResolvedTerm {
             is_negated: false,
             condition: ResolvedCondition::Text { text: text("x"), mentions: vec![], unit_mentions: vec![] },
         });
         assert_eq!(
-            IndexQuery::of(&query, &[]).expression(&[vec![1, 2]]).unwrap(),
+            IndexQuery::new(&query, &[]).expression(&[vec![1, 2]]).unwrap(),
             r#"(({body} : "x") AND {facets} : ("p1" OR "p2")) NOT {facets} : ("isbot")"#
         );
     }
 
     #[test]
-    fn a_text_that_is_not_wanted_is_left_to_the_archive_in_a_message_with_mentions() {
+    fn an_excluded_text_does_not_exclude_messages_with_mentions() {
         let condition = |query: &str| ResolvedCondition::Text {
             text: text(query),
             mentions: Vec::new(),
@@ -199,7 +205,7 @@ mod tests {
         let mut query = resolved(condition("wanted"), false);
         query.terms.push(ResolvedTerm { is_negated: true, condition: condition("draft") });
         assert_eq!(
-            IndexQuery::of(&query, &[]).expression(&[]).unwrap(),
+            IndexQuery::new(&query, &[]).expression(&[]).unwrap(),
             r#"(({body} : "wanted")) NOT ({body} : "draft" NOT {facets} : ("mentions"))"#
         );
     }

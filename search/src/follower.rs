@@ -1,4 +1,4 @@
-//! Feeds the index with what changed in the archive, batch by batch.
+//! Feeds the changes of the archive to the index, batch by batch.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,32 +16,35 @@ use tokio::time::{Instant, sleep};
 
 use crate::index::{IndexError, IndexedMessage, IndexedText, SearchIndex};
 
-/// Messages of one batch: about 50 ms of work, so that a follower ends quickly and holds the index shortly.
-pub const BATCH: usize = 1_000;
+/// Messages per batch. A batch takes about 50 ms, so that a follower stops quickly and locks the index only
+/// briefly.
+pub const BATCH_SIZE: usize = 1_000;
 
-/// Messages of one batch if no search waits for its end. An archive is read channel by channel, and the index is in the order
-/// of time: each batch of a channel's years writes most of its pages, whether it holds ten thousand messages or fifty.
-pub const LARGE_BATCH: usize = 50_000;
+/// Messages per batch if no search waits. The archive is read channel by channel, but the index is ordered by
+/// time: a batch with years of a channel writes most of the index's pages, whether it has ten or fifty
+/// thousand messages.
+pub const LARGE_BATCH_SIZE: usize = 50_000;
 
-/// Days of channels of one batch, for an archive that names days and not rows, if someone waits: what is stopped within a batch
-/// begins it again.
-pub const DAYS: usize = 8;
+/// Channel days per batch if a search waits, for an archive that reports changed days instead of rows. A
+/// batch that is stopped starts again from its beginning.
+pub const DAYS_PER_BATCH: usize = 8;
 
-/// Messages read at once: what they take as rows is more than what they take as words.
-const READ_AT_ONCE: usize = 10_000;
+/// Maximum number of messages per read. Rows need more memory than words.
+const MAX_MESSAGES_PER_READ: usize = 10_000;
 
-/// How often an archive on this machine is looked at: a look that finds nothing is two small reads.
-pub const POLL: Duration = Duration::from_millis(250);
+/// Poll interval for an archive on this machine. A poll without changes needs two small reads.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// After a batch [`follow`] rests for this multiple of the time it took: the workers come first. On a busy machine a batch takes
-/// long, and what is new must still be found within seconds.
-const REST: u32 = 9;
-const LONGEST_REST: Duration = Duration::from_secs(1);
+/// After a batch, [`follow`] rests for this multiple of the batch's duration, because the workers have
+/// priority. The rest is limited: on a busy machine a batch takes long, and new messages must still be found
+/// within seconds.
+const REST_FACTOR: u32 = 9;
+const MAX_REST: Duration = Duration::from_secs(1);
 
-/// After a failure [`follow`] waits this long: a full disk or a locked file is not mended sooner.
-const PAUSE: Duration = Duration::from_secs(5);
+/// Delay after a failure. A full disk or a locked file is not repaired sooner.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// Why the index does not follow.
+/// Why the index cannot follow the archive.
 #[derive(Debug, thiserror::Error)]
 pub enum FollowError {
     /// The index failed.
@@ -52,35 +55,35 @@ pub enum FollowError {
     Archive(#[from] ArchiveError),
 }
 
-/// What one step did.
+/// The result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FollowStep {
-    /// It took in this number of rows, or began again; there may be more.
+    /// The step wrote this number of rows, or cleared the index for a rebuild; there may be more changes.
     Advanced(usize),
     /// The index has everything that was durable before the step.
     CaughtUp,
-    /// It was stopped within a batch, which is read again.
+    /// The step was stopped within a batch, which will be read again.
     Stopped,
 }
 
-/// Rows of the archive as the index takes them in.
+/// Rows of the archive, converted for the index.
 struct ReadBatch {
     from: Option<ChangeCursor>,
     messages: Vec<IndexedMessage>,
     next: ChangeCursor,
 }
 
-/// What comes next in the archive.
+/// The next changes of the archive.
 enum NextBatch {
-    /// Rows; without any if there is nothing new.
+    /// Changed rows; empty if there are no changes.
     Rows(ReadBatch),
-    /// Days of channels, which are read page by page.
+    /// Changed days of channels, or whole channels, which are read page by page.
     Spans { spans: Vec<ChangedSpan>, next: ChangeCursor },
-    /// The index is of another archive or another time: it begins again.
+    /// The index belongs to another archive or another state of it, and must be rebuilt.
     Rebuild,
 }
 
-/// Takes in the next batch.
+/// Writes the next batch to the index.
 ///
 /// # Errors
 /// [`FollowError`]
@@ -96,11 +99,11 @@ async fn step_while(
     index: &SearchIndex,
     changes: &dyn Changes,
     archive: &dyn Archive,
-    goes_on: impl FnMut(usize) -> bool,
+    should_continue: impl FnMut(usize) -> bool,
 ) -> Result<FollowStep, FollowError> {
     let from = index.cursor().await?;
-    let next = read(changes, archive, from.clone(), BATCH).await?;
-    take_in(index, archive, from, next, goes_on).await
+    let next = read(changes, archive, from.clone(), BATCH_SIZE).await?;
+    write_batch(index, archive, from, next, should_continue).await
 }
 
 async fn read(
@@ -109,7 +112,7 @@ async fn read(
     from: Option<ChangeCursor>,
     limit: usize,
 ) -> Result<NextBatch, FollowError> {
-    Ok(match changes.since(from.as_ref(), limit.min(READ_AT_ONCE)).await? {
+    Ok(match changes.since(from.as_ref(), limit.min(MAX_MESSAGES_PER_READ)).await? {
         ChangeBatch::Rebuild => NextBatch::Rebuild,
         ChangeBatch::Items { items, next } => {
             NextBatch::Rows(ReadBatch { from, messages: indexed(&items, archive), next })
@@ -118,8 +121,8 @@ async fn read(
     })
 }
 
-/// As [`read`], and on as long as there are rows and room for them.
-async fn read_on(
+/// Like [`read`], but continues until the batch is full or there are no more rows.
+async fn read_full_batch(
     changes: &dyn Changes,
     archive: &dyn Archive,
     from: Option<ChangeCursor>,
@@ -136,20 +139,21 @@ async fn read_on(
                 batch.messages.extend(more.messages);
                 batch.next = more.next;
             }
-            // It is read again, once this batch is written.
+            // It is read again after this batch is written.
             NextBatch::Rows(_) | NextBatch::Spans { .. } | NextBatch::Rebuild => break,
         }
     }
     Ok(NextBatch::Rows(batch))
 }
 
-/// Takes in a batch. `goes_on` is asked before each page of a day or a channel, with the number of messages taken in before it.
-async fn take_in(
+/// Writes a batch to the index. Calls `should_continue` before each page of a day or channel with the number
+/// of messages written so far.
+async fn write_batch(
     index: &SearchIndex,
     archive: &dyn Archive,
     from: Option<ChangeCursor>,
     next: NextBatch,
-    mut goes_on: impl FnMut(usize) -> bool,
+    mut should_continue: impl FnMut(usize) -> bool,
 ) -> Result<FollowStep, FollowError> {
     match next {
         NextBatch::Rebuild => {
@@ -164,7 +168,7 @@ async fn take_in(
         NextBatch::Spans { spans, next } => {
             let mut count = 0;
             for span in &spans {
-                match read_span(index, archive, from.as_ref(), span, count, &mut goes_on).await? {
+                match read_span(index, archive, from.as_ref(), span, count, &mut should_continue).await? {
                     SpanRead::Whole(read) => count = read,
                     SpanRead::Overtaken => return Ok(FollowStep::Advanced(count)),
                     SpanRead::Stopped => return Ok(FollowStep::Stopped),
@@ -176,7 +180,7 @@ async fn take_in(
     }
 }
 
-/// Answers whether the index is where the batch begins; nothing is taken in otherwise.
+/// Writes a batch of rows. Returns `false` and writes nothing if the index is not at the start of the batch.
 async fn apply(index: &SearchIndex, batch: ReadBatch) -> Result<bool, IndexError> {
     if batch.messages.is_empty() && batch.from.as_ref() == Some(&batch.next) {
         return Ok(true);
@@ -184,8 +188,9 @@ async fn apply(index: &SearchIndex, batch: ReadBatch) -> Result<bool, IndexError
     index.apply(batch.from, batch.messages, Some(batch.next)).await
 }
 
-/// Takes in everything, `limit` messages or days of channels at once, until `goes_on` answers no; answers whether everything is.
-/// A batch of messages is read while the one before it is written: each takes about half of the time.
+/// Writes all changes to the index, in batches of `limit` messages or channel days, until `should_continue`
+/// returns `false`. Returns whether the index has caught up. Reads the next batch of messages while it writes
+/// the previous one, because each takes about half of the time.
 ///
 /// # Errors
 /// [`FollowError`]
@@ -194,50 +199,52 @@ pub async fn catch_up(
     changes: &dyn Changes,
     archive: &dyn Archive,
     limit: usize,
-    mut goes_on: impl FnMut(usize) -> bool,
+    mut should_continue: impl FnMut(usize) -> bool,
 ) -> Result<bool, FollowError> {
-    let mut taken_in = 0;
-    let mut waiting: Option<ReadBatch> = None;
-    while goes_on(taken_in) {
-        let count = waiting.as_ref().map_or(0, |batch| batch.messages.len());
-        let from = match &waiting {
+    let mut written = 0;
+    let mut pending: Option<ReadBatch> = None;
+    while should_continue(written) {
+        let count = pending.as_ref().map_or(0, |batch| batch.messages.len());
+        let from = match &pending {
             Some(batch) => Some(batch.next.clone()),
             None => index.cursor().await?,
         };
         let write = async {
-            match waiting.take() {
+            match pending.take() {
                 Some(batch) => Ok(apply(index, batch).await?),
                 None => Ok::<bool, FollowError>(true),
             }
         };
-        let (is_applied, next) = tokio::join!(write, read_on(changes, archive, from.clone(), limit));
+        let (is_applied, next) = tokio::join!(write, read_full_batch(changes, archive, from.clone(), limit));
         if !is_applied? {
-            // Another process has come further.
+            // Another process has advanced the index.
             continue;
         }
-        taken_in += count;
+        written += count;
         match next? {
-            NextBatch::Rows(batch) if !batch.messages.is_empty() => waiting = Some(batch),
+            NextBatch::Rows(batch) if !batch.messages.is_empty() => pending = Some(batch),
             next @ (NextBatch::Rows(_) | NextBatch::Spans { .. } | NextBatch::Rebuild) => {
-                match take_in(index, archive, from, next, |count| goes_on(taken_in + count)).await? {
-                    FollowStep::Advanced(count) => taken_in += count,
+                match write_batch(index, archive, from, next, |count| should_continue(written + count))
+                    .await?
+                {
+                    FollowStep::Advanced(count) => written += count,
                     FollowStep::CaughtUp => return Ok(true),
                     FollowStep::Stopped => return Ok(false),
                 }
             }
         }
     }
-    if let Some(batch) = waiting {
+    if let Some(batch) = pending {
         apply(index, batch).await?;
     }
     Ok(false)
 }
 
-/// Follows the archive until `stop` says so, and looks `every` so often once it has caught up. It never ends before: what
-/// fails is logged and tried again.
+/// Follows the archive until `stop` is set, and polls it at the interval `every` once the index has caught
+/// up. Failures are logged and retried.
 pub async fn follow(
     path: &Path,
-    every: Duration,
+    poll_interval: Duration,
     changes: Arc<dyn Changes>,
     archive: Arc<dyn Archive>,
     mut stop: watch::Receiver<bool>,
@@ -246,62 +253,65 @@ pub async fn follow(
     let mut is_failing = false;
     while !*stop.borrow() {
         let started = Instant::now();
-        let stepped = stepped(&mut open, path, &*changes, &*archive, |_| !*stop.borrow()).await;
-        let was_failing = std::mem::replace(&mut is_failing, stepped.is_err());
-        let rest = match stepped {
-            Ok(FollowStep::CaughtUp) => every,
-            Ok(FollowStep::Advanced(_) | FollowStep::Stopped) => (started.elapsed() * REST).min(LONGEST_REST),
+        let result = step_on_current(&mut open, path, &*changes, &*archive, |_| !*stop.borrow()).await;
+        let was_failing = std::mem::replace(&mut is_failing, result.is_err());
+        let rest = match result {
+            Ok(FollowStep::CaughtUp) => poll_interval,
+            Ok(FollowStep::Advanced(_) | FollowStep::Stopped) => {
+                (started.elapsed() * REST_FACTOR).min(MAX_REST)
+            }
             Err(error) => {
                 open = None;
                 if !was_failing {
-                    tracing::warn!(%error, "search does not follow the archive; it is tried again");
+                    tracing::warn!(%error, "the search index cannot follow the archive; retrying");
                 }
-                PAUSE
+                RETRY_DELAY
             }
         };
         tokio::select! {
             () = sleep(rest) => {}
-            // An error means that the sender is gone, and with it the process.
+            // An error means that the sender was dropped because the process ends.
             _ = stop.wait_for(|stopped| *stopped) => return,
         }
     }
 }
 
-/// One step, on an index that is opened if it is not, or not any more.
-async fn stepped(
+/// Runs one step on the current index, which is opened if necessary.
+async fn step_on_current(
     open: &mut Option<SearchIndex>,
     path: &Path,
     changes: &dyn Changes,
     archive: &dyn Archive,
-    goes_on: impl FnMut(usize) -> bool,
+    should_continue: impl FnMut(usize) -> bool,
 ) -> Result<FollowStep, FollowError> {
     let index = SearchIndex::current(open, path).await?;
-    step_while(&index, changes, archive, goes_on).await
+    step_while(&index, changes, archive, should_continue).await
 }
 
-/// What became of a part of a channel.
+/// The result of reading a span of a channel.
 enum SpanRead {
-    /// All of it is taken in: this number of messages of the batch, with those before it.
+    /// The whole span was written. Contains the number of messages of the batch so far.
     Whole(usize),
-    /// Another process has come further.
+    /// Another process has advanced the index.
     Overtaken,
-    /// It was stopped before the end.
+    /// Reading was stopped before the end of the span.
     Stopped,
 }
 
-/// Reads a span and takes it in, page by page: what is read again after a crash changes nothing. A page is read again if another
-/// follower took something in meanwhile, which may have been newer.
+/// Reads a span and writes it to the index page by page. Reading it again after a crash changes nothing. A
+/// page is read again if another follower has written to the index in the meantime, because that content may
+/// be newer.
 async fn read_span(
     index: &SearchIndex,
     archive: &dyn Archive,
     from: Option<&ChangeCursor>,
     span: &ChangedSpan,
     mut count: usize,
-    goes_on: &mut impl FnMut(usize) -> bool,
+    should_continue: &mut impl FnMut(usize) -> bool,
 ) -> Result<SpanRead, FollowError> {
     let mut query = span.query();
     loop {
-        if !goes_on(count) {
+        if !should_continue(count) {
             return Ok(SpanRead::Stopped);
         }
         let version = index.version().await?;
@@ -321,21 +331,21 @@ async fn read_span(
     }
 }
 
-/// Rows as the index has them.
+/// Converts rows for the index.
 fn indexed(items: &[Item], archive: &dyn Archive) -> Vec<IndexedMessage> {
-    // Names change without any message changing: a search looks them up itself.
-    let unknown = DisplayNames::in_teams(archive, Vec::new());
+    // Names change without a change of the message, so a search looks them up itself.
+    let no_names = DisplayNames::for_teams(archive, Vec::new());
     let row = |item: &Item| {
-        let span = ChangedSpan::of(&item.key)?;
-        let place = ChannelOfTeam { team: span.team, channel: span.channel };
+        let span = ChangedSpan::for_row(&item.key)?;
+        let location = ChannelOfTeam { team: span.team, channel: span.channel };
         let message = if item.is_erased() { None } else { project::message(item) };
         let words = message.map(|message| {
-            let (body, facets) = document::indexed(&message, &unknown);
+            let (body, facets) = document::index_words_and_facets(&message, &no_names);
             let facets: Vec<&str> = facets.iter().map(document::Facet::as_str).collect();
             let thread = message["thread_ts"].as_str().and_then(|ts| Ts::parse(ts).ok());
             IndexedText { body, facets: facets.join(" "), thread: thread.map(|ts| ts.micros()) }
         });
-        Some(IndexedMessage { place, ts: Ts::parse(&item.key.timestamp).ok()?, words })
+        Some(IndexedMessage { location, ts: Ts::parse(&item.key.timestamp).ok()?, words })
     };
     items.iter().filter_map(row).collect()
 }

@@ -1,4 +1,4 @@
-//! Answers a query: what the index finds is read from the archive, compared with the query, and shown.
+//! Answers a query: reads the candidates of the index from the archive and compares them with the query.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,47 +22,48 @@ use slack::ids::{TeamId, Ts};
 use crate::expression::IndexQuery;
 use crate::index::{IndexError, IndexHit, SearchIndex};
 
-/// Messages that are read from the archive at once, at the most and at the least: most of what the index finds fits, so no more
-/// are read than are wanted.
+/// Maximum and minimum number of messages per read from the archive. Most candidates match, so a read
+/// requests only as many as are missing.
 const PAGE: usize = 64;
 const SMALLEST_PAGE: usize = 16;
 
-/// Messages that are read before a search ends without enough hits. Only queries that the index cannot narrow down come to
-/// it, such as one that only says what is not wanted.
+/// Maximum number of messages that a search reads. Only queries that the index cannot narrow down reach it,
+/// such as a query that only excludes words.
 const MAX_READ: usize = 100_000;
 
-/// What is asked.
+/// A search request.
 #[derive(Debug, Clone)]
 pub struct SearchRequest {
-    /// What is looked for.
+    /// The query.
     pub query: SearchQuery,
-    /// In which workspaces.
+    /// The workspaces to search.
     pub teams: Vec<TeamId>,
-    /// In which zone its days are.
+    /// The time zone of the query's days.
     pub zone: TimeZone,
-    /// The greatest number of hits.
+    /// The maximum number of hits.
     pub limit: usize,
-    /// The best of the newest 10,000 first; otherwise the newest.
+    /// Whether the best of the newest 10,000 hits come first; otherwise the newest come first.
     pub is_ranked: bool,
-    /// Deleted messages too.
+    /// Whether to include deleted messages.
     pub with_deleted: bool,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug)]
 pub struct SearchAnswer {
-    /// The hits, in their order.
+    /// The hits, in the requested order.
     pub hits: Vec<SearchHit>,
-    /// Whether there may be more than were looked at: the query fits too few of too many messages.
-    pub is_cut: bool,
+    /// Whether the search stopped early and there may be more hits, because too few of too many messages
+    /// match.
+    pub is_truncated: bool,
 }
 
-/// A message that fits, as the archive has it.
+/// A matching message, with its current content in the archive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchHit {
-    /// Its channel, where it goes on.
-    pub place: ChannelOfTeam,
-    /// What the channel is called.
+    /// The current location of its channel.
+    pub location: ChannelOfTeam,
+    /// The channel's name.
     pub channel_name: Option<String>,
     /// Whether the channel is private now.
     pub is_private: bool,
@@ -70,22 +71,22 @@ pub struct SearchHit {
     pub ts: Ts,
     /// The root of its thread, if it is in one.
     pub thread_ts: Option<Ts>,
-    /// The message as [`rules::project::message`] gives it.
+    /// The message as returned by [`rules::project::message`].
     pub message: Value,
-    /// What its author is called.
+    /// The author's name.
     pub author: String,
-    /// What it says, as people read it.
+    /// The text as people read it.
     pub text: String,
     /// The part around the first match.
     pub snippet: Vec<SnippetPart>,
-    /// Its link.
+    /// The link to the message in Slack.
     pub permalink: String,
 }
 
-/// Why there is no answer.
+/// Why a search failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
-    /// The query names something that is not there.
+    /// The query names an unknown person or channel.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
     /// The index failed.
@@ -107,11 +108,11 @@ pub async fn search(
 ) -> Result<SearchAnswer, SearchError> {
     let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted } = request;
     let query = resolved(archive, index, &teams, query, &zone, with_deleted).await?;
-    let asked = IndexQuery::of(&query, &teams);
+    let index_query = IndexQuery::new(&query, &teams);
     let mut shown = ShownHits::new(archive, teams, query);
     let mut read = 0;
     if is_ranked {
-        let best = index.best(&asked, MAX_READ).await?;
+        let best = index.best(&index_query, MAX_READ).await?;
         let mut rest = &best[..];
         while shown.hits.len() < limit && !rest.is_empty() {
             let (page, others) = rest.split_at(page_size(limit - shown.hits.len()).min(rest.len()));
@@ -122,7 +123,7 @@ pub async fn search(
     }
     let mut before = None;
     while shown.hits.len() < limit && read < MAX_READ {
-        let page = index.newest(&asked, before, page_size(limit - shown.hits.len())).await?;
+        let page = index.newest(&index_query, before, page_size(limit - shown.hits.len())).await?;
         let Some(last) = page.last() else { return Ok(shown.answer(false)) };
         before = Some(last.id);
         read += page.len();
@@ -132,7 +133,7 @@ pub async fn search(
     Ok(shown.answer(is_cut))
 }
 
-/// The query with the names of the last minute; with those of now if one of them is unknown.
+/// Resolves the query with cached names, and with the current names if one is unknown.
 async fn resolved(
     archive: &dyn Archive,
     index: &SearchIndex,
@@ -150,15 +151,15 @@ async fn resolved(
         Err(error) if error.is_unknown_name() => {}
         resolved => return Ok(resolved?),
     }
-    let known = index.names.reread(archive, teams).await?;
+    let known = index.names.refresh(archive, teams).await?;
     Ok(resolve::resolve(archive, teams, &known, query, zone, with_deleted).await?)
 }
 
-fn page_size(wanted: usize) -> usize {
-    wanted.clamp(SMALLEST_PAGE, PAGE)
+fn page_size(missing: usize) -> usize {
+    missing.clamp(SMALLEST_PAGE, PAGE)
 }
 
-/// The hits so far, and what was looked up for them.
+/// The hits so far, and caches of the names and channels for them.
 struct ShownHits<'a> {
     archive: &'a dyn Archive,
     teams: Vec<TeamId>,
@@ -178,12 +179,12 @@ struct HitChannel<'a> {
     base_url: Option<String>,
 }
 
-/// A row that the index found, and the text that is read in it.
+/// A message that the index found, with its content.
 struct FoundMessage {
-    place: ChannelOfTeam,
+    location: ChannelOfTeam,
     ts: Ts,
     message: Value,
-    said: MessageText,
+    content: MessageText,
 }
 
 impl<'a> ShownHits<'a> {
@@ -193,7 +194,7 @@ impl<'a> ShownHits<'a> {
         });
         Self {
             archive,
-            names: DisplayNames::in_teams(archive, teams.clone()),
+            names: DisplayNames::for_teams(archive, teams.clone()),
             teams,
             query,
             asks_for_replies,
@@ -205,22 +206,22 @@ impl<'a> ShownHits<'a> {
     }
 
     fn answer(self, is_cut: bool) -> SearchAnswer {
-        SearchAnswer { hits: self.hits, is_cut }
+        SearchAnswer { hits: self.hits, is_truncated: is_cut }
     }
 
-    /// Reads messages from the archive, and keeps those that fit, up to `limit`.
+    /// Reads messages from the archive and keeps the matching ones, up to `limit`.
     async fn add(&mut self, page: &[IndexHit], limit: usize) -> Result<(), SearchError> {
         for hit in page {
-            self.learn_channel(&hit.place).await?;
+            self.learn_channel(&hit.location).await?;
         }
         let found = self.read(page).await?;
-        let texts: Vec<&MessageText> = found.iter().map(|found| &found.said).collect();
+        let texts: Vec<&MessageText> = found.iter().map(|found| &found.content).collect();
         self.names.learn(texts).await?;
         for found in found {
             if self.hits.len() >= limit {
                 return Ok(());
             }
-            let document = document::of(&found.message, &found.said, &self.names);
+            let document = document::search_document(&found.message, &found.content, &self.names);
             if self.fits(&found, &document).await? {
                 let hit = self.shown(found, document);
                 self.hits.push(hit);
@@ -229,16 +230,16 @@ impl<'a> ShownHits<'a> {
         Ok(())
     }
 
-    async fn learn_channel(&mut self, place: &ChannelOfTeam) -> Result<(), SearchError> {
-        // What is of another workspace is in no channel that is learned, and is not read.
-        if self.channels.contains_key(place) || !self.teams.contains(&place.team) {
+    async fn learn_channel(&mut self, location: &ChannelOfTeam) -> Result<(), SearchError> {
+        // A message of another workspace has no known channel, so it is not read.
+        if self.channels.contains_key(location) || !self.teams.contains(&location.team) {
             return Ok(());
         }
-        let joined = find::joined(self.archive, place, &self.teams).await?;
-        let main = joined.main();
+        let joined = find::joined_channel(self.archive, location, &self.teams).await?;
+        let main = joined.current_location();
         if !self.workspaces.contains_key(&main.team) {
             let channels = directory::read(self.archive, &main.team).await?;
-            let workspace = directory::workspace(self.archive, &main.team).await?;
+            let workspace = directory::read_workspace_facts(self.archive, &main.team).await?;
             self.workspaces.insert(main.team.clone(), (channels, workspace));
         }
         let known = self.workspaces.get(&main.team);
@@ -246,33 +247,34 @@ impl<'a> ShownHits<'a> {
         let base_url = known.and_then(|(_, workspace)| workspace.base_url.clone());
         let snapshot = main.newest(self.archive).await?;
         let is_private = snapshot.is_some_and(|snapshot| snapshot["visibility"] == "private");
-        self.channels.insert(place.clone(), HitChannel { joined, name, is_private, base_url });
+        self.channels.insert(location.clone(), HitChannel { joined, name, is_private, base_url });
         Ok(())
     }
 
-    /// The messages as all places of their channels have them, each once.
+    /// Reads the messages, each merged once from all locations of its channel.
     async fn read(&mut self, page: &[IndexHit]) -> Result<Vec<FoundMessage>, SearchError> {
-        let mut wanted: Vec<(ChannelOfTeam, Ts, Vec<ItemKey>)> = Vec::new();
+        let mut pending: Vec<(ChannelOfTeam, Ts, Vec<ItemKey>)> = Vec::new();
         for hit in page {
-            let Some(channel) = self.channels.get(&hit.place) else { continue };
-            // The main place is the one that was found, in each workspace that shares the channel another one.
-            let first = channel.joined.places().iter().min().cloned();
+            let Some(channel) = self.channels.get(&hit.location) else { continue };
+            // The main location depends on the one that was found, so the least one identifies the channel.
+            let first = channel.joined.locations().iter().min().cloned();
             if self.seen.insert((first, hit.ts.to_string())) {
-                let keys = channel.joined.places().iter().map(|place| place.message(&hit.ts)).collect();
-                wanted.push((hit.place.clone(), hit.ts.clone(), keys));
+                let keys =
+                    channel.joined.locations().iter().map(|location| location.message(&hit.ts)).collect();
+                pending.push((hit.location.clone(), hit.ts.clone(), keys));
             }
         }
-        let keys: Vec<&ItemKey> = wanted.iter().flat_map(|(_, _, keys)| keys).collect();
+        let keys: Vec<&ItemKey> = pending.iter().flat_map(|(_, _, keys)| keys).collect();
         let mut rows = self.archive.get_all(&keys).await?.into_iter();
-        let mut found = Vec::with_capacity(wanted.len());
-        for (place, ts, keys) in wanted {
+        let mut found = Vec::with_capacity(pending.len());
+        for (location, ts, keys) in pending {
             let rows: Vec<_> = rows.by_ref().take(keys.len()).flatten().collect();
             let Some(merged) = merge::messages(rows).filter(|merged| !merged.row.is_erased()) else {
                 continue;
             };
             if let Some(message) = project::message(&merged.row) {
-                let said = text::read(&message);
-                found.push(FoundMessage { place, ts, message, said });
+                let content = text::read(&message);
+                found.push(FoundMessage { location, ts, message, content });
             }
         }
         Ok(found)
@@ -282,27 +284,30 @@ impl<'a> ShownHits<'a> {
         if !self.query.with_deleted && found.message["deleted"] == true {
             return Ok(false);
         }
-        let Some(channel) = self.channels.get(&found.place) else { return Ok(false) };
+        let Some(channel) = self.channels.get(&found.location) else { return Ok(false) };
         let has_replies = self.asks_for_replies && has_replies(&channel.joined, &found.ts).await?;
-        let places = channel.joined.places();
-        Ok(matching::fits(&self.query, &MatchCandidate { document, places, ts: &found.ts, has_replies }))
+        let locations = channel.joined.locations();
+        Ok(matching::matches_query(
+            &self.query,
+            &MatchCandidate { document, locations, ts: &found.ts, has_replies },
+        ))
     }
 
     fn shown(
         &self,
-        FoundMessage { place, ts, message, said }: FoundMessage,
+        FoundMessage { location, ts, message, content }: FoundMessage,
         document: SearchDocument,
     ) -> SearchHit {
-        let channel = self.channels.get(&place);
-        let place = channel.map_or(place, |channel| channel.joined.main().clone());
+        let channel = self.channels.get(&location);
+        let location = channel.map_or(location, |channel| channel.joined.current_location().clone());
         let thread_ts = thread::root_ts(&message);
         let base_url = channel.and_then(|channel| channel.base_url.as_deref());
-        let permalink = permalink::of(base_url, &place.channel, &ts, thread_ts.as_ref());
-        let author = self.names.author(&said.author);
+        let permalink = permalink::message_permalink(base_url, &location.channel, &ts, thread_ts.as_ref());
+        let author = self.names.author(&content.author);
         let snippet = matching::snippet(&self.query, &document.text);
         let channel_name = channel.and_then(|channel| channel.name.clone());
         SearchHit {
-            place,
+            location,
             channel_name,
             is_private: channel.is_some_and(|channel| channel.is_private),
             ts,

@@ -1,4 +1,4 @@
-//! The index: which messages there are, and which words each has.
+//! The index of messages by their words.
 
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
@@ -10,76 +10,77 @@ use rusqlite::{Connection, TransactionBehavior};
 use slack::ids::Ts;
 
 use crate::expression::IndexQuery;
-use crate::follower::BATCH;
+use crate::follower::BATCH_SIZE;
 use crate::names::RecentNames;
 pub use crate::schema::IndexError;
 use crate::schema::{self, is_broken};
-use crate::{put, selection};
+use crate::{selection, write};
 
-/// What became of a message, for the index.
+/// The new state of a message for the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexedMessage {
-    /// Where it is.
-    pub place: ChannelOfTeam,
+    /// The location of its channel.
+    pub location: ChannelOfTeam,
     /// When it was written.
     pub ts: Ts,
-    /// `None` for one that can no longer be found.
+    /// `None` if the message must be removed from the index.
     pub words: Option<IndexedText>,
 }
 
-/// What a message can be found by.
+/// The indexed content of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IndexedText {
-    /// Its words, with blanks between them.
+    /// Its words, separated by spaces.
     pub body: String,
-    /// Its facets, with blanks between them.
+    /// Its facets, separated by spaces.
     pub facets: String,
     /// The root of its thread, in microseconds.
     pub thread: Option<i64>,
 }
 
-/// A message that the index has found.
+/// A message that the index found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexHit {
-    /// Its id in the index: greater ones are of later seconds.
+    /// Its id in the index. Messages of later seconds have greater ids.
     pub id: i64,
-    /// Where it is.
-    pub place: ChannelOfTeam,
+    /// The location of its channel.
+    pub location: ChannelOfTeam,
     /// When it was written.
     pub ts: Ts,
 }
 
-/// An open index. Clones share it.
+/// An open index. Clones share the connection.
 #[derive(Debug, Clone)]
 pub struct SearchIndex {
     path: PathBuf,
     connection: Arc<Mutex<Connection>>,
-    /// Whose turn it is: who waits for the connection takes no thread meanwhile.
-    turn: Arc<tokio::sync::Mutex<()>>,
+    /// Serializes access, so that a task that waits for the connection blocks no thread.
+    access: Arc<tokio::sync::Mutex<()>>,
     file: FileIdentity,
     pub(crate) names: Arc<RecentNames>,
 }
 
 impl SearchIndex {
-    /// Opens the index in this file. A missing one is made; one that is broken or of another version is made again.
+    /// Opens the index in this file. Creates a missing index, and replaces one that is broken or of another
+    /// version.
     ///
     /// # Errors
     /// [`IndexError`]
     ///
     /// # Panics
-    /// If the runtime shuts down meanwhile.
+    /// If the runtime shuts down while the index is opened.
     pub async fn open(path: &Path) -> Result<Self, IndexError> {
         let path = path.to_owned();
         let opened = tokio::task::spawn_blocking(move || {
             let connection = schema::open(&path)?;
             let file = FileIdentity::of(&path);
             let connection = Arc::new(Mutex::new(connection));
-            Ok(Self { path, connection, turn: Arc::default(), file, names: Arc::default() })
+            Ok(Self { path, connection, access: Arc::default(), file, names: Arc::default() })
         });
         opened.await.expect("opening does not panic")
     }
 
-    /// The index that is open, or the one in this file if none is, or if the file is another one by now.
+    /// Returns the open index. Opens the file if no index is open, or if the file was replaced.
     ///
     /// # Errors
     /// [`IndexError`]
@@ -91,20 +92,21 @@ impl SearchIndex {
         Ok(open.insert(index).clone())
     }
 
-    /// Deletes the index in this file, if there is one, with every word in it. A process that has it open makes it again.
+    /// Deletes the index in this file, if it exists. A process that has it open creates it again.
     ///
     /// # Errors
-    /// [`IndexError`], also if the file is something else.
+    /// [`IndexError`], even if the file is not a search index.
     pub fn delete(path: &Path) -> Result<(), IndexError> {
         schema::delete(path)
     }
 
-    /// Whether the file is still the one that was opened: it may be deleted at any time, to be made again.
+    /// Whether the file is still the one that was opened. A user may delete it at any time to rebuild the
+    /// index.
     fn is_current(&self) -> bool {
         FileIdentity::of(&self.path) == self.file
     }
 
-    /// How far it has come; `None` if it is empty.
+    /// Returns the position in the archive's changes; `None` if the index is empty.
     ///
     /// # Errors
     /// [`IndexError`]
@@ -112,16 +114,17 @@ impl SearchIndex {
         self.run(|connection| cursor(connection)).await
     }
 
-    /// Another one as soon as anything is taken in.
+    /// Returns a version that changes with every write to the index.
     ///
     /// # Errors
     /// [`IndexError`]
     pub(crate) async fn version(&self) -> Result<IndexVersion, IndexError> {
-        self.run(|connection| IndexVersion::of(connection)).await
+        self.run(|connection| IndexVersion::read(connection)).await
     }
 
-    /// Takes in messages, and with them how far the index has come: of several contents of one message the last. Answers
-    /// `false`, and takes in nothing, if another process has come further since `from`.
+    /// Writes messages and the new cursor in one transaction; of several states of a message, the last one
+    /// wins. Returns `false` and writes nothing if the index's cursor is not `from`, because another process
+    /// has advanced it.
     ///
     /// # Errors
     /// [`IndexError`]
@@ -134,8 +137,8 @@ impl SearchIndex {
         self.apply_since(None, from, messages, next).await
     }
 
-    /// The same, unless anything was taken in after this version was asked for. Messages that were read of the archive since may be
-    /// older than what is there by now.
+    /// Does the same, unless anything was written since this version was read: the messages may then be older
+    /// than what the index contains.
     ///
     /// # Errors
     /// [`IndexError`]
@@ -147,22 +150,23 @@ impl SearchIndex {
         next: Option<ChangeCursor>,
     ) -> Result<bool, IndexError> {
         self.run(move |connection| {
-            // In the order of their ids: pages are visited one after another, and FTS5 collects words until an id is not greater
-            // than the one before. Those of one second keep their order, so that their ids do not depend on the batch.
-            messages.sort_by_key(|message| put::first_id(message.ts.micros()));
-            if messages.len() >= BATCH {
+            // Sorted by id: pages are visited in sequence, and FTS5 collects words until an id is not greater
+            // than the previous one. The sort is stable, so the ids within a second do not depend on the
+            // batch.
+            messages.sort_by_key(|message| write::first_id(message.ts.micros()));
+            if messages.len() >= BATCH_SIZE {
                 schema::expect_bulk(connection)?;
             }
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let is_current = match version {
-                Some(version) => version == IndexVersion::of(&transaction)?,
+                Some(version) => version == IndexVersion::read(&transaction)?,
                 None => true,
             };
             if !is_current || cursor(&transaction)? != from {
                 return Ok(false);
             }
             for message in &messages {
-                put::message(&transaction, message)?;
+                write::index_message(&transaction, message)?;
             }
             let next = next.as_ref().map(ChangeCursor::as_str);
             transaction.execute("UPDATE state SET cursor = ?1", [next])?;
@@ -172,8 +176,8 @@ impl SearchIndex {
         .await
     }
 
-    /// Drops everything, to begin again. Answers `false`, and drops nothing, if another process has begun again or come further
-    /// since `from`.
+    /// Clears the index for a rebuild. Returns `false` and clears nothing if the index's cursor is not
+    /// `from`, because another process has cleared or advanced it.
     ///
     /// # Errors
     /// [`IndexError`]
@@ -194,8 +198,8 @@ impl SearchIndex {
         .await
     }
 
-    /// Merges the parts of the word lists, which makes a new index smaller and faster. It takes seconds for a million
-    /// messages.
+    /// Merges the segments of the word lists, which makes a new index smaller and faster. Takes seconds for a
+    /// million messages.
     ///
     /// # Errors
     /// [`IndexError`]
@@ -207,7 +211,7 @@ impl SearchIndex {
         .await
     }
 
-    /// How many messages it has.
+    /// Returns the number of messages.
     ///
     /// # Errors
     /// [`IndexError`]
@@ -219,7 +223,7 @@ impl SearchIndex {
         .await
     }
 
-    /// Messages that may fit, newest first, from those with lesser ids than `before` on.
+    /// Returns messages with ids less than `before` that may match, newest first.
     ///
     /// # Errors
     /// [`IndexError`]
@@ -233,7 +237,7 @@ impl SearchIndex {
         self.run(move |connection| selection::newest(connection, &query, before, limit)).await
     }
 
-    /// The best of the newest messages that may fit, the best first.
+    /// Returns the best of the newest messages that may match, best first.
     ///
     /// # Errors
     /// [`IndexError`]
@@ -242,20 +246,20 @@ impl SearchIndex {
         self.run(move |connection| selection::best(connection, &query, limit)).await
     }
 
-    /// Runs work on the connection, in a thread that may wait for the disk.
+    /// Runs work on the connection in a thread that may block on disk access.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, IndexError> {
-        let _turn = self.turn.lock().await;
+        let _access = self.access.lock().await;
         let connection = Arc::clone(&self.connection);
-        let done = tokio::task::spawn_blocking(move || {
+        let result = tokio::task::spawn_blocking(move || {
             work(&mut connection.lock().unwrap_or_else(PoisonError::into_inner))
         });
-        let done = done.await.unwrap_or_else(|_| Err(rusqlite::Error::InvalidQuery));
-        done.map_err(|cause| {
+        let result = result.await.unwrap_or_else(|_| Err(rusqlite::Error::InvalidQuery));
+        result.map_err(|cause| {
             if is_broken(&cause) {
-                tracing::warn!(index = %self.path.display(), "the search index is broken and is made again");
+                tracing::warn!(index = %self.path.display(), "the search index is broken and will be rebuilt");
                 drop(schema::remove(&self.path));
             }
             IndexError::Database { path: self.path.display().to_string(), cause }
@@ -263,7 +267,7 @@ impl SearchIndex {
     }
 }
 
-/// What other connections have written, and what this one has. <https://sqlite.org/pragma.html#pragma_data_version>
+/// The writes of other connections and of this one. <https://sqlite.org/pragma.html#pragma_data_version>
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexVersion {
     others: i64,
@@ -271,13 +275,13 @@ pub(crate) struct IndexVersion {
 }
 
 impl IndexVersion {
-    fn of(connection: &Connection) -> rusqlite::Result<Self> {
+    fn read(connection: &Connection) -> rusqlite::Result<Self> {
         let others = connection.query_row("PRAGMA data_version", [], |row| row.get(0))?;
         Ok(Self { others, own: connection.total_changes() })
     }
 }
 
-/// Which file it is, whatever its name.
+/// The identity of a file, independent of its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileIdentity(Option<(u64, u64)>);
 
@@ -295,7 +299,7 @@ fn numbers(metadata: &Metadata) -> (u64, u64) {
 
 #[cfg(not(unix))]
 fn numbers(_: &Metadata) -> (u64, u64) {
-    // An open file cannot be deleted there.
+    // These systems do not allow to delete an open file.
     (0, 0)
 }
 

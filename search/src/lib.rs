@@ -1,12 +1,14 @@
-//! The search index: a file beside the archive in which messages are found by their words.
+//! The search index: a file next to the archive that finds messages by their words.
 //!
-//! * [`index`]: the file. It holds words and facets, no text: delete it, and it is made again. [`put`] takes a message in.
-//! * [`follower`] feeds it with what changed in the archive.
-//! * [`counts`]: how many messages and replies there are, which no row of the archive says.
-//! * [`expression`] says a query in the index's own terms, [`selection`] finds what may fit it; [`hits`] answers it.
+//! * [`index`]: the file. It contains words and facets, but no text. If it is deleted, it is built again.
+//!   [`write`] adds, changes and removes messages.
+//! * [`follower`] feeds the changes of the archive to the index.
+//! * [`counts`]: the numbers of messages and replies, which no row of the archive contains.
+//! * [`expression`] translates a query for the index, [`selection`] finds the candidates, [`hits`] answers
+//!   the query.
 //!
-//! Whatever the index finds is read from the archive before it is shown, so that an index which is behind may miss a message,
-//! and never shows one that is not so.
+//! Every candidate is read from the archive before it is shown. An index that is behind may therefore miss a
+//! message, but never shows outdated content.
 
 pub mod counts;
 mod expression;
@@ -14,6 +16,6 @@ pub mod follower;
 pub mod hits;
 pub mod index;
 mod names;
-mod put;
 mod schema;
 mod selection;
+mod write;

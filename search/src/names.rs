@@ -1,5 +1,5 @@
-//! The names that queries are read with, kept for a moment: reading those of thousands of people takes longer than most
-//! searches.
+//! A short-lived cache of the names for queries. Reading the names of thousands of people takes longer than
+//! most searches.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use reader::search::resolve::KnownNames;
 use slack::ids::TeamId;
 use tokio::time::Instant;
 
-/// A new name of a person or a channel counts after this time. What a hit shows is read with the names of now.
-const KEPT_FOR: Duration = Duration::from_secs(60);
+/// Delay until queries use a new name of a person or a channel. Hits always show the current names.
+const MAX_AGE: Duration = Duration::from_secs(60);
 
-/// The names that were read last.
+/// The most recently read names.
 #[derive(Debug, Default)]
 pub(crate) struct RecentNames {
     read: Mutex<Option<ReadNames>>,
@@ -26,7 +26,7 @@ struct ReadNames {
 }
 
 impl RecentNames {
-    /// The names in these workspaces, read within the last minute.
+    /// Returns the names in these workspaces, at most a minute old.
     pub(crate) async fn recent(
         &self,
         archive: &dyn Archive,
@@ -34,13 +34,13 @@ impl RecentNames {
     ) -> Result<Arc<KnownNames>, ArchiveError> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match read {
-            Some(read) if read.teams == teams && read.at.elapsed() < KEPT_FOR => Ok(read.names),
-            Some(_) | None => self.reread(archive, teams).await,
+            Some(read) if read.teams == teams && read.at.elapsed() < MAX_AGE => Ok(read.names),
+            Some(_) | None => self.refresh(archive, teams).await,
         }
     }
 
-    /// The names as they are now.
-    pub(crate) async fn reread(
+    /// Reads the current names.
+    pub(crate) async fn refresh(
         &self,
         archive: &dyn Archive,
         teams: &[TeamId],

@@ -1,4 +1,4 @@
-//! The file: making it, and whether what is there can be used.
+//! Creates the index file, and checks whether an existing one can be used.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -8,105 +8,111 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-/// What the file holds, and how words are made of texts. An index of another version is made again: add one whenever what
-/// `reader::search` makes of a message changes.
+/// The version of the tables and of the conversion of texts to words. An index of another version is
+/// replaced. Increment it whenever `reader::search` converts messages differently.
 const VERSION: i32 = 2;
 
-/// Marks the file as an index of ours.
+/// Identifies the file as an index of Annalist.
 const APPLICATION_ID: i32 = 0x414e_4958;
 
-/// Another process may be writing a batch.
+/// How long to wait while another process writes a batch.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a search reads again and again: the upper levels of the word lists of a million messages. The system keeps the rest.
+/// Cache for searches: the upper levels of the word lists of a million messages. The operating system caches
+/// the rest.
 const CACHE_KIB: i32 = 2 * 1024;
 
-/// The same for one that takes in many messages at once, whose words are all over the lists.
+/// Cache for an index that receives many messages at once, whose words are spread over the lists.
 const BULK_CACHE_KIB: i32 = 16 * 1024;
 
 const TABLES: &str = "
 CREATE TABLE state (
     one INTEGER PRIMARY KEY CHECK (one = 1),
-    -- How far the follower has come; NULL if the index is empty.
+    -- The position of the follower in the changes of the archive; NULL if the index is empty.
     cursor TEXT,
     -- An id is at most this number of seconds ahead of its message: see `put::free_id`.
     ahead_s INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 INSERT INTO state (one) VALUES (1);
 
--- Channels of workspaces, by a number.
+-- Channels of workspaces, by a numeric id.
 CREATE TABLE places (
     id INTEGER PRIMARY KEY,
     team TEXT NOT NULL,
     channel TEXT NOT NULL,
-    -- How many of its messages there are.
+    -- The number of its messages in the index.
     messages INTEGER NOT NULL DEFAULT 0,
     UNIQUE (team, channel)
 ) STRICT;
 
--- Messages. `id` is in the order of their seconds: see `put::first_id`.
+-- Messages. The ids are in the order of their seconds: see `put::first_id`.
 CREATE TABLE messages (
     id INTEGER PRIMARY KEY,
     place INTEGER NOT NULL,
     -- Microseconds.
     ts INTEGER NOT NULL,
-    -- The timestamp, if it has zeros in front.
+    -- The timestamp, if it has leading zeros.
     spelling TEXT,
-    -- The root of its thread, if it is in one.
+    -- The root of its thread, if it is part of one.
     thread INTEGER,
-    -- Of its words and facets: a message in which nothing of them changed is not written again.
+    -- A hash of its words and facets. A message is only written again if the hash changes.
     hash INTEGER NOT NULL
 ) STRICT;
--- The time first: new messages then change the same few pages.
+-- The timestamp comes first, so that new messages change the same few pages.
 CREATE INDEX messages_by_ts ON messages (ts, place);
 CREATE INDEX messages_by_thread ON messages (thread) WHERE thread IS NOT NULL;
 
--- Messages of threads, by their ids: replies, and those that have some.
+-- Messages of threads by id: replies, and messages with replies.
 CREATE TABLE threads (
     id INTEGER PRIMARY KEY,
     has_replies INTEGER NOT NULL
 ) STRICT;
 
--- Words are letters, digits and nothing else, folded before they come here, so that this tokenizer has nothing to do but
--- part them at blanks. The list of prefixes answers a search for one or two characters, which begin thousands of words.
+-- Words only contain letters and digits and are already folded, so this tokenizer only has to split them at spaces. The
+-- prefix index answers a search for one or two characters, which start thousands of words.
 CREATE VIRTUAL TABLE words USING fts5 (
     body, facets, content = '', contentless_delete = 1, tokenize = 'ascii', prefix = '2'
 );
--- Bytes of words collected before they are written: fewer and larger parts are merged less often.
+-- Bytes of words that are collected before a write: fewer and larger segments are merged less often.
 INSERT INTO words (words, rank) VALUES ('hashsize', 16777216);
 ";
 
 /// Why the index cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// The file or its folder cannot be opened or made.
+    /// The file cannot be opened or created.
     #[error("cannot open the search index {path}: {cause}; --index names another folder")]
     Open {
-        /// Where it would be.
+        /// The path of the index.
         path: String,
-        /// What went wrong. It is in the line, and so no source of this error, which would be said once more.
+        /// The cause. The message contains it, so it is not a source of this error, which would be printed
+        /// twice.
         cause: io::Error,
     },
-    /// The file is something else.
-    #[error("{path} is no search index: delete it if nothing needs it, or name another folder with --index")]
+    /// The file is not a search index.
+    #[error(
+        "{path} is not a search index: delete it if nothing needs it, or name another folder with --index"
+    )]
     Foreign {
-        /// Where it is.
+        /// The path of the file.
         path: String,
     },
     /// The file cannot be read or written.
-    #[error("cannot use the search index {path}: {cause}; delete it if this goes on, and it is made again")]
+    #[error(
+        "cannot use the search index {path}: {cause}; delete it if this error persists, and it is rebuilt"
+    )]
     Database {
-        /// Where it is.
+        /// The path of the file.
         path: String,
-        /// What went wrong. It is in the line, as above.
+        /// The cause. It is not a source of this error, as above.
         cause: rusqlite::Error,
     },
 }
 
-/// Opens the index in this file, made anew if it is missing, broken or of another version.
+/// Opens the index in this file. Creates it if it is missing, broken or of another version.
 pub(crate) fn open(path: &Path) -> Result<Connection, IndexError> {
-    let file = create_private(path).map_err(|source| at(path, source))?;
-    if !is_empty_or_ours(&file).map_err(|source| at(path, source))? {
+    let file = create_private(path).map_err(|source| open_error(path, source))?;
+    if !is_empty_or_ours(&file).map_err(|source| open_error(path, source))? {
         return Err(IndexError::Foreign { path: path.display().to_string() });
     }
     drop(file);
@@ -117,23 +123,24 @@ pub(crate) fn open(path: &Path) -> Result<Connection, IndexError> {
         Err(error) => return Err(error),
     }
     remove(path)?;
-    drop(create_private(path).map_err(|source| at(path, source))?);
-    connect(path)?.ok_or_else(|| at(path, io::Error::other("another version of annalist is using it")))
+    drop(create_private(path).map_err(|source| open_error(path, source))?);
+    connect(path)?
+        .ok_or_else(|| open_error(path, io::Error::other("another version of annalist is using it")))
 }
 
 /// Removes the index in this file, if there is one.
 pub(crate) fn delete(path: &Path) -> Result<(), IndexError> {
     match File::open(path) {
-        Ok(file) if is_empty_or_ours(&file).map_err(|source| at(path, source))? => remove(path),
+        Ok(file) if is_empty_or_ours(&file).map_err(|source| open_error(path, source))? => remove(path),
         Ok(_) => Err(IndexError::Foreign { path: path.display().to_string() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(at(path, error)),
+        Err(error) => Err(open_error(path, error)),
     }
 }
 
-/// Whether the file may be replaced: one of a user's own may have the same name.
+/// Whether the file may be replaced. A user's own file may have the same name.
 fn is_empty_or_ours(mut file: &File) -> io::Result<bool> {
-    // SQLite keeps the application's number there: https://www.sqlite.org/fileformat.html#application_id
+    // The offset of the application id: https://www.sqlite.org/fileformat.html#application_id
     const APPLICATION_ID_AT: u64 = 68;
     if file.metadata()?.len() == 0 {
         return Ok(true);
@@ -147,25 +154,25 @@ fn is_empty_or_ours(mut file: &File) -> io::Result<bool> {
     }
 }
 
-/// Whether a file is no index any more, rather than out of reach for now.
+/// Whether the error means that the file is corrupt, rather than temporarily unavailable.
 pub(crate) fn is_broken(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// Removes the file, with what SQLite keeps beside it.
+/// Removes the file and SQLite's files next to it.
 pub(crate) fn remove(path: &Path) -> Result<(), IndexError> {
     for suffix in ["", "-wal", "-shm"] {
         let mut file = path.as_os_str().to_owned();
         file.push(suffix);
         match fs::remove_file(&file) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(at(path, source)),
+            Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(open_error(path, source)),
             Ok(()) | Err(_) => {}
         }
     }
     Ok(())
 }
 
-/// `None` if it is of another version.
+/// Connects to the index; `None` if it has another version.
 fn connect(path: &Path) -> Result<Option<Connection>, IndexError> {
     let database = |cause| IndexError::Database { path: path.display().to_string(), cause };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -180,11 +187,11 @@ fn prepare(connection: &mut Connection) -> rusqlite::Result<bool> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
     if pages == 0 {
-        // Before there is a log, so that it is in the file itself from the first moment on.
+        // Set before WAL mode is enabled, so that the file itself contains it from the start.
         connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     }
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    // A crash may lose the last batches, never the file: they are indexed again.
+    // A crash may lose the last batches, which are indexed again, but never the file.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -204,7 +211,7 @@ pub(crate) fn expect_bulk(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", -BULK_CACHE_KIB)
 }
 
-/// Words of private conversations are in it, as in the archive.
+/// Creates a file that only its owner can read, because it contains words of private conversations.
 fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);
@@ -213,6 +220,6 @@ fn create_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-fn at(path: &Path, cause: io::Error) -> IndexError {
+fn open_error(path: &Path, cause: io::Error) -> IndexError {
     IndexError::Open { path: path.display().to_string(), cause }
 }

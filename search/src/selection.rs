@@ -1,4 +1,4 @@
-//! Which messages of the index may fit a query.
+//! Selects the messages of the index that may match a query.
 
 use reader::joined::ChannelOfTeam;
 use rusqlite::types::Value;
@@ -7,55 +7,56 @@ use slack::ids::{ChannelId, TeamId, Ts};
 
 use crate::expression::IndexQuery;
 use crate::index::IndexHit;
-use crate::put::{end_id, first_id, known_place, spelled};
+use crate::write::{end_id, first_id, known_place_id, ts_text};
 
-/// How many of the newest hits are ranked: a rank costs about 2 µs each, and of a word that is in every other message
-/// the best one is no better than the newest.
-const RANKED: i64 = 10_000;
+/// Maximum number of newest hits that are ranked. Ranking a hit costs about 2 µs, and for a word in every
+/// other message the best hit is no better than the newest.
+const MAX_RANKED: i64 = 10_000;
 
-/// The newest, of those with lesser ids than `before`.
+/// Returns the newest hits with ids less than `before`.
 pub(crate) fn newest(
     connection: &Connection,
     query: &IndexQuery,
     before: Option<i64>,
     limit: usize,
 ) -> rusqlite::Result<Vec<IndexHit>> {
-    let Some(mut selection) = Selection::of(connection, query)? else { return Ok(Vec::new()) };
+    let Some(mut selection) = Selection::new(connection, query)? else { return Ok(Vec::new()) };
     if let Some(before) = before {
         selection.and_id("<", before);
     }
-    let id = selection.through.id();
+    let id = selection.scan_table.id();
     selection.hits(connection, &format!("{id} DESC"), limit)
 }
 
-/// The best of the newest ones, the best first. If no text is asked for, all are equally good, and the newest come first.
+/// Returns the best of the newest hits, best first. Without a text, all hits rank equally and the newest come
+/// first.
 pub(crate) fn best(
     connection: &Connection,
     query: &IndexQuery,
     limit: usize,
 ) -> rusqlite::Result<Vec<IndexHit>> {
-    let Some(mut selection) = Selection::of(connection, query)? else { return Ok(Vec::new()) };
+    let Some(mut selection) = Selection::new(connection, query)? else { return Ok(Vec::new()) };
     if !query.has_text {
         return newest(connection, query, None, limit);
     }
-    if let Some(oldest) = selection.after_newest(connection, RANKED)? {
+    if let Some(oldest) = selection.after_newest(connection, MAX_RANKED)? {
         selection.and_id(">", oldest);
     }
     selection.hits(connection, "bm25(words, 1.0, 0.0), words.rowid DESC", limit)
 }
 
-/// Which list of messages is gone through, from its end to its beginning. Each is in the order of ids.
+/// The table that is scanned, in descending order of ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Through {
-    /// Those that have words or facets.
+enum ScanTable {
+    /// Messages by words and facets.
     Words,
-    /// Those of threads.
+    /// Messages of threads.
     Threads,
-    /// All.
+    /// All messages.
     Messages,
 }
 
-impl Through {
+impl ScanTable {
     fn id(self) -> &'static str {
         match self {
             Self::Words => "words.rowid",
@@ -64,7 +65,7 @@ impl Through {
         }
     }
 
-    /// A cross join keeps the list outside: few of its rows are wanted.
+    /// The cross join makes SQLite scan this table in the outer loop, because few of its rows are needed.
     fn tables(self) -> &'static str {
         match self {
             Self::Words => "words CROSS JOIN messages ON messages.id = words.rowid",
@@ -74,12 +75,12 @@ impl Through {
     }
 }
 
-/// Only messages of threads, or only those with replies.
-fn of_threads(through: Through, has_replies: bool) -> String {
-    match (through, has_replies) {
-        (Through::Threads, true) => "threads.has_replies".to_owned(),
-        (Through::Threads, false) => "TRUE".to_owned(),
-        (Through::Words | Through::Messages, _) => {
+/// Returns the condition for messages of threads, or for messages with replies.
+fn thread_condition(scan_table: ScanTable, has_replies: bool) -> String {
+    match (scan_table, has_replies) {
+        (ScanTable::Threads, true) => "threads.has_replies".to_owned(),
+        (ScanTable::Threads, false) => "TRUE".to_owned(),
+        (ScanTable::Words | ScanTable::Messages, _) => {
             let which = if has_replies { "AND thread.has_replies" } else { "" };
             format!("EXISTS (SELECT 1 FROM threads AS thread WHERE thread.id = messages.id {which})")
         }
@@ -88,33 +89,33 @@ fn of_threads(through: Through, has_replies: bool) -> String {
 
 /// Conditions on messages, as SQL.
 struct Selection {
-    through: Through,
+    scan_table: ScanTable,
     conditions: Vec<String>,
     values: Vec<Value>,
 }
 
 impl Selection {
-    /// `None` if nothing can fit: the query asks for channels of which the index has no message.
-    fn of(connection: &Connection, query: &IndexQuery) -> rusqlite::Result<Option<Self>> {
-        let mut places = Vec::with_capacity(query.places.len());
-        for alternatives in &query.places {
+    /// Returns `None` if nothing can match, because the index has no message of the requested channels.
+    fn new(connection: &Connection, query: &IndexQuery) -> rusqlite::Result<Option<Self>> {
+        let mut place_ids = Vec::with_capacity(query.locations.len());
+        for alternatives in &query.locations {
             let mut known = Vec::new();
             for ChannelOfTeam { team, channel } in alternatives {
-                known.extend(known_place(connection, [team.as_str(), channel.as_str()])?);
+                known.extend(known_place_id(connection, [team.as_str(), channel.as_str()])?);
             }
             if known.is_empty() {
                 return Ok(None);
             }
-            places.push(known);
+            place_ids.push(known);
         }
-        let expression = query.expression(&places);
-        let is_of_threads = query.has_replies || query.is_in_thread;
-        let through = match &expression {
-            Some(_) => Through::Words,
-            None if is_of_threads => Through::Threads,
-            None => Through::Messages,
+        let expression = query.expression(&place_ids);
+        let needs_thread = query.has_replies || query.is_in_thread;
+        let scan_table = match &expression {
+            Some(_) => ScanTable::Words,
+            None if needs_thread => ScanTable::Threads,
+            None => ScanTable::Messages,
         };
-        let mut selection = Self { through, conditions: Vec::new(), values: Vec::new() };
+        let mut selection = Self { scan_table, conditions: Vec::new(), values: Vec::new() };
         selection.and_teams(connection, &query.teams)?;
         if let Some(expression) = expression {
             selection.and("words MATCH", Value::Text(expression));
@@ -127,8 +128,8 @@ impl Selection {
             selection.and("messages.ts <", until.micros().into());
             selection.and_id("<", end_id(connection, until.micros())?);
         }
-        if is_of_threads {
-            selection.conditions.push(of_threads(through, query.has_replies));
+        if needs_thread {
+            selection.conditions.push(thread_condition(scan_table, query.has_replies));
         }
         Ok(Some(selection))
     }
@@ -138,14 +139,14 @@ impl Selection {
         self.conditions.push(format!("{comparison} ?{}", self.values.len()));
     }
 
-    /// Only messages of these workspaces, if the index has others.
+    /// Restricts the selection to these workspaces, if the index has others.
     fn and_teams(&mut self, connection: &Connection, teams: &[TeamId]) -> rusqlite::Result<()> {
         let names: Vec<&str> = teams.iter().map(TeamId::as_str).collect();
         let numbers: Vec<String> = (1..=names.len()).map(|number| format!("?{number}")).collect();
         let numbers = numbers.join(", ");
         let sql = format!("SELECT EXISTS (SELECT 1 FROM places WHERE team NOT IN ({numbers}))");
         if connection.query_row(&sql, params_from_iter(&names), |row| row.get(0))? {
-            // The numbers of its values are those of the list: it is the first condition.
+            // This must be the first condition, because the numbers of its parameters start at 1.
             self.values.extend(names.into_iter().map(|name| Value::Text(name.to_owned())));
             self.conditions
                 .push(format!("messages.place IN (SELECT id FROM places WHERE team IN ({numbers}))"));
@@ -154,19 +155,19 @@ impl Selection {
     }
 
     fn and_id(&mut self, comparison: &str, id: i64) {
-        self.and(&format!("{} {comparison}", self.through.id()), id.into());
+        self.and(&format!("{} {comparison}", self.scan_table.id()), id.into());
     }
 
-    fn sql(&self, columns: &str, behind: &str) -> String {
-        let from = self.through.tables();
+    fn sql(&self, columns: &str, suffix: &str) -> String {
+        let from = self.scan_table.tables();
         let conditions =
             if self.conditions.is_empty() { "TRUE".to_owned() } else { self.conditions.join(" AND ") };
-        format!("SELECT {columns} FROM {from} WHERE {conditions} {behind}")
+        format!("SELECT {columns} FROM {from} WHERE {conditions} {suffix}")
     }
 
-    /// The newest one behind the newest `count`.
+    /// Returns the id of the newest message after the newest `count`.
     fn after_newest(&self, connection: &Connection, count: i64) -> rusqlite::Result<Option<i64>> {
-        let id = self.through.id();
+        let id = self.scan_table.id();
         let sql = self.sql(id, &format!("ORDER BY {id} DESC LIMIT 1 OFFSET {count}"));
         connection.prepare(&sql)?.query_row(params_from_iter(&self.values), |row| row.get(0)).optional()
     }
@@ -183,13 +184,13 @@ impl Selection {
             let spelling: Option<String> = row.get(2)?;
             let ts = match spelling {
                 Some(spelling) => spelling,
-                None => spelled(row.get(1)?),
+                None => ts_text(row.get(1)?),
             };
             let (team, channel): (String, String) = (row.get(3)?, row.get(4)?);
             if let (Ok(team), Ok(channel), Ok(ts)) =
                 (TeamId::parse(&team), ChannelId::parse(&channel), Ts::parse(&ts))
             {
-                hits.push(IndexHit { id: row.get(0)?, place: ChannelOfTeam { team, channel }, ts });
+                hits.push(IndexHit { id: row.get(0)?, location: ChannelOfTeam { team, channel }, ts });
             }
         }
         Ok(hits)

@@ -1,4 +1,4 @@
-//! Who may know what, as a test: the table is in `rules`.
+//! Checks which code may name what. The table of rules is in `rules`.
 
 mod rules;
 pub(crate) mod source;
@@ -9,38 +9,38 @@ use std::fmt::Write as _;
 use rules::{ON_VIRTUAL_TIME, RULES};
 use source::{SourceFile, find, members, source_files, workspace};
 
-/// Names of files and folders that say nothing.
+/// Names of files and folders that do not describe their contents.
 const EMPTY_NAMES: &[&str] =
     &["util", "utils", "common", "helper", "helpers", "manager", "managers", "misc", "stuff"];
 
-/// Beyond this a file has more than one reason to change.
+/// Maximum lines of a file: a longer one has more than one reason to change.
 const LONGEST_FILE: usize = 400;
 
-/// What the code of some rooms may not name.
+/// Names that the code under some paths must not use.
 struct Rule {
     /// Files whose paths start with one of these.
-    rooms: &'static [&'static str],
-    /// Files among them that are free to.
+    paths: &'static [&'static str],
+    /// Files among them that are exempt.
     except: &'static [&'static str],
-    /// Whole identifiers or pieces of code; `*` at the end stands for the rest of an identifier.
+    /// Whole identifiers or pieces of code; a trailing `*` matches the rest of an identifier.
     forbidden: &'static [&'static str],
-    /// Whether unit tests beside the code are held to it too.
+    /// Whether the rule also applies to inline unit tests.
     tests_too: bool,
     /// Why the rule exists.
     why: &'static str,
-    /// A line that breaks it.
+    /// A line of code that breaks it.
     example: &'static str,
 }
 
 impl Rule {
-    fn is_about(&self, path: &str) -> bool {
+    fn applies_to(&self, path: &str) -> bool {
         let within = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
-        within(self.rooms) && !within(self.except)
+        within(self.paths) && !within(self.except)
     }
 
-    /// What breaks the rule in this file.
+    /// Returns a report of the names in this file that break the rule, if there are any.
     fn broken_by(&self, file: &SourceFile) -> Option<String> {
-        if !self.is_about(&file.path) {
+        if !self.applies_to(&file.path) {
             return None;
         }
         let code = if self.tests_too { &file.code } else { file.code_without_tests() };
@@ -56,7 +56,7 @@ impl Rule {
 }
 
 #[test]
-fn every_room_knows_only_what_it_may() {
+fn no_code_names_what_its_rules_forbid() {
     let files = source_files();
     let broken: String =
         RULES.iter().flat_map(|rule| files.iter().filter_map(|file| rule.broken_by(file))).collect();
@@ -64,12 +64,12 @@ fn every_room_knows_only_what_it_may() {
 }
 
 #[test]
-fn every_rule_guards_files_that_exist() {
+fn every_rule_applies_to_files_that_exist() {
     let files = source_files();
     for rule in RULES {
-        for room in rule.rooms.iter().chain(rule.except) {
-            let guards = files.iter().any(|file| file.path.starts_with(room));
-            assert!(guards, "the rule \"{}\" is about {room}, where there is no file", rule.why);
+        for room in rule.paths.iter().chain(rule.except) {
+            let has_files = files.iter().any(|file| file.path.starts_with(room));
+            assert!(has_files, "the rule \"{}\" applies to {room}, which contains no file", rule.why);
         }
     }
 }
@@ -77,7 +77,7 @@ fn every_rule_guards_files_that_exist() {
 #[test]
 fn every_rule_catches_its_example() {
     for rule in RULES {
-        let caught = SourceFile::new(format!("{}example.rs", rule.rooms[0]), rule.example);
+        let caught = SourceFile::new(format!("{}example.rs", rule.paths[0]), rule.example);
         assert!(rule.broken_by(&caught).is_some(), "the rule \"{}\" misses {}", rule.why, rule.example);
         let elsewhere = SourceFile::new("nowhere/example.rs", rule.example);
         assert!(rule.broken_by(&elsewhere).is_none());
@@ -85,7 +85,7 @@ fn every_rule_catches_its_example() {
 }
 
 #[test]
-fn what_may_sleep_sleeps_on_virtual_time_only() {
+fn tests_that_may_sleep_run_on_virtual_time() {
     let on_virtual_time = |file: &&SourceFile| ON_VIRTUAL_TIME.iter().any(|path| file.path.starts_with(path));
     for file in source_files().iter().filter(on_virtual_time) {
         let tests = file.code.lines().filter(|line| line.trim_start().starts_with("#[tokio::test"));
@@ -117,7 +117,7 @@ fn no_file_is_too_long_to_have_one_reason_to_change() {
 }
 
 #[test]
-fn every_name_of_a_file_says_what_is_in_it() {
+fn no_file_or_folder_has_an_empty_name() {
     for file in source_files() {
         for part in file.path.trim_end_matches(".rs").split('/') {
             assert!(
@@ -129,7 +129,7 @@ fn every_name_of_a_file_says_what_is_in_it() {
     }
 }
 
-/// The names of the types that a file defines, but for associated types.
+/// The names of the types that a file defines, without associated types.
 fn types_of(code: &str) -> Vec<&str> {
     let defined = |line| -> Option<&str> {
         let line: &str = line;
@@ -172,13 +172,13 @@ fn there_is_one_tls_stack() {
         assert_eq!(
             versions(other),
             0,
-            "{other}: the SDK's and the others' default features bring a second stack"
+            "{other}: the SDK's and the others' default features add a second stack"
         );
     }
 }
 
 #[test]
-fn the_parts_for_lambda_hold_no_sqlite() {
+fn lambda_builds_contain_no_sqlite() {
     let tree = std::process::Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--locked", "--edges", "normal,build", "--prefix", "none"])
         .args(["--package", "ingest", "--package", "workers"])
@@ -192,13 +192,13 @@ fn the_parts_for_lambda_hold_no_sqlite() {
 }
 
 #[test]
-fn every_package_is_held_to_the_lints_of_the_workspace() {
+fn every_package_uses_the_lints_of_the_workspace() {
     for member in members() {
         let manifest = std::fs::read_to_string(workspace().join(&member).join("Cargo.toml")).unwrap();
         let lints = manifest.split_once("\n[lints]\n").map(|(_, lints)| lints.trim_start());
         assert!(
             lints.is_some_and(|lints| lints.starts_with("workspace = true")),
-            "{member}/Cargo.toml lacks `[lints] workspace = true`: its code would be held to nothing"
+            "{member}/Cargo.toml lacks `[lints] workspace = true`: without it, no lint applies to its code"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Backups that are made while real processes write, and what comes of them.
+//! Backups that are created while real processes write, and their restores.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ const SENDERS: usize = 4;
 const EVENTS: usize = 400;
 const MINUTE: Duration = Duration::from_millis(20);
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Long enough to be met in the middle.
+/// Large enough to kill the copy in the middle.
 const LARGE_BYTES: u64 = 192 * 1024 * 1024;
 
 fn path(path: &Path) -> &str {
@@ -34,7 +34,7 @@ async fn restore(file: &Path, data: &Path) -> CommandOutput {
     annalist(&["restore", path(file), "--data", path(data)]).await
 }
 
-/// The `ts` of each message of each channel, and all else that readers see of it.
+/// Per channel, the `ts` of each message and its row as readers see it.
 async fn messages(data: &Path) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut archive = BTreeMap::new();
     for channel in json_lines(data, &["channels"]).await {
@@ -59,20 +59,20 @@ async fn messages(data: &Path) -> BTreeMap<String, BTreeMap<String, String>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_under_load_is_the_archive_at_one_moment() {
-    let place = tempfile::tempdir().unwrap();
-    let (data, copy) = (place.path().join("data"), place.path().join("copy"));
-    let file = place.path().join("a.tar");
+    let folder = tempfile::tempdir().unwrap();
+    let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
+    let file = folder.path().join("a.tar");
     let up = process::up(&*data).await;
     let mut load = RunningLoad::start(up.address, SENDERS, 31, &RetryDelays::slack(MINUTE));
-    load.acked(EVENTS).await;
+    load.wait_for_acks(EVENTS).await;
     let before = messages(&data).await;
-    let said = back_up(&data, &file).await;
+    let printed = back_up(&data, &file).await;
     // The backup blocked no sender, and no sender blocked it.
-    load.acked(EVENTS / 4).await;
+    load.wait_for_acks(EVENTS / 4).await;
     let sent = load.stop().await;
     wait_until_idle(&*data, DEADLINE).await;
     assert_archive_holds(&*data, &sent.model).await;
-    assert!(said.contains("the database") && said.contains("bytes"), "{said}");
+    assert!(printed.contains("the database") && printed.contains("bytes"), "{printed}");
 
     let restored = restore(&file, &copy).await;
     assert!(restored.code == Some(0) && restored.stderr.is_empty(), "{restored:?}");
@@ -85,7 +85,7 @@ async fn a_backup_under_load_is_the_archive_at_one_moment() {
         for ts in before[channel].keys() {
             assert!(copied.contains_key(ts), "{ts} in {channel} was there before the backup began");
         }
-        // A channel's messages come in order, so what is there has no holes.
+        // A channel's messages are written in order, so the copy has no holes.
         if let Some((last, _)) = copied.last_key_value() {
             let prefix: Vec<&String> = original.range(..=last.clone()).map(|(ts, _)| ts).collect();
             assert_eq!(copied.keys().collect::<Vec<_>>(), prefix, "{channel}");
@@ -99,21 +99,21 @@ async fn a_backup_under_load_is_the_archive_at_one_moment() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_queue_of_a_backup_is_drained_to_the_same_archive() {
-    let place = tempfile::tempdir().unwrap();
-    let (data, copy) = (place.path().join("data"), place.path().join("copy"));
-    let file = place.path().join("a.tar");
-    // No worker drains the queue; one writer has begun, and is killed with what it holds.
+    let folder = tempfile::tempdir().unwrap();
+    let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
+    let file = folder.path().join("a.tar");
+    // No worker drains the queue: the one writer is killed while it holds leases.
     let ingest = process::ingest(&*data).await;
     let mut load = RunningLoad::start(ingest.address, SENDERS, 32, &RetryDelays::slack(MINUTE));
-    load.acked(EVENTS / 2).await;
+    load.wait_for_acks(EVENTS / 2).await;
     let writer = process::message_writer(&*data).await;
-    load.acked(EVENTS / 8).await;
+    load.wait_for_acks(EVENTS / 8).await;
     writer.sigkill().await;
-    load.acked(EVENTS / 2).await;
+    load.wait_for_acks(EVENTS / 2).await;
     let sent = load.stop().await;
     back_up(&data, &file).await;
 
-    // An empty folder may be a volume: it stays the same folder.
+    // An empty folder may be a mounted volume, so restore must not replace it.
     std::fs::create_dir(&copy).unwrap();
     assert_eq!(restore(&file, &copy).await.code, Some(0));
     let (waiting, restored) = (status(&*data).await, status(&*copy).await);
@@ -137,9 +137,9 @@ async fn the_queue_of_a_backup_is_drained_to_the_same_archive() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_backup_leaves_no_file_and_a_killed_restore_no_archive() {
-    let place = tempfile::tempdir().unwrap();
-    let (data, copy) = (place.path().join("data"), place.path().join("copy"));
-    let file = place.path().join("a.tar");
+    let folder = tempfile::tempdir().unwrap();
+    let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
+    let file = folder.path().join("a.tar");
     assert!(process::up(&*data).await.process.sigterm(DEADLINE).await.success());
     let large = data.join("files/slack/T1/images/00");
     std::fs::create_dir_all(large.parent().unwrap()).unwrap();
@@ -153,41 +153,41 @@ async fn a_killed_backup_leaves_no_file_and_a_killed_restore_no_archive() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(DEADLINE, begun).await.expect("bytes come");
-        assert!(child.try_wait().unwrap().is_none(), "it was done before it could be killed");
+        tokio::time::timeout(DEADLINE, begun).await.expect("the copy grows");
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
         child.kill().await.unwrap();
     };
-    let partial = place.path().join(".a.tar.partial");
+    let partial = folder.path().join(".a.tar.partial");
     killed_while(&["backup", path(&file), "--data", path(&data)], &partial).await;
     assert!(!file.exists() && partial.exists());
     back_up(&data, &file).await;
-    assert!(!partial.exists() && !place.path().join(".a.tar.snapshot").exists());
+    assert!(!partial.exists() && !folder.path().join(".a.tar.snapshot").exists());
 
-    let growing = place.path().join(".copy.restoring/files/slack/T1/images/00");
+    let growing = folder.path().join(".copy.restoring/files/slack/T1/images/00");
     killed_while(&["restore", path(&file), "--data", path(&copy)], &growing).await;
     assert!(!copy.exists());
     assert_eq!(restore(&file, &copy).await.code, Some(0));
     let mut left: Vec<_> =
-        std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort_unstable();
     assert_eq!(left, ["a.tar", "copy", "data"]);
     assert_eq!(std::fs::metadata(copy.join("files/slack/T1/images/00")).unwrap().len(), LARGE_BYTES);
 }
 
 #[tokio::test]
-async fn what_cannot_be_backed_up_or_restored_is_one_line_and_leaves_nothing() {
-    let place = tempfile::tempdir().unwrap();
-    let (data, copy) = (place.path().join("data"), place.path().join("copy"));
-    let file = place.path().join("a.tar");
+async fn a_refused_backup_or_restore_is_one_line_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
+    let file = folder.path().join("a.tar");
     assert!(process::up(&*data).await.process.sigterm(DEADLINE).await.success());
     back_up(&data, &file).await;
     let whole = std::fs::read(&file).unwrap();
-    let cut = place.path().join("cut.tar");
+    let cut = folder.path().join("cut.tar");
     std::fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
     let (file, cut, data, copy) = (path(&file), path(&cut), path(&data), path(&copy));
-    for (args, code, says) in [
+    for (args, code, expected) in [
         (&["backup", file, "--data", data][..], 1, "--force"),
-        (&["backup", "new.tar", "--data", path(place.path())], 1, "holds no archive"),
+        (&["backup", "new.tar", "--data", path(folder.path())], 1, "holds no archive"),
         (&["backup", "new.tar", "--backend", "aws"], 2, "point-in-time recovery"),
         (&["backup", "--data", data], 2, "<FILE>"),
         (&["restore", cut, "--data", copy], 1, "cut off"),
@@ -199,7 +199,7 @@ async fn what_cannot_be_backed_up_or_restored_is_one_line_and_leaves_nothing() {
         let outcome = annalist(args).await;
         assert_eq!(outcome.code, Some(code), "{args:?}: {outcome:?}");
         assert!(outcome.stdout.is_empty() && outcome.stderr.lines().count() == 1, "{args:?}: {outcome:?}");
-        assert!(outcome.stderr.contains(says), "{says:?} is not in {outcome:?}");
+        assert!(outcome.stderr.contains(expected), "{expected:?} is not in {outcome:?}");
     }
     assert!(!Path::new(copy).exists() && !Path::new("new.tar").exists());
 }

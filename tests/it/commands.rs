@@ -1,5 +1,5 @@
-//! Bad input for every command, on the real binaries: one line that says what to do, the right exit code, and nothing
-//! half printed.
+//! Bad input for every command, on the real binaries: one line of advice, the right exit code, and no partial
+//! output.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -17,7 +17,7 @@ use tests::harness::process::{self, SIGNING_SECRET};
 
 const CHANNEL: &str = "C0GENERAL";
 const ROOT: &str = "1700000000.000100";
-/// Every command that reads an archive and can be asked for anything.
+/// Every command that reads an archive.
 const READERS: [&[&str]; 14] = [
     &["channels"],
     &["channel", CHANNEL],
@@ -35,7 +35,7 @@ const READERS: [&[&str]; 14] = [
     &["quarantine", "drop", "x"],
 ];
 
-/// A folder with a thread of two messages in a channel of a known name.
+/// A folder with a thread of two messages in a channel with a known name.
 async fn archive() -> TempDir {
     let data = tempfile::tempdir().unwrap();
     let up = process::up(data.path()).await;
@@ -53,20 +53,20 @@ fn path(data: &Path) -> &str {
     data.to_str().unwrap()
 }
 
-/// One line on standard error, nothing on standard output.
-fn assert_refused(outcome: &CommandOutput, code: i32, says: &str) {
+/// Asserts one line on standard error and nothing on standard output.
+fn assert_refused(outcome: &CommandOutput, code: i32, expected: &str) {
     assert_eq!(outcome.code, Some(code), "{outcome:?}");
     assert_eq!(outcome.stdout, "", "{outcome:?}");
     assert_eq!(outcome.stderr.trim_end_matches('\n').lines().count(), 1, "{outcome:?}");
-    assert!(outcome.stderr.contains(says), "{says:?} is not in {outcome:?}");
+    assert!(outcome.stderr.contains(expected), "{expected:?} is not in {outcome:?}");
     assert!(!outcome.stderr.trim_end().contains(char::is_control), "{outcome:?}");
 }
 
 #[tokio::test]
-async fn what_is_not_in_the_archive_is_one_line_and_exit_1() {
+async fn a_missing_entity_is_one_line_and_exit_1() {
     let data = archive().await;
     let long_name = "x".repeat(10_000);
-    for (args, says) in [
+    for (args, expected) in [
         (&["messages", "C0UNKNOWN"][..], "no channel C0UNKNOWN"),
         (&["messages", "#genral"], "did you mean #general?"),
         (&["messages", "nothing"], "annalist channels"),
@@ -97,7 +97,7 @@ async fn what_is_not_in_the_archive_is_one_line_and_exit_1() {
     ] {
         for json in [&[][..], &["--json"]] {
             let args = [args, json, &["--data", path(data.path())]].concat();
-            assert_refused(&annalist(&args).await, 1, says);
+            assert_refused(&annalist(&args).await, 1, expected);
         }
     }
     let empty = ["report", "--from", "2026-11-20", "--to", "2026-11-20", "--data", path(data.path())];
@@ -111,26 +111,26 @@ async fn what_is_not_in_the_archive_is_one_line_and_exit_1() {
 }
 
 #[tokio::test]
-async fn what_is_in_the_archive_is_printed_and_exit_0() {
+async fn an_archived_entity_is_printed_and_exit_0() {
     let data = archive().await;
     let texts = |rows: Vec<Value>| rows.iter().map(|row| row["text"].clone()).collect::<Vec<_>>();
     assert_eq!(texts(json_lines(data.path(), &["messages", CHANNEL]).await), ["root", "reply"]);
     assert_eq!(texts(json_lines(data.path(), &["thread", CHANNEL, ROOT]).await), ["root", "reply"]);
     assert_eq!(texts(json_lines(data.path(), &["messages", CHANNEL, "--limit", "1"]).await), ["reply"]);
-    for called in ["#general", "general", "#General", CHANNEL] {
+    for channel in ["#general", "general", "#General", CHANNEL] {
         assert_eq!(
-            texts(json_lines(data.path(), &["messages", called]).await),
+            texts(json_lines(data.path(), &["messages", channel]).await),
             ["root", "reply"],
-            "{called}"
+            "{channel}"
         );
         assert_eq!(
-            texts(json_lines(data.path(), &["thread", called, ROOT]).await),
+            texts(json_lines(data.path(), &["thread", channel, ROOT]).await),
             ["root", "reply"],
-            "{called}"
+            "{channel}"
         );
-        let history = json_lines(data.path(), &["channel", called, "--history"]).await;
+        let history = json_lines(data.path(), &["channel", channel, "--history"]).await;
         assert!(history.len() == 1 && history[0]["name"] == "general", "{history:?}");
-        assert_eq!(json_lines(data.path(), &["channel", called]).await, history);
+        assert_eq!(json_lines(data.path(), &["channel", channel]).await, history);
     }
     let index = json_lines(data.path(), &["channels"]).await;
     let general =
@@ -143,7 +143,7 @@ async fn what_is_in_the_archive_is_printed_and_exit_0() {
 }
 
 #[tokio::test]
-async fn people_read_local_times_and_may_paste_a_link() {
+async fn output_has_local_times_and_arguments_may_be_links() {
     let data = archive().await;
     let with = async |args: &[&str], tz: &str| {
         let args = [args, &["--data", path(data.path())]].concat();
@@ -170,7 +170,7 @@ async fn people_read_local_times_and_may_paste_a_link() {
     );
     assert!(reply.await.lines().all(|line| line.contains("1700000001.000100")));
     let nothing = with(&["messages", CHANNEL, "--since", "2023-11-15"], "UTC").await;
-    assert_eq!(nothing, "No messages of that time.\n");
+    assert_eq!(nothing, "No messages in that range.\n");
     let channels = with(&["channels"], "Asia/Tokyo").await;
     let channels: Vec<Vec<&str>> = channels.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(channels[0], ["id", "name", "messages", "last", "(Asia/Tokyo)", "topic"]);
@@ -181,7 +181,7 @@ async fn people_read_local_times_and_may_paste_a_link() {
 async fn wrong_usage_is_one_line_and_exit_2() {
     let data = tempfile::tempdir().unwrap();
     let folder = data.path().join("untouched");
-    for (args, says) in [
+    for (args, expected) in [
         (&["mesages", CHANNEL][..], "messages"),
         (&["messages"], "<CHANNEL>"),
         (&["messages", CHANNEL, "surplus"], "surplus"),
@@ -218,7 +218,7 @@ async fn wrong_usage_is_one_line_and_exit_2() {
         (&["demo", "--colour"], "--colour"),
     ] {
         let outcome = annalist_with(args, &[("ANNALIST_DATA", path(&folder))]).await;
-        assert_refused(&outcome, 2, says);
+        assert_refused(&outcome, 2, expected);
     }
     for args in [&[][..], &["quarantine"]] {
         let outcome = annalist(args).await;
@@ -229,14 +229,14 @@ async fn wrong_usage_is_one_line_and_exit_2() {
 }
 
 #[tokio::test]
-async fn without_a_usable_signing_secret_nothing_starts_and_the_manifest_is_named() {
+async fn without_a_usable_signing_secret_no_program_starts_and_the_manifest_is_named() {
     let data = tempfile::tempdir().unwrap();
     let folder = data.path().join("untouched");
     let common = [("ANNALIST_DATA", path(&folder)), ("ANNALIST_METRICS_LISTEN", "127.0.0.1:0")];
     for program in [&binaries().annalist, &binaries().ingest] {
         let up: &[&str] = if *program == binaries().annalist { &["up"] } else { &[] };
         let args = [up, &["--listen", "127.0.0.1:0"]].concat();
-        for (secret, says) in [
+        for (secret, expected) in [
             (None, "annalist manifest"),
             (Some(""), "annalist manifest"),
             (Some(" "), "annalist manifest"),
@@ -246,7 +246,7 @@ async fn without_a_usable_signing_secret_nothing_starts_and_the_manifest_is_name
             let secret = secret.map(|secret| ("SLACK_SIGNING_SECRET", secret));
             let variables: Vec<_> = common.into_iter().chain(secret).collect();
             let outcome = run(program, &args, &variables).await;
-            assert_refused(&outcome, 2, says);
+            assert_refused(&outcome, 2, expected);
             assert!(!outcome.stderr.contains("hunter2"), "a secret was printed: {outcome:?}");
         }
     }
@@ -297,21 +297,21 @@ async fn an_archive_of_a_newer_version_or_a_damaged_one_is_refused_and_stays_as_
     )
     .unwrap();
 
-    for (data, says) in [(&newer, "newer version"), (&damaged, DATABASE_FILE)] {
+    for (data, expected) in [(&newer, "newer version"), (&damaged, DATABASE_FILE)] {
         let before = std::fs::read(data.path().join(DATABASE_FILE)).unwrap();
         for args in READERS {
             let outcome = annalist(&[args, &["--data", path(data.path())]].concat()).await;
-            assert_refused(&outcome, 1, says);
+            assert_refused(&outcome, 1, expected);
         }
         for (code, stderr) in start_everything(data.path()).await {
             assert_eq!(code, Some(1), "{stderr}");
-            assert!(stderr.contains(says) && !stderr.contains("panicked"), "{stderr}");
+            assert!(stderr.contains(expected) && !stderr.contains("panicked"), "{stderr}");
         }
         assert_eq!(std::fs::read(data.path().join(DATABASE_FILE)).unwrap(), before);
     }
 }
 
-/// Starts each long-running program on a folder it cannot use.
+/// Starts each long-running program on a folder that it cannot use.
 async fn start_everything(data: &Path) -> Vec<(Option<i32>, String)> {
     let variables = [
         ("SLACK_SIGNING_SECRET", SIGNING_SECRET),
@@ -351,7 +351,7 @@ async fn an_address_in_use_is_an_error_that_names_the_flag() {
 }
 
 #[tokio::test]
-async fn a_reader_that_has_gone_away_is_no_failure() {
+async fn a_closed_output_pipe_is_not_a_failure() {
     let data = archive().await;
     let (gone, output) = std::io::pipe().unwrap();
     drop(gone);

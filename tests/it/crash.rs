@@ -1,4 +1,5 @@
-//! Real processes, killed at random moments under load while Slack repeats what was not answered 200.
+//! Kills real processes at random moments under load, while Slack retries every request that did not get a
+//! 200.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,17 +18,18 @@ use tokio::time::sleep;
 
 const KILLS: usize = 5;
 const SENDERS: usize = 6;
-/// Slack's minute: long enough that a restart falls between two retries, short enough for a test.
+/// Scaled minute of Slack's retries: long enough that a restart falls between two retries, short enough for a
+/// test.
 const MINUTE: Duration = Duration::from_millis(20);
-/// `annalist up` has recovered and listens after about this long.
+/// Approximate time in which `annalist up` recovers and starts to listen.
 const STARTING_US: u64 = 60_000;
-/// Shorter than a lease: what a killed process held is free at once.
+/// Shorter than a lease, because the leases of a killed process are released at once.
 const IDLE_DEADLINE: Duration = Duration::from_secs(20);
 
-/// A moment within the life of a server that has just acked something.
+/// Waits for a random moment shortly after an ack.
 async fn a_random_moment(load: &mut RunningLoad, random: &mut fastrand::Rng) {
-    load.acked(1 + random.usize(..50)).await;
-    // The moment itself is what is tested: nothing is waited for.
+    load.wait_for_acks(1 + random.usize(..50)).await;
+    // This tests the moment itself: there is no signal to wait for.
     sleep(Duration::from_micros(random.u64(..400_000))).await;
 }
 
@@ -40,17 +42,17 @@ async fn every_acked_event_is_archived_once_however_often_up_is_killed() {
     for _ in 0..KILLS {
         a_random_moment(&mut load, &mut random).await;
         server.process.sigkill().await;
-        // The one that recovers is not spared either.
+        // Also kill the process that recovers.
         let recovering = process::starting_up(data.path());
         sleep(Duration::from_micros(random.u64(..STARTING_US))).await;
         recovering.sigkill().await;
         server = process::up(data.path()).await;
-        load.follow(server.address);
+        load.set_server(server.address);
     }
-    load.acked(1).await;
+    load.wait_for_acks(1).await;
     let sent = load.stop().await;
 
-    assert!(sent.requests > sent.acked, "no kill was felt by any sender");
+    assert!(sent.requests > sent.acked, "no kill affected a sender");
     wait_until_idle(data.path(), IDLE_DEADLINE).await;
     assert_archive_holds(data.path(), &sent.model).await;
     drop(server);
@@ -66,12 +68,12 @@ async fn a_channels_events_keep_their_order_when_ingest_is_killed() {
         a_random_moment(&mut load, &mut random).await;
         server.process.sigkill().await;
         server = process::ingest(data.path()).await;
-        load.follow(server.address);
+        load.set_server(server.address);
     }
-    load.acked(1).await;
+    load.wait_for_acks(1).await;
     let sent = load.stop().await;
-    assert!(sent.requests > sent.acked, "no kill was felt by any sender");
-    end_well(server).await;
+    assert!(sent.requests > sent.acked, "no kill affected a sender");
+    end_gracefully(server).await;
 
     let database = Database::open(data.path(), SystemClock::shared()).unwrap();
     let queued = event_ids_by_channel(&*database.queue()).await;
@@ -79,11 +81,11 @@ async fn a_channels_events_keep_their_order_when_ingest_is_killed() {
     assert_eq!(queued, sent.event_ids);
 }
 
-async fn end_well(server: ServerProcess) {
+async fn end_gracefully(server: ServerProcess) {
     assert!(server.process.sigterm(Duration::from_secs(30)).await.success());
 }
 
-/// Works the queue off and returns what each channel's group held, in the order of delivery.
+/// Drains the queue and returns the event ids of each channel's message group, in the order of delivery.
 async fn event_ids_by_channel(queue: &dyn Queue) -> BTreeMap<String, Vec<String>> {
     let events = QueueName::Events.into();
     let request = ReceiveRequest {

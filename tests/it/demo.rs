@@ -1,4 +1,4 @@
-//! The demo: what a newcomer runs first, and every command it tells them to run next.
+//! The demo, which a new user runs first, and every command that its output recommends.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use tokio::process::Command;
 
 use crate::view::get;
 
-/// What the demo says of itself: under ten seconds once it is built. It takes one; tests run side by side.
+/// The demo's promise: under ten seconds once it is built. It takes one second; tests run in parallel.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Far more than the demo takes, on a machine that is busy compiling.
+/// Far more than the demo takes, even on a machine that is busy compiling.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn it_shows_everything_in_seconds_and_each_command_it_names_works() {
+async fn the_demo_ends_within_seconds_and_each_command_it_names_works() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("it's a demo");
     binaries();
@@ -45,7 +45,7 @@ async fn it_shows_everything_in_seconds_and_each_command_it_names_works() {
     assert!(commands.len() >= 9, "{commands:?}");
     let (viewing, commands): (Vec<&str>, Vec<&str>) =
         commands.into_iter().partition(|command| command.contains(" view "));
-    assert_eq!(viewing.len(), 1, "it names the viewer, which goes on until a signal: `it view` has a test");
+    assert_eq!(viewing.len(), 1, "it names the viewer, which runs until a signal: `it view` has a test");
     for command in commands {
         let outcome = run(Path::new("/bin/sh"), &["-c", command.trim()], &[]).await;
         assert!(outcome.code == Some(0) && outcome.stderr.is_empty(), "{command}: {outcome:?}");
@@ -54,12 +54,12 @@ async fn it_shows_everything_in_seconds_and_each_command_it_names_works() {
 }
 
 #[tokio::test]
-async fn its_pages_are_served_until_a_signal_if_they_are_asked_for() {
+async fn the_demos_pages_are_served_until_a_signal_on_demand() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(&binaries().annalist);
     command.args(["demo", "--viewer-listen", "127.0.0.1:0", "--data"]).arg(folder.path().join("demo"));
     let demo = Process::start(&mut command);
-    demo.prints("In a browser on this machine it is at http://", DEADLINE).await;
+    demo.wait_for_output("In a browser on this machine it is at http://", DEADLINE).await;
     let output = demo.output();
     let (_, address) = output.split_once("it is at http://").unwrap();
     let address = address.split('/').next().unwrap().parse().unwrap();

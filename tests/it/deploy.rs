@@ -1,4 +1,4 @@
-//! What `deploy/` says of the programs, compared with the programs.
+//! Compares the files in `deploy/` with the programs.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -12,10 +12,10 @@ use tests::harness::command::annalist;
 use tests::harness::process;
 use workers::runtime::RuntimeSettings;
 
-/// Requests are given this long before the workers are told to end; `ingest::serve` says so.
+/// The time that requests get before the workers are stopped; see `ingest::serve`.
 const REQUESTS_DRAIN: Duration = Duration::from_secs(5);
 
-/// A binary for each worker, as a shell lists them.
+/// A shell expression that lists the workers' binaries.
 const WORKER_BINARIES: &str = "$(basename -s .rs workers/src/bin/*.rs)";
 
 fn root() -> PathBuf {
@@ -26,7 +26,7 @@ fn text(file: &str) -> String {
     std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// Each `Name=value` of the unit.
+/// Each `Name=value` setting of the unit.
 fn settings(unit: &str) -> Vec<(&str, &str)> {
     let lines = unit.lines().filter(|line| !line.starts_with(['#', '[']));
     lines.filter_map(|line| line.split_once('=')).collect()
@@ -37,11 +37,11 @@ fn all<'a>(settings: &[(&'a str, &'a str)], name: &str) -> Vec<&'a str> {
 }
 
 fn one<'a>(settings: &[(&'a str, &'a str)], name: &str) -> &'a str {
-    let [value] = all(settings, name)[..] else { panic!("{name} is not there once: {settings:?}") };
+    let [value] = all(settings, name)[..] else { panic!("{name} must occur once: {settings:?}") };
     value
 }
 
-/// Each variable has to be one that `up` reads.
+/// Asserts that `up` reads each of these variables.
 async fn assert_up_reads(variables: &[&str]) {
     let help = annalist(&["up", "--help"]).await.stdout;
     for variable in variables {
@@ -55,7 +55,7 @@ fn drains_within(seconds: u64) {
 }
 
 #[tokio::test]
-async fn the_unit_starts_what_there_is_where_it_may_write() {
+async fn the_unit_runs_an_existing_command_with_a_writable_folder() {
     let unit = text("deploy/annalist.service");
     let settings = settings(&unit);
     let mut started = one(&settings, "ExecStart").split(' ');
@@ -71,7 +71,7 @@ async fn the_unit_starts_what_there_is_where_it_may_write() {
     assert_eq!(value("ANNALIST_DATA"), format!("/var/lib/{}", one(&settings, "StateDirectory")));
     assert_eq!(value("ANNALIST_LISTEN"), DEFAULT_LISTEN.to_string());
     drains_within(one(&settings, "TimeoutStopSec").parse().unwrap());
-    // The exit code of a wrong setting: to start again would not mend it.
+    // The exit code of a wrong setting, which a restart would not fix.
     let wrong = annalist(&["up", "--data", "/nonexistent"]).await;
     assert_eq!(wrong.code.unwrap().to_string(), one(&settings, "RestartPreventExitStatus"));
     for (name, value) in [
@@ -99,14 +99,14 @@ fn systemd_accepts_the_unit_and_finds_little_exposed() {
         .replace("/usr/local/bin/annalist", binaries().annalist.to_str().unwrap());
     std::fs::write(&unit, here).unwrap();
     let analyze = |args: &[&str]| {
-        let said = Command::new("systemd-analyze").args(args).arg(&unit).output().unwrap();
-        let text = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
-        assert!(said.status.success(), "{text}");
+        let output = Command::new("systemd-analyze").args(args).arg(&unit).output().unwrap();
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success(), "{text}");
         text
     };
     let complaints = analyze(&["verify", "--man=no"]);
     assert!(!complaints.contains("annalist.service"), "{complaints}");
-    // Reading a unit that is not installed came with 250.
+    // Version 250 introduced reading a unit that is not installed.
     if release >= 250 {
         analyze(&["security", "--offline=true", "--threshold=15"]);
     }
@@ -119,7 +119,7 @@ async fn the_example_of_the_environment_names_the_secrets() {
         let named = |line: &str| line.trim_start_matches('#') == format!("{}=", variable.value);
         assert!(example.lines().any(named), "{}: {example}", variable.value);
     }
-    // Where people put the filled-in one must not be committed.
+    // The filled-in copy of it must not be committed.
     assert!(text(".gitignore").lines().any(|line| line == "/deploy/annalist.env"));
 }
 
@@ -134,7 +134,8 @@ fn instructions(dockerfile: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// `debian:trixie-20261005-slim@sha256:…`: the tag says what it is, and the digest that it stays so.
+/// Whether an image has a tag and a digest: `debian:trixie-20261005-slim@sha256:…`. The tag is for people,
+/// the digest fixes the contents.
 fn is_pinned(image: &str) -> bool {
     image.split_once("@sha256:").is_some_and(|(tagged, digest)| {
         tagged.contains(':') && digest.len() == 64 && digest.chars().all(|digit| digit.is_ascii_hexdigit())
@@ -142,7 +143,7 @@ fn is_pinned(image: &str) -> bool {
 }
 
 #[test]
-fn a_tag_can_be_moved_and_is_not_pinned() {
+fn a_tag_without_a_digest_is_not_pinned() {
     let digest = "0".repeat(64);
     for (image, expected) in [
         ("debian:trixie-slim", false),
@@ -156,7 +157,7 @@ fn a_tag_can_be_moved_and_is_not_pinned() {
 }
 
 #[tokio::test]
-async fn the_image_is_pinned_does_not_run_as_root_and_holds_every_binary() {
+async fn the_image_is_pinned_does_not_run_as_root_and_contains_every_binary() {
     let dockerfile = text("deploy/Dockerfile");
     let instructions = instructions(&dockerfile);
     let of = |name: &str| -> Vec<&str> {
@@ -164,7 +165,7 @@ async fn the_image_is_pinned_does_not_run_as_root_and_holds_every_binary() {
     };
     for image in of("FROM") {
         let image = image.split(' ').next().unwrap();
-        assert!(is_pinned(image), "{image} may be another one tomorrow");
+        assert!(is_pinned(image), "{image} may change tomorrow");
     }
     let toolchain = text("rust-toolchain.toml");
     let channel = toolchain.split("channel = \"").nth(1).unwrap().split('"').next().unwrap();
@@ -182,7 +183,7 @@ async fn the_image_is_pinned_does_not_run_as_root_and_holds_every_binary() {
     assert_eq!(of("VOLUME"), ["/data"]);
     assert_eq!((of("ENTRYPOINT"), of("CMD")), (vec![r#"["annalist"]"#], vec![r#"["up"]"#]));
 
-    // Both copy annalist, ingest and a binary for each file in the folder of the workers' binaries.
+    // Both scripts copy annalist, ingest and a binary for each file in the folder of the workers' binaries.
     let listed =
         Command::new("sh").args(["-c", &format!("echo {WORKER_BINARIES}")]).current_dir(root()).output();
     let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
@@ -209,7 +210,7 @@ async fn the_image_is_pinned_does_not_run_as_root_and_holds_every_binary() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_images_health_check_tells_a_process_that_is_ready_from_one_that_is_not() {
+async fn the_images_health_check_distinguishes_a_ready_process_from_one_that_is_not_ready() {
     let dockerfile = text("deploy/Dockerfile");
     let (_, check) = dockerfile.split_once("HEALTHCHECK").unwrap();
     let command = check.lines().find_map(|line| line.trim().strip_prefix("CMD ")).unwrap();
@@ -227,17 +228,18 @@ async fn the_images_health_check_tells_a_process_that_is_ready_from_one_that_is_
     let port = up.address.port();
     assert!(up.process.sigterm(Duration::from_secs(30)).await.success());
     assert_eq!(check(port).await, Some(1));
-    // Something listens, and says something else than 200.
+    // A listener that responds with a status other than 200.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let answers = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        // The request is read to its end: to close before would cut the asker off instead of answering it.
-        let mut asked = Vec::new();
-        while !asked.ends_with(b"\r\n\r\n") {
+        // Read the whole request: closing earlier would reset the client's connection before it gets the
+        // response.
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
             std::io::Read::read_exact(&mut stream, &mut byte).unwrap();
-            asked.extend_from_slice(&byte);
+            request.extend_from_slice(&byte);
         }
         std::io::Write::write_all(&mut stream, b"HTTP/1.1 503 Service Unavailable\r\n\r\n").unwrap();
     });
@@ -246,7 +248,7 @@ async fn the_images_health_check_tells_a_process_that_is_ready_from_one_that_is_
 }
 
 #[test]
-fn compose_gives_the_container_little_and_time_to_drain() {
+fn compose_restricts_the_container_and_gives_it_time_to_drain() {
     let compose = text("deploy/compose.yaml");
     let lines: Vec<&str> = compose.lines().map(str::trim).collect();
     let port = DEFAULT_LISTEN.port();
@@ -269,20 +271,20 @@ fn compose_gives_the_container_little_and_time_to_drain() {
 }
 
 #[test]
-fn the_proxies_pass_on_the_one_path_to_the_port_there_is() {
+fn the_proxies_forward_only_the_events_path_to_the_default_port() {
     let readme = text("deploy/README.md");
     let address = DEFAULT_LISTEN.to_string();
     for block in ["```caddyfile", "```nginx", "```yaml"] {
         let (_, block) = readme.split_once(block).unwrap();
         let (block, _) = block.split_once("```").unwrap();
         assert!(block.contains(&address) && block.contains(tests::harness::client::PATH), "{block}");
-        // The rest is answered by the proxy.
+        // The proxy answers requests for other paths.
         assert!(block.contains("404") && !block.contains("readyz"), "{block}");
     }
 }
 
 #[test]
-fn the_script_that_makes_a_release_is_one() {
+fn the_release_script_is_valid_and_packs_existing_files() {
     let script = root().join("deploy/dist.sh");
     let parsed = Command::new("bash").arg("-n").arg(&script).output().unwrap();
     assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));

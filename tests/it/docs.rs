@@ -1,4 +1,4 @@
-//! Tables in the documentation that list code.
+//! Tables in the documentation that are generated from code.
 
 use std::path::Path;
 
@@ -10,7 +10,10 @@ use ports::queue::topology;
 fn assert_shows(file: &str, table: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
     let text = std::fs::read_to_string(&path).unwrap();
-    assert!(text.contains(table), "{file} should show this table, which is made from the code:\n\n{table}");
+    assert!(
+        text.contains(table),
+        "{file} should show this table, which is generated from the code:\n\n{table}"
+    );
 }
 
 #[test]
@@ -30,11 +33,11 @@ fn every_metric_is_documented() {
 }
 
 #[test]
-fn what_a_month_on_aws_costs_is_computed() {
+fn the_monthly_cost_on_aws_is_documented() {
     assert_shows("docs/deploy-aws.md", &tests::bill::markdown_table());
 }
 
 #[test]
-fn what_the_parts_may_do_on_aws_is_documented() {
+fn the_permissions_on_aws_are_documented() {
     assert_shows("docs/aws.md", &permissions::markdown_table());
 }

@@ -1,4 +1,5 @@
-//! `annalist erase` on the real binary: what is erased is in no file of the folder any more, and nothing brings it back.
+//! `annalist erase` on the real binary: no file of the folder contains erased data any more, and no later
+//! input restores it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,18 +9,19 @@ use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, channel, person};
 use tests::harness::client::deliver;
 use tests::harness::command::{annalist_at, annalist_with, json_lines, wait_until_idle};
-use tests::harness::place::FolderWithSlack;
+use tests::harness::environment::FolderWithSlack;
 use tests::harness::process::{self, ServerProcess};
 
 use crate::import::export::{
-    Export, ImportFolder, TEAM, channel as exported_channel, file, person as exported_person, said,
+    Export, ImportFolder, TEAM, channel as exported_channel, exported_message, file,
+    person as exported_person,
 };
 use crate::import::{import, rows};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const TOKEN: &str = "xoxb-1";
 
-/// In all that is to go, and in nothing that stays.
+/// A word in everything that will be erased, and in nothing that stays.
 const MARKER: &str = "xyzzymarker";
 
 fn ts(second: u32) -> String {
@@ -34,7 +36,7 @@ fn open(second: u32) -> Value {
     event::message(&ts(second), "U2", &format!("<@U1> heard it in second {second}"))
 }
 
-/// Every event of the story: messages, an edit, a profile, a reaction.
+/// The events: messages, an edit, a profile, a reaction.
 fn events() -> Vec<Value> {
     let edited = event::edited(&secret(1), &ts(90), &format!("{MARKER} corrected"));
     let mut profile = event::user_change("U1", &format!("Ana {MARKER}"), &ts(3));
@@ -52,33 +54,33 @@ fn events() -> Vec<Value> {
 /// An export of the same workspace, with a file and another profile.
 fn export() -> Export {
     let bytes = format!("the bytes of a {MARKER}");
-    let mut shared = said(&ts(5), "U1", &format!("a file for {MARKER}"));
+    let mut shared = exported_message(&ts(5), "U1", &format!("a file for {MARKER}"));
     shared["files"] = json!([file("F1", bytes.len())]);
     let mut ana = exported_person("U1");
     ana["profile"]["real_name"] = format!("Ana {MARKER} Example").into();
     Export::default()
         .with("users.json", &json!([ana, exported_person("U2")]))
         .with("channels.json", &json!([exported_channel("C1", "general"), exported_channel("C2", "random")]))
-        .with("general/2020-09-13.json", &json!([shared, said(&ts(6), "U2", "exported")]))
+        .with("general/2020-09-13.json", &json!([shared, exported_message(&ts(6), "U2", "exported")]))
         .with_bytes("__uploads/F1/a.txt", bytes)
 }
 
-/// A Slack that still has what was said, and lists the person.
+/// A Slack that still has the messages and lists the person.
 async fn slack() -> FakeSlack {
     let slack = FakeSlack::start().await;
     let mut workspace = FakeWorkspace { knows_every_id: true, ..FakeWorkspace::new(TEAM) };
     workspace.channels = vec![channel("C1", "general"), channel("C2", "random")];
     workspace.members = vec![person("U1", &format!("ana {MARKER}")), person("U2", "bob")];
     for second in [1, 7, 8] {
-        workspace.said_in("C1").post(&secret(second));
+        workspace.channel_history("C1").post(&secret(second));
     }
-    workspace.said_in("C1").post(&open(2));
-    slack.set(TOKEN, workspace);
+    workspace.channel_history("C1").post(&open(2));
+    slack.set_workspace(TOKEN, workspace);
     slack
 }
 
-/// A folder beside a Slack.
-fn beside<'a>(slack: &'a FakeSlack, data: &'a Path) -> FolderWithSlack<'a> {
+/// A data folder with a Slack.
+fn environment<'a>(slack: &'a FakeSlack, data: &'a Path) -> FolderWithSlack<'a> {
     FolderWithSlack { data, slack, token: TOKEN }
 }
 
@@ -94,7 +96,7 @@ async fn erase(data: &Path, args: &[&str]) -> Value {
     lines.remove(0)
 }
 
-/// The files below a folder that have the marker in them.
+/// The files below a folder that contain the marker in their bytes or path.
 fn leaks(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -116,12 +118,13 @@ async fn texts(data: &Path, channel: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_person_no_file_keeps_anything_and_nothing_brings_it_back() {
-    let place = ImportFolder::new();
-    let (slack, data, zip) = (slack().await, place.data(), place.zip("export.zip", &export()));
-    let server = process::up(&beside(&slack, &data)).await;
-    // It sends jobs for pictures, which would be counted if they came later.
-    server.process.says("the directory is synced", DEADLINE).await;
+async fn no_file_contains_an_erased_person_and_no_input_restores_them() {
+    let import_folder = ImportFolder::new();
+    let (slack, data, zip) =
+        (slack().await, import_folder.data(), import_folder.zip("export.zip", &export()));
+    let server = process::up(&environment(&slack, &data)).await;
+    // The sync sends jobs for pictures, which would be counted if they arrived later.
+    server.process.wait_for_log("the directory is synced", DEADLINE).await;
     deliver(server.address, TEAM, &events()).await;
     stop(server, &data).await;
     assert_eq!(import(&zip, &data).await.code, Some(0));
@@ -146,26 +149,26 @@ async fn of_a_person_no_file_keeps_anything_and_nothing_brings_it_back() {
     let record = rows(&data).into_iter().find(|(item, ..)| item == &format!("erasure#{TEAM}")).unwrap();
     assert!(record.2.contains("\"messages\":3") && record.2.contains("user#U1"), "{record:?}");
 
-    // Slack delivers everything once more, and something that had not come yet.
-    let server = process::up(&beside(&slack, &data)).await;
+    // Slack delivers all events again, and two new ones.
+    let server = process::up(&environment(&slack, &data)).await;
     deliver(server.address, TEAM, &events()).await;
     deliver(server.address, TEAM, &[event::posted("C1", &secret(9)), event::posted("C1", &open(10))]).await;
     stop(server, &data).await;
     assert_eq!(import(&zip, &data).await.code, Some(0));
     for command in [&["backfill", "--all"][..], &["sync"]] {
-        let outcome = annalist_at(&beside(&slack, &data), command).await;
+        let outcome = annalist_at(&environment(&slack, &data), command).await;
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
     assert_eq!(annalist_at(&*data, &["search", MARKER]).await.stdout, "Nothing was found.\n");
     assert_eq!(leaks(&data), [] as [PathBuf; 0]);
-    assert_eq!(texts(&data, "#general").await.len(), 3, "what others say still comes");
+    assert_eq!(texts(&data, "#general").await.len(), 3, "other people's new messages are still stored");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_channel_and_a_message_are_erased_while_up_runs() {
     let folder = tempfile::tempdir().unwrap();
     let (slack, data) = (slack().await, folder.path());
-    let server = process::up(&beside(&slack, data)).await;
+    let server = process::up(&environment(&slack, data)).await;
     deliver(server.address, TEAM, &events()).await;
     wait_until_idle(data, DEADLINE).await;
     let done = erase(data, &["--channel", "C2", "--yes"]).await;
@@ -191,7 +194,7 @@ async fn a_channel_and_a_message_are_erased_while_up_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waits_on_a_queue_goes_too() {
+async fn jobs_on_a_queue_are_erased_too() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let server = process::up(data).await;
@@ -211,7 +214,7 @@ async fn what_waits_on_a_queue_goes_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_older_backup_is_restored_without_what_was_erased_since() {
+async fn replaying_erasures_on_an_older_backup_erases_the_person_again() {
     let folder = tempfile::tempdir().unwrap();
     let (data, copy, file) =
         (folder.path().join("data"), folder.path().join("copy"), folder.path().join("a.tar"));
@@ -224,7 +227,7 @@ async fn an_older_backup_is_restored_without_what_was_erased_since() {
 
     let outcome = annalist_with(&["restore", packed, "--data", restored], &[]).await;
     assert!(outcome.stdout.contains("annalist erase --replay --yes"), "{outcome:?}");
-    assert_eq!(erase(&copy, &["--replay"]).await["messages"], 0, "the backup knows nothing of it");
+    assert_eq!(erase(&copy, &["--replay"]).await["messages"], 0, "the backup has no record of the erasure");
     std::fs::copy(data.join("erasures.jsonl"), copy.join("erasures.jsonl")).unwrap();
     assert_eq!(erase(&copy, &["--replay"]).await["messages"], 2);
     let replayed = erase(&copy, &["--replay", "--yes", "--compact"]).await;

@@ -1,4 +1,4 @@
-//! The check in the real program, beside a Slack that goes away and comes back.
+//! The existence check in the real program, with a Slack that becomes unavailable and recovers.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use testkit::fake_slack::{FakeSlack, FakeWorkspace, channel, person};
 use tests::harness::binaries::binaries;
 use tests::harness::client::deliver;
 use tests::harness::command::{annalist_at, annalist_with, json_lines, run, status, wait_until_idle};
-use tests::harness::place::FolderWithSlack;
+use tests::harness::environment::FolderWithSlack;
 use tests::harness::process;
 
 const TOKEN: &str = "xoxb-1";
 const CHANNEL: &str = "C0GENERAL";
 const USER: &str = "U0ADA";
 
-/// The longest wait of the breaker, and what a busy machine adds.
+/// The longest wait of the circuit breaker, and some time for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(90);
 
 fn workspace() -> FakeWorkspace {
@@ -35,25 +35,25 @@ fn message(user: &str, ts: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_slack_is_away_events_wait_and_status_says_so_and_then_all_are_stored() {
+async fn events_wait_while_slack_is_unavailable_and_status_reports_it() {
     let slack = FakeSlack::start().await;
-    slack.set(TOKEN, workspace());
-    slack.away(true);
+    slack.set_workspace(TOKEN, workspace());
+    slack.set_unavailable(true);
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let server = process::up(&FolderWithSlack { data: &data, slack: &slack, token: TOKEN }).await;
     deliver(server.address, TEAM, &messages(20)).await;
-    server.process.says("the existence check waits", DEADLINE).await;
+    server.process.wait_for_log("the existence check waits", DEADLINE).await;
 
-    let said = status(data.as_path()).await;
-    assert_eq!(said["existence_check"][0]["team_id"], TEAM, "{said}");
-    assert_eq!((&said["idle"], &said["quarantined"]), (&false.into(), &0.into()), "{said}");
+    let report = status(data.as_path()).await;
+    assert_eq!(report["existence_check"][0]["team_id"], TEAM, "{report}");
+    assert_eq!((&report["idle"], &report["quarantined"]), (&false.into(), &0.into()), "{report}");
     let text = annalist_at(data.as_path(), &["status"]).await.stdout;
-    assert!(text.contains("events wait to be checked since") && text.contains("503"), "{text}");
+    assert!(text.contains("events have been waiting for the check since") && text.contains("503"), "{text}");
 
-    slack.away(false);
-    let said = wait_until_idle(data.as_path(), DEADLINE).await;
-    assert_eq!((said.get("existence_check"), &said["quarantined"]), (None, &0.into()), "{said}");
+    slack.set_unavailable(false);
+    let report = wait_until_idle(data.as_path(), DEADLINE).await;
+    assert_eq!((report.get("existence_check"), &report["quarantined"]), (None, &0.into()), "{report}");
     assert_eq!(json_lines(data.as_path(), &["messages", CHANNEL]).await.len(), 20);
     assert!(server.process.log().contains("answers the existence check again"));
     assert!(server.process.sigterm(DEADLINE).await.success());
@@ -62,15 +62,15 @@ async fn while_slack_is_away_events_wait_and_status_says_so_and_then_all_are_sto
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forged_event_is_in_quarantine_with_its_reason_and_real_ones_are_stored() {
     let slack = FakeSlack::start().await;
-    slack.set(TOKEN, workspace());
+    slack.set_workspace(TOKEN, workspace());
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let server = process::up(&FolderWithSlack { data: &data, slack: &slack, token: TOKEN }).await;
     let mut events = messages(3);
     events.push(message("U0NOBODY", "1700000009.000100"));
     deliver(server.address, TEAM, &events).await;
-    let said = wait_until_idle(data.as_path(), DEADLINE).await;
-    assert_eq!(said["quarantined"], 1, "{said}");
+    let report = wait_until_idle(data.as_path(), DEADLINE).await;
+    assert_eq!(report["quarantined"], 1, "{report}");
     let listed = annalist_at(data.as_path(), &["quarantine", "list"]).await.stdout;
     assert!(listed.contains("Slack does not know user U0NOBODY"), "{listed}");
     assert_eq!(json_lines(data.as_path(), &["messages", CHANNEL]).await.len(), 3);
@@ -79,7 +79,7 @@ async fn a_forged_event_is_in_quarantine_with_its_reason_and_real_ones_are_store
 }
 
 #[tokio::test]
-async fn without_a_token_a_check_that_is_demanded_stops_the_start() {
+async fn without_a_token_a_required_check_prevents_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let data = data.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! `annalist gaps`, from signed requests to the list: real processes on one data folder.
+//! `annalist gaps`, from signed requests to the printed list: real processes on one data folder.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ports::archive::{ArchiveExt, Update};
 use ports::clock::SystemClock;
-use rules::filled::{SpanSource, limited, reached};
+use rules::filled::{SpanSource, filled_update, plan_limit_update};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -18,7 +18,7 @@ use tests::harness::process::{self, Process};
 
 const CHANNEL: &str = "C0GENERAL";
 const DEADLINE: Duration = Duration::from_secs(30);
-/// The app's own user, as every made-up envelope names it.
+/// The app's own user, as named in every generated envelope.
 const APP: &str = "U0ANNALIST";
 
 /// How a process ends.
@@ -29,7 +29,7 @@ enum ProcessEnd {
 }
 
 impl ProcessEnd {
-    async fn befalls(self, process: Process) {
+    async fn apply_to(self, process: Process) {
         match self {
             Self::Term => assert!(process.sigterm(DEADLINE).await.success()),
             Self::Kill => process.sigkill().await,
@@ -37,16 +37,16 @@ impl ProcessEnd {
     }
 }
 
-/// Slack's clock `second` seconds into the story.
+/// The timestamp `second` seconds after the start of the test.
 fn ts(second: u64) -> String {
     format!("{}.000100", 1_700_000_000 + second)
 }
 
-async fn says(server: SocketAddr, second: u64) {
-    says_in(server, CHANNEL, second).await;
+async fn deliver_message(server: SocketAddr, second: u64) {
+    deliver_message_in(server, CHANNEL, second).await;
 }
 
-async fn says_in(server: SocketAddr, channel: &str, second: u64) {
+async fn deliver_message_in(server: SocketAddr, channel: &str, second: u64) {
     deliver(server, TEAM, &[event::posted(channel, &event::message(&ts(second), "U0FIRST", "hello"))]).await;
 }
 
@@ -62,7 +62,7 @@ fn gap(reason: &str, channel: Option<&str>, from: u64, to: Option<u64>) -> Value
         "state": if to.is_some() { "missing" } else { "open" } })
 }
 
-/// A gap of all channels, of which `channels_left` may miss something.
+/// A gap of all channels; `channels_left` channels may miss messages.
 fn gap_of_all(reason: &str, from: u64, to: Option<u64>, channels_left: u64) -> Value {
     let mut gap = gap(reason, None, from, to);
     gap["channels_left"] = channels_left.into();
@@ -79,10 +79,10 @@ async fn a_stop_of_three_seconds_is_a_gap_however_the_process_ended() {
     let data = data.path();
     let mut up = process::up(data).await;
     for second in 0..3 {
-        says(up.address, second).await;
+        deliver_message(up.address, second).await;
     }
-    // A day in which nothing happens is no gap.
-    says(up.address, 86_400).await;
+    // A day without events is not a gap.
+    deliver_message(up.address, 86_400).await;
     assert_eq!(gaps(data).await, Vec::<Value>::new());
 
     let mut expected = Vec::new();
@@ -92,10 +92,10 @@ async fn a_stop_of_three_seconds_is_a_gap_however_the_process_ended() {
         (ProcessEnd::Kill, 86_408),
         (ProcessEnd::Term, 86_412),
     ] {
-        end.befalls(up.process).await;
+        end.apply_to(up.process).await;
         up = process::up(data).await;
-        says(up.address, last + 3).await;
-        says(up.address, last + 4).await;
+        deliver_message(up.address, last + 3).await;
+        deliver_message(up.address, last + 4).await;
         expected.push(downtime(last, last + 3));
         assert_eq!(gaps(data).await, expected, "{end:?}");
     }
@@ -110,27 +110,28 @@ async fn a_stop_of_three_seconds_is_a_gap_however_the_process_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_event_that_waited_on_the_queue_was_taken_before_the_stop() {
+async fn a_queued_event_counts_as_received_before_the_stop() {
     let data = tempfile::tempdir().unwrap();
     let data = data.path();
     let ingest = process::ingest(data).await;
-    says(ingest.address, 0).await;
-    says(ingest.address, 5).await;
+    deliver_message(ingest.address, 0).await;
+    deliver_message(ingest.address, 5).await;
     ingest.process.sigkill().await;
     let up = process::up(data).await;
-    says(up.address, 8).await;
+    deliver_message(up.address, 8).await;
     assert_eq!(gaps(data).await, [downtime(5, 8)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_slack_delivers_again_after_a_stop_does_not_end_it() {
+async fn a_redelivery_after_a_stop_does_not_end_the_gap() {
     let data = tempfile::tempdir().unwrap();
     let data = data.path();
     let up = process::up(data).await;
-    says(up.address, 0).await;
-    ProcessEnd::Kill.befalls(up.process).await;
+    deliver_message(up.address, 0).await;
+    ProcessEnd::Kill.apply_to(up.process).await;
 
-    // Happened while no process ran: the first try finds no listener, the second one the next process.
+    // An event from the time in which no process ran: the first attempt finds no listener, a later one the
+    // next process.
     let (moved, server) = tokio::sync::watch::channel(up.address);
     let missed = event::posted(CHANNEL, &event::message(&ts(2), "U0FIRST", "missed"));
     let body = event::envelope(TEAM, "EvMissed", &missed);
@@ -138,45 +139,45 @@ async fn what_slack_delivers_again_after_a_stop_does_not_end_it() {
     let delivery = tokio::spawn(async move { slack.deliver(&body).await });
     let up = process::up(data).await;
     moved.send(up.address).unwrap();
-    assert!(delivery.await.unwrap().unwrap() > 1, "it was delivered at the first try");
+    assert!(delivery.await.unwrap().unwrap() > 1, "it was delivered at the first attempt");
     wait_until_idle(data, DEADLINE).await;
     assert_eq!(gaps(data).await, Vec::<Value>::new(), "its end is not known yet");
-    says(up.address, 9).await;
+    deliver_message(up.address, 9).await;
     assert_eq!(gaps(data).await, [downtime(0, 9)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_two_ingests_only_what_both_missed_is_a_gap() {
+async fn with_two_ingests_only_a_span_that_both_missed_is_a_gap() {
     let data = tempfile::tempdir().unwrap();
     let data = data.path();
     let _workers = [process::message_writer(data).await, process::channel_indexer(data).await];
     let (one, other) = (process::ingest(data).await, process::ingest(data).await);
-    says(one.address, 0).await;
-    says(other.address, 1).await;
-    says(one.address, 2).await;
+    deliver_message(one.address, 0).await;
+    deliver_message(other.address, 1).await;
+    deliver_message(one.address, 2).await;
     one.process.sigkill().await;
-    says(other.address, 4).await;
+    deliver_message(other.address, 4).await;
     let again = process::ingest(data).await;
-    says(again.address, 6).await;
-    says(other.address, 8).await;
+    deliver_message(again.address, 6).await;
+    deliver_message(other.address, 8).await;
     assert_eq!(gaps(data).await, Vec::<Value>::new());
 
-    ProcessEnd::Term.befalls(again.process).await;
-    ProcessEnd::Kill.befalls(other.process).await;
+    ProcessEnd::Term.apply_to(again.process).await;
+    ProcessEnd::Kill.apply_to(other.process).await;
     let last = process::ingest(data).await;
-    says(last.address, 20).await;
+    deliver_message(last.address, 20).await;
     assert_eq!(gaps(data).await, [downtime(8, 20)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_reason_shows_with_its_beginning_and_its_end() {
+async fn a_gap_of_every_reason_has_its_start_and_its_end() {
     let data = tempfile::tempdir().unwrap();
     let data = data.path();
     let up = process::up(data).await;
     let server = up.address;
     let (joined, written, gone) = ("C0JOINED", "C0WRITTEN", "C0GONE");
     for channel in [joined, written, gone, CHANNEL] {
-        says_in(server, channel, 0).await;
+        deliver_message_in(server, channel, 0).await;
     }
     let left =
         |channel, second| json!({ "type": "channel_left", "channel": channel, "event_ts": ts(second) });
@@ -185,7 +186,10 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
     }
     let minute = json!({ "type": "app_rate_limited", "token": "x", "team_id": TEAM, "minute_rate_limited": 1_700_000_100,
         "api_app_id": "A0ANNALIST" });
-    assert_eq!(EventClient::to(server, RetryDelays::none()).deliver(&minute.to_string()).await, Ok(1));
+    assert_eq!(
+        EventClient::for_address(server, RetryDelays::none()).deliver(&minute.to_string()).await,
+        Ok(1)
+    );
     let lost_minute = json!({ "team_id": TEAM, "channel_id": null, "reason": "rate_limited",
         "from": "1700000100.000000", "to": "1700000160.000000", "state": "missing", "channels_left": 4 });
     let open = [
@@ -196,15 +200,16 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
     ];
     assert_eq!(gaps(data).await, open);
 
-    // Another person joins, then the app does; in the other channel its join is missed, and a message proves it.
+    // Another person joins, then the app does; in the other channel the app's join is missed, and a message
+    // proves it.
     let join = |user, second| {
         json!({ "type": "member_joined_channel", "user": user, "channel": joined, "channel_type": "C", "team": TEAM,
             "event_ts": ts(second) })
     };
     deliver(server, TEAM, &[join("U0FIRST", 20)]).await;
     deliver(server, TEAM, &[join(APP, 30)]).await;
-    says_in(server, joined, 40).await;
-    says_in(server, written, 50).await;
+    deliver_message_in(server, joined, 40).await;
+    deliver_message_in(server, written, 50).await;
     let mut expected = vec![
         gap("left", Some(joined), 10, Some(30)),
         gap("left", Some(written), 11, Some(50)),
@@ -213,7 +218,7 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
     ];
     assert_eq!(gaps(data).await, expected);
 
-    // Slack reports a lost token by two events; the first event of any channel afterwards ends it.
+    // Slack reports a lost token with two events; the first event of any channel afterwards ends the gap.
     let uninstalled = json!({ "type": "app_uninstalled", "event_ts": ts(200) });
     let revoked =
         json!({ "type": "tokens_revoked", "tokens": { "oauth": [], "bot": [APP] }, "event_ts": ts(201) });
@@ -221,11 +226,11 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
     deliver(server, TEAM, &[uninstalled]).await;
     expected.push(gap_of_all("revoked", 200, None, 4));
     assert_eq!(gaps(data).await, expected);
-    says(server, 300).await;
+    deliver_message(server, 300).await;
     *expected.last_mut().unwrap() = gap_of_all("revoked", 200, Some(300), 4);
     assert_eq!(gaps(data).await, expected);
 
-    // An event that no version could store, and that a person drops.
+    // An event that no version could store, and that an operator drops.
     let mut odd = event::posted(CHANNEL, &event::message(&ts(400), "U0FIRST", "odd"));
     odd["ts"] = "soon".into();
     deliver(server, TEAM, &[odd]).await;
@@ -240,44 +245,45 @@ async fn every_reason_shows_with_its_beginning_and_its_end() {
     assert_eq!(status(data).await["quarantined"], 0);
 }
 
-/// A signed event of this second, which comes when the machine has another time.
-async fn sent_at_another_time(server: SocketAddr, second: u64) {
-    let told = event::posted(CHANNEL, &event::message(&ts(second), "U0FIRST", "an hour ago"));
-    let body = event::envelope(TEAM, "EvLate", &told);
+/// Sends a signed event of this second, which differs from the machine's clock.
+async fn send_at_another_time(server: SocketAddr, second: u64) {
+    let late = event::posted(CHANNEL, &event::message(&ts(second), "U0FIRST", "an hour ago"));
+    let body = event::envelope(TEAM, "EvLate", &late);
     let secrets = SigningSecrets::parse(&SecretString::from(process::SIGNING_SECRET)).unwrap();
     let signed_s = 1_700_000_000 + second + 1;
     let signature = secrets.sign(i64::try_from(signed_s).unwrap(), body.as_bytes());
     let headers = [("x-slack-request-timestamp", signed_s.to_string()), ("x-slack-signature", signature)];
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let answer = EventClient::to(server, RetryDelays::none()).post_unsigned(&body, &headers).await.unwrap();
+    let answer =
+        EventClient::for_address(server, RetryDelays::none()).post_unsigned(&body, &headers).await.unwrap();
     assert_eq!(answer.status.as_u16(), 401);
     assert!(!answer.headers.contains_key("x-slack-no-retry"), "{answer:?}");
     assert!(String::from_utf8_lossy(&answer.body).contains("s away from this machine's clock"), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_came_at_another_time_by_the_machines_clock_is_a_gap() {
+async fn an_event_refused_for_its_time_is_a_gap() {
     let data = tempfile::tempdir().unwrap();
     let data = data.path();
     let up = process::up(data).await;
-    sent_at_another_time(up.address, 7).await;
+    send_at_another_time(up.address, 7).await;
     assert_eq!(gaps(data).await, [gap_of_all("refused", 7, Some(7), 0)]);
     let text = annalist_at(data, &["messages", CHANNEL]).await;
     assert!(!text.stdout.contains("an hour ago"), "{text:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_refused_for_its_time_is_missing_since_the_last_event_that_was_taken() {
+async fn a_gap_of_events_refused_for_their_time_starts_at_the_last_received_event() {
     let data = tempfile::tempdir().unwrap();
     let data = data.path();
     let up = process::up(data).await;
-    says(up.address, 0).await;
-    says(up.address, 3).await;
-    sent_at_another_time(up.address, 7).await;
+    deliver_message(up.address, 0).await;
+    deliver_message(up.address, 3).await;
+    send_at_another_time(up.address, 7).await;
     assert_eq!(gaps(data).await, [gap_of_all("refused", 3, Some(7), 1)]);
 }
 
-/// Writes a fact as the part that reads history does.
+/// Writes a fact as the historian does.
 async fn record(data: &Path, fact: impl FnOnce(&TeamId, &ChannelId) -> Update) {
     let database = embedded::Database::open(data, SystemClock::shared()).unwrap();
     let fact = fact(&TeamId::parse(TEAM).unwrap(), &ChannelId::parse(CHANNEL).unwrap());
@@ -286,18 +292,18 @@ async fn record(data: &Path, fact: impl FnOnce(&TeamId, &ChannelId) -> Update) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_read_of_history_closes_a_gap_and_shows_in_the_coverage() {
+async fn history_that_was_read_closes_a_gap_and_is_in_the_coverage() {
     let data = tempfile::tempdir().unwrap();
     let data = data.path();
     let up = process::up(data).await;
-    says(up.address, 0).await;
-    says(up.address, 10).await;
-    ProcessEnd::Kill.befalls(up.process).await;
+    deliver_message(up.address, 0).await;
+    deliver_message(up.address, 10).await;
+    ProcessEnd::Kill.apply_to(up.process).await;
     let up = process::up(data).await;
-    says(up.address, 70).await;
-    says(up.address, 80).await;
+    deliver_message(up.address, 70).await;
+    deliver_message(up.address, 80).await;
     assert_eq!(gaps(data).await, [downtime(10, 70)]);
-    ProcessEnd::Term.befalls(up.process).await;
+    ProcessEnd::Term.apply_to(up.process).await;
 
     let hole = |from: &str, to: &str, reason: &str, state: &str| json!({ "from": from, "to": to, "reason": reason, "state": state });
     let live = |from, to| json!({ "from": ts(from), "to": ts(to), "source": "live" });
@@ -308,14 +314,16 @@ async fn what_is_read_of_history_closes_a_gap_and_shows_in_the_coverage() {
         "last_message_timestamp": 1_700_000_080, "limited_before": null });
     assert_eq!(json_lines(data, &["coverage"]).await, [expected.clone()]);
 
-    // The newest page is there, and then a part is that Slack's plan no longer shows.
+    // First the newest page is read, then Slack reports its plan's limit for the older part.
     let clock = |second| Ts::parse(&ts(second)).unwrap();
     let read = |from, to| {
-        move |team: &_, channel: &_| reached(team, channel, &clock(from), &clock(to), SpanSource::History)
+        move |team: &_, channel: &_| {
+            filled_update(team, channel, &clock(from), &clock(to), SpanSource::History)
+        }
     };
     record(data, read(40, 70)).await;
     assert_eq!(json_lines(data, &["gaps"]).await, [downtime(10, 70)]);
-    record(data, |team, channel| limited(team, channel, &clock(30))).await;
+    record(data, |team, channel| plan_limit_update(team, channel, &clock(30))).await;
     let lost = json_lines(data, &["gaps"]).await;
     assert_eq!((&lost[0]["state"], &lost[0]["channels_left"]), (&"lost".into(), &1.into()));
     assert_eq!(status(data).await["gaps"], 0);
@@ -327,9 +335,9 @@ async fn what_is_read_of_history_closes_a_gap_and_shows_in_the_coverage() {
     ]);
     assert_eq!(covered[0]["holes"], holes);
 
-    // An export has all of it.
+    // An export contains the whole span.
     record(data, |team, channel| {
-        reached(team, channel, &Ts::parse("1600000000.000000").unwrap(), &clock(75), SpanSource::Import)
+        filled_update(team, channel, &Ts::parse("1600000000.000000").unwrap(), &clock(75), SpanSource::Import)
     })
     .await;
     let filled = json_lines(data, &["gaps"]).await;

@@ -1,4 +1,4 @@
-//! Real processes that are killed while a file comes.
+//! Kills real processes while they download a file.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde_json::json;
 use slack::ids::{ChannelId, TeamId, Ts};
 use testkit::corpus::TEAM;
 use testkit::fake_files;
-use testkit::scripted_http::{Then, script};
+use testkit::scripted_http::{AfterAnswer, serve_script};
 use tests::harness::binaries::binaries;
 use tests::harness::command::wait_until_idle;
 use tests::harness::process::{self, Process};
@@ -36,7 +36,7 @@ async fn downloader(data: &Path, slack: &str) -> Process {
     process::worker(&mut command).await
 }
 
-/// To download a file that Slack has at `/files/F01`.
+/// A job to download the file that Slack serves at `/files/F01`.
 fn job(slack: &str, size_bytes: usize) -> FileJob {
     let object = json!({ "id": "F01", "size": size_bytes, "url_private": format!("{slack}/files/F01") });
     FileJob {
@@ -49,7 +49,7 @@ fn job(slack: &str, size_bytes: usize) -> FileJob {
 }
 
 /// The sizes of the files that are not published yet.
-fn coming(data: &Path) -> Vec<u64> {
+fn incoming_sizes(data: &Path) -> Vec<u64> {
     let entries = |folder: &Path| {
         std::fs::read_dir(folder)
             .map(|entries| entries.map(|entry| entry.unwrap().path()).collect())
@@ -61,11 +61,12 @@ fn coming(data: &Path) -> Vec<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_download_leaves_no_part_of_a_file_and_is_begun_again() {
+async fn a_killed_download_publishes_no_partial_file_and_is_restarted() {
     let data = tempfile::tempdir().unwrap();
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {SIZE_BYTES}\r\n\r\n");
     let whole: &'static [u8] = [head.as_bytes(), &[7; SIZE_BYTES]].concat().leak();
-    let slack = script(vec![(&whole[..SIZE_BYTES / 2], Then::Stall), (whole, Then::Close)]).await;
+    let slack =
+        serve_script(vec![(&whole[..SIZE_BYTES / 2], AfterAnswer::Stall), (whole, AfterAnswer::Close)]).await;
 
     let job = job(&slack, SIZE_BYTES);
     let key = FileKey::shared(&job.team, &job.share.channel, &job.share.ts, &job.object.id);
@@ -75,13 +76,13 @@ async fn a_killed_download_leaves_no_part_of_a_file_and_is_begun_again() {
 
     let killed = downloader(data.path(), &slack).await;
     let begun = async {
-        while !coming(data.path()).iter().any(|size| *size > 0) {
+        while !incoming_sizes(data.path()).iter().any(|size| *size > 0) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(DEADLINE, begun).await.expect("bytes come");
+    tokio::time::timeout(DEADLINE, begun).await.expect("bytes arrive");
     killed.sigkill().await;
-    assert_eq!(coming(data.path()).len(), 1, "the temporary file is still there");
+    assert_eq!(incoming_sizes(data.path()).len(), 1, "the temporary file is still there");
     assert!(database.files().open(&key).await.unwrap().is_none());
 
     let _finishes = downloader(data.path(), &slack).await;
@@ -89,13 +90,13 @@ async fn a_killed_download_leaves_no_part_of_a_file_and_is_begun_again() {
     let row = database.archive().get(&row_key).await.unwrap().unwrap();
     let row = project::file(&row).unwrap();
     assert_eq!((&row["state"], &row["size_bytes"]), (&json!("held"), &json!(SIZE_BYTES)));
-    let held = std::fs::read(data.path().join("files").join(row["uri"].as_str().unwrap())).unwrap();
-    assert!(held == [7; SIZE_BYTES], "{} bytes are held", held.len());
-    assert_eq!(coming(data.path()), [] as [u64; 0]);
+    let content = std::fs::read(data.path().join("files").join(row["uri"].as_str().unwrap())).unwrap();
+    assert!(content == [7; SIZE_BYTES], "{} bytes are stored", content.len());
+    assert_eq!(incoming_sizes(data.path()), [] as [u64; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_whose_downloader_is_killed_is_asked_for_exactly_once_more() {
+async fn a_file_whose_downloader_is_killed_is_requested_exactly_once_more() {
     let data = tempfile::tempdir().unwrap();
     let slack = fake_files::slack().await;
     // The first answer never comes.
@@ -111,13 +112,13 @@ async fn a_file_whose_downloader_is_killed_is_asked_for_exactly_once_more() {
     database.queue().send(vec![job.outgoing()]).await.remove(0).unwrap();
 
     let killed = downloader(data.path(), &slack.uri()).await;
-    let asked = async {
+    let requested = async {
         while downloads(&slack).await == 0 {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(DEADLINE, asked).await.expect("it is asked for");
-    let heir = downloader(data.path(), &slack.uri()).await;
+    tokio::time::timeout(DEADLINE, requested).await.expect("it is requested");
+    let successor = downloader(data.path(), &slack.uri()).await;
     killed.sigkill().await;
     wait_until_idle(data.path(), DEADLINE).await;
     let row = database.archive().get(&ItemKey::file(&job.team, &job.object.id)).await.unwrap();
@@ -128,14 +129,14 @@ async fn a_file_whose_downloader_is_killed_is_asked_for_exactly_once_more() {
     let sql = "SELECT event_key, status, file_id, channel_id FROM claims";
     let row = connection.query_row(sql, [], |row| <(String, String, String, String)>::try_from(row)).unwrap();
     assert_eq!(row, (format!("F01_{TS}"), "completed".into(), "F01".into(), "C01".into()));
-    // What an observer sees of it.
-    let metrics = scrape::metrics(heir.metrics_address().await).await;
+    // The metrics of this claim.
+    let metrics = scrape::metrics(successor.metrics_address().await).await;
     for line in ["annalist_claims_total{result=\"new\"} 1", "annalist_claim_seconds_count 1"] {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
 }
 
-/// How many downloads were asked for.
+/// The number of requested downloads.
 async fn downloads(slack: &MockServer) -> usize {
     let requests = slack.received_requests().await.unwrap();
     requests.iter().filter(|request| request.method.as_str() == "GET").count()

@@ -1,4 +1,4 @@
-//! `annalist mcp`, spoken to by a real client of the protocol and by hand.
+//! `annalist mcp` with a real client of the protocol and with handwritten messages.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -13,7 +13,7 @@ use testkit::corpus::{TEAM, event};
 use tests::harness::binaries::binaries;
 use tests::harness::client::deliver;
 use tests::harness::command::{annalist_at, wait_until_idle};
-use tests::harness::place::ProgramEnvironment;
+use tests::harness::environment::ProgramEnvironment;
 use tests::harness::process;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
@@ -23,10 +23,10 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const CHANNEL: &str = "C0GENERAL";
 const ROOT: &str = "1700000000.000100";
 const TOOLS: [&str; 4] = ["search", "read_thread", "read_channel", "list_channels"];
-/// Messages of the long channel, each of its own second.
+/// Messages of the long channel, one per second.
 const LONG: usize = 300;
 
-/// What a workspace wrote: a thread with an edit and a deletion, and a channel with many long messages.
+/// The events of a workspace: a thread with a reply and a deletion, and a channel with many long messages.
 fn written() -> Vec<Value> {
     let ts = |second: usize| format!("17000{second:05}.000100");
     let root = event::message(ROOT, "U0ANA", "shall we deploy, <@U0BEN>?");
@@ -58,7 +58,7 @@ async fn fill(data: &Path) -> process::ServerProcess {
 fn started(data: &Path) -> Child {
     let mut command = Command::new(&binaries().annalist);
     command.arg("mcp").args(["--tz", "UTC"]).env_clear().kill_on_drop(true);
-    data.lead(&mut command);
+    data.configure(&mut command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
@@ -66,10 +66,10 @@ async fn ended(mut child: Child) -> ExitStatus {
     timeout(DEADLINE, child.wait()).await.expect("it ends").unwrap()
 }
 
-async fn said(stderr: Option<ChildStderr>) -> String {
-    let mut said = String::new();
-    stderr.unwrap().read_to_string(&mut said).await.unwrap();
-    said
+async fn stderr_text(stderr: Option<ChildStderr>) -> String {
+    let mut text = String::new();
+    stderr.unwrap().read_to_string(&mut text).await.unwrap();
+    text
 }
 
 /// An assistant's client.
@@ -91,7 +91,7 @@ impl Client {
         timeout(DEADLINE, self.session.call_tool(params)).await.expect("an answer")
     }
 
-    /// What a tool answers, which its text says too.
+    /// The structured result of a tool, which must equal its text.
     async fn answer(&self, tool: &'static str, arguments: Value) -> Value {
         let result = self.call(tool, arguments).await.unwrap();
         assert_ne!(result.is_error, Some(true), "{result:?}");
@@ -101,7 +101,7 @@ impl Client {
         value
     }
 
-    /// What it says of a question that cannot be answered.
+    /// The error text for a call that cannot be answered.
     async fn refusal(&self, tool: &'static str, arguments: Value) -> String {
         let result = self.call(tool, arguments).await.unwrap();
         assert_eq!((result.is_error, &result.structured_content), (Some(true), &None), "{result:?}");
@@ -113,7 +113,7 @@ impl Client {
     async fn close(mut self) -> (ExitStatus, String) {
         self.session.cancel().await.unwrap();
         let stderr = self.child.stderr.take();
-        (ended(self.child).await, said(stderr).await)
+        (ended(self.child).await, stderr_text(stderr).await)
     }
 }
 
@@ -126,7 +126,7 @@ fn times(answer: &Value) -> Vec<&str> {
     answer["messages"].as_array().unwrap().iter().map(|message| message["ts"].as_str().unwrap()).collect()
 }
 
-/// Everything that the archive holds but for figures: beside an assistant, `up` counts days in its own time.
+/// All rows of the archive except figures, which `up` computes in the background.
 fn rows(data: &Path) -> Vec<(String, String, String)> {
     let database = Connection::open(data.join("annalist.db")).unwrap();
     let sql = "SELECT item_id, timestamp, attributes FROM items WHERE item_id NOT LIKE 'rollup%' \
@@ -137,7 +137,7 @@ fn rows(data: &Path) -> Vec<(String, String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_assistant_finds_and_reads_while_up_runs_and_changes_nothing() {
+async fn an_assistant_searches_and_reads_while_up_runs_and_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let data = &*folder.path().join("data");
     let up = fill(data).await;
@@ -212,11 +212,11 @@ async fn a_long_channel_is_read_in_parts_in_both_directions() {
             from = "2023-11-14".into();
         }
         loop {
-            let mut asked = json!({ "channel": "C0LONG", "limit": limit });
+            let mut arguments = json!({ "channel": "C0LONG", "limit": limit });
             if !from.is_null() {
-                asked[bound] = from;
+                arguments[bound] = from;
             }
-            let page = client.answer("read_channel", asked).await;
+            let page = client.answer("read_channel", arguments).await;
             let part: Vec<String> = times(&page).into_iter().map(str::to_owned).collect();
             assert!((1..=limit).contains(&part.len()));
             read = if bound == "after" { [read, part].concat() } else { [part, read].concat() };
@@ -237,7 +237,7 @@ async fn a_long_channel_is_read_in_parts_in_both_directions() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_meant_is_one_line_for_the_assistant() {
+async fn an_invalid_call_is_one_line_for_the_assistant() {
     let folder = tempfile::tempdir().unwrap();
     let data = &*folder.path().join("data");
     let up = fill(data).await;
@@ -249,7 +249,7 @@ async fn what_cannot_be_meant_is_one_line_for_the_assistant() {
         ("search", json!({ "query": "\" * \" - ()" }), "nothing to look for"),
         ("search", json!({ "query": "from:@anna" }), "did you mean ana?"),
         ("search", json!({ "query": "in:#generall" }), "did you mean general?"),
-        ("search", json!({ "query": "before:2026-02-30" }), "no date"),
+        ("search", json!({ "query": "before:2026-02-30" }), "not a date"),
         ("search", json!({ "query": "x", "limit": "many" }), "invalid type"),
         ("search", json!({ "query": "x", "limit": -1 }), "invalid value"),
         ("search", json!({}), "missing field `query`"),
@@ -278,7 +278,7 @@ async fn what_cannot_be_meant_is_one_line_for_the_assistant() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn standard_output_holds_answers_alone_whatever_comes_in() {
+async fn standard_output_contains_only_answers_for_any_input() {
     let folder = tempfile::tempdir().unwrap();
     let data = &*folder.path().join("data");
     let up = fill(data).await;
@@ -299,7 +299,7 @@ async fn standard_output_holds_answers_alone_whatever_comes_in() {
     typed += &format!("\"{}\"\n", "x".repeat(2_000_000));
     typed += &request(3, "tools/list", json!({}));
     typed += &request(4, "archive/erase", json!({}));
-    // Half a character, which a text of JavaScript can hold.
+    // A lone surrogate, which a JavaScript string can contain.
     typed += &request(6, "tools/call", json!({ "name": "search", "arguments": { "query": "HALF" } }))
         .replace("HALF", "\\ud800");
     typed += &request(5, "tools/call", json!({ "name": "search", "arguments": { "query": "deploy" } }));
@@ -313,11 +313,11 @@ async fn standard_output_holds_answers_alone_whatever_comes_in() {
     let read = stdout.read_to_string(&mut printed);
     timeout(DEADLINE, async { tokio::join!(write, read) }).await.unwrap().1.unwrap();
     let status = ended(child).await;
-    assert!(status.success(), "{status} {}", said(stderr).await);
+    assert!(status.success(), "{status} {}", stderr_text(stderr).await);
     let answers: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(answers.iter().all(|answer| answer["jsonrpc"] == "2.0"), "{printed}");
     let answer = |id: u64| answers.iter().find(|answer| answer["id"] == id).unwrap();
-    // The array, what names no method, and the line that is too long.
+    // The array, the request without a method, and the line that is too long.
     let refused = answers.iter().filter(|answer| answer["id"].is_null() && answer["error"]["code"] == -32600);
     assert_eq!(refused.count(), 3, "{printed}");
     assert_eq!(answer(1)["result"]["serverInfo"]["name"], "annalist");
@@ -331,14 +331,18 @@ async fn standard_output_holds_answers_alone_whatever_comes_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_ends_when_it_is_asked_to_and_says_in_one_line_why_it_does_not_begin() {
+async fn mcp_ends_on_request_and_prints_one_line_if_it_cannot_start() {
     let folder = tempfile::tempdir().unwrap();
     let data = &*folder.path().join("data");
-    let none = annalist_at(data, &["mcp"]).await;
-    assert_eq!((none.code, none.stdout.as_str(), none.stderr.lines().count()), (Some(1), "", 1), "{none:?}");
+    let missing = annalist_at(data, &["mcp"]).await;
+    assert_eq!(
+        (missing.code, missing.stdout.as_str(), missing.stderr.lines().count()),
+        (Some(1), "", 1),
+        "{missing:?}"
+    );
 
     let up = process::up(data).await;
-    // Standard input is at its end at once.
+    // Standard input ends at once.
     let closed = annalist_at(data, &["mcp"]).await;
     assert_eq!((closed.code, closed.stdout.as_str(), closed.stderr.as_str()), (Some(0), "", ""));
     for is_begun in [false, true] {

@@ -1,4 +1,4 @@
-//! What a package installs: completions, manual pages, a version that says what it was built from.
+//! The parts of a package: completions, manual pages, and a version that names its commit.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,8 +19,8 @@ async fn commands() -> Vec<String> {
     commands
 }
 
-/// Whether a program that need not be here is.
-fn is_here(program: &str) -> bool {
+/// Whether an optional program is installed.
+fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
@@ -35,8 +35,8 @@ async fn completions_are_scripts_that_their_shells_accept_and_know_every_command
         }
         let script = folder.path().join(shell);
         std::fs::write(&script, &outcome.stdout).unwrap();
-        // bash runs the tests' own scripts, so it is always here.
-        if shell == "bash" || is_here(shell) {
+        // bash runs the tests' own scripts, so it is always installed.
+        if shell == "bash" || is_installed(shell) {
             let parsed = Command::new(shell).arg("-n").arg(&script).output().unwrap();
             assert!(parsed.status.success(), "{shell}: {}", String::from_utf8_lossy(&parsed.stderr));
         }
@@ -45,17 +45,17 @@ async fn completions_are_scripts_that_their_shells_accept_and_know_every_command
     assert_eq!((unknown.code, unknown.stderr.lines().count()), (Some(2), 1), "{unknown:?}");
 }
 
-/// The page as a reader sees it, where something is here that shows it.
+/// The page as a reader sees it, if a program that renders it is installed.
 fn rendered(page: &Path) -> Option<String> {
     let mandoc = Command::new("mandoc").args(["-T", "utf8"]).arg(page).output();
     let shown = mandoc.or_else(|_| Command::new("man").args(["-l", "-P", "cat"]).arg(page).output()).ok()?;
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
-    // Minimal images have a `man` that only says that it was left out.
+    // In minimal images, `man` is a stub that only prints a notice.
     (shown.status.success() && text.contains("NAME")).then_some(text)
 }
 
 #[tokio::test]
-async fn the_manual_names_every_command_and_has_a_page_for_each() {
+async fn the_manual_lists_every_command_and_has_a_page_for_each() {
     let folder = tempfile::tempdir().unwrap();
     let page = annalist(&["man"]).await;
     assert!(page.code == Some(0) && page.stdout.starts_with(".ie"), "{page:?}");
@@ -65,7 +65,7 @@ async fn the_manual_names_every_command_and_has_a_page_for_each() {
     let top = dir.join("annalist.1");
     assert_eq!(std::fs::read_to_string(&top).unwrap(), page.stdout);
     for command in commands().await {
-        // roff reads a bare hyphen as another character.
+        // roff renders an unescaped hyphen as another character.
         assert!(page.stdout.contains(&format!("annalist\\-{command}(1)")), "{command} is not in the page");
         let own = dir.join(format!("annalist-{command}.1"));
         let text = std::fs::read_to_string(&own).unwrap();
@@ -90,7 +90,7 @@ async fn the_version_names_the_commit_it_was_built_from() {
     let plain = format!("annalist {}", env!("CARGO_PKG_VERSION"));
     match commit {
         Some(commit) => assert_eq!(version.trim(), format!("{plain} ({})", &commit[..10])),
-        // Unpacked from an archive of the source.
+        // The source was unpacked from an archive.
         None => assert!(version.starts_with(&plain), "{version}"),
     }
 }

@@ -1,4 +1,4 @@
-//! The parts as processes of their own, several of them on one data folder.
+//! The parts as separate processes, several of them on one data folder.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,9 +15,9 @@ const SENDERS: usize = 4;
 const EVENTS: usize = 600;
 const MINUTE: Duration = Duration::from_millis(20);
 const END_DEADLINE: Duration = Duration::from_secs(30);
-/// Shorter than a lease: what a process held that has ended, however it ended, is free at once.
+/// Shorter than a lease, because the leases of a process that ended in any way are released at once.
 const IDLE_DEADLINE: Duration = Duration::from_secs(20);
-/// A lease that is kept shows only when the signal falls into a receive, so there are several.
+/// Several, because a leaked lease only shows if the signal arrives during a receive.
 const TERMS: usize = 6;
 
 fn load(server: std::net::SocketAddr, seed: u64) -> RunningLoad {
@@ -34,7 +34,7 @@ async fn ingest_and_two_writers_share_one_folder() {
     let ingest = process::ingest(data.path()).await;
     let writers = [process::message_writer(data.path()).await, process::message_writer(data.path()).await];
     let mut load = load(ingest.address, 1);
-    load.acked(EVENTS).await;
+    load.wait_for_acks(EVENTS).await;
     let sent = load.stop().await;
     wait_until_idle(data.path(), IDLE_DEADLINE).await;
     assert_archive_holds(data.path(), &sent.model).await;
@@ -44,29 +44,29 @@ async fn ingest_and_two_writers_share_one_folder() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_killed_writer_held_is_finished_by_another() {
+async fn jobs_of_a_killed_writer_are_finished_by_another() {
     let data = tempfile::tempdir().unwrap();
     let ingest = process::ingest(data.path()).await;
     let mut load = load(ingest.address, 2);
-    load.acked(EVENTS).await;
+    load.wait_for_acks(EVENTS).await;
     let killed = process::message_writer(data.path()).await;
-    load.acked(EVENTS / 4).await;
+    load.wait_for_acks(EVENTS / 4).await;
     killed.sigkill().await;
     let _writer = process::message_writer(data.path()).await;
-    load.acked(1).await;
+    load.wait_for_acks(1).await;
     let sent = load.stop().await;
     wait_until_idle(data.path(), IDLE_DEADLINE).await;
     assert_archive_holds(data.path(), &sent.model).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn up_works_beside_a_separate_writer() {
+async fn up_works_alongside_a_separate_writer() {
     let data = tempfile::tempdir().unwrap();
     let up = process::up(data.path()).await;
     let mut load = load(up.address, 3);
-    load.acked(EVENTS / 2).await;
+    load.wait_for_acks(EVENTS / 2).await;
     let writer = process::message_writer(data.path()).await;
-    load.acked(EVENTS / 2).await;
+    load.wait_for_acks(EVENTS / 2).await;
     let sent = load.stop().await;
     wait_until_idle(data.path(), IDLE_DEADLINE).await;
     assert!(writer.sigterm(END_DEADLINE).await.success());
@@ -75,20 +75,20 @@ async fn up_works_beside_a_separate_writer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sigterm_under_load_exits_0_keeps_no_lease_and_loses_nothing() {
+async fn sigterm_under_load_exits_0_releases_all_leases_and_loses_no_event() {
     let data = tempfile::tempdir().unwrap();
     let mut up = process::up(data.path()).await;
     let mut load = load(up.address, 4);
     for _ in 0..TERMS {
-        load.acked(EVENTS / TERMS).await;
+        load.wait_for_acks(EVENTS / TERMS).await;
         assert!(up.process.sigterm(END_DEADLINE).await.success());
         let status = status(data.path()).await;
-        // What it received and did not finish is given back: no consumer has to wait for a lease to end.
+        // Unfinished messages are released: no consumer has to wait for a lease to end.
         assert_eq!(status["queues"][0]["in_flight"], 0, "{status}");
         up = process::up(data.path()).await;
-        load.follow(up.address);
+        load.set_server(up.address);
     }
-    load.acked(1).await;
+    load.wait_for_acks(1).await;
     let sent = load.stop().await;
     wait_until_idle(data.path(), IDLE_DEADLINE).await;
     assert_archive_holds(data.path(), &sent.model).await;
@@ -101,14 +101,14 @@ async fn reads_work_while_up_runs_and_never_see_fewer_rows() {
     let up = process::up(data.path()).await;
     let mut load = load(up.address, 5);
     let channel = testkit::corpus::channel_id(1);
-    load.acked(EVENTS / 4).await;
+    load.wait_for_acks(EVENTS / 4).await;
     wait_for_rows(data.path(), &channel).await;
     let mut seen = 0;
     for _ in 0..5 {
         let now = rows(data.path(), &channel).await;
         assert!(now >= seen, "{now} rows after {seen}");
         seen = now;
-        load.acked(EVENTS / 10).await;
+        load.wait_for_acks(EVENTS / 10).await;
     }
     let sent = load.stop().await;
     wait_until_idle(data.path(), IDLE_DEADLINE).await;
@@ -117,7 +117,7 @@ async fn reads_work_while_up_runs_and_never_see_fewer_rows() {
     assert!(up.process.sigterm(END_DEADLINE).await.success());
 }
 
-/// Before its first row a channel is unknown, and `messages` rightly fails.
+/// Polls until a channel has rows: before its first row the channel is unknown, and `messages` fails.
 async fn wait_for_rows(data: &Path, channel: &str) {
     let until = tokio::time::Instant::now() + IDLE_DEADLINE;
     let folder = data.to_str().unwrap();
@@ -129,7 +129,7 @@ async fn wait_for_rows(data: &Path, channel: &str) {
 }
 
 #[tokio::test]
-async fn a_part_that_is_started_wrongly_says_so_in_one_line() {
+async fn a_part_with_wrong_arguments_prints_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -137,18 +137,18 @@ async fn a_part_that_is_started_wrongly_says_so_in_one_line() {
     for program in [binaries().ingest.clone(), binaries().worker("message-writer")] {
         for (arguments, log, code, expected) in [
             (&["--bogus"][..], "info", 2, "unexpected argument '--bogus' found; usage: "),
-            (&["--backend", "paper"], "info", 2, "[possible values: embedded, aws]; --help says more"),
+            (&["--backend", "paper"], "info", 2, "[possible values: embedded, aws]; see --help"),
             (&[], "loud", 2, "ANNALIST_LOG cannot be used: "),
             (&["--data", file], "off", 1, "; name another folder with --data\n"),
         ] {
             let mut command = Command::new(&program);
             command.args(arguments).env("ANNALIST_LOG", log).env("SLACK_SIGNING_SECRET", SIGNING_SECRET);
             let ended = command.args(["--metrics-listen", "127.0.0.1:0"]).output().await.unwrap();
-            let said = String::from_utf8(ended.stderr).unwrap();
-            assert_eq!(ended.status.code(), Some(code), "{program:?} {arguments:?}: {said}");
+            let stderr = String::from_utf8(ended.stderr).unwrap();
+            assert_eq!(ended.status.code(), Some(code), "{program:?} {arguments:?}: {stderr}");
             assert!(
-                said.contains(expected) && said.lines().count() == 1,
-                "{program:?} {arguments:?}: {said}"
+                stderr.contains(expected) && stderr.lines().count() == 1,
+                "{program:?} {arguments:?}: {stderr}"
             );
         }
     }

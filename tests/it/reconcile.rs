@@ -1,4 +1,4 @@
-//! `annalist reconcile` on the real binary, beside a Slack on a socket.
+//! `annalist reconcile` on the real binary, with a Slack on a socket.
 
 use std::path::Path;
 
@@ -7,30 +7,30 @@ use serde_json::{Value, json};
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, channel};
 use tests::harness::command::{CommandOutput, annalist_at, json_lines};
-use tests::harness::place::FolderWithSlack;
+use tests::harness::environment::FolderWithSlack;
 
 use crate::import::rows;
 
 const TOKEN: &str = "xoxb-1";
 
-/// Some days before Slack's clock starts.
+/// A timestamp three days before the start of Slack's clock, plus this number of minutes.
 fn ts(minute: i64) -> String {
     format!("{}.000100", START_S - 3 * 86_400 + minute * 60)
 }
 
-fn said(minute: i64) -> Value {
+fn message_at(minute: i64) -> Value {
     event::message(&ts(minute), "U1", &format!("said in minute {minute}"))
 }
 
-/// A workspace with a channel of twenty messages and a thread, and an empty folder that knows its channels.
+/// A workspace with a channel of twenty messages and a thread, and a data folder with only its channels.
 async fn workspace(data: &Path) -> FakeSlack {
     let slack = FakeSlack::start().await;
     let mut workspace = FakeWorkspace::new("T1");
     workspace.channels = vec![channel("C1", "general"), channel("C2", "quiet")];
-    let history = workspace.said_in("C1");
-    (0..20).for_each(|minute| history.post(&said(minute)));
+    let history = workspace.channel_history("C1");
+    (0..20).for_each(|minute| history.post(&message_at(minute)));
     (1..4).for_each(|second| history.post(&event::reply(&thread_ts(second), &ts(10), "U2", "a reply")));
-    slack.set(TOKEN, workspace);
+    slack.set_workspace(TOKEN, workspace);
     let clock: SharedClock = ManualClock::starting_at(TimestampMs(0));
     embedded::Database::open(data, clock).unwrap().close().await;
     let outcome = run(&slack, data, &["sync", "--no-join"]).await;
@@ -46,7 +46,7 @@ async fn run(slack: &FakeSlack, data: &Path, args: &[&str]) -> CommandOutput {
     annalist_at(&FolderWithSlack { data, slack, token: TOKEN }, args).await
 }
 
-/// The lines that it prints with `--json`, and its exit code.
+/// The lines that `reconcile --json` prints, and its exit code.
 async fn reconcile(slack: &FakeSlack, data: &Path, args: &[&str]) -> (Vec<Value>, Option<i32>) {
     let outcome = run(slack, data, &[&["reconcile", "--json"], args].concat()).await;
     let lines = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -63,7 +63,7 @@ fn sum(missing: u64, changed: u64, extra: u64, filled: u64, reactions_removed: u
 }
 
 #[tokio::test]
-async fn a_period_is_compared_filled_and_in_order_then() {
+async fn a_period_is_compared_and_filled_and_then_has_no_differences() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let slack = workspace(data).await;
@@ -79,7 +79,7 @@ async fn a_period_is_compared_filled_and_in_order_then() {
 
     let (lines, code) = reconcile(&slack, data, &["general"]).await;
     assert_eq!((lines, code), (vec![of_channel("C1", 23, 0, 0, 23), sum(23, 0, 0, 23, 0)], Some(0)));
-    slack.change(TOKEN, |workspace| workspace.volatile = true);
+    slack.change_workspace(TOKEN, |workspace| workspace.volatile = true);
     for args in [&[][..], &["--all"], &["--from", "2023-11-01", "--to", "2023-11-20"]] {
         let (lines, code) = reconcile(&slack, data, args).await;
         assert_eq!((lines.last(), code), (Some(&sum(0, 0, 0, 0, 0)), Some(0)), "{args:?}");
@@ -93,17 +93,17 @@ async fn a_period_is_compared_filled_and_in_order_then() {
 }
 
 #[tokio::test]
-async fn what_happened_unseen_is_filled_and_what_is_gone_stays_until_it_is_to_be_marked() {
+async fn missed_changes_are_filled_and_messages_missing_in_slack_stay_until_mark_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let slack = workspace(data).await;
     reconcile(&slack, data, &[]).await;
-    slack.change(TOKEN, |workspace| {
-        let said_in = workspace.said_in("C1");
-        said_in.post(&event::edited(&said(3), &ts(500), "edited unseen"));
-        said_in.delete(&ts(4));
-        said_in.delete(&ts(10));
-        said_in.react(&ts(5), "U9", "tada");
+    slack.change_workspace(TOKEN, |workspace| {
+        let history = workspace.channel_history("C1");
+        history.post(&event::edited(&message_at(3), &ts(500), "edited unseen"));
+        history.delete(&ts(4));
+        history.delete(&ts(10));
+        history.react(&ts(5), "U9", "tada");
     });
     let (lines, code) = reconcile(&slack, data, &["C1"]).await;
     assert_eq!((lines, code), (vec![of_channel("C1", 0, 3, 1, 3), sum(0, 3, 1, 3, 0)], Some(1)));
@@ -131,11 +131,11 @@ async fn what_happened_unseen_is_filled_and_what_is_gone_stays_until_it_is_to_be
 }
 
 #[tokio::test]
-async fn a_channel_that_cannot_be_read_remains_and_wrong_usage_is_one_line() {
+async fn an_unreadable_channel_is_reported_and_wrong_usage_is_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let slack = workspace(data).await;
-    slack.change(TOKEN, |workspace| {
+    slack.change_workspace(TOKEN, |workspace| {
         workspace.unreadable.insert("C2".to_owned(), "not_in_channel".to_owned());
     });
     let (lines, code) = reconcile(&slack, data, &[]).await;
@@ -143,26 +143,26 @@ async fn a_channel_that_cannot_be_read_remains_and_wrong_usage_is_one_line() {
     assert_eq!((&lines[1]["channel_id"], &lines[1]["state"]), (&json!("C2"), &json!("unreadable")));
     assert!(lines[1]["error"].as_str().unwrap().contains("not_in_channel"), "{lines:?}");
     assert_eq!(lines[2], sum(23, 0, 0, 23, 0));
-    for (args, code, says) in [
+    for (args, code, expected) in [
         (&["--from", "2023-11-10", "--to", "2023-11-10"][..], 2, "--from"),
         (&["--from", "tomorrow"], 2, "2026-11-20"),
         (&["#nowhere"], 1, "no channel"),
     ] {
         let outcome = run(&slack, data, &[&["reconcile"], args].concat()).await;
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{outcome:?}");
-        assert!(outcome.stderr.contains(says) && outcome.stderr.lines().count() == 1, "{outcome:?}");
+        assert!(outcome.stderr.contains(expected) && outcome.stderr.lines().count() == 1, "{outcome:?}");
     }
     let no_token = annalist_at(data, &["reconcile"]).await;
     assert!(no_token.code == Some(1) && no_token.stderr.contains("SLACK_BOT_TOKEN"), "{no_token:?}");
 }
 
 #[tokio::test]
-async fn what_a_backfill_read_is_in_order() {
+async fn a_backfilled_channel_has_no_differences() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let slack = workspace(data).await;
     let hide = |hidden: bool| {
-        slack.change(TOKEN, |workspace| {
+        slack.change_workspace(TOKEN, |workspace| {
             let refused = hidden.then(|| ("C2".to_owned(), "not_in_channel".to_owned()));
             workspace.unreadable = refused.into_iter().collect();
         });

@@ -29,14 +29,14 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const CHANNEL: &str = "C0GENERAL";
 const TS: &str = "1700000000.000100";
 const SENDERS: usize = 4;
-/// Slack's minute, as it is repeated here.
+/// Scaled minute of Slack's retries.
 const MINUTE: Duration = Duration::from_millis(20);
 
 fn posted(ts: &str, text: &str) -> Value {
     event::posted(CHANNEL, &event::message(ts, "U01", text))
 }
 
-/// Searches until something is found; a follower is behind for a moment.
+/// Searches until something is found, because a follower may be behind for a moment.
 async fn found(data: &Path, query: &str) -> Value {
     let until = Instant::now() + DEADLINE;
     loop {
@@ -47,7 +47,7 @@ async fn found(data: &Path, query: &str) -> Value {
     }
 }
 
-/// Queries of the words that were sent, and of what messages are.
+/// Random queries with words of the sent messages and with filters on messages.
 fn queries(model: &Model, count: usize, random: &mut fastrand::Rng) -> Vec<String> {
     let texts: Vec<&str> = model
         .channels
@@ -75,13 +75,13 @@ fn queries(model: &Model, count: usize, random: &mut fastrand::Rng) -> Vec<Strin
             _ => one.to_owned(),
         };
         let query = format!("{term} {}", marks[random.usize(..marks.len())]);
-        // Signs alone are no query.
+        // Punctuation alone is not a query.
         queries.extend(SearchQuery::parse(&query).is_ok().then_some(query));
     }
     queries
 }
 
-/// What each of them finds, by the index as it is.
+/// The hits of each query, by the current index.
 async fn all_found(data: &Path, queries: &[String]) -> Vec<Vec<String>> {
     let database = Database::open_existing(data, SystemClock::shared()).unwrap();
     let (archive, index) = (database.archive(), SearchIndex::open(&data.join("index.db")).await.unwrap());
@@ -96,14 +96,14 @@ async fn all_found(data: &Path, queries: &[String]) -> Vec<Vec<String>> {
             with_deleted: false,
         };
         let hits = hits::search(&*archive, &index, request).await.unwrap().hits;
-        found.push(hits.iter().map(|hit| format!("{}/{}", hit.place.channel, hit.ts)).collect());
+        found.push(hits.iter().map(|hit| format!("{}/{}", hit.location.channel, hit.ts)).collect());
     }
     database.close().await;
     found
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_posted_edited_and_deleted_shows_in_searches_while_up_runs() {
+async fn searches_follow_posts_edits_and_deletions_while_up_runs() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let up = process::up(data).await;
@@ -135,18 +135,19 @@ async fn what_is_posted_edited_and_deleted_shows_in_searches_while_up_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_follower_that_is_killed_leaves_an_index_like_a_new_one_and_a_backup_none() {
+async fn a_killed_follower_leaves_an_index_like_a_new_one_and_a_backup_contains_no_index() {
     kill_followers(6, 60).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes: cargo test --workspace --test it -- --ignored follower"]
-async fn a_follower_that_is_killed_fifty_times_leaves_an_index_like_a_new_one() {
+async fn a_follower_killed_fifty_times_leaves_an_index_like_a_new_one() {
     kill_followers(50, 500).await;
 }
 
-/// Kills `up` as often under load, and compares the answers to as many queries with those of a new index.
-async fn kill_followers(kills: usize, asked: usize) {
+/// Kills `up` `kills` times under load, and compares the hits of `query_count` queries with those of a new
+/// index.
+async fn kill_followers(kills: usize, query_count: usize) {
     let folder = tempfile::tempdir().unwrap();
     let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
     let file = folder.path().join("a.tar");
@@ -154,21 +155,21 @@ async fn kill_followers(kills: usize, asked: usize) {
     let mut up = process::up(&*data).await;
     let mut load = RunningLoad::start(up.address, SENDERS, 17, &RetryDelays::slack(MINUTE));
     for _ in 0..kills {
-        load.acked(1 + random.usize(..120)).await;
+        load.wait_for_acks(1 + random.usize(..120)).await;
         up.process.sigkill().await;
         up = process::up(&*data).await;
-        load.follow(up.address);
+        load.set_server(up.address);
     }
-    load.acked(1).await;
+    load.wait_for_acks(1).await;
     let sent = load.stop().await;
     wait_until_idle(&*data, DEADLINE).await;
     assert!(up.process.sigterm(DEADLINE).await.success());
     let index = annalist_at(&*data, &["index"]).await;
     assert!(index.code == Some(0) && index.stdout.contains("messages can be found"), "{index:?}");
-    let queries = queries(&sent.model, asked, &mut random);
+    let queries = queries(&sent.model, query_count, &mut random);
     let followed = all_found(&data, &queries).await;
     let found = followed.iter().filter(|hits| !hits.is_empty()).count();
-    assert!(found > asked / 4, "{found} of {asked} queries found something");
+    assert!(found > query_count / 4, "{found} of {query_count} queries found something");
     let rebuilt = annalist_at(&*data, &["index", "--rebuild"]).await;
     assert_eq!(rebuilt.stdout, index.stdout);
     assert_eq!(all_found(&data, &queries).await, followed);
@@ -177,14 +178,14 @@ async fn kill_followers(kills: usize, asked: usize) {
     assert_eq!(annalist_at(&*data, &["backup", archive]).await.code, Some(0));
     assert_eq!(annalist(&["restore", archive, "--data", restored]).await.code, Some(0));
     assert!(!copy.join("index.db").exists(), "an index is in no backup");
-    // An index of before knows rows by numbers that are others now.
+    // The old index refers to rows by numbers that have changed.
     std::fs::copy(data.join("index.db"), copy.join("index.db")).unwrap();
     assert_eq!(annalist_at(&*copy, &["index"]).await.code, Some(0));
     assert_eq!(all_found(&copy, &queries).await, followed);
 }
 
 #[tokio::test]
-async fn what_cannot_be_meant_is_one_line_and_nothing_found_is_no_error() {
+async fn an_invalid_query_is_one_line_and_no_hit_is_not_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let up = process::up(data).await;
@@ -194,7 +195,7 @@ async fn what_cannot_be_meant_is_one_line_and_nothing_found_is_no_error() {
     for (query, expected) in [
         ("from:@missing", "no person is called @missing"),
         ("in:#nowhere", "no channel #nowhere"),
-        ("before:2026-02-30", "no date"),
+        ("before:2026-02-30", "not a date"),
         ("is:late", "is: takes"),
         ("\" * \" - ()", "nothing to look for"),
         (long.as_str(), "shorten it"),
@@ -203,19 +204,19 @@ async fn what_cannot_be_meant_is_one_line_and_nothing_found_is_no_error() {
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");
         assert!(outcome.stderr.contains(expected) && outcome.stderr.lines().count() == 1, "{outcome:?}");
     }
-    // Half a character, as bytes.
+    // A lone surrogate, as bytes.
     let mut command = Command::new(&binaries().annalist);
     command.env_clear().arg("search").arg(OsStr::from_bytes(b"\xED\xA0\x80")).arg("--data").arg(data);
     let half = command.output().await.unwrap();
-    let said = String::from_utf8(half.stderr).unwrap();
-    assert_eq!((half.status.code(), half.stdout.as_slice()), (Some(2), &[][..]), "{said}");
-    assert!(said.contains("UTF-8") && said.lines().count() == 1, "{said}");
+    let stderr = String::from_utf8(half.stderr).unwrap();
+    assert_eq!((half.status.code(), half.stdout.as_slice()), (Some(2), &[][..]), "{stderr}");
+    assert!(stderr.contains("UTF-8") && stderr.lines().count() == 1, "{stderr}");
     let nothing = annalist_at(data, &["search", "elsewhere"]).await;
     assert_eq!((nothing.code, nothing.stdout.as_str()), (Some(0), "Nothing was found.\n"));
     let text = annalist_at(data, &["search", "HERE"]).await.stdout;
     assert!(text.contains("    *here*\n") && text.ends_with("1 message.\n"), "{text}");
 
-    // A file in the way of the folder, and an index that is no file.
+    // A file instead of the folder, and a folder instead of the index file.
     let blocked =
         annalist_at(data, &["search", "here", "--index", data.join("annalist.db").to_str().unwrap()]).await;
     assert!(blocked.code == Some(1) && blocked.stderr.lines().count() == 1, "{blocked:?}");
@@ -225,7 +226,7 @@ async fn what_cannot_be_meant_is_one_line_and_nothing_found_is_no_error() {
     assert!(folder.code == Some(1) && folder.stderr.contains("cannot open the search index"), "{folder:?}");
 }
 
-/// Stores messages with as many words each, none of which is in another one.
+/// Stores `messages` messages with `words` words each; no word occurs twice.
 async fn fill(data: &Path, messages: usize, words: usize) {
     let database = Database::open(data, SystemClock::shared()).unwrap();
     let archive = database.archive();
@@ -248,12 +249,13 @@ async fn fill(data: &Path, messages: usize, words: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_index_for_which_the_disk_has_no_room_is_one_line_until_there_is_room() {
+async fn indexing_on_a_full_disk_is_one_line_until_there_is_space() {
     let folder = tempfile::tempdir().unwrap();
     let (data, index) = (folder.path().join("data"), folder.path().join("index"));
     std::fs::create_dir(&data).unwrap();
     fill(&data, 100, 1_000).await;
-    // No file may grow beyond this number of blocks of 512 bytes: not even a new index fits, or some messages do.
+    // The maximum size of a file in blocks of 512 bytes: in one case not even a new index fits, in the other
+    // some messages do.
     for blocks in ["80", "400"] {
         let mut command = Command::new("/bin/sh");
         // If the signal is ignored, a write beyond the limit fails as on a full disk.
@@ -262,9 +264,9 @@ async fn an_index_for_which_the_disk_has_no_room_is_one_line_until_there_is_room
             .env_clear();
         command.arg(&binaries().annalist).arg("index").arg("--data").arg(&data).arg("--index").arg(&index);
         let full = command.output().await.unwrap();
-        let said = String::from_utf8(full.stderr).unwrap();
-        assert_eq!(full.status.code(), Some(1), "{said}");
-        assert!(said.contains("search index") && said.lines().count() == 1, "{said}");
+        let stderr = String::from_utf8(full.stderr).unwrap();
+        assert_eq!(full.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("search index") && stderr.lines().count() == 1, "{stderr}");
     }
     let index = index.to_str().unwrap();
     let indexed = annalist_at(&*data, &["index", "--index", index]).await;
@@ -274,7 +276,7 @@ async fn an_index_for_which_the_disk_has_no_room_is_one_line_until_there_is_room
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_search_says_how_far_the_index_is_behind_and_how_it_gets_on() {
+async fn a_search_reports_how_far_the_index_is_behind() {
     const MESSAGES: usize = 12_000;
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();

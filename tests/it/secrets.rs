@@ -1,6 +1,6 @@
-//! Runs in which everything goes wrong that can, whose whole output is searched for secrets.
+//! Searches the complete output of runs with many errors for secrets.
 //!
-//! The harness looks at every line of every program in every test; here are the places that are no lines.
+//! The harness searches every line of every program in every test; these tests search the rest.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,20 @@ use tests::harness::binaries::binaries;
 use tests::harness::client::{EventClient, RetryDelays};
 use tests::harness::command::{annalist_at, json_lines, wait_until_idle};
 use tests::harness::process::{self, SIGNING_SECRET};
-use tests::harness::secrets::{VERIFICATION_TOKEN, assert_none, shown_in};
+use tests::harness::secrets::{VERIFICATION_TOKEN, assert_no_secret, find_secret};
 use tests::harness::{procfs, scrape};
 use tokio::process::Command;
 
 const TOKEN: &str = "xoxb-17-ofTheWorkspace";
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Events that are stored, that bring files, that cannot be understood, and that name malformed ids.
+/// Events that are stored, that contain files, that cannot be parsed, and that contain malformed ids.
 fn events(files: &str) -> Vec<String> {
-    let said = event::message("1700000000.000100", "U01", "hello");
+    let plain = event::message("1700000000.000100", "U01", "hello");
     let file = json!({ "id": "F01", "url_private": format!("{files}/files/F01"), "size": 300 });
     let gone = json!({ "id": "F02", "url_private": format!("{files}/nowhere"), "size": 300 });
     let away = json!({ "id": "F03", "url_private": "https://files.example.com/F03", "size": 300 });
-    let shared = event::with(
+    let shared = event::with_fields(
         event::message("1700000000.000200", "U01", "look"),
         [("files", json!([file, gone, away]))],
     );
@@ -37,7 +37,7 @@ fn events(files: &str) -> Vec<String> {
     let of_a_channel = json!({ "type": "channel_rename", "channel": { "id": "../C01", "name": "x" } });
     let revoked = json!({ "type": "tokens_revoked", "tokens": { "bot": ["U0ANNALIST"] } });
     [
-        event::posted(&channel_id(1), &said),
+        event::posted(&channel_id(1), &plain),
         event::posted(&channel_id(1), &shared),
         person,
         without_ts,
@@ -50,7 +50,7 @@ fn events(files: &str) -> Vec<String> {
     .collect()
 }
 
-/// Every file of a folder, with what is in it.
+/// Every file of a folder, with its content.
 fn files_in(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -65,11 +65,11 @@ fn files_in(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-fn holds(content: &[u8], what: &str) -> bool {
-    content.windows(what.len()).any(|window| window == what.as_bytes())
+fn contains(content: &[u8], text: &str) -> bool {
+    content.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// Every value of every row of the database, but for messages on a queue: they are the bytes that Slack signed.
+/// Every row of the database, except messages on a queue: these are the bytes that Slack signed.
 fn items(data: &Path) -> Vec<String> {
     let database = rusqlite::Connection::open(data.join("annalist.db")).unwrap();
     let mut rows = database.prepare("SELECT item_id || ' ' || attributes FROM items").unwrap();
@@ -78,30 +78,30 @@ fn items(data: &Path) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_secret_shows_in_logs_items_quarantine_metrics_arguments_or_files() {
+async fn no_secret_is_in_logs_items_quarantine_metrics_arguments_or_files() {
     let data = tempfile::tempdir().unwrap();
     let slack = fake_files::slack().await;
     let mut command = Command::new(&binaries().annalist);
     command.args(["up", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
     command.env("SLACK_API_URL", format!("{}/api/", slack.uri())).env("SLACK_BOT_TOKEN", TOKEN);
-    // As much as there is: also what the libraries say of each request.
+    // The most verbose log, including the libraries' lines about each request.
     command.env("ANNALIST_LOG", "trace");
     let server = process::serve(&mut command).await;
-    let mut sender = EventClient::to(server.address, RetryDelays::slack(Duration::from_millis(20)));
+    let mut sender = EventClient::for_address(server.address, RetryDelays::slack(Duration::from_millis(20)));
     for body in events(&slack.uri()) {
         sender.deliver(&body).await.unwrap();
     }
     wait_until_idle(data.path(), DEADLINE).await;
 
     let pid = server.process.pid();
-    assert_none("the command line", &procfs::command_line(pid));
+    assert_no_secret("the command line", &procfs::command_line(pid));
     assert_eq!(procfs::children(pid), [] as [u32; 0], "a child would inherit the environment");
-    assert_none("/metrics", &scrape::metrics(server.process.metrics_address().await).await);
+    assert_no_secret("/metrics", &scrape::metrics(server.process.metrics_address().await).await);
     let quarantined = json_lines(data.path(), &["quarantine", "list"]).await;
     assert!(quarantined.len() >= 3, "too few jobs in quarantine: {quarantined:?}");
     for job in &quarantined {
         let id = job["id"].as_str().unwrap();
-        // The harness searches what it prints.
+        // The harness searches the output.
         assert_eq!(annalist_at(data.path(), &["quarantine", "show", id]).await.code, Some(0));
     }
     for command in [&["messages", "C01"][..], &["files"], &["users"], &["status"], &["doctor"]] {
@@ -115,17 +115,17 @@ async fn no_secret_shows_in_logs_items_quarantine_metrics_arguments_or_files() {
             && items.iter().any(|item| item.starts_with("quarantine#"))
     );
     for item in &items {
-        assert_none("an item", item);
+        assert_no_secret("an item", item);
     }
     for (path, content) in files_in(data.path()) {
         for secret in [SIGNING_SECRET, TOKEN] {
-            assert!(!holds(&content, secret), "{} holds a secret", path.display());
+            assert!(!contains(&content, secret), "{} contains a secret", path.display());
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_setting_that_cannot_be_used_is_named_and_not_shown() {
+async fn an_invalid_setting_is_named_and_its_value_is_not_printed() {
     let data = tempfile::tempdir().unwrap();
     for (name, value) in [
         ("SLACK_BOT_TOKEN", "xoxb-17-with a blank"),
@@ -136,16 +136,16 @@ async fn a_setting_that_cannot_be_used_is_named_and_not_shown() {
         command.args(["up", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
         command.env_clear().env("SLACK_SIGNING_SECRET", SIGNING_SECRET).env(name, value);
         let output = command.output().await.unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(name), "{said}");
-        // A path may show: it is where a secret is, and none itself.
-        assert!(name == "SLACK_BOT_TOKENS_FILE" || shown_in(&said).is_none(), "{said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(name), "{stderr}");
+        // A path may be printed: it is the location of a secret, not a secret.
+        assert!(name == "SLACK_BOT_TOKENS_FILE" || find_secret(&stderr).is_none(), "{stderr}");
     }
 }
 
 #[test]
-fn the_made_up_envelopes_hold_the_token_that_is_searched_for() {
+fn generated_envelopes_contain_the_token_that_is_searched_for() {
     let body: Value = serde_json::from_str(&event::envelope(TEAM, "Ev1", &json!({}))).unwrap();
     assert_eq!(body["token"], VERIFICATION_TOKEN);
 }

@@ -1,4 +1,4 @@
-//! `annalist sync` and what `status` says after it, on the real binary.
+//! `annalist sync` and the later output of `status`, on the real binary.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, channel, person};
 use tests::harness::client::deliver;
 use tests::harness::command::{annalist_with, json_lines, wait_until_idle};
-use tests::harness::place::FolderWithSlack;
+use tests::harness::environment::FolderWithSlack;
 use tests::harness::process;
 use tokio::time::timeout;
 
 const TOKEN: &str = "xoxb-1";
 
-/// Nothing here takes longer on a busy machine.
+/// More than any step takes, even on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn the_command_syncs_a_folder_says_what_it_found_and_follows_the_file_of_tokens() {
+async fn the_command_syncs_a_folder_prints_a_summary_and_reads_the_file_of_tokens() {
     let slack = FakeSlack::start().await;
-    slack.set(TOKEN, FakeWorkspace::half_joined("T1"));
-    let mut second = FakeWorkspace::of("T2", 1, 4);
+    slack.set_workspace(TOKEN, FakeWorkspace::half_joined("T1"));
+    let mut second = FakeWorkspace::with_size("T2", 1, 4);
     second.emoji = json!({ "parrot": "alias:tada" });
-    slack.set("xoxb-2", second);
+    slack.set_workspace("xoxb-2", second);
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let clock: SharedClock = ManualClock::starting_at(TimestampMs(0));
@@ -43,7 +43,7 @@ async fn the_command_syncs_a_folder_says_what_it_found_and_follows_the_file_of_t
         "{outcome:?}"
     );
     assert!(outcome.stdout.contains("not in 3 public channels"), "{outcome:?}");
-    assert_eq!(slack.called("conversations.join"), 0);
+    assert_eq!(slack.call_count("conversations.join"), 0);
 
     let file = folder.path().join("tokens.json");
     std::fs::write(&file, json!({ "T1": TOKEN, "T2": "xoxb-2", "T3": "xoxb-3" }).to_string()).unwrap();
@@ -64,7 +64,7 @@ async fn the_command_syncs_a_folder_says_what_it_found_and_follows_the_file_of_t
     assert!(status.contains("T2 (Workspace T2): 1 channels, 4 people, 1 emoji as of 2023-11-14"), "{status}");
     assert!(!status.contains("SLACK_BOT_TOKEN"), "{status}");
 
-    for (variables, says) in [
+    for (variables, expected) in [
         (&[("SLACK_BOT_TOKEN", "xoxb hidden")][..], "SLACK_BOT_TOKEN cannot be used"),
         (&[("SLACK_BOT_TOKEN", TOKEN), several[0]], "both set"),
         (&[("SLACK_BOT_TOKENS_FILE", "/nowhere.json")], "/nowhere.json"),
@@ -72,28 +72,30 @@ async fn the_command_syncs_a_folder_says_what_it_found_and_follows_the_file_of_t
     ] {
         let outcome = annalist_with(&sync, variables).await;
         assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(2), 1), "{outcome:?}");
-        assert!(outcome.stderr.contains(says) && !outcome.stderr.contains("hidden"), "{outcome:?}");
+        assert!(outcome.stderr.contains(expected) && !outcome.stderr.contains("hidden"), "{outcome:?}");
     }
 }
 
 #[tokio::test]
-async fn up_brings_in_the_directory_and_joins_what_is_there_and_what_is_created() {
+async fn up_syncs_the_directory_and_joins_existing_and_new_channels() {
     let slack = FakeSlack::start().await;
-    slack
-        .set(TOKEN, FakeWorkspace { members: vec![person("U1", "ada")], ..FakeWorkspace::half_joined("T1") });
+    slack.set_workspace(
+        TOKEN,
+        FakeWorkspace { members: vec![person("U1", "ada")], ..FakeWorkspace::half_joined("T1") },
+    );
     let folder = tempfile::tempdir().unwrap();
-    let place = FolderWithSlack { data: folder.path(), slack: &slack, token: TOKEN };
-    let server = process::up(&place).await;
+    let environment = FolderWithSlack { data: folder.path(), slack: &slack, token: TOKEN };
+    let server = process::up(&environment).await;
     let called = async |method: &str, times: usize| {
         let enough = async {
-            while slack.called(method) < times {
+            while slack.call_count(method) < times {
                 tokio::task::yield_now().await;
             }
         };
         timeout(DEADLINE, enough).await.unwrap();
     };
     called("conversations.join", 3).await;
-    slack.change(TOKEN, |workspace| workspace.channels.push(channel("C0NEW", "new")));
+    slack.change_workspace(TOKEN, |workspace| workspace.channels.push(channel("C0NEW", "new")));
     let created = event::channel_created("C0NEW", "new", "1700000100.000000");
     deliver(server.address, "T1", &[created]).await;
     called("conversations.join", 4).await;
@@ -105,12 +107,12 @@ async fn up_brings_in_the_directory_and_joins_what_is_there_and_what_is_created(
 }
 
 #[tokio::test]
-async fn up_joins_nothing_where_that_is_refused() {
+async fn up_with_no_join_joins_no_channel() {
     let slack = FakeSlack::start().await;
-    slack.set(TOKEN, FakeWorkspace::half_joined("T1"));
+    slack.set_workspace(TOKEN, FakeWorkspace::half_joined("T1"));
     let folder = tempfile::tempdir().unwrap();
-    let place = FolderWithSlack { data: folder.path(), slack: &slack, token: TOKEN };
-    let server = process::up_with(&place, &["--no-join"]).await;
+    let environment = FolderWithSlack { data: folder.path(), slack: &slack, token: TOKEN };
+    let server = process::up_with(&environment, &["--no-join"]).await;
     let synced = async {
         let text = ["status", "--data", folder.path().to_str().unwrap()];
         while !annalist_with(&text, &[]).await.stdout.contains("6 channels, 0 people") {
@@ -118,10 +120,10 @@ async fn up_joins_nothing_where_that_is_refused() {
         }
     };
     timeout(DEADLINE, synced).await.unwrap();
-    slack.change(TOKEN, |workspace| workspace.channels.push(channel("C0NEW", "new")));
+    slack.change_workspace(TOKEN, |workspace| workspace.channels.push(channel("C0NEW", "new")));
     let created = event::channel_created("C0NEW", "new", "1700000100.000000");
     deliver(server.address, "T1", &[created]).await;
     wait_until_idle(folder.path(), DEADLINE).await;
     assert!(server.process.sigterm(Duration::from_secs(30)).await.success());
-    assert_eq!(slack.called("conversations.join"), 0);
+    assert_eq!(slack.call_count("conversations.join"), 0);
 }

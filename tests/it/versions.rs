@@ -11,7 +11,7 @@ const OTHER: &str = "9.8.7";
 const DEADLINE: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_version_is_refused_while_a_process_runs_and_not_once_it_was_killed() {
+async fn another_version_is_refused_only_until_the_running_process_is_killed() {
     let data = tempfile::tempdir().unwrap();
     let up = process::up(data.path()).await;
     let refused = Database::open_as(OTHER, data.path(), SystemClock::shared()).err().unwrap();
@@ -21,7 +21,7 @@ async fn another_version_is_refused_while_a_process_runs_and_not_once_it_was_kil
         line.contains(&format!("annalist {VERSION}")) && line.contains(&format!("annalist {OTHER}")),
         "{line}"
     );
-    // A process that was refused blocks no other.
+    // A refused process blocks no other.
     assert_eq!(annalist_at(data.path(), &["status"]).await.code, Some(0));
     up.process.sigkill().await;
     Database::open_as(OTHER, data.path(), SystemClock::shared()).unwrap().close().await;
@@ -42,8 +42,8 @@ async fn every_command_is_refused_in_one_line_while_another_version_uses_the_fol
         let outcome = annalist_at(data.path(), args).await;
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""), "{outcome:?}");
         assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
-        for says in [OTHER, VERSION, "stop that one first"] {
-            assert!(outcome.stderr.contains(says), "{says:?} is not in {outcome:?}");
+        for expected in [OTHER, VERSION, "stop that one first"] {
+            assert!(outcome.stderr.contains(expected), "{expected:?} is not in {outcome:?}");
         }
     }
     other.close().await;

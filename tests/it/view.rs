@@ -16,7 +16,7 @@ use tokio::process::Command;
 const DEADLINE: Duration = Duration::from_secs(30);
 const CHANNEL: &str = "C0GENERAL";
 
-/// An answer as it comes: head and body.
+/// The raw response: head and body.
 pub(crate) async fn get(address: SocketAddr, path: &str, host: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
@@ -26,9 +26,9 @@ pub(crate) async fn get(address: SocketAddr, path: &str, host: &str) -> String {
     answer
 }
 
-/// Where a process says that it serves pages.
+/// The address at which a process serves pages, from its log.
 async fn pages_of(process: &Process) -> SocketAddr {
-    process.says("pages listening", DEADLINE).await;
+    process.wait_for_log("pages listening", DEADLINE).await;
     let log = process.log();
     let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let line = lines.find(|line| line["message"] == "pages listening").unwrap();
@@ -36,14 +36,14 @@ async fn pages_of(process: &Process) -> SocketAddr {
 }
 
 #[tokio::test]
-async fn what_slack_delivers_is_in_a_browser_and_not_where_slack_delivers() {
+async fn pages_show_delivered_messages_on_their_own_port_only() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(&binaries().annalist);
     command.args(["up", "--listen", "127.0.0.1:0", "--viewer-listen", "127.0.0.1:0", "--data"]);
     command.arg(folder.path());
     let server = process::serve(&mut command).await;
-    let told = event::posted(CHANNEL, &event::message("1700000000.000100", "U01", "hello there"));
-    deliver(server.address, TEAM, &[told]).await;
+    let posted = event::posted(CHANNEL, &event::message("1700000000.000100", "U01", "hello there"));
+    deliver(server.address, TEAM, &[posted]).await;
     wait_until_idle(folder.path(), DEADLINE).await;
 
     let pages = pages_of(&server.process).await;
@@ -84,5 +84,5 @@ async fn a_listener_for_other_machines_needs_a_password() {
         assert!(outcome.code == Some(2) && outcome.stderr.contains(expected), "{arguments:?}: {outcome:?}");
         assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
     }
-    assert!(!folder.path().join("data").exists(), "nothing is made");
+    assert!(!folder.path().join("data").exists(), "nothing is created");
 }

@@ -1,4 +1,4 @@
-//! Comments, messages and documents avoid words that name no actor or say something in a roundabout way.
+//! Checks that comments, messages and documents avoid words that name no actor or are roundabout.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -26,13 +26,14 @@ const AVOIDED: [(&str, &str); 14] = [
 /// This list, and messages that people might write in Slack.
 const EXEMPT: [&str; 3] = ["tests/it/words.rs", "tests/testkit/src/corpus/", "cli/src/demo/messages.rs"];
 
-/// The text of a Rust file's comments and strings; everything else is blank, lines are where they were.
+/// The text of a Rust file's comments and strings; the code is blanked, line numbers are unchanged.
 fn prose(file: &SourceFile) -> String {
     let kept = |(text, code): (char, char)| if text == code && !text.is_whitespace() { ' ' } else { text };
     file.text.chars().zip(file.code.chars()).map(kept).collect()
 }
 
-/// Every word with the number of its line. Comment markers and the backslash that continues a string are no words.
+/// Every word with the number of its line. Comment markers and the backslash that continues a string do not
+/// count as words.
 fn words(text: &str) -> Vec<(usize, String)> {
     let is_word = |word: &&str| !matches!(*word, "//" | "///" | "//!" | "\\" | "*" | "-" | ">");
     let of_line = |(n, line): (usize, &str)| -> Vec<(usize, String)> {
@@ -41,7 +42,8 @@ fn words(text: &str) -> Vec<(usize, String)> {
     text.lines().enumerate().flat_map(of_line).collect()
 }
 
-/// The words of each function's name, with the number of its line. A name has no apostrophe: `nobodys` is one of the words too.
+/// The words of each function's name, with the number of its line. A name has no apostrophe, so `nobodys`
+/// counts as `nobody`.
 fn named(code: &str) -> Vec<Vec<(usize, String)>> {
     let of_line = |(n, line): (usize, &str)| -> Option<Vec<(usize, String)>> {
         let name = line.split_once("fn ")?.1.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
@@ -52,16 +54,16 @@ fn named(code: &str) -> Vec<Vec<(usize, String)>> {
     code.lines().enumerate().filter_map(of_line).collect()
 }
 
-/// The lines on which a phrase begins: its words follow each other, with punctuation around them only.
+/// The lines on which a phrase begins: its words are adjacent, with only punctuation around the phrase.
 fn lines_with(words: &[(usize, String)], phrase: &str) -> Vec<usize> {
     let phrase: Vec<&str> = phrase.split(' ').collect();
     let last = phrase.len() - 1;
     let punctuation = |c: char| !c.is_alphanumeric() && !matches!(c, '_' | '`' | '\'');
     let matches = |window: &&[(usize, String)]| {
-        window.iter().zip(&phrase).enumerate().all(|(n, ((_, word), wanted))| {
+        window.iter().zip(&phrase).enumerate().all(|(n, ((_, word), expected))| {
             let word = if n == 0 { word.trim_start_matches(punctuation) } else { word };
             let word = if n == last { word.trim_end_matches(punctuation) } else { word };
-            word == *wanted
+            word == *expected
         })
     };
     words.windows(phrase.len()).filter(matches).map(|window| window[0].0).collect()

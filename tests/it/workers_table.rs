@@ -15,12 +15,12 @@ use workers::environment::{Environment, WorkSettings};
 use workers::file_downloader;
 
 #[tokio::test]
-async fn every_row_builds_the_worker_of_its_name_and_queue() {
+async fn every_row_builds_the_worker_with_its_name_and_queue() {
     let folder = tempfile::tempdir().unwrap();
     let clock = SystemClock::shared();
     let backend = Backend::open(&BackendArgs::embedded(folder.path()), Arc::clone(&clock)).await.unwrap();
     let settings = WorkSettings {
-        web: Arc::new(WebApi::new(ApiUrl::default(), Tokens::none())),
+        web: Arc::new(WebApi::new(ApiUrl::default(), Tokens::empty())),
         join: true,
         existence: ExistenceArgs::default(),
         downloads: file_downloader::DownloadSettings::default(),
@@ -28,11 +28,11 @@ async fn every_row_builds_the_worker_of_its_name_and_queue() {
         responder: ResponderSettings::off(),
         search_index: None,
     };
-    let environment = Environment::on(&backend, &clock, settings);
+    let environment = Environment::from_backend(&backend, &clock, settings);
     for (spec, build) in workers::all() {
         let worker = build(&environment);
         assert_eq!((worker.name(), worker.queue()), (spec.name, spec.queue.name));
-        // What runs beside a worker is built by `Environment::into_directory`.
+        // `Environment::into_directory` builds the hourly work alongside a worker.
         assert!(spec.hourly.is_none_or(|hourly| *hourly == DIRECTORY), "{}", spec.name);
     }
     drop(environment);

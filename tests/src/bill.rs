@@ -1,12 +1,13 @@
-//! What a month on AWS costs: list prices, what the parts ask of AWS, and the table of docs/deploy-aws.md, made from both.
+//! The monthly cost on AWS: list prices, the requests of the parts, and the table of docs/deploy-aws.md,
+//! generated from both.
 //!
-//! The counts are upper bounds of a quiet workspace, in which each message comes alone. Tests hold them to what the parts
-//! really ask for.
+//! The counts are upper bounds for a quiet workspace, in which each message comes alone. Tests compare them
+//! with the requests that the parts really send.
 
 use ports::queue::QueueName;
 use ports::workers::{WORKERS, WorkerSpec};
 
-/// Dollars, us-east-1, on demand. Where each is from is in the table.
+/// Prices in dollars, us-east-1, on demand. The table links to their sources.
 pub mod price {
     /// A request of SQS FIFO.
     pub const SQS_REQUEST: f64 = 0.50e-6;
@@ -34,13 +35,15 @@ pub mod price {
     pub const SECRET: f64 = 0.40;
 }
 
-/// What a message costs at list prices to be counted with its day, once, in a channel with this number of messages a day.
-pub fn figures(messages_of_a_day: f64) -> f64 {
+/// The cost, at list prices, of counting a message once with its day, in a channel with this number of
+/// messages a day.
+pub fn cost_of_figures(messages_of_a_day: f64) -> f64 {
     /// A message of 1.3 KB, read consistently.
     const READ_UNITS_OF_A_MESSAGE: f64 = 1.3 / 4.0;
-    /// Of a day: the row that asks for it, written and deleted; its version; a roll-up of up to 8 KB; a first post.
+    /// Per day: the row that requests the roll-up, written and deleted; its version; a roll-up of up to 8 KB;
+    /// a first post.
     const WRITE_UNITS_OF_A_DAY: f64 = 2.0 + 1.0 + 8.0 + 1.0;
-    /// Both rows and the day's, and of 30 people their profile and their first post.
+    /// Both rows and the day's, and the profiles and first posts of 30 people.
     const READ_UNITS_OF_A_DAY: f64 = 4.0 + 60.0;
     // A send, a receive and a delete, and an invocation of half a second in 256 MB.
     let job = 3.0 * price::SQS_REQUEST + price::INVOCATION + 0.5 * 0.25 * price::GB_SECOND;
@@ -48,7 +51,7 @@ pub fn figures(messages_of_a_day: f64) -> f64 {
     READ_UNITS_OF_A_MESSAGE * price::READ_UNIT + day / messages_of_a_day
 }
 
-/// What every account has for nothing each month, also after its first year.
+/// The free tier of every account each month, even after its first year.
 mod free {
     pub(super) const INVOCATIONS: f64 = 1e6;
     pub(super) const GB_SECONDS: f64 = 400_000.0;
@@ -61,19 +64,19 @@ mod free {
 
 const MONTH_S: u64 = 30 * 24 * 60 * 60;
 
-/// How often a worker process without work asks SQS something, in seconds between two requests.
+/// The seconds between two SQS requests of each kind by an idle worker process.
 #[derive(Debug, Clone, Copy)]
 pub struct IdleWorker {
-    /// Its queue, for messages: one long poll after the other.
+    /// Receives from its queue: one long poll after the other.
     pub receive_s: u64,
-    /// Its dead-letter queue, for messages: a long poll, and a rest.
+    /// Receives from its dead-letter queue: a long poll, and a pause.
     pub dead_letters_s: u64,
-    /// Each of both, how full it is.
+    /// Reads of the depth of each of the two queues.
     pub depth_s: u64,
 }
 
 impl IdleWorker {
-    /// A process of its own, or a part of `annalist up`.
+    /// A separate process, or a part of `annalist up`.
     pub const LONG_RUNNING: Self = Self { receive_s: 20, dead_letters_s: 320, depth_s: 60 };
 
     /// Requests in a month.
@@ -83,61 +86,65 @@ impl IdleWorker {
     }
 }
 
-/// What one message takes on Lambda if it comes alone, the functions are new, and Slack has to be asked about it.
+/// The requests for one message on Lambda if it comes alone, the functions are new, and its existence check
+/// asks Slack.
 pub struct OneMessage;
 
 impl OneMessage {
-    /// Of ingest and of the message-writer.
+    /// One of ingest and one of the message-writer.
     pub const INVOCATIONS: u64 = 2;
     /// A send, a receive and a delete.
     pub const SQS_REQUESTS: u64 = 3;
-    /// Updates of the archive's table: the message, and what a new function marks: its channel, its workspace, and the day of
-    /// the channel that is written to.
+    /// Updates of the archive's table: the message, and the marks that a new function writes: its channel,
+    /// its workspace, and the channel's day with changes.
     pub const ROW_WRITES: u64 = 4;
-    /// Rows of the existence check's table that are asked for.
+    /// Rows of the existence check's table that are read.
     pub const CONFIRMED_READ: u64 = 1;
     /// Rows of the existence check's table that are written.
     pub const CONFIRMED_WRITTEN: u64 = 1;
 }
 
-/// A message with its raw event is longer than the KB of one write unit, or a reply is in the index too.
+/// Additional write units: a message with its raw event exceeds the KB of one unit, or a reply is also in the
+/// index.
 const UNITS_BEYOND_ONE: f64 = 1.0;
 /// A message and its index, in GB.
 const ROW_GB: f64 = 2e-6;
-/// Ingest, 5 ms in 512 MB; the message-writer, half a second in 256 MB, in which it asks Slack.
+/// Ingest, 5 ms in 512 MB; the message-writer, half a second in 256 MB, including its request to Slack.
 const GB_SECONDS_OF_A_MESSAGE: f64 = 0.005 * 0.5 + 0.5 * 0.25;
-/// Lambda's own three lines for each of two invocations, and the line of metrics.
+/// Lambda's own three lines for each of the two invocations, and the line of metrics.
 const LOG_GB: f64 = 1.2e-6;
 
 /// A message in twenty has a file, of 1 MB.
 const FILES: f64 = 0.05;
 const FILE_GB: f64 = 1e-3;
-/// A send, a receive, a delete; its row, the message's, a claim made, renewed and completed; two seconds in 512 MB.
+/// A send, a receive, a delete; the file's row, the message's, a claim taken, renewed and completed; two
+/// seconds in 512 MB.
 const SQS_REQUESTS_OF_A_FILE: f64 = 3.0;
 const UNITS_OF_A_FILE: f64 = 6.0;
 const GB_SECONDS_OF_A_FILE: f64 = 2.0 * 0.5;
 
-/// Each queue that wakes a function is asked by at most five of Lambda's pollers, one long poll of 20 s after the other: two if
-/// it is quiet and its function has no limit of concurrency.
+/// Each queue that wakes a function is polled by at most five of Lambda's pollers, one long poll of 20 s
+/// after the other; by two if it is quiet and its function has no concurrency limit.
 const POLLERS: f64 = 5.0;
 const POLLERS_WITHOUT_LIMIT: f64 = 2.0;
 const POLL_S: u64 = 20;
-/// What the clock wakes each hour: the directory, for a minute in 512 MB, and each worker for its dead letters.
+/// Hourly scheduled invocations: the directory, for a minute in 512 MB, and each worker for its dead letters.
 const HOURS: f64 = 730.0;
 const GB_SECONDS_OF_A_SYNC: f64 = 60.0 * 0.5;
-/// Alarms and metrics by default.
+/// The number of alarms by default.
 pub const ALARMS: f64 = 3.0;
-/// As [`aws_template::summary::SUMMARY`] has.
+/// The number of metrics by default, those of [`aws_template::summary::SUMMARY`].
 pub const METRICS: f64 = 5.0;
 
-/// The functions that queues wake. Those of the responder are there only if it is turned on.
+/// The workers whose functions are woken by queues, without those of the responder, which exist only if it is
+/// on.
 fn woken() -> impl Iterator<Item = &'static WorkerSpec> {
     WORKERS.iter().filter(|spec| !matches!(spec.queue.name, QueueName::Questions | QueueName::Replies))
 }
 
-/// A line of the bill: list price, and what of it every account has for nothing.
+/// A line of the bill: the list price, and the part of it that is free for every account.
 struct Line {
-    what: &'static str,
+    label: &'static str,
     list: f64,
     free: f64,
 }
@@ -145,8 +152,8 @@ struct Line {
 /// The bill of a month with this number of messages.
 fn lines(messages: f64) -> Vec<Line> {
     let files = messages * FILES;
-    let line = |what, price: f64, count: f64, free: f64| Line {
-        what,
+    let line = |label, price: f64, count: f64, free: f64| Line {
+        label,
         list: price * count,
         free: price * count.min(free),
     };
@@ -164,7 +171,7 @@ fn lines(messages: f64) -> Vec<Line> {
         + files * UNITS_OF_A_FILE;
     let rows_gb = messages * ROW_GB;
     let mut rows = line("", price::ROWS_GB, rows_gb, 0.0);
-    // Backups have no free share.
+    // Backups have no free tier.
     rows.free = 0.25 * rows_gb.min(free::ROWS_GB);
     vec![
         line(
@@ -183,7 +190,7 @@ fn lines(messages: f64) -> Vec<Line> {
             0.0,
         ),
         line("DynamoDB, reads", price::READ_UNIT, of(OneMessage::CONFIRMED_READ), 0.0),
-        Line { what: "DynamoDB, this month's rows and their backup", ..rows },
+        Line { label: "DynamoDB, this month's rows and their backup", ..rows },
         line("[S3](https://aws.amazon.com/s3/pricing/), puts", price::S3_PUT, files, 0.0),
         line("S3, this month's files", price::FILES_GB, files * FILE_GB, 0.0),
         line(
@@ -198,8 +205,9 @@ fn lines(messages: f64) -> Vec<Line> {
     ]
 }
 
-/// What a month with this number of messages costs in all, with the secrets in the functions' variables and with AWS's free share.
-pub fn total(messages: f64) -> f64 {
+/// The total cost of a month with this number of messages, with the secrets in the functions' variables and
+/// after AWS's free tier.
+pub fn monthly_cost(messages: f64) -> f64 {
     lines(messages).iter().map(|line| line.list - line.free).sum()
 }
 
@@ -207,14 +215,14 @@ pub fn total(messages: f64) -> f64 {
 pub fn markdown_table() -> String {
     let months = [1e4, 1e5, 1e6];
     let bills = months.map(lines);
-    let row = |what: &str, dollars: [f64; 3]| {
+    let row = |label: &str, dollars: [f64; 3]| {
         let [first, second, third] = dollars.map(|dollars| format!("{dollars:.2}"));
-        format!("| {what} | {first} | {second} | {third} |\n")
+        format!("| {label} | {first} | {second} | {third} |\n")
     };
     let mut table =
         String::from("| dollars a month, for | 10,000 messages | 100,000 | 1,000,000 |\n|---|---|---|---|\n");
-    for (place, line) in bills[0].iter().enumerate() {
-        table += &row(line.what, bills.each_ref().map(|bill| bill[place].list));
+    for (index, line) in bills[0].iter().enumerate() {
+        table += &row(line.label, bills.each_ref().map(|bill| bill[index].list));
     }
     let list = bills.each_ref().map(|bill| bill.iter().map(|line| line.list).sum::<f64>());
     table += &row("at list prices", list);
@@ -222,15 +230,15 @@ pub fn markdown_table() -> String {
         "less what is [always free](https://aws.amazon.com/free/)",
         bills.each_ref().map(|bill| -bill.iter().map(|line| line.free).sum::<f64>()),
     );
-    table += &row("**in all**", months.map(total));
+    table += &row("**in all**", months.map(monthly_cost));
     table += &row(
         "with the bot token in [Secrets Manager](https://aws.amazon.com/secrets-manager/pricing/)",
-        months.map(|messages| total(messages) + price::SECRET),
+        months.map(|messages| monthly_cost(messages) + price::SECRET),
     );
     table
         + &row(
             "with the signing secret there, too",
-            months.map(|messages| total(messages) + 2.0 * price::SECRET),
+            months.map(|messages| monthly_cost(messages) + 2.0 * price::SECRET),
         )
 }
 
@@ -244,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_small_workspace_costs_less_than_a_dollar_a_month() {
-        let dollars = total(1e4);
+        let dollars = monthly_cost(1e4);
         assert!(dollars < 1.0, "{dollars}");
         assert!((SUMMARY.len() as f64 - METRICS).abs() < f64::EPSILON);
     }
@@ -252,7 +260,7 @@ mod tests {
     #[test]
     fn the_bill_has_every_queue_that_wakes_a_function_by_default() {
         let names = Names::new("annalist", [None; 3], "bucket").unwrap();
-        let template: Value = serde_json::from_str(&aws_template::text(&names)).unwrap();
+        let template: Value = serde_json::from_str(&aws_template::template_json(&names)).unwrap();
         let is_mapping = |resource: &&Value| resource["Type"] == "AWS::Lambda::EventSourceMapping";
         let mappings = template["Resources"].as_object().unwrap().values().filter(is_mapping);
         let by_default = mappings.filter(|mapping| mapping.get("Condition").is_none()).count();
@@ -268,7 +276,7 @@ mod tests {
 
     #[test]
     fn figures_of_a_million_messages_cost_six_cents_at_most() {
-        let dollars = figures(1_000.0) * 1e6;
+        let dollars = cost_of_figures(1_000.0) * 1e6;
         assert!(dollars <= 0.06, "{dollars}");
     }
 }

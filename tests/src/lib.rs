@@ -1,4 +1,4 @@
-//! The harness that drives real processes, and what a month of them costs on AWS.
+//! The harness that drives real processes, and their monthly cost on AWS.
 
 pub mod bill;
 pub mod harness;

@@ -1,17 +1,17 @@
-/* Comfort only: every page works without it. Nothing is asked of any server here. */
+/* Convenience only: every page works without it. It sends no requests. */
 (() => {
   'use strict';
 
   const isTyping = (element) => element instanceof HTMLElement && element.matches('input, select, textarea');
 
-  /* Filters the channels while a person types. */
+  /* Filters the channels while the user types. */
   const filter = document.getElementById('channel-filter');
   if (filter) {
     const apply = () => {
-      const wanted = filter.value.trim().toLowerCase();
+      const text = filter.value.trim().toLowerCase();
       for (const channel of document.querySelectorAll('.channel-list > li')) {
         const name = channel.querySelector('.name').textContent.toLowerCase();
-        channel.hidden = !name.includes(wanted);
+        channel.hidden = !name.includes(text);
       }
     };
     filter.addEventListener('input', apply);
@@ -27,7 +27,7 @@
   /* The newest messages are at the end. */
   for (const timeline of document.querySelectorAll('.timeline.from-end')) timeline.scrollTop = timeline.scrollHeight;
 
-  /* Brings something into view, and leaves alone where the Tab key begins. */
+  /* Scrolls an element into view without moving the start of the tab order. */
   const show = (element) => {
     const scroller = element?.closest('.timeline, .channels');
     if (!scroller) return;

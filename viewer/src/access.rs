@@ -1,4 +1,4 @@
-//! Who may read.
+//! Access control.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,21 +7,21 @@ use axum::http::{HeaderMap, Uri};
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
-/// The cookie of a browser that knows the password.
+/// The name of the cookie of an authenticated browser.
 pub const COOKIE_NAME: &str = "annalist";
 
-/// How a reader is known.
+/// How users are authenticated.
 #[derive(Clone)]
 pub enum ViewerAccess {
-    /// All who reach the listener: it is on loopback.
+    /// Everyone who can reach the listener, which is on loopback.
     All,
-    /// Who knows the password.
+    /// Users who know the password.
     Password(ViewerPassword),
-    /// Whom a proxy names in this header. Nothing but the proxy may reach the listener.
+    /// Users whom a proxy names in this header. Only the proxy may reach the listener.
     Header(HeaderName),
 }
 
-/// The password of the pages, as what a browser has to show.
+/// The password of the pages, as its hash and the cookie for it.
 #[derive(Clone)]
 pub struct ViewerPassword {
     password: [u8; 32],
@@ -29,7 +29,7 @@ pub struct ViewerPassword {
 }
 
 impl ViewerPassword {
-    /// A password that is not empty.
+    /// Returns the password; `None` if it is empty.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -37,19 +37,19 @@ impl ViewerPassword {
         (!text.is_empty()).then(|| Self { password: digest(text), cookie })
     }
 
-    /// Whether this is it.
+    /// Whether a text is the password.
     #[must_use]
-    pub fn is(&self, text: &str) -> bool {
+    pub fn matches(&self, text: &str) -> bool {
         are_equal(&digest(text.trim()), &self.password)
     }
 
-    /// What the cookie of a browser that knows it holds. It holds until the password is another one.
+    /// The value of the cookie of an authenticated browser. It is valid until the password changes.
     #[must_use]
     pub fn cookie(&self) -> &str {
         &self.cookie
     }
 
-    fn is_shown_by(&self, headers: &HeaderMap) -> bool {
+    fn has_valid_cookie(&self, headers: &HeaderMap) -> bool {
         let cookies = headers.get_all(COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
         let mut cookies =
             cookies.flat_map(|cookies| cookies.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
@@ -62,35 +62,37 @@ fn digest(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// Compares all of it, whatever differs first.
+/// Compares all bytes, so that the time does not depend on the first difference.
 fn are_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other)) == 0
 }
 
-/// Who may read, and under which names the listener is known.
+/// The access control of a listener, and the host names under which browsers reach it.
 #[derive(Clone)]
 pub struct Access {
-    /// Names and addresses without a port, in small letters.
+    /// Names and addresses without a port, in lower case.
     hosts: Vec<String>,
-    /// How a reader is known.
-    pub readers: ViewerAccess,
+    /// How users are authenticated.
+    pub authentication: ViewerAccess,
 }
 
-/// What a request may do.
+/// The result of the access check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// It is answered.
+    /// The request is allowed.
     Granted,
-    /// It names another site: a name that a stranger made lead here, so that a page of theirs may read ours.
+    /// The host is unknown. An attacker may have made their host name resolve to this address (DNS
+    /// rebinding), so that their page can read ours.
     WrongHost,
-    /// Its reader has to log in.
+    /// The user must log in.
     LoginNeeded,
-    /// The proxy names no reader.
-    Nameless,
+    /// The proxy did not name a user.
+    UserMissing,
 }
 
 impl Access {
-    /// For a listener at this address, which is also known under these names.
+    /// Returns the access control for a listener at this address, which browsers also reach under these
+    /// names.
     #[must_use]
     pub fn new(address: SocketAddr, names: &[String], readers: ViewerAccess) -> Self {
         let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
@@ -101,12 +103,12 @@ impl Access {
             });
         }
         hosts.extend(names.iter().map(|name| without_port(name).to_ascii_lowercase()));
-        Self { hosts, readers }
+        Self { hosts, authentication: readers }
     }
 
-    /// Whether a request is answered.
+    /// Checks whether a request is allowed.
     #[must_use]
-    pub fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Admission {
+    pub fn check_request(&self, uri: &Uri, headers: &HeaderMap) -> Admission {
         let mut named = headers.get_all(HOST).iter();
         let host = match (named.next(), named.next()) {
             (Some(host), None) => host.to_str().ok(),
@@ -117,14 +119,14 @@ impl Access {
         if !host.is_some_and(is_known) {
             return Admission::WrongHost;
         }
-        match &self.readers {
+        match &self.authentication {
             ViewerAccess::All => Admission::Granted,
-            ViewerAccess::Password(password) if password.is_shown_by(headers) => Admission::Granted,
+            ViewerAccess::Password(password) if password.has_valid_cookie(headers) => Admission::Granted,
             ViewerAccess::Password(_) => Admission::LoginNeeded,
             ViewerAccess::Header(name) => {
                 let is_named =
                     headers.get(name).is_some_and(|reader| !reader.as_bytes().trim_ascii().is_empty());
-                if is_named { Admission::Granted } else { Admission::Nameless }
+                if is_named { Admission::Granted } else { Admission::UserMissing }
             }
         }
     }
@@ -149,11 +151,11 @@ mod tests {
     fn admitted(access: &Access, headers: &[(&'static str, &str)]) -> Admission {
         let headers =
             headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
-        access.admit(&"/".parse().unwrap(), &headers.collect())
+        access.check_request(&"/".parse().unwrap(), &headers.collect())
     }
 
     #[test]
-    fn only_names_of_this_listener_are_answered() {
+    fn only_requests_to_names_of_this_listener_are_granted() {
         let known = access("192.0.2.7:3002", &["Archive.example", "other.example:443"], ViewerAccess::All);
         for host in [
             "localhost",
@@ -187,13 +189,13 @@ mod tests {
                     headers
                 },
             );
-        assert_eq!(known.admit(&"/".parse().unwrap(), &twice), Admission::WrongHost);
+        assert_eq!(known.check_request(&"/".parse().unwrap(), &twice), Admission::WrongHost);
     }
 
     #[test]
-    fn a_password_is_asked_for_and_its_cookie_lets_in() {
+    fn a_request_without_the_cookie_must_log_in() {
         let password = ViewerPassword::new("correct horse\n").unwrap();
-        assert!(password.is("correct horse") && !password.is("correct") && !password.is(""));
+        assert!(password.matches("correct horse") && !password.matches("correct") && !password.matches(""));
         assert!(ViewerPassword::new(" \n").is_none());
         let known = access("127.0.0.1:3002", &[], ViewerAccess::Password(password.clone()));
         let with = |cookie: &str| admitted(&known, &[("host", "localhost"), ("cookie", cookie)]);
@@ -205,10 +207,10 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_has_to_name_a_reader() {
+    fn a_proxy_must_name_the_user() {
         let known = access("127.0.0.1:3002", &[], ViewerAccess::Header(HeaderName::from_static("x-user")));
         assert_eq!(admitted(&known, &[("host", "localhost"), ("x-user", "ana")]), Admission::Granted);
-        assert_eq!(admitted(&known, &[("host", "localhost"), ("x-user", " ")]), Admission::Nameless);
-        assert_eq!(admitted(&known, &[("host", "localhost")]), Admission::Nameless);
+        assert_eq!(admitted(&known, &[("host", "localhost"), ("x-user", " ")]), Admission::UserMissing);
+        assert_eq!(admitted(&known, &[("host", "localhost")]), Admission::UserMissing);
     }
 }

@@ -1,4 +1,4 @@
-//! Answers that are no page of the archive.
+//! Responses other than pages of the archive: errors, notices, redirects.
 
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderValue, StatusCode};
@@ -10,34 +10,34 @@ use ports::files::FilesError;
 use crate::links::ServedLinks;
 use crate::pages::notice;
 
-/// Why there is no page.
+/// Why a page cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PageError {
-    /// What is asked for is not in the archive.
+    /// The requested item is not in the archive.
     #[error("{0}")]
     Missing(String),
-    /// What is asked for cannot be meant.
+    /// The request is invalid.
     #[error("{0}")]
-    Meaningless(String),
+    Invalid(String),
     /// The archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// The store of files failed.
+    /// The file store failed.
     #[error(transparent)]
     Files(#[from] FilesError),
 }
 
 impl PageError {
-    pub(crate) fn missing(says: impl Into<String>) -> Self {
-        Self::Missing(says.into())
+    pub(crate) fn missing(message: impl Into<String>) -> Self {
+        Self::Missing(message.into())
     }
 }
 
 impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         match self {
-            Self::Missing(says) => said(StatusCode::NOT_FOUND, "Not here", &says),
-            Self::Meaningless(says) => said(StatusCode::BAD_REQUEST, "What is meant?", &says),
+            Self::Missing(message) => notice_response(StatusCode::NOT_FOUND, "Not found", &message),
+            Self::Invalid(message) => notice_response(StatusCode::BAD_REQUEST, "Invalid request", &message),
             Self::Archive(error) => failed(&error),
             Self::Files(error) => failed(&error),
         }
@@ -45,27 +45,27 @@ impl IntoResponse for PageError {
 }
 
 fn failed(error: &dyn std::error::Error) -> Response {
-    tracing::warn!(%error, "cannot answer a page");
-    said(
+    tracing::warn!(%error, "cannot serve a page");
+    notice_response(
         StatusCode::SERVICE_UNAVAILABLE,
         "Not now",
         "The archive cannot be read at the moment. Try again soon.",
     )
 }
 
-/// A page that only says something.
-pub(crate) fn said(status: StatusCode, title: &str, says: &str) -> Response {
-    (status, html(notice::page(title, says, &ServedLinks))).into_response()
+/// Returns a page with a title and a message.
+pub(crate) fn notice_response(status: StatusCode, title: &str, message: &str) -> Response {
+    (status, html(notice::page(title, message, &ServedLinks))).into_response()
 }
 
-/// A page.
+/// Returns a response with a page.
 pub(crate) fn html(markup: Markup) -> Response {
     let content_type = HeaderValue::from_static("text/html; charset=utf-8");
     ([(CONTENT_TYPE, content_type)], markup.into_string()).into_response()
 }
 
-/// Leads to another page of ours.
-pub(crate) fn see(address: &str) -> Response {
+/// Redirects to another page of this site.
+pub(crate) fn redirect_to(address: &str) -> Response {
     match HeaderValue::from_str(address) {
         Ok(address) => (StatusCode::SEE_OTHER, [(LOCATION, address)]).into_response(),
         Err(_) => PageError::missing("There is no such page.").into_response(),

@@ -1,20 +1,20 @@
-//! What belongs to the pages themselves: the style sheet, the script, the icon. Their names have a hash of what is in them, so that a
-//! browser keeps them for good and still has the newest.
+//! The assets of the pages: style sheet, script and icon. Their names contain a hash of their content, so a
+//! browser can cache them forever and still loads new versions.
 
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
-/// A file that belongs to the pages.
+/// An asset of the pages.
 #[derive(Debug)]
 pub struct Asset {
     name: &'static str,
     extension: &'static str,
     content: &'static str,
-    /// What it is.
+    /// The content type.
     pub content_type: &'static str,
 }
 
-/// How pages look.
+/// The style sheet.
 pub static STYLE: Asset = Asset {
     name: "style",
     extension: "css",
@@ -27,7 +27,7 @@ pub static STYLE: Asset = Asset {
     content_type: "text/css; charset=utf-8",
 };
 
-/// What makes pages more comfortable. They work without it.
+/// The script, which makes pages more convenient. They work without it.
 pub static SCRIPT: Asset = Asset {
     name: "comfort",
     extension: "js",
@@ -43,18 +43,18 @@ pub static ICON: Asset = Asset {
     content_type: "image/svg+xml",
 };
 
-/// All of them.
+/// All assets.
 pub static ALL: [&Asset; 3] = [&STYLE, &SCRIPT, &ICON];
 
 impl Asset {
-    /// Its name, with a hash of its content.
+    /// Returns the file name, which contains a hash of the content.
     #[must_use]
     pub fn file_name(&self) -> String {
         let hash = to_hex(&Sha256::digest(self.content.as_bytes())[..6]);
         format!("{}-{hash}.{}", self.name, self.extension)
     }
 
-    /// What is in it.
+    /// Returns the content.
     #[must_use]
     pub fn content(&self) -> &'static str {
         self.content

@@ -1,4 +1,4 @@
-//! What a browser may do with an answer.
+//! The security headers of responses.
 
 use axum::extract::Request;
 use axum::http::header::{
@@ -7,28 +7,28 @@ use axum::http::header::{
 use axum::middleware::Next;
 use axum::response::Response;
 
-/// Nothing is loaded from elsewhere, and nothing runs but our script: neither scripts nor styles within a page, so that text which
-/// became markup after all would do nothing.
+/// Nothing is loaded from other sites, and only our script runs. Inline scripts and styles are blocked, so
+/// text that became markup despite the escaping has no effect.
 const PAGE_POLICY: &str = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'; script-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// A file that a browser opens by itself may do nothing at all.
+/// A file that a browser opens directly may neither run nor load anything.
 pub(crate) const FILE_POLICY: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";
 
-/// Adds to each answer what it does not say itself.
+/// Adds the default headers that a response does not set itself.
 pub(crate) async fn add(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, PAGE_POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // Where a link leads must not learn where it was.
+        // The target of a link must not receive the address of the page.
         (REFERRER_POLICY, "no-referrer"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("x-frame-options"), "DENY"),
         (HeaderName::from_static("x-robots-tag"), "noindex"),
-        // What is erased must not come back from a cache.
+        // Erased content must not reappear from a cache.
         (CACHE_CONTROL, "no-store"),
     ] {
         headers.entry(name).or_insert(HeaderValue::from_static(value));

@@ -1,4 +1,4 @@
-//! The search index as pages use it: brought up to date as far as a moment allows, and skipped if it is unusable.
+//! The search index for pages. A page updates it for a short time, and works without it if it is unusable.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,32 +13,33 @@ use search::follower;
 use search::index::SearchIndex;
 use tokio::time::{Instant, timeout};
 
-/// A page waits this long for the index to take in what is new.
-const CATCH_UP: Duration = Duration::from_millis(50);
+/// How long a page waits for the index to catch up.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Counts of all channels look at every message of the index, so they are made again only so often, and a page does not wait long.
-const COUNTS_AGE: Duration = Duration::from_secs(10);
-const COUNTS_WAIT: Duration = Duration::from_millis(20);
+/// Counting the messages of all channels reads the whole index, so the counts are cached, and a page only
+/// waits briefly.
+const MAX_COUNTS_AGE: Duration = Duration::from_secs(10);
+const COUNTS_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Where the index is, and what feeds it.
+/// The file of the index, and the source of its changes.
 pub struct IndexSource {
-    /// Its file.
+    /// The file of the index.
     pub file: PathBuf,
-    /// What was written to the archive.
+    /// The changes of the archive.
     pub changes: Arc<dyn Changes>,
-    /// A page looks for what is new no sooner than this after the last look.
-    pub every: Duration,
-    /// Messages that the index takes in at once; days of channels on AWS.
-    pub batch: usize,
+    /// The minimum interval between polls for changes.
+    pub poll_interval: Duration,
+    /// Messages per batch; on AWS, channel days per batch.
+    pub batch_size: usize,
 }
 
-/// The index, opened when it is first needed.
+/// The index, opened on first use.
 pub struct FreshIndex {
     source: IndexSource,
     archive: Arc<dyn Archive>,
     open: tokio::sync::Mutex<Option<SearchIndex>>,
-    /// When something new was last looked for; held while it is.
-    looked_at: tokio::sync::Mutex<Option<Instant>>,
+    /// The time of the last poll. Locked while a poll runs.
+    last_poll: tokio::sync::Mutex<Option<Instant>>,
     counts: Arc<Mutex<MessageCounts>>,
     is_failing: AtomicBool,
 }
@@ -46,59 +47,60 @@ pub struct FreshIndex {
 #[derive(Default)]
 struct MessageCounts {
     at: Option<Instant>,
-    by_place: Arc<BTreeMap<ChannelOfTeam, u64>>,
+    by_location: Arc<BTreeMap<ChannelOfTeam, u64>>,
 }
 
 impl FreshIndex {
-    /// An index that nothing is known of yet.
+    /// Returns an index that is not opened yet.
     #[must_use]
     pub fn new(source: IndexSource, archive: Arc<dyn Archive>) -> Self {
         Self {
             source,
             archive,
             open: tokio::sync::Mutex::default(),
-            looked_at: tokio::sync::Mutex::default(),
+            last_poll: tokio::sync::Mutex::default(),
             counts: Arc::default(),
             is_failing: AtomicBool::new(false),
         }
     }
 
-    /// What was written to the archive.
+    /// The changes of the archive.
     pub(crate) fn changes(&self) -> &dyn Changes {
         &*self.source.changes
     }
 
-    /// How often it is worth to look at this archive for what is new.
+    /// The minimum interval between polls for changes.
     #[must_use]
-    pub fn every(&self) -> Duration {
-        self.source.every
+    pub fn poll_interval(&self) -> Duration {
+        self.source.poll_interval
     }
 
-    /// The index, with what is new as far as a moment allows; `None` if it cannot be used.
+    /// Returns the index, after catching up for a short time; `None` if it cannot be used.
     pub async fn get(&self) -> Option<SearchIndex> {
         let index = self.opened().await?;
-        // While another request looks, this one goes without.
-        if let Ok(mut looked_at) = self.looked_at.try_lock()
-            && looked_at.is_none_or(|looked_at| looked_at.elapsed() >= self.source.every)
+        // If another request polls already, this one does not wait for it.
+        if let Ok(mut last_poll) = self.last_poll.try_lock()
+            && last_poll.is_none_or(|last_poll| last_poll.elapsed() >= self.source.poll_interval)
         {
             let started = Instant::now();
-            let goes_on = |_| started.elapsed() < CATCH_UP;
+            let should_continue = |_| started.elapsed() < CATCH_UP_TIMEOUT;
             let (changes, archive) = (self.changes(), &*self.archive);
-            match follower::catch_up(&index, changes, archive, self.source.batch, goes_on).await {
+            match follower::catch_up(&index, changes, archive, self.source.batch_size, should_continue).await
+            {
                 Ok(is_caught_up) => {
                     self.is_failing.store(false, Ordering::Relaxed);
-                    *looked_at = is_caught_up.then(Instant::now);
+                    *last_poll = is_caught_up.then(Instant::now);
                 }
-                Err(error) => self.tell(&error),
+                Err(error) => self.log_failure(&error),
             }
         }
         Some(index)
     }
 
-    /// Remarks on how far it is behind.
-    pub async fn behind(&self, index: &SearchIndex) -> Option<String> {
+    /// Returns a remark if the index is behind the archive.
+    pub async fn lag_remark(&self, index: &SearchIndex) -> Option<String> {
         let cursor = index.cursor().await.ok()?;
-        match self.source.changes.behind(cursor.as_ref()).await.ok()? {
+        match self.source.changes.backlog_estimate(cursor.as_ref()).await.ok()? {
             Some(0) => None,
             Some(behind) => {
                 Some(format!("The index is {} messages behind.", reader::numbers::grouped(behind)))
@@ -107,12 +109,12 @@ impl FreshIndex {
         }
     }
 
-    /// How many messages each channel has, as of some seconds ago.
+    /// Returns the number of messages of each channel, at most some seconds old.
     pub async fn counts(&self) -> Arc<BTreeMap<ChannelOfTeam, u64>> {
         let known = || self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let is_old = {
             let mut counts = known();
-            let is_old = counts.at.is_none_or(|at| at.elapsed() >= COUNTS_AGE);
+            let is_old = counts.at.is_none_or(|at| at.elapsed() >= MAX_COUNTS_AGE);
             if is_old {
                 counts.at = Some(Instant::now());
             }
@@ -121,30 +123,30 @@ impl FreshIndex {
         if is_old && let Some(index) = self.opened().await {
             let counts = Arc::clone(&self.counts);
             let counting = tokio::spawn(async move {
-                if let Ok(by_place) = index.message_counts().await {
-                    counts.lock().unwrap_or_else(PoisonError::into_inner).by_place = Arc::new(by_place);
+                if let Ok(by_location) = index.message_counts().await {
+                    counts.lock().unwrap_or_else(PoisonError::into_inner).by_location = Arc::new(by_location);
                 }
             });
-            // It goes on if it takes longer.
-            drop(timeout(COUNTS_WAIT, counting).await);
+            // The task continues if it takes longer.
+            drop(timeout(COUNTS_TIMEOUT, counting).await);
         }
-        Arc::clone(&known().by_place)
+        Arc::clone(&known().by_location)
     }
 
     async fn opened(&self) -> Option<SearchIndex> {
         match SearchIndex::current(&mut *self.open.lock().await, &self.source.file).await {
             Ok(index) => Some(index),
             Err(error) => {
-                self.tell(&error);
+                self.log_failure(&error);
                 None
             }
         }
     }
 
-    /// Logs a failure once, until it is over.
-    fn tell(&self, error: &dyn std::error::Error) {
+    /// Logs a failure once until the index works again.
+    fn log_failure(&self, error: &dyn std::error::Error) {
         if !self.is_failing.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%error, "pages do without the search index");
+            tracing::warn!(%error, "the search index is unavailable; pages are served without it");
         }
     }
 }

@@ -1,19 +1,19 @@
-//! Web pages over an archive, as people know their channels: it only reads.
+//! Read-only web pages of an archive.
 //!
-//! * [`pages`]: each page as a function from what was read to HTML. Where links lead is a parameter, [`links`]: what serves pages and
-//!   what writes them to files differ in nothing else.
-//! * [`gather`]: what a page shows, read from the archive; [`index`]: the search index, and how far it has come.
-//! * [`router`] answers requests with them, and [`serve`] listens; [`bytes_of`] files, [`access`] says who may ask, [`headers`] what a browser may do
-//!   with an answer.
+//! * [`pages`] converts data to HTML, one function per page. The link scheme, [`links`], is a parameter and
+//!   the only difference between served pages and pages that are written to files.
+//! * [`gather`] reads the data of a page from the archive; [`index`] keeps the search index up to date.
+//! * [`router`] answers requests, and [`serve`] runs the server. [`file_bytes`] serves files, [`access`]
+//!   controls access, and [`headers`] sets the security headers of responses.
 //!
-//! All that is shown comes from outside. The template engine escapes every text, nothing says that it need not, and a browser may
-//! run nothing but the one script that is served here.
+//! All displayed data is untrusted. The template engine escapes every text, without exceptions, and the
+//! browser may only run the one script that is served here.
 
 pub mod access;
 mod answer;
 pub mod assets;
-mod bytes_of;
 pub mod emoji;
+mod file_bytes;
 pub mod gather;
 mod handlers;
 mod headers;

@@ -1,4 +1,4 @@
-//! Where links lead.
+//! The addresses of pages.
 
 use ports::files::FileKey;
 use reader::joined::ChannelOfTeam;
@@ -6,28 +6,29 @@ use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 use crate::assets;
 
-/// Makes the addresses of a site's pages. One that the site does not have is `None`, and is not linked.
+/// Creates the addresses of a site's pages. A page that the site does not have is `None`, and is not linked.
 pub trait LinkScheme: Send + Sync {
     /// A page of the navigation.
     fn site_page(&self, page: SitePage) -> Option<String>;
 
-    /// A channel, at its newest messages.
-    fn channel(&self, place: &ChannelOfTeam) -> String;
+    /// The newest messages of a channel.
+    fn channel(&self, location: &ChannelOfTeam) -> String;
 
     /// The messages of a channel before this one.
-    fn before(&self, place: &ChannelOfTeam, ts: &Ts) -> Option<String>;
+    fn before(&self, location: &ChannelOfTeam, ts: &Ts) -> Option<String>;
 
     /// The messages of a channel after this one.
-    fn after(&self, place: &ChannelOfTeam, ts: &Ts) -> Option<String>;
+    fn after(&self, location: &ChannelOfTeam, ts: &Ts) -> Option<String>;
 
-    /// A message among those of its channel.
-    fn message(&self, place: &ChannelOfTeam, ts: &Ts) -> String;
+    /// A message in its channel.
+    fn message(&self, location: &ChannelOfTeam, ts: &Ts) -> String;
 
-    /// The thread that has this root. What is served may also be named by a reply, and is then the part that has it.
-    fn thread(&self, place: &ChannelOfTeam, root_ts: &Ts) -> String;
+    /// The thread with this root. On a served site, the timestamp may also be a reply's, and the page then
+    /// has that reply.
+    fn thread(&self, location: &ChannelOfTeam, root_ts: &Ts) -> String;
 
-    /// What a message said before.
-    fn versions(&self, place: &ChannelOfTeam, ts: &Ts) -> Option<String>;
+    /// The versions of a message.
+    fn versions(&self, location: &ChannelOfTeam, ts: &Ts) -> Option<String>;
 
     /// The bytes of a file.
     fn file(&self, team: &TeamId, file: &FileId) -> Option<String>;
@@ -35,10 +36,10 @@ pub trait LinkScheme: Send + Sync {
     /// A picture of a person, or of an emoji.
     fn picture(&self, key: &FileKey) -> Option<String>;
 
-    /// A message of which only the channel's id is known.
+    /// A message in a channel whose workspace is unknown.
     fn permalink(&self, channel: &ChannelId, ts: &Ts) -> Option<String>;
 
-    /// A file that belongs to the pages themselves.
+    /// An asset of the pages.
     fn asset(&self, asset: &assets::Asset) -> String;
 }
 
@@ -47,21 +48,21 @@ pub trait LinkScheme: Send + Sync {
 pub enum SitePage {
     /// The channels.
     Channels,
-    /// What is looked for.
+    /// The search.
     Search,
     /// The files.
     Files,
     /// The figures of a period.
     Figures,
-    /// What is held.
+    /// The coverage of the channels.
     Coverage,
 }
 
 impl SitePage {
-    /// All of them, in the order of the navigation.
+    /// All pages, in the order of the navigation.
     pub const ALL: [Self; 5] = [Self::Channels, Self::Search, Self::Files, Self::Figures, Self::Coverage];
 
-    /// What it is called.
+    /// The name in the navigation.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -74,7 +75,7 @@ impl SitePage {
     }
 }
 
-/// The addresses of what [`crate::router`] serves.
+/// The addresses of the pages that [`crate::router`] serves.
 #[derive(Debug, Clone, Copy)]
 pub struct ServedLinks;
 
@@ -96,16 +97,16 @@ impl LinkScheme for ServedLinks {
         format!("/c/{team}/{channel}")
     }
 
-    fn before(&self, place: &ChannelOfTeam, ts: &Ts) -> Option<String> {
-        Some(format!("{}?before={ts}", self.channel(place)))
+    fn before(&self, location: &ChannelOfTeam, ts: &Ts) -> Option<String> {
+        Some(format!("{}?before={ts}", self.channel(location)))
     }
 
-    fn after(&self, place: &ChannelOfTeam, ts: &Ts) -> Option<String> {
-        Some(format!("{}?after={ts}", self.channel(place)))
+    fn after(&self, location: &ChannelOfTeam, ts: &Ts) -> Option<String> {
+        Some(format!("{}?after={ts}", self.channel(location)))
     }
 
-    fn message(&self, place: &ChannelOfTeam, ts: &Ts) -> String {
-        format!("{}?around={ts}#{}", self.channel(place), anchor(ts))
+    fn message(&self, location: &ChannelOfTeam, ts: &Ts) -> String {
+        format!("{}?around={ts}#{}", self.channel(location), anchor(ts))
     }
 
     fn thread(&self, ChannelOfTeam { team, channel }: &ChannelOfTeam, root_ts: &Ts) -> String {
@@ -135,13 +136,13 @@ impl LinkScheme for ServedLinks {
     }
 }
 
-/// What a message is called within the page of its channel.
+/// The HTML id of a message in its channel.
 #[must_use]
 pub fn anchor(ts: &Ts) -> String {
     format!("m{ts}")
 }
 
-/// What a message is called within its thread, which is beside the channel.
+/// The HTML id of a message in its thread, which is shown next to the channel.
 #[must_use]
 pub fn anchor_in_thread(ts: &Ts) -> String {
     format!("t{ts}")

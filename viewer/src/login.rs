@@ -1,4 +1,4 @@
-//! Asks for the password.
+//! The log-in with a password.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,39 +13,42 @@ use axum::routing::get;
 use tokio::time::{sleep, timeout};
 
 use crate::access::{COOKIE_NAME, ViewerAccess};
-use crate::answer::{PageError, html, said, see};
+use crate::answer::{PageError, html, notice_response, redirect_to};
 use crate::links::ServedLinks;
 use crate::pages::login;
 use crate::router::ViewerState;
 
-/// A wrong password is answered after this time, so that guessing takes for ever.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Delay of the response to a wrong password, so that guessing is impractical.
+const WRONG_PASSWORD_DELAY: Duration = Duration::from_secs(1);
 
-/// A log-in that is not there whole by then is given up, with its connection: who sends one need not be known. A wrong password
-/// waits for a part of this time.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout for a log-in, after which its connection is closed, because clients are not authenticated yet. It
+/// includes the delay after a wrong password.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest form: a password, and an address to go to.
+/// Maximum size of the form: a password, and an address to go to.
 const MAX_FORM_BYTES: usize = 8 * 1024;
 
-/// The form, and where it is sent.
+/// Returns the routes of the log-in form.
 pub(crate) fn routes() -> Router<Arc<ViewerState>> {
     Router::new()
         .route("/login", get(form).post(log_in))
         .layer(DefaultBodyLimit::max(MAX_FORM_BYTES))
-        .layer(middleware::from_fn(in_time))
+        .layer(middleware::from_fn(limit_time))
 }
 
-/// Ends the connection of who takes longer.
-async fn in_time(request: Request, next: Next) -> Response {
-    timeout(TIMEOUT, next.run(request)).await.unwrap_or_else(|_| {
-        let late =
-            said(StatusCode::REQUEST_TIMEOUT, "Too late", "The password did not come in time. Try again.");
-        ([(CONNECTION, "close")], late).into_response()
+/// Closes the connection of a client that takes too long.
+async fn limit_time(request: Request, next: Next) -> Response {
+    timeout(LOGIN_TIMEOUT, next.run(request)).await.unwrap_or_else(|_| {
+        let notice = notice_response(
+            StatusCode::REQUEST_TIMEOUT,
+            "Too late",
+            "The password did not come in time. Try again.",
+        );
+        ([(CONNECTION, "close")], notice).into_response()
     })
 }
 
-/// The password, and where to go then.
+/// The password, and the address to go to after the log-in.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(crate) struct LoginForm {
@@ -53,47 +56,47 @@ pub(crate) struct LoginForm {
     next: String,
 }
 
-/// The form.
-async fn form(State(state): State<Arc<ViewerState>>, Query(asked): Query<LoginForm>) -> Response {
-    match state.access.readers {
-        ViewerAccess::Password(_) => html(login::page(local(&asked.next), None, &ServedLinks)),
-        ViewerAccess::All | ViewerAccess::Header(_) => see("/"),
+/// Shows the form.
+async fn form(State(state): State<Arc<ViewerState>>, Query(params): Query<LoginForm>) -> Response {
+    match state.access.authentication {
+        ViewerAccess::Password(_) => html(login::page(local(&params.next), None, &ServedLinks)),
+        ViewerAccess::All | ViewerAccess::Header(_) => redirect_to("/"),
     }
 }
 
-/// Compares the password, and gives the browser a cookie.
+/// Checks the password and sets the cookie.
 async fn log_in(
     State(state): State<Arc<ViewerState>>,
     headers: HeaderMap,
     Form(LoginForm { password, next }): Form<LoginForm>,
 ) -> Response {
-    let ViewerAccess::Password(expected) = &state.access.readers else {
+    let ViewerAccess::Password(expected) = &state.access.authentication else {
         return PageError::missing("There is no log-in.").into_response();
     };
-    let Ok(_place) = state.logins.try_acquire() else {
-        return said(
+    let Ok(_slot) = state.logins.try_acquire() else {
+        return notice_response(
             StatusCode::TOO_MANY_REQUESTS,
             "Not now",
             "Too many people log in at once. Try again soon.",
         );
     };
     let next = local(&next);
-    if !expected.is(&password) {
-        sleep(PAUSE).await;
+    if !expected.matches(&password) {
+        sleep(WRONG_PASSWORD_DELAY).await;
         let page = login::page(next, Some("This is not the password."), &ServedLinks);
         return (StatusCode::FORBIDDEN, html(page)).into_response();
     }
     let is_https = headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
     let secure = if is_https { "; Secure" } else { "" };
     let cookie = format!("{COOKIE_NAME}={}; Path=/; HttpOnly; SameSite=Strict{secure}", expected.cookie());
-    let mut response = see(next);
+    let mut response = redirect_to(next);
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }
     response
 }
 
-/// The path, if it is one of this site.
+/// Returns the path if it is on this site, or otherwise `/`.
 pub(crate) fn local(path: &str) -> &str {
     let is_local = path.starts_with('/')
         && !path.starts_with("//")
@@ -106,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_in_leads_nowhere_else() {
+    fn a_log_in_never_redirects_to_another_site() {
         assert_eq!(local("/c/T1/C1?around=1.000000"), "/c/T1/C1?around=1.000000");
         for path in
             ["", "//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nb", "javascript:x"]

@@ -1,4 +1,4 @@
-//! Which request is answered by what, and what every request passes.
+//! Routes requests to handlers, with the middleware for all requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,40 +18,42 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::access::{Access, Admission};
-use crate::answer::{said, see};
+use crate::answer::{notice_response, redirect_to};
 use crate::assets::{self, Asset};
 use crate::gather::pictures::EmojiBook;
-use crate::handlers::{Remembered, links, messages, search, site};
+use crate::handlers::{CachedValue, links, messages, search, site};
 use crate::index::{FreshIndex, IndexSource};
 use crate::pages::sidebar::ChannelMenu;
-use crate::{bytes_of, headers, login};
+use crate::{file_bytes, headers, login};
 
-/// Pages that are made at once. The others wait: each holds what it read in memory, and the archive answers no faster.
-const AT_ONCE: usize = 8;
+/// Maximum number of pages that are rendered concurrently; further requests wait. Each page keeps its data in
+/// memory, and more concurrency does not make the archive faster.
+const MAX_CONCURRENT_PAGES: usize = 8;
 
-/// A page that takes longer is given up: on one machine it takes milliseconds, and figures of a large archive some seconds.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// Timeout for a page. On one machine a page takes milliseconds, and the figures of a large archive some
+/// seconds.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Log-ins that are answered at once.
-const LOGINS: usize = 4;
+/// Maximum number of concurrent log-ins.
+const MAX_CONCURRENT_LOGINS: usize = 4;
 
-/// What pages are made of.
+/// The dependencies and settings of the pages.
 pub struct Viewer {
-    /// The rows. Nothing here writes any.
+    /// The archive, which is only read.
     pub archive: Arc<dyn Archive>,
-    /// The bytes of files.
+    /// The file store.
     pub files: Arc<dyn Files>,
     /// The search index.
     pub index: IndexSource,
-    /// The time.
+    /// The clock.
     pub clock: SharedClock,
-    /// In which zone times are shown, and days begin.
+    /// The time zone of times and days.
     pub zone: TimeZone,
-    /// Who may read.
+    /// The access control.
     pub access: Access,
 }
 
-/// What the handlers share.
+/// The state that the handlers share.
 pub(crate) struct ViewerState {
     pub(crate) archive: Arc<dyn Archive>,
     pub(crate) files: Arc<dyn Files>,
@@ -60,12 +62,12 @@ pub(crate) struct ViewerState {
     pub(crate) zone: TimeZone,
     pub(crate) access: Access,
     pub(crate) logins: Semaphore,
-    pub(crate) menu: Remembered<ChannelMenu>,
-    pub(crate) emoji: Remembered<EmojiBook>,
-    places: Semaphore,
+    pub(crate) menu: CachedValue<ChannelMenu>,
+    pub(crate) emoji: CachedValue<EmojiBook>,
+    page_slots: Semaphore,
 }
 
-/// Everything that is served. Only log-ins are sent with anything but GET and HEAD.
+/// Returns the router of all pages. Except for the log-in, they only accept GET and HEAD.
 pub fn router(viewer: Viewer) -> Router {
     let Viewer { archive, files, index, clock, zone, access } = viewer;
     let state = Arc::new(ViewerState {
@@ -75,10 +77,10 @@ pub fn router(viewer: Viewer) -> Router {
         clock,
         zone,
         access,
-        logins: Semaphore::new(LOGINS),
-        menu: Remembered::default(),
-        emoji: Remembered::default(),
-        places: Semaphore::new(AT_ONCE),
+        logins: Semaphore::new(MAX_CONCURRENT_LOGINS),
+        menu: CachedValue::default(),
+        emoji: CachedValue::default(),
+        page_slots: Semaphore::new(MAX_CONCURRENT_PAGES),
     });
     let mut router: Router<Arc<ViewerState>> = Router::new()
         .route("/", get(site::channels))
@@ -89,12 +91,12 @@ pub fn router(viewer: Viewer) -> Router {
         .route("/archives/{channel}/{ts}", get(links::permalink))
         .route("/search", get(search::search))
         .route("/files", get(site::files))
-        .route("/files/{team}/{file}", get(bytes_of::file))
-        .route("/pictures/{team}/{hash}", get(bytes_of::picture))
+        .route("/files/{team}/{file}", get(file_bytes::file))
+        .route("/pictures/{team}/{hash}", get(file_bytes::picture))
         .route("/stats", get(site::figures))
         .route("/coverage", get(site::coverage))
-        .fallback(links::elsewhere)
-        .layer(middleware::from_fn_with_state(Arc::clone(&state), in_turn))
+        .fallback(links::fallback)
+        .layer(middleware::from_fn_with_state(Arc::clone(&state), limit_concurrency))
         .merge(login::routes());
     for asset in assets::ALL {
         router = router.route(&format!("/static/{}", asset.file_name()), get(async || served(asset)));
@@ -107,55 +109,61 @@ pub fn router(viewer: Viewer) -> Router {
         .with_state(state)
 }
 
-/// A file of the pages' own. Its name changes with its content.
+/// Serves an asset. Its name changes with its content.
 fn served(asset: &'static Asset) -> Response {
     let content_type = HeaderValue::from_static(asset.content_type);
-    let kept = HeaderValue::from_static("public, max-age=31536000, immutable");
-    ([(CONTENT_TYPE, content_type), (CACHE_CONTROL, kept)], asset.content()).into_response()
+    let cache_control = HeaderValue::from_static("public, max-age=31536000, immutable");
+    ([(CONTENT_TYPE, content_type), (CACHE_CONTROL, cache_control)], asset.content()).into_response()
 }
 
-/// Refuses requests from other sites' pages, and those of unknown readers.
+/// Refuses requests from pages of other sites and from unauthenticated users.
 async fn admit(State(state): State<Arc<ViewerState>>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let is_open = path == "/login" || path.starts_with("/static/") || path == "/favicon.ico";
-    match state.access.admit(request.uri(), request.headers()) {
+    match state.access.check_request(request.uri(), request.headers()) {
         Admission::Granted => next.run(request).await,
         Admission::LoginNeeded if is_open => next.run(request).await,
         Admission::LoginNeeded => {
-            let asked = request.uri().path_and_query().map_or("/", |asked| asked.as_str());
-            let next: String = axum::http::uri::PathAndQuery::try_from(asked).map_or_else(
+            let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+            let next: String = axum::http::uri::PathAndQuery::try_from(path).map_or_else(
                 |_| "/".to_owned(),
-                |asked| asked.as_str().replace('%', "%25").replace('&', "%26"),
+                |path| path.as_str().replace('%', "%25").replace('&', "%26"),
             );
-            see(&format!("/login?next={}", next.replace('+', "%2B").replace('#', "%23")))
+            redirect_to(&format!("/login?next={}", next.replace('+', "%2B").replace('#', "%23")))
         }
-        Admission::WrongHost => said(
+        Admission::WrongHost => notice_response(
             StatusCode::MISDIRECTED_REQUEST,
-            "Another site",
-            "This archive is not known under the name in the address bar. --viewer-host NAME makes it known.",
+            "Unknown host name",
+            "This archive does not have the host name in the address bar. Use --viewer-host NAME to allow it.",
         ),
-        Admission::Nameless => said(
+        Admission::UserMissing => notice_response(
             StatusCode::FORBIDDEN,
-            "Who is there?",
-            "This archive is read through a proxy that says who reads. Open it by the proxy's address.",
+            "Unknown user",
+            "A proxy names the users of this archive. Open it at the proxy's address.",
         ),
     }
 }
 
-/// Makes a bounded number of pages at once, each in a bounded time.
-async fn in_turn(State(state): State<Arc<ViewerState>>, request: Request, next: Next) -> Response {
+/// Limits the number of concurrent pages, and the time for each.
+async fn limit_concurrency(State(state): State<Arc<ViewerState>>, request: Request, next: Next) -> Response {
     let answer = async {
-        let _place = state.places.acquire().await;
+        let _slot = state.page_slots.acquire().await;
         let answer = next.run(request).await;
-        let is_page =
-            answer.headers().get(CONTENT_TYPE).is_some_and(|of| of.as_bytes().starts_with(b"text/html"));
+        let is_page = answer
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|content_type| content_type.as_bytes().starts_with(b"text/html"));
         if answer.status() == StatusCode::BAD_REQUEST && !is_page {
-            return said(StatusCode::BAD_REQUEST, "What is meant?", "This address cannot be read.");
+            return notice_response(
+                StatusCode::BAD_REQUEST,
+                "Invalid request",
+                "This address cannot be read.",
+            );
         }
         answer
     };
-    timeout(TIMEOUT, answer).await.unwrap_or_else(|_| {
-        said(
+    timeout(PAGE_TIMEOUT, answer).await.unwrap_or_else(|_| {
+        notice_response(
             StatusCode::SERVICE_UNAVAILABLE,
             "Not now",
             "This page takes too long at the moment. Try again later.",

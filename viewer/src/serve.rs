@@ -1,4 +1,4 @@
-//! Serves pages on a TCP listener: HTTP/1.1, bounded, and drained at the end.
+//! Serves pages on a TCP listener: HTTP/1.1, with limits, and drained at shutdown.
 
 use std::time::Duration;
 
@@ -11,28 +11,30 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// A browser opens six. Beside those of events this stays below the 1,024 open files that most systems allow.
+/// Maximum number of connections; a browser opens six. Together with the connections for events, this stays
+/// below the 1,024 open files that most systems allow.
 const MAX_CONNECTIONS: usize = 128;
 
-/// A browser must send a request's head within this time, also on a connection that is kept alive.
+/// Timeout for the head of a request, even on a connection that is kept alive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A client that reads slowly gives its place back in the end: the longest file takes so long at 300 kB a second.
+/// Maximum lifetime of a connection, so that slow clients release it eventually. The longest file takes this
+/// long at 300 kB/s.
 const CONNECTION_LIFETIME: Duration = Duration::from_secs(3_600);
 
-/// What one connection may buffer; a page of messages fits.
+/// Maximum size of a connection's buffer. A page of messages fits.
 const MAX_BUFFER_BYTES: usize = 128 * 1024;
 
-/// The largest head: cookies of other programs on this machine come along.
+/// Maximum size of a request's head, which includes cookies of other programs on this machine.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
 
-/// How long to wait after the system refused a connection, mostly because too many files are open.
+/// Delay after the system refused a connection, usually because too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long answers may take to finish once a shutdown has begun.
+/// Timeout for running responses after a shutdown has started.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Serves until `shutdown` resolves; then accepts no more, and finishes what has begun.
+/// Serves until `shutdown` resolves. Then accepts no more connections and finishes the running responses.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -50,7 +52,7 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                 Ok((stream, _)) => {
                     let connection = http.serve_connection(TokioIo::new(stream), service.clone());
-                    // A browser that goes away is no event.
+                    // A browser that disconnects is not an error.
                     connections.spawn(timeout(CONNECTION_LIFETIME, graceful.watch(connection)));
                 }
                 Err(error) => {
@@ -61,6 +63,6 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<
         }
     }
     drop(listener);
-    // Those that do not finish end with the process.
+    // Unfinished connections end with the process.
     drop(timeout(DRAIN_TIMEOUT, graceful.shutdown()).await);
 }

@@ -1,15 +1,15 @@
-//! What a file is, by its first bytes. Names and types that come with a file are its author's word.
+//! Detects the type of a file from its first bytes. The name and type in its metadata are untrusted.
 
-/// This number of bytes decides.
+/// Number of bytes that determine the type.
 pub const SNIFFED_BYTES: usize = 16;
 
-/// What the first bytes of pictures say that are kept as films are: not every browser shows these.
+/// Brands of pictures in MP4 containers. Not every browser shows them.
 const PICTURE_BRANDS: [&[u8; 4]; 7] = [b"heic", b"heix", b"hevc", b"mif1", b"msf1", b"avif", b"avis"];
 
-/// The type of what a browser may show; `None` for everything else, whatever it is called.
+/// Returns the type of a file that a browser may show; `None` for any other file.
 #[must_use]
 pub fn content_type(first: &[u8]) -> Option<&'static str> {
-    let at = |place: usize, sign: &[u8]| first.get(place..).is_some_and(|rest| rest.starts_with(sign));
+    let at = |offset: usize, magic: &[u8]| first.get(offset..).is_some_and(|rest| rest.starts_with(magic));
     if at(0, b"\x89PNG\r\n\x1a\n") {
         Some("image/png")
     } else if at(0, b"\xff\xd8\xff") {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_type_is_what_the_bytes_are() {
+    fn the_first_bytes_determine_the_type() {
         for (bytes, expected) in [
             (&b"\x89PNG\r\n\x1a\n...."[..], Some("image/png")),
             (b"\xff\xd8\xff\xe0", Some("image/jpeg")),

@@ -1,18 +1,18 @@
-//! Times as pages show them.
+//! Formats times for pages.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
-use reader::range::ts_of;
+use reader::range::ts_from_micros;
 use slack::ids::Ts;
 
-/// A moment in a zone; `None` beyond the calendar.
+/// Converts a timestamp to a time zone; `None` beyond the calendar.
 #[must_use]
 pub fn zoned(ts: &Ts, zone: &TimeZone) -> Option<Zoned> {
     Some(Timestamp::from_microsecond(ts.micros()).ok()?.to_zoned(zone.clone()))
 }
 
-/// The day of a message.
+/// Returns the day of a timestamp; `None` beyond the calendar.
 #[must_use]
 pub fn day(ts: &Ts, zone: &TimeZone) -> Option<Date> {
     Some(zoned(ts, zone)?.date())
@@ -42,17 +42,17 @@ pub fn short(ts: &Ts, zone: &TimeZone) -> String {
     zoned(ts, zone).map_or_else(|| ts.to_string(), |time| time.strftime("%-d %b %Y, %H:%M").to_string())
 }
 
-/// As the attribute `datetime` has it.
+/// Formats a timestamp for the attribute `datetime`.
 #[must_use]
-pub fn machine(ts: &Ts) -> String {
+pub fn machine_readable(ts: &Ts) -> String {
     Timestamp::from_microsecond(ts.micros()).map_or_else(|_| ts.to_string(), |time| time.to_string())
 }
 
-/// The first timestamp of a day; `None` beyond the calendar.
+/// Returns the first timestamp of a day; `None` beyond the calendar or before 1970.
 #[must_use]
-pub fn beginning(day: Date, zone: &TimeZone) -> Option<Ts> {
+pub fn day_start(day: Date, zone: &TimeZone) -> Option<Ts> {
     let first = day.to_zoned(zone.clone()).ok()?.timestamp().as_microsecond();
-    (first >= 0).then(|| ts_of(first))
+    (first >= 0).then(|| ts_from_micros(first))
 }
 
 #[cfg(test)]
@@ -60,10 +60,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_begins_at_midnight_of_its_zone() {
+    fn a_day_starts_at_midnight_in_its_time_zone() {
         let berlin = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         let day = Date::constant(2026, 11, 20);
-        let first = beginning(day, &berlin).unwrap();
+        let first = day_start(day, &berlin).unwrap();
         assert_eq!(moment(&first, &TimeZone::UTC), "2026-11-19 23:00:00");
         assert_eq!(super::day(&first, &berlin), Some(day));
         assert_eq!(day_in_words(day), "Friday, 20 November 2026");
@@ -71,8 +71,8 @@ mod tests {
             (clock(&first, &berlin), short(&first, &berlin)),
             ("00:00".into(), "20 Nov 2026, 00:00".into())
         );
-        assert_eq!(machine(&first), "2026-11-19T23:00:00Z");
-        assert_eq!(beginning(Date::constant(-4, 1, 1), &berlin), None);
+        assert_eq!(machine_readable(&first), "2026-11-19T23:00:00Z");
+        assert_eq!(day_start(Date::constant(-4, 1, 1), &berlin), None);
         assert_eq!(clock(&Ts::parse("999999999999.000000").unwrap(), &berlin), "999999999999.000000");
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of the channels of a batch, so that `rules::audience` can decide on its events.
+//! Channel facts of a batch, which `rules::audience` needs to decide on its events.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,9 @@ use futures_util::future::join_all;
 use ports::archive::{Archive, ArchiveError, Query, key};
 use ports::queue::route::Audience;
 use rules::SlackEvent;
-use rules::audience::{ChannelFacts, ChannelRows, Decision, NeededFacts, Sight, decide, needed_facts};
+use rules::audience::{
+    ChannelFacts, ChannelRows, ChannelVisibility, Decision, NeededFacts, decide, needed_facts,
+};
 use rules::public_mark::MarkState;
 use slack::catalogue::{ChannelChange, EventRule, Visibility};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -17,29 +19,29 @@ use tokio::time::Instant;
 use crate::failure::JobFailure;
 use crate::marks::Marks;
 
-/// Channels that are remembered to have been private when they were last seen. Beyond it all are forgotten.
+/// Maximum number of remembered private channels. At the limit, all of them are forgotten.
 const MAX_SEEN: usize = 10_000;
 
-/// How long that is remembered.
+/// How long a channel is remembered as private.
 const SEEN_FOR: Duration = Duration::from_secs(600);
 
 /// A channel of a workspace.
 pub(crate) type TeamChannel = (TeamId, ChannelId);
 
-/// Reads what is known of channels, and remembers what it has seen.
+/// Reads channel facts, and remembers which channels were recently private.
 #[derive(Default)]
 pub(crate) struct Audiences {
     pub(crate) marks: Marks,
-    /// Unmarked channels of which a private event came lately.
+    /// Unmarked channels that recently sent a private event.
     seen_as_private: Mutex<HashMap<TeamChannel, Instant>>,
 }
 
-/// What is known of the channels of a batch, and what its events change of that as they are decided on.
+/// Facts about the channels of a batch, updated while its events are decided on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BatchFacts(HashMap<TeamChannel, Result<ChannelFacts, JobFailure>>);
 
 impl Audiences {
-    /// Reads what the decisions on these events need.
+    /// Reads the facts that the decisions on these events need.
     pub(crate) async fn facts(&self, archive: &dyn Archive, events: &[&SlackEvent<'_>]) -> BatchFacts {
         let mut needed: BTreeMap<TeamChannel, (NeededFacts, bool)> = BTreeMap::new();
         for event in events {
@@ -50,9 +52,9 @@ impl Audiences {
                 continue;
             };
             let private = event.visibility() == Visibility::ChannelType
-                && Audience::of(&event.header) == Audience::Private;
-            let known = needed.entry((event.team.clone(), channel)).or_insert((needs, private));
-            *known = (known.0.max(needs), known.1 || private);
+                && Audience::from_event(&event.header) == Audience::Private;
+            let entry = needed.entry((event.team.clone(), channel)).or_insert((needs, private));
+            *entry = (entry.0.max(needs), entry.1 || private);
         }
         let reads = needed.into_iter().map(|(channel, (needs, private))| async move {
             let facts = self.read(archive, &channel, needs, private).await;
@@ -71,16 +73,23 @@ impl Audiences {
         let (team, channel) = team_channel;
         let mark = self.marks.read(archive, team, channel).await?;
         if private && mark.state() != MarkState::Public {
-            self.saw_as_private(team_channel.clone());
+            self.remember_private(team_channel.clone());
         }
         let rows = match (needs, mark.state()) {
-            (NeededFacts::MarkAndRows, MarkState::Unmarked) => rows(archive, team, channel).await?,
+            (NeededFacts::MarkAndRows, MarkState::Unmarked) => {
+                read_channel_rows(archive, team, channel).await?
+            }
             (NeededFacts::Nothing | NeededFacts::Mark | NeededFacts::MarkAndRows, _) => ChannelRows::Missing,
         };
-        Ok(ChannelFacts { mark, rows, seen_as_private: self.is_seen_as_private(team_channel), sight: None })
+        Ok(ChannelFacts {
+            mark,
+            rows,
+            seen_as_private: self.is_seen_as_private(team_channel),
+            visibility: None,
+        })
     }
 
-    fn saw_as_private(&self, team_channel: TeamChannel) {
+    fn remember_private(&self, team_channel: TeamChannel) {
         let mut seen = self.seen_as_private.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.len() >= MAX_SEEN {
             seen.clear();
@@ -100,43 +109,44 @@ impl BatchFacts {
         if needed_facts(event) == NeededFacts::Nothing {
             return Ok(decide(event, &ChannelFacts::default()));
         }
-        Ok(decide(event, self.of(&event.team, channel_of(event)?)?))
+        Ok(decide(event, self.channel_facts(&event.team, channel_of(event)?)?))
     }
 
-    /// Whether the archive says that a channel is public, or was.
+    /// Whether the archive has marked a channel as public, now or in the past.
     pub(crate) fn is_marked(&self, team: &TeamId, channel: ChannelId) -> Result<bool, JobFailure> {
-        Ok(self.of(team, channel)?.mark.state() == MarkState::Public)
+        Ok(self.channel_facts(team, channel)?.mark.state() == MarkState::Public)
     }
 
-    fn of(&self, team: &TeamId, channel: ChannelId) -> Result<&ChannelFacts, JobFailure> {
+    fn channel_facts(&self, team: &TeamId, channel: ChannelId) -> Result<&ChannelFacts, JobFailure> {
         match self.0.get(&(team.clone(), channel)) {
             Some(facts) => facts.as_ref().map_err(Clone::clone),
-            None => Err(JobFailure::Transient("nothing was read of its channel".into())),
+            None => Err(JobFailure::Transient("the facts of its channel were not read".into())),
         }
     }
 
-    /// An event of this clock shows a channel to be public.
-    pub(crate) fn open(&mut self, team: &TeamId, channel: &ChannelId, clock: &Ts) {
-        if let Some(facts) = self.known(team, channel) {
+    /// Records that an event with this clock shows a channel to be public.
+    pub(crate) fn note_public(&mut self, team: &TeamId, channel: &ChannelId, clock: &Ts) {
+        if let Some(facts) = self.facts_mut(team, channel) {
             facts.mark.open(clock);
         }
     }
 
-    /// A row of a channel is written.
+    /// Records that a row of a channel is written.
     pub(crate) fn add_row(&mut self, team: &TeamId, channel: &ChannelId) {
-        if let Some(facts) = self.known(team, channel).filter(|facts| facts.rows == ChannelRows::Missing) {
+        if let Some(facts) = self.facts_mut(team, channel).filter(|facts| facts.rows == ChannelRows::Missing)
+        {
             facts.rows = ChannelRows::NotPublic;
         }
     }
 
-    /// What Slack says of a channel.
-    pub(crate) fn see(&mut self, (team, channel): &TeamChannel, sight: Sight) {
-        if let Some(facts) = self.known(team, channel) {
-            facts.sight = Some(sight);
+    /// Records what Slack returned for a channel.
+    pub(crate) fn set_sight(&mut self, (team, channel): &TeamChannel, sight: ChannelVisibility) {
+        if let Some(facts) = self.facts_mut(team, channel) {
+            facts.visibility = Some(sight);
         }
     }
 
-    fn known(&mut self, team: &TeamId, channel: &ChannelId) -> Option<&mut ChannelFacts> {
+    fn facts_mut(&mut self, team: &TeamId, channel: &ChannelId) -> Option<&mut ChannelFacts> {
         if self.0.is_empty() {
             return None;
         }
@@ -152,7 +162,7 @@ fn channel_of(event: &SlackEvent<'_>) -> Result<ChannelId, JobFailure> {
     })
 }
 
-async fn rows(
+async fn read_channel_rows(
     archive: &dyn Archive,
     team: &TeamId,
     channel: &ChannelId,

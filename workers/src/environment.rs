@@ -1,4 +1,5 @@
-//! Everything that workers are built from: one value for `annalist up`, each binary, each function and the simulation.
+//! The dependencies of all workers: one value for `annalist up`, each binary, each function and the
+//! simulation.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use process::config::backfill::{BackfillMode, HistorianArgs};
 use process::config::existence::ExistenceArgs;
 use process::config::responder::{ResponderArgs, ResponderSettings};
 use process::config::slack::{self, JoinArgs, SlackArgs};
-use process::config::{ConfigError, FileArgs, instance};
+use process::config::{ConfigError, FileArgs, instance_id};
 use processor::Processor;
 use slack_api::WebApi;
 
@@ -24,10 +25,11 @@ use crate::file_downloader;
 use crate::responder::HelpProcessor;
 use crate::runtime::Ports;
 
-/// If no row can be reset at a prompt, a look only removes what is old: on AWS, each one reads every question, which costs money.
-const BETWEEN_LOOKS_WITHOUT_PROMPT: Duration = Duration::from_secs(3_600);
+/// If no prompt can reset rows, the periodic sweep only removes old ones: on AWS, each sweep reads every
+/// question, which costs money.
+const POLL_INTERVAL_WITHOUT_PROMPT: Duration = Duration::from_secs(3_600);
 
-/// The flags that say how workers work; each is also a variable of the environment.
+/// The flags that configure the workers; each is also an environment variable.
 #[derive(Debug, Clone, clap::Args)]
 pub struct WorkArgs {
     #[command(flatten)]
@@ -44,26 +46,26 @@ pub struct WorkArgs {
     responder: ResponderArgs,
 }
 
-/// How workers work, before a backend is opened.
+/// The configuration of the workers, before a backend is opened.
 pub struct WorkSettings {
     /// Slack's Web API, with the tokens that are set.
     pub web: Arc<WebApi>,
     /// Whether public channels are joined.
     pub join: bool,
-    /// Whether Slack is asked about what events claim.
+    /// Whether Slack is asked to confirm what events claim.
     pub existence: ExistenceArgs,
     /// How files are fetched.
     pub downloads: file_downloader::DownloadSettings,
-    /// What is read of Slack's history without being asked for.
+    /// Which parts of Slack's history are read without a request.
     pub backfill: BackfillMode,
     /// Whether questions are answered, and how.
     pub responder: ResponderSettings,
-    /// The file of the search index, which answers questions if nothing else does.
+    /// The file of the search index, which answers questions if no processor is configured.
     pub search_index: Option<PathBuf>,
 }
 
 impl WorkSettings {
-    /// What the flags and the secrets say.
+    /// Reads the flags and the secrets.
     ///
     /// # Errors
     /// [`ConfigError`] if a setting cannot be used.
@@ -71,7 +73,7 @@ impl WorkSettings {
         let responder = args.responder.without_processor();
         let per_minute = responder.limits.posts_per_minute;
         Ok(Self {
-            web: slack::posting_web_api(&args.slack, per_minute).await?,
+            web: slack::web_api_with_post_limit(&args.slack, per_minute).await?,
             join: !args.join.no_join,
             existence: args.existence,
             downloads: (&args.files).into(),
@@ -81,7 +83,7 @@ impl WorkSettings {
         })
     }
 
-    /// The same for a process that answers questions: what answers them is read too, with its key.
+    /// The same settings for a process that answers questions: also reads the processor and its key.
     ///
     /// # Errors
     /// [`ConfigError`] if a setting cannot be used.
@@ -89,50 +91,50 @@ impl WorkSettings {
         Ok(Self { responder: args.responder.settings().await?, ..self })
     }
 
-    /// Refuses an existence check that has no token to ask Slack with.
+    /// Rejects an existence check without a token to ask Slack with.
     ///
     /// # Errors
-    /// [`ConfigError::NothingToCheckWith`].
+    /// [`ConfigError::ExistenceCheckWithoutToken`].
     pub fn check_existence(&self) -> Result<(), ConfigError> {
-        self.existence.needs(self.web.has_tokens())
+        self.existence.require_tokens(self.web.has_tokens())
     }
 }
 
-/// Everything that workers are built from. A worker takes what its row of the table says that it uses.
+/// The dependencies of all workers. A worker uses those that its row of the worker table names.
 pub struct Environment {
-    /// Where jobs and rows are.
+    /// The queue, the archive and the clock.
     pub ports: Ports,
-    /// What was written to messages.
+    /// The change log of messages.
     pub changes: Arc<dyn Changes>,
-    /// Where bytes are.
+    /// The store of file bytes.
     pub files: Arc<dyn Files>,
-    /// Where claims are kept.
+    /// The store of claims.
     pub claims: Arc<dyn Claims>,
-    /// Slack.
+    /// Slack's Web API.
     pub web: Arc<WebApi>,
-    /// Asks Slack whether what events claim exists.
+    /// Asks Slack whether the entities that events claim exist.
     pub check: ExistenceCheck,
-    /// New channels are joined through it; absent if none is to be joined.
+    /// The joiner of new channels, and its requests; absent if no channel is to be joined.
     pub joining: Option<(Joiner, JoinRequests)>,
-    /// Tells this process from every other in its claims.
+    /// Distinguishes this process from every other in its claims.
     pub instance: String,
     /// The downloader's limits.
     pub downloads: file_downloader::DownloadSettings,
-    /// What the historian does by itself.
+    /// What the historian reads without a request.
     pub backfill: BackfillMode,
     /// Whether questions are answered, and how.
     pub responder: ResponderSettings,
-    /// The archive's own search, which answers if nothing else does.
+    /// The archive's own search, which answers if no processor is configured.
     pub search: Option<Arc<dyn Processor>>,
 }
 
 impl Environment {
     /// The environment of this process on an open backend.
-    pub fn on(backend: &Backend, clock: &SharedClock, settings: WorkSettings) -> Self {
+    pub fn from_backend(backend: &Backend, clock: &SharedClock, settings: WorkSettings) -> Self {
         let WorkSettings { web, join, existence, downloads, backfill, mut responder, search_index } =
             settings;
-        if !backend.has_prompt() {
-            responder.limits.between_looks = BETWEEN_LOOKS_WITHOUT_PROMPT;
+        if !backend.has_sql_prompt() {
+            responder.limits.reset_poll_interval = POLL_INTERVAL_WITHOUT_PROMPT;
         }
         let search = search_index.and_then(|index| archive_search(backend, index));
         let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock: Arc::clone(clock) };
@@ -151,7 +153,7 @@ impl Environment {
             web,
             check,
             joining: join.then(Joiner::new),
-            instance: instance(),
+            instance: instance_id(),
             downloads,
             backfill,
             responder,
@@ -159,13 +161,13 @@ impl Environment {
         }
     }
 
-    /// What answers questions.
+    /// The processor that answers questions.
     pub fn processor(&self) -> Arc<dyn Processor> {
         let configured = self.responder.processor.clone().or_else(|| self.search.clone());
         configured.unwrap_or_else(|| Arc::new(HelpProcessor))
     }
 
-    /// This process as it claims files.
+    /// The claimant of this process for files.
     pub fn claimant(&self) -> Claimant {
         Claimant::new(
             Arc::clone(&self.claims),
@@ -175,21 +177,21 @@ impl Environment {
         )
     }
 
-    /// What asks for channels to be joined, unless none is to be joined.
+    /// The joiner of new channels, unless no channel is to be joined.
     pub fn joiner(&self) -> Option<Joiner> {
         self.joining.as_ref().map(|(joiner, _)| joiner.clone())
     }
 
-    /// The sync of Slack's directory, which runs beside the workers that were built before, and what they ask it to join.
+    /// The sync of Slack's directory, which runs alongside the workers built before, and their join requests.
     #[must_use]
     pub fn into_directory(self) -> (DirectorySync, Option<JoinRequests>) {
         let Self { ports: Ports { queue, archive, .. }, web, check, joining, .. } = self;
-        let sync = DirectorySync::new(web, archive, queue).telling(check.known());
-        (sync, joining.map(|(_, asked)| asked))
+        let sync = DirectorySync::new(web, archive, queue).with_known_entities(check.known());
+        (sync, joining.map(|(_, requests)| requests))
     }
 }
 
-/// The archive's search, where there may be an index.
+/// The archive's search, if an index may exist.
 #[cfg(feature = "embedded")]
 fn archive_search(backend: &Backend, index: PathBuf) -> Option<Arc<dyn Processor>> {
     use crate::responder::archive_search::ArchiveSearch;

@@ -1,4 +1,4 @@
-//! Why a job is not done: whether trying again can help is all the runtime needs to know.
+//! The reason why a job failed: the runtime only needs to know whether a retry can help.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use rules::Malformed;
 
 use crate::runtime::{JobOutcome, JobRetry};
 
-/// Why a job is not done.
+/// The reason why a job failed.
 #[derive(Debug, Clone)]
 pub(crate) enum JobFailure {
-    /// Trying again cannot help.
+    /// A retry cannot help.
     Permanent(String),
-    /// Something outside the job was in the way.
+    /// The cause is outside the job, so a retry may help.
     Transient(String),
-    /// The same, and it is known when to try again.
+    /// Like `Transient`, with a known retry delay.
     Postponed(String, Duration),
 }
 
 impl JobFailure {
-    /// What the runtime is told.
+    /// The outcome for the runtime.
     pub(crate) fn outcome(self) -> JobOutcome {
         match self {
             Self::Permanent(reason) => JobOutcome::Quarantine(reason),

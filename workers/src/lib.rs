@@ -1,7 +1,7 @@
 //! The consumer runtime and the workers.
 //!
-//! A worker is one folder: what it consumes, a function over ports, its tests. The runtime owns everything else:
-//! leases, order, backoff, poison, quarantine, draining. How each is built is listed below.
+//! A worker is one folder: what it consumes, a function over ports, its tests. The runtime owns everything
+//! else: leases, order, backoff, poison, quarantine, draining. The builder of each worker is listed below.
 
 mod audience;
 pub mod channel_indexer;
@@ -46,7 +46,8 @@ use statistician::Statistician;
 /// Builds a worker.
 pub type Build = fn(&Environment) -> Arc<dyn Worker>;
 
-/// A build for each row of the table, in its order: a row without one does not compile, and a test holds the order.
+/// One builder per row of the worker table, in its order: a missing one does not compile, and a test checks
+/// the order.
 const BUILDS: [Build; WORKERS.len()] = [
     |environment| {
         let Ports { queue, archive, clock } = environment.ports.clone();
@@ -83,18 +84,18 @@ const BUILDS: [Build; WORKERS.len()] = [
     },
 ];
 
-/// Every row of the table with its build, in the order of the flow.
+/// Every row of the worker table with its builder, in the order of the flow.
 pub fn all() -> impl Iterator<Item = (&'static WorkerSpec, Build)> {
     WORKERS.iter().zip(BUILDS)
 }
 
-/// Those that have something to do, given whether questions are answered.
-pub fn working(responder: &ResponderSettings) -> impl Iterator<Item = (&'static WorkerSpec, Build)> {
+/// The workers that have work to do, given whether questions are answered.
+pub fn enabled(responder: &ResponderSettings) -> impl Iterator<Item = (&'static WorkerSpec, Build)> {
     let is_on = responder.is_on();
     all().filter(move |(spec, _)| is_on || !is_of_responder(spec))
 }
 
-/// Whether a worker does nothing unless questions are answered.
+/// Whether a worker only has work if questions are answered.
 pub fn is_of_responder(spec: &WorkerSpec) -> bool {
     matches!(spec.queue.name, QueueName::Questions | QueueName::Replies)
 }

@@ -1,5 +1,5 @@
-//! Marks: rows that only say that something was seen. Their presence may be remembered, that of a public mark for a while,
-//! since a person may take it back; their absence is asked for every time.
+//! Marks: rows that only record that something was seen. An existing mark may be cached (a public mark only
+//! for a while, because a person may revoke it); a missing one is read every time.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -10,22 +10,23 @@ use rules::public_mark::{self, MarkState, PublicMark};
 use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::time::Instant;
 
-/// Marks remembered. Beyond it everything is forgotten and asked for again.
+/// Maximum number of cached marks. At the limit, the cache is cleared.
 const MAX_REMEMBERED: usize = 100_000;
 
-/// How long a public mark is remembered, and so how long a process goes on after it was taken back.
+/// How long a public mark is cached, and so how long a process may continue to use it after it was revoked.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 
-/// The marks a process has seen set.
+/// The marks that this process has seen.
 #[derive(Default)]
 pub(crate) struct Marks {
     teams: Mutex<HashSet<TeamId>>,
-    /// Keys of public marks, with when they were read.
+    /// Keys of public marks, with the time when they were read.
     public: Mutex<HashMap<ItemKey, Instant>>,
 }
 
 impl Marks {
-    /// Lists a workspace, so that readers find it without scanning. It is never taken off the list.
+    /// Adds a workspace to the list of workspaces, so that readers find it without scanning. It is never
+    /// removed.
     pub(crate) async fn note_team(&self, archive: &dyn Archive, team: &TeamId) -> Result<(), ArchiveError> {
         if self.teams.lock().unwrap_or_else(PoisonError::into_inner).contains(team) {
             return Ok(());
@@ -39,8 +40,8 @@ impl Marks {
         Ok(())
     }
 
-    /// Marks a channel as public, as an event of this clock shows it.
-    pub(crate) async fn open(
+    /// Marks a channel as public, as shown by an event with this clock.
+    pub(crate) async fn mark_public(
         &self,
         archive: &dyn Archive,
         team: &TeamId,
@@ -54,7 +55,7 @@ impl Marks {
         if let WriteOutcome::Rejected(row) = archive.write(&public_mark::opening(team, channel)).await? {
             if let Some(update) = public_mark::opened(team, channel, Some(&row), clock) {
                 archive.write(&update).await?;
-            } else if MarkState::of(Some(&row)) != MarkState::Public {
+            } else if MarkState::from_row(Some(&row)) != MarkState::Public {
                 return Ok(());
             }
         }
@@ -73,7 +74,7 @@ impl Marks {
         if self.remembers(&key) {
             return Ok(PublicMark::public());
         }
-        let mark = PublicMark::of(archive.get(&key).await?.as_ref());
+        let mark = PublicMark::from_row(archive.get(&key).await?.as_ref());
         if mark.state() == MarkState::Public {
             self.remember(key);
         }

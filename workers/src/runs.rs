@@ -1,4 +1,5 @@
-//! Notes which runs of ingest took the events of a batch, so that the archive knows when a process was there to take them.
+//! Records which runs of ingest received the events of a batch, so that the archive knows when a process was
+//! running to receive events.
 //! See `rules::gap::run`.
 
 use std::collections::BTreeMap;
@@ -10,29 +11,29 @@ use rules::gap::run::RunSpan;
 use rules::{SlackEvent, version};
 use slack::ids::{TeamId, Ts};
 
-/// A run of ingest, seen from one workspace.
+/// A run of ingest, for one workspace.
 type RunOfTeam = (TeamId, RunId);
 
-/// Runs remembered. Beyond it everything is forgotten and written again.
+/// Maximum number of remembered runs. At the limit, all of them are forgotten and written again.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// A batch as large as this is part of a load: another follows, which carries the run too.
+/// A batch of this size is part of a load: another batch follows, which also carries the run.
 const LOAD: usize = 8;
 
-/// Under load a run grows in steps of this by Slack's clock. So a gap beside it may seem this much longer than it was,
-/// never shorter. Without it, one row would take a write from every batch.
+/// Under load, a run is extended in steps of this size by Slack's clock. So an adjacent gap may appear this
+/// much longer than it was, but never shorter. Otherwise every batch would write to one row.
 const LOAD_PACE_MICROS: i64 = 100_000;
 
-/// What a process knows to be written.
+/// The runs that this process has written.
 #[derive(Default)]
 pub(crate) struct Runs(Mutex<BTreeMap<RunOfTeam, RunSpan>>);
 
-/// What the events of one batch say.
+/// The runs in the events of one batch.
 #[derive(Default)]
 pub(crate) struct Sightings(Mutex<BTreeMap<RunOfTeam, RunSpan>>);
 
 impl Sightings {
-    /// An event that a run took; `None` where Slack delivered it again.
+    /// Records an event that a run received; `None` if Slack delivered it again.
     pub(crate) fn note(&self, run: Option<RunId>, event: &SlackEvent<'_>) {
         let Some(run) = run else { return };
         let clock = event.clock();
@@ -41,14 +42,14 @@ impl Sightings {
         }
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.entry((event.team.clone(), run))
-            .and_modify(|seen| seen.and(&clock))
-            .or_insert_with(|| RunSpan::at(clock));
+            .and_modify(|seen| seen.include(&clock))
+            .or_insert_with(|| RunSpan::from_event(clock));
     }
 }
 
 impl Runs {
-    /// Writes what is not known to be written. No job of the batch may be acked before: its event may be the last of its
-    /// run.
+    /// Writes the runs that are not written yet. No job of the batch may be acked before: its event may be
+    /// the last of its run.
     pub(crate) async fn write(
         &self,
         archive: &dyn Archive,
@@ -56,22 +57,22 @@ impl Runs {
         jobs: usize,
     ) -> Result<(), ArchiveError> {
         let sightings = sightings.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let news: Vec<(RunOfTeam, RunSpan)> =
-            sightings.into_iter().filter(|(key, seen)| self.is_news(key, seen, jobs)).collect();
-        if news.is_empty() {
+        let changed: Vec<(RunOfTeam, RunSpan)> =
+            sightings.into_iter().filter(|(key, seen)| self.is_extended(key, seen, jobs)).collect();
+        if changed.is_empty() {
             return Ok(());
         }
         let updates: Vec<Update> =
-            news.iter().flat_map(|((team, run), seen)| self.lacking(team, run, seen)).collect();
-        let each: Vec<&Update> = updates.iter().collect();
-        for outcome in archive.write_all(&each).await {
+            changed.iter().flat_map(|((team, run), seen)| self.missing_updates(team, run, seen)).collect();
+        let update_refs: Vec<&Update> = updates.iter().collect();
+        for outcome in archive.write_all(&update_refs).await {
             outcome?;
         }
-        self.remember(news);
+        self.remember(changed);
         Ok(())
     }
 
-    fn is_news(&self, key: &RunOfTeam, seen: &RunSpan, jobs: usize) -> bool {
+    fn is_extended(&self, key: &RunOfTeam, seen: &RunSpan, jobs: usize) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(key).is_none_or(|known| {
             let later_micros = seen.last.micros().saturating_sub(known.last.micros());
@@ -81,8 +82,8 @@ impl Runs {
         })
     }
 
-    /// The registers that this process has not written yet: nearly always the last one alone.
-    fn lacking(&self, team: &TeamId, run: &RunId, seen: &RunSpan) -> Vec<Update> {
+    /// The registers that this process has not written yet: almost always only the end.
+    fn missing_updates(&self, team: &TeamId, run: &RunId, seen: &RunSpan) -> Vec<Update> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.get(&(team.clone(), run.clone()));
         let is_new = |new: fn(&Ts, &Ts) -> bool, clock: &Ts, known: Option<&Ts>| {
@@ -94,17 +95,17 @@ impl Runs {
         earlier.then_some(first).into_iter().chain(later.then_some(last)).collect()
     }
 
-    fn remember(&self, news: Vec<(RunOfTeam, RunSpan)>) {
+    fn remember(&self, changed: Vec<(RunOfTeam, RunSpan)>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_REMEMBERED {
             known.clear();
         }
-        for (key, seen) in news {
+        for (key, seen) in changed {
             known
                 .entry(key)
                 .and_modify(|known| {
-                    known.and(&seen.first);
-                    known.and(&seen.last);
+                    known.include(&seen.first);
+                    known.include(&seen.last);
                 })
                 .or_insert(seen);
         }
@@ -127,15 +128,16 @@ mod tests {
 
     fn writes(runs: &Runs, sightings: Sightings, jobs: usize) -> usize {
         let seen = sightings.0.into_inner().unwrap();
-        let news: Vec<(RunOfTeam, RunSpan)> =
-            seen.into_iter().filter(|(key, seen)| runs.is_news(key, seen, jobs)).collect();
-        let writes = news.iter().map(|((team, run), seen)| runs.lacking(team, run, seen).len()).sum();
-        runs.remember(news);
+        let changed: Vec<(RunOfTeam, RunSpan)> =
+            seen.into_iter().filter(|(key, seen)| runs.is_extended(key, seen, jobs)).collect();
+        let writes =
+            changed.iter().map(|((team, run), seen)| runs.missing_updates(team, run, seen).len()).sum();
+        runs.remember(changed);
         writes
     }
 
     #[test]
-    fn each_event_of_a_quiet_workspace_moves_the_end_and_a_load_moves_it_now_and_then() {
+    fn each_event_of_a_quiet_workspace_moves_the_end_and_a_load_moves_it_in_steps() {
         let (runs, run) = (Runs::default(), RunId::begin());
         let write = |clock: &str, jobs| writes(&runs, sighting(&run, clock), jobs);
         assert_eq!(write("1700000000.000000", 1), 2, "the first event is both its beginning and its end");
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_a_clock_or_of_no_run_says_nothing() {
+    fn an_event_without_a_clock_or_a_run_is_not_recorded() {
         let runs = Runs::default();
         assert_eq!(writes(&runs, sighting(&RunId::begin(), "no clock"), 1), 0);
         let sightings = Sightings::default();

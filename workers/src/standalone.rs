@@ -1,4 +1,4 @@
-//! A worker as a process of its own: what every thin binary does.
+//! A worker as its own process: the common part of every thin binary.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use crate::Build;
 use crate::environment::{Environment, WorkArgs, WorkSettings};
 use crate::runtime::{self, RuntimeSettings};
 
-/// The flags of a worker's binary. Each binary takes the flags of all, so that one set of them starts a fleet, and shows
-/// its own.
+/// The flags of a worker's binary. Each binary accepts the flags of all, so that one set of flags starts a
+/// fleet, but shows only its own.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct WorkerArgs {
-    /// Where the queue and the archive are
+    /// The queue and the archive
     #[command(flatten)]
     pub backend: BackendArgs,
-    /// Where metrics are served, if anywhere
+    /// The address of the metrics, if they are served
     #[command(flatten)]
     pub metrics: MetricsArgs,
-    /// How it works
+    /// The settings of the worker
     #[command(flatten)]
     pub work: WorkArgs,
 }
 
-/// The flags that only some workers have a use for, and the use.
+/// The flags that only some workers use, and the use.
 const FLAGS: [(&str, Uses); 5] = [
     ("slack_api_url", Uses::SlackApi),
     ("existence_check", Uses::Existence),
@@ -44,23 +44,24 @@ const FLAGS: [(&str, Uses); 5] = [
     ("claim_ttl_s", Uses::Claims),
 ];
 
-/// The whole of a worker's binary: runs the worker of this name until a signal. If Lambda started the process, it serves
-/// Lambda instead.
+/// The main function of a worker's binary: runs the worker of this name until a signal. If Lambda started the
+/// process, it serves Lambda instead.
 pub fn main(name: &str) -> ExitCode {
     failure::exit_code(start(name))
 }
 
 fn start(name: &str) -> anyhow::Result<()> {
-    let (spec, build) =
-        crate::all().find(|(spec, _)| spec.name == name).with_context(|| format!("{name} is no worker"))?;
+    let (spec, build) = crate::all()
+        .find(|(spec, _)| spec.name == name)
+        .with_context(|| format!("{name} is not a worker"))?;
     let args = WorkerArgs::from_arg_matches(&command(spec).try_get_matches()?)?;
     telemetry::init_log(process::config::log_filter()?);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(spec, build, &args))
 }
 
-/// The command as this worker shows it.
+/// The command with the help of this worker.
 fn command(spec: &WorkerSpec) -> clap::Command {
-    let mut command = WorkerArgs::command().name(spec.name).about(spec.what);
+    let mut command = WorkerArgs::command().name(spec.name).about(spec.description);
     for (flag, what) in FLAGS {
         command = command.mut_arg(flag, |flag| flag.hide(!spec.may_use(what)));
     }
@@ -102,8 +103,8 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
     if spec.queue.role == QueueRole::Background {
         backend.work_in_background();
     }
-    let environment = Environment::on(&backend, &clock, settings);
-    // A wrong setting is said now, and not by every job.
+    let environment = Environment::from_backend(&backend, &clock, settings);
+    // Report a wrong setting now, and not in every job.
     environment.ports.queue.ready().await?;
     environment.ports.archive.ready().await?;
     environment.files.ready().await?;
@@ -113,13 +114,13 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
     let (worker, ports) = (build(&environment), environment.ports.clone());
     let directory = spec.hourly.map(|_| environment.into_directory());
     tracing::info!(worker = worker.name(), queue = %worker.queue(), backend = %args.backend, "working");
-    let beside = async {
-        if let Some((sync, asked)) = directory {
-            sync.run(asked, shutdown.clone()).await;
+    let directory_sync = async {
+        if let Some((sync, requests)) = directory {
+            sync.run(requests, shutdown.clone()).await;
         }
     };
-    let settings = RuntimeSettings::on(&backend);
-    tokio::join!(runtime::run(worker, ports, settings, shutdown.clone()), beside);
+    let settings = RuntimeSettings::for_backend(&backend);
+    tokio::join!(runtime::run(worker, ports, settings, shutdown.clone()), directory_sync);
     backend.close().await;
     Ok(())
 }
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_shows_the_flags_it_has_a_use_for_and_takes_all() {
+    fn a_worker_shows_the_flags_it_uses_and_accepts_all() {
         for spec in &WORKERS {
             command(spec).debug_assert();
             let help = command(spec).render_help().to_string();

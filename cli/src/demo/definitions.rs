@@ -1,20 +1,20 @@
-//! The people, channels, files and emoji of the made-up workspace. Their messages are in `messages`.
+//! The people, channels, files and emoji of the made-up workspace. The messages are in `messages`.
 
-/// A channel and its week.
-pub(super) struct Channel {
+/// A channel, its messages and what happens to it during the week.
+pub(super) struct DemoChannel {
     pub(super) id: &'static str,
-    /// What it was called when the archive began, where it was there by then.
-    pub(super) before: Option<&'static str>,
-    /// What happens to it, each step after the given number of messages.
+    /// Its name when the archive began, if the channel existed then.
+    pub(super) initial_name: Option<&'static str>,
+    /// What happens to the channel: each step with the number of messages before it.
     pub(super) steps: &'static [(usize, ChannelStep)],
     pub(super) messages: &'static [&'static str],
 }
 
-impl Channel {
-    /// The id it has at first, and those it goes on under.
+impl DemoChannel {
+    /// Returns its first id, then the ids that replace it.
     pub(super) fn ids(&self) -> impl Iterator<Item = &'static str> {
         let later = self.steps.iter().filter_map(|(_, step)| match step {
-            ChannelStep::GoesOnAs(id) => Some(*id),
+            ChannelStep::IdChanged(id) => Some(*id),
             ChannelStep::Created(_)
             | ChannelStep::Renamed(_)
             | ChannelStep::RenamedUnseen(_)
@@ -35,18 +35,18 @@ impl Channel {
 pub(super) enum ChannelStep {
     Created(&'static str),
     Renamed(&'static str),
-    /// Slack sends no event of it: the machine was off.
+    /// Renamed without an event, because the machine was off.
     RenamedUnseen(&'static str),
     Topic(&'static str),
     Purpose(&'static str),
     Archived,
-    /// Before the archive began.
+    /// Archived before the archive began.
     WasArchived,
     Unarchived,
     MadePrivate,
     Deleted,
-    /// It goes on under another id.
-    GoesOnAs(&'static str),
+    /// The channel continues under this id.
+    IdChanged(&'static str),
 }
 
 /// A person.
@@ -54,7 +54,7 @@ pub(super) struct DemoPerson {
     pub(super) id: &'static str,
     pub(super) name: &'static str,
     pub(super) real_name: &'static str,
-    /// A picture of them.
+    /// The bytes of their picture.
     pub(super) avatar: &'static [u8],
 }
 
@@ -79,87 +79,87 @@ pub(super) const PEOPLE: [DemoPerson; 6] = [
     DemoPerson::new("U0FIN", "finn", "Finn Weber", include_bytes!("files/avatar-finn.png")),
 ];
 
-/// Custom emoji: name and picture. One more is another name of the first.
+/// Custom emoji: name and picture. [`EMOJI_ALIAS`] is an alias of the first one.
 pub(super) const EMOJI: [(&str, &[u8]); 2] = [
     ("shipped", include_bytes!("files/emoji-shipped.png")),
     ("thirsty-plant", include_bytes!("files/emoji-thirsty-plant.png")),
 ];
 
-/// Another name of the first custom emoji.
+/// The alias of the first custom emoji.
 pub(super) const EMOJI_ALIAS: &str = "sent";
 
-/// A file that a person shares.
-pub(super) struct File {
+/// A shared file.
+pub(super) struct DemoFile {
     pub(super) id: &'static str,
     pub(super) name: &'static str,
     pub(super) mimetype: &'static str,
     pub(super) location: FileLocation,
 }
 
-/// Where its bytes are.
+/// The location of a file's bytes.
 #[derive(Clone, Copy)]
 pub(super) enum FileLocation {
     /// On Slack.
     Hosted(&'static [u8]),
-    /// On Slack, of another workspace: the message says nothing but to ask.
+    /// On Slack, in another workspace: the message only refers to `files.info`.
     AskFirst(&'static [u8]),
-    /// On Slack, which answers with its login page instead.
+    /// On Slack, which returns its login page instead of the bytes.
     BehindLogin,
-    /// Somewhere else.
+    /// Outside Slack, at this address.
     Elsewhere(&'static str),
-    /// Slack shows it no more.
+    /// Hidden by Slack's limit for old files.
     Hidden,
 }
 
-const PLAN: File = File {
+const PLAN: DemoFile = DemoFile {
     id: "F0PLAN",
     name: "offsite-plan.txt",
     mimetype: "text/plain",
     location: FileLocation::Hosted(include_bytes!("files/offsite-plan.txt")),
 };
-const SURVEY: File = File {
+const SURVEY: DemoFile = DemoFile {
     id: "F0SURVEY",
     name: "survey.csv",
     mimetype: "text/csv",
     location: FileLocation::Hosted(include_bytes!("files/survey.csv")),
 };
-const LOGO: File = File {
+const LOGO: DemoFile = DemoFile {
     id: "F0LOGO",
     name: "logo.png",
     mimetype: "image/png",
     location: FileLocation::Hosted(include_bytes!("files/logo.png")),
 };
-const PALETTE: File = File {
+const PALETTE: DemoFile = DemoFile {
     id: "F0PALETTE",
     name: "palette.html",
     mimetype: "text/html",
     location: FileLocation::Hosted(include_bytes!("files/palette.html")),
 };
-const PARTY: File = File {
+const PARTY: DemoFile = DemoFile {
     id: DELETED_FILE,
     name: "summer-party.png",
     mimetype: "image/png",
     location: FileLocation::Hosted(include_bytes!("files/summer-party.png")),
 };
-const BADGES: File = File {
+const BADGES: DemoFile = DemoFile {
     id: "F0BADGES",
     name: "badge-printer.txt",
     mimetype: "text/plain",
     location: FileLocation::AskFirst(include_bytes!("files/badge-printer.txt")),
 };
-const SLIDES: File = File {
+const SLIDES: DemoFile = DemoFile {
     id: "F0SLIDES",
     name: "Review, November",
     mimetype: "application/vnd.google-apps.presentation",
     location: FileLocation::Elsewhere("https://docs.example.com/presentation/review-november"),
 };
-const LOG: File =
-    File { id: "F0LOG", name: "export.log", mimetype: "text/plain", location: FileLocation::BehindLogin };
-const MACHINE: File =
-    File { id: "F0OLD", name: "machine.jpg", mimetype: "image/jpeg", location: FileLocation::Hidden };
+const LOG: DemoFile =
+    DemoFile { id: "F0LOG", name: "export.log", mimetype: "text/plain", location: FileLocation::BehindLogin };
+const MACHINE: DemoFile =
+    DemoFile { id: "F0OLD", name: "machine.jpg", mimetype: "image/jpeg", location: FileLocation::Hidden };
 
-/// Who shared what: the channel's id, what was said, and the file.
-pub(super) const SHARES: [(&str, &str, File); 10] = [
+/// Shared files: the channel's id, the text of the message, and the file.
+pub(super) const SHARES: [(&str, &str, DemoFile); 10] = [
     ("C0OFFSITE", "The plan for the two days", PLAN),
     ("C0GENERAL", "For everybody who asked: the plan of the offsite", PLAN),
     ("C0GENERAL", "The results of the survey", SURVEY),
@@ -172,5 +172,5 @@ pub(super) const SHARES: [(&str, &str, File); 10] = [
     ("C0RANDOM", "The summer party", PARTY),
 ];
 
-/// The file that is deleted in Slack at the end of the week.
+/// The id of the file that is deleted in Slack at the end of the week.
 pub(super) const DELETED_FILE: &str = "F0PARTY";

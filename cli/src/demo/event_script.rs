@@ -1,30 +1,31 @@
-//! What people and Slack do in the made-up workspace: each act becomes events, and changes what the archive should hold.
+//! The actions of people and of Slack in the made-up workspace. Each action adds events and updates the
+//! expected contents of the archive.
 
 use fake_slack::event;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use super::definitions::{Channel, ChannelStep, DELETED_FILE, File, FileLocation, PEOPLE};
+use super::definitions::{ChannelStep, DELETED_FILE, DemoChannel, DemoFile, FileLocation, PEOPLE};
 use super::messages::{CHANNELS, REACTIONS};
 use super::slack;
 use super::tally::ArchiveCounts;
 
-/// The longest time that passes between two acts.
+/// The interval between two actions.
 const PAUSE_S: std::ops::Range<i64> = 20..2_200;
 
 /// A message that was posted.
 struct ScriptedPost {
-    /// Which of the channels, and the id it had.
+    /// The index of the channel, and the id it had.
     channel: usize,
     id: &'static str,
     message: Value,
 }
 
-/// A channel as it is at some time of the week.
-struct Now {
+/// The state of a channel at some point in the week.
+struct ScriptedChannel {
     id: &'static str,
     channel_type: &'static str,
-    /// The newest last.
+    /// Newest last.
     names: Vec<&'static str>,
     topic: &'static str,
     purpose: &'static str,
@@ -32,12 +33,12 @@ struct Now {
     deleted: bool,
 }
 
-impl Now {
-    fn at_the_beginning(channel: &Channel) -> Self {
+impl ScriptedChannel {
+    fn at_the_beginning(channel: &DemoChannel) -> Self {
         Self {
             id: channel.id,
             channel_type: "channel",
-            names: channel.before.into_iter().collect(),
+            names: channel.initial_name.into_iter().collect(),
             topic: "",
             purpose: "",
             archived: channel.steps.iter().any(|(_, step)| *step == ChannelStep::WasArchived),
@@ -49,7 +50,7 @@ impl Now {
         self.names.last().copied().unwrap_or_default()
     }
 
-    /// What Slack's directory says of it. What is private or deleted is not in there.
+    /// The channel as `conversations.list` returns it. Private and deleted channels are not listed.
     fn listed(&self) -> Option<Value> {
         let shown = !self.names.is_empty() && !self.deleted && self.channel_type == "channel";
         shown.then(|| {
@@ -62,22 +63,22 @@ impl Now {
     }
 }
 
-/// The workspace while the week goes on.
+/// The workspace during the week.
 pub(super) struct EventScript {
     pub(super) random: Rng,
     pub(super) events: Vec<Value>,
     pub(super) expected: ArchiveCounts,
-    /// Where this Slack serves its files.
+    /// The address at which the made-up Slack serves its files.
     origin: String,
     now_s: i64,
-    channels: Vec<Now>,
+    channels: Vec<ScriptedChannel>,
     posted: Vec<ScriptedPost>,
 }
 
 impl EventScript {
-    /// An empty script. The same seed makes the same week.
+    /// Returns an empty script. The same seed produces the same week.
     pub(super) fn new(seed: u64, now_s: i64, origin: &str) -> Self {
-        let channels: Vec<Now> = CHANNELS.iter().map(Now::at_the_beginning).collect();
+        let channels: Vec<ScriptedChannel> = CHANNELS.iter().map(ScriptedChannel::at_the_beginning).collect();
         Self {
             random: Rng::with_seed(seed),
             events: Vec::new(),
@@ -89,25 +90,27 @@ impl EventScript {
         }
     }
 
-    /// Some minutes pass.
+    /// Advances the clock by some minutes and returns a timestamp.
     pub(super) fn tick(&mut self) -> String {
         self.now_s += self.random.i64(PAUSE_S);
         format!("{}.{:06}", self.now_s, self.random.u32(100..999_000))
     }
 
-    /// The second it is.
+    /// Returns the current time.
     pub(super) fn now_s(&self) -> i64 {
         self.now_s
     }
 
-    /// The channels as Slack's directory lists them now.
+    /// Returns the channels as Slack's directory lists them now.
     pub(super) fn listed(&self) -> Vec<Value> {
-        self.channels.iter().filter_map(Now::listed).collect()
+        self.channels.iter().filter_map(ScriptedChannel::listed).collect()
     }
 
-    /// The channels' state, counted.
+    /// Updates the expected numbers of channels by their current state.
     pub(super) fn count_channels(&mut self) {
-        let count = |of: fn(&Now) -> bool| self.channels.iter().filter(|channel| of(channel)).count();
+        let count = |matches: fn(&ScriptedChannel) -> bool| {
+            self.channels.iter().filter(|channel| matches(channel)).count()
+        };
         self.expected.archived = count(|channel| channel.archived);
         self.expected.deleted_channels = count(|channel| channel.deleted);
         self.expected.private = count(|channel| channel.channel_type == "group");
@@ -119,7 +122,7 @@ impl EventScript {
         PEOPLE[self.random.usize(..PEOPLE.len())].id
     }
 
-    /// A person writes a message; with `thread_ts` a reply.
+    /// A person posts a message, or a reply if `thread_ts` is given. Returns the message's index.
     pub(super) fn post(&mut self, channel: usize, text: &str, thread_ts: Option<&str>) -> usize {
         let (ts, user) = (self.tick(), self.person());
         let message = slack::message(&ts, user, &with_mentions(text), thread_ts);
@@ -128,15 +131,15 @@ impl EventScript {
     }
 
     fn announce(&mut self, channel: usize, message: Value) -> usize {
-        let Now { id, channel_type, .. } = self.channels[channel];
-        self.events.push(slack::of_type(channel_type, event::posted(id, &message)));
+        let ScriptedChannel { id, channel_type, .. } = self.channels[channel];
+        self.events.push(slack::with_channel_type(channel_type, event::posted(id, &message)));
         self.posted.push(ScriptedPost { channel, id, message });
         self.expected.messages += 1;
         self.posted.len() - 1
     }
 
-    /// Slack writes a message about an action of a person to the channel.
-    fn tell(&mut self, channel: usize, subtype: &str, text: &str, more: (&str, &str)) {
+    /// Slack posts a message about an action of a person to the channel.
+    fn post_notice(&mut self, channel: usize, subtype: &str, text: &str, more: (&str, &str)) {
         let (ts, user) = (self.tick(), self.person());
         let mut message = slack::message(&ts, user, &format!("<@{user}> {text}"), None);
         message["subtype"] = subtype.into();
@@ -145,7 +148,7 @@ impl EventScript {
     }
 
     /// A person shares a file.
-    pub(super) fn share(&mut self, channel: usize, text: &str, file: &File) {
+    pub(super) fn share(&mut self, channel: usize, text: &str, file: &DemoFile) {
         let (ts, user) = (self.tick(), self.person());
         let mut message = slack::message(&ts, user, text, None);
         message["subtype"] = "file_share".into();
@@ -169,54 +172,57 @@ impl EventScript {
         }
     }
 
-    /// The type of a message's channel now.
-    fn channel_type(&self, at: usize) -> &'static str {
-        self.channels[self.posted[at].channel].channel_type
+    /// Returns the current type of a message's channel.
+    fn channel_type(&self, index: usize) -> &'static str {
+        self.channels[self.posted[index].channel].channel_type
     }
 
     /// The author changes a message.
-    pub(super) fn edit(&mut self, at: usize, text: &str) {
-        let (edited_ts, channel_type) = (self.tick(), self.channel_type(at));
-        let ScriptedPost { id, message, .. } = &mut self.posted[at];
+    pub(super) fn edit(&mut self, index: usize, text: &str) {
+        let (edited_ts, channel_type) = (self.tick(), self.channel_type(index));
+        let ScriptedPost { id, message, .. } = &mut self.posted[index];
         let before = message.clone();
         self.expected.edited += usize::from(before["edited"].is_null());
         self.expected.revisions += 1;
         message["text"] = with_mentions(text).into();
         message["edited"] = json!({ "user": message["user"], "ts": edited_ts });
-        self.events.push(slack::of_type(channel_type, event::changed(id, &before, message, &edited_ts)));
+        self.events
+            .push(slack::with_channel_type(channel_type, event::changed(id, &before, message, &edited_ts)));
     }
 
     /// Slack adds a preview to a link: a change without an edit.
-    pub(super) fn unfurl(&mut self, at: usize, url: &str) {
-        let (event_ts, channel_type) = (self.tick(), self.channel_type(at));
-        let ScriptedPost { id, message, .. } = &mut self.posted[at];
+    pub(super) fn unfurl(&mut self, index: usize, url: &str) {
+        let (event_ts, channel_type) = (self.tick(), self.channel_type(index));
+        let ScriptedPost { id, message, .. } = &mut self.posted[index];
         let before = message.clone();
         message["attachments"] = json!([{ "id": 1, "from_url": url, "fallback": url }]);
-        self.events.push(slack::of_type(channel_type, event::changed(id, &before, message, &event_ts)));
+        self.events
+            .push(slack::with_channel_type(channel_type, event::changed(id, &before, message, &event_ts)));
     }
 
     /// The author deletes a message.
-    pub(super) fn delete(&mut self, at: usize) {
-        let (event_ts, channel_type) = (self.tick(), self.channel_type(at));
-        let ScriptedPost { id, message, .. } = &self.posted[at];
-        self.events.push(slack::of_type(channel_type, event::deleted(id, message, &event_ts)));
+    pub(super) fn delete(&mut self, index: usize) {
+        let (event_ts, channel_type) = (self.tick(), self.channel_type(index));
+        let ScriptedPost { id, message, .. } = &self.posted[index];
+        self.events.push(slack::with_channel_type(channel_type, event::deleted(id, message, &event_ts)));
         self.expected.deleted += 1;
     }
 
-    /// Whether the channel has had its id from the beginning. A reaction says nothing about its channel: one that
-    /// overtook the first message under a new id would not be known to be public, and not be kept.
-    fn has_its_first_id(&self, at: usize) -> bool {
-        let posted = &self.posted[at];
+    /// Whether the message was posted under its channel's first id. A reaction does not contain the channel's
+    /// type: if it overtook the first message under a new id, the archive would not know that the channel is
+    /// public and would drop it.
+    fn is_under_first_channel_id(&self, index: usize) -> bool {
+        let posted = &self.posted[index];
         posted.id == CHANNELS[posted.channel].id
     }
 
-    /// Each person reacts with each name at most once, so that the count is known.
-    pub(super) fn react(&mut self, at: usize, people: usize) {
-        if !self.has_its_first_id(at) {
+    /// `people` people react to a message, each once, with the same random emoji.
+    pub(super) fn react(&mut self, index: usize, people: usize) {
+        if !self.is_under_first_channel_id(index) {
             return;
         }
         let name = REACTIONS[self.random.usize(..REACTIONS.len())];
-        let (ts, id) = (self.ts(at), self.posted[at].id);
+        let (ts, id) = (self.ts(index), self.posted[index].id);
         for person in PEOPLE.iter().take(people) {
             let event_ts = self.tick();
             self.events.push(event::reaction_added(id, &ts, person.id, name, &event_ts));
@@ -224,80 +230,85 @@ impl EventScript {
         }
     }
 
-    /// A person reacts and takes the reaction back.
-    pub(super) fn unreact(&mut self, at: usize) {
-        if !self.has_its_first_id(at) {
+    /// A person adds a reaction and removes it.
+    pub(super) fn unreact(&mut self, index: usize) {
+        if !self.is_under_first_channel_id(index) {
             return;
         }
-        let (ts, id, user) = (self.ts(at), self.posted[at].id, PEOPLE[0].id);
+        let (ts, id, user) = (self.ts(index), self.posted[index].id, PEOPLE[0].id);
         for react in [event::reaction_added, event::reaction_removed] {
             let event_ts = self.tick();
             self.events.push(react(id, &ts, user, "wave", &event_ts));
         }
     }
 
-    /// Some roots never learn that they have replies.
-    pub(super) fn start_thread(&mut self, at: usize) -> String {
+    /// Starts a thread. Slack sends the `message_replied` event for only some of them.
+    pub(super) fn start_thread(&mut self, index: usize) -> String {
         self.expected.threads += 1;
         if self.random.u32(..100) < 70 {
-            let (event_ts, channel_type) = (self.tick(), self.channel_type(at));
-            let ScriptedPost { id, message, .. } = &self.posted[at];
+            let (event_ts, channel_type) = (self.tick(), self.channel_type(index));
+            let ScriptedPost { id, message, .. } = &self.posted[index];
             let replied = event::replied(id, message, &event_ts, &event_ts);
-            self.events.push(slack::of_type(channel_type, replied));
+            self.events.push(slack::with_channel_type(channel_type, replied));
         }
-        self.ts(at)
+        self.ts(index)
     }
 
-    /// The timestamp of a message.
-    pub(super) fn ts(&self, at: usize) -> String {
-        self.posted[at].message["ts"].as_str().unwrap_or_default().to_owned()
+    /// Returns the timestamp of a message.
+    pub(super) fn ts(&self, index: usize) -> String {
+        self.posted[index].message["ts"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Something happens to a channel.
+    /// Applies a step to a channel.
     pub(super) fn step(&mut self, channel: usize, step: ChannelStep) {
         let (event_ts, user) = (self.tick(), self.person());
-        let now = &mut self.channels[channel];
-        let id = now.id;
-        let happened = |kind| slack::channel_turn(kind, id, user, &event_ts);
+        let state = &mut self.channels[channel];
+        let id = state.id;
+        let channel_event = |kind| slack::channel_event(kind, id, user, &event_ts);
         match step {
             ChannelStep::Created(name) => {
-                now.names.push(name);
+                state.names.push(name);
                 self.events.push(slack::channel_created(id, name, &event_ts));
             }
             ChannelStep::Renamed(name) => {
-                now.names.push(name);
-                self.events.push(slack::channel_rename(id, now.channel_type, name, &event_ts));
-                self.tell(channel, "channel_name", "has renamed the channel", ("name", name));
+                state.names.push(name);
+                self.events.push(slack::channel_rename(id, state.channel_type, name, &event_ts));
+                self.post_notice(channel, "channel_name", "has renamed the channel", ("name", name));
             }
-            ChannelStep::RenamedUnseen(name) => now.names.push(name),
+            ChannelStep::RenamedUnseen(name) => state.names.push(name),
             ChannelStep::Topic(topic) => {
-                now.topic = topic;
-                self.tell(channel, "channel_topic", &format!("set the topic: {topic}"), ("topic", topic));
+                state.topic = topic;
+                self.post_notice(
+                    channel,
+                    "channel_topic",
+                    &format!("set the topic: {topic}"),
+                    ("topic", topic),
+                );
             }
             ChannelStep::Purpose(purpose) => {
-                now.purpose = purpose;
+                state.purpose = purpose;
                 let text = format!("set the purpose: {purpose}");
-                self.tell(channel, "channel_purpose", &text, ("purpose", purpose));
+                self.post_notice(channel, "channel_purpose", &text, ("purpose", purpose));
             }
             ChannelStep::Archived => {
-                now.archived = true;
-                self.events.push(happened("channel_archive"));
+                state.archived = true;
+                self.events.push(channel_event("channel_archive"));
             }
             ChannelStep::Unarchived => {
-                now.archived = false;
-                self.events.push(happened("channel_unarchive"));
+                state.archived = false;
+                self.events.push(channel_event("channel_unarchive"));
             }
             ChannelStep::MadePrivate => {
-                now.channel_type = "group";
+                state.channel_type = "group";
                 let text = "made this channel private";
-                self.tell(channel, "channel_convert_to_private", text, ("team", slack::TEAM));
+                self.post_notice(channel, "channel_convert_to_private", text, ("team", slack::TEAM));
             }
             ChannelStep::Deleted => {
-                now.deleted = true;
-                self.events.push(happened("channel_deleted"));
+                state.deleted = true;
+                self.events.push(channel_event("channel_deleted"));
             }
-            ChannelStep::GoesOnAs(new) => {
-                now.id = new;
+            ChannelStep::IdChanged(new) => {
+                state.id = new;
                 self.events.push(slack::channel_id_changed(id, new, &event_ts));
                 self.expected.channels += 1;
             }
@@ -306,7 +317,7 @@ impl EventScript {
     }
 }
 
-/// `@ana` as Slack marks a mention up.
+/// Replaces `@ana` with Slack's markup for a mention.
 fn with_mentions(text: &str) -> String {
     let escaped = text.replace('&', "&amp;");
     let mention = |text: String, name: &str, id: &str| text.replace(&format!("@{name}"), &format!("<@{id}>"));

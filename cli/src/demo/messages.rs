@@ -1,16 +1,16 @@
-//! What the made-up workspace talks about.
+//! The messages of the made-up workspace.
 
-use super::definitions::Channel;
 use super::definitions::ChannelStep::{
-    Archived, Created, Deleted, GoesOnAs, MadePrivate, Purpose, Renamed, RenamedUnseen, Topic, Unarchived,
+    Archived, Created, Deleted, IdChanged, MadePrivate, Purpose, Renamed, RenamedUnseen, Topic, Unarchived,
     WasArchived,
 };
+use super::definitions::DemoChannel;
 
-/// The channels. `@ana` and its like become mentions.
-pub(super) const CHANNELS: [Channel; 10] = [
-    Channel {
+/// The channels. Names of people after an `@` become mentions.
+pub(super) const CHANNELS: [DemoChannel; 10] = [
+    DemoChannel {
         id: "C0GENERAL",
-        before: Some("general"),
+        initial_name: Some("general"),
         steps: &[(6, Topic("Everything that everybody should know"))],
         messages: &[
             "Good morning! The weekly meeting moves to 10:30.",
@@ -33,9 +33,9 @@ pub(super) const CHANNELS: [Channel; 10] = [
             "The all-hands recording is ready, see the link in the calendar.",
         ],
     },
-    Channel {
+    DemoChannel {
         id: "C0HELP",
-        before: Some("help"),
+        initial_name: Some("help"),
         steps: &[],
         messages: &[
             "How do I get access to the staging database?",
@@ -54,9 +54,9 @@ pub(super) const CHANNELS: [Channel; 10] = [
             "It indexes at night; new pages take a day.",
         ],
     },
-    Channel {
+    DemoChannel {
         id: "C0DESIGN",
-        before: None,
+        initial_name: None,
         steps: &[(0, Created("design")), (1, Purpose("How things look, and why")), (5, Topic("Dark mode"))],
         messages: &[
             "Two variants for the empty state, opinions?",
@@ -73,9 +73,9 @@ pub(super) const CHANNELS: [Channel; 10] = [
             "Dark mode: which of the three greys is 'the' grey?",
         ],
     },
-    Channel {
+    DemoChannel {
         id: "C0RELEASE",
-        before: None,
+        initial_name: None,
         steps: &[
             (0, Created("version-1-4")),
             (1, Renamed("launch")),
@@ -98,9 +98,9 @@ pub(super) const CHANNELS: [Channel; 10] = [
             "Missing index. Added, exports take 300 ms again.",
         ],
     },
-    Channel {
+    DemoChannel {
         id: "C0RANDOM",
-        before: Some("random"),
+        initial_name: Some("random"),
         steps: &[(9, RenamedUnseen("watercooler"))],
         messages: &[
             "The vending machine has new snacks and new prices.",
@@ -117,9 +117,9 @@ pub(super) const CHANNELS: [Channel; 10] = [
             "Mine! Thank you!!",
         ],
     },
-    Channel {
+    DemoChannel {
         id: "C0OFFSITE",
-        before: Some("offsite"),
+        initial_name: Some("offsite"),
         steps: &[(3, Archived), (3, Unarchived)],
         messages: &[
             "The bus leaves at 8:30 from the car park.",
@@ -129,9 +129,9 @@ pub(super) const CHANNELS: [Channel; 10] = [
             "Photos of the lake, anyone?",
         ],
     },
-    Channel {
+    DemoChannel {
         id: "C0HIRING",
-        before: Some("hiring"),
+        initial_name: Some("hiring"),
         steps: &[(2, MadePrivate), (3, Renamed("people-team"))],
         messages: &[
             "Two candidates for the support role this week.",
@@ -140,10 +140,10 @@ pub(super) const CHANNELS: [Channel; 10] = [
             "Understood.",
         ],
     },
-    Channel {
+    DemoChannel {
         id: "C0PARTNERS",
-        before: Some("partners"),
-        steps: &[(2, GoesOnAs("C0ALLIANCE"))],
+        initial_name: Some("partners"),
+        steps: &[(2, IdChanged("C0ALLIANCE"))],
         messages: &[
             "Here we plan with the people of the print shop.",
             "They join tomorrow, Slack moves the channel for that.",
@@ -151,9 +151,9 @@ pub(super) const CHANNELS: [Channel; 10] = [
             "Welcome! The first proofs are due on Monday.",
         ],
     },
-    Channel {
+    DemoChannel {
         id: "C0TRIAL",
-        before: None,
+        initial_name: None,
         steps: &[(0, Created("chatbot-trial")), (3, Deleted)],
         messages: &[
             "Trying a bot that answers questions about invoices.",
@@ -161,7 +161,12 @@ pub(super) const CHANNELS: [Channel; 10] = [
             "Enough seen, I delete this channel on Friday.",
         ],
     },
-    Channel { id: "C0FUNDRAISER", before: Some("fundraiser"), steps: &[(0, WasArchived)], messages: &[] },
+    DemoChannel {
+        id: "C0FUNDRAISER",
+        initial_name: Some("fundraiser"),
+        steps: &[(0, WasArchived)],
+        messages: &[],
+    },
 ];
 
 /// Replies in threads.

@@ -1,10 +1,11 @@
-//! `annalist demo`: what `up` runs, with a made-up workspace instead of Slack.
+//! `annalist demo`: the same parts as `up`, with a made-up workspace instead of Slack.
 //!
-//! * [`definitions`] and [`messages`] define its content; [`event_script`] turns it into events of the shapes of [`slack`],
-//!   [`workspace`] into a week of them.
-//! * [`play`] delivers them, and [`web`] answers what Slack's Web API would.
-//! * [`question`] asks the responder something.
-//! * [`tally`] counts what the archive holds then; [`summary`] prints that, and what to type next.
+//! * [`definitions`] and [`messages`] define the content; [`event_script`] turns it into events, in the
+//!   shapes of [`slack`], and [`workspace`] into a week of events.
+//! * [`play`] delivers the events, and [`web`] serves Slack's Web API.
+//! * [`question`] asks the responder a question.
+//! * [`tally`] counts what the archive contains afterwards; [`summary`] prints the counts and the commands to
+//!   try next.
 
 mod definitions;
 mod event_script;
@@ -46,31 +47,31 @@ use workers::directory::DirectorySync;
 use workers::environment::WorkSettings;
 use workers::file_downloader;
 
-use crate::composition::{Composition, turned};
+use crate::composition::{Composition, wait_until_true};
 use crate::operate::status;
 use crate::search::index_file;
-use crate::view::PageDoor;
+use crate::view::ViewerEndpoint;
 
 use play::{Acks, DemoPlayer};
 use workspace::DemoWeek;
 
-/// Says that a folder may be replaced: the demo made it.
+/// Name of a file that marks a folder as made by the demo, which therefore may replace it.
 const MARKER: &str = "made-by-annalist-demo";
 
-/// The same week every time, so that what one person sees, another can look up.
+/// Constant, so that every run plays the same week and people can compare what they see.
 const SEED: u64 = 2027;
 
-/// Slack delivers over several connections too.
+/// Slack, too, delivers over several connections.
 const CONNECTIONS: usize = 16;
 
-/// This Slack has no limits, and the user should not wait for them.
+/// The made-up Slack has no rate limits, and the user should not wait.
 const FILES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(6_000).unwrap();
 
-/// Far more than a few hundred events take on any machine.
+/// Far longer than a few hundred events take on any machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often to see whether everything is stored.
-const LOOK: Duration = Duration::from_millis(5);
+/// The interval between two checks of a condition.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// `annalist demo`.
 #[derive(Debug, Clone, clap::Args)]
@@ -82,36 +83,36 @@ pub(crate) struct DemoArgs {
     viewer: ViewerArgs,
 }
 
-/// Plays the workspace and says what came of it.
+/// Plays the workspace and prints a summary.
 pub(crate) fn run(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::Result<()> {
-    // What goes wrong here is an error of this command; the log would mix with the summary.
+    // No log: it would mix with the summary, and failures are returned as errors of this command.
     crate::runtime(&mut Builder::new_multi_thread())?.block_on(play(args, program, out))
 }
 
 async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::Result<()> {
-    // A person at a terminal may want to look; a script asks for it.
-    let looks = io::stdout().is_terminal().then_some(DEFAULT_VIEWER_LISTEN);
-    let door = args
+    // A person at a terminal may want to browse; a script has to pass the flag.
+    let default_address = io::stdout().is_terminal().then_some(DEFAULT_VIEWER_LISTEN);
+    let endpoint = args
         .viewer
         .viewer_listen
-        .or(looks)
-        .map(|address| PageDoor::read(&args.viewer, address))
+        .or(default_address)
+        .map(|address| ViewerEndpoint::read(&args.viewer, address))
         .transpose()?;
     let clock: SharedClock = SystemClock::shared();
-    let at = BackendArgs::embedded(&args.data);
-    make_way(&args.data, &clock).await?;
-    let backend = Backend::open(&at, Arc::clone(&clock)).await?;
+    let backend_args = BackendArgs::embedded(&args.data);
+    remove_earlier_demo(&args.data, &clock).await?;
+    let backend = Backend::open(&backend_args, Arc::clone(&clock)).await?;
     std::fs::write(args.data.join(MARKER), "`annalist demo` replaces this folder.\n")?;
 
     let web_listener = TcpListener::bind("127.0.0.1:0").await?;
     let origin = format!("http://{}", web_listener.local_addr()?);
     let week = DemoWeek::new(SEED, clock.now(), &origin);
-    // Any word will do for a token: nothing but this process knows it.
+    // Any token works, because only this process uses it.
     let token = format!("made-up-{:032x}", fastrand::u128(..));
     let api = Arc::new(WebApi::new(format!("{origin}/api/").parse()?, Tokens::one(BotToken::parse(&token)?)));
     let web = web::DemoSlack::new(token, &origin, &week.before, week.after.clone());
     let (_open, closed) = watch::channel(false);
-    tokio::spawn(ingest::serve(web_listener, Arc::clone(&web).router(), turned(closed)));
+    tokio::spawn(ingest::serve(web_listener, Arc::clone(&web).router(), wait_until_true(closed)));
 
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let secrets = random_secret()?;
@@ -139,7 +140,7 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     let played = perform(&week, &slack, &web, api, &backend);
     let acks = tokio::select! {
         acks = played => acks?,
-        broken = composition.broken() => return Err(broken),
+        broken = composition.wait_for_failure() => return Err(broken),
     };
     let tally = tally::count(&*backend.archive(), &*backend.files(), &TeamId::parse(slack::TEAM)?).await?;
     question::ask(&slack, &clock).await?;
@@ -151,38 +152,38 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
         "the archive should hold {expected:?} but holds {tally:?}: please report this as a bug"
     );
 
-    summary::sent(out, ingest, &kinds, &acks)?;
-    summary::asked(out, web.joined(), before, after)?;
-    summary::kept(out, &tally)?;
-    summary::answered(out, question::ASKED, &web.answer().unwrap_or_default())?;
-    summary::commands(out, &as_typed(program), &args.data, highlights)?;
-    if let Some(door) = door {
-        show(&door, &backend, &at, &clock, out).await?;
+    summary::print_requests(out, ingest, &kinds, &acks)?;
+    summary::print_directory(out, web.joined(), before, after)?;
+    summary::print_archive(out, &tally)?;
+    summary::print_answer(out, question::QUESTION, &web.answer().unwrap_or_default())?;
+    summary::print_commands(out, &as_typed(program), &args.data, highlights)?;
+    if let Some(endpoint) = endpoint {
+        show(&endpoint, &backend, &backend_args, &clock, out).await?;
     }
     backend.close().await;
     Ok(())
 }
 
-/// Serves the pages of what was played, until a signal.
+/// Serves the viewer's pages of the demo archive until a signal.
 async fn show(
-    door: &PageDoor,
+    endpoint: &ViewerEndpoint,
     backend: &Backend,
-    at: &BackendArgs,
+    backend_args: &BackendArgs,
     clock: &SharedClock,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let stop = process::shutdown::on_signal()?;
-    let listener = door.bind().await?;
+    let listener = endpoint.bind().await?;
     let address = listener.local_addr()?;
-    let file = index_file(&IndexArgs { folder: None }, at)?;
-    let router = door.router(backend, BackendKind::Embedded, file, clock, address);
+    let file = index_file(&IndexArgs { folder: None }, backend_args)?;
+    let router = endpoint.router(backend, BackendKind::Embedded, file, clock, address);
     writeln!(out, "\nIn a browser on this machine it is at http://{address}/ until Ctrl-C.")?;
     out.flush()?;
-    viewer::serve(listener, router, turned(stop)).await;
+    viewer::serve(listener, router, wait_until_true(stop)).await;
     Ok(())
 }
 
-/// The week, from the first day on which the app knows the workspace to what it missed.
+/// Plays the week: from the app's first directory sync to the one that finds the changes it missed.
 async fn perform(
     week: &DemoWeek,
     slack: &DemoPlayer,
@@ -195,12 +196,12 @@ async fn perform(
     eventually("the directory is not synced", async || Ok(backend.archive().get(&synced).await?.is_some()))
         .await?;
     slack.play(&week.opening, 1).await?;
-    // The channels are known to be public before one of them says that it is private.
+    // Every channel must be known as public before an event reports that one has become private.
     stored(backend).await?;
     let acks = slack.play(&week.rest, CONNECTIONS).await?;
     stored(backend).await?;
 
-    // What a machine that was off for an hour finds.
+    // The sync of a machine that was off for an hour.
     web.end_the_week();
     let report = DirectorySync::new(api, backend.archive(), backend.queue()).sync(&team).await;
     if let Some(failure) = report.failure {
@@ -211,7 +212,7 @@ async fn perform(
     Ok(acks)
 }
 
-/// Waits until no worker has anything left to do.
+/// Waits until the queues are idle.
 async fn stored(backend: &Backend) -> anyhow::Result<()> {
     eventually("the events are acked but not stored", async || {
         Ok(status::read(&*backend.queue(), &*backend.archive()).await?.idle)
@@ -219,18 +220,18 @@ async fn stored(backend: &Backend) -> anyhow::Result<()> {
     .await
 }
 
-/// Polls until a condition holds that sends no notification.
+/// Polls until a condition holds that no notification announces.
 async fn eventually(
     otherwise: &'static str,
-    mut happened: impl AsyncFnMut() -> anyhow::Result<bool>,
+    mut condition: impl AsyncFnMut() -> anyhow::Result<bool>,
 ) -> anyhow::Result<()> {
-    let looking = async {
-        while !happened().await? {
-            sleep(LOOK).await;
+    let polling = async {
+        while !condition().await? {
+            sleep(POLL_INTERVAL).await;
         }
         Ok(())
     };
-    timeout(TIMEOUT, looking).await.with_context(|| format!("{otherwise} in time"))?
+    timeout(TIMEOUT, polling).await.with_context(|| format!("{otherwise} in time"))?
 }
 
 fn random_secret() -> anyhow::Result<SigningSecrets> {
@@ -238,8 +239,8 @@ fn random_secret() -> anyhow::Result<SigningSecrets> {
     Ok(SigningSecrets::parse(&SecretString::from(format!("{:032x}", random.u128(..))))?)
 }
 
-/// Removes what an earlier demo left, and nothing else.
-async fn make_way(folder: &Path, clock: &SharedClock) -> anyhow::Result<()> {
+/// Removes the folder of an earlier demo. Refuses any other folder that is not empty.
+async fn remove_earlier_demo(folder: &Path, clock: &SharedClock) -> anyhow::Result<()> {
     let refuse =
         format!("{} is not a folder that the demo made: choose another one with --data", folder.display());
     match std::fs::read_dir(folder) {
@@ -266,7 +267,8 @@ async fn make_way(folder: &Path, clock: &SharedClock) -> anyhow::Result<()> {
     std::fs::remove_dir_all(folder).with_context(|| format!("cannot replace {}", folder.display()))
 }
 
-/// The program as a person would type it here: cargo starts it by its whole path.
+/// Returns the program relative to the current folder, as a person would type it: cargo starts it by its
+/// absolute path.
 fn as_typed(program: &OsStr) -> OsString {
     let here = std::env::current_dir().ok();
     here.and_then(|here| Path::new(program).strip_prefix(here).ok().map(|path| path.as_os_str().to_owned()))
@@ -277,25 +279,25 @@ fn as_typed(program: &OsStr) -> OsString {
 mod tests {
     use super::*;
 
-    async fn make_way_in(folder: &Path) -> anyhow::Result<()> {
-        make_way(folder, &SystemClock::shared()).await
+    async fn remove_earlier_demo_in(folder: &Path) -> anyhow::Result<()> {
+        remove_earlier_demo(folder, &SystemClock::shared()).await
     }
 
     #[tokio::test]
-    async fn only_what_the_demo_made_is_removed() {
+    async fn only_a_folder_made_by_the_demo_is_removed() {
         let outer = tempfile::tempdir().unwrap();
         let folder = outer.path().join("demo");
-        make_way_in(&folder).await.unwrap();
+        remove_earlier_demo_in(&folder).await.unwrap();
         std::fs::create_dir(&folder).unwrap();
-        make_way_in(&folder).await.unwrap();
+        remove_earlier_demo_in(&folder).await.unwrap();
 
         std::fs::write(folder.join("precious"), "").unwrap();
-        let refused = make_way_in(&folder).await.unwrap_err().to_string();
+        let refused = remove_earlier_demo_in(&folder).await.unwrap_err().to_string();
         assert!(refused.contains("--data") && folder.join("precious").exists(), "{refused}");
-        assert!(make_way_in(&folder.join("precious")).await.is_err());
+        assert!(remove_earlier_demo_in(&folder.join("precious")).await.is_err());
 
         std::fs::write(folder.join(MARKER), "").unwrap();
-        make_way_in(&folder).await.unwrap();
+        remove_earlier_demo_in(&folder).await.unwrap();
         assert!(!folder.exists());
     }
 
@@ -305,7 +307,7 @@ mod tests {
         let folder = fixture.data().data.data;
         std::fs::write(folder.join(MARKER), "").unwrap();
         fixture.post("T1", "C1", "1.000000", "a real message").await;
-        assert!(make_way_in(&folder).await.unwrap_err().to_string().contains("another workspace"));
+        assert!(remove_earlier_demo_in(&folder).await.unwrap_err().to_string().contains("another workspace"));
         assert!(folder.join(MARKER).exists());
     }
 }

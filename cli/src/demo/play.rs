@@ -1,4 +1,4 @@
-//! Plays Slack: signed requests over TCP, side by side, each one answered.
+//! Plays Slack: sends signed requests over concurrent TCP connections and checks each response.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use tokio::time::timeout;
 
 use super::workspace::{self, DeliveryKind};
 
-/// Slack gives up on an answer after this long. <https://docs.slack.dev/apis/events-api/#retries>
+/// Slack waits this long for a response. <https://docs.slack.dev/apis/events-api/#retries>
 const SLACK_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How it went.
+/// Counts and durations of the acknowledged requests.
 #[derive(Debug, Default)]
 pub(super) struct Acks {
     pub(super) count: usize,
@@ -30,18 +30,18 @@ pub(super) struct Acks {
     pub(super) took: Duration,
 }
 
-/// Who plays, and to whom.
+/// A client that sends requests to ingest as Slack does.
 #[derive(Clone)]
 pub(super) struct DemoPlayer {
     pub(super) ingest: SocketAddr,
     pub(super) secrets: SigningSecrets,
-    /// What a stranger would sign with.
+    /// Secrets that ingest does not accept.
     pub(super) forged: SigningSecrets,
     pub(super) clock: SharedClock,
 }
 
 impl DemoPlayer {
-    /// Sends the requests in order, over `connections` connections at once, and checks each answer.
+    /// Sends the requests in order, over `connections` concurrent connections, and checks each response.
     pub(super) async fn play(
         &self,
         requests: &[workspace::DemoRequest],
@@ -102,14 +102,14 @@ impl DemoPlayer {
         }
         let http = http.body(Full::new(Bytes::from(request.body.clone())))?;
         connection.ready().await?;
-        let answer = connection.send_request(http).await?;
-        let status = answer.status();
-        // The connection is free for the next request once the answer was read.
-        answer.into_body().collect().await?;
+        let response = connection.send_request(http).await?;
+        let status = response.status();
+        // The connection is free for the next request once the response has been read.
+        response.into_body().collect().await?;
         if status != expected {
             bail!("ingest answered {status} where {expected} was due");
         }
-        // Ingest closes the connection after it refused a request.
+        // Ingest closes the connection after it has refused a request.
         if expected != StatusCode::OK {
             *connection = connect(self.ingest).await?;
         }
@@ -121,7 +121,7 @@ async fn connect(address: SocketAddr) -> anyhow::Result<SendRequest<Full<Bytes>>
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Ends with its sender; what goes wrong on it, the sender is told.
+    // The task ends with its sender, which receives the connection's errors.
     tokio::spawn(connection);
     Ok(sender)
 }

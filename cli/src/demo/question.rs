@@ -1,4 +1,4 @@
-//! One question to the responder, answered by the archive's own search.
+//! A question to the responder, which the archive's own search answers.
 
 use fake_slack::{FakeWorkspace, event};
 use ports::clock::SharedClock;
@@ -7,18 +7,18 @@ use super::play::DemoPlayer;
 use super::slack::{self, BOT, TEAM};
 use super::workspace::{DeliveryKind, DemoRequest};
 
-/// Who asks, and where.
+/// The person who asks, and the channel.
 const ASKER: &str = "U0ANA";
 const CHANNEL: &str = "C0GENERAL";
 
-/// What is looked for.
-pub(super) const ASKED: &str = "search release";
+/// The question.
+pub(super) const QUESTION: &str = "search release";
 
-/// Asks, as a person does who mentions the app.
+/// Posts the question in a message that mentions the app.
 pub(super) async fn ask(slack: &DemoPlayer, clock: &SharedClock) -> anyhow::Result<()> {
     let now_ms = clock.now().0;
     let ts = format!("{}.{:03}000", now_ms / 1_000, now_ms % 1_000);
-    let message = slack::message(&ts, ASKER, &format!("<@{BOT}> {ASKED}"), None);
+    let message = slack::message(&ts, ASKER, &format!("<@{BOT}> {QUESTION}"), None);
     let event = event::posted(CHANNEL, &message);
     let request =
         DemoRequest { kind: DeliveryKind::Event, body: event::envelope(TEAM, "EvQUESTION", &event) };
@@ -26,7 +26,7 @@ pub(super) async fn ask(slack: &DemoPlayer, clock: &SharedClock) -> anyhow::Resu
     Ok(())
 }
 
-/// What the app has answered.
+/// Returns the app's newest answer.
 pub(super) fn answer(workspace: &FakeWorkspace) -> Option<String> {
     let posted = workspace.posted_in(CHANNEL).pop()?;
     Some(posted["text"].as_str()?.to_owned())

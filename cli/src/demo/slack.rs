@@ -1,19 +1,19 @@
-//! Events in the shape Slack sends them.
+//! Events in the shapes that Slack sends.
 //!
 //! <https://docs.slack.dev/apis/events-api/#events-JSON>
 
 use fake_slack::event;
 use serde_json::{Value, json};
 
-use super::definitions::{DemoPerson, File, FileLocation};
+use super::definitions::{DemoFile, DemoPerson, FileLocation};
 
-/// The made-up workspace.
+/// The id of the made-up workspace.
 pub(super) const TEAM: &str = "T0DEMO";
 
-/// The app itself.
+/// The app's bot user.
 pub(super) const BOT: &str = "U0ANNALIST";
 
-/// A message of a person; with `thread_ts` a reply.
+/// A message by a person, or a reply if `thread_ts` is given.
 pub(super) fn message(ts: &str, user: &str, text: &str, thread_ts: Option<&str>) -> Value {
     let mut message = json!({ "type": "message", "user": user, "text": text, "ts": ts, "team": TEAM });
     if let Some(thread_ts) = thread_ts {
@@ -22,12 +22,12 @@ pub(super) fn message(ts: &str, user: &str, text: &str, thread_ts: Option<&str>)
     message
 }
 
-/// The event in a channel of this type.
-pub(super) fn of_type(channel_type: &str, event: Value) -> Value {
-    event::with(event, [("channel_type", channel_type.into())])
+/// Adds the channel's type to an event.
+pub(super) fn with_channel_type(channel_type: &str, event: Value) -> Value {
+    event::with_fields(event, [("channel_type", channel_type.into())])
 }
 
-/// A person as the directory and their own events show them.
+/// A person as the directory and `team_join` contain them.
 pub(super) fn user(person: &DemoPerson, origin: &str) -> Value {
     let DemoPerson { id, name, real_name, .. } = person;
     let image = format!("{origin}/avatars/{name}.png");
@@ -39,12 +39,12 @@ pub(super) fn user(person: &DemoPerson, origin: &str) -> Value {
     })
 }
 
-/// A person joins.
+/// A `team_join` event.
 pub(super) fn team_join(user: &Value, event_ts: &str) -> Value {
     json!({ "type": "team_join", "user": user, "event_ts": event_ts })
 }
 
-/// A new channel.
+/// A `channel_created` event.
 pub(super) fn channel_created(channel: &str, name: &str, event_ts: &str) -> Value {
     json!({
         "type": "channel_created", "event_ts": event_ts,
@@ -52,36 +52,36 @@ pub(super) fn channel_created(channel: &str, name: &str, event_ts: &str) -> Valu
     })
 }
 
-/// A channel's new name.
+/// A `channel_rename` event, or `group_rename` for a private channel.
 pub(super) fn channel_rename(channel: &str, channel_type: &str, name: &str, event_ts: &str) -> Value {
     let kind = if channel_type == "group" { "group_rename" } else { "channel_rename" };
     json!({ "type": kind, "channel": { "id": channel, "name": name, "is_channel": true }, "event_ts": event_ts })
 }
 
-/// Anything else that happens to a channel.
-pub(super) fn channel_turn(kind: &str, channel: &str, user: &str, event_ts: &str) -> Value {
+/// An event of another type about a channel.
+pub(super) fn channel_event(kind: &str, channel: &str, user: &str, event_ts: &str) -> Value {
     json!({ "type": kind, "channel": channel, "user": user, "event_ts": event_ts })
 }
 
-/// A channel goes on under another id.
+/// A `channel_id_changed` event.
 pub(super) fn channel_id_changed(old: &str, new: &str, event_ts: &str) -> Value {
     json!({ "type": "channel_id_changed", "old_channel_id": old, "new_channel_id": new, "event_ts": event_ts })
 }
 
-/// A file as a message carries it.
-pub(super) fn file(file: &File, origin: &str) -> Value {
+/// A file as a message contains it.
+pub(super) fn file(file: &DemoFile, origin: &str) -> Value {
     match file.location {
         FileLocation::AskFirst(_) => json!({ "id": file.id, "file_access": "check_file_info" }),
         FileLocation::Hidden => json!({ "id": file.id, "mode": "hidden_by_limit" }),
         FileLocation::Hosted(_) | FileLocation::BehindLogin | FileLocation::Elsewhere(_) => {
-            whole_file(file, origin)
+            file_info(file, origin)
         }
     }
 }
 
-/// A file as `files.info` shows it.
-pub(super) fn whole_file(file: &File, origin: &str) -> Value {
-    let File { id, name, mimetype, location } = file;
+/// A file as `files.info` returns it.
+pub(super) fn file_info(file: &DemoFile, origin: &str) -> Value {
+    let DemoFile { id, name, mimetype, location } = file;
     let mut object = json!({
         "id": id, "name": name, "title": name, "mimetype": mimetype, "user": "U0ANA", "mode": "hosted",
         "is_external": false,
@@ -100,26 +100,26 @@ pub(super) fn whole_file(file: &File, origin: &str) -> Value {
             let url = format!("{origin}/files-pri/{TEAM}-{id}/{name}");
             object["url_private"] = url.as_str().into();
             object["url_private_download"] = url.into();
-            object["size"] = bytes(file).map_or(2_048, <[u8]>::len).into();
+            object["size"] = hosted_bytes(file).map_or(2_048, <[u8]>::len).into();
         }
     }
     object
 }
 
-/// What is in a file, where Slack hands it out.
-pub(super) fn bytes(file: &File) -> Option<&'static [u8]> {
+/// The contents of a file, if Slack serves them.
+pub(super) fn hosted_bytes(file: &DemoFile) -> Option<&'static [u8]> {
     match file.location {
         FileLocation::Hosted(bytes) | FileLocation::AskFirst(bytes) => Some(bytes),
         FileLocation::BehindLogin | FileLocation::Elsewhere(_) | FileLocation::Hidden => None,
     }
 }
 
-/// A file is deleted.
+/// A `file_deleted` event.
 pub(super) fn file_deleted(file: &str, channel: &str, event_ts: &str) -> Value {
     json!({ "type": "file_deleted", "file_id": file, "channel_ids": [channel], "event_ts": event_ts })
 }
 
-/// The body that says that Slack delivered nothing for a minute.
+/// The body of an `app_rate_limited` request: Slack delivered no events in this minute.
 pub(super) fn rate_limited(minute_s: i64) -> String {
     json!({ "type": "app_rate_limited", "team_id": TEAM, "minute_rate_limited": minute_s, "api_app_id": "A0DEMO" })
         .to_string()

@@ -1,4 +1,4 @@
-//! What the demo says in the end: what happened, and what to type next.
+//! The summary that the demo prints: what happened, and which commands to try next.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -10,8 +10,8 @@ use super::tally::ArchiveCounts;
 use super::workspace::{DeliveryKind, DemoRequest, DirectorySnapshot, Highlights};
 use crate::plain;
 
-/// What was sent, and how it was answered.
-pub(super) fn sent(
+/// Prints the numbers of requests by kind.
+pub(super) fn print_requests(
     out: &mut dyn Write,
     ingest: SocketAddr,
     requests: &[DeliveryKind],
@@ -32,28 +32,28 @@ pub(super) fn sent(
     row(
         out,
         count(DeliveryKind::Retry) + count(DeliveryKind::Twin),
-        "of them bring an event again, and all are out of order",
+        "of them repeat an event, and all are out of order",
     )?;
     row(out, count(DeliveryKind::Forged), "with a forged signature: refused")?;
     row(out, count(DeliveryKind::Private), "from a direct message and a private channel: not kept")?;
-    row(out, count(DeliveryKind::Poison), "with ids that cannot be: put in quarantine")
+    row(out, count(DeliveryKind::Poison), "with invalid ids: quarantined")
 }
 
-/// What the app learned by asking, before and after the week.
-pub(super) fn asked(
+/// Prints what the app read from the Web API before and after the week.
+pub(super) fn print_directory(
     out: &mut dyn Write,
     joined: usize,
     before: &DirectorySnapshot,
     after: &DirectorySnapshot,
 ) -> io::Result<()> {
-    writeln!(out, "\nAsked of the made-up Slack's Web API, page by page, before the week and after it:\n")?;
+    writeln!(out, "\nRead from the made-up Slack's Web API, page by page, before the week and after it:\n")?;
     row(out, before.channels.len(), "channels that were there before the app, by name")?;
     row(out, after.people.len(), "people and their pictures")?;
     row(out, joined, "public channels joined, because Slack sends events only from channels the app is in")
 }
 
-/// What came of it.
-pub(super) fn kept(out: &mut dyn Write, tally: &ArchiveCounts) -> io::Result<()> {
+/// Prints what the archive contains.
+pub(super) fn print_archive(out: &mut dyn Write, tally: &ArchiveCounts) -> io::Result<()> {
     writeln!(out, "\nKept, every event exactly once:\n")?;
     row(
         out,
@@ -69,17 +69,17 @@ pub(super) fn kept(out: &mut dyn Write, tally: &ArchiveCounts) -> io::Result<()>
     row(out, tally.deleted, "deleted in Slack, but not here")?;
     row(out, tally.reactions, &format!("reactions of {} people", tally.people))?;
     let (shared, deleted) = (tally.files_shared, tally.files_deleted);
-    let what =
+    let files_label =
         format!("files, byte for byte, shared in {shared} messages; {deleted} was deleted in Slack since");
-    row(out, tally.files_held, &what)?;
+    row(out, tally.files_stored, &files_label)?;
     row(out, tally.files_skipped, "files that Slack has no bytes of: it says why")?;
     row(out, tally.files_failed, "file that came as a login page: refused, and marked as failed")?;
     row(out, tally.images, "pictures of people and emoji")?;
-    row(out, tally.gaps, "minute in which Slack delivered nothing, as it said itself: a gap")
+    row(out, tally.gaps, "minute in which Slack delivered nothing, as Slack itself reported: a gap")
 }
 
-/// A question and what the app posted in its thread.
-pub(super) fn answered(out: &mut dyn Write, asked: &str, answer: &str) -> io::Result<()> {
+/// Prints a question and the app's answer in its thread.
+pub(super) fn print_answer(out: &mut dyn Write, asked: &str, answer: &str) -> io::Result<()> {
     writeln!(out, "\nAsked in #general, and answered in its thread by the archive's own search:\n")?;
     writeln!(out, "    @annalist {asked}")?;
     for line in plain::lines(answer) {
@@ -88,12 +88,12 @@ pub(super) fn answered(out: &mut dyn Write, asked: &str, answer: &str) -> io::Re
     Ok(())
 }
 
-fn row(out: &mut dyn Write, count: usize, what: &str) -> io::Result<()> {
-    writeln!(out, "{count:>7}  {what}")
+fn row(out: &mut dyn Write, count: usize, label: &str) -> io::Result<()> {
+    writeln!(out, "{count:>7}  {label}")
 }
 
-/// Commands that show it.
-pub(super) fn commands(
+/// Prints commands that show the archive.
+pub(super) fn print_commands(
     out: &mut dyn Write,
     program: &OsStr,
     data: &Path,
@@ -103,29 +103,26 @@ pub(super) fn commands(
     let data = quoted(&data.to_string_lossy());
     let Highlights { thread_ts, edited_ts } = highlights;
     writeln!(out, "\nLook around:\n")?;
-    for (what, command) in [
+    for (description, command) in [
         ("all of it in a browser, until Ctrl-C", "view".to_owned()),
-        (
-            "the channels: those of the first day, those that came, and what became of them",
-            "channels".to_owned(),
-        ),
+        ("the channels: those of the first day, later ones, and their present state", "channels".to_owned()),
         ("the newest messages of a channel", "messages '#general' --limit 12".to_owned()),
         ("every message with a word in it, the newest first", "search release".to_owned()),
         ("a thread, with an answer that its author deleted", format!("thread '#release' {thread_ts}")),
         ("what a message said before its edits", format!("revisions '#release' {edited_ts}")),
         ("a channel that was renamed twice", "channel '#release' --history".to_owned()),
-        ("the files: held, skipped, failed, and why", "files".to_owned()),
+        ("the files: stored, skipped, failed, and why", "files".to_owned()),
         ("everything as JSON", "messages '#general' --json".to_owned()),
         ("the event that could not be stored, and why", "quarantine list".to_owned()),
         ("when events may be missing, and why", "gaps".to_owned()),
-        ("how the queues are", "status".to_owned()),
+        ("the state of the queues", "status".to_owned()),
     ] {
-        writeln!(out, "  # {what}\n  {program} {command} --data {data}\n")?;
+        writeln!(out, "  # {description}\n  {program} {command} --data {data}\n")?;
     }
     writeln!(out, "For a workspace of your own, start with the Slack app:\n\n  {program} manifest")
 }
 
-/// A word that a shell takes for itself.
+/// Quotes a word if a shell would not take it literally.
 fn quoted(word: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(&b);
     if !word.is_empty() && word.bytes().all(plain) {
@@ -135,7 +132,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// The kinds of the requests, which outlive their bodies.
+/// Returns the kinds of the requests.
 pub(super) fn kinds(requests: &[DemoRequest]) -> Vec<DeliveryKind> {
     requests.iter().map(|request| request.kind).collect()
 }
@@ -145,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_quoted_only_where_a_shell_would_split_it() {
+    fn a_word_is_quoted_only_if_a_shell_would_split_it() {
         assert_eq!(quoted("target/release/annalist"), "target/release/annalist");
         assert_eq!(quoted("/home/a b/it's"), r"'/home/a b/it'\''s'");
         assert_eq!(quoted(""), "''");

@@ -1,4 +1,4 @@
-//! What an archive holds, counted.
+//! Counts the contents of an archive.
 
 use std::collections::HashSet;
 
@@ -14,11 +14,11 @@ use workers::quarantine;
 use super::definitions::SHARES;
 use super::slack;
 
-/// Counts of everything the demo plays.
+/// Counts of everything that the demo plays.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ArchiveCounts {
     pub(super) channels: usize,
-    /// Names that channels had before.
+    /// Earlier names of channels.
     pub(super) former_names: usize,
     pub(super) archived: usize,
     pub(super) deleted_channels: usize,
@@ -26,30 +26,30 @@ pub(super) struct ArchiveCounts {
     pub(super) messages: usize,
     /// Messages that were edited.
     pub(super) edited: usize,
-    /// Versions that edits replaced.
+    /// Message versions that edits replaced.
     pub(super) revisions: usize,
     pub(super) deleted: usize,
     pub(super) threads: usize,
     pub(super) replies: usize,
     pub(super) reactions: usize,
     pub(super) people: usize,
-    /// Files that are held, byte for byte as Slack has them.
-    pub(super) files_held: usize,
-    /// Messages that know where their file is.
+    /// Files that are stored byte for byte as Slack serves them.
+    pub(super) files_stored: usize,
+    /// Files in messages that have the key of the stored copy.
     pub(super) files_shared: usize,
     /// Files that were deleted in Slack.
     pub(super) files_deleted: usize,
-    /// Files of which there are no bytes to be had.
+    /// Files that Slack does not serve.
     pub(super) files_skipped: usize,
     pub(super) files_failed: usize,
     /// Pictures of people and custom emoji.
     pub(super) images: usize,
-    /// Times in which events were lost.
+    /// Periods in which events were lost.
     pub(super) gaps: usize,
     pub(super) quarantined: u64,
 }
 
-/// Counts what is in the archive and beside it.
+/// Counts the contents of the archive and of the file store.
 pub(super) async fn count(
     archive: &dyn Archive,
     files: &dyn Files,
@@ -63,8 +63,8 @@ pub(super) async fn count(
         ..ArchiveCounts::default()
     };
     for row in all(archive, key::files(team)).await? {
-        tally.files_deleted += usize::from(row.is("deleted"));
-        tally.files_held += usize::from(is_whole(files, team, &row).await?);
+        tally.files_deleted += usize::from(row.has_flag("deleted"));
+        tally.files_stored += usize::from(is_whole(files, team, &row).await?);
     }
     for (channel, _) in directory::read(archive, team).await?.iter() {
         tally.channels += 1;
@@ -109,11 +109,11 @@ impl ArchiveCounts {
     }
 }
 
-/// Whether the file of a row is kept as it was shared.
+/// Whether the stored copy of a row's file equals the shared file.
 async fn is_whole(files: &dyn Files, team: &TeamId, row: &Item) -> anyhow::Result<bool> {
     let id = FileId::parse(&row.key.timestamp)?;
     let shared = SHARES.iter().find(|(_, _, file)| file.id == id.as_str());
-    let Some(original) = shared.and_then(|(_, _, file)| slack::bytes(file)) else { return Ok(false) };
+    let Some(original) = shared.and_then(|(_, _, file)| slack::hosted_bytes(file)) else { return Ok(false) };
     for share in row::shares(row) {
         let key = FileKey::shared(team, &share.channel, &share.ts, &id);
         if let Some(mut reader) = files.open(&key).await? {
@@ -127,7 +127,7 @@ async fn is_whole(files: &dyn Files, team: &TeamId, row: &Item) -> anyhow::Resul
     Ok(false)
 }
 
-/// The rows of people or emoji whose picture is held.
+/// Returns the number of people or emoji whose picture is stored.
 async fn images(archive: &dyn Archive, partition: String) -> Result<usize, ArchiveError> {
     let rows = all(archive, partition).await?;
     Ok(rows.iter().filter(|row| project::directory(row)["image_file"].is_string()).count())

@@ -1,4 +1,4 @@
-//! A Slack of the demo's own: the Web API, files and pictures, as far as an archive asks for them.
+//! The demo's own Slack: the parts of the Web API that an archive uses, files and pictures.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,15 +13,15 @@ use bytes::Bytes;
 use fake_slack::{FakeWorkspace, SlackState};
 use serde_json::{Value, json};
 
-use super::definitions::{ChannelStep, EMOJI, File, PEOPLE, SHARES};
+use super::definitions::{ChannelStep, DemoFile, EMOJI, PEOPLE, SHARES};
 use super::messages::CHANNELS;
 use super::workspace::DirectorySnapshot;
 use super::{question, slack};
 
-/// Slack may return fewer than asked for: small pages show that all of them are read.
+/// Slack may return fewer items than requested. Small pages show that the app reads all pages.
 const PAGE: usize = 4;
 
-/// What Slack answers to a program it does not know.
+/// Slack's response to a file request without a valid token.
 const LOGIN_PAGE: &str =
     "<!DOCTYPE html><html><head><title>Sign in</title></head><body>Sign in</body></html>";
 
@@ -32,15 +32,16 @@ pub(super) struct DemoSlack {
     played: Mutex<PlayedWorkspace>,
 }
 
-/// What answers, and its clock.
+/// The state of the simulated Slack, and its clock.
 struct PlayedWorkspace {
     state: SlackState,
-    /// The time at which the directory says what it says.
+    /// The time of the current directory snapshot.
     now_s: i64,
 }
 
 impl DemoSlack {
-    /// A Slack that is reached at `origin`, knows one token, and has this directory before and after the week.
+    /// Returns a Slack at `origin` that accepts one token and has these directories before and after the
+    /// week.
     pub(super) fn new(
         token: String,
         origin: &str,
@@ -48,37 +49,37 @@ impl DemoSlack {
         after: DirectorySnapshot,
     ) -> Arc<Self> {
         let mut state = SlackState::default();
-        state.pages_of(PAGE);
-        state.set(&token, workspace(origin, before, &after));
+        state.set_page_size(PAGE);
+        state.set_workspace(&token, workspace(origin, before, &after));
         let played = Mutex::new(PlayedWorkspace { state, now_s: before.at_s });
         Arc::new(Self { token, after, played })
     }
 
-    /// The week is over: that is what the directory says from now on.
+    /// Ends the week: from now on, Slack lists the later directory.
     pub(super) fn end_the_week(&self) {
         let mut played = self.played();
         played.now_s = self.after.at_s;
         if let Some(workspace) = played.state.workspace(&self.token) {
-            show(workspace, &self.after);
+            set_directory(workspace, &self.after);
         }
     }
 
-    /// How many channels the app has joined.
+    /// Returns the number of channels that the app has joined.
     pub(super) fn joined(&self) -> usize {
         self.played().state.workspace(&self.token).map_or(0, |workspace| workspace.joined.len())
     }
 
-    /// What the app has answered in the channel where it was asked.
+    /// Returns the app's answer in the channel of the question.
     pub(super) fn answer(&self) -> Option<String> {
         self.played().state.workspace(&self.token).and_then(|workspace| question::answer(workspace))
     }
 
     fn played(&self) -> MutexGuard<'_, PlayedWorkspace> {
-        // What panics while it is held ends the demo anyway.
+        // A panic while the lock is held ends the demo anyway.
         self.played.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everything it serves.
+    /// Returns the router for the Web API, files and pictures.
     pub(super) fn router(self: Arc<Self>) -> Router {
         Router::new()
             .route("/api/{method}", any(method))
@@ -88,7 +89,7 @@ impl DemoSlack {
             .with_state(self)
     }
 
-    fn knows(&self, headers: &HeaderMap) -> bool {
+    fn is_authorized(&self, headers: &HeaderMap) -> bool {
         bearer(headers) == Some(self.token.as_str())
     }
 }
@@ -97,17 +98,18 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
 }
 
-/// The workspace before the week. Every person and channel of the week is known from the start, even those that are
-/// listed later; a channel is known by the id it has in the end, so that an id that it left leads nowhere.
+/// Returns the workspace before the week. Every person and channel of the week can be looked up from the
+/// start, even those that are listed later. A channel can be looked up only by its last id, so its earlier
+/// ids are unknown.
 fn workspace(origin: &str, before: &DirectorySnapshot, after: &DirectorySnapshot) -> FakeWorkspace {
     let unlisted = CHANNELS.iter().filter_map(|channel| {
         let id = channel.ids().last()?;
-        // A channel that is deleted during the week can be looked up, and not be joined.
+        // A channel that is deleted during the week can be looked up, but not joined.
         let is_deleted = channel.steps.iter().any(|(_, step)| *step == ChannelStep::Deleted);
-        let name = channel.before.unwrap_or_default();
+        let name = channel.initial_name.unwrap_or_default();
         Some(json!({ "id": id, "name": name, "is_member": true, "is_archived": is_deleted }))
     });
-    let left = CHANNELS.iter().flat_map(|channel| {
+    let replaced_ids = CHANNELS.iter().flat_map(|channel| {
         let last = channel.ids().last();
         channel.ids().filter(move |id| Some(*id) != last)
     });
@@ -119,17 +121,17 @@ fn workspace(origin: &str, before: &DirectorySnapshot, after: &DirectorySnapshot
         unlisted_members: after.people.clone(),
         files: SHARES
             .iter()
-            .map(|(_, _, file)| (file.id.to_owned(), slack::whole_file(file, origin)))
+            .map(|(_, _, file)| (file.id.to_owned(), slack::file_info(file, origin)))
             .collect(),
-        unknown: left.map(str::to_owned).collect(),
+        unknown: replaced_ids.map(str::to_owned).collect(),
         ..FakeWorkspace::new(slack::TEAM)
     };
-    show(&mut workspace, before);
+    set_directory(&mut workspace, before);
     workspace
 }
 
-/// Lets the workspace list what the directory has.
-fn show(workspace: &mut FakeWorkspace, directory: &DirectorySnapshot) {
+/// Replaces the listed channels, people and emoji of the workspace.
+fn set_directory(workspace: &mut FakeWorkspace, directory: &DirectorySnapshot) {
     workspace.channels = directory.channels.clone();
     for channel in &mut workspace.channels {
         let is_member = channel["id"].as_str().is_some_and(|id| workspace.joined.contains(id));
@@ -140,7 +142,7 @@ fn show(workspace: &mut FakeWorkspace, directory: &DirectorySnapshot) {
         directory.emoji.iter().map(|(name, url)| (name.clone(), Value::from(url.as_str()))).collect();
 }
 
-fn shared_file(id: &str) -> Option<&'static File> {
+fn shared_file(id: &str) -> Option<&'static DemoFile> {
     SHARES.iter().map(|(_, _, file)| file).find(|file| file.id == id)
 }
 
@@ -163,13 +165,13 @@ async fn method(
     (status, headers.collect::<HeaderMap>(), answer.body).into_response()
 }
 
-/// Slack takes parameters from the address and from a form alike.
+/// Parses parameters. Slack accepts them in the query string and in a form.
 fn parameters(form: &str) -> BTreeMap<String, String> {
     let uri: Option<Uri> = format!("/?{form}").parse().ok();
     uri.and_then(|uri| Query::try_from_uri(&uri).ok()).map(|Query(parameters)| parameters).unwrap_or_default()
 }
 
-/// A file, for requests with the token; the login page for all others, as Slack does it.
+/// Serves a file to requests with the token, and the login page to all others, as Slack does.
 async fn file(
     State(server): State<Arc<DemoSlack>>,
     Path((id, _)): Path<(String, String)>,
@@ -179,13 +181,13 @@ async fn file(
     let Some(file) = id.strip_prefix(&prefix).and_then(shared_file) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    match slack::bytes(file).filter(|_| server.knows(&headers)) {
+    match slack::hosted_bytes(file).filter(|_| server.is_authorized(&headers)) {
         Some(bytes) => ([(CONTENT_TYPE, file.mimetype)], bytes).into_response(),
         None => ([(CONTENT_TYPE, "text/html; charset=utf-8")], LOGIN_PAGE).into_response(),
     }
 }
 
-/// A picture that everybody may see. A token has no business here.
+/// Serves a public picture. Rejects requests with a token, which must not be sent here.
 async fn picture(Path(name): Path<String>, headers: HeaderMap) -> Response {
     if headers.contains_key(AUTHORIZATION) {
         return StatusCode::BAD_REQUEST.into_response();
@@ -203,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_come_from_the_address_and_from_a_form() {
+    fn query_strings_and_forms_are_parsed_alike() {
         let parameters = parameters("limit=4&cursor=from%3A4%3D%3D&x=a+b");
         assert_eq!((parameters["cursor"].as_str(), parameters["x"].as_str()), ("from:4==", "a b"));
     }

@@ -1,4 +1,4 @@
-//! A week in the life of the made-up workspace, and how Slack would deliver it: not once, and not in order.
+//! A week of the made-up workspace as Slack would deliver it: with duplicates and out of order.
 
 use std::collections::BTreeSet;
 
@@ -6,39 +6,39 @@ use fake_slack::event;
 use ports::clock::TimestampMs;
 use serde_json::Value;
 
-use super::definitions::{Channel, ChannelStep, EMOJI, EMOJI_ALIAS, PEOPLE, SHARES};
+use super::definitions::{ChannelStep, DemoChannel, EMOJI, EMOJI_ALIAS, PEOPLE, SHARES};
 use super::event_script::EventScript;
 use super::messages::{CHANNELS, REPLIES};
 use super::slack;
 use super::tally::ArchiveCounts;
 
-/// How long ago the week began.
+/// The time since the week began.
 const WEEK_S: i64 = 7 * 24 * 3600;
-/// Which channel the scene is set in.
+/// The index of the channel of the highlights.
 const RELEASE: usize = 3;
-/// Events that may overtake each other.
+/// The number of successive events that may overtake each other.
 const WINDOW: usize = 16;
 
-/// What makes a request a special one.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DeliveryKind {
     /// The first delivery of an event.
     Event,
-    /// A delivery that Slack repeats because it missed the answer.
+    /// A delivery that Slack retries because it got no response.
     Retry,
-    /// The same event under another id.
+    /// The same event with another event id.
     Twin,
-    /// A direct message or one of a private channel.
+    /// A direct message or a message in a private channel.
     Private,
     /// An event with malformed ids.
     Poison,
-    /// Signed with another secret.
+    /// A request signed with another secret.
     Forged,
-    /// Slack says that it delivered nothing for a minute.
+    /// Slack reports that it delivered nothing for a minute.
     RateLimited,
 }
 
-/// A request to be sent.
+/// A request to send.
 #[derive(Debug, Clone)]
 pub(super) struct DemoRequest {
     pub(super) kind: DeliveryKind,
@@ -52,7 +52,7 @@ pub(super) struct Highlights {
     pub(super) edited_ts: String,
 }
 
-/// What Slack's directory says at some time.
+/// The contents of Slack's directory at some time.
 #[derive(Debug, Default, Clone)]
 pub(super) struct DirectorySnapshot {
     pub(super) at_s: i64,
@@ -66,21 +66,22 @@ pub(super) struct DirectorySnapshot {
 pub(super) struct DemoWeek {
     /// The directory before the first event.
     pub(super) before: DirectorySnapshot,
-    /// What comes first and in order, so that every channel is known to be public.
+    /// The first requests, in order, so that every channel is known to be public.
     pub(super) opening: Vec<DemoRequest>,
-    /// Everything else, out of order and partly more than once.
+    /// All other requests, out of order and some of them more than once.
     pub(super) rest: Vec<DemoRequest>,
     /// The directory after the last event.
     pub(super) after: DirectorySnapshot,
-    /// How many channels the app joins.
+    /// The number of channels that the app joins.
     pub(super) joined: usize,
-    /// What the archive should hold in the end.
+    /// The expected contents of the archive after the week.
     pub(super) expected: ArchiveCounts,
     pub(super) highlights: Highlights,
 }
 
 impl DemoWeek {
-    /// A week that ends at `now`, of a Slack that serves its files at `origin`. The same seed makes the same week.
+    /// Returns a week that ends at `now`, of a Slack that serves its files at `origin`. The same seed
+    /// produces the same week.
     pub(super) fn new(seed: u64, now: TimestampMs, origin: &str) -> Self {
         let mut script = EventScript::new(seed, now.seconds() - WEEK_S, origin);
         let people: Vec<Value> = PEOPLE.iter().map(|person| slack::user(person, origin)).collect();
@@ -112,12 +113,12 @@ impl DemoWeek {
         script.count_channels();
         script.expected.people = people.len();
         script.expected.images = people.len() + EMOJI.len();
-        let held: BTreeSet<&str> = SHARES
+        let hosted_files: BTreeSet<&str> = SHARES
             .iter()
-            .filter(|(_, _, file)| slack::bytes(file).is_some())
+            .filter(|(_, _, file)| slack::hosted_bytes(file).is_some())
             .map(|(_, _, file)| file.id)
             .collect();
-        script.expected.files_held = held.len();
+        script.expected.files_stored = hosted_files.len();
         script.expected.quarantined = 1;
         script.expected.gaps = 1;
         let after = directory(&script, people, emoji);
@@ -142,18 +143,19 @@ fn directory(script: &EventScript, people: Vec<Value>, emoji: Vec<(String, Strin
     DirectorySnapshot { at_s: script.now_s(), channels: script.listed(), people, emoji }
 }
 
-/// Channels that can be joined when the app hears of them: at the first listing, or when they are created.
+/// Returns the number of channels that can be joined when the app discovers them: in the first directory
+/// sync, or on creation.
 fn joinable(before: &DirectorySnapshot, after: &DirectorySnapshot) -> usize {
     let ids = |directory: &DirectorySnapshot| -> BTreeSet<String> {
         let open = directory.channels.iter().filter(|channel| channel["is_archived"] != true);
         open.filter_map(|channel| channel["id"].as_str().map(str::to_owned)).collect()
     };
-    let created = CHANNELS.iter().filter(|channel| channel.before.is_none()).map(|channel| channel.id);
+    let created = CHANNELS.iter().filter(|channel| channel.initial_name.is_none()).map(|channel| channel.id);
     let after = ids(after);
     ids(before).len() + created.filter(|id| after.contains(*id)).count()
 }
 
-fn steps(channel: &Channel, after: usize) -> impl Iterator<Item = ChannelStep> {
+fn steps(channel: &DemoChannel, after: usize) -> impl Iterator<Item = ChannelStep> {
     channel.steps.iter().filter(move |(messages, _)| *messages == after).map(|(_, step)| *step)
 }
 
@@ -162,7 +164,7 @@ fn request(kind: DeliveryKind, ids: &mut impl Iterator<Item = String>, event: &V
 }
 
 impl EventScript {
-    /// The messages that the summary shows.
+    /// Posts the messages that the summary mentions.
     fn highlights(&mut self) -> Highlights {
         let root = self.post(
             RELEASE,
@@ -185,29 +187,29 @@ impl EventScript {
         Highlights { thread_ts, edited_ts: self.ts(answer) }
     }
 
-    /// Everybody talks, and things happen to the channels meanwhile.
+    /// Posts the channels' messages, interleaved with their steps.
     fn chatter(&mut self) {
         let longest = CHANNELS.iter().map(|channel| channel.messages.len()).max().unwrap_or_default();
         for n in 0..=longest {
-            for (at, channel) in CHANNELS.iter().enumerate() {
+            for (index, channel) in CHANNELS.iter().enumerate() {
                 for step in steps(channel, n).filter(|step| !matches!(step, ChannelStep::Created(_))) {
-                    self.step(at, step);
+                    self.step(index, step);
                 }
                 if let Some(line) = channel.messages.get(n) {
-                    let posted = self.post(at, line, None);
-                    self.follow_ups(at, posted, line);
+                    let message = self.post(index, line, None);
+                    self.follow_ups(index, message, line);
                 }
             }
             if let Some((channel, text, file)) = SHARES.get(n) {
-                let at = CHANNELS.iter().position(|known| known.id == *channel).unwrap_or_default();
-                self.share(at, text, file);
+                let index = CHANNELS.iter().position(|known| known.id == *channel).unwrap_or_default();
+                self.share(index, text, file);
             }
         }
     }
 
-    fn follow_ups(&mut self, channel: usize, at: usize, line: &str) {
+    fn follow_ups(&mut self, channel: usize, message: usize, line: &str) {
         if self.random.u32(..100) < 40 {
-            let thread_ts = self.start_thread(at);
+            let thread_ts = self.start_thread(message);
             for _ in 0..self.random.usize(1..=5) {
                 let reply = REPLIES[self.random.usize(..REPLIES.len())];
                 self.post(channel, reply, Some(&thread_ts));
@@ -215,18 +217,18 @@ impl EventScript {
         }
         if self.random.u32(..100) < 70 {
             let people = self.random.usize(1..=4);
-            self.react(at, people);
+            self.react(message, people);
         }
         match self.random.u32(..100) {
-            0..16 => self.edit(at, &format!("{line} Update: sorted out.")),
-            16..22 => self.delete(at),
-            22..28 => self.unreact(at),
-            28..34 => self.unfurl(at, "https://example.com/"),
+            0..16 => self.edit(message, &format!("{line} Update: sorted out.")),
+            16..22 => self.delete(message),
+            22..28 => self.unreact(message),
+            28..34 => self.unfurl(message, "https://example.com/"),
             _ => {}
         }
     }
 
-    /// The events as Slack may deliver them.
+    /// Returns requests for the events, as Slack may deliver them.
     fn deliveries(&mut self, ids: &mut impl Iterator<Item = String>) -> Vec<DemoRequest> {
         let mut requests = Vec::with_capacity(self.events.len() * 2);
         for event in std::mem::take(&mut self.events) {
@@ -248,13 +250,13 @@ impl EventScript {
         poison["ts"] = "yesterday".into();
         let forged = event::posted("C0GENERAL", &secret(self, "Slack never said this."));
         for (kind, event) in [
-            (DeliveryKind::Private, slack::of_type("im", event::posted("D0EVEANA", &direct))),
-            (DeliveryKind::Private, slack::of_type("group", event::posted("C0SECRET", &private))),
+            (DeliveryKind::Private, slack::with_channel_type("im", event::posted("D0EVEANA", &direct))),
+            (DeliveryKind::Private, slack::with_channel_type("group", event::posted("C0SECRET", &private))),
             (DeliveryKind::Poison, event::posted("general#1", &poison)),
             (DeliveryKind::Forged, forged),
         ] {
-            let at = self.random.usize(..=requests.len());
-            requests.insert(at, request(kind, ids, &event));
+            let index = self.random.usize(..=requests.len());
+            requests.insert(index, request(kind, ids, &event));
         }
         let minute_s = self.now_s() / 60 * 60;
         requests.push(DemoRequest { kind: DeliveryKind::RateLimited, body: slack::rate_limited(minute_s) });
@@ -287,7 +289,7 @@ mod tests {
         ] {
             assert!(count(kind) > 0, "{kind:?}");
         }
-        // Nothing of what is counted in the end is counted in vain.
+        // The week contains every kind of thing that is counted.
         let counted = format!("{:?}", week.expected);
         assert!(!counted.contains(": 0"), "{counted}");
         let bodies =
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_week_lies_in_the_past() {
+    fn the_week_is_in_the_past() {
         for request in workspace(SEED).rest {
             let envelope: Value = serde_json::from_str(&request.body).unwrap();
             let time_s = [&envelope["event_time"], &envelope["minute_rate_limited"]];

@@ -5,16 +5,16 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::source::{ExportSource, ExportedChannel};
-use crate::operate::target::private;
+use crate::operate::target::private_file_options;
 
-/// What is written at once.
+/// Size of the write buffer.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// A file of an export that is being written.
 pub(super) struct ExportFile(BufWriter<File>);
 
 impl ExportFile {
-    /// Creates it, and the folder that it is in.
+    /// Creates the file and its folder.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             let mut builder = DirBuilder::new();
@@ -23,10 +23,10 @@ impl ExportFile {
             std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
             builder.create(folder)?;
         }
-        Ok(Self(BufWriter::with_capacity(BUFFER_BYTES, private().open(path)?)))
+        Ok(Self(BufWriter::with_capacity(BUFFER_BYTES, private_file_options().open(path)?)))
     }
 
-    /// Ends it; it is on the disk then.
+    /// Flushes the file and syncs it to disk.
     pub(super) fn finish(self) -> io::Result<()> {
         self.0.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
     }
@@ -42,7 +42,7 @@ impl Write for ExportFile {
     }
 }
 
-/// Where a channel's file is.
+/// Returns the path of a channel's file.
 pub(super) fn path(
     source: &ExportSource<'_>,
     channel: &ExportedChannel<'_>,
@@ -50,7 +50,7 @@ pub(super) fn path(
     extension: &str,
 ) -> PathBuf {
     let mut path = folder.to_owned();
-    path.extend(source.folder_of_team(&channel.joined.main().team).map(ToString::to_string));
+    path.extend(source.folder_of_team(&channel.joined.current_location().team).map(ToString::to_string));
     path.push(format!("{}.{extension}", channel.folder));
     path
 }

@@ -1,32 +1,35 @@
-//! Names of folders and files for channels. A channel may be called anything, and two may be called the same.
+//! Names of folders and files for channels. A channel may have any name, and two channels may have the same
+//! one.
 
 use std::collections::HashSet;
 
 use slack::ids::{ChannelId, TeamId};
 
-/// Slack's names end at 80 characters; file systems end names at 255 bytes, and something may stand behind one.
+/// Slack limits names to 80 characters. File systems limit them to 255 bytes, which must leave space for a
+/// suffix.
 const MAX_CHARS: usize = 80;
 const MAX_BYTES: usize = 200;
 
-/// Names that mean something in an export, or on some file systems.
+/// Names with a special meaning in an export or on some file systems.
 const TAKEN: [&str; 5] = ["teams", "con", "prn", "aux", "nul"];
 
-/// The names that were given.
+/// Assigns unique names.
 #[derive(Debug, Default)]
 pub(crate) struct FolderNames {
     given: HashSet<(TeamId, String)>,
 }
 
 impl FolderNames {
-    /// A name for a channel: its own, if it can be one and no channel before it has it; otherwise with its id behind it.
-    pub(crate) fn give(&mut self, team: &TeamId, name: Option<&str>, channel: &ChannelId) -> String {
+    /// Returns the channel's own name if it is safe and no earlier channel has it; otherwise the name with
+    /// the id appended.
+    pub(crate) fn assign(&mut self, team: &TeamId, name: Option<&str>, channel: &ChannelId) -> String {
         let safe = name.map(safe).unwrap_or_default();
         let mut given = match name {
             Some(name) if safe == name && !is_special(name) => safe.clone(),
             Some(_) | None if safe.is_empty() => channel.to_string(),
             Some(_) | None => format!("{safe}-{channel}"),
         };
-        // There are file systems that do not tell capital letters from small ones.
+        // Some file systems ignore case.
         while !self.given.insert((team.clone(), given.to_lowercase())) {
             given = format!("{given}-{channel}");
         }
@@ -34,14 +37,15 @@ impl FolderNames {
     }
 }
 
-/// Whether a name that is made of plain letters means something else.
+/// Whether a safe name has a special meaning.
 fn is_special(name: &str) -> bool {
     let lowercase = name.to_lowercase();
     let stem = lowercase.split('.').next().unwrap_or_default();
     TAKEN.contains(&stem) || name.starts_with("__") || name.starts_with("mpdm-")
 }
 
-/// A name of letters and digits of any script, and of what parts them: no folder, nothing hidden, nothing that is not seen.
+/// Replaces everything but letters and digits of any script, `-`, `_` and `.`. The result names no other
+/// folder and no hidden file, and has no invisible characters.
 fn safe(name: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
     let name: String = name.trim_start_matches('.').chars().take(MAX_CHARS).map(plain).collect();
@@ -57,13 +61,13 @@ mod tests {
         let (mut folders, team) = (FolderNames::default(), TeamId::parse("T1").unwrap());
         let give = |(name, id): &(&str, &str)| {
             let name = (!name.is_empty()).then_some(*name);
-            folders.give(&team, name, &ChannelId::parse(id).unwrap())
+            folders.assign(&team, name, &ChannelId::parse(id).unwrap())
         };
         names.iter().map(give).collect()
     }
 
     #[test]
-    fn a_channel_keeps_its_name_and_the_second_of_one_name_gets_its_id() {
+    fn a_channel_keeps_its_name_and_a_duplicate_name_gets_the_channel_id() {
         let names =
             given(&[("general", "C1"), ("general", "C2"), ("General", "C3"), ("会議", "C4"), ("", "C5")]);
         assert_eq!(names, ["general", "general-C2", "General-C3", "会議", "C5"]);
@@ -72,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_is_a_path_hidden_or_too_long() {
+    fn a_folder_name_is_no_path_not_hidden_and_not_too_long() {
         for (name, expected) in [
             ("..", "C1"),
             (".", "C1"),

@@ -1,4 +1,5 @@
-//! `jsonl`: a file per kind of row, one JSON object per line, as the commands that read print them with `--json`.
+//! `jsonl`: a file per kind of row, with one JSON object per line, as the read commands print them with
+//! `--json`.
 
 use std::path::Path;
 
@@ -10,12 +11,12 @@ use serde_json::Value;
 use slack::ids::Ts;
 
 use super::channel_files::ExportFile;
-use super::source::{ExportSource, ExportedChannel, clean};
+use super::source::{ExportSource, ExportedChannel, remove_tokens};
 use super::threads::ThreadTable;
 use super::{ExportError, ExportProgress};
 use crate::plain;
 
-/// Writes the files below a folder. `files_uri` is where the bytes of files are.
+/// Writes the files into a folder. `files_uri` is the location of the file store.
 pub(super) async fn write(
     source: &ExportSource<'_>,
     files_uri: &str,
@@ -37,8 +38,8 @@ pub(super) async fn write(
     lines.revisions.finish()?;
     let mut channels = create("channels.jsonl")?;
     for channel in &source.channels {
-        let place = channel.joined.main();
-        if let Some(snapshot) = place.newest(source.archive).await? {
+        let location = channel.joined.current_location();
+        if let Some(snapshot) = location.newest(source.archive).await? {
             plain::json_line(&mut channels, &snapshot)?;
         }
     }
@@ -46,13 +47,13 @@ pub(super) async fn write(
     let (mut users, mut files) = (create("users.jsonl")?, create("files.jsonl")?);
     for team in &source.teams {
         copy(source.people(team), files_uri, &mut users).await?;
-        let places: Vec<_> = source
+        let locations: Vec<_> = source
             .channels
             .iter()
-            .flat_map(|channel| channel.joined.places())
-            .filter(|place| place.team == *team)
+            .flat_map(|channel| channel.joined.locations())
+            .filter(|location| location.team == *team)
             .collect();
-        let is_exported = |share: Share| places.iter().any(|place| place.channel == share.channel);
+        let is_exported = |share: Share| locations.iter().any(|location| location.channel == share.channel);
         let shown = |item: &Item| row::shares(item).any(is_exported).then(|| project::file(item)).flatten();
         copy(
             VisibleRows::all(source.archive, Query::partition(key::files(team)), shown),
@@ -78,7 +79,7 @@ impl JsonLines<'_, '_> {
         channel: &ExportedChannel<'_>,
         progress: &mut ExportProgress,
     ) -> Result<(), ExportError> {
-        // A line stands for itself: none is kept for the sake of others that reply to it.
+        // Each line is independent, so a deleted message is not exported just because it has replies.
         let no_threads = ThreadTable::default();
         let mut rows = self.source.messages(channel);
         while let Some(page) = rows.next().await? {
@@ -86,9 +87,10 @@ impl JsonLines<'_, '_> {
             for message in page {
                 let Some(message) = self.source.shown(message, &no_threads) else { continue };
                 plain::json_line(&mut self.messages, &*project::address(&message, self.files_uri))?;
-                progress.exported_if(true);
-                // Only what Slack marks as edited is looked up: each costs two questions.
-                if message["updated_ts"].is_string() || channel.joined.places().len() > 1 {
+                progress.count_exported_if(true);
+                // Only messages that Slack marks as edited are looked up, because each lookup costs two
+                // reads.
+                if message["updated_ts"].is_string() || channel.joined.locations().len() > 1 {
                     self.revisions(channel, &message).await?;
                 }
             }
@@ -100,8 +102,8 @@ impl JsonLines<'_, '_> {
         let Some(ts) = edited["ts"].as_str().and_then(|ts| Ts::parse(ts).ok()) else { return Ok(()) };
         let (current, rows) = (channel.joined.message(&ts).await?, channel.joined.revisions(&ts).await?);
         let replaced = message::versions(&rows, current.as_ref()).replaced;
-        for mut revision in replaced.iter().filter_map(|said| project::message(said.row)) {
-            clean(&mut revision);
+        for mut revision in replaced.iter().filter_map(|version| project::message(version.row)) {
+            remove_tokens(&mut revision);
             plain::json_line(&mut self.revisions, &*project::address(&revision, self.files_uri))?;
         }
         Ok(())

@@ -1,18 +1,21 @@
-//! `annalist export`: what is in the archive, in formats that others read.
+//! `annalist export`: writes the archive in formats that other programs read.
 //!
-//! It only reads: [`source`] finds what is asked for, and each format is a writer of its own, which takes rows as readers see
-//! them and holds a page of them. A new format is a row of [`ExportFormat`] and a file here.
+//! An export only reads the archive. [`source`] finds the requested channels and messages, and each format
+//! has its own writer, which receives rows as readers see them and keeps one page in memory. A new format is
+//! a variant of [`ExportFormat`] and a file here.
 //!
 //! * [`slack`], [`jsonl`], [`html`], [`markdown`] and [`text`] are the formats.
-//! * [`threads`] knows which messages have replies, [`arranged`] puts these under them, [`folders`] names files, [`known_names`] people; [`uploads`] are files whose bytes are held.
+//! * [`threads`] lists the replies to each message, [`reading_order`] puts messages and replies in reading order,
+//!   [`folders`] names files, [`known_names`] caches names of people, [`uploads`] lists files whose bytes are
+//!   stored.
 
-mod arranged;
 mod channel_files;
 mod folders;
 mod html;
 mod jsonl;
 mod known_names;
 mod markdown;
+mod reading_order;
 mod slack;
 mod source;
 mod text;
@@ -31,7 +34,7 @@ use process::config::zone::ZoneArgs;
 use reader::range::TimeRange;
 
 use self::source::ExportSource;
-use crate::operate::target::{self, TargetFile, TargetFolder, is_free};
+use crate::operate::target::{self, TargetFile, TargetFolder, ensure_free};
 use crate::plain::{self, grouped};
 use crate::progress::ProgressLine;
 use crate::read::{ReadError, TimeBound, channel_name, team};
@@ -39,7 +42,7 @@ use crate::zone::Zone;
 use crate::{UsageError, read};
 use ::slack::ids::TeamId;
 
-/// What is written, in a word.
+/// The word for an export in messages about its target.
 const NOUN: &str = "export";
 
 /// The formats.
@@ -93,7 +96,7 @@ pub(crate) struct ExportArgs {
 /// Why an export ended early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExportError {
-    /// What was to be read could not be found or read.
+    /// The requested channels or workspaces could not be found or read.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The archive failed.
@@ -102,23 +105,23 @@ pub(crate) enum ExportError {
     /// The store of files failed.
     #[error(transparent)]
     Files(#[from] FilesError),
-    /// The export could not be written: a full disk, for one.
+    /// The export could not be written, for example because the disk is full.
     #[error("cannot write the export")]
     Output(#[from] io::Error),
 }
 
-/// Writes an export, and says what is in it.
+/// Writes an export and prints its counts.
 pub(crate) async fn run(backend: &Backend, args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let shown = plain::line(&args.out.display().to_string());
-    let zone = Zone::of(&args.zone);
-    let range = read::between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
+    let target_path = plain::line(&args.out.display().to_string());
+    let zone = Zone::from_args(&args.zone);
+    let range = read::range_between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
     check(&range)?;
-    is_free(&args.out)?;
+    ensure_free(&args.out)?;
     let (archive, files) = (backend.archive(), backend.files());
     let files: Option<&dyn Files> = (!args.no_files).then_some(&*files);
     let source = ExportSource::find(&*archive, files, args, range).await.map_err(ExportError::from)?;
     let data = (args.backend.backend == BackendKind::Embedded).then_some(args.backend.data.data.as_path());
-    let mut progress = ExportProgress::of(source.channels.len());
+    let mut progress = ExportProgress::new(source.channels.len());
     match args.format {
         ExportFormat::Slack => {
             let target = TargetFile::claim(&args.out, NOUN, data, false)?;
@@ -128,34 +131,34 @@ pub(crate) async fn run(backend: &Backend, args: &ExportArgs, out: &mut dyn Writ
         }
         ExportFormat::Jsonl => {
             let target = TargetFolder::claim(&args.out, NOUN, data)?;
-            jsonl::write(&source, &args.backend.files_uri()?, target.unnamed(), &mut progress).await?;
+            jsonl::write(&source, &args.backend.files_uri()?, target.partial_path(), &mut progress).await?;
             target.publish()?;
         }
         ExportFormat::Html => {
             let target = TargetFolder::claim(&args.out, NOUN, data)?;
-            html::write(&source, zone.time_zone(), target.unnamed(), &mut progress).await?;
+            html::write(&source, zone.time_zone(), target.partial_path(), &mut progress).await?;
             target.publish()?;
         }
         ExportFormat::Markdown => {
             let target = TargetFolder::claim(&args.out, NOUN, data)?;
-            markdown::write(&source, &zone, target.unnamed(), &mut progress).await?;
+            markdown::write(&source, &zone, target.partial_path(), &mut progress).await?;
             target.publish()?;
         }
         ExportFormat::Text => {
             let target = TargetFolder::claim(&args.out, NOUN, data)?;
-            text::write(&source, &zone, target.unnamed(), &mut progress).await?;
+            text::write(&source, &zone, target.partial_path(), &mut progress).await?;
             target.publish()?;
         }
     }
     let ExportProgress { exported, lacking_files, channels, .. } = progress;
-    writeln!(out, "Exported {} messages of {channels} channels to {shown}.", grouped(exported))?;
+    writeln!(out, "Exported {} messages of {channels} channels to {target_path}.", grouped(exported))?;
     if lacking_files > 0 {
         writeln!(out, "{} files are not in it: the store of files lacks them.", grouped(lacking_files))?;
     }
     Ok(())
 }
 
-/// Refuses a time in which nothing can be.
+/// Returns an error if the range is empty.
 fn check(range: &TimeRange) -> Result<(), UsageError> {
     match (&range.since, &range.until) {
         (Some(since), Some(until)) if since >= until => {
@@ -165,7 +168,7 @@ fn check(range: &TimeRange) -> Result<(), UsageError> {
     }
 }
 
-/// How far an export is, on standard error.
+/// Prints the progress of an export on standard error.
 pub(crate) struct ExportProgress {
     progress: ProgressLine,
     channels: usize,
@@ -176,41 +179,41 @@ pub(crate) struct ExportProgress {
 }
 
 impl ExportProgress {
-    fn of(channels: usize) -> Self {
+    fn new(channels: usize) -> Self {
         let progress = ProgressLine::begin();
         Self { progress, channels, channels_done: 0, read: 0, exported: 0, lacking_files: 0 }
     }
 
-    /// A page of a channel's rows was read.
+    /// Counts a page of a channel's rows.
     fn read(&mut self, rows: usize) {
         self.read += rows as u64;
-        self.say();
+        self.print();
     }
 
-    /// A message was written; not if it only stands there for the sake of another.
-    fn exported_if(&mut self, is_exported: bool) {
+    /// Counts a written message, unless it is only context for another one.
+    fn count_exported_if(&mut self, is_exported: bool) {
         self.exported += u64::from(is_exported);
     }
 
-    /// A file is not where its message says.
-    fn lacks_file(&mut self) {
+    /// Counts a file that the file store lacks.
+    fn count_missing_file(&mut self) {
         self.lacking_files += 1;
     }
 
-    /// A channel was written.
+    /// Counts a written channel.
     fn channel_done(&mut self) {
         self.channels_done += 1;
-        self.say();
+        self.print();
     }
 
-    fn say(&mut self) {
+    fn print(&mut self) {
         let Self { progress, channels, channels_done, read, exported, .. } = self;
         let (done, all) = (*channels_done as u64, *channels as u64);
-        progress.say(done, all, |elapsed| line(*exported, *read, (done, all), elapsed));
+        progress.update(done, all, |elapsed| line(*exported, *read, (done, all), elapsed));
     }
 }
 
-/// How many messages are written, how many rows are read in a second, and of how many channels.
+/// Formats the number of written messages, the read rate and the number of finished channels.
 fn line(exported: u64, read: u64, (done, channels): (u64, u64), elapsed: Duration) -> String {
     let per_second = (read as f64 / elapsed.as_secs_f64().max(0.001)) as u64;
     format!(
@@ -228,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_that_ends_before_it_begins_is_refused() {
+    fn a_range_that_ends_before_it_begins_is_refused() {
         let range = |since: &str, until: &str| TimeRange {
             since: Some(Ts::parse(since).unwrap()),
             until: Some(Ts::parse(until).unwrap()),
@@ -240,8 +243,11 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_how_far_it_is() {
-        let said = line(20_000, 50_000, (3, 40), Duration::from_secs(2));
-        assert_eq!(said, "20,000 messages written, 50,000 rows read, 25,000 a second; 3 of 40 channels done");
+    fn the_progress_line_shows_counts_and_the_read_rate() {
+        let progress_line = line(20_000, 50_000, (3, 40), Duration::from_secs(2));
+        assert_eq!(
+            progress_line,
+            "20,000 messages written, 50,000 rows read, 25,000 a second; 3 of 40 channels done"
+        );
     }
 }

@@ -5,16 +5,16 @@ use std::path::Path;
 
 use reader::text;
 
-use super::arranged::{Arranged, ChannelTexts};
 use super::channel_files::{self, ExportFile};
 use super::known_names::NameCache;
+use super::reading_order::{Arranged, ChannelTexts};
 use super::source::{ExportSource, ExportedChannel};
 use super::{ExportError, ExportProgress};
 use crate::plain;
 use crate::read::{MessageLayout, REPLY_INDENT, Render};
 use crate::zone::Zone;
 
-/// Writes the files below a folder.
+/// Writes the files into a folder.
 pub(super) async fn write(
     source: &ExportSource<'_>,
     zone: &Zone,
@@ -29,7 +29,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// Writes a channel's file, if there is anything to write.
+/// Writes a channel's file, unless it would be empty.
 async fn one_channel<'a>(
     source: &ExportSource<'a>,
     channel: &ExportedChannel<'a>,
@@ -39,16 +39,16 @@ async fn one_channel<'a>(
     progress: &mut ExportProgress,
 ) -> Result<(), ExportError> {
     let names = known.take(&channel.joined);
-    let mut said = ChannelTexts::read(source, channel, text::read, names, progress).await?;
+    let mut channel_texts = ChannelTexts::read(source, channel, text::read, names, progress).await?;
     let mut file: Option<ExportFile> = None;
-    while let Some(next) = said.next(progress).await? {
+    while let Some(next) = channel_texts.next(progress).await? {
         for (arranged, mut text) in next {
             let out = match &mut file {
                 Some(file) => file,
-                none => none.insert(begun(source, channel, zone, folder)?),
+                none => none.insert(create_file(source, channel, zone, folder)?),
             };
             let Some(message) = arranged.row() else {
-                if let Arranged::Unknown(root_ts) = arranged {
+                if let Arranged::MissingRoot(root_ts) = arranged {
                     writeln!(out, "In the thread of {root_ts}, which is not in this export:")?;
                 }
                 continue;
@@ -57,22 +57,22 @@ async fn one_channel<'a>(
             if layout.is_context {
                 text.lines.truncate(1);
             }
-            progress.exported_if(!layout.is_context);
-            Render { names: &said.names, zone }.message(out, message, &text, &layout)?;
+            progress.count_exported_if(!layout.is_context);
+            Render { names: &channel_texts.names, zone }.message(out, message, &text, &layout)?;
         }
     }
-    known.keep(&channel.joined, said.names);
+    known.keep(&channel.joined, channel_texts.names);
     Ok(file.map_or(Ok(()), ExportFile::finish)?)
 }
 
-fn begun(
+fn create_file(
     source: &ExportSource<'_>,
     channel: &ExportedChannel<'_>,
     zone: &Zone,
     folder: &Path,
 ) -> io::Result<ExportFile> {
     let mut file = ExportFile::create(&channel_files::path(source, channel, folder, "txt"))?;
-    let id = &channel.joined.main().channel;
+    let id = &channel.joined.current_location().channel;
     match &channel.facts.name {
         Some(name) => writeln!(file, "#{} ({id})", plain::line(name))?,
         None => writeln!(file, "{id}")?,
@@ -83,7 +83,7 @@ fn begun(
 
 fn layout(arranged: &Arranged) -> MessageLayout {
     match arranged {
-        Arranged::Message(_, 0) | Arranged::Unknown(_) => MessageLayout::default(),
+        Arranged::Message(_, 0) | Arranged::MissingRoot(_) => MessageLayout::default(),
         Arranged::Message(_, 1) => {
             MessageLayout { mark: Some("1 reply".to_owned()), ..MessageLayout::default() }
         }
@@ -91,6 +91,6 @@ fn layout(arranged: &Arranged) -> MessageLayout {
             MessageLayout { mark: Some(format!("{replies} replies")), ..MessageLayout::default() }
         }
         Arranged::Reply(_) => MessageLayout { indent: REPLY_INDENT, ..MessageLayout::default() },
-        Arranged::Elsewhere(_) => MessageLayout { is_context: true, ..MessageLayout::default() },
+        Arranged::RootOutsideRange(_) => MessageLayout { is_context: true, ..MessageLayout::default() },
     }
 }

@@ -1,6 +1,6 @@
-//! Which messages of a channel are replies to which: a root does not know that it has replies, and they come after it.
+//! The replies to each message of a channel. A root does not list its replies, which come later.
 //!
-//! It takes one reading of the channel before the one that exports it, and 16 bytes of memory for each reply.
+//! The table costs an additional read of the channel before the export, and 16 bytes of memory per reply.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -19,12 +19,12 @@ pub(crate) struct ThreadTable {
     users: Vec<String>,
 }
 
-/// A reply. Its time is kept as a number with the digits that it has before the point.
+/// A reply. Its timestamp is stored as a number, with the count of digits before the point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ThreadReply {
     micros: i64,
     seconds_digits: u8,
-    /// Who wrote it, by their place in the list, from 1; `None` for an app without a user.
+    /// The author's position in the list of users, from 1; `None` for an app without a user.
     user: Option<NonZeroU32>,
 }
 
@@ -36,22 +36,22 @@ pub(crate) struct Replies<'t> {
 }
 
 impl ThreadTable {
-    /// Reads the replies that are exported.
+    /// Reads the exported replies.
     pub(crate) async fn read(
         source: &ExportSource<'_>,
         channel: &ExportedChannel<'_>,
         progress: &mut ExportProgress,
     ) -> Result<Self, ArchiveError> {
         let (mut table, mut users) = (Self::default(), HashMap::new());
-        let partition = channel.joined.main().messages();
+        let partition = channel.joined.current_location().messages();
         let mut query = Query::partition(partition.clone());
-        query.after = source.range.after().map(|after| ItemKey::new(partition, after));
+        query.after = source.range.key_before().map(|after| ItemKey::new(partition, after));
         query.until = source.range.until.as_ref().map(Ts::to_string);
         loop {
             let page = channel.joined.query(&query).await?;
             progress.read(page.items.len());
             let exported = page.items.iter().filter(|item| {
-                if item.is("deleted") { source.with_deleted } else { stored_version(item).is_some() }
+                if item.has_flag("deleted") { source.with_deleted } else { stored_version(item).is_some() }
             });
             for item in exported {
                 table.add(item, &mut users);
@@ -63,7 +63,7 @@ impl ThreadTable {
         }
     }
 
-    /// Adds an item, if it is a reply; `users` are those that the table has, by their places.
+    /// Adds an item if it is a reply. `users` maps the table's users to their positions.
     pub(super) fn add(&mut self, item: &Item, users: &mut HashMap<String, NonZeroU32>) {
         let ts = |name: &str| Ts::parse(item.text(name)?).ok();
         let (Some(own_ts), Some(root_ts)) = (ts("ts"), ts("thread_ts")) else { return };
@@ -71,19 +71,19 @@ impl ThreadTable {
             return;
         }
         let user = item.text("user").and_then(|user| match users.get(user) {
-            Some(place) => Some(*place),
+            Some(position) => Some(*position),
             None => {
                 self.users.push(user.to_owned());
-                let place = u32::try_from(self.users.len()).ok().and_then(NonZeroU32::new)?;
-                users.insert(user.to_owned(), place);
-                Some(place)
+                let position = u32::try_from(self.users.len()).ok().and_then(NonZeroU32::new)?;
+                users.insert(user.to_owned(), position);
+                Some(position)
             }
         });
         self.threads.entry(root_ts).or_default().push(ThreadReply::new(&own_ts, user));
     }
 
-    /// The replies to a message, if there are any.
-    pub(crate) fn of(&self, root_ts: &Ts) -> Option<Replies<'_>> {
+    /// Returns the replies to a message; `None` if it has none.
+    pub(crate) fn replies_to(&self, root_ts: &Ts) -> Option<Replies<'_>> {
         let replies = self.threads.get(root_ts)?;
         Some(Replies { replies, users: &self.users })
     }
@@ -103,17 +103,18 @@ impl ThreadReply {
 }
 
 impl<'t> Replies<'t> {
-    /// How many there are.
+    /// Returns the number of replies.
     pub(crate) fn count(&self) -> usize {
         self.replies.len()
     }
 
-    /// The time of each, and who wrote it.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (String, Option<&'t str>)> {
+    /// Returns the timestamp and the author of each reply.
+    pub(crate) fn authors_by_ts(&self) -> impl Iterator<Item = (String, Option<&'t str>)> {
         let users = self.users;
         self.replies.iter().map(move |reply| {
-            let user =
-                reply.user.and_then(|place| users.get(usize::try_from(place.get()).ok()?.checked_sub(1)?));
+            let user = reply
+                .user
+                .and_then(|position| users.get(usize::try_from(position.get()).ok()?.checked_sub(1)?));
             (reply.ts(), user.map(String::as_str))
         })
     }
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_comes_out_as_it_went_in() {
+    fn a_reply_keeps_the_spelling_of_its_timestamp() {
         for text in ["1700000000.000100", "0915145200.000000", "0.000001", "999999999999.999999"] {
             assert_eq!(ThreadReply::new(&Ts::parse(text).unwrap(), None).ts(), text);
         }

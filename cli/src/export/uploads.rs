@@ -1,28 +1,29 @@
-//! The files of messages whose bytes are held.
+//! The files of messages whose bytes are stored.
 
 use ports::files::FileKey;
 use serde_json::Value;
 use slack::ids::FileId;
 
-/// Of a file's name at most this is kept: file systems end names at 255 bytes.
+/// Maximum length of a file's name. File systems limit names to 255 bytes.
 const MAX_NAME_BYTES: usize = 200;
 
-/// A file that a message shares, and where its bytes are.
+/// A file that a message shares, and the key of its bytes.
 pub(super) struct SharedUpload {
     pub(super) file: FileId,
-    /// Its own name, as far as it can be that of a file.
+    /// Its own name, without characters that file systems reject.
     pub(super) name: String,
     pub(super) key: FileKey,
 }
 
-/// The files of a message whose bytes are held.
+/// Returns the files of a message whose bytes are stored.
 pub(super) fn uploads_of(row: &Value) -> Vec<SharedUpload> {
-    let held = row["files_s3"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let keys: Vec<FileKey> = held.iter().filter_map(|key| FileKey::stored(key.as_str()?)).collect();
+    let stored_keys = row["files_s3"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let keys: Vec<FileKey> =
+        stored_keys.iter().filter_map(|key| FileKey::from_stored(key.as_str()?)).collect();
     let files = row["files"].as_array().map(Vec::as_slice).unwrap_or_default();
     let upload = |object: &Value| {
         let file = FileId::parse(object["id"].as_str()?).ok()?;
-        // The last part of a key is the file's id, with a name behind it if it is another version.
+        // The last part of a key is the file's id, followed by a suffix for another version.
         let id_of = |key: &FileKey| key.as_str().rsplit('/').next()?.split('.').next().map(str::to_owned);
         let key = keys.iter().find(|key| id_of(key).as_deref() == Some(file.as_str()))?.clone();
         let name = ["name", "title"].into_iter().find_map(|name| object[name].as_str()).map(file_name);
@@ -32,9 +33,10 @@ pub(super) fn uploads_of(row: &Value) -> Vec<SharedUpload> {
     files.iter().filter_map(upload).collect()
 }
 
-/// A name that leads nowhere else.
+/// Returns a name that is no path to another folder.
 fn file_name(name: &str) -> String {
-    let plain = |c: char| if "/\\:*?\"<>|".contains(c) || reader::plain::acts(c) { '_' } else { c };
+    let plain =
+        |c: char| if "/\\:*?\"<>|".contains(c) || reader::plain::affects_terminal(c) { '_' } else { c };
     let name: String = name.trim_matches(['.', ' ']).chars().map(plain).collect();
     name[..name.floor_char_boundary(MAX_NAME_BYTES)].to_owned()
 }
@@ -46,11 +48,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_of_a_file_are_those_under_its_own_key_and_its_name_leads_nowhere() {
+    fn an_upload_has_the_key_of_its_file_and_a_name_that_is_no_path() {
         let row = json!({
             "files_s3": ["slack/T1/C1/1.000000/F2.abc", "slack/T1/C1/1.000000/F1"],
             "files": [{ "id": "F1", "name": "../../etc/passwd" }, { "id": "F2", "title": "a\u{202e}b\\c\n" },
-                { "id": "F3", "name": "not held" }, { "id": "../F1" }, null],
+                { "id": "F3", "name": "not stored" }, { "id": "../F1" }, null],
         });
         let uploads = uploads_of(&row);
         let seen: Vec<(&str, &str, &str)> = uploads

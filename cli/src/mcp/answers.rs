@@ -1,4 +1,4 @@
-//! What the archive answers.
+//! The results of tool calls, read from the archive.
 
 use anyhow::bail;
 use jiff::tz::TimeZone;
@@ -8,7 +8,7 @@ use reader::find;
 use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
 use reader::permalink;
-use reader::range::{TimeRange, ts_of};
+use reader::range::{TimeRange, ts_from_micros};
 use reader::rows::{self, VisibleRows};
 use reader::search::document;
 use reader::search::query::SearchQuery;
@@ -22,31 +22,31 @@ use slack::ids::Ts;
 use super::shown::{self, HIT_TEXT, Kept, MAX_NAME_CHARS, ShownChannel, WHOLE_TEXT};
 use super::tools::{HITS, ListChannelsCall, MESSAGES, ReadChannelCall, ReadThreadCall, SearchCall, ToolCall};
 use crate::plain;
-use crate::read::{ReadError, TimeBound, readable};
+use crate::read::{ReadError, TimeBound, with_plain_text};
 use crate::search::{SearchOptions, SearchableArchive};
 use crate::zone::Zone;
 
-/// Channels of one answer: each is looked up by itself.
+/// Maximum number of channels in an answer, because each is looked up separately.
 const MAX_CHANNELS: usize = 200;
 
-/// Replies that are read for one answer: more than fit it.
+/// Maximum number of replies that are read for an answer, which is more than fit.
 const MAX_REPLIES: usize = 1_000;
 
-/// Topics and purposes end at 250 characters in Slack; a forged one may not.
+/// Slack limits topics and purposes to 250 characters; a forged one may be longer.
 const MAX_TOPIC_CHARS: usize = 250;
 
-/// Answers from one archive.
+/// Answers calls from one archive.
 pub(super) struct ToolAnswers {
-    place: SearchableArchive,
+    searchable: SearchableArchive,
     zone: Zone,
 }
 
 impl ToolAnswers {
-    pub(super) fn new(place: SearchableArchive, zone: Zone) -> Self {
-        Self { place, zone }
+    pub(super) fn new(searchable: SearchableArchive, zone: Zone) -> Self {
+        Self { searchable, zone }
     }
 
-    /// Answers a call. An error is for the assistant.
+    /// Answers a call. The assistant receives the error.
     pub(super) async fn answer(&self, call: ToolCall) -> anyhow::Result<Value> {
         match call {
             ToolCall::Search(call) => self.search(call).await,
@@ -58,20 +58,20 @@ impl ToolAnswers {
 
     async fn search(&self, call: SearchCall) -> anyhow::Result<Value> {
         let query = SearchQuery::parse(&call.query)?;
-        let limit = HITS.of(call.limit);
-        let wanted = SearchOptions { query, limit, is_ranked: false, with_deleted: call.include_deleted };
-        let (answer, notes) = self.place.answer(wanted).await?;
+        let limit = HITS.clamp(call.limit);
+        let options = SearchOptions { query, limit, is_ranked: false, with_deleted: call.include_deleted };
+        let (answer, notes) = self.searchable.answer(options).await?;
         let is_full = answer.hits.len() == limit;
         let hits = answer.hits.iter().map(|hit| self.hit(hit)).collect();
-        let (hits, is_cut) = shown::fitting(hits, Kept::Beginning);
+        let (hits, is_cut) = shown::fit_result(hits, Kept::Beginning);
         let mut head = Map::new();
-        shown::set(&mut head, "has_more", (is_full || is_cut).then_some(true));
-        shown::set(&mut head, "notes", (!notes.is_empty()).then_some(notes));
+        shown::set_if_some(&mut head, "has_more", (is_full || is_cut).then_some(true));
+        shown::set_if_some(&mut head, "notes", (!notes.is_empty()).then_some(notes));
         Ok(shown::answer(head, "messages", hits))
     }
 
     fn hit(&self, hit: &SearchHit) -> Value {
-        let mut shown = shown::channel(&hit.place, hit.channel_name.as_deref());
+        let mut shown = shown::channel(&hit.location, hit.channel_name.as_deref());
         let permalink = hit.permalink.clone();
         shown.extend(shown::message(&hit.message, &hit.author, &hit.text, permalink, &self.zone, HIT_TEXT));
         if hit.text.len() > HIT_TEXT {
@@ -85,20 +85,20 @@ impl ToolAnswers {
         let channel = self.channel(&call.channel).await?;
         let ts = timestamp("ts", &call.ts)?;
         let after = call.after.as_deref().map(|after| timestamp("after", after)).transpose()?;
-        let asked = rows::message(&channel, &ts).await?;
-        let first_ts = asked.as_ref().and_then(root_ts).unwrap_or_else(|| ts.clone());
-        let is_deleted = asked.as_ref().is_some_and(|asked| asked["deleted"] == true);
-        let root = if first_ts == ts { asked } else { rows::message(&channel, &first_ts).await? };
-        let is_wanted = |message: &Value| {
+        let requested = rows::read_message(&channel, &ts).await?;
+        let first_ts = requested.as_ref().and_then(root_ts).unwrap_or_else(|| ts.clone());
+        let is_deleted = requested.as_ref().is_some_and(|requested| requested["deleted"] == true);
+        let root = if first_ts == ts { requested } else { rows::read_message(&channel, &first_ts).await? };
+        let is_included = |message: &Value| {
             let is_after = |after: &Ts| message["ts"].as_str().is_some_and(|ts| ts > after.as_str());
             is_visible(message, call.include_deleted) && after.as_ref().is_none_or(is_after)
         };
-        let mut messages: Vec<Value> = root.into_iter().filter(is_wanted).collect();
+        let mut messages: Vec<Value> = root.into_iter().filter(is_included).collect();
         let mut replies = replies(&channel, &first_ts);
         while messages.len() <= MAX_REPLIES
             && let Some(page) = replies.next().await?
         {
-            messages.extend(page.into_iter().filter(is_wanted));
+            messages.extend(page.into_iter().filter(is_included));
         }
         if messages.is_empty() && after.is_none() {
             if is_deleted {
@@ -115,13 +115,14 @@ impl ToolAnswers {
         let channel = self.channel(&call.channel).await?;
         let range = between(call.after.as_deref(), call.before.as_deref(), self.zone.time_zone())?;
         let kept = if call.after.is_some() { Kept::Beginning } else { Kept::End };
-        let limit = MESSAGES.of(call.limit);
+        let limit = MESSAGES.clamp(call.limit);
         let with_deleted = call.include_deleted;
         let visible =
             move |item: &Item| project::message(item).filter(|message| is_visible(message, with_deleted));
         let mut rows =
-            VisibleRows::all(&channel, Query::partition(channel.main().messages()), visible).within(&range);
-        // One more tells whether there are more.
+            VisibleRows::all(&channel, Query::partition(channel.current_location().messages()), visible)
+                .within(&range);
+        // Read one message more, to find out whether there are more.
         if kept == Kept::End {
             rows.keep_newest(limit + 1).await?;
         }
@@ -139,7 +140,7 @@ impl ToolAnswers {
         self.messages(&channel, messages, kept, is_more).await
     }
 
-    /// Messages of one channel, as many as fit, and where the next ones begin.
+    /// Returns as many messages of a channel as fit, and the timestamp at which the next ones begin.
     async fn messages(
         &self,
         channel: &JoinedChannel<'_>,
@@ -147,62 +148,62 @@ impl ToolAnswers {
         kept: Kept,
         is_more: bool,
     ) -> anyhow::Result<Value> {
-        let archive = &*self.place.archive;
-        let of = ShownChannel::read(archive, channel.main()).await?;
+        let archive = &*self.searchable.archive;
+        let shown_channel = ShownChannel::read(archive, channel.current_location()).await?;
         let texts: Vec<MessageText> = messages.iter().map(text::read).collect();
-        let mut names = DisplayNames::in_teams(archive, channel.teams());
+        let mut names = DisplayNames::for_teams(archive, channel.teams());
         names.learn(&texts).await?;
-        let shown = messages.iter().zip(&texts).filter_map(|(message, said)| {
+        let shown = messages.iter().zip(&texts).filter_map(|(message, message_text)| {
             let ts = Ts::parse(message["ts"].as_str()?).ok()?;
-            let permalink = of.permalink(&ts, root_ts(message).as_ref());
-            let text = document::of(message, said, &names).text;
-            let author = names.author(&said.author);
+            let permalink = shown_channel.permalink(&ts, root_ts(message).as_ref());
+            let text = document::search_document(message, message_text, &names).text;
+            let author = names.author(&message_text.author);
             Some(shown::message(message, &author, &text, permalink, &self.zone, WHOLE_TEXT).into())
         });
-        let (shown, is_cut) = shown::fitting(shown.collect(), kept);
-        let mut head = shown::channel(&of.place, of.name.as_deref());
+        let (shown, is_cut) = shown::fit_result(shown.collect(), kept);
+        let mut head = shown::channel(&shown_channel.location, shown_channel.name.as_deref());
         if is_more || is_cut {
             let (name, next) = match kept {
                 Kept::Beginning => ("next_after", shown.last()),
                 Kept::End => ("next_before", shown.first()),
             };
-            shown::set(&mut head, name, next.map(|message| message["ts"].clone()));
+            shown::set_if_some(&mut head, name, next.map(|message| message["ts"].clone()));
         }
         Ok(shown::answer(head, "messages", shown))
     }
 
     async fn list_channels(&self, call: ListChannelsCall) -> anyhow::Result<Value> {
-        let archive = &*self.place.archive;
+        let archive = &*self.searchable.archive;
         let teams =
-            find::teams_asked_for(archive, self.place.team.as_ref()).await.map_err(ReadError::from)?;
+            find::requested_teams(archive, self.searchable.team.as_ref()).await.map_err(ReadError::from)?;
         let list = ChannelList::read(archive, &teams, ChannelOrder::Name).await?;
-        let wanted =
+        let requested_name =
             call.query.map(|query| permalink::channel(&query).trim_start_matches('#').to_lowercase());
-        let mut names = DisplayNames::in_teams(archive, teams);
+        let mut names = DisplayNames::for_teams(archive, teams);
         let (mut channels, mut has_more) = (Vec::new(), false);
         for row in list.channels() {
-            let is_called = |wanted: &str| {
-                row.place.channel.as_str().eq_ignore_ascii_case(wanted)
-                    || row.name.as_ref().is_some_and(|name| name.to_lowercase().contains(wanted))
+            let is_called = |name: &str| {
+                row.location.channel.as_str().eq_ignore_ascii_case(name)
+                    || row.name.as_ref().is_some_and(|own| own.to_lowercase().contains(name))
             };
-            if !wanted.as_deref().is_none_or(is_called) {
+            if !requested_name.as_deref().is_none_or(is_called) {
                 continue;
             }
             if channels.len() == MAX_CHANNELS {
                 has_more = true;
                 break;
             }
-            let snapshot = row.place.newest(archive).await?.unwrap_or(Value::Null);
-            if list.goes_on_as(&row.place, &snapshot).is_some() {
+            let snapshot = row.location.newest(archive).await?.unwrap_or(Value::Null);
+            if list.successor(&row.location, &snapshot).is_some() {
                 continue;
             }
-            let snapshot = readable(&mut names, snapshot).await?;
-            let mut shown = shown::channel(&row.place, row.name.as_deref());
-            let in_teams = list.teams_of(&row.place.channel);
-            shown::set(&mut shown, "team_ids", (in_teams.len() > 1).then(|| json!(in_teams)));
+            let snapshot = with_plain_text(&mut names, snapshot).await?;
+            let mut shown = shown::channel(&row.location, row.name.as_deref());
+            let in_teams = list.teams_of(&row.location.channel);
+            shown::set_if_some(&mut shown, "team_ids", (in_teams.len() > 1).then(|| json!(in_teams)));
             for name in ["topic", "purpose"] {
                 let text = snapshot[name].as_str().filter(|text| !text.is_empty());
-                shown::set(&mut shown, name, text.map(|text| plain::excerpt(text, MAX_TOPIC_CHARS)));
+                shown::set_if_some(&mut shown, name, text.map(|text| plain::excerpt(text, MAX_TOPIC_CHARS)));
             }
             for (name, is_set) in [
                 ("archived", snapshot["archived"] == true),
@@ -210,19 +211,19 @@ impl ToolAnswers {
                 ("private", snapshot["visibility"] == "private"),
                 ("shared", snapshot["ext_shared"] == true),
             ] {
-                shown::set(&mut shown, name, is_set.then_some(true));
+                shown::set_if_some(&mut shown, name, is_set.then_some(true));
             }
             channels.push(shown.into());
         }
-        let (channels, is_cut) = shown::fitting(channels, Kept::Beginning);
+        let (channels, is_cut) = shown::fit_result(channels, Kept::Beginning);
         let mut head = Map::new();
-        shown::set(&mut head, "has_more", (has_more || is_cut).then_some(true));
+        shown::set_if_some(&mut head, "has_more", (has_more || is_cut).then_some(true));
         Ok(shown::answer(head, "channels", channels))
     }
 
-    async fn channel(&self, called: &str) -> Result<JoinedChannel<'_>, ReadError> {
-        let called = permalink::channel(called);
-        Ok(find::channel(&*self.place.archive, &called, self.place.team.as_ref()).await?)
+    async fn channel(&self, name: &str) -> Result<JoinedChannel<'_>, ReadError> {
+        let name = permalink::channel(name);
+        Ok(find::find_channel(&*self.searchable.archive, &name, self.searchable.team.as_ref()).await?)
     }
 }
 
@@ -237,7 +238,7 @@ fn timestamp(name: &str, text: &str) -> anyhow::Result<Ts> {
     }
 }
 
-/// What lies between two bounds. Neither of two messages is between them.
+/// Returns the range between two bounds, both of which are exclusive if they are messages.
 fn between(after: Option<&str>, before: Option<&str>, zone: &TimeZone) -> anyhow::Result<TimeRange> {
     let bound = |name: &str, text: Option<&str>| -> anyhow::Result<Option<TimeBound>> {
         let Some(text) = text else { return Ok(None) };
@@ -247,7 +248,7 @@ fn between(after: Option<&str>, before: Option<&str>, zone: &TimeZone) -> anyhow
         }
     };
     let since = bound("after", after)?.map(|after| match after {
-        TimeBound::Message(ts) => ts_of(ts.micros() + 1),
+        TimeBound::Message(ts) => ts_from_micros(ts.micros() + 1),
         TimeBound::Moment(_) | TimeBound::Clock(_) => after.first(zone),
     });
     Ok(TimeRange { since, until: bound("before", before)?.map(|before| before.first(zone)) })

@@ -1,8 +1,9 @@
-//! `annalist mcp`: the archive for assistants that speak the Model Context Protocol, over standard input and output. It only
-//! reads.
+//! `annalist mcp`: serves the archive to assistants with the Model Context Protocol, over standard input and
+//! output. It only reads the archive.
 //!
-//! * [`input`] reads lines, [`server`] speaks the protocol; [`tools`] says what may be asked, and how.
-//! * [`answers`] asks the archive; [`shown`] is a message in an answer, and how much fits one.
+//! * [`input`] reads lines, [`server`] implements the protocol; [`tools`] defines the tools and their
+//!   arguments.
+//! * [`answers`] reads the archive; [`shown`] formats messages and limits the size of an answer.
 
 mod answers;
 mod input;
@@ -19,14 +20,14 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use slack::ids::TeamId;
 use tokio::runtime::Builder;
 
-use crate::composition::turned;
+use crate::composition::wait_until_true;
 use crate::read::team;
 use crate::search::{SearchableArchive, index_file};
 use crate::zone::Zone;
 use answers::ToolAnswers;
 use server::McpServer;
 
-/// Which archive is read.
+/// `annalist mcp`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct McpArgs {
     /// Workspace id, if the archive holds several
@@ -43,25 +44,26 @@ pub(crate) struct McpArgs {
 /// Answers until the client closes standard input, or a signal comes.
 pub(crate) fn run(args: &McpArgs) -> anyhow::Result<()> {
     let runtime = crate::runtime(&mut Builder::new_current_thread())?;
-    // Standard output is the protocol's: the log goes to standard error, and says little unless it is asked to.
+    // The protocol uses standard output, so the log goes to standard error, by default with warnings only.
     telemetry::init_log(config::log_filter_or("warn")?);
     let result =
         runtime.block_on(crate::with_archive(&args.backend, async |backend| serve(backend, args).await));
-    // A thread may be reading standard input, and nothing interrupts it.
+    // A thread may be blocked on standard input, and nothing can interrupt it.
     runtime.shutdown_background();
     result
 }
 
 async fn serve(backend: &Backend, args: &McpArgs) -> anyhow::Result<()> {
     let signalled = shutdown::on_signal()?;
-    let zone = Zone::of(&args.zone);
+    let zone = Zone::from_args(&args.zone);
     let index = index_file(&args.index, &args.backend)?;
-    let place = SearchableArchive::of(backend, index, args.team.clone(), &zone);
-    let transport = AsyncRwTransport::new_server(input::whole(tokio::io::stdin()), tokio::io::stdout());
-    let server = McpServer::new(ToolAnswers::new(place, zone));
+    let searchable = SearchableArchive::new(backend, index, args.team.clone(), &zone);
+    let transport =
+        AsyncRwTransport::new_server(input::without_lone_surrogates(tokio::io::stdin()), tokio::io::stdout());
+    let server = McpServer::new(ToolAnswers::new(searchable, zone));
     let running = tokio::select! {
         running = service::serve_server(server, transport) => running,
-        () = turned(signalled.clone()) => return Ok(()),
+        () = wait_until_true(signalled.clone()) => return Ok(()),
     };
     let running = match running {
         Ok(running) => running,
@@ -75,7 +77,7 @@ async fn serve(backend: &Backend, args: &McpArgs) -> anyhow::Result<()> {
     let mut ended = std::pin::pin!(running.waiting());
     tokio::select! {
         ended = &mut ended => ended?,
-        () = turned(signalled) => {
+        () = wait_until_true(signalled) => {
             stop.cancel();
             ended.await?
         }

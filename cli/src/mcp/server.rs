@@ -1,4 +1,4 @@
-//! The protocol's side: which tools there are, and what becomes of a call.
+//! The protocol handler: lists the tools and dispatches calls.
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
@@ -12,30 +12,30 @@ use super::answers::ToolAnswers;
 use super::tools::{self, ToolCall};
 use crate::plain;
 
-/// Calls that are answered at once; the others wait.
-const AT_ONCE: usize = 4;
+/// Maximum number of concurrent calls; further calls wait.
+const MAX_CONCURRENT_CALLS: usize = 4;
 
-/// An error is one line, and no longer than this.
+/// Maximum length of an error, which is one line.
 const MAX_ERROR_CHARS: usize = 500;
 
-/// Answers an assistant.
+/// Answers the calls of an assistant.
 pub(super) struct McpServer {
     answers: ToolAnswers,
-    places: Semaphore,
+    permits: Semaphore,
 }
 
 impl McpServer {
     pub(super) fn new(answers: ToolAnswers) -> Self {
-        Self { answers, places: Semaphore::new(AT_ONCE) }
+        Self { answers, permits: Semaphore::new(MAX_CONCURRENT_CALLS) }
     }
 
-    /// What is wrong with a call is part of its result: the assistant reads it, and asks again.
-    async fn answered(&self, call: anyhow::Result<ToolCall>) -> CallToolResult {
+    /// Answers a call. Errors are part of the result, so that the assistant reads them and can try again.
+    async fn answer_call(&self, call: anyhow::Result<ToolCall>) -> CallToolResult {
         let answer = match call {
             Ok(call) => {
-                let place = self.places.acquire().await;
+                let permit = self.permits.acquire().await;
                 let answer = self.answers.answer(call).await;
-                drop(place);
+                drop(permit);
                 answer
             }
             Err(error) => Err(error),
@@ -77,7 +77,7 @@ impl ServerHandler for McpServer {
             return Err(ErrorData::invalid_params(format!("there is no tool {name}"), None));
         };
         tokio::select! {
-            result = self.answered(call) => Ok(result.into()),
+            result = self.answer_call(call) => Ok(result.into()),
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),
         }
     }

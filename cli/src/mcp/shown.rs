@@ -1,4 +1,4 @@
-//! A message in an answer, and how much fits one.
+//! The format of messages in an answer, and the limits of its size.
 
 use ports::archive::{Archive, ArchiveError};
 use reader::joined::ChannelOfTeam;
@@ -9,54 +9,60 @@ use slack::ids::Ts;
 use crate::plain;
 use crate::zone::Zone;
 
-/// A result has 64 KB with everything around it: what an assistant can read beside a conversation.
+/// Maximum size of a result. With everything around it, it is below 64 KB, which leaves an assistant space
+/// for a conversation.
 const MAX_RESULT: usize = 60_000;
 
-/// Bytes of one message's text; even of quotation marks alone, which take six times as many, it fits a result.
+/// Maximum number of bytes of a message's text. Even a text of quotation marks only, which take six times the
+/// space, fits.
 pub(super) const WHOLE_TEXT: usize = 9_000;
-/// The same among hits; the part around the match is shown too.
+/// The same for a search hit, which also has a snippet around the match.
 pub(super) const HIT_TEXT: usize = 2_000;
 
-/// Names, topics and lists of a message are as long in Slack; forged ones are cut.
+/// Limits for names and lists. Slack's own are not longer; forged ones are cut.
 pub(super) const MAX_NAME_CHARS: usize = 80;
 const MAX_LISTED: usize = 20;
 
-/// What is said of a channel beside each of its messages.
+/// The facts about a channel in an answer with its messages.
 pub(super) struct ShownChannel {
-    pub(super) place: ChannelOfTeam,
+    pub(super) location: ChannelOfTeam,
     pub(super) name: Option<String>,
     base_url: Option<String>,
 }
 
 impl ShownChannel {
-    pub(super) async fn read(archive: &dyn Archive, place: &ChannelOfTeam) -> Result<Self, ArchiveError> {
-        let channels = directory::read(archive, &place.team).await?;
-        let base_url = directory::workspace(archive, &place.team).await?.base_url;
-        Ok(Self { place: place.clone(), name: channels.name(&place.channel).map(str::to_owned), base_url })
+    pub(super) async fn read(archive: &dyn Archive, location: &ChannelOfTeam) -> Result<Self, ArchiveError> {
+        let channels = directory::read(archive, &location.team).await?;
+        let base_url = directory::read_workspace_facts(archive, &location.team).await?.base_url;
+        Ok(Self {
+            location: location.clone(),
+            name: channels.name(&location.channel).map(str::to_owned),
+            base_url,
+        })
     }
 
     pub(super) fn permalink(&self, ts: &Ts, thread_ts: Option<&Ts>) -> String {
-        permalink::of(self.base_url.as_deref(), &self.place.channel, ts, thread_ts)
+        permalink::message_permalink(self.base_url.as_deref(), &self.location.channel, ts, thread_ts)
     }
 }
 
-/// A channel as every answer names it.
-pub(super) fn channel(place: &ChannelOfTeam, name: Option<&str>) -> Map<String, Value> {
+/// Returns the fields that identify a channel in every answer.
+pub(super) fn channel(location: &ChannelOfTeam, name: Option<&str>) -> Map<String, Value> {
     let mut shown = Map::new();
-    shown.insert("team_id".to_owned(), place.team.as_str().into());
-    shown.insert("channel_id".to_owned(), place.channel.as_str().into());
-    set(&mut shown, "channel_name", name.map(|name| plain::excerpt(name, MAX_NAME_CHARS)));
+    shown.insert("team_id".to_owned(), location.team.as_str().into());
+    shown.insert("channel_id".to_owned(), location.channel.as_str().into());
+    set_if_some(&mut shown, "channel_name", name.map(|name| plain::excerpt(name, MAX_NAME_CHARS)));
     shown
 }
 
-/// Sets what is there: an answer says nothing of what is missing.
-pub(super) fn set(shown: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>) {
+/// Sets a field if it has a value. An answer omits missing fields.
+pub(super) fn set_if_some(shown: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>) {
     if let Some(value) = value {
         shown.insert(name.to_owned(), value.into());
     }
 }
 
-/// A row as [`rules::project::message`] gives it, as an assistant reads it.
+/// Formats a row of [`rules::project::message`] for an assistant.
 pub(super) fn message(
     message: &Value,
     author: &str,
@@ -69,13 +75,13 @@ pub(super) fn message(
     let own = |name: &str| message[name].as_str().map(str::to_owned);
     let ts = message["ts"].as_str().unwrap_or_default();
     shown.insert("ts".to_owned(), ts.into());
-    set(&mut shown, "time", zone.stamp(ts));
-    set(&mut shown, "thread_ts", own("thread_ts"));
-    set(&mut shown, "user", own("user"));
+    set_if_some(&mut shown, "time", zone.stamp(ts));
+    set_if_some(&mut shown, "thread_ts", own("thread_ts"));
+    set_if_some(&mut shown, "user", own("user"));
     shown.insert("author".to_owned(), plain::excerpt(author, MAX_NAME_CHARS).into());
     let cut = text.floor_char_boundary(max_text);
     shown.insert("text".to_owned(), text[..cut].into());
-    set(&mut shown, "text_is_cut", (cut < text.len()).then_some(true));
+    set_if_some(&mut shown, "text_is_cut", (cut < text.len()).then_some(true));
     let listed = |name: &str, kept: [&str; 2]| -> Option<Vec<Value>> {
         let all = message[name].as_array().filter(|all| !all.is_empty())?;
         let item = |item: &Value| {
@@ -88,30 +94,30 @@ pub(super) fn message(
         };
         Some(all.iter().take(MAX_LISTED).map(item).collect())
     };
-    set(&mut shown, "files", listed("files", ["id", "name"]));
-    set(&mut shown, "reactions", listed("reactions", ["name", "count"]));
-    set(&mut shown, "edited", own("updated_ts"));
-    set(&mut shown, "deleted", (message["deleted"] == true).then_some(true));
+    set_if_some(&mut shown, "files", listed("files", ["id", "name"]));
+    set_if_some(&mut shown, "reactions", listed("reactions", ["name", "count"]));
+    set_if_some(&mut shown, "edited", own("updated_ts"));
+    set_if_some(&mut shown, "deleted", (message["deleted"] == true).then_some(true));
     shown.insert("permalink".to_owned(), permalink.into());
     shown
 }
 
-/// Which end of a list is kept if not all of it fits.
+/// The end of a list that is kept if the list does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
     Beginning,
     End,
 }
 
-/// As many of a list's items as fit a result; whether any are left out.
-pub(super) fn fitting(mut items: Vec<Value>, kept: Kept) -> (Vec<Value>, bool) {
+/// Returns as many of the items as fit a result, and whether any are left out.
+pub(super) fn fit_result(mut items: Vec<Value>, kept: Kept) -> (Vec<Value>, bool) {
     if kept == Kept::End {
         items.reverse();
     }
-    let mut left = MAX_RESULT;
-    let count = items.iter().take_while(|item| match left.checked_sub(size(item)) {
-        Some(less) => {
-            left = less;
+    let mut available = MAX_RESULT;
+    let count = items.iter().take_while(|item| match available.checked_sub(size(item)) {
+        Some(remaining) => {
+            available = remaining;
             true
         }
         None => false,
@@ -125,14 +131,14 @@ pub(super) fn fitting(mut items: Vec<Value>, kept: Kept) -> (Vec<Value>, bool) {
     (items, is_cut)
 }
 
-/// What a value takes in a result, which has it twice: as JSON, and as a text that is JSON.
+/// Returns the size of a value in a result, which contains it twice: as JSON, and as a JSON text in a string.
 fn size(value: &Value) -> usize {
     let json = value.to_string();
     let escaped = json.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
     2 * json.len() + escaped + 2
 }
 
-/// An answer: what is said of all of it, and the list.
+/// Builds an answer from its common fields and its list.
 pub(super) fn answer(mut head: Map<String, Value>, name: &str, items: Vec<Value>) -> Value {
     head.insert(name.to_owned(), json!(items));
     head.into()
@@ -145,25 +151,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_left_out_at_the_other_end() {
+    fn items_that_do_not_fit_are_dropped_from_the_other_end() {
         let items: Vec<Value> =
             (0..100).map(|number| json!({ "number": number, "text": "x".repeat(1_000) })).collect();
         let numbers = |items: &[Value]| -> Vec<u64> {
             items.iter().map(|item| item["number"].as_u64().unwrap()).collect()
         };
-        let (first, is_cut) = fitting(items.clone(), Kept::Beginning);
+        let (first, is_cut) = fit_result(items.clone(), Kept::Beginning);
         assert!(is_cut && first.len() > 20 && numbers(&first)[0] == 0, "{}", first.len());
-        let (last, is_cut) = fitting(items.clone(), Kept::End);
+        let (last, is_cut) = fit_result(items.clone(), Kept::End);
         assert!(is_cut && last.len() == first.len() && numbers(&last).last() == Some(&99));
         assert!(numbers(&last).is_sorted());
-        assert_eq!(fitting(items[..20].to_vec(), Kept::End), (items[..20].to_vec(), false));
+        assert_eq!(fit_result(items[..20].to_vec(), Kept::End), (items[..20].to_vec(), false));
         let whole = answer(Map::new(), "messages", last);
         assert!(whole.to_string().len() + json!(whole.to_string()).to_string().len() < 65_536);
     }
 
     #[test]
     fn the_longest_message_fits_alone() {
-        let zone = Zone::of(&ZoneArgs { tz: Some(NamedZone::parse("UTC").unwrap()) });
+        let zone = Zone::from_args(&ZoneArgs { tz: Some(NamedZone::parse("UTC").unwrap()) });
         for text in ["\"", "\\", "\n", "🎉", "会", "x"] {
             let named = json!({ "id": "F".repeat(500), "name": text.repeat(500), "count": 1 });
             let row = json!({ "ts": "1700000000.000100", "user": "U1", "updated_ts": "x", "deleted": true,
@@ -171,7 +177,7 @@ mod tests {
             let long = text.repeat(40_000);
             let link = format!("https://{}.slack.com/archives/C1/p1700000000000100", "x".repeat(100));
             let shown = message(&row, &long, &long, link, &zone, WHOLE_TEXT);
-            let (fitting, is_cut) = fitting(vec![shown.into()], Kept::Beginning);
+            let (fitting, is_cut) = fit_result(vec![shown.into()], Kept::Beginning);
             assert!(!is_cut && fitting[0]["text_is_cut"] == true, "{text}");
         }
     }

@@ -1,4 +1,4 @@
-//! `annalist backup`: the whole archive in one file, while it is in use.
+//! `annalist backup`: writes the whole archive to one file, while it is in use.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -16,14 +16,14 @@ use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
 use crate::operate::packing::{FILES, MANIFEST, header};
-use crate::operate::target::{self, TargetFile, private};
+use crate::operate::target::{self, TargetFile, private_file_options};
 use crate::plain;
 use crate::read::human_size;
 
-/// What is read at once.
+/// Size of the read and write buffers.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// What does the same on AWS, as far as `provision` sets it up.
+/// The corresponding features of AWS, and which of them `provision` turns on.
 pub(crate) const ON_AWS: &str = "`annalist provision` turns on point-in-time recovery of the DynamoDB table, which \
     restores it into a new table as it was at any second of the last 35 days; it does not turn on versions of the \
     bucket, whose files are written once: turn on S3 Versioning yourself if you want to undo deletions";
@@ -44,25 +44,29 @@ pub(crate) struct BackupArgs {
     backend: BackendArgs,
 }
 
-/// The folder an operation on one machine works on.
-pub(crate) fn folder<'a>(backend: &'a BackendArgs, command: &'static str) -> Result<&'a Path, ConfigError> {
+/// Returns the data folder of the embedded backend. Returns an error for AWS, where the command does not
+/// apply.
+pub(crate) fn embedded_folder<'a>(
+    backend: &'a BackendArgs,
+    command: &'static str,
+) -> Result<&'a Path, ConfigError> {
     match backend.backend {
         BackendKind::Embedded => Ok(&backend.data.data),
-        BackendKind::Aws => Err(ConfigError::OneMachineOnly { command, instead: ON_AWS }),
+        BackendKind::Aws => Err(ConfigError::EmbeddedOnly { command, instead: ON_AWS }),
     }
 }
 
-/// `3 files`.
-pub(crate) fn counted(files: usize) -> String {
+/// Formats a number of files, such as `3 files`.
+pub(crate) fn format_file_count(files: usize) -> String {
     if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 
-/// Writes the backup and says what is in it.
+/// Writes the backup and prints a summary.
 pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> anyhow::Result<()> {
-    let data = folder(&args.backend, "backup")?;
-    let target = claimed(args, data)?;
-    let copy = target.beside("snapshot");
-    let _removed = Removed(copy.clone());
+    let data = embedded_folder(&args.backend, "backup")?;
+    let target = claim_target(args, data)?;
+    let copy = target.sibling_path("snapshot");
+    let _remove_on_drop = RemoveOnDrop(copy.clone());
     create_empty(&copy)?;
     let snapshot = snapshot(data, &copy)?;
 
@@ -73,7 +77,7 @@ pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> 
     let copied = File::open(&copy).with_context(|| format!("cannot read {}", copy.display()))?;
     let bytes = copied.metadata()?.len();
     let sha256 = packing.append(DATABASE_FILE, bytes, copied)?;
-    // The room is needed for the files.
+    // Free the space for the files.
     std::fs::remove_file(&copy)?;
     let mut manifest = Manifest {
         format: FORMAT,
@@ -85,7 +89,7 @@ pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> 
         database: BackupEntry { path: DATABASE_FILE.to_owned(), bytes, sha256: Some(sha256) },
         files: Vec::new(),
     };
-    let mut inventory = Inventory::of(data);
+    let mut inventory = Inventory::new(data);
     for file in inventory.by_ref() {
         let file = file.with_context(|| format!("cannot list the files in {}", data.display()))?;
         let sha256 = if args.without_files {
@@ -101,11 +105,11 @@ pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> 
     packing.append(MANIFEST, list.len() as u64, &list[..])?;
     packing.tar.into_inner()?.flush()?;
     let size = target.publish()?;
-    say(args, &manifest, size, inventory.foreign(), out)
+    print_summary(args, &manifest, size, inventory.foreign(), out)
 }
 
-/// The file to write, which takes the place of another only if it is told to.
-fn claimed(args: &BackupArgs, data: &Path) -> anyhow::Result<TargetFile> {
+/// Claims the file to write. Overwrites an existing file only with --force.
+fn claim_target(args: &BackupArgs, data: &Path) -> anyhow::Result<TargetFile> {
     let (path, shown) = (&args.file, args.file.display());
     if path.is_dir() {
         bail!("{shown} is a folder: name a file in it, such as {}", path.join("annalist.tar").display());
@@ -116,22 +120,22 @@ fn claimed(args: &BackupArgs, data: &Path) -> anyhow::Result<TargetFile> {
     TargetFile::claim(path, "backup", Some(data), args.force)
 }
 
-fn say(
+fn print_summary(
     args: &BackupArgs,
     manifest: &Manifest,
     size: u64,
     foreign: Option<&(usize, PathBuf)>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let (count, files) = (counted(manifest.files.len()), human_size(manifest.files_bytes()));
-    let held = if args.without_files {
+    let (count, files) = (format_file_count(manifest.files.len()), human_size(manifest.files_bytes()));
+    let files_summary = if args.without_files {
         format!("{count} listed without their bytes ({files})")
     } else {
         format!("{count} ({files})")
     };
     writeln!(
         out,
-        "{}: {} ({size} bytes): the database ({}) and {held}.",
+        "{}: {} ({size} bytes): the database ({}) and {files_summary}.",
         plain::line(&args.file.display().to_string()),
         human_size(size),
         human_size(manifest.database.bytes),
@@ -141,19 +145,19 @@ fn say(
     }
     if let Some((count, first)) = foreign {
         let first = plain::line(&first.display().to_string());
-        writeln!(out, "Left out, as they are no files of the archive: {count}, such as {first}.")?;
+        writeln!(out, "Left out, because they are not files of the archive: {count}, such as {first}.")?;
     }
     Ok(())
 }
 
-/// The tar that is being written.
+/// The tar archive that is being written.
 struct BackupTar<W: Write> {
     tar: tar::Builder<W>,
     mtime_s: i64,
 }
 
 impl<W: Write> BackupTar<W> {
-    /// Appends `bytes` bytes under this name; returns their hash.
+    /// Appends `bytes` bytes under this name and returns their hash.
     fn append(&mut self, name: &str, bytes: u64, from: impl Read) -> anyhow::Result<String> {
         let header = header(name, bytes, self.mtime_s)?;
         let mut hashed = Hashed { from: from.take(bytes), hash: Sha256::new(), bytes: 0 };
@@ -166,7 +170,7 @@ impl<W: Write> BackupTar<W> {
     }
 }
 
-/// Counts and hashes what is read.
+/// A reader that counts and hashes the bytes.
 struct Hashed<R> {
     from: R,
     hash: Sha256,
@@ -182,22 +186,22 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-/// A file that is removed when this is dropped, if it is still there.
-struct Removed(PathBuf);
+/// A file that is removed on drop, if it still exists.
+struct RemoveOnDrop(PathBuf);
 
-impl Drop for Removed {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         drop(std::fs::remove_file(&self.0));
     }
 }
 
-/// Makes an empty file for SQLite, whose own would be everybody's to read.
+/// Creates an empty private file for SQLite, which would create a world-readable one.
 fn create_empty(path: &Path) -> anyhow::Result<()> {
-    let made = match std::fs::remove_file(path) {
+    let created = match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => private().open(path).map(drop),
+        Ok(()) | Err(_) => private_file_options().open(path).map(drop),
     };
-    made.with_context(|| format!("cannot write to {}", path.display()))
+    created.with_context(|| format!("cannot write to {}", path.display()))
 }
 
 #[cfg(test)]

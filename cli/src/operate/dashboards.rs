@@ -1,4 +1,5 @@
-//! `annalist dashboards`: what Grafana and Prometheus need to watch an installation, made from the table of metrics.
+//! `annalist dashboards`: writes a Grafana dashboard and Prometheus alerts, generated from the table of
+//! metrics.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,12 +9,14 @@ use process::telemetry::{alerts, dashboard};
 
 use super::target;
 
-/// A file's name, and what makes its content.
+/// The name of a file, and the function that generates its content.
 type GeneratedFile = (&'static str, fn() -> String);
 
-/// The files.
-const FILES: [GeneratedFile; 2] =
-    [("grafana-dashboard.json", dashboard::grafana), ("prometheus-alerts.yaml", alerts::prometheus)];
+/// The generated files.
+const FILES: [GeneratedFile; 2] = [
+    ("grafana-dashboard.json", dashboard::grafana_dashboard),
+    ("prometheus-alerts.yaml", alerts::prometheus_rules),
+];
 
 /// `annalist dashboards`.
 #[derive(Debug, Clone, clap::Args)]
@@ -28,9 +31,9 @@ pub(crate) fn write(args: &DashboardsArgs, out: &mut dyn Write) -> anyhow::Resul
     let folder = &args.out;
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    for (name, made) in FILES {
+    for (name, generate) in FILES {
         let path = folder.join(name);
-        std::fs::write(&path, made()).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(&path, generate()).with_context(|| format!("cannot write {}", path.display()))?;
         writeln!(out, "{}", path.display())?;
     }
     Ok(())
@@ -41,20 +44,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_writes_a_dashboard_that_is_json_and_alerts() {
+    fn it_writes_a_json_dashboard_and_alerts() {
         let folder = tempfile::tempdir().unwrap();
         let args = DashboardsArgs { out: folder.path().join("new") };
         let mut out = Vec::new();
         write(&args, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap().lines().count(), FILES.len());
-        for (name, made) in FILES {
-            assert_eq!(std::fs::read_to_string(args.out.join(name)).unwrap(), made(), "{name}");
+        for (name, generate) in FILES {
+            assert_eq!(std::fs::read_to_string(args.out.join(name)).unwrap(), generate(), "{name}");
         }
-        serde_json::from_str::<serde_json::Value>(&dashboard::grafana()).unwrap();
+        serde_json::from_str::<serde_json::Value>(&dashboard::grafana_dashboard()).unwrap();
     }
 
     #[test]
-    fn a_folder_that_cannot_be_made_is_one_line() {
+    fn a_folder_that_cannot_be_created_is_a_one_line_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = write(&DashboardsArgs { out: file.path().join("x") }, &mut Vec::new()).unwrap_err();
         assert!(error.to_string().starts_with("cannot make the folder "), "{error:#}");

@@ -1,4 +1,4 @@
-//! `annalist files retry`: asks again for files that are not held.
+//! `annalist files retry`: requests files again that are not stored.
 
 use std::io::Write;
 
@@ -15,7 +15,7 @@ use slack::ids::{FileId, TeamId};
 use crate::plain;
 use crate::read::FilesArgs;
 
-/// Rows read, and jobs sent, at once.
+/// The number of rows that are read, and of jobs that are sent, in one batch.
 const PAGE: usize = 256;
 
 /// `annalist files …`.
@@ -28,7 +28,7 @@ pub(crate) struct FilesCommand {
     pub(crate) list: FilesArgs,
 }
 
-/// What can be done about files.
+/// Changes to files.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FilesChange {
     /// Ask Slack again for files that failed or are pending
@@ -53,19 +53,19 @@ fn file_id(text: &str) -> Result<FileId, &'static str> {
     FileId::parse(text).map_err(|_| "a file id is such as F0123ABCD, as `annalist files` shows it")
 }
 
-/// How much is asked for again.
+/// Which files are requested again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RetryScope {
-    /// What may well be there by now.
+    /// Files that Slack may well serve by now.
     Likely,
     /// All files, even those that were skipped or failed for good.
     All,
-    /// What a person asks for by name.
+    /// Files that the user named.
     Named,
 }
 
 impl RetryScope {
-    /// Whether a file in this state is asked for. What is elsewhere or gone for good never is.
+    /// Whether a file in this state is requested. External and deleted files never are.
     fn includes(self, state: Option<&FileState>) -> bool {
         match state {
             None | Some(FileState::Failed(_) | FileState::Verdict(FileVerdict::Pending)) => true,
@@ -80,7 +80,7 @@ impl RetryScope {
     }
 }
 
-/// Sends the jobs of files that are not held once more.
+/// Sends new jobs for files that are not stored.
 pub(crate) async fn retry(
     backend: &Backend,
     clock: &dyn Clock,
@@ -88,22 +88,22 @@ pub(crate) async fn retry(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let (archive, queue) = (&*backend.archive(), &*backend.queue());
-    // Told from every other time it is asked for.
+    // Makes the jobs different from those of earlier retries.
     let nonce = clock.now().0.to_be_bytes();
     let teams = query_all(archive, Query::partition(key::TEAMS)).await?;
     let teams: Vec<TeamId> =
         teams.iter().filter_map(|item| TeamId::parse(&item.key.timestamp).ok()).collect();
     if !args.files.is_empty() {
-        return named(archive, queue, &teams, &args.files, &nonce, out).await;
+        return retry_named(archive, queue, &teams, &args.files, &nonce, out).await;
     }
-    let reach = if args.all { RetryScope::All } else { RetryScope::Likely };
+    let scope = if args.all { RetryScope::All } else { RetryScope::Likely };
     let mut sent = 0;
     for team in &teams {
         let mut query = Query { limit: PAGE, ..Query::partition(key::files(team)) };
         loop {
             let page = archive.query(&query).await?;
             let jobs: Vec<Outgoing> =
-                page.items.iter().filter_map(|row| job_of(team, row, reach, &nonce)).collect();
+                page.items.iter().filter_map(|row| job_of(team, row, scope, &nonce)).collect();
             sent += jobs.len();
             send(queue, jobs).await?;
             match page.next {
@@ -112,20 +112,20 @@ pub(crate) async fn retry(
             }
         }
     }
-    match (sent, reach) {
+    match (sent, scope) {
         (0, RetryScope::Likely) => writeln!(
             out,
             "No file failed or is pending; --all also asks for those that Slack hid or refused, or that were too long."
         )?,
         (0, RetryScope::All | RetryScope::Named) => writeln!(out, "No file could be asked for again.")?,
         (sent, RetryScope::Likely | RetryScope::All | RetryScope::Named) => {
-            writeln!(out, "{} on the queue again.", counted(sent))?
+            writeln!(out, "{} on the queue again.", count_with_verb(sent))?
         }
     }
     Ok(())
 }
 
-async fn named(
+async fn retry_named(
     archive: &dyn Archive,
     queue: &dyn Queue,
     teams: &[TeamId],
@@ -141,7 +141,7 @@ async fn named(
             found = true;
             match job_of(team, &row, RetryScope::Named, nonce) {
                 Some(job) => jobs.push(job),
-                None => writeln!(out, "{file} {}", not_asked(&row, file))?,
+                None => writeln!(out, "{file} {}", reason_not_retried(&row, file))?,
             }
         }
         if !found {
@@ -151,29 +151,30 @@ async fn named(
     let sent = jobs.len();
     send(queue, jobs).await?;
     if sent > 0 {
-        writeln!(out, "{} on the queue again.", counted(sent))?;
+        writeln!(out, "{} on the queue again.", count_with_verb(sent))?;
     }
     Ok(())
 }
 
-fn counted(files: usize) -> String {
+fn count_with_verb(files: usize) -> String {
     if files == 1 { "1 file is".to_owned() } else { format!("{files} files are") }
 }
 
-fn job_of(team: &TeamId, row: &Item, reach: RetryScope, nonce: &[u8]) -> Option<Outgoing> {
+fn job_of(team: &TeamId, row: &Item, scope: RetryScope, nonce: &[u8]) -> Option<Outgoing> {
     let file = FileId::parse(&row.key.timestamp).ok()?;
-    let wanted = !row.is_erased() && reach.includes(row::state(row, &file).as_ref());
-    wanted.then(|| job::again(team, row, nonce)).flatten()
+    let is_included = !row.is_erased() && scope.includes(row::state(row, &file).as_ref());
+    is_included.then(|| job::retry_job(team, row, nonce)).flatten()
 }
 
-/// Why a file that the user named is not fetched.
-fn not_asked(row: &Item, file: &FileId) -> String {
+/// Returns the reason why a file that the user named is not fetched.
+fn reason_not_retried(row: &Item, file: &FileId) -> String {
     match row::state(row, file) {
-        Some(FileState::Stored(key)) => format!("is held already, as {key}"),
+        Some(FileState::Stored(key)) => format!("is already stored, as {key}"),
         Some(FileState::Verdict(FileVerdict::External)) => {
-            let place = row::object(row).and_then(|object| object.external_type);
-            let place = place.map_or_else(|| "another service".to_owned(), |place| plain::line(&place));
-            format!("cannot be fetched: it is kept on {place}")
+            let service = row::object(row).and_then(|object| object.external_type);
+            let service =
+                service.map_or_else(|| "another service".to_owned(), |service| plain::line(&service));
+            format!("cannot be fetched: it is kept on {service}")
         }
         Some(FileState::Verdict(FileVerdict::Tombstone)) => {
             "cannot be fetched: it was deleted in Slack".to_owned()
@@ -217,8 +218,8 @@ mod tests {
         RetryArgs { files, all, backend: fixture.data() }
     }
 
-    /// What it says, and how many jobs are on the queue after it.
-    async fn retried(fixture: &CliFixture, files: &[&str], all: bool) -> (String, u64) {
+    /// Runs the command and returns its output and the number of jobs on the queue.
+    async fn run_retry(fixture: &CliFixture, files: &[&str], all: bool) -> (String, u64) {
         let mut out = Vec::new();
         let args = retry_args(fixture, files, all);
         retry(&fixture.backend, &*fixture.ports.clock, &args, &mut out).await.unwrap();
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_is_told_from_a_channel() {
+    fn retry_is_distinguished_from_a_channel() {
         let list = parsed(&["C0123ABCD", "--json"]).unwrap();
         assert!(list.change.is_none() && list.list.channel.as_deref() == Some("C0123ABCD"));
         assert_eq!(parsed(&["#retry"]).unwrap().list.channel.as_deref(), Some("#retry"));
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_may_be_there_by_now_is_asked_for_and_the_rest_when_it_is_named() {
+    async fn likely_files_are_retried_and_others_only_on_request() {
         let fixture = CliFixture::open().await;
         for (id, mode) in
             [("F1", "hosted"), ("F2", "hidden_by_limit"), ("F3", "external"), ("F4", "tombstone")]
@@ -248,30 +249,30 @@ mod tests {
             let file = json!({ "id": id, "mode": mode, "external_type": "gdrive", "url_private": "https://files.slack.com/f" });
             fixture.share("T1", "C1", "1.000000", &file).await;
         }
-        // The fixture has sent what follows from a message already.
+        // The fixture has already sent the jobs of the messages.
         let before = fixture.ports.queue.depth(QueueName::Files.into()).await.unwrap().waiting;
-        let (said, waiting) = retried(&fixture, &[], false).await;
-        assert_eq!((said.as_str(), waiting - before), ("1 file is on the queue again.\n", 1));
-        // The same moment again is the same question.
-        assert_eq!(retried(&fixture, &[], false).await.1 - before, 1);
+        let (output, waiting) = run_retry(&fixture, &[], false).await;
+        assert_eq!((output.as_str(), waiting - before), ("1 file is on the queue again.\n", 1));
+        // A retry at the same time sends the same job, which is deduplicated.
+        assert_eq!(run_retry(&fixture, &[], false).await.1 - before, 1);
         fixture.advance();
-        let (said, waiting) = retried(&fixture, &[], true).await;
-        assert_eq!((said.as_str(), waiting - before), ("2 files are on the queue again.\n", 3));
+        let (output, waiting) = run_retry(&fixture, &[], true).await;
+        assert_eq!((output.as_str(), waiting - before), ("2 files are on the queue again.\n", 3));
         fixture.advance();
-        let (said, waiting) = retried(&fixture, &["F2", "F3", "F4"], false).await;
+        let (output, waiting) = run_retry(&fixture, &["F2", "F3", "F4"], false).await;
         assert_eq!(
-            said,
+            output,
             "F3 cannot be fetched: it is kept on gdrive\nF4 cannot be fetched: it was deleted in Slack\n1 file is on the queue again.\n"
         );
         assert_eq!(waiting - before, 4);
     }
 
     #[tokio::test]
-    async fn what_is_unknown_is_an_error_that_says_where_to_look() {
+    async fn an_unknown_file_is_an_error_with_a_hint() {
         let fixture = CliFixture::open().await;
         let args = retry_args(&fixture, &["F9"], false);
         let error = retry(&fixture.backend, &*fixture.ports.clock, &args, &mut Vec::new()).await.unwrap_err();
         assert_eq!(error.to_string(), "no file F9 in this archive: `annalist files` shows them");
-        assert!(retried(&fixture, &[], false).await.0.starts_with("No file failed or is pending"));
+        assert!(run_retry(&fixture, &[], false).await.0.starts_with("No file failed or is pending"));
     }
 }

@@ -1,6 +1,7 @@
-//! What people look at and mend while the archive runs.
+//! Commands that inspect, repair and maintain the archive while it runs.
 //!
-//! [`backup`] and [`restore`] agree on [`packing`]; [`target`] is where a command writes for a user; [`backfill`] and [`reconcile`] share [`history`].
+//! [`backup`] and [`restore`] share the format in [`packing`]; [`target`] is the output path of a command;
+//! [`backfill`] and [`reconcile`] share [`history`].
 
 pub(crate) mod backfill;
 pub(crate) mod backup;
@@ -8,9 +9,9 @@ pub(crate) mod dashboards;
 pub(crate) mod date;
 pub(crate) mod doctor;
 pub(crate) mod erase;
+mod existence_status;
 pub(crate) mod files;
 pub(crate) mod forget_public;
-mod held;
 mod history;
 pub(crate) mod import;
 mod packing;

@@ -1,8 +1,9 @@
-//! How a backup is packed: a tar of plain files, in the order database, files, manifest.
+//! The format of a backup: a tar of plain files, in the order database, files, manifest.
 //!
-//! The manifest comes last, so that each file is read once, and a file that was cut off has none. Reading takes nothing
-//! on trust: only plain files under exactly the names and sizes that the manifest lists, in its order, and nothing
-//! before, between or after them. All of that is checked from the headers alone, before anything is written.
+//! The manifest is last, so that each file is read once and a truncated backup has no manifest. Reading
+//! trusts nothing: a backup must contain only plain files, with exactly the names, sizes and order of the
+//! manifest, and nothing before, between or after them. All of this is checked from the headers alone, before
+//! anything is written.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,10 +15,10 @@ use embedded::backup::{BackupEntry, Manifest};
 use ports::files::FileKey;
 use tar::{EntryType, Header};
 
-/// The list of what is in it.
+/// Name of the list of the contents.
 pub(crate) const MANIFEST: &str = "manifest.json";
 
-/// In front of a file's key.
+/// Prefix of a file's key.
 pub(crate) const FILES: &str = "files/";
 
 /// A tar is made of blocks of this size.
@@ -26,10 +27,10 @@ const BLOCK_BYTES: u64 = 512;
 /// A tar ends with two blocks of zeros.
 const END_BYTES: u64 = 2 * BLOCK_BYTES;
 
-/// The list of three million files.
+/// Maximum size of the manifest, enough for three million files.
 const MAX_MANIFEST_BYTES: u64 = 512 * 1024 * 1024;
 
-/// The header of a file that only its owner may read.
+/// Returns the header of a file that only its owner may read.
 pub(crate) fn header(name: &str, bytes: u64, mtime_s: i64) -> io::Result<Header> {
     let mut header = Header::new_ustar();
     header.set_path(name)?;
@@ -41,27 +42,27 @@ pub(crate) fn header(name: &str, bytes: u64, mtime_s: i64) -> io::Result<Header>
     Ok(header)
 }
 
-/// A backup whose headers are as its manifest says.
+/// A backup whose headers match its manifest.
 pub(crate) struct Packed {
     file: File,
     pub(crate) manifest: Manifest,
 }
 
 impl Packed {
-    /// Reads the headers and the manifest, and holds them against each other.
+    /// Reads the headers and the manifest, and compares them.
     pub(crate) fn read(mut file: File) -> anyhow::Result<Self> {
-        let found = PackedHeaders::read(&mut file)?;
-        let manifest = found.manifest(&mut file)?;
+        let headers = PackedHeaders::read(&mut file)?;
+        let manifest = headers.manifest(&mut file)?;
         ensure!(
             manifest.format <= FORMAT && manifest.schema <= SCHEMA,
             "it was made by annalist {}, which is newer than this one: upgrade this one",
             manifest.annalist
         );
-        found.is_what_it_says(&manifest)?;
+        headers.check_against(&manifest)?;
         Ok(Self { file, manifest })
     }
 
-    /// Hands over each packed file with what the manifest says of it, in order; the database is the first.
+    /// Calls `each` for every packed file with its manifest entry, in order, beginning with the database.
     pub(crate) fn unpack(
         mut self,
         mut each: impl FnMut(&BackupEntry, &mut dyn Read) -> anyhow::Result<()>,
@@ -69,7 +70,7 @@ impl Packed {
         self.file.seek(SeekFrom::Start(0))?;
         let packed = if self.manifest.has_files { &self.manifest.files[..] } else { &[] };
         for entry in std::iter::once(&self.manifest.database).chain(packed) {
-            // The headers were read before.
+            // Skip the header, which was checked before.
             self.file.seek_relative(i64::try_from(BLOCK_BYTES)?)?;
             let mut bytes = (&mut self.file).take(entry.bytes);
             each(entry, &mut bytes)?;
@@ -80,11 +81,11 @@ impl Packed {
     }
 }
 
-/// What the headers say.
+/// The contents of the headers.
 struct PackedHeaders {
     /// Names and sizes, without the manifest.
     entries: Vec<(String, u64)>,
-    /// Where the manifest's bytes begin, and how many there are.
+    /// The offset and size of the manifest.
     manifest: (u64, u64),
 }
 
@@ -92,17 +93,17 @@ impl PackedHeaders {
     fn read(file: &mut File) -> anyhow::Result<Self> {
         let length = file.metadata()?.len();
         let mut entries = Vec::new();
-        let mut at = 0;
+        let mut offset = 0;
         loop {
-            let Some((name, bytes)) = next_header(file, at, length)? else {
+            let Some((name, bytes)) = next_header(file, offset, length)? else {
                 bail!("it has no {MANIFEST} at its end: it is not whole, or no backup; take another");
             };
-            let begins = at + BLOCK_BYTES;
+            let begins = offset + BLOCK_BYTES;
             let ends = begins.checked_add(bytes).and_then(|ends| ends.checked_add(padding(bytes)));
             let Some(ends) = ends.filter(|ends| *ends <= length) else {
                 bail!("it is cut off in {name}: take another backup");
             };
-            at = ends;
+            offset = ends;
             if name != MANIFEST {
                 entries.push((name, bytes));
                 continue;
@@ -123,10 +124,10 @@ impl PackedHeaders {
         serde_json::from_reader(text).with_context(|| format!("its {MANIFEST} cannot be read"))
     }
 
-    /// Whether the entries are exactly those that the manifest lists.
-    fn is_what_it_says(&self, manifest: &Manifest) -> anyhow::Result<()> {
+    /// Checks that the entries are exactly those that the manifest lists.
+    fn check_against(&self, manifest: &Manifest) -> anyhow::Result<()> {
         let mut found = self.entries.iter();
-        let mut holds = |name: &str, listed: &BackupEntry| -> anyhow::Result<()> {
+        let mut check_next = |name: &str, listed: &BackupEntry| -> anyhow::Result<()> {
             let Some((found, bytes)) = found.next() else { bail!("{name} is missing") };
             ensure!(found == name, "it holds {found} where its {MANIFEST} lists {name}");
             ensure!(*bytes == listed.bytes, "{name} is {bytes} bytes long, not the listed {}", listed.bytes);
@@ -134,7 +135,7 @@ impl PackedHeaders {
             Ok(())
         };
         ensure!(manifest.database.path == DATABASE_FILE, "its {MANIFEST} lists no {DATABASE_FILE}");
-        holds(DATABASE_FILE, &manifest.database)?;
+        check_next(DATABASE_FILE, &manifest.database)?;
         let mut last = "";
         for listed in &manifest.files {
             ensure!(
@@ -142,7 +143,7 @@ impl PackedHeaders {
                 "its {MANIFEST} lists {}, which is no file's name",
                 listed.path
             );
-            // The order in which an inventory goes through folders.
+            // The order in which an inventory traverses folders.
             ensure!(
                 last.split('/').lt(listed.path.split('/')),
                 "its {MANIFEST} is out of order at {}",
@@ -150,7 +151,7 @@ impl PackedHeaders {
             );
             last = &listed.path;
             if manifest.has_files {
-                holds(&format!("{FILES}{}", listed.path), listed)?;
+                check_next(&format!("{FILES}{}", listed.path), listed)?;
             }
         }
         if let Some((extra, _)) = found.next() {
@@ -160,13 +161,14 @@ impl PackedHeaders {
     }
 }
 
-/// The name and size in the header at this place; none at the end, or where there is no room for one.
-fn next_header(file: &mut File, at: u64, length: u64) -> anyhow::Result<Option<(String, u64)>> {
-    if length.saturating_sub(at) < BLOCK_BYTES {
+/// Returns the name and size in the header at this offset; `None` at the end, or if the rest is too short for
+/// a header.
+fn next_header(file: &mut File, offset: u64, length: u64) -> anyhow::Result<Option<(String, u64)>> {
+    if length.saturating_sub(offset) < BLOCK_BYTES {
         return Ok(None);
     }
     let mut header = Header::new_old();
-    file.seek(SeekFrom::Start(at))?;
+    file.seek(SeekFrom::Start(offset))?;
     file.read_exact(header.as_mut_bytes())?;
     if header.as_bytes().iter().all(|byte| *byte == 0) {
         return Ok(None);
@@ -174,16 +176,16 @@ fn next_header(file: &mut File, at: u64, length: u64) -> anyhow::Result<Option<(
     let mut summed = header.clone();
     summed.set_cksum();
     let is_header = header.cksum().is_ok_and(|sum| summed.cksum().is_ok_and(|expected| sum == expected));
-    ensure!(is_header, "it is no backup, or was damaged {at} bytes from its beginning; take another");
+    ensure!(is_header, "it is no backup, or was damaged {offset} bytes from its beginning; take another");
     let name = String::from_utf8_lossy(&header.path_bytes()).into_owned();
-    // Links, devices, folders, and whatever changes the meaning of the next header.
+    // Rejects links, devices, folders, and headers that change the meaning of the next one.
     let is_file = matches!(header.as_bytes()[156], b'0');
     ensure!(is_file, "{name} is not a plain file: no backup holds anything else");
     let bytes = header.entry_size().with_context(|| format!("{name} has no size"))?;
     Ok(Some((name, bytes)))
 }
 
-/// What fills a file's last block.
+/// Returns the number of bytes that fill a file's last block.
 fn padding(bytes: u64) -> u64 {
     bytes.wrapping_neg() % BLOCK_BYTES
 }

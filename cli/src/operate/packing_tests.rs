@@ -3,7 +3,7 @@ use tempfile::NamedTempFile;
 
 use super::*;
 
-/// The hash of nothing in particular: headers are read without it.
+/// An arbitrary hash: the headers are checked without it.
 const HASH: &str = "00";
 
 fn listed(path: &str, bytes: u64) -> serde_json::Value {
@@ -16,7 +16,7 @@ fn manifest(files: &[(&str, u64)]) -> serde_json::Value {
         "has_files": true, "database": listed(DATABASE_FILE, 2), "files": files })
 }
 
-/// A tar with these entries, as they come.
+/// Returns a tar with these entries, unchecked.
 fn packed(entries: &[(Header, Vec<u8>)]) -> NamedTempFile {
     let file = NamedTempFile::new().unwrap();
     let mut tar = tar::Builder::new(file.reopen().unwrap());
@@ -37,8 +37,8 @@ fn with_manifest(entries: &[(Header, Vec<u8>)], manifest: &serde_json::Value) ->
 }
 
 fn refusal(file: &NamedTempFile) -> String {
-    let refused = Packed::read(file.reopen().unwrap()).err().expect("it is refused");
-    let line = format!("{refused:#}");
+    let error = Packed::read(file.reopen().unwrap()).err().expect("the backup is refused");
+    let line = format!("{error:#}");
     assert!(!line.contains('\n'), "{line}");
     line
 }
@@ -50,7 +50,7 @@ fn whole() -> Vec<(Header, Vec<u8>)> {
 const FILES_OF_WHOLE: &[(&str, u64)] = &[("slack/T1/a", 3), ("slack/T1/b", 0)];
 
 #[test]
-fn what_was_packed_comes_out_in_order() {
+fn packed_files_are_unpacked_in_order() {
     let file = with_manifest(&whole(), &manifest(FILES_OF_WHOLE));
     let mut seen = Vec::new();
     let unpacked = Packed::read(file.reopen().unwrap()).unwrap().unpack(|entry, bytes| {
@@ -65,7 +65,7 @@ fn what_was_packed_comes_out_in_order() {
 }
 
 #[test]
-fn a_list_that_does_not_fit_is_refused() {
+fn a_manifest_that_does_not_match_is_refused() {
     let a_bomb = |bytes: u64| {
         let mut bomb = header("files/slack/T1/a", 3, 1).unwrap();
         bomb.set_size(bytes);
@@ -80,7 +80,7 @@ fn a_list_that_does_not_fit_is_refused() {
     };
     let extra = [whole(), vec![plain("files/slack/T1/c", b"x")]].concat();
     let swapped = vec![whole()[0].clone(), whole()[2].clone(), whole()[1].clone()];
-    for (entries, list, says) in [
+    for (entries, list, expected) in [
         (whole()[..2].to_vec(), list(), "files/slack/T1/b is missing"),
         (extra, list(), "files/slack/T1/c, which its manifest.json does not list"),
         (vec![whole()[0].clone(), whole()[2].clone()], list(), "holds files/slack/T1/b where"),
@@ -103,7 +103,7 @@ fn a_list_that_does_not_fit_is_refused() {
         ),
     ] {
         let line = refusal(&with_manifest(&entries, &list));
-        assert!(line.contains(says), "{says:?} is not in {line:?}");
+        assert!(line.contains(expected), "{expected:?} is not in {line:?}");
     }
 }
 
@@ -131,7 +131,7 @@ fn anything_but_a_plain_file_is_refused() {
 }
 
 #[test]
-fn names_that_lead_elsewhere_are_refused() {
+fn names_that_are_paths_to_elsewhere_are_refused() {
     for name in ["../evil", "/etc/passwd", "files/../../evil", "files/slack/T1/./a"] {
         let mut elsewhere = header("x", 3, 1).unwrap();
         let field = &mut elsewhere.as_mut_bytes()[..100];
@@ -148,22 +148,22 @@ fn names_that_lead_elsewhere_are_refused() {
 }
 
 #[test]
-fn every_way_to_cut_it_off_or_to_add_to_it_is_refused() {
+fn truncated_and_extended_backups_are_refused() {
     let file = with_manifest(&whole(), &manifest(FILES_OF_WHOLE));
     let bytes = std::fs::read(file.path()).unwrap();
-    let of = |bytes: &[u8]| {
+    let file_with = |bytes: &[u8]| {
         let file = NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
         file
     };
     for length in (0..bytes.len()).step_by(64) {
-        refusal(&of(&bytes[..length]));
+        refusal(&file_with(&bytes[..length]));
     }
     for more in [&[0; 512][..], b"x", &bytes[..]] {
-        assert!(refusal(&of(&[&bytes[..], more].concat())).contains("does not end"));
+        assert!(refusal(&file_with(&[&bytes[..], more].concat())).contains("does not end"));
     }
     let mut damaged = bytes;
     damaged[5] ^= 1;
-    assert!(refusal(&of(&damaged)).contains("damaged"));
-    assert!(refusal(&of(&[7; 4096])).contains("no backup"));
+    assert!(refusal(&file_with(&damaged)).contains("damaged"));
+    assert!(refusal(&file_with(&[7; 4096])).contains("no backup"));
 }

@@ -1,4 +1,4 @@
-//! `annalist quarantine`: jobs that could not be stored, for a person to judge.
+//! `annalist quarantine`: jobs that could not be stored, about which a person decides.
 
 use std::io::Write;
 
@@ -17,7 +17,7 @@ use workers::quarantine::{self, Loss, QuarantineError, Quarantined, redaction};
 use crate::plain;
 use crate::zone::Zone;
 
-/// So much of a reason fits a list. Its end says what to do.
+/// Maximum length of a reason in a list. The end of a longer one is kept, because it says what to do.
 const REASON: usize = 300;
 
 const NOTHING: &str = "Nothing is in quarantine.";
@@ -68,7 +68,7 @@ pub(crate) enum QuarantineCommand {
 }
 
 impl QuarantineCommand {
-    /// Where the archive is.
+    /// Returns the backend arguments.
     pub(crate) fn backend(&self) -> &BackendArgs {
         match self {
             Self::List { backend, .. }
@@ -94,9 +94,9 @@ pub(crate) async fn run(
             }
             Ok(())
         }
-        QuarantineCommand::List { json: false, zone, .. } => list(archive, &Zone::of(zone), out).await,
+        QuarantineCommand::List { json: false, zone, .. } => list(archive, &Zone::from_args(zone), out).await,
         QuarantineCommand::Show { id, json, zone, .. } => {
-            show(&find(archive, id).await?, *json, &Zone::of(zone), out)
+            show(&find(archive, id).await?, *json, &Zone::from_args(zone), out)
         }
         QuarantineCommand::Replay { id: Some(id), .. } => {
             let job = find(archive, id).await?;
@@ -106,11 +106,11 @@ pub(crate) async fn run(
             let jobs = quarantine::list(archive).await?;
             for job in &jobs {
                 match quarantine::replay(&*backend.queue(), archive, clock, job).await {
-                    // One that cannot be sent keeps none of the others.
+                    // A job that cannot be sent does not block the others.
                     Err(error @ QuarantineError::Withheld) => {
                         writeln!(out, "{} stays: {error}", plain::line(&job.id))?;
                     }
-                    sent => sent_back(job, sent, out)?,
+                    sent => print_sent_back(job, sent, out)?,
                 }
             }
             if jobs.is_empty() {
@@ -124,7 +124,7 @@ pub(crate) async fn run(
             if !quarantine::discard(archive, &job).await? {
                 bail!("{} has changed meanwhile: look at it again with `annalist quarantine show`", job.id);
             }
-            let noted = match loss {
+            let gap_note = match loss {
                 Some(Loss { channel: Some(channel), .. }) => {
                     format!("; `annalist gaps` shows that {channel} lacks it")
                 }
@@ -134,7 +134,7 @@ pub(crate) async fn run(
                 }
                 None => String::new(),
             };
-            Ok(writeln!(out, "dropped {}{noted}", plain::line(&job.id))?)
+            Ok(writeln!(out, "dropped {}{gap_note}", plain::line(&job.id))?)
         }
     }
 }
@@ -151,10 +151,10 @@ async fn replay(
     job: &Quarantined,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    sent_back(job, quarantine::replay(&*backend.queue(), &*backend.archive(), clock, job).await, out)
+    print_sent_back(job, quarantine::replay(&*backend.queue(), &*backend.archive(), clock, job).await, out)
 }
 
-fn sent_back(
+fn print_sent_back(
     job: &Quarantined,
     sent: Result<(), QuarantineError>,
     out: &mut dyn Write,
@@ -180,7 +180,7 @@ impl<'a> From<&'a Quarantined> for QuarantineLine<'a> {
             id: &job.id,
             queue: job.queue.spec().label,
             group: &job.group,
-            // What a job complains about may be what is in it.
+            // A reason may quote the contents of its job.
             reason: redaction::text_without_secrets(&job.reason),
             attempts: job.attempts,
             first_seen: rfc3339(job.first_seen),
@@ -201,7 +201,7 @@ async fn list(archive: &dyn Archive, zone: &Zone, out: &mut dyn Write) -> anyhow
         let (first_seen, last_seen) = (in_zone(zone, job.first_seen), in_zone(zone, job.last_seen));
         writeln!(out, "{}\n    in group {}", plain::line(&job.id), plain::line(&job.group))?;
         writeln!(out, "    {times}, first seen {first_seen}, last seen {last_seen}")?;
-        writeln!(out, "    {}", plain::end(&reason, REASON))?;
+        writeln!(out, "    {}", plain::tail(&reason, REASON))?;
     }
     writeln!(
         out,

@@ -15,41 +15,41 @@ fn utc() -> ZoneArgs {
 }
 
 #[tokio::test]
-async fn a_long_reason_keeps_its_end_which_says_what_to_do() {
+async fn a_long_reason_keeps_its_end() {
     let fixture = CliFixture::open().await;
     let delivery = Delivery {
         message_id: MessageId("m1".into()),
-        group: GroupId::of(&["T1"]),
+        group: GroupId::from_parts(&["T1"]),
         body: "{}".into(),
         receive_count: 1,
         sent_at: TimestampMs(1_795_178_096_789),
         receipt: Receipt("1".into()),
     };
     let reason = format!("{}; then replay it", "long ".repeat(200));
-    quarantine::put(&fixture.ports, QueueName::Events.into(), &delivery, &reason).await.unwrap();
+    quarantine::insert(&fixture.ports, QueueName::Events.into(), &delivery, &reason).await.unwrap();
     let zone = ZoneArgs { tz: Some(NamedZone::parse("America/New_York").unwrap()) };
     let list = QuarantineCommand::List { backend: fixture.data(), json: false, zone };
-    let text = printed(&fixture, &list).await.unwrap();
+    let text = run_command(&fixture, &list).await.unwrap();
     assert!(text.contains("    …") && text.contains("; then replay it\n"), "{text}");
     assert!(text.starts_with("Times are in America/New_York.\n"), "{text}");
     assert!(text.contains("first seen 2026-11-20 07:34:56"), "{text}");
 }
 
-async fn put(fixture: &CliFixture, message_id: &str) -> String {
+async fn quarantine_event(fixture: &CliFixture, message_id: &str) -> String {
     let delivery = Delivery {
         message_id: MessageId(message_id.into()),
-        group: GroupId::of(&["invalid"]),
+        group: GroupId::from_parts(&["invalid"]),
         body: "{\"v\":1,\"event\":{\"team_id\":\"t#\\u001b[2J\"}}".into(),
         receive_count: 2,
         sent_at: TimestampMs(1_795_178_096_789),
         receipt: Receipt("1".into()),
     };
     let reason = "the \u{1b}[31mteam id";
-    quarantine::put(&fixture.ports, QueueName::Events.into(), &delivery, reason).await.unwrap();
+    quarantine::insert(&fixture.ports, QueueName::Events.into(), &delivery, reason).await.unwrap();
     format!("events-1795178096789-{message_id}")
 }
 
-async fn printed(fixture: &CliFixture, command: &QuarantineCommand) -> anyhow::Result<String> {
+async fn run_command(fixture: &CliFixture, command: &QuarantineCommand) -> anyhow::Result<String> {
     let mut out = Vec::new();
     run(&fixture.backend, &*fixture.ports.clock, command, &mut out).await?;
     Ok(String::from_utf8(out)?)
@@ -58,9 +58,9 @@ async fn printed(fixture: &CliFixture, command: &QuarantineCommand) -> anyhow::R
 #[tokio::test]
 async fn a_listed_job_has_the_documented_fields() {
     let fixture = CliFixture::open().await;
-    let id = put(&fixture, "m1").await;
+    let id = quarantine_event(&fixture, "m1").await;
     let list = |json| QuarantineCommand::List { backend: fixture.data(), json, zone: utc() };
-    let json: Value = serde_json::from_str(&printed(&fixture, &list(true)).await.unwrap()).unwrap();
+    let json: Value = serde_json::from_str(&run_command(&fixture, &list(true)).await.unwrap()).unwrap();
     assert_eq!(
         json,
         serde_json::json!({
@@ -68,43 +68,46 @@ async fn a_listed_job_has_the_documented_fields() {
             "first_seen": "2026-11-20T12:34:56.789Z", "last_seen": "2026-11-20T12:34:56.000Z",
         })
     );
-    let text = printed(&fixture, &list(false)).await.unwrap();
+    let text = run_command(&fixture, &list(false)).await.unwrap();
     assert!(text.contains(&id) && !text.contains('\u{1b}'), "{text:?}");
 }
 
 #[tokio::test]
-async fn show_replay_and_drop_take_a_known_id_and_refuse_others() {
+async fn show_replay_and_drop_accept_only_known_ids() {
     let fixture = CliFixture::open().await;
-    let (shown, replayed, dropped) =
-        (put(&fixture, "m1").await, put(&fixture, "m2").await, put(&fixture, "m3").await);
+    let (shown, replayed, dropped) = (
+        quarantine_event(&fixture, "m1").await,
+        quarantine_event(&fixture, "m2").await,
+        quarantine_event(&fixture, "m3").await,
+    );
     let data = || fixture.data();
     let show = QuarantineCommand::Show { id: shown, backend: data(), json: false, zone: utc() };
-    let text = printed(&fixture, &show).await.unwrap();
+    let text = run_command(&fixture, &show).await.unwrap();
     assert!(text.contains("\"team_id\"") && !text.contains('\u{1b}'), "{text:?}");
 
     let replay = QuarantineCommand::Replay { id: Some(replayed), all: false, backend: data() };
-    printed(&fixture, &replay).await.unwrap();
+    run_command(&fixture, &replay).await.unwrap();
     assert_eq!(fixture.ports.queue.depth(QueueName::Events.into()).await.unwrap().waiting, 1);
     let drop = QuarantineCommand::Drop { id: dropped, backend: data() };
-    printed(&fixture, &drop).await.unwrap();
+    run_command(&fixture, &drop).await.unwrap();
     assert_eq!(quarantine::count(fixture.archive()).await.unwrap(), 1);
 
-    // What is gone is unknown, like what never was.
+    // A removed job is unknown, like a job that never existed.
     for command in [
         &replay,
         &drop,
         &QuarantineCommand::Show { id: "\u{1b}".repeat(999), backend: data(), json: true, zone: utc() },
     ] {
-        let error = printed(&fixture, command).await.unwrap_err().to_string();
+        let error = run_command(&fixture, command).await.unwrap_err().to_string();
         assert!(error.starts_with("no job ") && error.len() < 500 && !error.contains('\u{1b}'), "{error:?}");
     }
     let all = QuarantineCommand::Replay { id: None, all: true, backend: data() };
-    printed(&fixture, &all).await.unwrap();
+    run_command(&fixture, &all).await.unwrap();
     assert_eq!(quarantine::count(fixture.archive()).await.unwrap(), 0);
 }
 
 #[tokio::test]
-async fn beyond_what_a_day_keeps_whole_a_job_is_an_outline_that_is_dropped_and_not_replayed() {
+async fn a_job_beyond_the_daily_limit_is_an_outline_that_can_be_dropped_but_not_replayed() {
     let fixture = CliFixture::open().await;
     let day = fixture.ports.clock.now().seconds() / 86_400;
     let key = ItemKey::new("meta#quarantine", "kept");
@@ -117,7 +120,7 @@ async fn beyond_what_a_day_keeps_whole_a_job_is_an_outline_that_is_dropped_and_n
     let jobs: Vec<Delivery> = ["m1", "m2"]
         .map(|message_id| Delivery {
             message_id: MessageId(message_id.into()),
-            group: GroupId::of(&["T1", "C1"]),
+            group: GroupId::from_parts(&["T1", "C1"]),
             body: encode_event(event),
             receive_count: 1,
             sent_at: TimestampMs(1_795_178_096_789),
@@ -125,7 +128,7 @@ async fn beyond_what_a_day_keeps_whole_a_job_is_an_outline_that_is_dropped_and_n
         })
         .into();
     let odd: Vec<(&Delivery, &str)> = jobs.iter().map(|job| (job, "odd")).collect();
-    let put = quarantine::put_all(&fixture.ports, QueueName::Events.into(), &odd).await;
+    let put = quarantine::insert_all(&fixture.ports, QueueName::Events.into(), &odd).await;
     assert!(put.iter().all(Result::is_ok), "{put:?}");
     let kept = quarantine::list(fixture.archive()).await.unwrap();
     let has_text = |job: &&Quarantined| job.payload.contains("much");
@@ -134,18 +137,18 @@ async fn beyond_what_a_day_keeps_whole_a_job_is_an_outline_that_is_dropped_and_n
     assert!(outline.reason.starts_with("odd (its ") && outline.reason.contains("sha256"), "{outline:?}");
 
     let all = QuarantineCommand::Replay { id: None, all: true, backend: fixture.data() };
-    let text = printed(&fixture, &all).await.unwrap();
+    let text = run_command(&fixture, &all).await.unwrap();
     assert!(text.contains("stays: its body was not kept") && text.contains("sent events-"), "{text}");
-    // One that was replayed and failed again is kept whole.
+    // A job that was replayed and failed again is kept whole.
     let again = received(&fixture).await.remove(0);
-    quarantine::put(&fixture.ports, QueueName::Events.into(), &again, "odd").await.unwrap();
+    quarantine::insert(&fixture.ports, QueueName::Events.into(), &again, "odd").await.unwrap();
     assert_eq!(quarantine::list(fixture.archive()).await.unwrap().iter().filter(has_text).count(), 1);
     let drop = QuarantineCommand::Drop { id: outline.id.clone(), backend: fixture.data() };
-    assert!(printed(&fixture, &drop).await.unwrap().contains("C1 lacks it"));
+    assert!(run_command(&fixture, &drop).await.unwrap().contains("C1 lacks it"));
 }
 
 #[tokio::test]
-async fn jobs_that_are_only_counted_are_listed_as_one_and_counted_by_status_beside_their_gap() {
+async fn jobs_that_are_only_counted_are_listed_as_one_and_counted_by_status_and_as_a_gap() {
     let fixture = CliFixture::open().await;
     fixture.channel("T1", "C1", "1795178000.000000", "general").await;
     let day = fixture.ports.clock.now().seconds() / 86_400;
@@ -155,24 +158,24 @@ async fn jobs_that_are_only_counted_are_listed_as_one_and_counted_by_status_besi
     };
     fixture.archive().write(&full).await.unwrap();
     for message_id in ["m1", "m2", "m3"] {
-        put(&fixture, message_id).await;
+        quarantine_event(&fixture, message_id).await;
     }
     let list = |json| QuarantineCommand::List { backend: fixture.data(), json, zone: utc() };
-    let text = printed(&fixture, &list(false)).await.unwrap();
+    let text = run_command(&fixture, &list(false)).await.unwrap();
     assert!(text.contains("3 more jobs of this day are only counted"), "{text}");
-    let line: Value = serde_json::from_str(&printed(&fixture, &list(true)).await.unwrap()).unwrap();
+    let line: Value = serde_json::from_str(&run_command(&fixture, &list(true)).await.unwrap()).unwrap();
     let status = status::read(&*fixture.ports.queue, fixture.archive()).await.unwrap();
     assert_eq!((status.quarantined, status.gaps), (3, 1));
     let id = || line["id"].as_str().unwrap().to_owned();
     let show = QuarantineCommand::Show { id: id(), backend: fixture.data(), json: false, zone: utc() };
-    assert!(printed(&fixture, &show).await.unwrap().contains("only counted"));
+    assert!(run_command(&fixture, &show).await.unwrap().contains("only counted"));
     let drop = QuarantineCommand::Drop { id: id(), backend: fixture.data() };
-    assert_eq!(printed(&fixture, &drop).await.unwrap(), format!("dropped {}\n", id()));
+    assert_eq!(run_command(&fixture, &drop).await.unwrap(), format!("dropped {}\n", id()));
     let status = status::read(&*fixture.ports.queue, fixture.archive()).await.unwrap();
     assert_eq!((status.quarantined, status.gaps), (0, 1));
 }
 
-/// Receives everything that is on the queue of events.
+/// Receives all jobs on the events queue.
 async fn received(fixture: &CliFixture) -> Vec<Delivery> {
     let request = ReceiveRequest {
         queue: QueueName::Events.into(),
@@ -200,20 +203,20 @@ fn numbers(deliveries: &[Delivery]) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn what_is_replayed_comes_in_its_first_order_also_after_one_failed_twice() {
+async fn replayed_jobs_keep_their_first_order_even_after_one_failed_twice() {
     let fixture = CliFixture::open().await;
-    let put_aside = async |delivery: &Delivery| {
-        quarantine::put(&fixture.ports, QueueName::Events.into(), delivery, "odd").await.unwrap();
+    let quarantine_delivery = async |delivery: &Delivery| {
+        quarantine::insert(&fixture.ports, QueueName::Events.into(), delivery, "odd").await.unwrap();
     };
     let replay = async |id: Option<String>| {
         let command = QuarantineCommand::Replay { all: id.is_none(), id, backend: fixture.data() };
-        printed(&fixture, &command).await.unwrap();
+        run_command(&fixture, &command).await.unwrap();
     };
-    // All of them within one millisecond, and enough that their numbers have different lengths.
+    // All within one millisecond, and enough of them that their numbers have different lengths.
     let events = (0..12_u64).map(|n| Outgoing {
         queue: QueueName::Events,
-        group: GroupId::of(&["T1", "C1"]),
-        dedup: DedupId::of(&[&n.to_be_bytes()]),
+        group: GroupId::from_parts(&["T1", "C1"]),
+        dedup: DedupId::from_parts(&[&n.to_be_bytes()]),
         body: encode_event(&format!("{{\"n\":{n}}}")),
     });
     fixture.ports.queue.send(events.collect()).await;
@@ -221,18 +224,18 @@ async fn what_is_replayed_comes_in_its_first_order_also_after_one_failed_twice()
     let first_order: Vec<u64> = (0..12).collect();
     assert_eq!(numbers(&sent), first_order);
     for delivery in sent.iter().rev() {
-        put_aside(delivery).await;
+        quarantine_delivery(delivery).await;
     }
     let fifth = quarantine::list(fixture.archive()).await.unwrap().remove(5).id;
     replay(Some(fifth.clone())).await;
     let again = received(&fixture).await;
     assert_eq!(numbers(&again), [5]);
-    put_aside(&again[0]).await;
-    // Twice at the same time: each replay is a message of its own.
+    quarantine_delivery(&again[0]).await;
+    // A second replay at the same time: each replay is a separate message.
     replay(Some(fifth)).await;
     let again = received(&fixture).await;
     assert_eq!(numbers(&again), [5]);
-    put_aside(&again[0]).await;
+    quarantine_delivery(&again[0]).await;
 
     replay(None).await;
     assert_eq!(numbers(&received(&fixture).await), first_order);
@@ -247,13 +250,13 @@ async fn a_shown_job_has_no_secrets_and_a_dropped_event_is_a_gap() {
         "text": "xoxb-1-2-abcdefgh" } });
     let delivery = Delivery {
         message_id: MessageId("7".into()),
-        group: GroupId::of(&["T1", "C1"]),
+        group: GroupId::from_parts(&["T1", "C1"]),
         body: encode_event(&envelope.to_string()),
         receive_count: 1,
         sent_at: TimestampMs(1_795_178_096_789),
         receipt: Receipt("1".into()),
     };
-    quarantine::put(&fixture.ports, QueueName::Events.into(), &delivery, "no xoxb-1-2-abcdefgh")
+    quarantine::insert(&fixture.ports, QueueName::Events.into(), &delivery, "no xoxb-1-2-abcdefgh")
         .await
         .unwrap();
     let (id, backend) = ("events-1795178096789-7".to_owned(), fixture.data());
@@ -261,14 +264,14 @@ async fn a_shown_job_has_no_secrets_and_a_dropped_event_is_a_gap() {
         let show = QuarantineCommand::Show { id: id.clone(), backend: backend.clone(), json, zone: utc() };
         let list = QuarantineCommand::List { backend: backend.clone(), json, zone: utc() };
         for command in [show, list] {
-            let text = printed(&fixture, &command).await.unwrap();
+            let text = run_command(&fixture, &command).await.unwrap();
             assert!(!text.contains("verification") && !text.contains("xoxb"), "{text}");
             let time = if json { "2026-11-20T12:34:56.789Z" } else { "2026-11-20 12:34:56" };
             assert!(text.contains(time) && text.contains("[removed]"), "{text}");
         }
     }
     let drop = QuarantineCommand::Drop { id, backend };
-    assert!(printed(&fixture, &drop).await.unwrap().ends_with("shows that C1 lacks it\n"));
+    assert!(run_command(&fixture, &drop).await.unwrap().ends_with("shows that C1 lacks it\n"));
     let gaps = reader::gaps::progress_of_all(fixture.archive()).await.unwrap();
     let [(team, GapProgress { gap, .. })] = gaps.as_slice() else { panic!("{gaps:?}") };
     assert_eq!((team.as_str(), gap.reason.as_str()), ("T1", "dropped"));

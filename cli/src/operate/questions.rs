@@ -1,4 +1,4 @@
-//! `annalist questions`: what was asked, what was answered, and what to do about the rest.
+//! `annalist questions`: lists questions and their answers; retries or cancels questions.
 
 use std::io::Write;
 
@@ -22,10 +22,10 @@ use crate::plain;
 use crate::read::{MessageArgs, ReadError, team};
 use crate::zone::Zone;
 
-/// What is shown of a question in a list.
+/// Maximum length of a question in a list.
 const MAX_SHOWN: usize = 100;
 
-/// The words that `--status` takes.
+/// The values of `--status`.
 const STATUSES: [&str; 4] = ["pending", "processing", "processed", "error"];
 
 /// `annalist questions …`.
@@ -41,7 +41,7 @@ pub(crate) enum QuestionsCommand {
     Cancel(MessageArgs),
 }
 
-/// Which questions.
+/// `annalist questions list`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
     /// Only those that are pending, processing, processed or error
@@ -60,7 +60,7 @@ pub(crate) struct ListArgs {
 }
 
 impl QuestionsCommand {
-    /// Where the archive is.
+    /// Returns the backend arguments.
     pub(crate) fn backend(&self) -> &BackendArgs {
         match self {
             Self::List(args) => &args.backend,
@@ -69,7 +69,7 @@ impl QuestionsCommand {
     }
 }
 
-/// A question with its answer, as their rows have them.
+/// The rows of a question and of its answer.
 struct FoundQuestion {
     question: QuestionRow,
     row: Item,
@@ -91,7 +91,7 @@ pub(crate) async fn run(
             if args.read.json {
                 return Ok(plain::json_line(out, &found.json())?);
             }
-            Ok(show(&found, &Zone::of(&args.read.zone), out)?)
+            Ok(show(&found, &Zone::from_args(&args.read.zone), out)?)
         }
         QuestionsCommand::Retry(args) => {
             let found = find(archive, args).await?;
@@ -105,19 +105,19 @@ pub(crate) async fn run(
 }
 
 async fn list(archive: &dyn Archive, args: &ListArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let teams = find::teams_asked_for(archive, args.team.as_ref()).await.map_err(UsageError::new)?;
+    let teams = find::requested_teams(archive, args.team.as_ref()).await.map_err(UsageError::new)?;
     let mut questions = Vec::new();
     for team in teams {
         for row in query_all(archive, Query::partition(key::questions(&team))).await? {
             let Some(question) = QuestionRow::read(&row) else { continue };
             let status = TrackedKind::Question.label(question.state.stage);
-            if args.status.as_deref().is_none_or(|wanted| wanted == status) {
+            if args.status.as_deref().is_none_or(|requested| requested == status) {
                 questions.push(with_answer(archive, question, row).await?);
             }
         }
     }
     questions.sort_by_key(|found| found.question.id.ts.micros());
-    let zone = Zone::of(&args.zone);
+    let zone = Zone::from_args(&args.zone);
     for found in &questions {
         if args.json {
             plain::json_line(out, &found.json())?;
@@ -132,9 +132,10 @@ async fn list(archive: &dyn Archive, args: &ListArgs, out: &mut dyn Write) -> an
 }
 
 async fn find(archive: &dyn Archive, args: &MessageArgs) -> anyhow::Result<FoundQuestion> {
-    let place =
-        find::place(archive, &args.channel, args.read.team.as_ref()).await.map_err(ReadError::from)?;
-    let row = archive.get(&ItemKey::question(&place.team, &place.channel, &args.ts)).await?;
+    let location = find::find_single_location(archive, &args.channel, args.read.team.as_ref())
+        .await
+        .map_err(ReadError::from)?;
+    let row = archive.get(&ItemKey::question(&location.team, &location.channel, &args.ts)).await?;
     let Some((question, row)) = row.and_then(|row| Some((QuestionRow::read(&row)?, row))) else {
         let shown = plain::excerpt(&args.channel, 80);
         bail!("no question {} in channel {shown}: `annalist questions list` shows them", args.ts);
@@ -155,7 +156,7 @@ async fn with_answer(
 
 impl FoundQuestion {
     fn json(&self) -> Value {
-        let QuestionRow { id, asked, state, fetched_at_s, is_counted: _ } = &self.question;
+        let QuestionRow { id, content: asked, state, fetched_at_s, is_counted: _ } = &self.question;
         let answer = self.answer.as_ref().map(|(answer, row)| {
             let posted = answer.posted().into_iter().map(|ts| ts.to_string());
             json!({
@@ -191,7 +192,7 @@ impl FoundQuestion {
         }
     }
 
-    /// In a word or two, what has become of it.
+    /// Returns the state of the question and of its answer.
     fn state(&self) -> String {
         let stage = TrackedKind::Question.label(self.question.state.stage);
         match &self.answer {
@@ -215,7 +216,7 @@ fn rfc3339(seconds: i64) -> String {
 }
 
 fn line(found: &FoundQuestion, zone: &Zone, out: &mut dyn Write) -> std::io::Result<()> {
-    let QuestionRow { id, asked, .. } = &found.question;
+    let QuestionRow { id, content: asked, .. } = &found.question;
     let (time, channel, state) = (zone.time(id.ts.as_str()), found.channel(), found.state());
     writeln!(out, "{time}  {channel}  {}  {}  {state}", id.ts, asked.user)?;
     writeln!(out, "    {}", plain::excerpt(&asked.text, MAX_SHOWN))?;
@@ -226,7 +227,7 @@ fn line(found: &FoundQuestion, zone: &Zone, out: &mut dyn Write) -> std::io::Res
 }
 
 fn show(found: &FoundQuestion, zone: &Zone, out: &mut dyn Write) -> std::io::Result<()> {
-    let QuestionRow { id, asked, .. } = &found.question;
+    let QuestionRow { id, content: asked, .. } = &found.question;
     writeln!(out, "{}  {}  {}  {}", zone.time(id.ts.as_str()), found.channel(), asked.user, found.state())?;
     for text in plain::lines(&asked.text) {
         writeln!(out, "    {text}")?;
@@ -236,7 +237,7 @@ fn show(found: &FoundQuestion, zone: &Zone, out: &mut dyn Write) -> std::io::Res
     }
     if let Some((answer, _)) = &found.answer {
         let posted = answer.posted();
-        writeln!(out, "Answer, of which {} messages are posted:", posted.len())?;
+        writeln!(out, "Answer ({} messages posted):", posted.len())?;
         for text in plain::lines(&answer.text) {
             writeln!(out, "    {text}")?;
         }
@@ -244,7 +245,7 @@ fn show(found: &FoundQuestion, zone: &Zone, out: &mut dyn Write) -> std::io::Res
     Ok(())
 }
 
-/// Begins a question anew, and sends its job.
+/// Restarts a question and sends its job.
 async fn retry(
     backend: &Backend,
     clock: &dyn Clock,
@@ -253,18 +254,18 @@ async fn retry(
 ) -> anyhow::Result<()> {
     let id = &found.question.id;
     if found.answer.as_ref().is_some_and(|(answer, _)| answer.state.stage == WorkStage::Finished) {
-        writeln!(out, "{} was answered, and that stays so.", id.ts)?;
+        writeln!(out, "{} was already answered; nothing changes.", id.ts)?;
         return Ok(());
     }
-    let state = found.question.state.again();
-    let update = rows::question_becomes(id, state, None, clock.now().seconds());
+    let state = found.question.state.next_generation();
+    let update = rows::question_state_update(id, state, None, clock.now().seconds());
     backend.archive().write(&update).await?;
-    let job = QuestionJob { id: id.clone(), asked: None, attempt: state.generation };
+    let job = QuestionJob { id: id.clone(), content: None, attempt: state.generation };
     backend.queue().send(vec![job.outgoing()]).await.into_iter().collect::<Result<(), _>>()?;
-    Ok(writeln!(out, "{} is asked again, by a responder that runs.", id.ts)?)
+    Ok(writeln!(out, "{} is asked again; a running responder answers it.", id.ts)?)
 }
 
-/// Sees to it that nothing more is posted.
+/// Cancels a question, so that nothing more is posted.
 async fn cancel(
     archive: &dyn Archive,
     clock: &dyn Clock,
@@ -275,12 +276,12 @@ async fn cancel(
     if found.answer.as_ref().is_some_and(|(answer, _)| answer.state.stage == WorkStage::Finished) {
         bail!("{} was answered already: delete the answer in Slack", id.ts);
     }
-    // Another generation, so that a responder that is at work on this one writes nothing more.
-    let state = found.question.state.again().at(WorkStage::Failed);
-    archive.write(&rows::question_becomes(id, state, why, now_s)).await?;
+    // A new generation, so that a responder that works on the current one writes nothing more.
+    let state = found.question.state.next_generation().with_stage(WorkStage::Failed);
+    archive.write(&rows::question_state_update(id, state, why, now_s)).await?;
     if let Some((answer, _)) = &found.answer {
-        let failed = answer.state.at(WorkStage::Failed);
-        archive.write(&rows::answer_becomes(id, failed, why, now_s)).await?;
+        let failed = answer.state.with_stage(WorkStage::Failed);
+        archive.write(&rows::answer_state_update(id, failed, why, now_s)).await?;
     }
     Ok(writeln!(out, "{} is not answered.", id.ts)?)
 }
@@ -295,7 +296,7 @@ mod tests {
     use crate::fixture::{CliFixture, message_args};
 
     #[tokio::test]
-    async fn each_retry_sends_a_job_however_soon_it_follows_the_last_one() {
+    async fn each_retry_sends_a_job_even_right_after_the_last_one() {
         let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "why?").await;
         let ts = Ts::parse("1.000000").unwrap();

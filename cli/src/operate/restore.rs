@@ -1,4 +1,4 @@
-//! `annalist restore`: a data folder from a backup.
+//! `annalist restore`: creates a data folder from a backup.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,13 +12,13 @@ use process::config::backend::BackendArgs;
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
-use crate::operate::backup::{counted, folder};
+use crate::operate::backup::{embedded_folder, format_file_count};
 use crate::operate::erase::FILE;
 use crate::operate::packing::Packed;
 use crate::plain;
 use crate::read::human_size;
 
-/// What is copied at once.
+/// Size of the copy buffer.
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// `annalist restore`.
@@ -31,28 +31,33 @@ pub(crate) struct RestoreArgs {
     pub(crate) backend: BackendArgs,
 }
 
-/// Makes the data folder, or leaves nothing.
+/// Creates the data folder. After an error, nothing is left of it.
 pub(crate) fn run(args: &RestoreArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let data = folder(&args.backend, "restore")?;
-    let refused = || format!("cannot restore {}", args.file.display());
-    let file = File::open(&args.file).with_context(refused)?;
-    ensure!(file.metadata()?.is_file(), "{}: it is no file", refused());
-    let packed = Packed::read(file).with_context(refused)?;
+    let data = embedded_folder(&args.backend, "restore")?;
+    let context = || format!("cannot restore {}", args.file.display());
+    let file = File::open(&args.file).with_context(context)?;
+    ensure!(file.metadata()?.is_file(), "{}: it is not a file", context());
+    let packed = Packed::read(file).with_context(context)?;
     let staging_folder = StagingFolder::begin(data)?;
-    let manifest = packed.unpack(|entry, bytes| take(&staging_folder, entry, bytes)).with_context(refused)?;
+    let manifest =
+        packed.unpack(|entry, bytes| write_packed(&staging_folder, entry, bytes)).with_context(context)?;
     let own = staging_folder.create_database()?;
-    let adopted = adopt(&staging_folder.packed_database(), manifest.schema, &own).with_context(refused)?;
+    let adopted = adopt(&staging_folder.packed_database(), manifest.schema, &own).with_context(context)?;
     staging_folder.publish()?;
-    say(args, &manifest, &adopted, out)
+    print_summary(args, &manifest, &adopted, out)
 }
 
-/// Writes a file to the disk while its hash is computed and compared.
-fn take(staging_folder: &StagingFolder, entry: &BackupEntry, bytes: &mut dyn Read) -> anyhow::Result<()> {
+/// Writes a packed file to disk and checks its hash.
+fn write_packed(
+    staging_folder: &StagingFolder,
+    entry: &BackupEntry,
+    bytes: &mut dyn Read,
+) -> anyhow::Result<()> {
     let mut file = if entry.path == DATABASE_FILE {
         staging_folder.create_packed_database()?
     } else {
         let key = FileKey::parse(&entry.path).context("a packed file has no key")?;
-        staging_folder.create_held(&key)?
+        staging_folder.create_file_of(&key)?
     };
     let mut hash = Sha256::new();
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -73,18 +78,19 @@ fn take(staging_folder: &StagingFolder, entry: &BackupEntry, bytes: &mut dyn Rea
     file.sync_all().with_context(|| format!("cannot write {}", entry.path))
 }
 
-fn say(
+fn print_summary(
     args: &RestoreArgs,
     manifest: &Manifest,
     adopted: &Adopted,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let data = &args.backend.data.data;
-    let (count, size) = (counted(manifest.files.len()), human_size(manifest.files_bytes()));
-    let held = if manifest.has_files { format!("and {count} ({size})") } else { "without files".to_owned() };
+    let (count, size) = (format_file_count(manifest.files.len()), human_size(manifest.files_bytes()));
+    let files_summary =
+        if manifest.has_files { format!("and {count} ({size})") } else { "without files".to_owned() };
     writeln!(
         out,
-        "Restored to {}: the database ({}) {held}, as it was at {}, by annalist {}.",
+        "Restored to {}: the database ({}) {files_summary}, as it was at {}, by annalist {}.",
         plain::line(&data.display().to_string()),
         human_size(manifest.database.bytes),
         plain::line(&manifest.created),
@@ -102,7 +108,7 @@ fn say(
         let first = plain::line(first);
         writeln!(
             out,
-            "Left out of the database, as annalist makes no such things: {count}, such as {first}."
+            "Left out of the database, because annalist creates no such objects: {count}, such as {first}."
         )?;
     }
     writeln!(
@@ -110,8 +116,8 @@ fn say(
         "If anything was erased since, it is back: copy {FILE} of the folder that was in use to {}, and run \
          `annalist erase --replay --yes {}`.",
         plain::line(&data.display().to_string()),
-        plain::line(&args.backend.as_typed()),
+        plain::line(&args.backend.selecting_flag()),
     )?;
-    writeln!(out, "Go on with: annalist up {}", plain::line(&args.backend.as_typed()))?;
+    writeln!(out, "Continue with: annalist up {}", plain::line(&args.backend.selecting_flag()))?;
     Ok(())
 }

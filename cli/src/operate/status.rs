@@ -1,4 +1,4 @@
-//! `annalist status`: how much is on its way, and what needs a person.
+//! `annalist status`: the state of the queues, and what needs attention.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use slack::ids::{TeamId, Ts};
 use workers::quarantine;
 
-use super::held::{self, WaitingCheck};
+use super::existence_status::{self, WaitingCheck};
 use crate::plain;
 
 /// `annalist status`.
@@ -31,13 +31,13 @@ pub(crate) struct StatusArgs {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Status {
     pub(crate) queues: Vec<QueueStatus>,
-    /// Jobs in quarantine, for a person.
+    /// Jobs in quarantine, about which a person decides.
     pub(crate) quarantined: u64,
-    /// Times in which events may be missing: those that go on, and those that history has not filled yet.
+    /// Gaps that are open, and gaps that history has not filled yet.
     pub(crate) gaps: u64,
     /// Nothing is waiting, delayed, backing off or in flight on the live queues.
     pub(crate) idle: bool,
-    /// The background queues that hold work.
+    /// The background queues that have jobs.
     pub(crate) busy: Vec<&'static str>,
     /// Workspaces whose events wait because Slack does not answer the existence check; left out if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -61,7 +61,7 @@ pub(crate) struct QueueStatus {
 }
 
 impl QueueStatus {
-    fn holds_work(&self) -> bool {
+    fn has_work(&self) -> bool {
         self.waiting + self.in_flight > 0
     }
 }
@@ -79,7 +79,7 @@ pub(crate) async fn print(backend: &Backend, args: &StatusArgs, out: &mut dyn Wr
                 "The queues look empty. Their counts may lag, so they are read again in {lag_s} s."
             )?;
         }
-        // What was on its way when the counts were read shows in them by then.
+        // By then, the counts include jobs that were in flight during the first read.
         tokio::time::sleep(lag).await;
         status = read(&*queue, &*archive).await?;
     }
@@ -92,7 +92,8 @@ pub(crate) async fn print(backend: &Backend, args: &StatusArgs, out: &mut dyn Wr
     Ok(())
 }
 
-/// What the last sync found in the directory of each workspace. One that was never synced only has its id.
+/// Returns the counts of the last directory sync of each workspace. A workspace that was never synced only
+/// has its id.
 async fn directory(archive: &dyn Archive) -> anyhow::Result<Vec<Value>> {
     let mut directory = Vec::new();
     for row in query_all(archive, Query::partition(key::TEAMS)).await? {
@@ -144,26 +145,26 @@ fn directory_line(synced: &Value) -> String {
 
 /// Reads the status of everything.
 pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Result<Status> {
-    // In the order of the flow: what moves on meanwhile is counted twice rather than not at all.
+    // In the order of the flow, so that a job that moves meanwhile is counted twice rather than not at all.
     let mut queues = Vec::with_capacity(QUEUES.len());
     for spec in &QUEUES {
         queues.push(queue_status(queue, spec).await?);
     }
-    let holds_work = |role| queues.iter().filter(move |queue| queue.role == role && queue.holds_work());
-    let idle = holds_work(QueueRole::Live).next().is_none();
-    let busy = holds_work(QueueRole::Background).map(|queue| queue.name).collect();
+    let has_work = |role| queues.iter().filter(move |queue| queue.role == role && queue.has_work());
+    let idle = has_work(QueueRole::Live).next().is_none();
+    let busy = has_work(QueueRole::Background).map(|queue| queue.name).collect();
     Ok(Status {
         queues,
         quarantined: quarantine::count(archive).await?,
         gaps: gaps_left(archive).await?,
         idle,
         busy,
-        existence_check: held::read(archive).await?,
+        existence_check: existence_status::read(archive).await?,
         directory: directory(archive).await?,
     })
 }
 
-/// Gaps about which there is something left to do.
+/// Returns the number of gaps that still need work.
 async fn gaps_left(archive: &dyn Archive) -> anyhow::Result<u64> {
     let gaps = reader::gaps::progress_of_all(archive).await?;
     Ok(gaps.iter().map(|(_, gap)| u64::from(gap.state.needs_work())).sum())
@@ -179,7 +180,7 @@ async fn queue_status(queue: &dyn Queue, spec: &QueueSpec) -> anyhow::Result<Que
         oldest_age_s: depth.oldest_age_s,
         dead: dead.waiting + dead.delayed + dead.in_flight,
         role: spec.role,
-        worker: WorkerSpec::of(spec.name).name,
+        worker: WorkerSpec::for_queue(spec.name).name,
     })
 }
 
@@ -187,7 +188,7 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{:<10}{:>9}{:>11}{:>9}{:>6}  worker", "queue", "waiting", "in flight", "oldest", "dead")?;
     for queue in &status.queues {
         let oldest = match queue.oldest_age_s {
-            Some(_) if !queue.holds_work() => "-".to_owned(),
+            Some(_) if !queue.has_work() => "-".to_owned(),
             Some(age_s) => age(age_s),
             None => "?".to_owned(),
         };
@@ -209,7 +210,7 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "quarantined  {}", status.quarantined)?;
     writeln!(out, "gaps         {}", status.gaps)?;
-    held::print(&status.existence_check, out)?;
+    existence_status::print(&status.existence_check, out)?;
     for advice in advice(status) {
         writeln!(out, "\n{advice}")?;
     }
@@ -230,14 +231,14 @@ fn advice(status: &Status) -> Vec<String> {
     }
     if status.queues.iter().any(|queue| queue.dead > 0) {
         advice.push(
-            "Dead letters move to quarantine by themselves while `annalist up` runs; where they stay, its log says why."
+            "Dead letters move to quarantine by themselves while `annalist up` runs; if they stay, its log says why."
                 .to_owned(),
         );
     }
     advice
 }
 
-/// A time as people say it.
+/// Formats a duration in its largest sensible unit.
 pub(crate) fn age(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -259,8 +260,8 @@ mod tests {
     async fn send(fixture: &CliFixture, queue: QueueName) {
         let message = Outgoing {
             queue,
-            group: GroupId::of(&["T1"]),
-            dedup: DedupId::of(&[queue.spec().label.as_bytes()]),
+            group: GroupId::from_parts(&["T1"]),
+            dedup: DedupId::from_parts(&[queue.spec().label.as_bytes()]),
             body: "{}".into(),
         };
         fixture.ports.queue.send(vec![message]).await.remove(0).unwrap();
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn json_has_what_the_directory_counted() {
+    async fn json_has_the_counts_of_the_directory_sync() {
         let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1700000000.000000", "general").await;
         assert_eq!(status(&fixture).await.directory, [json!({ "team_id": "T1" })]);
@@ -306,18 +307,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_in_the_background_is_busy_and_only_live_work_is_not_idle() {
+    async fn background_jobs_are_busy_and_only_live_jobs_end_idleness() {
         let fixture = CliFixture::open().await;
         let background = QUEUES.iter().filter(|spec| spec.role == QueueRole::Background);
         let labels: Vec<&str> = background.clone().map(|spec| spec.label).collect();
         for spec in background {
             send(&fixture, spec.name).await;
         }
-        let kept = status(&fixture).await;
-        assert_eq!((kept.idle, &kept.busy), (true, &labels));
-        // The queue's delay holds a job back, which is waiting all the same.
-        assert_eq!(kept.queues.iter().map(|queue| queue.waiting).sum::<u64>(), labels.len() as u64);
-        let text = text(&kept);
+        let current_status = status(&fixture).await;
+        assert_eq!((current_status.idle, &current_status.busy), (true, &labels));
+        // A job that the queue delays counts as waiting.
+        assert_eq!(current_status.queues.iter().map(|queue| queue.waiting).sum::<u64>(), labels.len() as u64);
+        let text = text(&current_status);
         assert!(text.contains(&format!("busy         {}", labels.join(", "))), "{text}");
 
         send(&fixture, QueueName::Events).await;
@@ -325,24 +326,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_workspace_that_was_never_synced_says_so_and_what_to_set_is_said_once() {
+    async fn never_synced_workspaces_are_listed_and_the_advice_is_printed_once() {
         let fixture = CliFixture::open().await;
-        let said = async || {
+        let directory_text = async || {
             let mut out = Vec::new();
             print_directory(&status(&fixture).await.directory, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
-        assert_eq!(said().await.matches("SLACK_BOT_TOKEN").count(), 1);
+        assert_eq!(directory_text().await.matches("SLACK_BOT_TOKEN").count(), 1);
         for team in ["T1", "T2"] {
             fixture.channel(team, "C1", "1700000000.000000", "general").await;
         }
-        let text = said().await;
+        let text = directory_text().await;
         assert!(text.contains("T1: never synced") && text.contains("T2: never synced"), "{text}");
         assert_eq!(text.matches("SLACK_BOT_TOKEN").count(), 1);
     }
 
     #[test]
-    fn a_synced_workspace_says_when_and_with_what() {
+    fn a_synced_workspace_is_a_line_with_its_counts_and_missing_scopes() {
         let synced = json!({ "team_id": "T1", "synced_ts": "1700000000.000000", "team_name": "Acme", "channels": 12, "users": 30,
             "emoji": 0, "missing_scopes": ["emoji:read"] });
         assert_eq!(
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn people_are_told_what_to_do_next() {
+    fn the_status_includes_advice() {
         let dead = QueueStatus {
             name: "events",
             waiting: 1,
@@ -362,7 +363,7 @@ mod tests {
             role: QueueRole::Live,
             worker: "message-writer",
         };
-        let held = WaitingCheck {
+        let waiting_check = WaitingCheck {
             team_id: "T1".into(),
             method: None,
             since: "2026-01-01T00:00:00Z".into(),
@@ -375,7 +376,7 @@ mod tests {
             gaps: 2,
             idle: false,
             busy: Vec::new(),
-            existence_check: vec![held],
+            existence_check: vec![waiting_check],
             directory: Vec::new(),
         };
         let shown = text(&status);

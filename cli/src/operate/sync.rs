@@ -1,4 +1,4 @@
-//! `annalist sync`: the directory as it is in Slack now, without waiting for the next hour.
+//! `annalist sync`: syncs the directory from Slack now, without waiting for the hourly sync.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use workers::directory::{DirectorySync, Joiner, SyncReport};
 
 use crate::plain;
 
-/// Failures in a row before Slack counts as unreachable: the user waits for the answer.
-const PATIENCE: RetryLimit = RetryLimit::Failures(3);
+/// Consecutive failures before the command gives up. Few, because the user is waiting.
+const RETRY_LIMIT: RetryLimit = RetryLimit::Failures(3);
 
-/// What to do before Slack can be asked for anything.
+/// The error if no token is set.
 pub(super) const NO_TOKEN: &str = "there is no token: set SLACK_BOT_TOKEN to the Bot User OAuth Token from your Slack app's \
      OAuth & Permissions page, or SLACK_BOT_TOKENS_FILE to a file with one for each workspace";
 
@@ -32,7 +32,7 @@ pub(crate) struct SyncArgs {
     join: JoinArgs,
 }
 
-/// Syncs every workspace there is a token for and says what was found.
+/// Syncs every workspace that has a token and prints the results.
 pub(crate) async fn run(
     backend: &Backend,
     api: Arc<WebApi>,
@@ -46,12 +46,12 @@ pub(crate) async fn run(
     let mut reports = Vec::new();
     for team in api.teams().await? {
         let report = sync.sync(&team).await;
-        found(&report, out)?;
+        print_report(&report, out)?;
         out.flush()?;
         reports.push(report);
     }
     if args.join.no_join {
-        not_joined(&reports, out)?;
+        print_not_joined(&reports, out)?;
     } else {
         join(&api, &reports, out).await?;
     }
@@ -64,8 +64,8 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// What a workspace has.
-fn found(report: &SyncReport, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Prints the result of a workspace.
+fn print_report(report: &SyncReport, out: &mut dyn Write) -> anyhow::Result<()> {
     let SyncReport { team, team_name, channels, people, emoji, .. } = report;
     let name = team_name.as_ref().map(|name| format!(" ({})", plain::line(name))).unwrap_or_default();
     let changed = channels.changed + people.changed + emoji.changed;
@@ -94,12 +94,12 @@ fn found(report: &SyncReport, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn not_joined(reports: &[SyncReport], out: &mut dyn Write) -> anyhow::Result<()> {
+fn print_not_joined(reports: &[SyncReport], out: &mut dyn Write) -> anyhow::Result<()> {
     let channels: usize = reports.iter().map(|report| report.to_join.len()).sum();
     if channels > 0 {
         writeln!(
             out,
-            "The app is not in {channels} public channels: what is written there does not arrive. Invite it, or leave \
+            "The app is not in {channels} public channels: messages there do not arrive. Invite it, or leave \
              out --no-join."
         )?;
     }
@@ -113,15 +113,15 @@ async fn join(api: &WebApi, reports: &[SyncReport], out: &mut dyn Write) -> anyh
     }
     writeln!(out, "Joining {channels} public channels, about 50 a minute …")?;
     out.flush()?;
-    let (found, lists) = mpsc::channel(reports.len());
+    let (list_sender, lists) = mpsc::channel(reports.len());
     for report in reports {
-        // There is room for one from each.
-        found.try_send((report.team.clone(), report.to_join.clone()))?;
+        // The channel has capacity for one list per workspace.
+        list_sender.try_send((report.team.clone(), report.to_join.clone()))?;
     }
-    drop(found);
-    // No other caller asks for joins.
-    let (_, asked) = Joiner::new();
-    for (team, tally) in joins::run(api, asked, lists, PATIENCE).await {
+    drop(list_sender);
+    // No other caller sends join requests.
+    let (_, join_requests) = Joiner::new();
+    for (team, tally) in joins::run(api, join_requests, lists, RETRY_LIMIT).await {
         writeln!(out, "{team}: joined {}", tally.joined)?;
         for (reason, channels) in &tally.failed {
             writeln!(out, "  not joined: {channels} ({})", plain::line(reason))?;
@@ -158,12 +158,12 @@ mod tests {
 
     fn text(report: &SyncReport) -> String {
         let mut out = Vec::new();
-        found(report, &mut out).unwrap();
+        print_report(report, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
-    fn what_was_found_is_a_line_and_what_to_do_another() {
+    fn the_report_is_a_line_for_counts_and_one_for_advice() {
         let text = text(&report());
         for expected in
             ["T1 (Acme ", "12 channels, 30 people, 0 emoji", "3 new", "1 passed over", "emoji:read"]
@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_token_it_says_what_to_set() {
+    async fn without_a_token_the_error_says_what_to_set() {
         let fixture = CliFixture::open().await;
         let args = SyncArgs {
             backend: fixture.data(),
             slack: SlackArgs { slack_api_url: None },
             join: JoinArgs::default(),
         };
-        let api = Arc::new(WebApi::new(ApiUrl::default(), Tokens::none()));
+        let api = Arc::new(WebApi::new(ApiUrl::default(), Tokens::empty()));
         let error = run(&fixture.backend, api, &args, &mut Vec::new()).await.unwrap_err().to_string();
         assert!(error.contains("SLACK_BOT_TOKEN ") && !error.contains('\n'), "{error}");
     }

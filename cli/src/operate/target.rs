@@ -1,7 +1,7 @@
-//! What a command writes for a user: a file or a folder that gets its name once it is whole.
+//! The output of a command: a file or a folder that gets its final name once it is complete.
 //!
-//! Until then it has a name of its own beside that one, and is locked. What a killed command has left there is removed by the
-//! next one that writes to the same name.
+//! Until then it has a temporary name in the same folder, and is locked. The next command that writes to the
+//! same name removes the remains of a killed one.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -13,17 +13,16 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use embedded::backup::sync_folder;
 use embedded::{DATABASE_FILE, FILES_FOLDER};
 
-/// Reads where something is to be written. `-` is refused: it means standard output elsewhere, and would be a name here.
+/// Returns a parser for an output path. It refuses `-`, which means standard output elsewhere, and would be a
+/// file name here.
 pub(crate) fn path() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         let is_named = path.as_os_str() != "-";
-        is_named
-            .then_some(path)
-            .ok_or("standard output is no place for it: give a name; ./- is a file called -")
+        is_named.then_some(path).ok_or("cannot write to standard output: give a name; ./- is a file called -")
     })
 }
 
-/// Where something goes, before any of it is there.
+/// The final and temporary paths of an output.
 struct TargetPaths {
     path: PathBuf,
     partial: PathBuf,
@@ -31,8 +30,9 @@ struct TargetPaths {
 }
 
 impl TargetPaths {
-    /// `data` is the folder of an archive on this machine: its own files are no place for others.
-    fn of(path: &Path, data: Option<&Path>) -> anyhow::Result<Self> {
+    /// Returns the paths. `data` is the folder of an archive on this machine, whose own files must not be
+    /// overwritten.
+    fn new(path: &Path, data: Option<&Path>) -> anyhow::Result<Self> {
         let shown = path.display();
         let Some(name) = path.file_name() else { bail!("{shown} names no file") };
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -42,7 +42,7 @@ impl TargetPaths {
             let files = data.join(FILES_FOLDER);
             if files.canonicalize().is_ok_and(|files| folder.starts_with(files)) {
                 bail!(
-                    "{shown} lies among the archive's own files: choose a place outside of {}",
+                    "{shown} is among the archive's own files: choose a path outside of {}",
                     files.display()
                 );
             }
@@ -60,15 +60,16 @@ impl TargetPaths {
 /// A file that is being written.
 pub(crate) struct TargetFile {
     file: File,
-    place: TargetPaths,
-    /// What is written, in a word.
+    paths: TargetPaths,
+    /// The word for the output in messages.
     noun: &'static str,
     force: bool,
     is_published: bool,
 }
 
 impl TargetFile {
-    /// Creates it under its name of its own. `noun` says in a word what is written; with `force` a file that is there is replaced.
+    /// Creates the file under its temporary name. `noun` is the word for the output in messages; with
+    /// `force`, an existing file is replaced.
     pub(crate) fn claim(
         path: &Path,
         noun: &'static str,
@@ -76,34 +77,34 @@ impl TargetFile {
         force: bool,
     ) -> anyhow::Result<Self> {
         let shown = path.display();
-        let place = TargetPaths::of(path, data)?;
-        let partial = &place.partial;
+        let paths = TargetPaths::new(path, data)?;
+        let partial = &paths.partial;
         let file = claim(partial).with_context(|| format!("cannot write to {}", partial.display()))?;
         let Some(file) = file else { bail!("another {noun} to {shown} is running: wait for it") };
-        Ok(Self { file, place, noun, force, is_published: false })
+        Ok(Self { file, paths, noun, force, is_published: false })
     }
 
-    /// The file.
+    /// Returns the file.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// A name of the same kind for something else.
-    pub(crate) fn beside(&self, extension: &str) -> PathBuf {
-        self.place.partial.with_extension(extension)
+    /// Returns another temporary path in the same folder.
+    pub(crate) fn sibling_path(&self, extension: &str) -> PathBuf {
+        self.paths.partial.with_extension(extension)
     }
 
-    /// Gives the file its name once it is on the disk; answers how long it is.
+    /// Syncs the file to disk, gives it its final name, and returns its size.
     pub(crate) fn publish(mut self) -> anyhow::Result<u64> {
-        let Self { noun, place: TargetPaths { path, partial, folder }, .. } = &self;
+        let Self { noun, paths: TargetPaths { path, partial, folder }, .. } = &self;
         self.file.sync_all().with_context(|| format!("cannot write the {noun}"))?;
         let named = if self.force {
             std::fs::rename(partial, path)
         } else {
-            // Unlike a rename, a link replaces nothing that has come meanwhile.
+            // Unlike a rename, a link does not replace a file that was created meanwhile.
             match std::fs::hard_link(partial, path) {
                 Ok(()) => std::fs::remove_file(partial),
-                // There are file systems without links.
+                // Some file systems have no hard links.
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => {
                     std::fs::rename(partial, path)
                 }
@@ -120,44 +121,44 @@ impl TargetFile {
 impl Drop for TargetFile {
     fn drop(&mut self) {
         if !self.is_published {
-            // What stays is removed by the next run that writes to this name.
-            drop(std::fs::remove_file(&self.place.partial));
+            // If this fails, the next run that writes to this name removes the file.
+            drop(std::fs::remove_file(&self.paths.partial));
         }
     }
 }
 
 /// A folder that is being filled.
 pub(crate) struct TargetFolder {
-    place: TargetPaths,
+    paths: TargetPaths,
     noun: &'static str,
-    /// The folder itself, locked as long as it is filled.
+    /// The folder itself, locked while it is being filled.
     _locked: File,
     is_published: bool,
 }
 
 impl TargetFolder {
-    /// Creates it, empty, under its name of its own.
+    /// Creates an empty folder under its temporary name.
     pub(crate) fn claim(path: &Path, noun: &'static str, data: Option<&Path>) -> anyhow::Result<Self> {
-        let place = TargetPaths::of(path, data)?;
-        let partial = &place.partial;
+        let paths = TargetPaths::new(path, data)?;
+        let partial = &paths.partial;
         let locked =
             claim_folder(partial).with_context(|| format!("cannot write to {}", partial.display()))?;
         let Some(locked) = locked else {
             bail!("another {noun} to {} is running: wait for it", path.display())
         };
-        Ok(Self { place, noun, _locked: locked, is_published: false })
+        Ok(Self { paths, noun, _locked: locked, is_published: false })
     }
 
-    /// Where it is filled.
-    pub(crate) fn unnamed(&self) -> &Path {
-        &self.place.partial
+    /// Returns the temporary path.
+    pub(crate) fn partial_path(&self) -> &Path {
+        &self.paths.partial
     }
 
-    /// Gives the folder its name. What is in it is on the disk already.
+    /// Gives the folder its final name. The caller has already synced its files to disk.
     pub(crate) fn publish(mut self) -> anyhow::Result<()> {
-        let Self { noun, place: TargetPaths { path, partial, folder }, .. } = &self;
+        let Self { noun, paths: TargetPaths { path, partial, folder }, .. } = &self;
         sync_folder(partial)?;
-        // A folder replaces no other one that holds anything.
+        // A rename does not replace a folder that is not empty.
         std::fs::rename(partial, path)
             .with_context(|| format!("cannot name the {noun} {}", path.display()))?;
         sync_folder(folder)?;
@@ -169,22 +170,22 @@ impl TargetFolder {
 impl Drop for TargetFolder {
     fn drop(&mut self) {
         if !self.is_published {
-            drop(std::fs::remove_dir_all(&self.place.partial));
+            drop(std::fs::remove_dir_all(&self.paths.partial));
         }
     }
 }
 
-/// Refuses a name that is taken.
-pub(crate) fn is_free(path: &Path) -> anyhow::Result<()> {
-    // A link that leads nowhere is there too.
+/// Returns an error if the path exists.
+pub(crate) fn ensure_free(path: &Path) -> anyhow::Result<()> {
+    // A broken symbolic link exists too.
     if path.symlink_metadata().is_ok() {
         bail!("{} exists: choose another name", path.display());
     }
     Ok(())
 }
 
-/// Creates the file and takes its lock; `None` if another process holds it. What a killed process has left is removed and
-/// never written to: it may have its final name already.
+/// Creates and locks the file; `None` if another process holds the lock. The remains of a killed process are
+/// removed, and never written to, because they may already have the final name.
 fn claim(partial: &Path) -> io::Result<Option<File>> {
     if let Ok(left) = File::open(partial) {
         match left.try_lock() {
@@ -193,12 +194,12 @@ fn claim(partial: &Path) -> io::Result<Option<File>> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
-    let file = private().open(partial)?;
+    let file = private_file_options().open(partial)?;
     file.lock()?;
     Ok(Some(file))
 }
 
-/// The same for a folder.
+/// Creates and locks the folder, like [`claim`].
 fn claim_folder(partial: &Path) -> io::Result<Option<File>> {
     if let Ok(left) = File::open(partial) {
         match left.try_lock() {
@@ -216,8 +217,8 @@ fn claim_folder(partial: &Path) -> io::Result<Option<File>> {
     Ok(Some(folder))
 }
 
-/// New files that only their owner may read.
-pub(crate) fn private() -> OpenOptions {
+/// Returns options for new files that only their owner may read.
+pub(crate) fn private_file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true);
     #[cfg(unix)]
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_its_name_before_it_is_whole_and_nothing_stays_of_what_is_given_up() {
+    fn outputs_get_their_name_when_published_and_are_removed_when_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         let target = TargetFile::claim(&path, "export", None, false).unwrap();
@@ -246,7 +247,7 @@ mod tests {
         assert!(second.contains("another export"), "{second}");
         drop(target);
         let filled = TargetFolder::claim(&path, "export", None).unwrap();
-        std::fs::write(filled.unnamed().join("a"), "b").unwrap();
+        std::fs::write(filled.partial_path().join("a"), "b").unwrap();
         let second = TargetFolder::claim(&path, "export", None).err().unwrap().to_string();
         assert!(second.contains("another export"), "{second}");
         assert!(!path.exists());
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_removed_and_what_has_come_meanwhile_stays() {
+    fn remains_of_a_killed_process_are_removed_and_newer_files_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let (file, filled) = (folder.path().join("a.zip"), folder.path().join("a"));
         std::fs::write(folder.path().join(".a.zip.partial"), "half").unwrap();
@@ -265,9 +266,9 @@ mod tests {
         target.file().write_all(b"whole").unwrap();
         assert_eq!(target.publish().unwrap(), 5);
         let target = TargetFolder::claim(&filled, "export", None).unwrap();
-        assert!(names(target.unnamed()).is_empty());
+        assert!(names(target.partial_path()).is_empty());
         target.publish().unwrap();
-        assert!(is_free(&file).is_err() && is_free(&filled).is_err());
+        assert!(ensure_free(&file).is_err() && ensure_free(&filled).is_err());
 
         let late = TargetFile::claim(&file, "export", None, false).unwrap();
         assert!(late.publish().is_err(), "a file came meanwhile");

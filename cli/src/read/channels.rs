@@ -1,4 +1,4 @@
-//! `annalist channels`: every channel that anything is stored of.
+//! `annalist channels`: lists every channel that has any stored row.
 
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -16,15 +16,15 @@ use super::{ChannelsArgs, ReadError, snapshots};
 use crate::plain;
 use crate::zone::Zone;
 
-/// What is listed of a channel's state, if it has it.
+/// The fields of a channel's state that are listed if present.
 const STATE: [&str; 6] = ["archived", "deleted", "ext_shared", "purpose", "topic", "visibility"];
 
-/// How much of a name and of a topic is shown.
+/// Maximum lengths of a name and of a topic.
 const NAME: usize = 80;
 const TOPIC: usize = 60;
 
-/// Messages of a channel that are counted unless the user asks for more: counting is reading, which takes time, and
-/// on AWS money.
+/// Maximum number of messages of a channel that are counted by default, because counting reads them, which
+/// takes time, and on AWS costs money.
 const COUNTED: usize = 1_000;
 
 /// Prints the channels of every workspace, or of one.
@@ -34,26 +34,26 @@ pub(crate) async fn channels(
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let ChannelsArgs { read, count, figures } = args;
-    let teams = find::teams_asked_for(archive, read.team.as_ref()).await?;
+    let teams = find::requested_teams(archive, read.team.as_ref()).await?;
     let limit = read.limit.map_or(usize::MAX, NonZeroUsize::get);
-    let (zone, most) = (Zone::of(&read.zone), if *count { usize::MAX } else { COUNTED });
+    let (zone, max_messages) = (Zone::from_args(&read.zone), if *count { usize::MAX } else { COUNTED });
     let order = if read.json { ChannelOrder::Id } else { ChannelOrder::Name };
     let list = ChannelList::read(archive, &teams, order).await?;
-    let (mut shown_team, mut names) = (None, DisplayNames::in_teams(archive, Vec::new()));
+    let (mut shown_team, mut names) = (None, DisplayNames::for_teams(archive, Vec::new()));
     let mut printed = 0;
     for row in list.channels() {
         if printed == limit {
             break;
         }
-        let team = &row.place.team;
-        let snapshot = row.place.newest(archive).await?.unwrap_or(Value::Null);
-        if list.goes_on_as(&row.place, &snapshot).is_some() {
+        let team = &row.location.team;
+        let snapshot = row.location.newest(archive).await?.unwrap_or(Value::Null);
+        if list.successor(&row.location, &snapshot).is_some() {
             continue;
         }
         printed += 1;
-        let in_teams = list.teams_of(&row.place.channel);
+        let in_teams = list.teams_of(&row.location.channel);
         if read.json {
-            let mut line = json!({ "channel_id": row.place.channel, "name": row.name, "team_id": team });
+            let mut line = json!({ "channel_id": row.location.channel, "name": row.name, "team_id": team });
             for attribute in STATE {
                 if let Some(value) = snapshot.get(attribute) {
                     line[attribute] = value.clone();
@@ -63,7 +63,14 @@ pub(crate) async fn channels(
                 line["team_ids"] = json!(in_teams);
             }
             if *figures {
-                figures::channel::add(archive, &row.place, row.name.as_deref(), &snapshot, &mut line).await?;
+                figures::channel::add_channel_figures(
+                    archive,
+                    &row.location,
+                    row.name.as_deref(),
+                    &snapshot,
+                    &mut line,
+                )
+                .await?;
             }
             plain::json_line(out, &line)?;
             continue;
@@ -79,9 +86,9 @@ pub(crate) async fn channels(
                 writeln!(out, "Workspace {team}")?;
             }
         }
-        let channel = find::joined(archive, &row.place, &teams).await?;
-        let activity = Activity::read(&channel, most).await?;
-        let snapshot = snapshots::readable(&mut names, snapshot).await?;
+        let channel = find::joined_channel(archive, &row.location, &teams).await?;
+        let activity = Activity::read(&channel, max_messages).await?;
+        let snapshot = snapshots::with_plain_text(&mut names, snapshot).await?;
         let others: String = in_teams[1..].iter().map(|team| format!(" (also in {team})")).collect();
         print(row, &(snapshots::marks(&snapshot) + &others), &snapshot, &activity, &zone, out)?;
     }
@@ -94,21 +101,26 @@ pub(crate) async fn channels(
     Ok(())
 }
 
-/// What happens in a channel.
+/// The number of messages in a channel, and the last one.
 struct Activity {
     messages: usize,
-    /// There are more than were counted.
+    /// Whether there are more messages than were counted.
     is_more: bool,
     last_ts: Option<String>,
 }
 
 impl Activity {
-    async fn read(channel: &JoinedChannel<'_>, most: usize) -> Result<Self, ArchiveError> {
-        let rows =
-            || VisibleRows::all(channel, Query::partition(channel.main().messages()), project::message);
+    async fn read(channel: &JoinedChannel<'_>, max_messages: usize) -> Result<Self, ArchiveError> {
+        let rows = || {
+            VisibleRows::all(
+                channel,
+                Query::partition(channel.current_location().messages()),
+                project::message,
+            )
+        };
         let mut messages = 0;
         let mut counted = rows();
-        while messages <= most
+        while messages <= max_messages
             && let Some(page) = counted.next().await?
         {
             messages += page.len();
@@ -119,7 +131,7 @@ impl Activity {
         while let Some(page) = newest.next().await? {
             last_ts = page.last().and_then(|message| message["ts"].as_str().map(str::to_owned)).or(last_ts);
         }
-        Ok(Self { messages: messages.min(most), is_more: messages > most, last_ts })
+        Ok(Self { messages: messages.min(max_messages), is_more: messages > max_messages, last_ts })
     }
 }
 
@@ -138,7 +150,8 @@ fn print(
     let topic = plain::excerpt(snapshot["topic"].as_str().unwrap_or_default(), TOPIC);
     let messages = format!("{}{}", activity.messages, if activity.is_more { "+" } else { "" });
     let last = activity.last_ts.as_deref().map(|ts| zone.day(ts)).unwrap_or_default();
-    let line = format!("{:<12}  {name:<28}  {messages:>8}  {last:<10}  {topic}", row.place.channel.as_str());
+    let line =
+        format!("{:<12}  {name:<28}  {messages:>8}  {last:<10}  {topic}", row.location.channel.as_str());
     Ok(writeln!(out, "{}", line.trim_end())?)
 }
 
@@ -169,7 +182,7 @@ mod tests {
         let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "release").await;
         fixture.channel("T1", "C2", "1.000000", "general").await;
-        fixture.told("T1", "C2", "2.000000", "channel_topic", ("topic", "a\u{1b}[2J\ntopic")).await;
+        fixture.channel_notice("T1", "C2", "2.000000", "channel_topic", ("topic", "a\u{1b}[2J\ntopic")).await;
         fixture.channel("T1", "C3", "1.000000", "archived-one").await;
         fixture.channel_event("T1", "channel_archive", "C3", "2.000000").await;
         fixture.channel("T1", "C4", "1.000000", "a-trial").await;
@@ -180,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn people_see_them_by_name_with_their_state_and_topic_the_deleted_and_the_nameless_last() {
+    async fn channels_are_listed_by_name_with_deleted_and_nameless_ones_last() {
         let text = printed(&workspace().await, &args(false)).await.unwrap();
         let lines: Vec<_> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
@@ -221,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn figures_are_the_columns_of_channelstats() {
+    async fn figures_match_channelstats() {
         let fixture = workspace().await;
         fixture.rename("T1", "C1", "3.000000", "release").await;
         let (team, id) = (TeamId::parse("T1").unwrap(), "C1".parse().unwrap());
@@ -245,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_are_counted_up_to_a_bound_unless_all_are_asked_for() {
+    async fn messages_are_counted_up_to_a_limit_unless_count_is_set() {
         let fixture = CliFixture::open().await;
         for second in 1..=COUNTED + 1 {
             fixture.post("T1", "C1", &format!("{second}.000000"), "text").await;
@@ -284,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn several_workspaces_are_told_apart_and_an_unknown_one_is_an_error() {
+    async fn several_workspaces_have_headings_and_an_unknown_one_is_an_error() {
         let fixture = workspace().await;
         fixture.channel("T2", "C9", "1.000000", "general").await;
         let mut args = args(false);
@@ -297,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_any_channel_people_are_told_how_they_come() {
+    async fn an_archive_without_channels_prints_advice() {
         assert_eq!(printed(&CliFixture::open().await, &args(true)).await.unwrap(), "");
         assert!(printed(&CliFixture::open().await, &args(false)).await.unwrap().contains("annalist sync"));
     }

@@ -1,4 +1,4 @@
-//! `annalist coverage`: what is held of each channel, from which source, and where the holes are.
+//! `annalist coverage`: prints the stored spans of each channel, their source, and the holes.
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
@@ -9,21 +9,21 @@ use reader::directory;
 use reader::find;
 use reader::joined::ChannelOfTeam;
 use rules::gap::closing::GapState;
-use rules::gap::coverage::{HeldBy, HeldSpan, Hole, HoleReason};
+use rules::gap::coverage::{CoverageSource, CoveredSpan, Hole, HoleReason};
 use rules::interval::{Cover, Interval};
 use rules::version::zero;
 use serde_json::json;
 use slack::ids::{ChannelId, TeamId, Ts};
 
-use super::gaps::{length, meaning};
+use super::gaps::{describe_reason, format_length};
 use super::{ReadArgs, ReadError};
 use crate::plain;
 use crate::zone::Zone;
 
-/// So much of a channel's name fits a row.
+/// Maximum length of a channel's name in a row.
 const NAME: usize = 24;
 
-/// Which channels.
+/// `annalist coverage`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CoverageArgs {
     /// Only this channel, with each of its times: its name or id, such as '#general' or C0123ABCD
@@ -33,7 +33,7 @@ pub(crate) struct CoverageArgs {
     pub(crate) read: ReadArgs,
 }
 
-/// A channel as it is printed.
+/// A channel with its coverage.
 struct CoveredChannel<'a> {
     team: &'a TeamId,
     channel: &'a ChannelId,
@@ -41,34 +41,34 @@ struct CoveredChannel<'a> {
     coverage: ChannelCoverage,
 }
 
-/// Prints what is held of every channel, or the times of one.
+/// Prints a row for every channel, or the spans and holes of one.
 pub(crate) async fn coverage(
     archive: &dyn Archive,
     args: &CoverageArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let read = &args.read;
-    let asked_for = match &args.channel {
-        Some(called) => {
-            let channel = find::channel(archive, called, read.team.as_ref()).await?;
-            Some(channel.places().to_vec())
+    let requested = match &args.channel {
+        Some(name) => {
+            let channel = find::find_channel(archive, name, read.team.as_ref()).await?;
+            Some(channel.locations().to_vec())
         }
         None => None,
     };
-    let teams = match &asked_for {
-        Some(places) => {
-            let mut teams: Vec<TeamId> = places.iter().map(|place| place.team.clone()).collect();
+    let teams = match &requested {
+        Some(locations) => {
+            let mut teams: Vec<TeamId> = locations.iter().map(|location| location.team.clone()).collect();
             teams.sort();
             teams.dedup();
             teams
         }
-        None => find::teams_asked_for(archive, read.team.as_ref()).await?,
+        None => find::requested_teams(archive, read.team.as_ref()).await?,
     };
     let mut printer = CoveragePrinter {
         json: read.json,
-        is_detailed: asked_for.is_some(),
+        is_detailed: requested.is_some(),
         with_team: teams.len() > 1,
-        zone: Zone::of(&read.zone),
+        zone: Zone::from_args(&read.zone),
         printed: 0,
         has_missing: false,
     };
@@ -76,23 +76,25 @@ pub(crate) async fn coverage(
     for team in &teams {
         let known = TeamCoverage::read(archive, team).await?;
         let names = directory::read(archive, team).await?;
-        for channel in channels(&known, asked_for.as_deref()) {
+        for channel in channels(&known, requested.as_deref()) {
             if printer.printed == limit {
                 break;
             }
-            let coverage = known.of(channel).await?;
+            let coverage = known.channel_coverage(channel).await?;
             printer.print(&CoveredChannel { team, channel, name: names.name(channel), coverage }, out)?;
         }
     }
     Ok(printer.finish(out)?)
 }
 
-/// The channels of a workspace that are asked for, or all of them.
-fn channels<'a>(known: &'a TeamCoverage<'_>, asked_for: Option<&'a [ChannelOfTeam]>) -> Vec<&'a ChannelId> {
-    match asked_for {
-        Some(places) => {
-            places.iter().filter(|place| place.team == *known.team()).map(|place| &place.channel).collect()
-        }
+/// Returns the requested channels of a workspace, or all of them.
+fn channels<'a>(known: &'a TeamCoverage<'_>, requested: Option<&'a [ChannelOfTeam]>) -> Vec<&'a ChannelId> {
+    match requested {
+        Some(locations) => locations
+            .iter()
+            .filter(|location| location.team == *known.team())
+            .map(|location| &location.channel)
+            .collect(),
         None => known.channels().into_iter().collect(),
     }
 }
@@ -141,20 +143,20 @@ impl CoveragePrinter {
         Ok(())
     }
 
-    /// `#general`, `C0123ABCD` if its name is unknown.
-    fn place(&self, channel: &CoveredChannel<'_>) -> String {
-        let place = match channel.name {
+    /// Returns `#general`, or `C0123ABCD` if the name is unknown.
+    fn channel_label(&self, channel: &CoveredChannel<'_>) -> String {
+        let label = match channel.name {
             Some(name) => format!("#{}", plain::excerpt(name, NAME)),
             None => channel.channel.to_string(),
         };
-        if self.with_team { format!("{} {place}", channel.team) } else { place }
+        if self.with_team { format!("{} {label}", channel.team) } else { label }
     }
 
     fn time(&self, ts: &Ts) -> String {
         if *ts == zero() { "the beginning".to_owned() } else { self.zone.time(ts.as_str()) }
     }
 
-    /// A line of a channel among others.
+    /// Prints the row of a channel.
     fn row(&self, channel: &CoveredChannel<'_>, out: &mut dyn Write) -> io::Result<()> {
         if self.printed == 0 {
             writeln!(out, "{:<26} {:<20} {:<20} {:<21} missing", "channel", "held from", "to", "source")?;
@@ -162,16 +164,16 @@ impl CoveragePrinter {
         let ChannelCoverage { held, holes, .. } = &channel.coverage;
         let from = held.iter().map(|span| &span.from).min().map_or("-".to_owned(), |from| self.time(from));
         let to = held.iter().map(|span| &span.to).max().map_or("-".to_owned(), |to| self.time(to));
-        let mut sources: Vec<HeldBy> = held.iter().map(|span| span.held_by).collect();
+        let mut sources: Vec<CoverageSource> = held.iter().map(|span| span.source).collect();
         sources.sort_unstable();
         sources.dedup();
-        let sources: Vec<&str> = sources.into_iter().map(HeldBy::as_str).collect();
+        let sources: Vec<&str> = sources.into_iter().map(CoverageSource::as_str).collect();
         let sources = if sources.is_empty() { "-".to_owned() } else { sources.join(", ") };
         let missing = self.missing(holes);
-        writeln!(out, "{:<26} {from:<20} {to:<20} {sources:<21} {missing}", self.place(channel))
+        writeln!(out, "{:<26} {from:<20} {to:<20} {sources:<21} {missing}", self.channel_label(channel))
     }
 
-    /// What is missing of a channel, in a few words.
+    /// Summarizes the holes of a channel.
     fn missing(&self, holes: &[Hole]) -> String {
         let before =
             holes.iter().filter(|hole| is_before(hole.reason)).max_by(|one, other| one.from.cmp(&other.from));
@@ -183,39 +185,39 @@ impl CoveragePrinter {
         }
         let mut reasons: Vec<&str> = Vec::new();
         let mut between = Vec::new();
-        let mut goes_on = false;
+        let mut is_open = false;
         for hole in holes.iter().filter(|hole| !is_before(hole.reason)) {
             if !reasons.contains(&hole.reason.as_str()) {
                 reasons.push(hole.reason.as_str());
             }
-            goes_on |= hole.to.is_none();
+            is_open |= hole.to.is_none();
             let to = hole.to.as_ref().unwrap_or(&hole.from).micros();
             between.push(Interval { from: hole.from.micros(), to: to.max(hole.from.micros() + 1) });
         }
         if !between.is_empty() {
             let count = between.len();
-            let cover = Cover::of(between);
+            let cover = Cover::from_intervals(between);
             let micros = cover.intervals().iter().map(|interval| interval.to - interval.from).sum();
             let mut says = match count {
                 1 => "1 time".to_owned(),
                 count => format!("{count} times"),
             };
             let whole = Interval { from: 0, to: micros };
-            let long = length(&whole.from_ts(), &whole.to_ts());
-            let going_on = if goes_on { " and going on" } else { "" };
-            says.push_str(&format!(", {long}{going_on}: {}", reasons.join(", ")));
+            let total_length = format_length(&whole.from_ts(), &whole.to_ts());
+            let open_suffix = if is_open { " and going on" } else { "" };
+            says.push_str(&format!(", {total_length}{open_suffix}: {}", reasons.join(", ")));
             missing.push(says);
         }
         if missing.is_empty() { "nothing".to_owned() } else { missing.join("; ") }
     }
 
-    /// The times of one channel.
+    /// Prints the spans and holes of one channel.
     fn times(&self, channel: &CoveredChannel<'_>, out: &mut dyn Write) -> io::Result<()> {
         let ChannelCoverage { held, holes, last_message, limited_before } = &channel.coverage;
-        writeln!(out, "\n{} ({}, {})", self.place(channel), channel.team, channel.channel)?;
+        writeln!(out, "\n{} ({}, {})", self.channel_label(channel), channel.team, channel.channel)?;
         writeln!(out, "{:<20} {:<20} {:>9}  {:<8} how, or why", "from", "to", "how long", "state")?;
         let mut lines: Vec<(&Ts, Option<&Ts>, &str, &str)> = Vec::new();
-        for HeldSpan { from, to, held_by } in held {
+        for CoveredSpan { from, to, source: held_by } in held {
             lines.push((from, Some(to), "held", how(*held_by)));
         }
         for Hole { from, to, reason, state } in holes {
@@ -224,14 +226,14 @@ impl CoveragePrinter {
         lines.sort_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)));
         for (from, to, state, says) in lines {
             let how_long = match to {
-                Some(to) if *from != zero() => length(from, to),
+                Some(to) if *from != zero() => format_length(from, to),
                 Some(_) | None => String::new(),
             };
             let to = to.map_or("still going on".to_owned(), |to| self.time(to));
             writeln!(out, "{:<20} {to:<20} {how_long:>9}  {state:<8} {says}", self.time(from))?;
         }
         if let Some(last) = last_message {
-            writeln!(out, "The newest message is of {}.", self.time(last))?;
+            writeln!(out, "The newest message is from {}.", self.time(last))?;
         }
         if let Some(limit) = limited_before {
             writeln!(out, "Slack's plan shows nothing before {}.", self.time(limit))?;
@@ -247,17 +249,17 @@ fn is_before(reason: HoleReason) -> bool {
     }
 }
 
-fn how(held_by: HeldBy) -> &'static str {
+fn how(held_by: CoverageSource) -> &'static str {
     match held_by {
-        HeldBy::Live => "live: as it happened",
-        HeldBy::Read(rules::filled::SpanSource::History) => "history: read from Slack",
-        HeldBy::Read(rules::filled::SpanSource::Import) => "import: read from an export",
+        CoverageSource::Live => "live: as it happened",
+        CoverageSource::Read(rules::filled::SpanSource::History) => "history: read from Slack",
+        CoverageSource::Read(rules::filled::SpanSource::Import) => "import: read from an export",
     }
 }
 
 fn why(reason: HoleReason) -> &'static str {
     match reason {
-        HoleReason::Gap(reason) => meaning(reason),
+        HoleReason::Gap(reason) => describe_reason(reason),
         HoleReason::BeforeJoining => "before_joining: the app was not in the channel yet",
         HoleReason::PlanLimit => "plan_limit: Slack's plan no longer shows it",
     }
@@ -265,7 +267,8 @@ fn why(reason: HoleReason) -> &'static str {
 
 fn as_json(channel: &CoveredChannel<'_>) -> serde_json::Value {
     let CoveredChannel { team, channel, name, coverage } = channel;
-    let span = |span: &HeldSpan| json!({ "from": span.from, "to": span.to, "source": span.held_by.as_str() });
+    let span =
+        |span: &CoveredSpan| json!({ "from": span.from, "to": span.to, "source": span.source.as_str() });
     let hole = |hole: &Hole| json!({ "from": hole.from, "to": hole.to, "reason": hole.reason.as_str(), "state": hole.state.as_str() });
     json!({
         "team_id": team,
@@ -295,8 +298,8 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// Out of the channel for two minutes.
-    async fn left() -> CliFixture {
+    /// Returns an archive in which the app was out of the channel for two minutes.
+    async fn archive_with_gap() -> CliFixture {
         let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1699990000.000000", "general").await;
         fixture.post("T1", "C1", "1699999990.000000", "before").await;
@@ -308,7 +311,7 @@ mod tests {
 
     #[tokio::test]
     async fn json_is_a_line_per_channel_of_the_documented_shape() {
-        let text = printed(&left().await, None, true).await;
+        let text = printed(&archive_with_gap().await, None, true).await;
         let expected = json!({
             "team_id": "T1",
             "channel_id": "C1",
@@ -328,8 +331,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn people_see_each_channel_at_a_glance_and_the_times_of_one() {
-        let fixture = left().await;
+    async fn text_output_has_a_row_per_channel_or_the_spans_of_one() {
+        let fixture = archive_with_gap().await;
         let squeezed = |text: &str| -> Vec<String> {
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
         };
@@ -348,20 +351,21 @@ mod tests {
             "2023-11-14 22:13:10 2023-11-14 22:13:20 10 s held live: as it happened",
             "2023-11-14 22:13:20 2023-11-14 22:15:25 2 min missing left: the app was not in the channel",
             "2023-11-14 22:15:25 2023-11-14 22:15:26 1 s held live: as it happened",
-            "The newest message is of 2023-11-14 22:15:26.",
+            "The newest message is from 2023-11-14 22:15:26.",
         ];
         assert_eq!(one[2..9], expected);
     }
 
     #[tokio::test]
-    async fn what_was_read_is_held_and_what_the_plan_hides_is_told() {
-        let fixture = left().await;
+    async fn history_that_was_read_is_stored_and_the_plan_limit_is_reported() {
+        let fixture = archive_with_gap().await;
         let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
         let ts = |text: &str| Ts::parse(text).unwrap();
         let limit = ts("1600000000.000000");
         let write = async |update| fixture.archive().write(&update).await.unwrap();
-        write(filled::reached(&team, &channel, &limit, &ts("1700000200.000000"), SpanSource::History)).await;
-        write(filled::limited(&team, &channel, &limit)).await;
+        write(filled::filled_update(&team, &channel, &limit, &ts("1700000200.000000"), SpanSource::History))
+            .await;
+        write(filled::plan_limit_update(&team, &channel, &limit)).await;
         let text = printed(&fixture, Some("C1"), true).await;
         let row: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(row["limited_before"], "1600000000.000000");
@@ -374,7 +378,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_empty_archive_says_what_to_do() {
+    async fn an_empty_archive_prints_advice() {
         assert!(printed(&CliFixture::open().await, None, false).await.contains("annalist doctor"));
         assert_eq!(printed(&CliFixture::open().await, None, true).await, "");
     }

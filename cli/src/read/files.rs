@@ -1,9 +1,9 @@
-//! `annalist files`: what is held of the files that were shared, and why of the others nothing is.
+//! `annalist files`: lists shared files with their state, and the reason if a file is not stored.
 
 use std::io::{self, Write};
 
 use ports::archive::{Archive, Item, Query, key};
-use reader::files::why;
+use reader::files::verdict_text;
 use reader::find;
 use reader::numbers::human_size;
 use reader::rows::VisibleRows;
@@ -14,10 +14,10 @@ use serde_json::Value;
 use super::{ReadArgs, ReadError};
 use crate::plain;
 
-/// So much of a name fits a line.
+/// Maximum length of a name in a line.
 const NAME: usize = 80;
 
-/// Which files.
+/// `annalist files`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct FilesArgs {
     /// Only those shared in this channel: its name or id, such as '#general' or C0123ABCD
@@ -27,7 +27,7 @@ pub(crate) struct FilesArgs {
     pub(crate) read: ReadArgs,
 }
 
-/// What was printed, for the line that sums it up.
+/// Counts of the printed files, for the summary line.
 #[derive(Default)]
 struct Sum {
     held: usize,
@@ -72,14 +72,15 @@ pub(crate) async fn files(
 ) -> Result<(), ReadError> {
     let read = &args.read;
     let mut sum = Sum::default();
-    if let Some(called) = &args.channel {
-        let channel = find::channel(archive, called, read.team.as_ref()).await?;
-        let is_in = |share: Share| channel.places().iter().any(|place| place.channel == share.channel);
+    if let Some(name) = &args.channel {
+        let channel = find::find_channel(archive, name, read.team.as_ref()).await?;
+        let is_in =
+            |share: Share| channel.locations().iter().any(|location| location.channel == share.channel);
         let shown = |item: &Item| row::shares(item).any(is_in).then(|| project::file(item)).flatten();
-        let query = Query::partition(key::files(&channel.main().team));
+        let query = Query::partition(key::files(&channel.current_location().team));
         list(VisibleRows::all(&channel, query, shown), read, &mut sum, out).await?;
     } else {
-        for team in find::teams_asked_for(archive, read.team.as_ref()).await? {
+        for team in find::requested_teams(archive, read.team.as_ref()).await? {
             let query = Query::partition(key::files(&team));
             list(VisibleRows::all(archive, query, project::file), read, &mut sum, out).await?;
         }
@@ -118,7 +119,7 @@ fn size_bytes(file: &Value) -> Option<u64> {
     file["size_bytes"].as_u64()
 }
 
-/// A line that says what it is, and one that says where it is or why it is not.
+/// Prints a line with the file, and a line with its location or the reason why it is not stored.
 fn print(file: &Value, out: &mut dyn Write) -> io::Result<()> {
     let text = |name: &str| file[name].as_str();
     let word = |name: &str| plain::line(text(name).unwrap_or_default());
@@ -126,7 +127,7 @@ fn print(file: &Value, out: &mut dyn Write) -> io::Result<()> {
     let name = plain::excerpt(text("name").unwrap_or("unnamed"), NAME);
     let deleted = if file["deleted"] == true { "  (deleted in Slack)" } else { "" };
     writeln!(out, "{:<12}  {:<8}  {size:>8}  {name}{deleted}", word("file_id"), word("state"))?;
-    let verdict = || text("verdict").map(why);
+    let verdict = || text("verdict").map(verdict_text);
     let others = file["other_uris"].as_array().into_iter().flatten().filter_map(Value::as_str);
     for detail in text("uri").or(text("error")).or_else(verdict).into_iter().chain(others) {
         writeln!(out, "    {}", plain::line(detail))?;
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn people_see_what_is_held_and_why_the_rest_is_not() {
+    async fn text_output_shows_the_state_and_the_reason() {
         let fixture = two_channels().await;
         let text = printed(&fixture, None, false).await;
         let lines: Vec<&str> = text.lines().collect();
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_channel_shows_only_its_own_and_json_is_the_row() {
+    async fn a_channel_lists_only_its_own_files_and_json_is_the_row() {
         let fixture = two_channels().await;
         let ids = |text: &str| -> Vec<String> {
             let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_archive_without_files_says_so() {
+    async fn an_archive_without_files_prints_a_notice() {
         let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "text").await;
         assert!(printed(&fixture, None, false).await.starts_with("No files yet"));

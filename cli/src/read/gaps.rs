@@ -1,4 +1,4 @@
-//! `annalist gaps`: when events may be missing, where and why.
+//! `annalist gaps`: lists when, where and why events may be missing.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -8,7 +8,7 @@ use ports::archive::Archive;
 use reader::directory::{self, WorkspaceChannels};
 use reader::find;
 use reader::gaps::{self, GapProgress};
-use rules::gap::Reason;
+use rules::gap::GapReason;
 use rules::gap::closing::GapState;
 use rules::gap::projection::Gap;
 use rules::version::zero;
@@ -19,7 +19,7 @@ use super::{ReadArgs, ReadError};
 use crate::plain;
 use crate::zone::Zone;
 
-/// So much of a channel's name fits a row.
+/// Maximum length of a channel's name in a row.
 const NAME: usize = 24;
 
 /// Prints the gaps of every workspace, or of one, oldest first.
@@ -28,7 +28,7 @@ pub(crate) async fn gaps(
     args: &ReadArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let teams = find::teams_asked_for(archive, args.team.as_ref()).await?;
+    let teams = find::requested_teams(archive, args.team.as_ref()).await?;
     let mut found: Vec<(TeamId, GapProgress)> = Vec::new();
     for team in &teams {
         found.extend(gaps::progress(archive, team).await?.into_iter().map(|gap| (team.clone(), gap)));
@@ -38,7 +38,7 @@ pub(crate) async fn gaps(
     found.drain(..found.len().saturating_sub(limit));
     if args.json {
         for (team, GapProgress { gap, state, channels_left }) in &found {
-            let Gap { from, to, channel, reason, told: _ } = gap;
+            let Gap { from, to, channel, reason, reported_at: _ } = gap;
             let mut row = json!({ "channel_id": channel, "reason": reason.as_str(), "from": from, "to": to,
                 "state": state.as_str(), "team_id": team });
             if let Some(channels_left) = channels_left {
@@ -56,7 +56,7 @@ pub(crate) async fn gaps(
         )?;
         return Ok(());
     }
-    table(archive, &found, teams.len() > 1, &Zone::of(&args.zone), out).await
+    table(archive, &found, teams.len() > 1, &Zone::from_args(&args.zone), out).await
 }
 
 async fn table(
@@ -73,22 +73,22 @@ async fn table(
         if gap.channel.is_some() && !named.contains_key(team) {
             named.insert(team, directory::read(archive, team).await?);
         }
-        let place = place(gap, named.get(team));
-        let place = if several_teams { format!("{team} {place}") } else { place };
+        let label = channel_label(gap, named.get(team));
+        let label = if several_teams { format!("{team} {label}") } else { label };
         let (to, how_long) = match &gap.to {
             Some(to) if gap.from == zero() => (zone.time(to.as_str()), String::new()),
-            Some(to) => (zone.time(to.as_str()), length(&gap.from, to)),
+            Some(to) => (zone.time(to.as_str()), format_length(&gap.from, to)),
             None => ("still going on".to_owned(), String::new()),
         };
         let from = if gap.from == zero() { "the beginning".to_owned() } else { zone.time(gap.from.as_str()) };
-        let place = match (state, channels_left) {
-            (GapState::Missing | GapState::Lost, Some(left)) => format!("{place}, {left} left"),
-            (GapState::Open | GapState::Filled, _) | (GapState::Missing | GapState::Lost, None) => place,
+        let label = match (state, channels_left) {
+            (GapState::Missing | GapState::Lost, Some(left)) => format!("{label}, {left} left"),
+            (GapState::Open | GapState::Filled, _) | (GapState::Missing | GapState::Lost, None) => label,
         };
-        let (state, why) = (state.as_str(), meaning(gap.reason));
-        writeln!(out, "{from:<20} {to:<20} {how_long:>9}  {state:<8} {place:<26} {why}")?;
+        let (state, why) = (state.as_str(), describe_reason(gap.reason));
+        writeln!(out, "{from:<20} {to:<20} {how_long:>9}  {state:<8} {label:<26} {why}")?;
     }
-    let any = |wanted: GapState| found.iter().any(|(_, gap)| gap.state == wanted);
+    let any = |state: GapState| found.iter().any(|(_, gap)| gap.state == state);
     let advice = [
         (GapState::Open, "open: `annalist doctor` says how to end it."),
         (
@@ -105,8 +105,8 @@ async fn table(
     Ok(())
 }
 
-/// `#general`, `C0123ABCD` if its name is unknown, or all of them.
-fn place(gap: &Gap, named: Option<&WorkspaceChannels>) -> String {
+/// Returns `#general`, `C0123ABCD` if the name is unknown, or `all channels`.
+fn channel_label(gap: &Gap, named: Option<&WorkspaceChannels>) -> String {
     let Some(channel) = &gap.channel else { return "all channels".to_owned() };
     match named.and_then(|named| named.name(channel)) {
         Some(name) => format!("#{}", plain::excerpt(name, NAME)),
@@ -114,8 +114,8 @@ fn place(gap: &Gap, named: Option<&WorkspaceChannels>) -> String {
     }
 }
 
-/// As precise as people want to know it.
-pub(super) fn length(from: &Ts, to: &Ts) -> String {
+/// Formats the length of a gap with the precision that people need.
+pub(super) fn format_length(from: &Ts, to: &Ts) -> String {
     match (to.micros() - from.micros()) / 1_000_000 {
         0 if from == to => "a moment".to_owned(),
         0 => "< 1 s".to_owned(),
@@ -126,15 +126,15 @@ pub(super) fn length(from: &Ts, to: &Ts) -> String {
     }
 }
 
-pub(super) fn meaning(reason: Reason) -> &'static str {
+pub(super) fn describe_reason(reason: GapReason) -> &'static str {
     match reason {
-        Reason::Downtime => "downtime: Annalist was stopped, or started again",
-        Reason::RateLimited => "rate_limited: too many events, Slack held them back",
-        Reason::Left => "left: the app was not in the channel",
-        Reason::Revoked => "revoked: the app was uninstalled, or its token revoked",
-        Reason::Dropped => "dropped: an event was removed from quarantine, or only counted there",
-        Reason::Refused => "refused: Slack's requests came at another time by this machine's clock",
-        Reason::HistoryChanged => "history_changed: Slack changed many messages at once",
+        GapReason::Downtime => "downtime: Annalist was stopped, or started again",
+        GapReason::RateLimited => "rate_limited: too many events, Slack held them back",
+        GapReason::Left => "left: the app was not in the channel",
+        GapReason::Revoked => "revoked: the app was uninstalled, or its token revoked",
+        GapReason::Dropped => "dropped: an event was removed from quarantine, or only counted there",
+        GapReason::Refused => "refused: Slack's requests came at another time by this machine's clock",
+        GapReason::HistoryChanged => "history_changed: Slack changed many messages at once",
     }
 }
 
@@ -158,7 +158,8 @@ mod tests {
         ReadArgs { json, ..message_args("C1", "1.000000").read }
     }
 
-    /// Out of one channel for two minutes, and out of another ever since.
+    /// Returns an archive in which the app was out of one channel for two minutes and left another one for
+    /// good.
     async fn left_twice() -> CliFixture {
         let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1699999000.000000", "general").await;
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn people_see_when_where_and_why_and_what_there_is_to_do() {
+    async fn text_output_has_a_row_per_gap_and_advice() {
         let text = printed(&left_twice().await, &args(false)).await;
         let lines: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_edit_of_what_was_written_meanwhile_does_not_end_a_gap() {
+    async fn an_edit_of_a_message_from_within_the_gap_does_not_end_it() {
         let fixture = CliFixture::open().await;
         fixture.channel_event("T1", "channel_left", "C1", "1700000000.000000").await;
         fixture.edit("T1", "C1", "1700000050.000000", "1700000200.000000", "edited after the return").await;
@@ -218,15 +219,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_history_filled_needs_no_advice_and_what_it_cannot_fill_is_counted() {
+    async fn filled_gaps_need_no_advice_and_lost_ones_are_reported() {
         let fixture = left_twice().await;
         let (team, gone) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
         let ts = |text: &str| Ts::parse(text).unwrap();
         let write = async |update| fixture.archive().write(&update).await.unwrap();
-        let reached = |from, to| filled::reached(&team, &gone, &ts(from), &ts(to), SpanSource::Import);
+        let reached = |from, to| filled::filled_update(&team, &gone, &ts(from), &ts(to), SpanSource::Import);
         write(reached("1700000060.000000", "1700000125.000100")).await;
         assert!(printed(&fixture, &args(true)).await.contains(r#""state":"missing""#));
-        let limit = filled::limited(&team, &gone, &ts("1700000060.000000"));
+        let limit = filled::plan_limit_update(&team, &gone, &ts("1700000060.000000"));
         write(limit).await;
         let lost = printed(&fixture, &args(false)).await;
         assert!(lost.contains("lost: Slack's plan no longer shows it"), "{lost}");
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_length_is_as_precise_as_it_matters() {
-        let length = |to: &str| length(&Ts::parse("100.000000").unwrap(), &Ts::parse(to).unwrap());
+        let length = |to: &str| format_length(&Ts::parse("100.000000").unwrap(), &Ts::parse(to).unwrap());
         for (to, expected) in [
             ("100.000000", "a moment"),
             ("100.900000", "< 1 s"),

@@ -1,4 +1,4 @@
-//! `annalist messages`: a channel.
+//! `annalist messages`: prints the messages of a channel.
 
 use std::io::Write;
 
@@ -13,20 +13,23 @@ use super::threads::InlineThreads;
 use super::{MessagesArgs, ReadError, range, render};
 use crate::zone::Zone;
 
-/// Prints a channel's messages, oldest first. JSON is in the order of time.
+/// Prints a channel's messages, oldest first. As JSON or with `--flat`, all messages are sorted by time;
+/// otherwise replies follow their roots.
 pub(crate) async fn messages(
     archive: &dyn Archive,
     args: &MessagesArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let read = &args.channel.read;
-    let channel = find::channel(archive, &args.channel.channel, read.team.as_ref()).await?;
-    let zone = Zone::of(&read.zone);
-    let mut range = range::between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
+    let channel = find::find_channel(archive, &args.channel.channel, read.team.as_ref()).await?;
+    let zone = Zone::from_args(&read.zone);
+    let mut range = range::range_between(args.since.as_ref(), args.until.as_ref(), zone.time_zone());
     let with_figures = args.figures;
-    let project = move |row: &Item| if with_figures { message::with_own(row) } else { project::message(row) };
+    let project =
+        move |row: &Item| if with_figures { message::with_own_figures(row) } else { project::message(row) };
     let mut rows =
-        VisibleRows::all(&channel, Query::partition(channel.main().messages()), project).within(&range);
+        VisibleRows::all(&channel, Query::partition(channel.current_location().messages()), project)
+            .within(&range);
     if let Some(limit) = read.limit {
         rows.keep_newest(limit.get()).await?;
     }
@@ -42,7 +45,7 @@ pub(crate) async fn messages(
             printer.print(&page, render::in_channel).await?;
         }
     } else {
-        range.not_before(rows.after());
+        range.start_after(rows.after());
         let mut threads = InlineThreads::new(&channel, range.clone());
         while let Some(page) = rows.next().await? {
             threads.print(&page, &mut printer).await?;
@@ -50,7 +53,7 @@ pub(crate) async fn messages(
     }
     if printer.printed() == 0 {
         printer.remark(if range.is_bounded() {
-            "No messages of that time."
+            "No messages in that range."
         } else {
             "Nothing but reactions to messages that were never seen."
         })?;
@@ -91,7 +94,8 @@ mod tests {
         timestamps_of(fixture, &args).await
     }
 
-    /// What people see, each message by its time's seconds and its text, without the line that names the zone.
+    /// Returns the text output without the line that names the zone, and with only the last digit of each
+    /// time.
     async fn seen(fixture: &CliFixture, change: impl FnOnce(&mut MessagesArgs)) -> Vec<String> {
         let mut args = args();
         args.channel.read = ReadArgs { json: false, ..args.channel.read };
@@ -104,7 +108,7 @@ mod tests {
         lines.map(without_time).collect()
     }
 
-    /// Two threads and a message between them; the replies come between each other.
+    /// Returns an archive with two threads whose replies alternate, and a further message.
     async fn threads() -> CliFixture {
         let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1001.000000", "one").await;
@@ -118,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn replies_stand_under_their_root_and_flat_in_the_order_of_time() {
+    async fn replies_are_under_their_root_or_with_flat_sorted_by_time() {
         let fixture = threads().await;
         assert_eq!(
             seen(&fixture, |_| ()).await,
@@ -206,7 +210,7 @@ mod tests {
             args.channel.read.limit = limit.and_then(NonZeroUsize::new);
             timestamps_of(&fixture, &args).await
         };
-        // The first of them is at midnight.
+        // The first message is at midnight.
         assert_eq!(between(Some("2026-11-20"), Some("2026-11-21"), None).await, all);
         assert!(between(None, Some("2026-11-20"), None).await.is_empty());
         assert!(between(Some("2026-11-21"), None, None).await.is_empty());
@@ -220,14 +224,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_channel_in_several_places_is_one_history_whatever_it_is_called() {
+    async fn a_channel_with_several_ids_and_workspaces_is_one_history_under_every_name() {
         let fixture = CliFixture::open().await;
         let all: Vec<String> = (1000..1700).map(|second| format!("{second}.000000")).collect();
         for (n, ts) in all.iter().enumerate() {
-            let places = [("T1", "C1"), ("T1", "C2"), ("T2", "C2")];
-            fixture.post(places[n % 3].0, places[n % 3].1, ts, "text").await;
+            let locations = [("T1", "C1"), ("T1", "C2"), ("T2", "C2")];
+            fixture.post(locations[n % 3].0, locations[n % 3].1, ts, "text").await;
             if n % 7 == 0 {
-                fixture.post(places[(n + 1) % 3].0, places[(n + 1) % 3].1, ts, "text").await;
+                fixture.post(locations[(n + 1) % 3].0, locations[(n + 1) % 3].1, ts, "text").await;
             }
         }
         fixture.channel("T1", "C1", "1.000000", "partners").await;
@@ -248,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn everything_is_printed_oldest_first_over_many_pages_and_a_limit_keeps_the_newest() {
+    async fn many_pages_are_printed_oldest_first_and_a_limit_keeps_the_newest() {
         let fixture = CliFixture::open().await;
         let expected: Vec<String> = (1000..1600).map(|second| format!("{second}.000000")).collect();
         for ts in expected.iter().rev() {
@@ -262,24 +266,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn figures_are_those_of_channelstats() {
+    async fn figures_match_channelstats() {
         let fixture = threads().await;
         let long = "ä ".repeat(20_000);
         fixture.post("T1", "C1", "1007.000000", &long).await;
         fixture.post("T1", "C1", "1008.000000", "<@U2>, ask <@U1> or <@U3|bo>").await;
         let lines = printed(&fixture, &MessagesArgs { figures: true, ..args() }).await;
         let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let of = |place: usize, names: &[&str]| {
-            names.iter().map(|name| rows[place][name].clone()).collect::<Value>()
+        let fields_of = |index: usize, names: &[&str]| {
+            names.iter().map(|name| rows[index][name].clone()).collect::<Value>()
         };
         let thread = ["parent_user_id", "replies", "reply_count", "is_threadhead", "is_threaded"];
         let replies = "U1:1003.000000,U1:1005.000000";
-        assert_eq!(of(0, &thread), serde_json::json!(["U1", replies, 2, true, true]));
-        assert_eq!(of(2, &thread), serde_json::json!(["U1", "", 0, false, true]));
-        assert_eq!(of(5, &thread), serde_json::json!([null, "", 0, false, false]));
+        assert_eq!(fields_of(0, &thread), serde_json::json!(["U1", replies, 2, true, true]));
+        assert_eq!(fields_of(2, &thread), serde_json::json!(["U1", "", 0, false, true]));
+        assert_eq!(fields_of(5, &thread), serde_json::json!([null, "", 0, false, false]));
         let own = ["cid_ts", "date", "word_count", "mentions", "reactions_text", "reaction_count"];
-        assert_eq!(of(6, &own), serde_json::json!(["C1_1007.000000", "1970-01-01", 20_000, "", "", 0]));
-        assert_eq!(of(7, &own)[3], "U2:U3");
-        assert!(rows.iter().all(|row| row["text"].is_string()), "beside what is always there");
+        assert_eq!(
+            fields_of(6, &own),
+            serde_json::json!(["C1_1007.000000", "1970-01-01", 20_000, "", "", 0])
+        );
+        assert_eq!(fields_of(7, &own)[3], "U2:U3");
+        assert!(rows.iter().all(|row| row["text"].is_string()), "figures are added to the other fields");
     }
 }

@@ -1,10 +1,12 @@
-//! The read half: it only gets and queries.
+//! The read commands, which never write.
 //!
-//! It looks everything up through the `reader` crate.
+//! They read the archive through the `reader` crate.
 //!
-//! * [`target`] reads what the command line names, [`range`] from when to when; [`channel`] says why a channel is not found.
-//! * [`messages`], [`thread`], [`revisions`], [`users`], [`files`], [`gaps`], [`coverage`], [`channels`] and [`snapshots`] are the commands.
-//! * [`threads`] puts replies under their roots; [`printer`] and [`render`] print messages.
+//! * [`target`] parses the arguments for channels and messages, [`range`] those for time ranges; [`channel`]
+//!   has the errors for channels that are not found.
+//! * [`messages`], [`thread`], [`revisions`], [`users`], [`files`], [`gaps`], [`coverage`], [`channels`] and
+//!   [`snapshots`] are the commands.
+//! * [`threads`] prints replies under their roots; [`printer`] and [`render`] print messages.
 
 mod channel;
 mod channels;
@@ -35,17 +37,17 @@ pub(crate) use coverage::{CoverageArgs, coverage};
 pub(crate) use files::{FilesArgs, files};
 pub(crate) use gaps::gaps;
 pub(crate) use messages::messages;
-pub(crate) use range::{TimeBound, between};
+pub(crate) use range::{TimeBound, range_between};
 pub(crate) use reader::numbers::human_size;
 pub(crate) use render::{MessageLayout, Render, reactions, shared_files};
 pub(crate) use revisions::revisions;
-pub(crate) use snapshots::{channel, readable};
+pub(crate) use snapshots::{channel, with_plain_text};
 pub(crate) use target::{MessageArgs, channel as channel_name};
 pub(crate) use thread::thread;
 pub(crate) use threads::REPLY_INDENT;
 pub(crate) use users::{unknown as unknown_person, users};
 
-/// What every read command takes.
+/// The arguments of every read command.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ReadArgs {
     #[command(flatten)]
@@ -63,7 +65,7 @@ pub(crate) struct ReadArgs {
     pub(crate) zone: ZoneArgs,
 }
 
-/// What names a channel.
+/// The arguments of a command about one channel.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ChannelArgs {
     /// Channel name or id, such as '#general' or C0123ABCD
@@ -73,7 +75,7 @@ pub(crate) struct ChannelArgs {
     pub(crate) read: ReadArgs,
 }
 
-/// Which channel, and how much of it.
+/// `annalist channel`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SnapshotArgs {
     #[command(flatten)]
@@ -89,7 +91,7 @@ pub(crate) struct SnapshotArgs {
     pub(crate) forget_public: bool,
 }
 
-/// Which people, and how much of them.
+/// `annalist users`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct UsersArgs {
     /// Every profile this person had, by id or name, in the order of their first times
@@ -102,7 +104,7 @@ pub(crate) struct UsersArgs {
     pub(crate) read: ReadArgs,
 }
 
-/// Which messages of a channel, and how they stand.
+/// `annalist messages`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct MessagesArgs {
     #[command(flatten)]
@@ -121,7 +123,7 @@ pub(crate) struct MessagesArgs {
     pub(crate) figures: bool,
 }
 
-/// Which channels are listed, and how exactly.
+/// `annalist channels`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ChannelsArgs {
     /// Count every channel's messages to the last one, which reads all of them; otherwise up to 1,000 of each
@@ -141,31 +143,31 @@ pub(crate) fn team(text: &str) -> Result<TeamId, &'static str> {
 /// Why there is nothing to read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
-    /// Nothing is known of a channel of this id or name, or several channels are meant.
+    /// The archive has no channel with this id or name, or several.
     #[error("{0}")]
     Channel(String),
-    /// Nothing of this workspace is stored.
+    /// The archive has no rows of this workspace.
     #[error("no workspace {0} in this archive")]
     UnknownTeam(TeamId),
     /// No person has this name.
     #[error("no person is called {called} in this archive{advice}")]
     UnknownUser {
-        /// What the person was called.
+        /// The name from the command line.
         called: String,
-        /// What to do about it.
+        /// Advice for the user.
         advice: String,
     },
-    /// No such message.
+    /// The channel has no such message.
     #[error(
         "no message {ts} in channel {channel}: `annalist messages {channel}` shows each message's timestamp"
     )]
     UnknownMessage {
-        /// In which channel.
+        /// The channel.
         channel: String,
-        /// Which message.
+        /// The message's timestamp.
         ts: Ts,
     },
-    /// It is not known where the files are.
+    /// The location of the file store is unknown.
     #[error(transparent)]
     Files(#[from] BackendError),
     /// The archive failed.

@@ -1,4 +1,4 @@
-//! Messages on their way out: as JSON, or as text for people.
+//! Prints messages as JSON, or as text for people.
 
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ use crate::zone::Zone;
 /// Prints messages of one channel.
 pub(super) struct MessagePrinter<'a> {
     out: &'a mut dyn Write,
-    /// `None` if JSON is asked for, which has ids and Slack's times.
+    /// `None` for JSON, which has ids and Slack's timestamps.
     text: Option<(DisplayNames<'a>, Zone)>,
     backend: &'a BackendArgs,
     printed: usize,
@@ -32,12 +32,12 @@ impl<'a> MessagePrinter<'a> {
         args: &'a ReadArgs,
         out: &'a mut dyn Write,
     ) -> Self {
-        let text =
-            (!args.json).then(|| (DisplayNames::in_teams(archive, channel.teams()), Zone::of(&args.zone)));
+        let text = (!args.json)
+            .then(|| (DisplayNames::for_teams(archive, channel.teams()), Zone::from_args(&args.zone)));
         Self { out, text, backend: &args.backend, printed: 0, is_zone_named: false }
     }
 
-    /// Prints messages; each layout is asked for only where it matters.
+    /// Prints messages. `layout` is only called for text.
     pub(super) async fn print(
         &mut self,
         messages: &[Value],
@@ -66,7 +66,7 @@ impl<'a> MessagePrinter<'a> {
         Ok(())
     }
 
-    /// Prints what stands elsewhere and is needed to read what follows: only its beginning, and only for people.
+    /// Prints a message from elsewhere as context for the next ones: only its beginning, and only as text.
     pub(super) async fn context(&mut self, message: &Value, mark: Option<String>) -> Result<(), ReadError> {
         let Some((names, zone)) = &mut self.text else { return Ok(()) };
         name_once(&mut self.is_zone_named, zone, self.out)?;
@@ -77,7 +77,7 @@ impl<'a> MessagePrinter<'a> {
         Ok(render::Render { names, zone }.message(self.out, message, &text, &layout)?)
     }
 
-    /// Prints a line that only people need above messages.
+    /// Prints a line above messages, only in text output.
     pub(super) fn heading(&mut self, line: &str) -> Result<(), ReadError> {
         if let Some((_, zone)) = &self.text {
             name_once(&mut self.is_zone_named, zone, self.out)?;
@@ -85,7 +85,7 @@ impl<'a> MessagePrinter<'a> {
         self.remark(line)
     }
 
-    /// Prints a line that only people need.
+    /// Prints a line, only in text output.
     pub(super) fn remark(&mut self, line: &str) -> Result<(), ReadError> {
         if self.text.is_some() {
             writeln!(self.out, "{line}")?;
@@ -93,13 +93,13 @@ impl<'a> MessagePrinter<'a> {
         Ok(())
     }
 
-    /// How many messages were printed.
+    /// Returns the number of printed messages.
     pub(super) fn printed(&self) -> usize {
         self.printed
     }
 }
 
-/// Every time below is in this zone.
+/// Prints the zone of all following times, once.
 fn name_once(is_named: &mut bool, zone: &Zone, out: &mut dyn Write) -> io::Result<()> {
     if !std::mem::replace(is_named, true) {
         writeln!(out, "Times are in {}.", zone.name())?;

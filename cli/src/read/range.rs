@@ -1,25 +1,25 @@
-//! From when to when.
+//! The bounds of a time range on the command line.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use reader::permalink;
-use reader::range::{TimeRange, ts_of};
+use reader::range::{TimeRange, ts_from_micros};
 use slack::ids::Ts;
 
-/// A time as people write it: its zone may not be known yet.
+/// A bound as people write it, whose zone may not be known yet.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum TimeBound {
     /// A message's timestamp.
     Message(Ts),
-    /// A time that names its zone.
+    /// A time with a zone.
     Moment(Timestamp),
-    /// A time on the clock of a zone; of a day alone, its midnight.
+    /// A local time; midnight for a date alone.
     Clock(DateTime),
 }
 
 impl TimeBound {
-    /// Reads a date, a date and time, or a timestamp.
+    /// Parses a date, a date and time, or a timestamp.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let text = text.trim();
         if let Some(ts) = permalink::ts(text) {
@@ -35,21 +35,25 @@ impl TimeBound {
         )
     }
 
-    /// The first timestamp that a message of that time can have.
+    /// Returns the first timestamp that a message at this time can have.
     pub(crate) fn first(&self, zone: &TimeZone) -> Ts {
         let moment = match self {
             Self::Message(ts) => return ts.clone(),
             Self::Moment(moment) => *moment,
-            // A time that the clock leaves out or has twice is the earlier one, as calendars take it. What lies beyond
-            // the calendar is after every message.
+            // A local time that the clock skips or repeats is resolved to the earlier one, as calendars do. A
+            // time beyond the calendar is after every message.
             Self::Clock(clock) => zone.to_timestamp(*clock).unwrap_or(Timestamp::MAX),
         };
-        ts_of(moment.as_microsecond())
+        ts_from_micros(moment.as_microsecond())
     }
 }
 
-/// What lies between two bounds, on the clock of a zone.
-pub(crate) fn between(since: Option<&TimeBound>, until: Option<&TimeBound>, zone: &TimeZone) -> TimeRange {
+/// Returns the range between two bounds, with local times in this zone.
+pub(crate) fn range_between(
+    since: Option<&TimeBound>,
+    until: Option<&TimeBound>,
+    zone: &TimeZone,
+) -> TimeRange {
     let first = |bound: &TimeBound| bound.first(zone);
     TimeRange { since: since.map(first), until: until.map(first) }
 }
@@ -75,10 +79,10 @@ mod tests {
         ] {
             assert_eq!(first(text), expected, "{text}");
         }
-        for none in
+        for invalid in
             ["", "yesterday", "2026-13-01", "2026-02-30", "2026", "11/01/2026", "1700000000", "\u{1b}[2J"]
         {
-            assert!(TimeBound::parse(none).is_err(), "{none:?}");
+            assert!(TimeBound::parse(invalid).is_err(), "{invalid:?}");
         }
     }
 }

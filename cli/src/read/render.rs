@@ -1,4 +1,4 @@
-//! A message as text for people: a line that says when, which and who, then what.
+//! Formats a message as text for people: a line with its time, timestamp and author, then its text.
 
 use std::io::{self, Write};
 
@@ -13,29 +13,29 @@ use reader::text::{Manner, MessageText, flat};
 use crate::plain;
 use crate::zone::Zone;
 
-/// The text stands so far in from the line above it.
+/// Indentation of the text below the line with the author.
 const TEXT_INDENT: usize = 4;
 
-/// So much of a file's name fits its line.
+/// Maximum length of a file's name in its line.
 const FILE_NAME: usize = 120;
 
-/// Where a message stands among others.
+/// The presentation of a message among others.
 #[derive(Debug, Default)]
 pub(crate) struct MessageLayout {
-    /// Columns the whole message is moved to the right.
+    /// Indentation of the whole message, in columns.
     pub(crate) indent: usize,
-    /// What to say about it beside what it says itself.
+    /// A mark after the author.
     pub(crate) mark: Option<String>,
-    /// One of several versions: it stands at the time of its edit.
+    /// Whether it is one of several versions, which is shown with the time of its edit.
     pub(crate) is_version: bool,
-    /// It stands elsewhere: only how it begins is shown, without what became of it.
+    /// Whether it is only context: only its beginning is shown, without reactions.
     pub(crate) is_context: bool,
 }
 
-/// Characters shown of a message that is only context.
+/// Maximum number of characters of a message that is only context.
 const CONTEXT: usize = 100;
 
-/// A message among the others of its channel, in the order of time.
+/// Returns the layout of a message in a list that is sorted by time.
 pub(super) fn in_channel(message: &Value) -> MessageLayout {
     let thread_ts = message["thread_ts"].as_str();
     let is_root = thread_ts == message["ts"].as_str();
@@ -44,18 +44,18 @@ pub(super) fn in_channel(message: &Value) -> MessageLayout {
     MessageLayout { mark: thread_ts.map(thread), ..MessageLayout::default() }
 }
 
-/// A version that an edit replaced.
+/// Returns the layout of a version that an edit replaced.
 pub(super) fn as_replaced_version(_: &Value) -> MessageLayout {
     MessageLayout { mark: Some("replaced".to_owned()), is_version: true, ..MessageLayout::default() }
 }
 
-/// A message behind its earlier versions.
+/// Returns the layout of a current version after the replaced ones.
 pub(super) fn as_current_version(message: &Value) -> MessageLayout {
     let mark = (message["deleted"] != true).then(|| "now".to_owned());
     MessageLayout { mark, is_version: true, ..MessageLayout::default() }
 }
 
-/// What a message is shown with.
+/// The names and the zone with which messages are formatted.
 pub(crate) struct Render<'r> {
     pub(crate) names: &'r DisplayNames<'r>,
     pub(crate) zone: &'r Zone,
@@ -86,11 +86,11 @@ impl Render<'_> {
         } else {
             lines.extend(reactions(message));
         }
-        let mut who = self.names.author(&text.author);
+        let mut author = self.names.author(&text.author);
         if let Some(first) = first {
-            who = format!("* {who} {}", flat::line(first, self.names));
+            author = format!("* {author} {}", flat::line(first, self.names));
         }
-        writeln!(out, "{:indent$}{}{}", "", self.head(message, layout, &who), marks(message, layout))?;
+        writeln!(out, "{:indent$}{}{}", "", self.head(message, layout, &author), marks(message, layout))?;
         let indent = indent + TEXT_INDENT;
         for line in lines {
             if line.is_empty() {
@@ -102,12 +102,12 @@ impl Render<'_> {
         Ok(())
     }
 
-    fn head(&self, message: &Value, layout: &MessageLayout, who: &str) -> String {
+    fn head(&self, message: &Value, layout: &MessageLayout, author: &str) -> String {
         let ts = message["ts"].as_str().unwrap_or_default();
         let edited_at: Option<Timestamp> = message["updated_ts"].as_str().and_then(|time| time.parse().ok());
         let edited_at = edited_at.filter(|_| layout.is_version);
         let time = edited_at.map_or_else(|| self.zone.time(ts), |time| self.zone.moment(time));
-        format!("{time}  {}  {who}", plain::line(ts))
+        format!("{time}  {}  {author}", plain::line(ts))
     }
 }
 
@@ -128,7 +128,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A line for each file of a message.
+/// Returns a line for each file of a message.
 pub(crate) fn shared_files(message: &Value) -> impl Iterator<Item = String> {
     list(&message["files"]).iter().map(|file| shared_file(message, file))
 }
@@ -137,7 +137,7 @@ fn shared_file(message: &Value, file: &Value) -> String {
     let name = ["name", "title", "id"].into_iter().find_map(|name| file[name].as_str());
     let mut shown = format!("[file: {}", plain::excerpt(name.unwrap_or("unnamed"), FILE_NAME));
     let size = file["size"].as_u64().filter(|bytes| *bytes > 0).map(human_size);
-    let state = files::state_in(message, file).map(plain::line);
+    let state = files::file_state(message, file).map(plain::line);
     for detail in [size, state].into_iter().flatten() {
         shown += &format!(", {detail}");
     }
@@ -145,7 +145,7 @@ fn shared_file(message: &Value, file: &Value) -> String {
     shown
 }
 
-/// The reactions to a message, in a line.
+/// Returns a line with the reactions to a message.
 pub(crate) fn reactions(message: &Value) -> Option<String> {
     let shown: Vec<String> = list(&message["reactions"])
         .iter()
@@ -172,12 +172,12 @@ mod tests {
         let mut names = DisplayNames::new(fixture.archive(), TeamId::parse("T1").unwrap());
         let text = text::read(value);
         names.learn(std::slice::from_ref(&text)).await.unwrap();
-        let (mut out, zone) = (Vec::new(), Zone::of(&message_args("C1", "1.000000").read.zone));
+        let (mut out, zone) = (Vec::new(), Zone::from_args(&message_args("C1", "1.000000").read.zone));
         Render { names: &names, zone: &zone }.message(&mut out, value, &text, layout).unwrap();
         String::from_utf8(out).unwrap()
     }
 
-    /// A message of this text and with this inside the event.
+    /// Returns a message with this text and this raw event.
     fn with_raw(text: &str, raw: &Value) -> Value {
         json!({ "timestamp": "1.000000", "ts": "1.000000", "user": "U1", "text": text, "raw_event": raw.to_string() })
     }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_says_when_who_and_what() {
+    async fn a_message_has_its_time_author_text_files_and_reactions() {
         let value = json!({
             "timestamp": "1795178096.000200", "ts": "1795178096.000200", "user": "U1", "text": "a\nb <@U1>",
             "updated_ts": "2026-11-20T12:40:00.000000Z", "deleted": true, "files": [{ "name": "plan.pdf", "size": 1234 }],
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_says_whether_it_is_held() {
+    async fn a_file_has_its_state() {
         let value = json!({ "timestamp": "1.000000", "ts": "1.000000", "user": "U1",
             "files": [{ "id": "F1", "name": "a" }, { "id": "F2", "name": "b" }, { "id": "F3", "name": "c" }, { "name": "d" }],
             "files_s3": ["file:///data/files/slack/T1/C1/1.000000/F1"], "files_verdict": { "F2": "external" } });
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bots_unknown_people_and_tombstones_have_a_line_too() {
+    async fn bots_unknown_people_and_tombstones_are_rendered() {
         let bot = json!({ "timestamp": "1.000000", "ts": "1.000000", "subtype": "bot_message", "username": "deploys",
             "bot_id": "B1", "raw_event": "{}" });
         let text = rendered(&bot, &MessageLayout { indent: 4, ..MessageLayout::default() }).await;
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_apps_blocks_read_as_people_see_them() {
+    async fn blocks_of_apps_are_rendered_as_people_see_them() {
         let blocks = json!({ "blocks": [
             { "type": "header", "text": { "type": "plain_text", "text": "Build &lt;7&gt;" } },
             { "type": "section", "text": { "type": "mrkdwn", "text": "by <@U1>\n*red*" },
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_apps_attachments_read_too_and_previews_of_links_only_if_there_is_nothing_else() {
+    async fn attachments_are_rendered_and_link_previews_only_without_other_text() {
         let raw = json!({ "attachments": [
             { "pretext": "Deployed", "title": "v7", "title_link": "https://example.com/7", "text": "by <@U1>",
                 "fields": [{ "title": "Env", "value": "prod", "short": true }], "fallback": "not this",
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hostile_blocks_are_bounded_and_stay_in_their_place() {
+    async fn hostile_blocks_are_bounded_and_stay_indented() {
         let hostile = "x\u{1b}]0;pwned\u{7}\r\n2020-01-01 00:00:00  1.000000  ana";
         let block = json!({ "type": "section", "text": { "type": "mrkdwn", "text": hostile } });
         let odd = [
@@ -369,17 +369,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn half_a_character_hides_nothing_else_of_a_message() {
+    async fn a_lone_surrogate_hides_no_other_text_of_a_message() {
         let raw = r#"{"user_profile":{"name":"eve"},
             "blocks":[{"type":"section","text":{"type":"mrkdwn","text":"plan \ud83d of today"}}]}"#;
         let value = json!({ "timestamp": "1.000000", "ts": "1.000000", "user": "U7", "raw_event": raw });
         assert_eq!(body(&value).await, ["plan \u{fffd} of today"]);
         assert_eq!(head(&value).await, "eve");
-        assert_eq!(text::read(&value), text::read_with_looks(&value));
+        assert_eq!(text::read(&value), text::read_formatted(&value));
     }
 
     #[tokio::test]
-    async fn strangers_and_apps_are_called_what_their_event_calls_them() {
+    async fn strangers_and_apps_have_the_name_from_their_event() {
         let from = |user: Option<&str>, raw: Value| {
             let mut value = with_raw("x", &raw);
             value["user"] = user.into();
@@ -397,37 +397,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_happened_is_a_notice_and_not_speech() {
-        let told = |subtype: &str, text: &str, raw: Value| {
+    async fn channel_events_are_rendered_as_notices() {
+        let notice = |subtype: &str, text: &str, raw: Value| {
             let mut value = with_raw(text, &raw);
             value["subtype"] = subtype.into();
             value
         };
         for (value, expected) in [
-            (told("channel_join", "<@U1> has joined the channel", json!({})), "* ana joined the channel"),
+            (notice("channel_join", "<@U1> has joined the channel", json!({})), "* ana joined the channel"),
             (
-                told("channel_join", "", json!({ "inviter": "U7" })),
+                notice("channel_join", "", json!({ "inviter": "U7" })),
                 "* ana joined the channel, invited by @U7",
             ),
-            (told("channel_leave", "", json!({})), "* ana left the channel"),
-            (told("channel_topic", "", json!({ "topic": "a &lt;b&gt;" })), "* ana set the topic: a <b>"),
-            (told("channel_topic", "", json!({ "topic": "" })), "* ana cleared the topic"),
+            (notice("channel_leave", "", json!({})), "* ana left the channel"),
+            (notice("channel_topic", "", json!({ "topic": "a &lt;b&gt;" })), "* ana set the topic: a <b>"),
+            (notice("channel_topic", "", json!({ "topic": "" })), "* ana cleared the topic"),
             (
-                told("channel_name", "", json!({ "old_name": "a", "name": "b" })),
+                notice("channel_name", "", json!({ "old_name": "a", "name": "b" })),
                 "* ana renamed the channel from #a to #b",
             ),
             (
-                told("huddle_thread", "A huddle", json!({ "room": { "created_by": "U7" } })),
+                notice("huddle_thread", "A huddle", json!({ "room": { "created_by": "U7" } })),
                 "* U7 started a huddle",
             ),
-            (told("pinned_item", "", json!({})), "* ana pinned a message to the channel"),
-            (told("bot_add", "<@U1> added an integration", json!({})), "* ana added an integration"),
-            (told("me_message", "waves at <@U1>", json!({})), "* ana waves at @ana"),
+            (notice("pinned_item", "", json!({})), "* ana pinned a message to the channel"),
+            (notice("bot_add", "<@U1> added an integration", json!({})), "* ana added an integration"),
+            (notice("me_message", "waves at <@U1>", json!({})), "* ana waves at @ana"),
         ] {
             assert_eq!(rendered(&value, &MessageLayout::default()).await.lines().count(), 1);
             assert_eq!(head(&value).await, expected);
         }
-        let broadcast = told("thread_broadcast", "look", json!({}));
+        let broadcast = notice("thread_broadcast", "look", json!({}));
         assert_eq!(head(&broadcast).await, "ana (also in the channel)");
         assert_eq!(body(&broadcast).await, ["look"]);
     }

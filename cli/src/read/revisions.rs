@@ -1,4 +1,4 @@
-//! `annalist revisions`: what a message said before.
+//! `annalist revisions`: prints the earlier versions of a message.
 
 use std::io::Write;
 
@@ -12,26 +12,28 @@ use slack::ids::Ts;
 use super::printer::MessagePrinter;
 use super::{MessageArgs, ReadError, render};
 
-/// Prints what a message said before, oldest first; as text also what it says now.
+/// Prints the earlier versions of a message, oldest first. Text output ends with the current version.
 pub(crate) async fn revisions(
     archive: &dyn Archive,
     args: &MessageArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let channel = find::channel(archive, &args.channel, args.read.team.as_ref()).await?;
+    let channel = find::find_channel(archive, &args.channel, args.read.team.as_ref()).await?;
     let current = channel.message(&args.ts).await?;
-    // The number of a message's versions is unlimited.
+    // All revisions are read, because their number is unlimited and the limit applies to replaced versions.
     let rows = channel.revisions(&args.ts).await?;
     let Versions { replaced, since } = message::versions(&rows, current.as_ref());
     let surplus = args.read.limit.map_or(0, |limit| replaced.len().saturating_sub(limit.get()));
-    let replaced: Vec<Value> =
-        replaced[surplus..].iter().filter_map(|said| version_at(said.row, &said.clock, args)).collect();
+    let replaced: Vec<Value> = replaced[surplus..]
+        .iter()
+        .filter_map(|version| version_at(version.row, &version.clock, args))
+        .collect();
     let current = current.and_then(|current| version_at(&current, &since, args));
     let mut printer = MessagePrinter::new(archive, &channel, &args.read, out);
     printer.print(&replaced, render::as_replaced_version).await?;
     match (current, printer.printed()) {
         (None, 0) => Err(ReadError::UnknownMessage { channel: args.channel.clone(), ts: args.ts.clone() }),
-        // The current version is no revision; people want to see where the others led to.
+        // The current version is not a revision, but people want to see the final text.
         (Some(current), replaced) if !args.read.json => {
             printer.print(&[current], render::as_current_version).await?;
             if replaced == 0 {
@@ -44,8 +46,8 @@ pub(crate) async fn revisions(
     }
 }
 
-/// A version for readers. Slack marks only edits with their time: in text, another change stands at the clock at which
-/// Slack told of it.
+/// Returns a version for readers. Slack marks only edits with their time. In text output, another change has
+/// the time of Slack's event.
 fn version_at(row: &Item, clock: &Ts, args: &MessageArgs) -> Option<Value> {
     let mut version = project::message(row)?;
     if !args.read.json && version["updated_ts"].is_null() && *clock > args.ts {
@@ -82,13 +84,13 @@ mod tests {
         let seconds: Vec<_> =
             text.lines().filter_map(|line| line.strip_prefix("1970-01-01 00:00:0")).collect();
         let starts = seconds.iter().map(|rest| &rest[..1]).collect::<String>();
-        assert_eq!(starts, "123", "each version stands at the time of its edit:\n{text}");
+        assert_eq!(starts, "123", "each version has the time of its edit:\n{text}");
         let json = printed(&fixture, "1.000000", true).await.unwrap();
         assert!(json.lines().count() == 2 && !json.contains("after"), "{json}");
     }
 
     #[tokio::test]
-    async fn a_content_that_lost_to_one_under_another_id_is_an_earlier_version() {
+    async fn content_that_was_replaced_under_another_id_is_an_earlier_version() {
         let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "before").await;
         fixture.channel("T1", "C1", "1.000000", "partners").await;
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_that_was_never_edited_says_so_and_an_unknown_one_is_an_error() {
+    async fn an_unedited_message_prints_a_notice_and_an_unknown_one_is_an_error() {
         let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "as it was").await;
         let text = printed(&fixture, "1.000000", false).await.unwrap();
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changes_without_an_edit_are_shown_each_time_and_previews_are_not() {
+    async fn changes_without_an_edit_are_versions_and_link_previews_are_not() {
         let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "10%").await;
         fixture.change("T1", "C1", "1.000000", "2.000000", json!({ "text": "50%" })).await;
@@ -120,13 +122,13 @@ mod tests {
         let preview = json!({ "text": "done", "attachments": [{ "id": 1 }] });
         fixture.change("T1", "C1", "1.000000", "5.000000", preview).await;
         let text = printed(&fixture, "1.000000", false).await.unwrap();
-        let said: Vec<(&str, &str)> = text
+        let versions: Vec<(&str, &str)> = text
             .lines()
             .filter_map(|line| line.strip_prefix("1970-01-01 00:00:0"))
             .map(|rest| &rest[..1])
             .zip(text.lines().filter_map(|line| line.strip_prefix("    ")))
             .collect();
-        assert_eq!(said, [("1", "10%"), ("2", "50%"), ("3", "10%"), ("4", "done")], "{text}");
+        assert_eq!(versions, [("1", "10%"), ("2", "50%"), ("3", "10%"), ("4", "done")], "{text}");
         assert!(!text.contains("never edited"), "{text}");
         let json = printed(&fixture, "1.000000", true).await.unwrap();
         assert!(json.lines().count() == 3 && !json.contains("done") && !json.contains("seen#"), "{json}");

@@ -1,4 +1,4 @@
-//! `annalist channel`: what is known of one channel, now or ever since.
+//! `annalist channel`: prints the current state of a channel, or its history.
 
 use std::io::{self, Write};
 
@@ -15,47 +15,47 @@ use super::{ReadError, SnapshotArgs};
 use crate::plain;
 use crate::zone::Zone;
 
-/// Topics and purposes end at 250 characters in Slack; a hostile one may not.
+/// Maximum length of a topic or purpose. Slack limits them to 250 characters, but a forged one may be longer.
 const SHOWN: usize = 400;
 
-/// Prints a channel as it is now, or every state it was in, oldest first.
+/// Prints the current state of a channel, or every state, oldest first.
 pub(crate) async fn channel(
     archive: &dyn Archive,
     args: &SnapshotArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let read = &args.channel.read;
-    let joined = find::channel(archive, &args.channel.channel, read.team.as_ref()).await?;
-    let place = find::named(&joined, &args.channel.channel);
+    let joined = find::find_channel(archive, &args.channel.channel, read.team.as_ref()).await?;
+    let location = find::location_for_id(&joined, &args.channel.channel);
     if !args.history {
-        return match (place.newest(archive).await?, read.json) {
+        return match (location.newest(archive).await?, read.json) {
             (Some(mut snapshot), true) => {
                 if args.figures {
-                    add_figures(archive, place, &mut snapshot).await?;
+                    add_figures(archive, location, &mut snapshot).await?;
                 }
                 Ok(plain::json_line(out, &snapshot)?)
             }
             (Some(snapshot), false) => {
-                let mut names = DisplayNames::new(archive, place.team.clone());
-                Ok(state(out, place, &readable(&mut names, snapshot).await?)?)
+                let mut names = DisplayNames::new(archive, location.team.clone());
+                Ok(state(out, location, &with_plain_text(&mut names, snapshot).await?)?)
             }
             (None, true) => Ok(()),
-            (None, false) => Ok(nothing_but_messages(out, place)?),
+            (None, false) => Ok(print_only_messages_known(out, location)?),
         };
     }
-    let mut rows = VisibleRows::all(archive, Query::partition(partition(place)), project::channel);
+    let mut rows = VisibleRows::all(archive, Query::partition(partition(location)), project::channel);
     if let Some(limit) = read.limit {
         rows.keep_newest(limit.get()).await?;
     }
-    let zone = Zone::of(&read.zone);
-    let mut names = DisplayNames::new(archive, place.team.clone());
+    let zone = Zone::from_args(&read.zone);
+    let mut names = DisplayNames::new(archive, location.team.clone());
     let mut before: Option<Value> = None;
     while let Some(page) = rows.next().await? {
         for mut snapshot in page {
             if read.json {
                 plain::json_line(out, &snapshot)?;
             } else {
-                snapshot = readable(&mut names, snapshot).await?;
+                snapshot = with_plain_text(&mut names, snapshot).await?;
                 if before.is_none() {
                     writeln!(out, "Times are in {}.", zone.name())?;
                 }
@@ -65,71 +65,72 @@ pub(crate) async fn channel(
         }
     }
     if before.is_none() && !read.json {
-        nothing_but_messages(out, place)?;
+        print_only_messages_known(out, location)?;
     }
     Ok(())
 }
 
 async fn add_figures(
     archive: &dyn Archive,
-    place: &ChannelOfTeam,
+    location: &ChannelOfTeam,
     snapshot: &mut Value,
 ) -> Result<(), ArchiveError> {
     let state = snapshot.clone();
-    figures::channel::add(archive, place, state["name"].as_str(), &state, snapshot).await?;
-    let days = figures::channel::members_by_day(archive, place).await?;
+    figures::channel::add_channel_figures(archive, location, state["name"].as_str(), &state, snapshot)
+        .await?;
+    let days = figures::channel::members_by_day(archive, location).await?;
     snapshot["members_by_day"] =
         days.iter().map(|(day, members)| json!({ "day": day, "members": members })).collect();
     Ok(())
 }
 
-/// A snapshot whose topic and purpose are as people read them; Slack has them as markup.
-pub(crate) async fn readable(
+/// Converts the topic and purpose of a snapshot from Slack's markup to plain text.
+pub(crate) async fn with_plain_text(
     names: &mut DisplayNames<'_>,
     mut snapshot: Value,
 ) -> Result<Value, ArchiveError> {
     for name in ["topic", "purpose"] {
         if let Some(text) = snapshot[name].as_str() {
-            snapshot[name] = names.described(text).await?.into();
+            snapshot[name] = names.description_text(text).await?.into();
         }
     }
     Ok(snapshot)
 }
 
-fn partition(place: &ChannelOfTeam) -> String {
-    key::channels(&place.team, &place.channel)
+fn partition(location: &ChannelOfTeam) -> String {
+    key::channels(&location.team, &location.channel)
 }
 
-/// The marks of a channel that is not simply public.
+/// Returns the marks of a channel, such as `(archived)`.
 pub(super) fn marks(snapshot: &Value) -> String {
     let mut marks = String::new();
     let set = |name: &str| snapshot[name] == true;
-    for (mark, shown) in [
+    for (mark, is_set) in [
         ("archived", set("archived")),
         ("deleted", set("deleted")),
         ("private", snapshot["visibility"] == "private"),
         ("shared", set("ext_shared")),
         ("moved", snapshot["next_channel_id"].is_string()),
     ] {
-        if shown {
+        if is_set {
             marks += &format!(" ({mark})");
         }
     }
     marks
 }
 
-fn nothing_but_messages(out: &mut dyn Write, place: &ChannelOfTeam) -> io::Result<()> {
+fn print_only_messages_known(out: &mut dyn Write, location: &ChannelOfTeam) -> io::Result<()> {
     writeln!(
         out,
-        "{}: nothing is known but its messages. With SLACK_BOT_TOKEN set, `annalist sync` asks Slack for names.",
-        place.channel
+        "{}: only its messages are known. With SLACK_BOT_TOKEN set, `annalist sync` asks Slack for names.",
+        location.channel
     )
 }
 
-/// Lines of what a channel is: each with a label.
-fn state(out: &mut dyn Write, place: &ChannelOfTeam, snapshot: &Value) -> io::Result<()> {
+/// Prints the state of a channel in labelled lines.
+fn state(out: &mut dyn Write, location: &ChannelOfTeam, snapshot: &Value) -> io::Result<()> {
     let name = snapshot["name"].as_str().map_or_else(|| "(no name)".to_owned(), |name| format!("#{name}"));
-    writeln!(out, "{}  {}{}", place.channel, plain::excerpt(&name, SHOWN), marks(snapshot))?;
+    writeln!(out, "{}  {}{}", location.channel, plain::excerpt(&name, SHOWN), marks(snapshot))?;
     let text = |name: &str| snapshot[name].as_str().map(str::to_owned);
     let list = |name: &str, sign: &str, skip: usize| {
         let list = snapshot[name].as_array()?;
@@ -137,7 +138,7 @@ fn state(out: &mut dyn Write, place: &ChannelOfTeam, snapshot: &Value) -> io::Re
             list.iter().skip(skip).filter_map(|item| Some(format!("{sign}{}", item.as_str()?))).collect();
         (!list.is_empty()).then(|| list.join(", "))
     };
-    for (label, what) in [
+    for (label, value) in [
         ("formerly", list("names_history", "#", 1)),
         ("topic", text("topic")),
         ("purpose", text("purpose")),
@@ -146,17 +147,17 @@ fn state(out: &mut dyn Write, place: &ChannelOfTeam, snapshot: &Value) -> io::Re
         ("came from", text("prev_channel_id")),
         ("goes on as", text("next_channel_id")),
     ] {
-        if let Some(what) = what {
-            writeln!(out, "    {label:<12} {}", plain::excerpt(&what, SHOWN))?;
+        if let Some(value) = value {
+            writeln!(out, "    {label:<12} {}", plain::excerpt(&value, SHOWN))?;
         }
     }
     Ok(())
 }
 
-/// When something happened to a channel, what it was, and what changed by it.
+/// Prints an event of a channel with its time, and the fields that it changed.
 fn step(out: &mut dyn Write, zone: &Zone, before: Option<&Value>, after: &Value) -> io::Result<()> {
     let time = zone.time(after["timestamp"].as_str().unwrap_or_default());
-    writeln!(out, "{time}  {}", plain::excerpt(&happened(after), SHOWN))?;
+    writeln!(out, "{time}  {}", plain::excerpt(&event_name(after), SHOWN))?;
     for (label, name) in [
         ("name", "name"),
         ("topic", "topic"),
@@ -169,20 +170,21 @@ fn step(out: &mut dyn Write, zone: &Zone, before: Option<&Value>, after: &Value)
     ] {
         let (was, is) = (before.map_or(&Value::Null, |before| &before[name]), &after[name]);
         if was != is {
-            writeln!(out, "    {label:<12} {}", plain::excerpt(&shown(is), SHOWN))?;
+            writeln!(out, "    {label:<12} {}", plain::excerpt(&display_value(is), SHOWN))?;
         }
     }
     Ok(())
 }
 
-/// The name of the event that made a snapshot: Slack's own.
-fn happened(snapshot: &Value) -> String {
-    let raw = snapshot["raw_event"].as_str().and_then(|raw| envelope::value(raw).ok()).unwrap_or_default();
+/// Returns Slack's name of the event that created a snapshot.
+fn event_name(snapshot: &Value) -> String {
+    let raw =
+        snapshot["raw_event"].as_str().and_then(|raw| envelope::parse_value(raw).ok()).unwrap_or_default();
     let subtype = raw["subtype"].as_str();
     subtype.or_else(|| raw["type"].as_str()).unwrap_or("listed in Slack's directory").to_owned()
 }
 
-fn shown(value: &Value) -> String {
+fn display_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Bool(true) => "yes".to_owned(),
@@ -199,11 +201,11 @@ mod tests {
     use crate::fixture::{CliFixture, message_args};
     use crate::read::ChannelArgs;
 
-    async fn printed(fixture: &CliFixture, called: &str, history: bool, json: bool) -> String {
+    async fn printed(fixture: &CliFixture, name: &str, history: bool, json: bool) -> String {
         let mut read = message_args("C1", "1.000000").read;
         read.json = json;
         let args = SnapshotArgs {
-            channel: ChannelArgs { channel: called.into(), read },
+            channel: ChannelArgs { channel: name.into(), read },
             history,
             figures: false,
             forget_public: false,
@@ -214,11 +216,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_topic_reads_as_in_slack_and_json_has_it_as_slack_sent_it() {
+    async fn a_topic_is_plain_text_and_in_json_slacks_markup() {
         let fixture = release().await;
         fixture.person("T1", "U1", "ana").await;
         let topic = "a &lt;b&gt; &amp; <https://example.com|there>, ask <@U1> in <#C1>";
-        fixture.told("T1", "C1", "1795178101.000100", "channel_topic", ("topic", topic)).await;
+        fixture.channel_notice("T1", "C1", "1795178101.000100", "channel_topic", ("topic", topic)).await;
         let expected = "topic        a <b> & there (https://example.com), ask @ana in #release\n";
         for history in [false, true] {
             let text = printed(&fixture, "C1", history, false).await;
@@ -232,7 +234,13 @@ mod tests {
         fixture.channel("T1", "C1", "1795178096.000100", "launch").await;
         fixture.rename("T1", "C1", "1795178097.000100", "release").await;
         fixture
-            .told("T1", "C1", "1795178098.000100", "channel_topic", ("topic", "Out on\u{1b}[2J\nThursday"))
+            .channel_notice(
+                "T1",
+                "C1",
+                "1795178098.000100",
+                "channel_topic",
+                ("topic", "Out on\u{1b}[2J\nThursday"),
+            )
             .await;
         fixture.channel_event("T1", "channel_archive", "C1", "1795178099.000100").await;
         fixture.channel_event("T1", "channel_unarchive", "C1", "1795178100.000100").await;
@@ -256,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn figures_are_the_columns_of_channelstats_and_its_members_day_by_day() {
+    async fn figures_match_channelstats_and_include_members_by_day() {
         let fixture = release().await;
         let (team, id) = ("T1".parse().unwrap(), "C1".parse().unwrap());
         for (day, members) in [("2026-11-19", 4), ("2026-11-20", 5)] {
@@ -284,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn its_history_says_what_happened_and_what_changed_by_it() {
+    async fn the_history_lists_events_and_changed_fields() {
         let history = printed(&release().await, "release", true, false).await;
         assert_eq!(
             history,
@@ -297,9 +305,9 @@ mod tests {
     }
 
     #[test]
-    fn half_a_character_in_an_event_hides_nothing_of_it() {
+    fn a_lone_surrogate_does_not_hide_the_event_name() {
         let renamed = r#"{"type":"channel_rename","channel":{"id":"C1","name":"plan-\ud83d"}}"#;
-        assert_eq!(happened(&json!({ "raw_event": renamed })), "channel_rename");
+        assert_eq!(event_name(&json!({ "raw_event": renamed })), "channel_rename");
     }
 
     #[tokio::test]
@@ -321,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_channel_known_by_its_messages_alone_says_how_to_learn_more() {
+    async fn a_channel_with_only_messages_prints_advice() {
         let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "text").await;
         for history in [false, true] {

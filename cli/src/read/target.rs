@@ -1,4 +1,4 @@
-//! How people name a channel and a message: by id or name and timestamp, or by the link that Slack's "Copy link" gives.
+//! Arguments for a channel or a message: an id or name and a timestamp, or the link from Slack's "Copy link".
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
@@ -7,18 +7,18 @@ use slack::ids::Ts;
 
 use super::ReadArgs;
 
-/// What names a message.
+/// The arguments of a command about one message.
 #[derive(Debug, Clone)]
 pub(crate) struct MessageArgs {
     /// The channel's id or name.
     pub(crate) channel: String,
     pub(crate) ts: Ts,
-    /// The root of its thread, if that is known from a link.
+    /// The root of its thread, if a link contains it.
     pub(crate) thread_ts: Option<Ts>,
     pub(crate) read: ReadArgs,
 }
 
-/// The words of a command line that do.
+/// The raw arguments of [`MessageArgs`].
 #[derive(Debug, Args)]
 struct MessageTarget {
     /// Channel name or id, such as '#general' or C0123ABCD; or a message's Slack link, which needs no TS
@@ -49,7 +49,7 @@ impl FromArgMatches for MessageArgs {
                 Ok(Self { channel, ts, thread_ts, read })
             }
             (Some(SlackLink { ts: Some(_), .. }), Some(_)) => {
-                Err(Error::raw(ErrorKind::ArgumentConflict, "a link to a message needs no <TS> beside it\n"))
+                Err(Error::raw(ErrorKind::ArgumentConflict, "a link to a message needs no additional <TS>\n"))
             }
             (Some(SlackLink { channel, ts: None, .. }), Some(ts)) => {
                 Ok(Self { channel, ts, thread_ts: None, read })
@@ -68,12 +68,12 @@ impl FromArgMatches for MessageArgs {
     }
 }
 
-/// A channel as people name it; of a link, the channel it leads to.
+/// Parses a channel argument. For a link, returns the channel of the link.
 pub(crate) fn channel(text: &str) -> Result<String, std::convert::Infallible> {
     Ok(permalink::channel(text))
 }
 
-/// A timestamp as Slack spells it, or as its links do.
+/// Parses a timestamp as Slack or its links spell it.
 fn ts(text: &str) -> Result<Ts, &'static str> {
     permalink::ts(text).ok_or("<TS> is such as 1620000000.000200, or p1620000000000200 as in a link")
 }

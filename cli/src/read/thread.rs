@@ -1,10 +1,10 @@
-//! `annalist thread`: a root and its replies.
+//! `annalist thread`: prints a root and its replies.
 
 use std::io::Write;
 
 use ports::archive::Archive;
 use reader::find;
-use reader::rows::message;
+use reader::rows::read_message;
 use reader::thread::{replies, root_ts};
 
 use super::printer::MessagePrinter;
@@ -17,11 +17,11 @@ pub(crate) async fn thread(
     args: &MessageArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let channel = find::channel(archive, &args.channel, args.read.team.as_ref()).await?;
-    let asked = message(&channel, &args.ts).await?;
-    let thread_ts = asked.as_ref().and_then(root_ts);
+    let channel = find::find_channel(archive, &args.channel, args.read.team.as_ref()).await?;
+    let requested = read_message(&channel, &args.ts).await?;
+    let thread_ts = requested.as_ref().and_then(root_ts);
     let first_ts = thread_ts.or_else(|| args.thread_ts.clone()).unwrap_or_else(|| args.ts.clone());
-    let mut root = if first_ts == args.ts { asked } else { message(&channel, &first_ts).await? };
+    let mut root = if first_ts == args.ts { requested } else { read_message(&channel, &first_ts).await? };
 
     let mut replies = replies(&channel, &first_ts);
     if let Some(limit) = args.read.limit {
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_root_that_never_learned_of_its_replies_is_there_and_a_reply_finds_its_thread() {
+    async fn a_thread_is_found_by_its_root_and_by_any_reply() {
         let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "root").await;
         fixture.reply("T1", "C1", "2.000000", "1.000000", "first").await;
@@ -69,7 +69,7 @@ mod tests {
         for ts in ["1.000000", "2.000000", "3.000000"] {
             assert_eq!(seen(&fixture, &message_args("C1", ts)).await, ["1.000000", "2.000000", "3.000000"]);
         }
-        // The root of this one was never seen.
+        // The archive lacks the root of this thread.
         assert_eq!(seen(&fixture, &message_args("C2", "1.000000")).await, ["2.500000"]);
     }
 
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_thread_goes_on_under_another_id_and_in_another_workspace() {
+    async fn a_thread_continues_under_another_id_and_in_another_workspace() {
         let fixture = CliFixture::open().await;
         fixture.post("T1", "C1", "1.000000", "root").await;
         fixture.reply("T1", "C1", "2.000000", "1.000000", "under the old id").await;

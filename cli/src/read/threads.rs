@@ -1,11 +1,11 @@
-//! Threads in their places: replies under the message that they reply to, within a channel's messages.
+//! Prints a channel's messages with replies under their roots.
 
 use std::collections::HashMap;
 
 use ports::archive::ArchiveError;
 use reader::joined::JoinedChannel;
 use reader::range::TimeRange;
-use reader::rows::{VisibleRows, message};
+use reader::rows::{VisibleRows, read_message};
 use reader::thread;
 use serde_json::Value;
 use slack::ids::Ts;
@@ -14,21 +14,22 @@ use super::ReadError;
 use super::printer::MessagePrinter;
 use super::render::MessageLayout;
 
-/// Columns by which replies stand further in.
+/// Indentation of replies, in columns.
 pub(crate) const REPLY_INDENT: usize = 4;
 
-/// Prints a channel's messages as they come in the order of time, with each thread where its first message stands.
+/// Prints a channel's messages in the order of time, with each thread at its first message.
 ///
-/// Each message that is no reply costs one question to the index of threads: a root does not know that it has replies.
+/// Each message that is not a reply costs one query of the thread index, because a root does not list its
+/// replies.
 pub(super) struct InlineThreads<'a> {
     channel: &'a JoinedChannel<'a>,
-    /// What is shown of a thread: the same as of the channel.
+    /// The range of the printed replies, which is that of the channel's messages.
     shown: TimeRange,
-    /// The last reply that was printed of each thread that was.
+    /// The last printed reply of each printed thread.
     printed: HashMap<Ts, Ts>,
 }
 
-/// What there is of a thread.
+/// The numbers of all replies in a thread, and of the printed ones.
 #[derive(Debug, Default)]
 struct ReplyCount {
     all: usize,
@@ -36,7 +37,7 @@ struct ReplyCount {
 }
 
 impl ReplyCount {
-    /// What the root says of it.
+    /// Returns the mark of the root.
     fn mark(&self) -> Option<String> {
         let Self { all, shown } = self;
         let counted = match all {
@@ -65,7 +66,7 @@ impl<'a> InlineThreads<'a> {
             match ts("thread_ts").filter(|thread_ts| *thread_ts != own_ts) {
                 None => self.root(message, own_ts, printer).await?,
                 Some(root_ts) => {
-                    // The index may bring a reply later than the channel does.
+                    // The thread index may contain a reply later than the channel does.
                     if self.printed.get(&root_ts).is_none_or(|last| *last < own_ts) {
                         self.rest_of(root_ts, message, own_ts, printer).await?;
                     }
@@ -75,7 +76,7 @@ impl<'a> InlineThreads<'a> {
         Ok(())
     }
 
-    /// A message, and the replies to it.
+    /// Prints a message and its replies.
     async fn root(
         &mut self,
         root: &Value,
@@ -95,7 +96,7 @@ impl<'a> InlineThreads<'a> {
         Ok(())
     }
 
-    /// A reply whose root stands elsewhere, and those after it.
+    /// Prints a reply whose root was not printed, with the root as context, and the replies after it.
     async fn rest_of(
         &mut self,
         root_ts: Ts,
@@ -103,7 +104,7 @@ impl<'a> InlineThreads<'a> {
         reply_ts: Ts,
         printer: &mut MessagePrinter<'_>,
     ) -> Result<(), ReadError> {
-        match message(self.channel, &root_ts).await? {
+        match read_message(self.channel, &root_ts).await? {
             Some(root) => {
                 let mark = self.count(&root_ts, Some(&reply_ts)).await?.mark();
                 printer.context(&root, mark).await?;
@@ -126,7 +127,7 @@ impl<'a> InlineThreads<'a> {
         Ok(count)
     }
 
-    /// Prints the replies after one, or all of them.
+    /// Prints the replies after the given one, or all of them.
     async fn replies(
         &mut self,
         root_ts: Ts,

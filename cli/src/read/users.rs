@@ -1,4 +1,4 @@
-//! `annalist users`: people, and the profiles that one of them has had.
+//! `annalist users`: lists people, or all profiles of one person.
 
 use std::io::Write;
 
@@ -14,7 +14,7 @@ use super::{ReadArgs, ReadError, UsersArgs};
 use crate::plain;
 use crate::zone::Zone;
 
-/// A name from the command line is shown as far as this.
+/// Maximum length of a name from the command line in an error.
 const SHOWN: usize = 80;
 
 /// Prints the people of every workspace, or of one; or the profiles of one person.
@@ -24,42 +24,42 @@ pub(crate) async fn users(
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     match &args.history {
-        Some(called) => history(archive, called, &args.read, out).await,
+        Some(name) => history(archive, name, &args.read, out).await,
         None => list(archive, &args.read, args.figures, out).await,
     }
 }
 
-/// That no person is called like this, and which names are like it.
-pub(crate) async fn unknown(archive: &dyn Archive, called: &str, teams: &[TeamId]) -> ReadError {
-    let advice = match find::names_like(archive, called, teams).await {
+/// Returns the error for an unknown name, with similar names.
+pub(crate) async fn unknown(archive: &dyn Archive, name: &str, teams: &[TeamId]) -> ReadError {
+    let advice = match find::similar_names(archive, name, teams).await {
         Ok(close) if close.is_empty() => ": `annalist users` lists those it knows".to_owned(),
-        Ok(close) => find::suggested(&close, "people"),
+        Ok(close) => find::suggestion_text(&close, "people"),
         Err(error) => return error.into(),
     };
-    ReadError::UnknownUser { called: plain::excerpt(called, SHOWN), advice }
+    ReadError::UnknownUser { called: plain::excerpt(name, SHOWN), advice }
 }
 
-/// Every kept profile of the person of this name, in the order in which they were first seen.
+/// Prints every stored profile of a person, in the order in which they were first seen.
 async fn history(
     archive: &dyn Archive,
-    called: &str,
+    name: &str,
     args: &ReadArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let teams = find::teams_asked_for(archive, args.team.as_ref()).await?;
+    let teams = find::requested_teams(archive, args.team.as_ref()).await?;
     let mut profiles: Vec<Value> = Vec::new();
-    for (team, user) in find::people(archive, called, teams.clone()).await? {
+    for (team, user) in find::find_people(archive, name, teams.clone()).await? {
         let kept = query_all(archive, Query::partition(key::profiles(&team, &user))).await?;
         profiles.extend(kept.iter().filter(|row| !row.is_erased()).map(profile::projected));
     }
     if profiles.is_empty() {
-        return Err(unknown(archive, called, &teams).await);
+        return Err(unknown(archive, name, &teams).await);
     }
     profiles.sort_by_cached_key(|profile| {
         ["user_id", "first_ts"].map(|name| profile[name].as_str().unwrap_or_default().to_owned())
     });
     let limit = args.limit.map_or(usize::MAX, std::num::NonZeroUsize::get);
-    let zone = Zone::of(&args.zone);
+    let zone = Zone::from_args(&args.zone);
     if !args.json {
         writeln!(out, "Times are in {}.", zone.name())?;
     }
@@ -82,7 +82,7 @@ async fn list(
     figures: bool,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let teams = find::teams_asked_for(archive, args.team.as_ref()).await?;
+    let teams = find::requested_teams(archive, args.team.as_ref()).await?;
     let mut empty = true;
     for team in teams {
         let mut rows = VisibleRows::all(archive, Query::partition(key::users(&team)), |item| {
@@ -122,10 +122,10 @@ fn person(out: &mut dyn Write, user: &Value) -> Result<(), ReadError> {
         marks.push_str("  (deactivated)");
     }
     let id = plain::line(user["user_id"].as_str().or(user["timestamp"].as_str()).unwrap_or_default());
-    let called = [text("display_name"), text("name"), text("real_name")].into_iter();
-    let called = called.chain([id.clone()]).find(|name| !name.is_empty()).unwrap_or_default();
-    let real_name = Some(text("real_name")).filter(|name| *name != called).unwrap_or_default();
-    let line = format!("{id:<12}  {called:<20}  {real_name:<28}{marks}");
+    let shown_name = [text("display_name"), text("name"), text("real_name")].into_iter();
+    let shown_name = shown_name.chain([id.clone()]).find(|name| !name.is_empty()).unwrap_or_default();
+    let real_name = Some(text("real_name")).filter(|name| *name != shown_name).unwrap_or_default();
+    let line = format!("{id:<12}  {shown_name:<20}  {real_name:<28}{marks}");
     Ok(writeln!(out, "{}", line.trim_end())?)
 }
 
@@ -146,13 +146,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_profile_that_was_replaced_is_still_there_with_its_times() {
+    async fn replaced_profiles_are_kept_with_their_times() {
         let fixture = CliFixture::open().await;
         fixture.profile("T1", "U1", "ada", "1795178096.000100").await;
         fixture.profile("T1", "U1", "pwned", "1795178097.000100").await;
         fixture.profile("T1", "U2", "bob", "1795178098.000100").await;
-        for called in ["U1", "pwned", "@PWNED"] {
-            let text = printed(&fixture, Some(called), false).await.unwrap();
+        for name in ["U1", "pwned", "@PWNED"] {
+            let text = printed(&fixture, Some(name), false).await.unwrap();
             assert_eq!(
                 text,
                 "Times are in UTC.\n2026-11-20 12:34:56 to 2026-11-20 12:34:56\n    U1            ada\n\
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_time_of_the_first_sight_has_the_shape_of_every_time() {
+    async fn the_insert_timestamp_has_the_format_of_a_slack_timestamp() {
         let fixture = CliFixture::open().await;
         fixture.profile("T1", "U1", "ada", "99.000100").await;
         let row: Value = serde_json::from_str(&printed(&fixture, None, true).await.unwrap()).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn figures_are_the_columns_of_channelstats() {
+    async fn figures_match_channelstats() {
         let fixture = CliFixture::open().await;
         fixture.person("T1", "U12", "ana").await;
         fixture.person("T1", "U13", "bo").await;
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_without_a_name_is_called_by_their_id() {
+    fn a_person_without_a_name_is_listed_by_id() {
         let printed = |user: Value| {
             let mut out = Vec::new();
             person(&mut out, &user).unwrap();

@@ -1,10 +1,11 @@
-//! Bars of characters.
+//! Bar charts of block characters.
 
-/// Eighths of a cell, from the left and from below.
+/// Characters that fill eighths of a cell, from the left and from below.
 const WIDTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A bar that is as many cells wide as its value is part of the greatest one; something is seen of all but zero.
+/// Returns a bar whose length is proportional to the value; the greatest value fills all cells. Every value
+/// but zero is visible.
 pub(super) fn horizontal(value: u64, greatest: u64, cells: usize) -> String {
     let eighths = eighths(value, greatest, cells);
     let mut bar = "█".repeat(eighths / 8);
@@ -12,7 +13,8 @@ pub(super) fn horizontal(value: u64, greatest: u64, cells: usize) -> String {
     bar
 }
 
-/// Bars beside each other, each of `width` cells with a gap behind it, as lines from top to bottom.
+/// Returns the lines of vertical bars from top to bottom. Each bar is `width` cells wide, with a gap after
+/// it.
 pub(super) fn vertical(values: &[u64], cells: usize, width: usize) -> Vec<String> {
     let greatest = values.iter().copied().max().unwrap_or_default();
     let lines = (0..cells).rev().map(|line| {
@@ -39,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_is_as_long_as_its_value() {
+    fn a_bar_is_proportional_to_its_value() {
         assert_eq!(horizontal(0, 10, 4), "");
         assert_eq!(horizontal(10, 10, 4), "████");
         assert_eq!(horizontal(5, 10, 4), "██");
@@ -50,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_stand_beside_each_other() {
+    fn vertical_bars_are_next_to_each_other() {
         assert_eq!(vertical(&[0, 1, 8, 16], 2, 2), ["         ██", "   ▁▁ ██ ██"]);
         assert_eq!(vertical(&[0, 0], 2, 2), ["", ""]);
         assert_eq!(vertical(&[], 1, 2), [""]);

@@ -1,6 +1,7 @@
-//! `annalist report`: the figures of a period, beside those of the period before.
+//! `annalist report`: prints the figures of a period, compared with the previous period.
 //!
-//! * [`text`] is for a terminal of 80 columns, with its [`bars`]; pages are the viewer's; JSON is the reader's.
+//! * [`text`] prints for a terminal of 80 columns, with [`bars`]; the `viewer` crate has the HTML page, the
+//!   `reader` crate the JSON.
 
 mod bars;
 mod text;
@@ -20,7 +21,7 @@ use reader::figures::report::FiguresReport;
 use reader::figures::rollups::Rollups;
 use reader::figures::stored::{self, ListedReport};
 use reader::find;
-use rules::figures::kept::ReportHead;
+use rules::figures::stored_report::ReportHead;
 use serde_json::json;
 use slack::ids::{TeamId, Ts, UserId};
 use workers::statistician::store_report;
@@ -30,11 +31,12 @@ use crate::operate::date::date;
 use crate::plain;
 use crate::read::{ReadError, channel_name, team, unknown_person};
 
-/// What scripts read of a report that was made now, and of one that was stored. A quote within text has a backslash before it.
+/// The JSON field that shows scripts whether a report was stored. It cannot occur within a text, where quotes
+/// are escaped.
 const NOT_CACHED: &str = "\"cached\":false";
 const CACHED: &str = "\"cached\":true";
 
-/// How much of a name from the command line an error shows.
+/// Maximum length of a name from the command line in an error.
 const SHOWN: usize = 80;
 
 /// `annalist report`.
@@ -71,7 +73,7 @@ pub(crate) struct ReportArgs {
     pub(crate) backend: BackendArgs,
 }
 
-/// Makes a report, or finds it stored, and prints it.
+/// Prints a report. Uses the stored one if it is still valid, otherwise creates and stores it.
 pub(crate) async fn run(
     archive: &dyn Archive,
     changes: &dyn Changes,
@@ -87,21 +89,21 @@ pub(crate) async fn run(
         (Some(from), Some(to)) => Period::between(from, to).map_err(UsageError::new)?,
         _ => args.week.unwrap_or_else(|| Period::last_week(now)),
     };
-    let (team, asked) = match (&args.channel, &args.user) {
-        (Some(called), _) => {
+    let (team, scope) = match (&args.channel, &args.user) {
+        (Some(name), _) => {
             let channel =
-                find::channel(archive, called, args.team.as_ref()).await.map_err(ReadError::from)?;
-            (channel.main().team.clone(), ReportScope::Channel(channel))
+                find::find_channel(archive, name, args.team.as_ref()).await.map_err(ReadError::from)?;
+            (channel.current_location().team.clone(), ReportScope::Channel(channel))
         }
-        (None, Some(called)) => {
-            let (team, user) = person(archive, args, called).await?;
+        (None, Some(name)) => {
+            let (team, user) = person(archive, args, name).await?;
             (team, ReportScope::User(user))
         }
         (None, None) => (workspace(archive, args).await?, ReportScope::Team),
     };
     let rollups = Rollups::read(archive, changes, &team).await?;
-    let asked = ReportSources::begin(archive, &team, asked, period, rollups.as_ref(), now).await?;
-    if let Some(stored) = asked.stored().await? {
+    let sources = ReportSources::read(archive, &team, scope, period, rollups.as_ref(), now).await?;
+    if let Some(stored) = sources.stored().await? {
         if args.json {
             return Ok(out.write_all(stored.text.replacen(NOT_CACHED, CACHED, 1).as_bytes())?);
         }
@@ -109,16 +111,17 @@ pub(crate) async fn run(
             return print(&report, args, out);
         }
     }
-    let keeping = asked.keeping();
-    let made = asked.make().await?;
+    let keeping = sources.storage_stamp();
+    let made = sources.make().await?;
     let mut text = Vec::new();
-    plain::json_line(&mut text, &json::of(&made.report))?;
+    plain::json_line(&mut text, &json::report_json(&made.report))?;
     let text = String::from_utf8(text)?;
     if let Some(keeping) = keeping {
-        let kept = keeping.of(&made, text.clone(), now);
-        // It is shown even if it cannot be stored: by someone who may only read, or on a full disk.
+        let kept = keeping.into_kept_report(&made, text.clone(), now);
+        // The report is printed even if it cannot be stored, for example with read-only access or on a full
+        // disk.
         if let Err(error) = store_report(archive, &kept).await {
-            tracing::warn!(%error, "the report cannot be stored; it is made again next time");
+            tracing::warn!(%error, "the report cannot be stored and will be recreated next time");
         }
     }
     if args.json {
@@ -127,17 +130,17 @@ pub(crate) async fn run(
     print(&made.report, args, out)
 }
 
-/// Prints a report for people.
+/// Prints a report as text or as an HTML page.
 fn print(report: &FiguresReport, args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if args.html {
-        writeln!(out, "{}", viewer::pages::figures::standalone(report).into_string())?;
+        writeln!(out, "{}", viewer::pages::figures::standalone_report(report).into_string())?;
     } else {
         text::print(report, out)?;
     }
     Ok(())
 }
 
-/// Prints which reports are stored, by workspace and id, and which of them would be shown again.
+/// Prints the stored reports by workspace and id, and whether each is still valid.
 async fn list(
     archive: &dyn Archive,
     changes: &dyn Changes,
@@ -145,10 +148,10 @@ async fn list(
     args: &ReportArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    for team in find::teams_asked_for(archive, args.team.as_ref()).await.map_err(ReadError::from)? {
+    for team in find::requested_teams(archive, args.team.as_ref()).await.map_err(ReadError::from)? {
         let rollups = Rollups::read(archive, changes, &team).await?;
         for listed in stored::list(archive, &team).await? {
-            let is_live = listed.is_live(archive, rollups.as_ref(), now).await?;
+            let is_live = listed.is_current(archive, rollups.as_ref(), now).await?;
             let ListedReport { team, report_id, head: ReportHead { basis, made_at, .. } } = listed;
             if args.json {
                 let line = json!({ "team_id": team, "report_id": report_id, "made_at": made_at, "basis": basis,
@@ -163,9 +166,9 @@ async fn list(
     Ok(())
 }
 
-/// The one workspace that is meant.
+/// Returns the workspace of the report. Returns an error if there are several.
 async fn workspace(archive: &dyn Archive, args: &ReportArgs) -> anyhow::Result<TeamId> {
-    let mut teams = find::teams_asked_for(archive, args.team.as_ref()).await.map_err(ReadError::from)?;
+    let mut teams = find::requested_teams(archive, args.team.as_ref()).await.map_err(ReadError::from)?;
     if teams.len() > 1 {
         let teams: Vec<&str> = teams.iter().map(TeamId::as_str).collect();
         bail!("the archive holds several workspaces, {}: choose one with --team", teams.join(", "));
@@ -176,19 +179,19 @@ async fn workspace(archive: &dyn Archive, args: &ReportArgs) -> anyhow::Result<T
     }
 }
 
-/// The one person who is meant.
-async fn person(archive: &dyn Archive, args: &ReportArgs, called: &str) -> anyhow::Result<(TeamId, UserId)> {
-    let teams = find::teams_asked_for(archive, args.team.as_ref()).await.map_err(ReadError::from)?;
-    let mut people = find::people(archive, called, teams.clone()).await?;
+/// Returns the person of the report. Returns an error if there are several.
+async fn person(archive: &dyn Archive, args: &ReportArgs, name: &str) -> anyhow::Result<(TeamId, UserId)> {
+    let teams = find::requested_teams(archive, args.team.as_ref()).await.map_err(ReadError::from)?;
+    let mut people = find::find_people(archive, name, teams.clone()).await?;
     if people.len() > 1 {
         let people: Vec<String> =
             people.iter().take(5).map(|(team, user)| format!("{user} of {team}")).collect();
-        let called = plain::excerpt(called, SHOWN);
-        bail!("several people are called {called}, {}: name one by id, with --team", people.join(", "));
+        let name = plain::excerpt(name, SHOWN);
+        bail!("several people are called {name}, {}: name one by id, with --team", people.join(", "));
     }
     match people.pop() {
         Some(person) => Ok(person),
-        None => Err(unknown_person(archive, called, &teams).await.into()),
+        None => Err(unknown_person(archive, name, &teams).await.into()),
     }
 }
 

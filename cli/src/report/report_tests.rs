@@ -31,7 +31,7 @@ fn args() -> ReportArgs {
     }
 }
 
-/// Monday, two weeks later.
+/// Returns a clock at the Monday two weeks later.
 fn clock() -> Arc<ManualClock> {
     ManualClock::starting_at(TimestampMs((MONDAY + 14 * 86_400) * 1_000))
 }
@@ -60,11 +60,11 @@ async fn busy() -> CliFixture {
 }
 
 #[tokio::test]
-async fn people_read_it_on_eighty_columns_whatever_names_are() {
+async fn text_output_fits_eighty_columns_with_any_names() {
     let text = printed(&busy().await, &args()).await.unwrap();
     for expected in [
         "T1",
-        "2026-11-09 to 2026-11-16, beside 2026-11-02 to 2026-11-09",
+        "2026-11-09 to 2026-11-16, compared with 2026-11-02 to 2026-11-09",
         "People",
         "#general",
         "Most replies",
@@ -95,7 +95,7 @@ async fn people_read_it_on_eighty_columns_whatever_names_are() {
 }
 
 #[tokio::test]
-async fn scripts_read_the_documented_keys() {
+async fn json_has_the_documented_keys() {
     let fixture = busy().await;
     let json = |text: String| -> Value { serde_json::from_str(&text).unwrap() };
     let whole = json(printed(&fixture, &ReportArgs { json: true, ..args() }).await.unwrap());
@@ -126,12 +126,15 @@ async fn scripts_read_the_documented_keys() {
         serde_json::json!({ "value": 21, "previous": 1, "delta": 20, "percent": 2000 })
     );
     assert_eq!(whole["hours"].as_array().unwrap().len(), 24);
-    let of = ReportArgs { json: true, channel: Some("#general".into()), ..args() };
-    let channel = json(printed(&fixture, &of).await.unwrap());
+    let channel_args = ReportArgs { json: true, channel: Some("#general".into()), ..args() };
+    let channel = json(printed(&fixture, &channel_args).await.unwrap());
     assert_eq!((&channel["scope"], &channel["name"]), (&"channel/C1".into(), &"general".into()));
     assert_eq!(channel["figures"]["messages"]["value"], 11);
-    let of = ReportArgs { json: true, user: Some("U1".into()), ..args() };
-    assert_eq!(json(printed(&fixture, &of).await.unwrap())["report_id"], "user/U1/2026-11-09/2026-11-16");
+    let user_args = ReportArgs { json: true, user: Some("U1".into()), ..args() };
+    assert_eq!(
+        json(printed(&fixture, &user_args).await.unwrap())["report_id"],
+        "user/U1/2026-11-09/2026-11-16"
+    );
     let range = ReportArgs {
         json: true,
         week: None,
@@ -149,7 +152,7 @@ async fn scripts_read_the_documented_keys() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_meant_is_an_error_and_what_is_empty_is_a_report() {
+async fn invalid_arguments_are_errors_and_an_empty_period_is_a_report() {
     let fixture = busy().await;
     let error = async |args: ReportArgs| printed(&fixture, &args).await.unwrap_err().to_string();
     let unknown = error(ReportArgs { user: Some("stranger".into()), ..args() }).await;
@@ -164,7 +167,7 @@ async fn what_cannot_be_meant_is_an_error_and_what_is_empty_is_a_report() {
     assert!(empty.contains("ends before it begins"), "{empty}");
     let ahead = ReportArgs { week: Some(Period::week("2031-W01").unwrap()), ..args() };
     let ahead = printed(&fixture, &ahead).await.unwrap();
-    assert!(ahead.contains("not over yet") && ahead.contains("No message of a person"), "{ahead}");
+    assert!(ahead.contains("not over yet") && ahead.contains("No person posted"), "{ahead}");
     let before = ReportArgs { week: Some(Period::week("2025-W01").unwrap()), ..args() };
     let before = printed(&fixture, &before).await.unwrap();
     assert!(before.contains("Messages may be missing on 7 days"), "{before}");
@@ -179,22 +182,22 @@ async fn what_cannot_be_meant_is_an_error_and_what_is_empty_is_a_report() {
 }
 
 #[tokio::test]
-async fn a_person_who_was_erased_has_an_empty_report_and_no_name() {
+async fn an_erased_person_has_an_empty_report_and_no_name() {
     let fixture = busy().await;
     fixture.profile("T1", "U2", "zoe", "2000000000.000000").await;
     let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse("U2").unwrap());
-    let of = |called: &str| ReportArgs { json: true, user: Some(called.into()), ..args() };
-    assert!(printed(&fixture, &of("zoe")).await.unwrap().contains("zoe"));
+    let args_for = |name: &str| ReportArgs { json: true, user: Some(name.into()), ..args() };
+    assert!(printed(&fixture, &args_for("zoe")).await.unwrap().contains("zoe"));
     fixture.archive().erase(&ItemKey::user(&team, &user)).await.unwrap();
-    let unknown = printed(&fixture, &of("zoe")).await.unwrap_err().to_string();
+    let unknown = printed(&fixture, &args_for("zoe")).await.unwrap_err().to_string();
     assert!(unknown.contains("no person is called zoe"), "{unknown}");
-    let report: Value = serde_json::from_str(&printed(&fixture, &of("U2")).await.unwrap()).unwrap();
+    let report: Value = serde_json::from_str(&printed(&fixture, &args_for("U2")).await.unwrap()).unwrap();
     assert_eq!((&report["name"], &report["figures"]["messages"]["value"]), (&Value::Null, &0.into()));
     assert_eq!(report["users"], serde_json::json!([]));
 }
 
 #[tokio::test]
-async fn a_workspace_without_time_zones_is_counted_by_utc() {
+async fn a_workspace_without_time_zones_is_counted_in_utc() {
     let report = printed(&busy().await, &ReportArgs { json: true, ..args() }).await.unwrap();
     let report: Value = serde_json::from_str(&report).unwrap();
     let zones = report["timezones"].as_array().unwrap();
@@ -203,7 +206,7 @@ async fn a_workspace_without_time_zones_is_counted_by_utc() {
 }
 
 #[tokio::test]
-async fn the_page_needs_nothing_else_and_shows_hostile_names_as_text() {
+async fn the_page_is_self_contained_and_escapes_hostile_names() {
     let fixture = busy().await;
     fixture.profile("T1", "U1", "<img src=x onerror=alert(1)>\"'&", "2000000000.000000").await;
     fixture.channel("T1", "C1", "2000000000.000000", "</title><script>").await;
@@ -219,7 +222,7 @@ async fn the_page_needs_nothing_else_and_shows_hostile_names_as_text() {
             assert!(!page.contains(forbidden), "{forbidden}");
         }
         assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;&quot;'&amp;"));
-        assert!(page.contains("svg .mark { fill: var(--plot); }\n"), "the style is as it is");
+        assert!(page.contains("svg .mark { fill: var(--plot); }\n"), "the style is unescaped");
         assert_eq!(page.matches("href=\"").count(), page.matches("href=\"https://").count());
         for (name, closed) in
             [("<svg", "</svg>"), ("<table", "</table>"), ("<div", "</div>"), ("<tr", "</tr>")]
@@ -229,11 +232,11 @@ async fn the_page_needs_nothing_else_and_shows_hostile_names_as_text() {
     }
 }
 
-/// Lets the statistician count every day that is over.
+/// Lets the statistician count every completed day.
 async fn count(fixture: &CliFixture) {
     let statistician = Statistician::new(fixture.ports.clone(), fixture.changes());
-    statistician.look().await;
-    fixture.wait(Duration::from_secs(91));
+    statistician.poll().await;
+    fixture.advance_by(Duration::from_secs(91));
     deliveries::drain(&*fixture.ports.queue, QueueName::Stats, async |jobs| {
         let outcomes = statistician.handle(jobs).await;
         assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
@@ -243,9 +246,9 @@ async fn count(fixture: &CliFixture) {
 }
 
 #[tokio::test]
-async fn a_stored_report_is_printed_as_it_was_made_until_a_late_edit() {
+async fn a_stored_report_is_printed_unchanged_until_a_late_edit() {
     let fixture = busy().await;
-    fixture.wait(Duration::from_secs(14 * 86_400));
+    fixture.advance_by(Duration::from_secs(14 * 86_400));
     let [text, json, html] =
         [args(), ReportArgs { json: true, ..args() }, ReportArgs { html: true, ..args() }];
     let made = [

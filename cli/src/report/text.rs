@@ -1,30 +1,32 @@
-//! A report for a terminal of 80 columns.
+//! Prints a report for a terminal of 80 columns.
 
 use std::io::{self, Write};
 
 use reader::figures::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
-use reader::figures::wording::{FigureChange, WEEKDAYS, change, notes_of, shown, title, whose};
+use reader::figures::wording::{
+    FigureChange, WEEKDAYS, author_and_channel, change, number_text, report_notes, title,
+};
 use rules::figures::partners::CountByPerson;
 
 use super::bars;
 use crate::plain::{self, grouped};
 
-/// Columns of a terminal.
+/// The width of the terminal.
 const COLUMNS: usize = 80;
 
-/// Columns for names in tables, and lines of a table.
+/// The width of names in tables, and the maximum number of rows.
 const NAME: usize = 24;
 const ROWS: usize = 10;
 
-/// Columns for bars.
+/// The width of bars in tables.
 const BAR: usize = 10;
 
 /// Prints a report.
 pub(super) fn print(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", heading(report))?;
     figures(report, out)?;
-    if report.figure(FigureName::Messages).value.map(Number::real) == Some(0.0) {
-        writeln!(out, "\nNo message of a person is of this period.")?;
+    if report.figure(FigureName::Messages).value.map(Number::as_f64) == Some(0.0) {
+        writeln!(out, "\nNo person posted a message in this period.")?;
     }
     if !matches!(report.scope, Scope::Channel(_)) {
         let rows = report.channels.iter().map(|row| TableRow {
@@ -66,7 +68,7 @@ pub(super) fn print(report: &FiguresReport, out: &mut dyn Write) -> io::Result<(
 fn heading(report: &FiguresReport) -> String {
     let ([from, to], [before, before_to]) = (report.period.bounds(), report.period.previous().bounds());
     let (title, _) = fitted(&title(report), COLUMNS);
-    format!("{title}\n{from} to {to}, beside {before} to {before_to}\n")
+    format!("{title}\n{from} to {to}, compared with {before} to {before_to}\n")
 }
 
 fn figures(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
@@ -74,7 +76,7 @@ fn figures(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
     for name in FigureName::ALL {
         let figure = report.figure(name);
         let FigureChange { delta, percent } = change(name, &figure);
-        let [value, previous] = [figure.value, figure.previous].map(|number| shown(name, number));
+        let [value, previous] = [figure.value, figure.previous].map(|number| number_text(name, number));
         let line = format!("{:<28}{value:>13}{previous:>13}{delta:>13}{percent:>10}", name.label());
         writeln!(out, "{}", line.trim_end())?;
     }
@@ -116,12 +118,12 @@ fn more(length: usize, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What takes two cells on a terminal, or may.
+/// Returns the width of a character. Counts two columns for all that may be wide.
 fn columns(c: char) -> usize {
     if c >= '\u{1100}' { 2 } else { 1 }
 }
 
-/// As much of a text as this number of columns holds, and how many it takes.
+/// Returns as much of a text as fits the width, and the columns that it takes.
 fn fitted(text: &str, width: usize) -> (String, usize) {
     let excerpt = plain::excerpt(text, width - 1);
     let mut fitted = String::new();
@@ -136,7 +138,7 @@ fn fitted(text: &str, width: usize) -> (String, usize) {
     (fitted, taken)
 }
 
-/// A name in exactly this number of columns.
+/// Returns a name in exactly this number of columns.
 fn padded(name: &str, width: usize) -> String {
     let (fitted, taken) = fitted(name, width);
     fitted + &" ".repeat(width - taken)
@@ -194,7 +196,7 @@ fn messages(title: &str, messages: &[TopMessage], out: &mut dyn Write) -> io::Re
     }
     writeln!(out, "\n{title}")?;
     for message in messages {
-        let (whose, _) = fitted(&whose(message), COLUMNS - 8);
+        let (whose, _) = fitted(&author_and_channel(message), COLUMNS - 8);
         writeln!(out, "{:>6}  {whose}\n        {}", grouped(message.count), message.permalink)?;
     }
     Ok(())
@@ -220,7 +222,7 @@ fn people(
 }
 
 fn notes(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
-    let notes = notes_of(report);
+    let notes = report_notes(report);
     if !notes.is_empty() {
         writeln!(out)?;
     }

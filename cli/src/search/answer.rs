@@ -1,4 +1,4 @@
-//! `annalist search`: messages by their words, the newest first.
+//! `annalist search`: finds messages by their words, newest first.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -28,13 +28,13 @@ use crate::plain;
 use crate::read::{channel_name, team};
 use crate::zone::Zone;
 
-/// A search brings the index up to date itself, for so long.
+/// The time that a search spends on bringing the index up to date.
 const CATCH_UP: Duration = Duration::from_millis(200);
 
-/// Stands before an argument that begins with a minus sign, until the query is read.
-const MARK: char = '\u{2060}';
+/// Prefix of an argument that begins with a minus sign, until the query is parsed.
+const NEGATION_MARK: char = '\u{2060}';
 
-/// What is looked for, and how it is shown.
+/// `annalist search`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SearchArgs {
     /// Words, "phrases", prefix*, -not, and filters: from:@name in:#channel before:, after:, on: and during: dates,
@@ -67,21 +67,22 @@ pub(crate) struct SearchArgs {
     pub(crate) backend: BackendArgs,
 }
 
-/// The arguments of the program, in which `-word` behind `search` is no flag but a word that is not wanted.
-pub(crate) fn marked_negations(arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+/// Marks each `-word` after `search` in the program's arguments, so that clap does not parse it as a flag: it
+/// excludes a word.
+pub(crate) fn mark_negations(arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
     let mut is_search = false;
     arguments.enumerate().map(move |(number, argument)| {
         is_search |= number == 0 && argument == "search";
         let text = argument.to_str().unwrap_or_default();
         let is_negation =
             text.starts_with('-') && !text.starts_with("--") && !matches!(text, "-h" | "-V" | "-");
-        if is_search && is_negation { format!("{MARK}{text}").into() } else { argument }
+        if is_search && is_negation { format!("{NEGATION_MARK}{text}").into() } else { argument }
     })
 }
 
 impl SearchArgs {
     fn query(&self) -> Result<SearchQuery, UsageError> {
-        let words: Vec<&str> = self.query.iter().map(|word| word.trim_start_matches(MARK)).collect();
+        let words: Vec<&str> = self.query.iter().map(|word| word.trim_start_matches(NEGATION_MARK)).collect();
         let mut query = SearchQuery::parse(&words.join(" ")).map_err(UsageError::new)?;
         query.terms.extend(
             self.channel
@@ -92,23 +93,23 @@ impl SearchArgs {
     }
 }
 
-/// Where a search looks.
+/// An archive with its search index.
 pub(crate) struct SearchableArchive {
     pub(crate) archive: Arc<dyn Archive>,
     pub(crate) changes: Arc<dyn Changes>,
-    /// The index's file.
+    /// The file of the search index.
     pub(crate) index: PathBuf,
-    /// Messages that the index takes in at once; days of channels on AWS.
+    /// The batch size for updates of the index: messages, or days of channels on AWS.
     batch: usize,
-    /// Kept from one search to the next.
+    /// The open index, which later searches reuse.
     open: Mutex<Option<SearchIndex>>,
-    /// The one workspace that is meant, if not all are.
+    /// The workspace to search, if not all.
     pub(crate) team: Option<TeamId>,
-    /// In which zone the days of a query are.
+    /// The zone of the days in a query.
     pub(crate) zone: TimeZone,
 }
 
-/// What is looked for there, and how much of it is wanted.
+/// A query and its options.
 pub(crate) struct SearchOptions {
     pub(crate) query: SearchQuery,
     pub(crate) limit: usize,
@@ -117,19 +118,20 @@ pub(crate) struct SearchOptions {
 }
 
 impl SearchableArchive {
-    pub(crate) fn of(backend: &Backend, index: PathBuf, team: Option<TeamId>, zone: &Zone) -> Self {
+    pub(crate) fn new(backend: &Backend, index: PathBuf, team: Option<TeamId>, zone: &Zone) -> Self {
         let (archive, changes) = (backend.archive(), backend.changes());
         let batch = super::batch(backend);
         Self { archive, changes, index, batch, open: Mutex::default(), team, zone: zone.time_zone().clone() }
     }
 
-    /// Brings the index up to date as far as a moment allows, and searches. Beside the answer stands what to say about it.
-    pub(crate) async fn answer(&self, wanted: SearchOptions) -> anyhow::Result<(SearchAnswer, Vec<String>)> {
+    /// Brings the index up to date within a short time limit, and searches. Returns the answer, and remarks
+    /// for the user.
+    pub(crate) async fn answer(&self, options: SearchOptions) -> anyhow::Result<(SearchAnswer, Vec<String>)> {
         let archive = &*self.archive;
         let index = SearchIndex::current(&mut *self.open.lock().await, &self.index).await?;
         let mut remarks = Vec::from_iter(catch_up(&index, &*self.changes, archive, self.batch).await?);
-        let SearchOptions { query, limit, is_ranked, with_deleted } = wanted;
-        let teams = find::teams_asked_for(archive, self.team.as_ref()).await.map_err(UsageError::new)?;
+        let SearchOptions { query, limit, is_ranked, with_deleted } = options;
+        let teams = find::requested_teams(archive, self.team.as_ref()).await.map_err(UsageError::new)?;
         let zone = self.zone.clone();
         let request = SearchRequest { query, teams, zone, limit, is_ranked, with_deleted };
         let answer = match hits::search(archive, &index, request).await {
@@ -139,21 +141,21 @@ impl SearchableArchive {
             }
             Err(error) => return Err(error.into()),
         };
-        if answer.is_cut {
-            remarks.push("only the newest messages were looked at: add a word or a filter".to_owned());
+        if answer.is_truncated {
+            remarks.push("only the newest messages were searched: add a word or a filter".to_owned());
         }
         Ok((answer, remarks))
     }
 }
 
-/// Prints what is found.
+/// Prints the hits.
 pub(crate) async fn search(backend: &Backend, args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let (query, zone) = (args.query()?, Zone::of(&args.zone));
+    let (query, zone) = (args.query()?, Zone::from_args(&args.zone));
     let index = super::index_file(&args.index, &args.backend)?;
-    let place = SearchableArchive::of(backend, index, args.team.clone(), &zone);
+    let searchable = SearchableArchive::new(backend, index, args.team.clone(), &zone);
     let limit = args.limit.get();
-    let wanted = SearchOptions { query, limit, is_ranked: args.rank, with_deleted: args.include_deleted };
-    let (answer, remarks) = place.answer(wanted).await?;
+    let options = SearchOptions { query, limit, is_ranked: args.rank, with_deleted: args.include_deleted };
+    let (answer, remarks) = searchable.answer(options).await?;
     if args.json {
         for hit in &answer.hits {
             writeln!(out, "{}", as_json(hit))?;
@@ -161,11 +163,12 @@ pub(crate) async fn search(backend: &Backend, args: &SearchArgs, out: &mut dyn W
     } else {
         print(&answer, args, &zone, out)?;
     }
-    remarks.iter().for_each(|remark| say(remark));
+    remarks.iter().for_each(|remark| print_remark(remark));
     Ok(())
 }
 
-/// A person waits: what takes longer is left for the next search, and said.
+/// Updates the index within the time limit, because a person is waiting. Returns a remark if the index is
+/// still behind.
 async fn catch_up(
     index: &SearchIndex,
     changes: &dyn Changes,
@@ -173,11 +176,11 @@ async fn catch_up(
     batch: usize,
 ) -> anyhow::Result<Option<String>> {
     let started = Instant::now();
-    let goes_on = |_| started.elapsed() < CATCH_UP;
-    if follower::catch_up(index, changes, archive, batch, goes_on).await? {
+    let may_continue = |_| started.elapsed() < CATCH_UP;
+    if follower::catch_up(index, changes, archive, batch, may_continue).await? {
         return Ok(None);
     }
-    let behind = changes.behind(index.cursor().await?.as_ref()).await?;
+    let behind = changes.backlog_estimate(index.cursor().await?.as_ref()).await?;
     if behind == Some(0) {
         return Ok(None);
     }
@@ -185,9 +188,9 @@ async fn catch_up(
     Ok(Some(format!("index is {behind}behind: `annalist index` brings it up to date")))
 }
 
-/// A remark beside the output.
-fn say(text: &str) {
-    // There is nowhere else to say it.
+/// Prints a remark on standard error.
+fn print_remark(text: &str) {
+    // A failed write is ignored: there is nowhere else to report it.
     drop(writeln!(io::stderr(), "{text}"));
 }
 
@@ -199,8 +202,8 @@ fn as_json(hit: &SearchHit) -> Value {
         .collect();
     let text = hit.message["text"].as_str().filter(|text| !text.is_empty()).unwrap_or(&hit.text);
     json!({
-        "team_id": hit.place.team.as_str(),
-        "channel_id": hit.place.channel.as_str(),
+        "team_id": hit.location.team.as_str(),
+        "channel_id": hit.location.channel.as_str(),
         "channel_name": hit.channel_name,
         "ts": hit.ts.as_str(),
         "thread_ts": hit.thread_ts.as_ref().map(slack::ids::Ts::as_str),
@@ -213,7 +216,8 @@ fn as_json(hit: &SearchHit) -> Value {
     })
 }
 
-/// The signs around a match: bold letters on a terminal.
+/// Returns the text before and after a match: control sequences for bold letters on a terminal, otherwise
+/// asterisks.
 fn marks() -> [&'static str; 2] {
     if io::stdout().is_terminal() { ["\u{1b}[1m", "\u{1b}[0m"] } else { ["*", "*"] }
 }
@@ -228,7 +232,7 @@ fn print(answer: &SearchAnswer, args: &SearchArgs, zone: &Zone, out: &mut dyn Wr
     for hit in hits {
         let channel = match &hit.channel_name {
             Some(name) => format!("#{}", plain::excerpt(name, 80)),
-            None => hit.place.channel.to_string(),
+            None => hit.location.channel.to_string(),
         };
         let is_reply = hit.thread_ts.as_ref().is_some_and(|root| *root != hit.ts);
         let states = [
@@ -278,23 +282,25 @@ mod tests {
         fixture.post("T1", "C1", "1700000000.000100", "a word").await;
         let args = SearchCommand::try_parse_from(["search", "word", "--tz", "UTC"]).unwrap().args;
         let args = SearchArgs { backend: fixture.data(), ..args };
-        let said = async || {
+        let run_search = async || {
             let mut out = Vec::new();
             search(&fixture.backend, &args, &mut out).await.unwrap();
             String::from_utf8(out).unwrap()
         };
-        let public = said().await;
+        let public = run_search().await;
         assert!(public.contains("2023-11-14 22:13:20  #general  U1\n"), "{public}");
         let made_private = ("purpose", "none");
-        fixture.told("T1", "C1", "1700000009.000100", "channel_convert_to_private", made_private).await;
-        let private = said().await;
+        fixture
+            .channel_notice("T1", "C1", "1700000009.000100", "channel_convert_to_private", made_private)
+            .await;
+        let private = run_search().await;
         assert!(private.contains("2023-11-14 22:13:20  #general  U1 (private)\n"), "{private}");
     }
 
     #[test]
-    fn a_minus_sign_behind_search_is_no_flag() {
+    fn a_minus_sign_after_search_is_not_a_flag() {
         let marked = |arguments: &[&str]| -> Vec<String> {
-            marked_negations(arguments.iter().map(OsString::from))
+            mark_negations(arguments.iter().map(OsString::from))
                 .map(|text| text.into_string().unwrap())
                 .collect()
         };

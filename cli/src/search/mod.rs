@@ -1,4 +1,4 @@
-//! Finding messages: the archive is only read, the index beside it is a file of its own.
+//! Search commands. They only read the archive and write the search index, which is a separate file.
 //!
 //! * [`answer`] is `annalist search`, [`indexing`] is `annalist index`.
 
@@ -12,15 +12,16 @@ use process::config::backend::{Backend, BackendArgs, BackendKind, INDEX_FILE};
 use process::config::{self, IndexArgs};
 use search::follower;
 
-pub(crate) use answer::{SearchArgs, SearchOptions, SearchableArchive, marked_negations, search};
+pub(crate) use answer::{SearchArgs, SearchOptions, SearchableArchive, mark_negations, search};
 pub(crate) use indexing::{IndexingArgs, index};
 
-/// What an index takes in at once while someone waits: messages in a folder, days of channels on AWS.
+/// Returns the batch size for index updates while a user waits: messages in a folder, days of channels on
+/// AWS.
 pub(crate) fn batch(backend: &Backend) -> usize {
-    if backend.folder().is_some() { follower::BATCH } else { follower::DAYS }
+    if backend.database().is_some() { follower::BATCH_SIZE } else { follower::DAYS_PER_BATCH }
 }
 
-/// The index's file, in a folder that exists.
+/// Returns the path of the index file, and creates its folder.
 pub(crate) fn index_file(index: &IndexArgs, backend: &BackendArgs) -> anyhow::Result<PathBuf> {
     let folder = match &index.folder {
         Some(folder) => folder.clone(),
@@ -42,7 +43,7 @@ fn default_folder(backend: &BackendArgs) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Archives of different tables have indexes of their own.
+/// Returns the name of the table, because each table has its own index.
 #[cfg(feature = "aws")]
 fn table(backend: &BackendArgs) -> anyhow::Result<String> {
     Ok(backend.aws.names()?.table(ports::queue::topology::TableRole::Archive).to_owned())

@@ -1,4 +1,4 @@
-//! Ingest as a process of its own, for a fleet: a server, or a function where Lambda starts it.
+//! Ingest as a separate process, for a fleet: a server, or a function if Lambda starts it.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -46,8 +46,8 @@ async fn start() -> anyhow::Result<()> {
     run(command, secrets).await
 }
 
-/// Serves Lambda instead of a port. The first event shows whether the queue exists: a function cannot report to its caller
-/// at its start, and Slack waits for its first answer.
+/// Serves Lambda instead of a port. The queue is not checked at startup: a function cannot report an error
+/// before its first event, and Slack waits for its first response.
 #[cfg(feature = "aws")]
 async fn as_function(command: IngestCommand, secrets: SigningSecrets) -> anyhow::Result<()> {
     let metrics = telemetry::emf::install(command.metrics.metrics, &command.backend.aws.prefix)?;
@@ -66,7 +66,7 @@ async fn as_function(command: IngestCommand, secrets: SigningSecrets) -> anyhow:
 
 async fn run(command: IngestCommand, secrets: SigningSecrets) -> anyhow::Result<()> {
     let shutdown = process::shutdown::on_signal().context("cannot listen to signals")?;
-    // Both addresses first: what is in use already shows before anything is written.
+    // Binds both addresses first, so that an address in use is reported before anything is written.
     let events = bind(command.listen.listen).await?;
     let metrics = listener::bind(command.metrics.metrics_listen, Some(DEFAULT_METRICS_LISTEN)).await?;
     let address = events.local_addr()?;
@@ -78,7 +78,7 @@ async fn run(command: IngestCommand, secrets: SigningSecrets) -> anyhow::Result<
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&command.backend, Arc::clone(&clock)).await?;
     let queue = backend.queue();
-    // Before any event is accepted: a wrong setting should show at once.
+    // Before any event is accepted, so that a wrong setting is reported immediately.
     queue.ready().await?;
     let router = router(Ingest {
         queue,
@@ -101,6 +101,6 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 async fn ends(mut shutdown: watch::Receiver<bool>) {
-    // A sender that is gone cannot ask for a shutdown any more; it never is while the process runs.
+    // Ignore a dropped sender: it is never dropped while the process runs.
     let _: Result<_, _> = shutdown.wait_for(|draining| *draining).await;
 }

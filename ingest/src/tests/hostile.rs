@@ -1,4 +1,4 @@
-//! Requests that no honest client sends.
+//! Requests that only hostile or broken clients send.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -23,8 +23,8 @@ fn signed_chunks(chunks: Vec<Bytes>) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn nothing_unsigned_is_parsed_or_kept() {
-    let bench = IngestFixture::new(Behaviour::Keep);
+async fn an_unsigned_request_is_neither_parsed_nor_stored() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
     let challenge = r#"{"type":"url_verification","challenge":"c"}"#;
     for body in [MESSAGE, challenge, "{", "", "ssl_check=1"] {
         let unsigned_request = unsigned(body).request();
@@ -34,17 +34,17 @@ async fn nothing_unsigned_is_parsed_or_kept() {
         let late = (NOW_S - 301).to_string();
         stale.headers_mut().insert("x-slack-request-timestamp", late.parse().unwrap());
         for request in [unsigned_request, forged, stale] {
-            let answer = bench.send(request).await;
+            let answer = fixture.send(request).await;
             assert_eq!(answer.verdict(), (401, false), "{body}");
             assert!(!answer.body.contains("v0="));
         }
     }
-    assert!(bench.queue.kept().is_empty());
+    assert!(fixture.queue.kept().is_empty());
 }
 
 #[tokio::test]
 async fn a_signature_older_than_the_window_is_refused_even_if_it_matches() {
-    let bench = IngestFixture::new(Behaviour::Keep);
+    let fixture = IngestFixture::new(Behaviour::Keep);
     for (sent_s, verdict) in
         [(NOW_S - 301, (401, false)), (NOW_S + 301, (401, false)), (NOW_S - 299, (200, false))]
     {
@@ -52,51 +52,51 @@ async fn a_signature_older_than_the_window_is_refused_even_if_it_matches() {
             .header("x-slack-request-timestamp", sent_s)
             .header("x-slack-signature", secrets("current").sign(sent_s, MESSAGE.as_bytes()))
             .request();
-        assert_eq!(bench.send(request).await.verdict(), verdict, "{sent_s}");
+        assert_eq!(fixture.send(request).await.verdict(), verdict, "{sent_s}");
     }
 }
 
 #[tokio::test]
 async fn hostile_headers_are_refused() {
-    let bench = IngestFixture::new(Behaviour::Keep);
+    let fixture = IngestFixture::new(Behaviour::Keep);
     let values: [&[u8]; 7] =
         [b"", b"\xff\xfe", "é".as_bytes(), b"99999999999999999999", b"-1", b"v0=", &[b'9'; 8000]];
     for name in ["x-slack-request-timestamp", "x-slack-signature"] {
         for value in values {
             let mut request = signed(MESSAGE);
             request.headers_mut().insert(name, HeaderValue::from_bytes(value).unwrap());
-            assert_eq!(bench.send(request).await.verdict(), (401, false), "{name}: {value:?}");
+            assert_eq!(fixture.send(request).await.verdict(), (401, false), "{name}: {value:?}");
         }
         let mut request = signed(MESSAGE);
         request.headers_mut().remove(name);
-        assert_eq!(bench.send(request).await.verdict(), (401, false), "{name} is missing");
+        assert_eq!(fixture.send(request).await.verdict(), (401, false), "{name} is missing");
     }
-    assert!(bench.queue.kept().is_empty());
+    assert!(fixture.queue.kept().is_empty());
 }
 
 #[tokio::test]
-async fn a_signature_header_that_comes_twice_is_refused() {
-    let bench = IngestFixture::new(Behaviour::Keep);
+async fn a_duplicate_signature_header_is_refused() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
     for name in ["x-slack-request-timestamp", "x-slack-signature"] {
         let mut request = signed(MESSAGE);
-        let again = request.headers()[name].clone();
-        request.headers_mut().append(name, again);
-        assert_eq!(bench.send(request).await.verdict(), (401, false), "{name}");
+        let duplicate = request.headers()[name].clone();
+        request.headers_mut().append(name, duplicate);
+        assert_eq!(fixture.send(request).await.verdict(), (401, false), "{name}");
     }
 }
 
 #[tokio::test]
 async fn hostile_retry_headers_do_not_stop_an_event() {
-    let bench = IngestFixture::new(Behaviour::Keep);
+    let fixture = IngestFixture::new(Behaviour::Keep);
     let mut request = signed(MESSAGE);
     request.headers_mut().insert("x-slack-retry-num", HeaderValue::from_bytes(b"\xff").unwrap());
     request.headers_mut().insert("x-slack-retry-reason", HeaderValue::from_bytes(b"\xff").unwrap());
-    assert_eq!(bench.send(request).await.verdict(), (200, false));
+    assert_eq!(fixture.send(request).await.verdict(), (200, false));
 }
 
 #[tokio::test]
-async fn signed_bodies_that_are_no_envelope_are_malformed() {
-    let bench = IngestFixture::new(Behaviour::Keep);
+async fn signed_bodies_that_are_not_envelopes_are_malformed() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
     let bodies: [&[u8]; 9] = [
         b"",
         b" ",
@@ -109,35 +109,35 @@ async fn signed_bodies_that_are_no_envelope_are_malformed() {
         b"\xef\xbb\xbf{}",
     ];
     for body in bodies {
-        assert_eq!(bench.post(body).await.verdict(), (400, true), "{:?}", String::from_utf8_lossy(body));
+        assert_eq!(fixture.post(body).await.verdict(), (400, true), "{:?}", String::from_utf8_lossy(body));
     }
-    assert!(bench.queue.kept().is_empty());
+    assert!(fixture.queue.kept().is_empty());
 }
 
 #[tokio::test]
-async fn a_signed_object_that_cannot_be_read_is_kept_for_a_person_to_look_at() {
+async fn an_unreadable_signed_object_is_stored_for_inspection() {
     for body in [
         r#"{"type":"event_callback","token":"verify-me","team_id":"T1","team_id":"T2","event":{"type":"message"}}"#,
         r#"{"type":"url_verification","type":"url_verification","challenge":"c","token":"verify-me"}"#,
         r#"{"token":"verify-me","token":"verify-me","event":{},"event":{}}"#,
         r#"{"\ud83d":1,"team_id":"T1","token":"verify-me"}"#,
     ] {
-        let bench = IngestFixture::new(Behaviour::Keep);
-        assert_eq!(bench.post(body).await.verdict(), (200, false), "{body}");
-        // Slack's retry is the same message.
-        assert_eq!(bench.post(body).await.verdict(), (200, false), "{body}");
-        let kept = bench.queue.kept();
+        let fixture = IngestFixture::new(Behaviour::Keep);
+        assert_eq!(fixture.post(body).await.verdict(), (200, false), "{body}");
+        // Slack's retry has the same deduplication id.
+        assert_eq!(fixture.post(body).await.verdict(), (200, false), "{body}");
+        let kept = fixture.queue.kept();
         assert_eq!(kept[0].group.as_str(), "invalid");
         assert!(!kept[0].body.contains("verify-me"), "{}", kept[0].body);
         assert!(kept.len() == 2 && kept[0].dedup == kept[1].dedup);
-        let full = IngestFixture::new(Behaviour::Fail);
-        assert_eq!(full.post(body).await.verdict(), (503, false), "{body}");
+        let failing = IngestFixture::new(Behaviour::Fail);
+        assert_eq!(failing.post(body).await.verdict(), (503, false), "{body}");
     }
 }
 
 #[tokio::test]
-async fn deep_nesting_neither_overflows_the_stack_nor_is_lost() {
-    let bench = IngestFixture::new(Behaviour::Keep);
+async fn deep_nesting_does_not_overflow_the_stack_and_is_stored() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
     let brackets = 900_000;
     for broken in [
         "[".repeat(brackets),
@@ -145,9 +145,9 @@ async fn deep_nesting_neither_overflows_the_stack_nor_is_lost() {
         format!("{{\"x\":{}", "{\"x\":".repeat(brackets / 5)),
         format!("{{\"type\":{}", "[".repeat(brackets)),
     ] {
-        assert_eq!(bench.post(broken).await.verdict(), (400, true));
+        assert_eq!(fixture.post(broken).await.verdict(), (400, true));
     }
-    assert!(bench.queue.kept().is_empty());
+    assert!(fixture.queue.kept().is_empty());
     let nested = format!("{}{}", "[".repeat(brackets / 2), "]".repeat(brackets / 2));
     let objects = format!("{}1{}", "{\"id\":".repeat(brackets / 7), "}".repeat(brackets / 7));
     for whole in [
@@ -159,74 +159,74 @@ async fn deep_nesting_neither_overflows_the_stack_nor_is_lost() {
         format!("{{\"team_id\":\"T1\",\"event\":{{\"item\":{objects}}}}}"),
         format!("{{\"team_id\":\"T1\",\"event\":{{\"user\":{nested}}}}}"),
     ] {
-        assert_eq!(bench.post(whole).await.verdict(), (200, false));
+        assert_eq!(fixture.post(whole).await.verdict(), (200, false));
     }
-    assert_eq!(bench.queue.kept().len(), 7);
+    assert_eq!(fixture.queue.kept().len(), 7);
 }
 
-/// An event of exactly this size.
-pub(super) fn event_of(bytes: usize) -> String {
+/// An event with exactly this size.
+pub(super) fn event_of_size(bytes: usize) -> String {
     let text_at = MESSAGE.find("hi").unwrap();
     format!("{}{}{}", &MESSAGE[..text_at], "x".repeat(bytes - MESSAGE.len()), &MESSAGE[text_at..])
 }
 
 #[tokio::test]
-async fn the_largest_event_is_kept_and_one_byte_more_is_refused() {
-    let bench = IngestFixture::new(Behaviour::Keep);
-    assert_eq!(bench.post(event_of(MAX_EVENT_BYTES)).await.verdict(), (200, false));
-    assert_eq!(bench.post(event_of(MAX_EVENT_BYTES + 1)).await.verdict(), (413, true));
-    assert_eq!(bench.queue.kept().len(), 1);
+async fn the_largest_event_is_stored_and_one_byte_more_is_refused() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
+    assert_eq!(fixture.post(event_of_size(MAX_EVENT_BYTES)).await.verdict(), (200, false));
+    assert_eq!(fixture.post(event_of_size(MAX_EVENT_BYTES + 1)).await.verdict(), (413, true));
+    assert_eq!(fixture.queue.kept().len(), 1);
 }
 
 #[tokio::test]
-async fn the_size_is_bounded_without_a_declared_length_too() {
-    let bench = IngestFixture::new(Behaviour::Keep);
+async fn the_size_is_limited_even_without_a_declared_length() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
     let chunks =
-        |bytes: usize| event_of(bytes).into_bytes().chunks(4096).map(Bytes::copy_from_slice).collect();
-    assert_eq!(bench.send(signed_chunks(chunks(MAX_EVENT_BYTES))).await.verdict(), (200, false));
-    assert_eq!(bench.send(signed_chunks(chunks(MAX_EVENT_BYTES + 1))).await.verdict(), (413, true));
-    let one_chunk = vec![Bytes::from(event_of(MAX_EVENT_BYTES + 1))];
-    assert_eq!(bench.send(signed_chunks(one_chunk)).await.verdict(), (413, true));
-    assert_eq!(bench.queue.kept().len(), 1);
+        |bytes: usize| event_of_size(bytes).into_bytes().chunks(4096).map(Bytes::copy_from_slice).collect();
+    assert_eq!(fixture.send(signed_chunks(chunks(MAX_EVENT_BYTES))).await.verdict(), (200, false));
+    assert_eq!(fixture.send(signed_chunks(chunks(MAX_EVENT_BYTES + 1))).await.verdict(), (413, true));
+    let one_chunk = vec![Bytes::from(event_of_size(MAX_EVENT_BYTES + 1))];
+    assert_eq!(fixture.send(signed_chunks(one_chunk)).await.verdict(), (413, true));
+    assert_eq!(fixture.queue.kept().len(), 1);
 }
 
 #[tokio::test]
-async fn a_body_without_end_is_refused_at_the_bound() {
-    let bench = IngestFixture::new(Behaviour::Keep);
+async fn an_endless_body_is_refused_at_the_limit() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
     let endless =
         stream::repeat_with(|| Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(&[b'x'; 4096]))));
     let mut request = signed(MESSAGE);
     *request.body_mut() = Body::new(StreamBody::new(endless));
-    assert_eq!(bench.send(request).await.verdict(), (413, true));
+    assert_eq!(fixture.send(request).await.verdict(), (413, true));
 }
 
 #[tokio::test]
-async fn a_body_in_pieces_is_put_together_in_order() {
-    let bench = IngestFixture::new(Behaviour::Keep);
+async fn a_chunked_body_is_assembled_in_order() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
     let pieces = MESSAGE.as_bytes().chunks(1).map(Bytes::copy_from_slice).collect();
-    assert_eq!(bench.send(signed_chunks(pieces)).await.verdict(), (200, false));
-    assert!(bench.queue.kept()[0].body.contains(&kept(MESSAGE)));
+    assert_eq!(fixture.send(signed_chunks(pieces)).await.verdict(), (200, false));
+    assert!(fixture.queue.kept()[0].body.contains(&kept(MESSAGE)));
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_may_be_delivered_again() {
-    let bench = IngestFixture::new(Behaviour::Keep);
+async fn an_incomplete_body_may_be_delivered_again() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
     let frames = stream::iter([
         Ok(Frame::data(Bytes::from_static(MESSAGE.as_bytes()))),
         Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)),
     ]);
     let mut request = signed(MESSAGE);
     *request.body_mut() = Body::new(StreamBody::new(frames));
-    assert_eq!(bench.send(request).await.verdict(), (400, false));
-    assert!(bench.queue.kept().is_empty());
+    assert_eq!(fixture.send(request).await.verdict(), (400, false));
+    assert!(fixture.queue.kept().is_empty());
 }
 
 #[tokio::test]
-async fn an_error_shows_nothing_of_the_body_or_the_signature() {
-    let bench = IngestFixture::new(Behaviour::Fail);
+async fn an_error_contains_nothing_of_the_body_or_the_signature() {
+    let fixture = IngestFixture::new(Behaviour::Fail);
     let signature = secrets("current").sign(NOW_S, MESSAGE.as_bytes());
     for request in [signed(MESSAGE), signed("{\"hi\":"), unsigned(MESSAGE).request()] {
-        let answer = bench.send(request).await;
+        let answer = fixture.send(request).await;
         for secret in ["\"hi\"", "U1", "disk", &signature[3..]] {
             assert!(!answer.body.contains(secret), "{answer:?}");
         }

@@ -1,4 +1,4 @@
-//! The router and the server against a queue that does as it is told.
+//! Tests of the router and the server with a scripted queue.
 
 mod answers;
 mod hostile;
@@ -28,12 +28,12 @@ const NOW_S: i64 = 1_700_000_000;
 const MESSAGE: &str = r#"{"token":"x","team_id":"T1","type":"event_callback","event_id":"Ev1","event_time":1700000000,
 "event":{"type":"message","channel":"C1","channel_type":"channel","user":"U1","text":"hi","ts":"1700000000.000100"}}"#;
 
-/// A body as it is kept: without Slack's verification token.
+/// A body as it is stored: without Slack's verification token.
 fn kept(body: &str) -> String {
     body.replace(r#""token":"x""#, r#""token":"""#)
 }
 
-/// The run of every router here.
+/// The run of every router in these tests.
 fn run() -> RunId {
     RunId::parse("00000000000000aa").unwrap()
 }
@@ -42,7 +42,7 @@ fn secrets(list: &str) -> SigningSecrets {
     SigningSecrets::parse(&SecretString::from(list)).unwrap()
 }
 
-/// A router beside its queue.
+/// A router with its queue.
 struct IngestFixture {
     queue: Arc<TestQueue>,
     open_requests: OpenRequests,
@@ -70,7 +70,7 @@ impl IngestFixture {
     }
 
     async fn send(&self, request: Request<Body>) -> ReceivedAnswer {
-        ReceivedAnswer::of(self.router.clone().oneshot(request).await.unwrap()).await
+        ReceivedAnswer::from_response(self.router.clone().oneshot(request).await.unwrap()).await
     }
 
     async fn post(&self, body: impl Into<Vec<u8>>) -> ReceivedAnswer {
@@ -78,7 +78,7 @@ impl IngestFixture {
     }
 }
 
-/// A request as Slack would send it.
+/// A request signed like one from Slack.
 fn signed(body: impl Into<Vec<u8>>) -> Request<Body> {
     let body = body.into();
     let signature = secrets("current").sign(NOW_S, &body);
@@ -105,7 +105,7 @@ impl RequestDraft {
     }
 }
 
-/// What came back.
+/// The received response.
 #[derive(Debug, PartialEq, Eq)]
 struct ReceivedAnswer {
     status: StatusCode,
@@ -114,7 +114,7 @@ struct ReceivedAnswer {
 }
 
 impl ReceivedAnswer {
-    async fn of(response: Response) -> Self {
+    async fn from_response(response: Response) -> Self {
         let (head, body) = response.into_parts();
         let no_retry = match head.headers.get("x-slack-no-retry") {
             None => false,
@@ -127,7 +127,7 @@ impl ReceivedAnswer {
         Self { status: head.status, no_retry, body }
     }
 
-    /// Status and whether Slack is told not to retry.
+    /// The status and whether the response asks Slack not to retry.
     fn verdict(&self) -> (u16, bool) {
         (self.status.as_u16(), self.no_retry)
     }

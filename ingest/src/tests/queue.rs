@@ -1,4 +1,4 @@
-//! A queue that does as it is told and remembers what it was sent.
+//! A queue with scripted behaviour that records sent messages.
 
 use std::future::pending;
 use std::sync::Mutex;
@@ -11,12 +11,12 @@ use ports::queue::{
 };
 use tokio::sync::Semaphore;
 
-/// How a send goes.
+/// The behaviour of a send.
 pub(super) enum Behaviour {
-    /// Durable at once.
+    /// Stores the messages.
     Keep,
-    /// Durable once the test lets it through.
-    KeepWhenLet,
+    /// Stores the messages once the test permits it.
+    KeepWhenPermitted,
     /// Every entry fails.
     Fail,
     /// Every entry of the first send fails.
@@ -25,16 +25,16 @@ pub(super) enum Behaviour {
     FailAfterFirst,
     /// Every entry is too large.
     TooLarge,
-    /// Fewer answers than entries.
-    Shortchange,
-    /// Never answers.
+    /// Returns fewer results than entries.
+    TooFewResults,
+    /// Never returns.
     Hang,
 }
 
 pub(super) struct TestQueue {
     behaviour: Behaviour,
     sent: Mutex<Vec<Outgoing>>,
-    /// Sends that wait to be let through, as permits that `arrived` gains.
+    /// Gains a permit for each send that waits for `gate`.
     pub(super) arrived: Semaphore,
     pub(super) gate: Semaphore,
 }
@@ -45,7 +45,7 @@ impl TestQueue {
         Self { behaviour, sent, arrived: Semaphore::new(0), gate: Semaphore::new(0) }
     }
 
-    /// What is durable.
+    /// The stored messages.
     pub(super) fn kept(&self) -> Vec<Outgoing> {
         self.sent.lock().unwrap().clone()
     }
@@ -61,7 +61,7 @@ impl Queue for TestQueue {
         let entries = messages.len();
         match self.behaviour {
             Behaviour::Keep => {}
-            Behaviour::KeepWhenLet => {
+            Behaviour::KeepWhenPermitted => {
                 self.arrived.add_permits(1);
                 self.gate.acquire().await.unwrap().forget();
             }
@@ -75,7 +75,7 @@ impl Queue for TestQueue {
                 return (0..entries).map(|index| if index == 0 { Ok(()) } else { Self::failure() }).collect();
             }
             Behaviour::TooLarge => return vec![Err(QueueError::TooLarge { bytes: usize::MAX }); entries],
-            Behaviour::Shortchange => return Vec::new(),
+            Behaviour::TooFewResults => return Vec::new(),
             Behaviour::Hang => pending().await,
         }
         assert!(messages.iter().all(|message| message.body.len() <= MAX_MESSAGE_BYTES));
@@ -96,7 +96,7 @@ impl Queue for TestQueue {
     }
 
     async fn depth(&self, _: QueueRef) -> Result<Depth, QueueError> {
-        panic!("ingest does not look at depths")
+        panic!("ingest does not read depths")
     }
 
     async fn ready(&self) -> Result<(), QueueError> {
@@ -104,11 +104,11 @@ impl Queue for TestQueue {
             Behaviour::Hang => pending().await,
             Behaviour::Fail => Self::failure(),
             Behaviour::Keep
-            | Behaviour::KeepWhenLet
+            | Behaviour::KeepWhenPermitted
             | Behaviour::FailOnce
             | Behaviour::FailAfterFirst
             | Behaviour::TooLarge
-            | Behaviour::Shortchange => Ok(()),
+            | Behaviour::TooFewResults => Ok(()),
         }
     }
 }

@@ -12,30 +12,30 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::*;
-use crate::server::serve_at_most;
+use crate::server::serve_with_limit;
 
-/// Connections that are accepted: this process holds both ends of each.
+/// The connection limit; this process opens both ends of each.
 const CONNECTIONS: usize = 64;
 
-/// More clients than there are places.
+/// More clients than the connection limit.
 const BUSY_CLIENTS: u32 = 80;
 
 struct Served {
-    bench: IngestFixture,
+    fixture: IngestFixture,
     address: SocketAddr,
     shutdown: oneshot::Sender<()>,
     serving: JoinHandle<()>,
 }
 
 async fn served(behaviour: Behaviour) -> Served {
-    let bench = IngestFixture::new(behaviour);
+    let fixture = IngestFixture::new(behaviour);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (shutdown, asked) = oneshot::channel();
-    let serving = tokio::spawn(serve_at_most(CONNECTIONS, listener, bench.router.clone(), async move {
-        asked.await.unwrap()
+    let (shutdown, requested) = oneshot::channel();
+    let serving = tokio::spawn(serve_with_limit(CONNECTIONS, listener, fixture.router.clone(), async move {
+        requested.await.unwrap()
     }));
-    Served { bench, address, shutdown, serving }
+    Served { fixture, address, shutdown, serving }
 }
 
 /// A signed request's head, which needs a framing header and an empty line to be complete.
@@ -50,7 +50,7 @@ fn whole(body: &str) -> Vec<u8> {
     format!("{}content-length: {}\r\n\r\n{body}", head(body.as_bytes()), body.len()).into_bytes()
 }
 
-/// Reads the head of an answer without a body.
+/// Reads a response that has no body.
 async fn answer(stream: &mut TcpStream) -> String {
     let mut read = Vec::new();
     while !read.ends_with(b"\r\n\r\n") {
@@ -73,7 +73,7 @@ async fn one_connection_serves_many_events() {
         stream.write_all(&whole(MESSAGE)).await.unwrap();
         assert!(answer(&mut stream).await.starts_with("HTTP/1.1 200 "));
     }
-    assert_eq!(served.bench.queue.kept().len(), 3);
+    assert_eq!(served.fixture.queue.kept().len(), 3);
 }
 
 #[tokio::test]
@@ -87,11 +87,11 @@ async fn a_chunked_body_is_accepted() {
     }
     stream.write_all(request.as_bytes()).await.unwrap();
     assert!(answer(&mut stream).await.starts_with("HTTP/1.1 200 "));
-    assert!(served.bench.queue.kept()[0].body.contains(&kept(MESSAGE)));
+    assert!(served.fixture.queue.kept()[0].body.contains(&kept(MESSAGE)));
 }
 
 #[tokio::test]
-async fn who_sends_too_much_still_sees_the_answer() {
+async fn a_client_that_sends_too_much_still_receives_the_response() {
     let served = served(Behaviour::Keep).await;
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     stream.write_all(&whole(&"x".repeat(4 * MAX_EVENT_BYTES))).await.unwrap();
@@ -100,7 +100,7 @@ async fn who_sends_too_much_still_sees_the_answer() {
 }
 
 #[tokio::test]
-async fn a_length_that_is_too_large_is_answered_before_the_body() {
+async fn an_excessive_content_length_is_answered_before_the_body() {
     let served = served(Behaviour::Keep).await;
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     let request = format!("{}content-length: {}\r\n\r\n", head(b""), u64::MAX - 2);
@@ -109,7 +109,7 @@ async fn a_length_that_is_too_large_is_answered_before_the_body() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_large_is_refused() {
+async fn an_oversized_head_is_refused() {
     let served = served(Behaviour::Keep).await;
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     let request = format!("{}x-more: {}\r\n\r\n", head(b""), "y".repeat(20 * 1024));
@@ -117,9 +117,10 @@ async fn a_head_that_is_too_large_is_refused() {
     assert!(answer(&mut stream).await.starts_with("HTTP/1.1 431 "));
 }
 
-// Time is paused: it moves on by itself whenever everything waits, so a client that sends nothing more is cut at once.
+// Time is paused: it advances automatically when all tasks wait, so a client that sends nothing more is cut
+// off at once.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_finish_its_head_is_cut() {
+async fn a_client_that_does_not_finish_its_head_is_cut_off() {
     let served = served(Behaviour::Keep).await;
     let mut slow = TcpStream::connect(served.address).await.unwrap();
     slow.write_all(b"POST /slack/events HTTP/1.1\r\nhost: x\r\nx-sl").await.unwrap();
@@ -129,36 +130,37 @@ async fn a_client_that_does_not_finish_its_head_is_cut() {
     assert!(began.elapsed() <= Duration::from_secs(11), "{:?}", began.elapsed());
 }
 
-/// Opens connections until there is a place for no more, and writes `sent` on each.
+/// Opens connections up to the limit and writes `sent` to each.
 async fn fill(served: &Served, sent: &[u8]) -> Vec<TcpStream> {
-    let mut held = Vec::new();
+    let mut connections = Vec::new();
     for _ in 0..CONNECTIONS {
         let mut stream = TcpStream::connect(served.address).await.unwrap();
         stream.write_all(sent).await.unwrap();
-        held.push(stream);
+        connections.push(stream);
     }
-    held
+    connections
 }
 
-// On the machine's own clock: time that moves on by itself would not leave the server time to accept.
+// On the real clock: with auto-advancing time the server would have no time to accept.
 #[tokio::test]
-async fn clients_that_hold_every_connection_half_open_block_no_other_client() {
+async fn half_open_connections_do_not_block_other_clients() {
     let served = served(Behaviour::Keep).await;
     let half_a_head = b"POST /slack/events HTTP/1.1\r\nhost: x\r\nx-sl".to_vec();
     let half_a_body = format!("{}content-length: 100\r\n\r\n{{", head(b"")).into_bytes();
     for sent in [half_a_head, half_a_body, Vec::new()] {
-        let _held = fill(&served, &sent).await;
-        let mut honest = TcpStream::connect(served.address).await.unwrap();
+        let _connections = fill(&served, &sent).await;
+        let mut slack_client = TcpStream::connect(served.address).await.unwrap();
         let began = Instant::now();
-        honest.write_all(&whole(MESSAGE)).await.unwrap();
-        assert!(answer(&mut honest).await.starts_with("HTTP/1.1 200 "));
-        // Slack's timeout; the test asserts that no client waits for the half-open ones to time out.
+        slack_client.write_all(&whole(MESSAGE)).await.unwrap();
+        assert!(answer(&mut slack_client).await.starts_with("HTTP/1.1 200 "));
+        // Slack's timeout: the client must not wait until the half-open connections time out.
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     }
-    assert_eq!(served.bench.queue.kept().len(), 3);
+    assert_eq!(served.fixture.queue.kept().len(), 3);
 }
 
-/// Asks for something small as soon as the last answer is there, on another connection if the server has closed this one.
+/// Sends a small request shortly after each response, on another connection if the server has closed this
+/// one.
 async fn keep_busy(address: SocketAddr, request: String, answered: Arc<Semaphore>) {
     loop {
         let Ok(mut stream) = TcpStream::connect(address).await else { continue };
@@ -169,14 +171,14 @@ async fn keep_busy(address: SocketAddr, request: String, answered: Arc<Semaphore
                 answer.push(byte);
             }
             answered.add_permits(1);
-            // Well within the time after which a client that sends nothing gives its place back.
+            // Well within the time after which the server may close an idle connection.
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
 }
 
 #[tokio::test]
-async fn busy_connections_that_take_every_place_keep_no_event_out() {
+async fn busy_connections_do_not_block_events() {
     let unsigned = format!("POST {EVENTS_PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n");
     for request in ["GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(), unsigned] {
         let served = served(Behaviour::Keep).await;
@@ -185,16 +187,16 @@ async fn busy_connections_that_take_every_place_keep_no_event_out() {
         for _ in 0..BUSY_CLIENTS {
             busy.spawn(keep_busy(served.address, request.clone(), Arc::clone(&answered)));
         }
-        // Until the clients have come to their places, and asked again.
+        // Waits until the clients are connected and have sent further requests.
         answered.acquire_many(2 * BUSY_CLIENTS).await.unwrap().forget();
         for _ in 0..4 {
             let began = Instant::now();
             let delivered = tokio::time::timeout(Duration::from_secs(3), async {
-                let mut honest = TcpStream::connect(served.address).await.unwrap();
-                honest.write_all(&whole(MESSAGE)).await.unwrap();
-                answer(&mut honest).await
+                let mut slack_client = TcpStream::connect(served.address).await.unwrap();
+                slack_client.write_all(&whole(MESSAGE)).await.unwrap();
+                answer(&mut slack_client).await
             });
-            let answer = delivered.await.unwrap_or_else(|_| panic!("kept out by {request}"));
+            let answer = delivered.await.unwrap_or_else(|_| panic!("blocked by {request}"));
             assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
             assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
         }
@@ -202,7 +204,7 @@ async fn busy_connections_that_take_every_place_keep_no_event_out() {
 }
 
 #[tokio::test]
-async fn a_refusal_ends_its_connection_and_so_does_any_answer_in_a_crowd() {
+async fn a_refusal_closes_its_connection_and_so_does_any_response_under_load() {
     let served = served(Behaviour::Keep).await;
     for (refused, status) in [
         (format!("POST {EVENTS_PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"), "401"),
@@ -215,24 +217,24 @@ async fn a_refusal_ends_its_connection_and_so_does_any_answer_in_a_crowd() {
         assert!(answered.starts_with(&format!("HTTP/1.1 {status} ")), "{answered}");
         assert!(answered.contains("connection: close\r\n"), "{answered}");
     }
-    // All but the last of these are answered while less than three quarters of the places are taken.
-    let mut polite = Vec::new();
-    for place in 1..=CONNECTIONS - CONNECTIONS / 4 {
+    // All but the last of these are answered while less than three quarters of the connections are in use.
+    let mut streams = Vec::new();
+    for number in 1..=CONNECTIONS - CONNECTIONS / 4 {
         let mut stream = TcpStream::connect(served.address).await.unwrap();
         stream.write_all(&whole(MESSAGE)).await.unwrap();
         let closes = answer(&mut stream).await.contains("connection: close\r\n");
-        assert_eq!(closes, place == CONNECTIONS - CONNECTIONS / 4, "{place}");
-        polite.push(stream);
+        assert_eq!(closes, number == CONNECTIONS - CONNECTIONS / 4, "{number}");
+        streams.push(stream);
     }
 }
 
 #[tokio::test]
-async fn a_request_within_a_request_is_refused_or_read_as_one() {
+async fn a_smuggled_request_is_refused_or_read_as_a_body() {
     let inner = format!("POST {EVENTS_PATH} HTTP/1.1\r\nhost: x\r\n\r\n");
     let signed_inner = head(inner.as_bytes());
     let length = inner.len();
     for framing in [
-        // Two ways to say where the body ends: RFC 9112, 6.3 calls for an error or for the chunks alone.
+        // Two framings of the body: RFC 9112, 6.3 requires an error or the use of the chunks alone.
         format!("content-length: {length}\r\ntransfer-encoding: chunked\r\n"),
         format!("transfer-encoding: chunked\r\ncontent-length: {length}\r\n"),
         format!("content-length: {length}\r\ncontent-length: 0\r\n"),
@@ -250,27 +252,27 @@ async fn a_request_within_a_request_is_refused_or_read_as_one() {
         let answers = rest(&mut stream).await;
         assert!(!answers.contains("HTTP/1.1 200 "), "{framing}: {answers}");
         assert!(answers.matches("HTTP/1.1").count() <= 1, "{framing}: {answers}");
-        assert!(served.bench.queue.kept().is_empty());
+        assert!(served.fixture.queue.kept().is_empty());
     }
 }
 
 #[tokio::test]
-async fn a_shutdown_finishes_what_has_begun_and_takes_nothing_new() {
-    let served = served(Behaviour::KeepWhenLet).await;
+async fn a_shutdown_finishes_started_requests_and_accepts_no_new_ones() {
+    let served = served(Behaviour::KeepWhenPermitted).await;
     let mut idle = TcpStream::connect(served.address).await.unwrap();
     let mut busy = TcpStream::connect(served.address).await.unwrap();
     busy.write_all(&whole(MESSAGE)).await.unwrap();
-    served.bench.queue.arrived.acquire().await.unwrap().forget();
+    served.fixture.queue.arrived.acquire().await.unwrap().forget();
     served.shutdown.send(()).unwrap();
-    // An idle connection is closed at once, which shows that the shutdown has begun.
+    // An idle connection is closed at once, which shows that the shutdown has started.
     assert_eq!(rest(&mut idle).await, "");
     assert!(TcpStream::connect(served.address).await.is_err());
     assert!(!served.serving.is_finished());
-    served.bench.queue.gate.add_permits(1);
+    served.fixture.queue.gate.add_permits(1);
     let answer = rest(&mut busy).await;
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("connection: close\r\n"), "{answer}");
     served.serving.await.unwrap();
-    assert_eq!(served.bench.queue.kept().len(), 1);
+    assert_eq!(served.fixture.queue.kept().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,7 +283,7 @@ async fn a_shutdown_does_not_wait_forever() {
     assert!(answer(&mut stuck).await.starts_with("HTTP/1.1 200 "));
     stuck.write_all(b"POST /slack/events HTTP/1.1\r\nhost:").await.unwrap();
     served.shutdown.send(()).unwrap();
-    let asked = Instant::now();
+    let began = Instant::now();
     served.serving.await.unwrap();
-    assert!(asked.elapsed() <= Duration::from_secs(6), "{:?}", asked.elapsed());
+    assert!(began.elapsed() <= Duration::from_secs(6), "{:?}", began.elapsed());
 }

@@ -1,4 +1,4 @@
-//! Requests that Slack signed, at a time that this machine takes for another.
+//! Requests that Slack signed while this machine's clock differs from Slack's.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::*;
 /// Slack's clock is this far ahead of the machine's.
 const AHEAD_S: i64 = 301;
 
-/// An event of this second of Slack's, signed then.
+/// An event that happened and was signed in this second of Slack's clock.
 fn signed_at(slack_s: i64) -> Request<Body> {
     let body = MESSAGE
         .replace("1700000000.000100", &format!("{slack_s}.000100"))
@@ -23,9 +23,9 @@ fn signed_at(slack_s: i64) -> Request<Body> {
         .request()
 }
 
-/// The facts on the queue: from, to.
-fn facts(bench: &IngestFixture) -> Vec<(String, String)> {
-    let kept = bench.queue.kept();
+/// The facts on the queue, as pairs of start and end.
+fn facts(fixture: &IngestFixture) -> Vec<(String, String)> {
+    let kept = fixture.queue.kept();
     assert!(
         kept.iter().all(|job| (job.queue, job.group.as_str()) == (QueueName::Channels, "T1")),
         "{kept:?}"
@@ -45,13 +45,13 @@ fn fact(from_s: i64, to_s: i64) -> (String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answer_says_how_far_away_the_clock_is_and_asks_for_another_try() {
-    let bench = IngestFixture::new(Behaviour::Keep);
-    for (slack_s, away) in [(NOW_S + AHEAD_S, "+301"), (NOW_S - 3_600, "-3600")] {
-        let answer = bench.send(signed_at(slack_s)).await;
+async fn the_response_states_the_clock_difference_and_allows_a_retry() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
+    for (slack_s, ahead_s) in [(NOW_S + AHEAD_S, "+301"), (NOW_S - 3_600, "-3600")] {
+        let answer = fixture.send(signed_at(slack_s)).await;
         assert_eq!(answer.verdict(), (401, false));
         let line = format!(
-            "annalist refused this request: the timestamp is {away} s away from this machine's clock\n"
+            "annalist refused this request: the timestamp is {ahead_s} s away from this machine's clock\n"
         );
         assert_eq!(answer.body, line);
     }
@@ -59,99 +59,103 @@ async fn the_answer_says_how_far_away_the_clock_is_and_asks_for_another_try() {
         .header("x-slack-request-timestamp", NOW_S)
         .header("x-slack-signature", secrets("other").sign(NOW_S, MESSAGE.as_bytes()))
         .request();
-    let answer = bench.send(forged).await;
+    let answer = fixture.send(forged).await;
     assert_eq!(answer.verdict(), (401, false));
     assert!(answer.body.contains("it is signed with another secret"), "{answer:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_for_its_time_is_a_fact_a_minute_from_the_first_to_the_last() {
-    let bench = IngestFixture::new(Behaviour::Keep);
+async fn stale_requests_become_one_fact_per_minute_from_the_first_to_the_last() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
     let first_s = NOW_S + AHEAD_S;
     for second in 0..50 {
-        assert_eq!(bench.send(signed_at(first_s + second)).await.status.as_u16(), 401);
+        assert_eq!(fixture.send(signed_at(first_s + second)).await.status.as_u16(), 401);
         sleep(Duration::from_secs(1)).await;
     }
-    assert_eq!(facts(&bench), [fact(first_s, first_s)], "the first at once");
+    assert_eq!(facts(&fixture), [fact(first_s, first_s)], "the first at once");
     sleep(Duration::from_secs(60)).await;
-    let told = [fact(first_s, first_s), fact(first_s + 1, first_s + 49)];
-    assert_eq!(facts(&bench), told, "the rest when the minute is over, even if nothing more comes");
+    let expected = [fact(first_s, first_s), fact(first_s + 1, first_s + 49)];
+    assert_eq!(facts(&fixture), expected, "the rest when the minute is over, even if nothing more comes");
     sleep(Duration::from_secs(600)).await;
-    assert_eq!(facts(&bench), told);
-    bench.send(signed_at(first_s + 700)).await;
-    assert_eq!(facts(&bench).len(), 3);
+    assert_eq!(facts(&fixture), expected);
+    fixture.send(signed_at(first_s + 700)).await;
+    assert_eq!(facts(&fixture).len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_request_that_is_sent_again_and_again_fills_nothing() {
-    let bench = IngestFixture::new(Behaviour::Keep);
+async fn a_repeatedly_replayed_request_does_not_fill_the_queue() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
     for _ in 0..1_000 {
-        bench.send(signed_at(NOW_S - 40_000)).await;
+        fixture.send(signed_at(NOW_S - 40_000)).await;
         sleep(Duration::from_millis(300)).await;
     }
-    let facts = facts(&bench);
+    let facts = facts(&fixture);
     assert!(facts.len() <= 6, "{}", facts.len());
-    assert!(facts.iter().all(|told| *told == fact(NOW_S - 40_000, NOW_S - 40_000)), "{facts:?}");
-    let ids: std::collections::HashSet<_> = bench.queue.kept().iter().map(|job| job.dedup.to_hex()).collect();
+    assert!(
+        facts.iter().all(|fact_on_queue| *fact_on_queue == fact(NOW_S - 40_000, NOW_S - 40_000)),
+        "{facts:?}"
+    );
+    let ids: std::collections::HashSet<_> =
+        fixture.queue.kept().iter().map(|job| job.dedup.to_hex()).collect();
     assert_eq!(ids.len(), 1, "the queue takes the same fact once");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_queue_delays_the_refusal_by_a_moment_only_and_the_fact_is_tried_again() {
-    let bench = IngestFixture::new(Behaviour::Hang);
-    let asked = Instant::now();
-    assert_eq!(bench.send(signed_at(NOW_S + AHEAD_S)).await.verdict(), (401, false));
-    assert!(asked.elapsed() <= Duration::from_millis(600), "{:?}", asked.elapsed());
-    let asked = Instant::now();
-    assert_eq!(bench.send(signed_at(NOW_S + AHEAD_S)).await.verdict(), (401, false));
-    assert!(asked.elapsed() <= Duration::from_millis(1), "{:?}", asked.elapsed());
+async fn a_slow_queue_delays_the_refusal_only_briefly_and_the_fact_is_retried() {
+    let fixture = IngestFixture::new(Behaviour::Hang);
+    let began = Instant::now();
+    assert_eq!(fixture.send(signed_at(NOW_S + AHEAD_S)).await.verdict(), (401, false));
+    assert!(began.elapsed() <= Duration::from_millis(600), "{:?}", began.elapsed());
+    let began = Instant::now();
+    assert_eq!(fixture.send(signed_at(NOW_S + AHEAD_S)).await.verdict(), (401, false));
+    assert!(began.elapsed() <= Duration::from_millis(1), "{:?}", began.elapsed());
 
-    let bench = IngestFixture::new(Behaviour::FailOnce);
-    bench.send(signed_at(NOW_S + AHEAD_S)).await;
-    assert_eq!(facts(&bench), []);
+    let fixture = IngestFixture::new(Behaviour::FailOnce);
+    fixture.send(signed_at(NOW_S + AHEAD_S)).await;
+    assert_eq!(facts(&fixture), []);
     sleep(Duration::from_secs(61)).await;
-    assert_eq!(facts(&bench), [fact(NOW_S + AHEAD_S, NOW_S + AHEAD_S)]);
+    assert_eq!(facts(&fixture), [fact(NOW_S + AHEAD_S, NOW_S + AHEAD_S)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_unverified_becomes_a_fact() {
-    let bench = IngestFixture::new(Behaviour::Keep);
+async fn an_unverified_request_does_not_become_a_fact() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
     let mut other_body = signed_at(NOW_S + AHEAD_S);
     *other_body.body_mut() = Body::from(MESSAGE);
     let mut other_time = signed_at(NOW_S + AHEAD_S);
     let later = (NOW_S + 2 * AHEAD_S).to_string();
     other_time.headers_mut().insert("x-slack-request-timestamp", later.parse().unwrap());
     for request in [other_body, other_time] {
-        assert_eq!(bench.send(request).await.verdict(), (401, false));
+        assert_eq!(fixture.send(request).await.verdict(), (401, false));
     }
     sleep(Duration::from_secs(120)).await;
-    assert!(bench.queue.kept().is_empty());
+    assert!(fixture.queue.kept().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_missing_begins_with_the_last_event_that_was_taken() {
-    let bench = IngestFixture::new(Behaviour::Keep);
-    // Slack's events of before are not taken by this: they may have happened while no process was running.
-    for (slack_s, again) in [(NOW_S - 20, false), (NOW_S - 30, false), (NOW_S - 10, true)] {
+async fn a_gap_starts_with_the_last_accepted_event() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
+    // A retried event does not move the start of the gap: it may have happened while no process was running.
+    for (slack_s, is_retry) in [(NOW_S - 20, false), (NOW_S - 30, false), (NOW_S - 10, true)] {
         let mut request = signed_at(slack_s);
-        if again {
+        if is_retry {
             request.headers_mut().insert("x-slack-retry-num", "1".parse().unwrap());
         }
-        assert_eq!(bench.send(request).await.status.as_u16(), 200);
+        assert_eq!(fixture.send(request).await.status.as_u16(), 200);
     }
-    let told = |bench: &IngestFixture| {
-        let refused = bench.queue.kept().into_iter().filter_map(|job| {
+    let reported = |fixture: &IngestFixture| {
+        let refused = fixture.queue.kept().into_iter().filter_map(|job| {
             let Payload::Refused(time) = Job::decode(&job.body).unwrap().payload else { return None };
             Some(serde_json::from_str::<serde_json::Value>(time.get()).unwrap())
         });
         let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
         refused.map(|job| (text(&job["from"]), text(&job["to"]))).collect::<Vec<_>>()
     };
-    bench.send(signed_at(NOW_S + AHEAD_S)).await;
-    assert_eq!(told(&bench), [fact(NOW_S - 20, NOW_S + AHEAD_S)]);
-    // A recorded request that happened before stretches nothing.
-    bench.send(signed_at(NOW_S - 40_000)).await;
+    fixture.send(signed_at(NOW_S + AHEAD_S)).await;
+    assert_eq!(reported(&fixture), [fact(NOW_S - 20, NOW_S + AHEAD_S)]);
+    // A replayed older request does not extend the span.
+    fixture.send(signed_at(NOW_S - 40_000)).await;
     sleep(Duration::from_secs(120)).await;
     let old = fact(NOW_S - 40_000, NOW_S - 40_000);
-    assert_eq!(told(&bench), [fact(NOW_S - 20, NOW_S + AHEAD_S), old]);
+    assert_eq!(reported(&fixture), [fact(NOW_S - 20, NOW_S + AHEAD_S), old]);
 }

@@ -1,4 +1,5 @@
-//! What a report was made from, as one hash: it changes if anything that the report shows may have changed.
+//! A hash of the data that a report was made from. It changes if anything that the report shows may have
+//! changed.
 
 use sha2::{Digest, Sha256};
 
@@ -9,10 +10,10 @@ use super::counting::{CountedChannel, People};
 use super::period::Period;
 use super::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
 
-/// Another one for each change of what a report contains.
+/// The version of the report format; change it if the content of reports changes.
 pub(super) const FORMAT: &str = "3";
 
-/// A hash that is being made.
+/// The hash while it is computed.
 pub(super) struct Basis(Sha256);
 
 impl Basis {
@@ -43,20 +44,20 @@ impl Basis {
         hash_people(people, &mut |text| self.part(text));
     }
 
-    /// Replies may be later than the period.
+    /// Adds the messages with the most replies; replies may be later than the period.
     pub(super) fn replied(&mut self, most_replied: &[TopMessage]) {
         for message in most_replied {
             self.part(&format!("{} {}", message.permalink, message.count));
         }
     }
 
-    /// What else is shown: names of channels, who is new, which days are incomplete.
+    /// Adds the other content of the report: channel names, first-time posters, incomplete days.
     pub(super) fn shown(&mut self, report: &FiguresReport) {
         for row in &report.channels {
             self.part(row.name.as_deref().unwrap_or_default());
         }
         let new = report.figure(FigureName::FirstTimePosters);
-        let count = |number: Option<Number>| number.map(Number::real);
+        let count = |number: Option<Number>| number.map(Number::as_f64);
         self.part(&format!("{:?} {:?}", count(new.value), count(new.previous)));
         report.incomplete_days.iter().for_each(|day| self.part(day));
         self.part(report.team_name.as_deref().unwrap_or_default());
@@ -68,7 +69,7 @@ impl Basis {
     }
 }
 
-/// What a report shows of people, part by part.
+/// Passes what a report shows of people to `part`.
 pub(super) fn hash_people(people: &People, part: &mut impl FnMut(&str)) {
     for (id, PersonFacts { kind, name, tz, offset_minutes }) in people.iter() {
         part(id);

@@ -1,4 +1,4 @@
-//! What channelstats keeps of a channel, under its names.
+//! The fields that channelstats stores for a channel, under its names.
 
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use rules::figures::members;
@@ -8,24 +8,24 @@ use slack::envelope;
 use crate::history;
 use crate::joined::ChannelOfTeam;
 
-/// Adds to what readers see of a channel what channelstats keeps of it; `name` is what it is called now, and `state` the channel as
-/// it is now.
+/// Adds the fields of channelstats to a channel as readers see it. `name` is its current name, `state` its
+/// current snapshot.
 ///
 /// # Errors
 /// As [`Archive::query`].
-pub async fn add(
+pub async fn add_channel_figures(
     archive: &dyn Archive,
-    place: &ChannelOfTeam,
+    location: &ChannelOfTeam,
     name: Option<&str>,
     state: &Value,
     seen: &mut Value,
 ) -> Result<(), ArchiveError> {
-    let ChannelOfTeam { team, channel } = place;
+    let ChannelOfTeam { team, channel } = location;
     let created = history::created(archive, team, channel).await?;
     let is_private = state["visibility"] == "private";
     let members = match state["archived"] == true {
         true => Some(0),
-        false => newest_count(archive, place).await?.or_else(|| told(state)),
+        false => newest_count(archive, location).await?.or_else(|| count_in_event(state)),
     };
     let figures = json!({
         "slack_cid": channel, "friendly_name": name, "members": members,
@@ -40,26 +40,26 @@ pub async fn add(
     Ok(())
 }
 
-/// How many members a channel had, by day, oldest first.
+/// Returns the number of members of a channel by day, oldest first.
 ///
 /// # Errors
 /// As [`Archive::query`].
 pub async fn members_by_day(
     archive: &dyn Archive,
-    place: &ChannelOfTeam,
+    location: &ChannelOfTeam,
 ) -> Result<Vec<(String, u64)>, ArchiveError> {
-    let rows = query_all(archive, Query::partition(key::members(&place.team, &place.channel))).await?;
+    let rows = query_all(archive, Query::partition(key::members(&location.team, &location.channel))).await?;
     Ok(rows.into_iter().filter_map(|row| Some((row.key.timestamp.clone(), members::count(&row)?))).collect())
 }
 
-async fn newest_count(archive: &dyn Archive, place: &ChannelOfTeam) -> Result<Option<u64>, ArchiveError> {
-    let partition = key::members(&place.team, &place.channel);
+async fn newest_count(archive: &dyn Archive, location: &ChannelOfTeam) -> Result<Option<u64>, ArchiveError> {
+    let partition = key::members(&location.team, &location.channel);
     let newest = Query { descending: true, limit: 1, ..Query::partition(partition) };
     Ok(archive.query(&newest).await?.items.iter().find_map(members::count))
 }
 
-/// How many members the last event that changed the channel told of.
-fn told(state: &Value) -> Option<u64> {
-    let raw = envelope::value(state["raw_event"].as_str()?).ok()?;
+/// Returns the number of members in the last event that changed the channel.
+fn count_in_event(state: &Value) -> Option<u64> {
+    let raw = envelope::parse_value(state["raw_event"].as_str()?).ok()?;
     ["/channel/num_members", "/num_members"].into_iter().find_map(|path| raw.pointer(path)?.as_u64())
 }

@@ -1,4 +1,4 @@
-//! Counting: the rows of channels as roll-ups of their days.
+//! Counts the rows of channels by day.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,10 +11,10 @@ use rules::figures::rollup::{ChannelDay, RollupDay};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 use super::period::Period;
-use super::rollups::Rolled;
+use super::rollups::RollupCoverage;
 use crate::joined::JoinedChannel;
 
-/// Rows read at once.
+/// Rows per page.
 const PAGE: usize = 512;
 
 /// The people of a workspace by id.
@@ -62,25 +62,26 @@ impl People {
     }
 }
 
-/// What is counted of a channel in a period.
+/// The counts of a channel in a period.
 pub(super) struct CountedChannel {
     /// The channel.
     pub(super) channel: ChannelId,
-    /// Its days, by their number since 1970.
+    /// The figures of its days, by the number of days since 1970.
     pub(super) days: BTreeMap<i64, DayFigures>,
-    /// Messages of people that may have begun a thread, with their replies in the period: their rows say so, or they were
-    /// replied to.
+    /// Messages of people that may have started a thread, with the number of their replies in the period:
+    /// their rows are thread roots, or they have replies.
     pub(super) roots: BTreeMap<Ts, u64>,
-    /// Who wrote the messages that were replied to in the period, as far as their rows are known and it was asked for.
+    /// The authors of the messages with replies in the period, if replies are credited and the authors are
+    /// known.
     pub(super) root_authors: BTreeMap<Ts, String>,
 }
 
-/// What is counted of one person beside their own messages.
+/// The counts about one person from the messages of others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AboutPerson {
-    /// Who has to do with them.
+    /// The people whom the person interacts with.
     pub(super) partners: Partners,
-    /// The messages of everyone, to say which part of them is this person's.
+    /// The number of messages of everyone, for the person's share and rank.
     pub(super) messages: BTreeMap<String, u64>,
 }
 
@@ -89,22 +90,22 @@ pub(super) struct Counter<'a> {
     people: &'a People,
     person: Option<&'a UserId>,
     credits_replies: bool,
-    /// What is counted of the person, if only the messages of one are.
+    /// The counts about the person, if only the messages of one person are counted.
     pub(super) about: AboutPerson,
 }
 
 impl<'a> Counter<'a> {
-    /// Counts all messages, or only those of one person.
+    /// Returns a counter for all messages, or only for those of one person.
     pub(super) fn new(people: &'a People, person: Option<&'a UserId>) -> Self {
         Self { people, person, credits_replies: true, about: AboutPerson::default() }
     }
 
-    /// Leaves out to whom replies are, for which the messages that they reply to are read.
+    /// Does not credit replies to the authors of the roots, which saves reading the roots.
     pub(super) fn without_credit(self) -> Self {
         Self { credits_replies: false, ..self }
     }
 
-    /// Counts a channel in a period, with what its roll-ups have of it.
+    /// Counts a channel in a period: takes the days of its roll-ups and counts the rest from rows.
     ///
     /// # Errors
     /// As [`Archive::query`].
@@ -112,15 +113,15 @@ impl<'a> Counter<'a> {
         &mut self,
         channel: &JoinedChannel<'_>,
         period: &Period,
-        Rolled { mut days, rest }: Rolled,
+        RollupCoverage { mut days, rest }: RollupCoverage,
     ) -> Result<CountedChannel, ArchiveError> {
         let mut authors = Authors::default();
-        let mut of_everyone = BTreeMap::new();
+        let mut everyone_days = BTreeMap::new();
         for part in rest {
-            self.count_rows(channel, &part, &mut days, &mut of_everyone, &mut authors).await?;
+            self.count_rows(channel, &part, &mut days, &mut everyone_days, &mut authors).await?;
         }
         days.values().for_each(|day| authors.learn_counted(day));
-        let all_days = days.values().chain(of_everyone.values());
+        let all_days = days.values().chain(everyone_days.values());
         let threads: BTreeSet<Ts> = all_days.flat_map(|day| day.threads.keys()).cloned().collect();
         let mut root_authors = BTreeMap::new();
         if self.credits_replies {
@@ -128,7 +129,7 @@ impl<'a> Counter<'a> {
             for day in days.values_mut() {
                 day.credit(|root_ts| root_authors.get(root_ts).map(String::as_str));
             }
-            for (root_ts, thread) in of_everyone.values().flat_map(|day| &day.threads) {
+            for (root_ts, thread) in everyone_days.values().flat_map(|day| &day.threads) {
                 let root_author = root_authors.get(root_ts).or(thread.told_author.as_ref());
                 if let (Some(person), Some(root_author)) = (self.person, root_author) {
                     self.about.partners.add_replies(person.as_str(), thread, root_author);
@@ -148,7 +149,7 @@ impl<'a> Counter<'a> {
             (root_ts, replies)
         });
         let roots = roots.collect();
-        Ok(CountedChannel { channel: channel.main().channel.clone(), days, roots, root_authors })
+        Ok(CountedChannel { channel: channel.current_location().channel.clone(), days, roots, root_authors })
     }
 
     async fn count_rows(
@@ -156,13 +157,13 @@ impl<'a> Counter<'a> {
         channel: &JoinedChannel<'_>,
         period: &Period,
         days: &mut BTreeMap<i64, DayFigures>,
-        of_everyone: &mut BTreeMap<i64, DayFigures>,
+        everyone_days: &mut BTreeMap<i64, DayFigures>,
         authors: &mut Authors,
     ) -> Result<(), ArchiveError> {
-        let partition = channel.main().messages();
+        let partition = channel.current_location().messages();
         let range = period.range();
         let mut query = Query { limit: PAGE, ..Query::partition(partition.clone()) };
-        query.after = range.after().map(|after| ItemKey::new(partition, after));
+        query.after = range.key_before().map(|after| ItemKey::new(partition, after));
         query.until = range.until.as_ref().map(Ts::to_string);
         loop {
             let page = channel.query(&query).await?;
@@ -171,7 +172,7 @@ impl<'a> Counter<'a> {
                 let Some(message) = CountedMessage::read(row) else { continue };
                 let is_bot = self.people.is_bot(&message);
                 if let Some(person) = self.person {
-                    of_everyone.entry(message.day()).or_default().add(&message, is_bot);
+                    everyone_days.entry(message.day()).or_default().add(&message, is_bot);
                     self.add_about(person, &message, is_bot);
                     if message.author != Some(person.as_str()) {
                         continue;
@@ -197,7 +198,7 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// Who wrote the messages of a channel that were replied to.
+/// The authors of a channel's messages, by timestamp.
 #[derive(Default)]
 struct Authors(HashMap<Ts, String>);
 
@@ -208,7 +209,7 @@ impl Authors {
         }
     }
 
-    /// What a roll-up keeps of the roots of its own day.
+    /// Adds the root authors from the roll-up of a day.
     fn learn_counted(&mut self, day: &DayFigures) {
         for (root_ts, thread) in &day.threads {
             if let Some(author) = &thread.author {
@@ -217,7 +218,7 @@ impl Authors {
         }
     }
 
-    /// The authors of these roots, as far as their rows say.
+    /// Returns the authors of these roots, if their rows contain them.
     async fn of_roots(
         self,
         channel: &JoinedChannel<'_>,
@@ -236,7 +237,8 @@ impl Authors {
     }
 }
 
-/// Counts a channel's day from its rows, for a roll-up. People are asked for one by one: a day names few of a large workspace.
+/// Counts a channel's day from its rows, for a roll-up. Reads only the people who wrote on that day, because
+/// they are few in a large workspace.
 ///
 /// # Errors
 /// As [`Archive::query`].
@@ -246,17 +248,17 @@ pub async fn count_day(archive: &dyn Archive, day: &ChannelDay) -> Result<DayFig
     query.after = Some(ItemKey::new(partition, day.day.bound()));
     query.until = day.day.next().map(RollupDay::bound);
     let mut people = People::default();
-    let mut asked = BTreeSet::new();
-    let mut wrote = Authors::default();
+    let mut requested = BTreeSet::new();
+    let mut root_authors = Authors::default();
     let mut figures = DayFigures::default();
     loop {
         let page = archive.query(&query).await?;
-        page.items.iter().for_each(|row| wrote.learn(row));
+        page.items.iter().for_each(|row| root_authors.learn(row));
         let messages: Vec<CountedMessage<'_>> = page.items.iter().filter_map(CountedMessage::read).collect();
         let authors = messages.iter().filter_map(|message| UserId::parse(message.author?).ok());
         let new: Vec<ItemKey> = authors
             .map(|author| ItemKey::user(&day.team, &author))
-            .filter(|key| asked.insert(key.timestamp.clone()))
+            .filter(|key| requested.insert(key.timestamp.clone()))
             .collect();
         let rows = archive.get_all(&new.iter().collect::<Vec<_>>()).await?;
         people.add(rows.iter().flatten(), &day.team);
@@ -268,6 +270,6 @@ pub async fn count_day(archive: &dyn Archive, day: &ChannelDay) -> Result<DayFig
             None => break,
         }
     }
-    figures.name_authors(|root_ts| wrote.0.get(root_ts).map(String::as_str));
+    figures.name_authors(|root_ts| root_authors.0.get(root_ts).map(String::as_str));
     Ok(figures)
 }

@@ -1,4 +1,4 @@
-//! A report as scripts read it.
+//! Converts a report to JSON for scripts.
 
 use serde_json::{Map, Value, json};
 
@@ -6,9 +6,9 @@ use rules::figures::partners::{CountByPerson, Exchange};
 
 use super::report::{Figure, FigureName, FiguresReport, Number, TopMessage};
 
-/// The report as one object.
+/// Returns the report as one JSON object.
 #[must_use]
-pub fn of(report: &FiguresReport) -> Value {
+pub fn report_json(report: &FiguresReport) -> Value {
     let [from, to] = report.period.bounds();
     let [previous_from, previous_to] = report.period.previous().bounds();
     let figures = FigureName::ALL.map(|name| (name.as_str().to_owned(), figure(&report.figure(name))));
@@ -45,8 +45,8 @@ pub fn of(report: &FiguresReport) -> Value {
             "tz": row.zone, "people": row.people, "messages": row.messages, "words": row.words,
         })).collect::<Vec<_>>(),
         "emoji": report.emoji.iter().map(|(name, count)| json!({ "name": name, "count": count })).collect::<Vec<_>>(),
-        "most_reacted": report.most_reacted.iter().map(|message| top(message, "reactions")).collect::<Vec<_>>(),
-        "most_replied": report.most_replied.iter().map(|message| top(message, "replies")).collect::<Vec<_>>(),
+        "most_reacted": report.most_reacted.iter().map(|message| top_message(message, "reactions")).collect::<Vec<_>>(),
+        "most_replied": report.most_replied.iter().map(|message| top_message(message, "replies")).collect::<Vec<_>>(),
     });
     if let Some(partners) = &report.partners {
         object["partners"] = json!({
@@ -62,7 +62,7 @@ fn number(number: Option<Number>) -> Value {
     match number {
         None => Value::Null,
         Some(Number::Count(count)) => count.into(),
-        // Counts that fell have whole deltas.
+        // The delta of a count that fell is a whole number.
         Some(Number::Real(real)) if real.fract() == 0.0 && real.abs() < 1e15 => (real as i64).into(),
         Some(Number::Real(real)) => real.into(),
     }
@@ -77,7 +77,7 @@ fn figure(figure: &Figure) -> Value {
     })
 }
 
-fn top(message: &TopMessage, counted: &str) -> Value {
+fn top_message(message: &TopMessage, counted: &str) -> Value {
     json!({
         "channel_id": message.channel, "channel": message.channel_name, "ts": message.ts, "user_id": message.user,
         "user": message.user_name, counted: message.count, "permalink": message.permalink,

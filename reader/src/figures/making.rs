@@ -1,4 +1,4 @@
-//! Making a report: channels are counted one after the other, in this period and in the one before.
+//! Makes a report. Channels are counted one after the other, in this period and in the previous one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 use super::basis::Basis;
 use super::counting::{AboutPerson, Counter, People};
-use super::firsts::{self, FirstPostReader};
-use super::grounds::{Candidates, Grounds};
+use super::first_posts::{self, FirstPostReader};
+use super::inputs::{ReplyCandidates, ReportInputs};
 use super::period::Period;
 use super::report::{Figure, FigureName, FiguresReport, Number, Scope, ZoneRow};
-use super::rollups::{Rolled, Rollups};
+use super::rollups::{RollupCoverage, Rollups};
 use super::summary::{PeriodSummary, Summing, accounts};
 use super::tables::Tables;
 use crate::concurrent::read_all;
@@ -24,20 +24,20 @@ use crate::directory::WorkspaceChannels;
 use crate::joined::{ChannelOfTeam, JoinedChannel};
 use crate::{find, history};
 
-/// Channels whose roll-ups are in memory at the same time.
+/// Maximum number of channels whose roll-ups are in memory at the same time.
 const CHANNELS_AT_ONCE: usize = 64;
 
-/// What a report is asked for.
+/// The requested scope of a report.
 pub enum ReportScope<'a> {
     /// A workspace.
     Team,
-    /// A channel, in all its places.
+    /// A channel, with all its locations.
     Channel(JoinedChannel<'a>),
     /// A person.
     User(UserId),
 }
 
-/// A report that is to be made: what it is about, and what it is made from besides its days.
+/// A report to be made: its scope, its period, and its inputs besides its days.
 pub struct ReportSources<'a> {
     archive: &'a dyn Archive,
     pub(super) team: &'a TeamId,
@@ -45,51 +45,53 @@ pub struct ReportSources<'a> {
     pub(super) channels: Vec<JoinedChannel<'a>>,
     pub(super) period: Period,
     rollups: Option<&'a Rollups>,
-    pub(super) grounds: Grounds,
+    pub(super) grounds: ReportInputs,
     incomplete_days: Vec<String>,
     now_micros: i64,
 }
 
-/// A report that was made, with what may change it later.
+/// A report, with the messages whose replies may change it later.
 pub struct MadeReport {
     /// The report.
     pub report: FiguresReport,
-    pub(super) candidates: Candidates,
+    pub(super) candidates: ReplyCandidates,
 }
 
-/// Makes a report; `now` says whether its period is over. With or without roll-ups it is the same.
+/// Makes a report. `now` determines whether its period is over. Roll-ups do not change the result.
 ///
 /// # Errors
 /// As [`Archive::query`].
-pub async fn make(
+pub async fn make_report(
     archive: &dyn Archive,
     team: &TeamId,
-    asked: ReportScope<'_>,
+    requested_scope: ReportScope<'_>,
     period: Period,
     rollups: Option<&Rollups>,
     now: Timestamp,
 ) -> Result<FiguresReport, ArchiveError> {
-    let asked = ReportSources::begin(archive, team, asked, period, rollups, now).await?;
-    Ok(asked.make().await?.report)
+    let sources = ReportSources::read(archive, team, requested_scope, period, rollups, now).await?;
+    Ok(sources.make().await?.report)
 }
 
 impl<'a> ReportSources<'a> {
-    /// Reads what a report is made from besides its days.
+    /// Reads the inputs of a report besides its days.
     ///
     /// # Errors
     /// As [`Archive::query`].
-    pub async fn begin(
+    pub async fn read(
         archive: &'a dyn Archive,
         team: &'a TeamId,
-        asked: ReportScope<'a>,
+        requested_scope: ReportScope<'a>,
         period: Period,
         rollups: Option<&'a Rollups>,
         now: Timestamp,
     ) -> Result<Self, ArchiveError> {
-        let grounds = Grounds::read(archive, team, rollups).await?;
-        let (scope, channels) = match asked {
+        let grounds = ReportInputs::from_json(archive, team, rollups).await?;
+        let (scope, channels) = match requested_scope {
             ReportScope::Team => (Scope::Team, channels_of(archive, team, &grounds.names).await?),
-            ReportScope::Channel(channel) => (Scope::Channel(channel.main().channel.clone()), vec![channel]),
+            ReportScope::Channel(channel) => {
+                (Scope::Channel(channel.current_location().channel.clone()), vec![channel])
+            }
             ReportScope::User(user) => (Scope::User(user), channels_of(archive, team, &grounds.names).await?),
         };
         let now_micros = now.as_microsecond();
@@ -101,7 +103,8 @@ impl<'a> ReportSources<'a> {
         self.archive
     }
 
-    /// What identifies the state of everything that the report shows; `None` if that is not known, or may change without it.
+    /// Returns a hash of the state of everything that the report shows; `None` if a hash cannot cover all of
+    /// it.
     pub(super) fn stamp(&self) -> Option<String> {
         let is_about_person = matches!(self.scope, Scope::User(_));
         let rollups = self.rollups.filter(|_| !is_about_person && self.period.has_whole_days())?;
@@ -109,34 +112,34 @@ impl<'a> ReportSources<'a> {
         self.grounds.stamp(team, scope, period, channels, incomplete_days, rollups)
     }
 
-    /// Makes it.
+    /// Makes the report.
     ///
     /// # Errors
     /// As [`Archive::query`].
     pub async fn make(self) -> Result<MadeReport, ArchiveError> {
         let Self { archive, team, scope, channels, period, rollups, grounds, incomplete_days, now_micros } =
             self;
-        let Grounds { people, names, workspace, .. } = grounds;
+        let ReportInputs { people, names, workspace, .. } = grounds;
         let person = match &scope {
             Scope::User(user) => Some(user),
             Scope::Team | Scope::Channel(_) => None,
         };
         let mut basis = Basis::new(&scope, &period);
-        let CountedPeriods { summaries: [mut now_there, mut before], about: [about, about_before], roots } =
+        let CountedPeriods { summaries: [mut summary, mut before], about: [about, previous_about], roots } =
             count_all(&channels, &people, person, &period, rollups, &mut basis).await?;
-        for (summary, about) in [(&mut now_there, &about), (&mut before, &about_before)] {
+        for (summary, about) in [(&mut summary, &about), (&mut before, &previous_about)] {
             summary.people.retain(|id, _| person.is_none_or(|person| person.as_str() == id));
             if let Some(of_person) = person.and_then(|person| summary.people.get_mut(person.as_str())) {
                 complete(of_person, about);
             }
         }
-        // Who is new in a channel is not known of the whole workspace.
+        // The first posts of a workspace do not determine the first-time posters of a channel.
         let of_team = rollups.filter(|_| scope == Scope::Team);
         let firsts = of_team.map(|rollups| FirstPostReader { archive, team, rollups });
         let tables = Tables { people: &people, names: &names, workspace: &workspace };
-        let (old, most_reacted, candidates) = try_join3(
-            old_posters(firsts, &channels, &people, [&now_there, &before], &period),
-            tables.most_reacted(&channels, &now_there),
+        let (earlier_posters, most_reacted, candidates) = try_join3(
+            old_posters(firsts, &channels, &people, [&summary, &before], &period),
+            tables.most_reacted(&channels, &summary),
             tables.candidates(&channels, &roots),
         )
         .await?;
@@ -145,7 +148,7 @@ impl<'a> ReportSources<'a> {
         basis.replied(&most_replied);
         let total = match person {
             Some(_) => about.messages.values().sum(),
-            None => now_there.total.messages,
+            None => summary.total.messages,
         };
         let scope_name = match &scope {
             Scope::Team => None,
@@ -158,12 +161,12 @@ impl<'a> ReportSources<'a> {
             scope_name,
             period,
             basis: String::new(),
-            figures: figures([&now_there, &before], &people, old.as_ref()),
-            channels: tables.channels(&now_there, &before),
-            users: tables.users(&now_there, &before, total, &about),
-            hours: now_there.hours,
-            timezones: zones(&now_there),
-            emoji: emoji(&now_there),
+            figures: figures([&summary, &before], &people, earlier_posters.as_ref()),
+            channels: tables.channels(&summary, &before),
+            users: tables.users(&summary, &before, total, &about),
+            hours: summary.hours,
+            timezones: zones(&summary),
+            emoji: emoji(&summary),
             most_reacted,
             most_replied,
             partners: person.is_some().then_some(about.partners),
@@ -179,38 +182,41 @@ impl<'a> ReportSources<'a> {
     }
 }
 
-/// The channels of a workspace, each once.
+/// Returns the channels of a workspace without duplicates.
 async fn channels_of<'a>(
     archive: &'a dyn Archive,
     team: &TeamId,
     names: &WorkspaceChannels,
 ) -> Result<Vec<JoinedChannel<'a>>, ArchiveError> {
     let named = names.iter().map(|(channel, _)| channel);
-    let ids: BTreeSet<ChannelId> = history::marked(archive, team).await?.into_iter().chain(named).collect();
+    let ids: BTreeSet<ChannelId> =
+        history::channels_with_public_mark(archive, team).await?.into_iter().chain(named).collect();
     let mut channels: Vec<JoinedChannel<'a>> = Vec::new();
     let mut seen: BTreeSet<ChannelId> = BTreeSet::new();
-    let places: Vec<ChannelOfTeam> =
+    let locations: Vec<ChannelOfTeam> =
         ids.into_iter().map(|channel| ChannelOfTeam { team: team.clone(), channel }).collect();
-    let reads: Vec<_> =
-        places.iter().map(|place| find::joined(archive, place, std::slice::from_ref(team))).collect();
-    for (place, joined) in places.iter().zip(read_all(reads).await?) {
-        if !seen.contains(&place.channel) {
-            seen.extend(joined.places().iter().map(|place| place.channel.clone()));
+    let reads: Vec<_> = locations
+        .iter()
+        .map(|location| find::joined_channel(archive, location, std::slice::from_ref(team)))
+        .collect();
+    for (location, joined) in locations.iter().zip(read_all(reads).await?) {
+        if !seen.contains(&location.channel) {
+            seen.extend(joined.locations().iter().map(|location| location.channel.clone()));
             channels.push(joined);
         }
     }
     Ok(channels)
 }
 
-/// What is counted of a period and of the one before it.
+/// The counts of a period and of the previous one.
 struct CountedPeriods {
     summaries: [PeriodSummary; 2],
     about: [AboutPerson; 2],
-    /// Messages of each channel that may have begun a thread in the period, with their replies in it.
+    /// For each channel, the messages that may have started a thread in the period, with their replies in it.
     roots: Vec<BTreeMap<Ts, u64>>,
 }
 
-/// Counts channel by channel, and keeps only sums.
+/// Counts channel by channel and keeps only the sums.
 async fn count_all(
     channels: &[JoinedChannel<'_>],
     people: &People,
@@ -220,20 +226,20 @@ async fn count_all(
     basis: &mut Basis,
 ) -> Result<CountedPeriods, ArchiveError> {
     let mut counter = Counter::new(people, person);
-    // Of the period before, only sums are shown.
-    let mut counter_before = Counter::new(people, person).without_credit();
-    let (mut summing, mut summing_before) = (Summing::new(Some(people)), Summing::new(None));
+    // A report only shows the sums of the previous period.
+    let mut previous_counter = Counter::new(people, person).without_credit();
+    let (mut summing, mut previous_summing) = (Summing::new(Some(people)), Summing::new(None));
     let mut roots = Vec::with_capacity(channels.len());
-    // What has to do with one person is in no roll-up.
+    // Roll-ups have no figures about a single person.
     let rollups = rollups.filter(|_| person.is_none());
     let periods = [*period, period.previous()];
     for channels in channels.chunks(CHANNELS_AT_ONCE) {
         let reads: Vec<_> =
-            channels.iter().map(|channel| Rolled::read(rollups, channel, periods, people)).collect();
-        for (channel, [rolled, rolled_before]) in channels.iter().zip(read_all(reads).await?) {
+            channels.iter().map(|channel| RollupCoverage::read(rollups, channel, periods, people)).collect();
+        for (channel, [rolled, rolled_previous]) in channels.iter().zip(read_all(reads).await?) {
             let counted = counter.count(channel, period, rolled).await?;
-            let counted_before = counter_before.count(channel, &periods[1], rolled_before).await?;
-            for (counted, summing) in [(&counted, &mut summing), (&counted_before, &mut summing_before)] {
+            let counted_previous = previous_counter.count(channel, &periods[1], rolled_previous).await?;
+            for (counted, summing) in [(&counted, &mut summing), (&counted_previous, &mut previous_summing)] {
                 basis.counted(counted);
                 summing.add(counted);
             }
@@ -241,22 +247,22 @@ async fn count_all(
         }
     }
     Ok(CountedPeriods {
-        summaries: [summing.finish(), summing_before.finish()],
-        about: [counter.about, counter_before.about],
+        summaries: [summing.finish(), previous_summing.finish()],
+        about: [counter.about, previous_counter.about],
         roots,
     })
 }
 
-/// A person's own messages do not say what others did to them.
+/// Adds the actions of and toward others, which a person's own messages do not contain.
 fn complete(person: &mut PersonDay, about: &AboutPerson) {
     let sum = |counts: &BTreeMap<String, u64>| counts.values().sum();
     person.mentions_received = sum(&about.partners.mentions.received);
     person.replies_received = sum(&about.partners.replies.received);
-    // What they gave to themselves is in their own messages.
+    // Reactions to their own messages are counted with those messages.
     person.reactions_given += sum(&about.partners.reactions.given);
 }
 
-/// Posters of both periods who wrote before the earlier one; `None` if it cannot be said.
+/// Returns the posters of both periods who posted before the previous period; `None` if that is unknown.
 async fn old_posters(
     first_posts: Option<FirstPostReader<'_>>,
     channels: &[JoinedChannel<'_>],
@@ -267,18 +273,18 @@ async fn old_posters(
     let posters = summaries.iter().flat_map(|summary| summary.posters()).map(|(id, _)| id);
     let before = period.previous().from();
     let mut candidates: BTreeSet<&str> = posters.collect();
-    let mut old = BTreeSet::new();
+    let mut earlier_posters = BTreeSet::new();
     if let Some(first_posts) = first_posts {
-        old = first_posts.settle(people, before, &mut candidates).await?;
+        earlier_posters = first_posts.resolve_candidates(people, before, &mut candidates).await?;
     }
-    let found = firsts::wrote_before(channels, people, before, candidates).await?;
-    Ok(found.map(|found| old.into_iter().chain(found).collect()))
+    let found = first_posts::wrote_before(channels, people, before, candidates).await?;
+    Ok(found.map(|found| earlier_posters.into_iter().chain(found).collect()))
 }
 
 fn figures(
     summaries: [&PeriodSummary; 2],
     people: &People,
-    old: Option<&BTreeSet<String>>,
+    earlier_posters: Option<&BTreeSet<String>>,
 ) -> BTreeMap<FigureName, Figure> {
     let [summary, before] = summaries;
     let both = |count: &dyn Fn(&PeriodSummary) -> Option<Number>| Figure {
@@ -289,13 +295,15 @@ fn figures(
     let real =
         |real: &dyn Fn(&PeriodSummary) -> Option<f64>| both(&|summary| real(summary).map(Number::Real));
     let now = |count| Figure { value: Some(Number::Count(count)), previous: None };
-    let wrote_then = |id: &str| before.people.get(id).is_some_and(|person| person.first.is_some());
+    let posted_before = |id: &str| before.people.get(id).is_some_and(|person| person.first.is_some());
     let new = |summary: &PeriodSummary, is_old: &dyn Fn(&str) -> bool| {
         Some(Number::Count(summary.posters().into_iter().filter(|(id, _)| !is_old(id)).count() as u64))
     };
     let first_time = Figure {
-        value: old.and_then(|old| new(summary, &|id| wrote_then(id) || old.contains(id))),
-        previous: old.and_then(|old| new(before, &|id| old.contains(id))),
+        value: earlier_posters.and_then(|earlier_posters| {
+            new(summary, &|id| posted_before(id) || earlier_posters.contains(id))
+        }),
+        previous: earlier_posters.and_then(|earlier_posters| new(before, &|id| earlier_posters.contains(id))),
     };
     let (all, active) = accounts(people);
     BTreeMap::from([
@@ -336,7 +344,8 @@ fn emoji(summary: &PeriodSummary) -> Vec<(String, u64)> {
     emoji
 }
 
-/// The days, in UTC, of which something may be missing in a channel that anything is held of; what is still to come does not.
+/// Returns the days, in UTC, on which messages may be missing in a channel with any coverage. Days after now
+/// are left out.
 async fn incomplete_days(
     archive: &dyn Archive,
     team: &TeamId,
@@ -348,25 +357,25 @@ async fn incomplete_days(
     let mut days = BTreeSet::new();
     let until_now = Interval { from: period.from(), to: period.to().min(now) };
     for channel in channels {
-        if coverage.is_whole(&channel.main().channel, until_now).await? {
+        if coverage.is_whole(&channel.current_location().channel, until_now).await? {
             continue;
         }
-        let of_main = coverage.of(&channel.main().channel).await?;
+        let main_coverage = coverage.channel_coverage(&channel.current_location().channel).await?;
         let mut elsewhere = Vec::new();
-        for place in channel.places().iter().skip(1).filter(|place| place.team == *team) {
-            let held = coverage.of(&place.channel).await?.held;
+        for location in channel.locations().iter().skip(1).filter(|location| location.team == *team) {
+            let held = coverage.channel_coverage(&location.channel).await?.held;
             elsewhere
                 .extend(held.iter().map(|span| Interval { from: span.from.micros(), to: span.to.micros() }));
         }
-        if of_main.held.is_empty() && elsewhere.is_empty() {
+        if main_coverage.held.is_empty() && elsewhere.is_empty() {
             continue;
         }
-        let elsewhere = Cover::of(elsewhere);
-        for hole in of_main.holes {
+        let elsewhere = Cover::from_intervals(elsewhere);
+        for hole in main_coverage.holes {
             let from = hole.from.micros();
-            // A gap of one event has no length.
+            // The gap of a single event has no length.
             let to = hole.to.map_or(now, |to| to.micros().max(from + 1)).min(now);
-            for rest in elsewhere.rest(Interval { from, to }) {
+            for rest in elsewhere.uncovered(Interval { from, to }) {
                 days.extend(period.days_touched(rest.from, rest.to));
             }
         }

@@ -1,9 +1,9 @@
-//! The figures of each message, under the names of channelstats.
+//! The figures of single messages, under the names of channelstats.
 
 use std::collections::HashMap;
 
 use ports::archive::{ArchiveError, Item};
-use rules::figures::message::{date, mentions, reactions, reactions_text, told_author, words};
+use rules::figures::message::{date, mentions, named_root_author, reactions, reactions_text, words};
 use rules::project;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, Ts, UserId};
@@ -11,7 +11,7 @@ use slack::ids::{ChannelId, Ts, UserId};
 use crate::joined::JoinedChannel;
 use crate::thread;
 
-/// The figures that a message has in itself; `None` for a row whose keys are not a message's.
+/// Returns the figures that depend on the message alone; `None` for a row whose key is not a message's.
 fn own(message: &Item) -> Option<Value> {
     let ts = Ts::parse(&message.key.timestamp).ok()?;
     let channel = message.key.item_id.rsplit('#').next().and_then(|id| ChannelId::parse(id).ok())?;
@@ -27,9 +27,9 @@ fn own(message: &Item) -> Option<Value> {
     }))
 }
 
-/// A message as readers see it, with the figures that it has in itself.
+/// Returns a message as readers see it, with the figures that depend on the message alone.
 #[must_use]
-pub fn with_own(message: &Item) -> Option<Value> {
+pub fn with_own_figures(message: &Item) -> Option<Value> {
     let mut seen = project::message(message)?;
     if let (Value::Object(seen), Some(Value::Object(figures))) = (&mut seen, own(message)) {
         seen.extend(figures);
@@ -44,13 +44,13 @@ pub struct ThreadFigures<'a> {
 }
 
 impl<'a> ThreadFigures<'a> {
-    /// Of the messages of a channel.
+    /// Returns a helper for the messages of a channel.
     #[must_use]
     pub fn new(channel: &'a JoinedChannel<'a>) -> Self {
         Self { channel, root_authors: HashMap::new() }
     }
 
-    /// Adds them to a message as readers see it.
+    /// Adds the thread figures to a message as readers see it.
     ///
     /// # Errors
     /// As [`ports::archive::Archive::query`].
@@ -58,7 +58,7 @@ impl<'a> ThreadFigures<'a> {
         let Some(ts) = message["timestamp"].as_str().and_then(|ts| Ts::parse(ts).ok()) else { return Ok(()) };
         let root_ts = thread::root_ts(message);
         let is_reply = root_ts.as_ref().is_some_and(|root_ts| *root_ts != ts);
-        let replies = if is_reply { Vec::new() } else { replies(self.channel, &ts).await? };
+        let replies = if is_reply { Vec::new() } else { replies_with_authors(self.channel, &ts).await? };
         let is_head = !is_reply && (root_ts.is_some() || !replies.is_empty());
         let parent_user = match &root_ts {
             Some(root_ts) if is_reply => self.root_author(root_ts, message).await?,
@@ -79,17 +79,21 @@ impl<'a> ThreadFigures<'a> {
         }
         let root = self.channel.message(root_ts).await?;
         let author = root.as_ref().and_then(|root| root.text("user")).map(str::to_owned);
-        let author = author.or_else(|| told_author(reply["raw_event"].as_str()?));
+        let author = author.or_else(|| named_root_author(reply["raw_event"].as_str()?));
         self.root_authors.insert(root_ts.clone(), author.clone());
         Ok(author)
     }
 }
 
-/// The replies to a message that were not deleted: who wrote each, a person or an app, and when. Oldest first.
+/// Returns the author, a person or an app, and the timestamp of each reply that was not deleted, oldest
+/// first.
 ///
 /// # Errors
 /// As [`ports::archive::Archive::query`].
-pub async fn replies(channel: &JoinedChannel<'_>, root_ts: &Ts) -> Result<Vec<(String, Ts)>, ArchiveError> {
+pub async fn replies_with_authors(
+    channel: &JoinedChannel<'_>,
+    root_ts: &Ts,
+) -> Result<Vec<(String, Ts)>, ArchiveError> {
     let mut replies = Vec::new();
     let see = |reply: &Item| {
         let author = ["user", "bot_id"].into_iter().find_map(|name| reply.text(name));
@@ -100,7 +104,7 @@ pub async fn replies(channel: &JoinedChannel<'_>, root_ts: &Ts) -> Result<Vec<(S
     Ok(replies)
 }
 
-/// How many replies to a message there are that were not deleted.
+/// Returns the number of replies to a message that were not deleted.
 pub(super) async fn reply_count(channel: &JoinedChannel<'_>, root_ts: &Ts) -> Result<u64, ArchiveError> {
     let mut count = 0;
     let see = |reply: &Item| count += u64::from(Ts::parse(&reply.key.timestamp).is_ok());

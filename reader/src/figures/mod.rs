@@ -1,16 +1,17 @@
-//! Figures for readers: what is counted of a period, from the rows of the archive.
+//! Figures for readers: statistics of a period, computed from the rows of the archive.
 //!
-//! * [`period`]: from when to when; [`counting`]: rows as roll-ups of days.
+//! * [`period`]: the period of a report; [`counting`] counts rows by day.
 //! * [`stored`]: reports that were made before.
-//! * [`rollups`]: what was counted before, and what of it holds.
-//! * [`making`] makes a [`report`]; [`json`] is how scripts read it.
-//! * [`message`], [`channel`] and [`person`]: the figures of single messages, of channels and of people; [`wording`]: figures in words.
+//! * [`rollups`]: days that were counted before, and which of them are still valid.
+//! * [`making`] makes a [`report`]; [`json`] converts it for scripts.
+//! * [`message`], [`channel`] and [`person`]: the figures of single messages, channels and people;
+//!   [`wording`]: figures in words.
 
 mod basis;
 pub mod channel;
 pub mod counting;
-mod firsts;
-mod grounds;
+mod first_posts;
+mod inputs;
 pub mod json;
 pub mod making;
 pub mod message;

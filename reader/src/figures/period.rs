@@ -1,50 +1,50 @@
-//! From when to when a report is, and the period before that it is compared with.
+//! The period of a report, and the previous period that it is compared with.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, ISOWeekDate, Weekday};
 use jiff::tz::TimeZone;
 use slack::ids::Ts;
 
-use crate::range::{TimeRange, ts_of};
+use crate::range::{TimeRange, ts_from_micros};
 
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// Ten years: who asks for more has mistyped a year.
+/// Ten years. A longer period is a mistyped year.
 const MAX_DAYS: i64 = 3_660;
 
-/// From `from` on and before `to`, in microseconds since the Unix epoch.
+/// A half-open period from `from` to `to`, in microseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Period {
     from: i64,
     to: i64,
 }
 
-/// Why something is no period.
+/// Why a period is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PeriodError {
-    /// It is not written as a week is.
-    #[error("a week is such as 2026-W46")]
+    /// The text does not have the format of a week.
+    #[error("write a week as 2026-W46")]
     NoWeek,
-    /// A year has 52 or 53 weeks.
+    /// The year does not have this week.
     #[error("there is no week {week} in {year}: a year has 52 or 53")]
     UnknownWeek {
         /// The year.
         year: i16,
-        /// The week that it does not have.
+        /// The week.
         week: i8,
     },
-    /// It ends before it begins.
+    /// The period ends before it begins, or has no length.
     #[error(
         "the period ends before it begins, or has no length: --to is exclusive, so a day ends with the next one"
     )]
     Empty,
-    /// It is longer than ten years.
+    /// The period is longer than ten years.
     #[error("the period is longer than ten years: choose a shorter one")]
     TooLong,
 }
 
 impl Period {
-    /// What lies between two times.
+    /// Returns the period from one time to another.
     ///
     /// # Errors
     /// [`PeriodError::Empty`], [`PeriodError::TooLong`]
@@ -57,12 +57,12 @@ impl Period {
         }
     }
 
-    /// From one time on and before another, in microseconds; `None` if nothing lies between them.
-    pub(super) fn of_micros(from: i64, to: i64) -> Option<Self> {
+    /// Returns the period between two times in microseconds; `None` if it is empty.
+    pub(super) fn from_micros(from: i64, to: i64) -> Option<Self> {
         (from < to).then_some(Self { from, to })
     }
 
-    /// A week as ISO 8601 counts them, from Monday to Monday in UTC.
+    /// Parses an ISO 8601 week, from Monday to Monday in UTC.
     ///
     /// # Errors
     /// [`PeriodError::NoWeek`], [`PeriodError::UnknownWeek`]
@@ -76,11 +76,11 @@ impl Period {
         let week: i8 = week.parse().map_err(|_| PeriodError::NoWeek)?;
         let monday = ISOWeekDate::new(year, week, Weekday::Monday)
             .map_err(|_| PeriodError::UnknownWeek { year, week })?;
-        // Before 1970 there is no Slack, and no time of it.
+        // A week before 1970 has no timestamps, so it becomes a period without messages.
         Ok(Self::week_of(monday.date()).unwrap_or(Self { from: 0, to: DAY_MICROS }))
     }
 
-    /// The last week that is over.
+    /// Returns the last complete week.
     #[must_use]
     pub fn last_week(now: Timestamp) -> Self {
         let today = now.to_zoned(TimeZone::UTC).date();
@@ -94,58 +94,58 @@ impl Period {
         (from >= 0).then_some(Self { from, to: from + 7 * DAY_MICROS })
     }
 
-    /// As long, and ending where this one begins.
+    /// Returns the period of the same length that ends where this one begins.
     #[must_use]
     pub fn previous(&self) -> Self {
         Self { from: self.from - (self.to - self.from), to: self.from }
     }
 
-    /// Whether it consists of whole days in UTC, and the one before it too.
+    /// Whether this period, and therefore the previous one, consists of whole days in UTC.
     pub(super) fn has_whole_days(&self) -> bool {
         self.from % DAY_MICROS == 0 && self.to % DAY_MICROS == 0
     }
 
-    /// Reads what [`Period::bounds`] says.
-    pub(super) fn read_bounds(from: &str, to: &str) -> Option<Self> {
+    /// Parses the result of [`Period::bounds`].
+    pub(super) fn parse_bounds(from: &str, to: &str) -> Option<Self> {
         let micros = |text: &str| match text.parse::<Date>() {
             Ok(date) => Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_microsecond()),
             Err(_) => Some(text.parse::<Timestamp>().ok()?.as_microsecond()),
         };
-        Self::of_micros(micros(from)?, micros(to)?)
+        Self::from_micros(micros(from)?, micros(to)?)
     }
 
-    /// Its first microsecond.
+    /// The first microsecond of the period.
     #[must_use]
     pub fn from(&self) -> i64 {
         self.from
     }
 
-    /// The first microsecond after it.
+    /// The first microsecond after the period.
     #[must_use]
     pub fn to(&self) -> i64 {
         self.to
     }
 
-    /// Whether a time is in it.
+    /// Whether a timestamp is in the period.
     #[must_use]
     pub fn contains(&self, ts: &Ts) -> bool {
         (self.from..self.to).contains(&ts.micros())
     }
 
-    /// The messages of it.
+    /// The period as a range of timestamps.
     #[must_use]
     pub fn range(&self) -> TimeRange {
-        TimeRange { since: Some(ts_of(self.from)), until: Some(ts_of(self.to)) }
+        TimeRange { since: Some(ts_from_micros(self.from)), until: Some(ts_from_micros(self.to)) }
     }
 
-    /// Its beginning and its end: dates if both are midnights in UTC, else times.
+    /// The start and end of the period: dates if both are midnights in UTC, otherwise times.
     #[must_use]
     pub fn bounds(&self) -> [String; 2] {
         let is_whole = self.has_whole_days();
         [self.from, self.to].map(|micros| if is_whole { day_of(micros) } else { moment(micros) })
     }
 
-    /// The days, in UTC, that an interval and this period both touch.
+    /// Returns the days, in UTC, that overlap both an interval and this period.
     pub(super) fn days_touched(&self, from: i64, to: i64) -> impl Iterator<Item = String> {
         let (from, to) = (from.max(self.from), to.min(self.to));
         let days = from.div_euclid(DAY_MICROS)..(to + DAY_MICROS - 1).div_euclid(DAY_MICROS);
@@ -177,8 +177,8 @@ mod tests {
         assert_eq!(bounds("2025-W53"), Err(PeriodError::UnknownWeek { year: 2025, week: 53 }));
         assert_eq!(bounds("2026-W00"), Err(PeriodError::UnknownWeek { year: 2026, week: 0 }));
         assert_eq!(bounds("2026-W99"), Err(PeriodError::UnknownWeek { year: 2026, week: 99 }));
-        for odd in ["", "2026-46", "2026-W4", "26-W46", "2026-W-1", "2026-W+1", "W46", "2026-W461"] {
-            assert_eq!(bounds(odd), Err(PeriodError::NoWeek), "{odd}");
+        for malformed in ["", "2026-46", "2026-W4", "26-W46", "2026-W-1", "2026-W+1", "W46", "2026-W461"] {
+            assert_eq!(bounds(malformed), Err(PeriodError::NoWeek), "{malformed}");
         }
         assert!(bounds("0001-W01").is_ok() && bounds("9999-W52").is_ok());
     }
@@ -192,9 +192,9 @@ mod tests {
     }
 
     #[test]
-    fn any_range_is_a_period_that_has_a_length() {
+    fn a_period_has_a_positive_length_of_at_most_ten_years() {
         let between = |from: &str, to: &str| {
-            let ts = |text: &str| ts_of(text.parse::<Timestamp>().unwrap().as_microsecond());
+            let ts = |text: &str| ts_from_micros(text.parse::<Timestamp>().unwrap().as_microsecond());
             Period::between(&ts(from), &ts(to))
         };
         let hours = between("2026-11-20T10:00:00Z", "2026-11-20T12:00:00Z").unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_days_that_a_hole_touches() {
+    fn a_hole_touches_the_days_that_it_overlaps() {
         let week = Period::week("2026-W46").unwrap();
         let day = |n: i64| week.from() + n * DAY_MICROS;
         let touched = |from, to| week.days_touched(from, to).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! What channelstats keeps of a person, under its names.
+//! The fields that channelstats stores for a person, under its names.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use rules::figures::rollup;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 
-/// The first message of each person of a workspace, as far as days were counted.
+/// The first message of each person of a workspace in the days that were counted.
 pub struct FirstPosts(HashMap<String, (ChannelId, Ts)>);
 
 impl FirstPosts {
-    /// Reads them.
+    /// Reads the first messages.
     ///
     /// # Errors
     /// As [`Archive::query`].
@@ -21,7 +21,8 @@ impl FirstPosts {
         Ok(Self(first.collect()))
     }
 
-    /// Adds to a person as readers see them what channelstats keeps; `first_post` is null if no message of theirs was counted.
+    /// Adds the fields of channelstats to a person as readers see them. `first_post` is null if no message of
+    /// the person was counted.
     pub fn add(&self, person: &mut Value) {
         let Some(id) = ["user_id", "timestamp"].into_iter().find_map(|name| person[name].as_str()) else {
             return;

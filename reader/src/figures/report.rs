@@ -1,4 +1,4 @@
-//! A report: the figures of a period beside those of the period before, as one value.
+//! A report: the figures of a period and of the previous period, as one value.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// As it stands in a report's id.
+    /// The scope as part of a report's id.
     #[must_use]
     pub fn id(&self) -> String {
         match self {
@@ -31,19 +31,19 @@ impl Scope {
 }
 
 impl Scope {
-    /// What identifies a report among those of its workspace.
+    /// The id of a report, unique in its workspace.
     pub(super) fn report_id(&self, period: &Period) -> String {
         let [from, to] = period.bounds();
         format!("{}/{from}/{to}", self.id())
     }
 }
 
-/// A figure's name, in the order in which they are shown.
+/// The name of a figure, in display order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FigureName {
-    /// Accounts of the workspace, of apps and of deactivated people too. As of now.
+    /// Current accounts of the workspace, including those of apps and deactivated people.
     AllUsers,
-    /// People of the workspace, guests included. As of now.
+    /// Current people of the workspace, including guests.
     ActiveUsers,
     /// People who posted.
     Posters,
@@ -51,15 +51,15 @@ pub enum FigureName {
     Messages,
     /// The words in them.
     Words,
-    /// Messages of the poster in the middle.
+    /// The median number of messages per poster.
     MedianMessages,
-    /// Words of the poster in the middle.
+    /// The median number of words per poster.
     MedianWords,
-    /// What part of all messages the ten most active posters wrote.
+    /// The share of the ten most active posters in all messages.
     TopTenShare,
-    /// How few posters wrote half of all words.
+    /// The smallest number of posters who wrote half of all words.
     HalfOfWords,
-    /// Posters who had never posted before, as far as is known.
+    /// Posters without a known earlier message.
     FirstTimePosters,
     /// Channels in which people posted.
     ChannelsUsed,
@@ -67,14 +67,14 @@ pub enum FigureName {
     Reactions,
     /// Replies among their messages.
     Replies,
-    /// Messages that were replied to.
+    /// Messages with replies in the period.
     Threads,
-    /// Messages of apps, which are in no other figure.
+    /// Messages of apps. No other figure includes them.
     BotMessages,
 }
 
 impl FigureName {
-    /// All of them.
+    /// All figures.
     pub const ALL: [Self; 15] = [
         Self::AllUsers,
         Self::ActiveUsers,
@@ -93,7 +93,7 @@ impl FigureName {
         Self::BotMessages,
     ];
 
-    /// As scripts read it.
+    /// The name for scripts.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -115,7 +115,7 @@ impl FigureName {
         }
     }
 
-    /// Whether it is a count, and no median or share.
+    /// Whether the figure is a count, not a median or a share.
     #[must_use]
     pub fn is_count(self) -> bool {
         match self {
@@ -135,7 +135,7 @@ impl FigureName {
         }
     }
 
-    /// As people read it.
+    /// The label for people.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -158,19 +158,19 @@ impl FigureName {
     }
 }
 
-/// A number; counts are exact.
+/// A number. Counts are exact.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
-    /// How many.
+    /// A count.
     Count(u64),
     /// A median or a share.
     Real(f64),
 }
 
 impl Number {
-    /// As a real number.
+    /// The number as a floating-point number.
     #[must_use]
-    pub fn real(self) -> f64 {
+    pub fn as_f64(self) -> f64 {
         match self {
             Self::Count(count) => count as f64,
             Self::Real(real) => real,
@@ -178,97 +178,97 @@ impl Number {
     }
 }
 
-/// A figure beside that of the period before; what is unknown is missing.
+/// A figure of the period and of the previous one; unknown values are missing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure {
     /// In this period.
     pub value: Option<Number>,
-    /// In the period before.
+    /// In the previous period.
     pub previous: Option<Number>,
 }
 
 impl Figure {
-    /// By how much it grew.
+    /// The difference from the previous value.
     #[must_use]
     pub fn delta(&self) -> Option<Number> {
         Some(match (self.value?, self.previous?) {
             (Number::Count(value), Number::Count(previous)) if value >= previous => {
                 Number::Count(value - previous)
             }
-            (value, previous) => Number::Real(value.real() - previous.real()),
+            (value, previous) => Number::Real(value.as_f64() - previous.as_f64()),
         })
     }
 
-    /// By how many percent; `None` if there was nothing before.
+    /// The difference in percent of the previous value; `None` if that was 0 or is unknown.
     #[must_use]
     pub fn percent(&self) -> Option<f64> {
-        let previous = self.previous?.real();
-        (previous != 0.0).then_some(self.delta()?.real() / previous * 100.0)
+        let previous = self.previous?.as_f64();
+        (previous != 0.0).then_some(self.delta()?.as_f64() / previous * 100.0)
     }
 }
 
 /// A row of the table of channels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankedChannel {
-    /// Its place, from 1.
+    /// The rank, starting at 1.
     pub rank: usize,
     /// The channel.
     pub channel: ChannelId,
-    /// What it is called.
+    /// The channel's name.
     pub name: Option<String>,
-    /// Messages of people in it, and in the period before.
+    /// Messages of people in the channel.
     pub messages: u64,
-    /// The same in the period before.
+    /// Messages of people in the previous period.
     pub previous: u64,
-    /// Words in them.
+    /// Words in the messages.
     pub words: u64,
-    /// People who posted in it.
+    /// Number of people who posted.
     pub posters: u64,
-    /// Its part of all messages.
+    /// The channel's share of all messages, from 0 to 1.
     pub share: f64,
-    /// Its part together with all above it.
+    /// The share of this row and all rows above it.
     pub cumulative_share: f64,
 }
 
 /// A row of the table of people.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PersonRow {
-    /// Their place, from 1.
+    /// The rank, starting at 1.
     pub rank: usize,
-    /// Their id.
+    /// The person's id.
     pub user: String,
-    /// What they are called.
+    /// The person's name.
     pub name: Option<String>,
-    /// Which kind of author they are.
+    /// The kind of author.
     pub kind: &'static str,
     /// Their messages.
     pub messages: u64,
-    /// Their messages in the period before.
+    /// Their messages in the previous period.
     pub previous: u64,
-    /// Words in them.
+    /// Words in their messages.
     pub words: u64,
-    /// Replies among them.
+    /// Replies among their messages.
     pub replies: u64,
-    /// Reactions to them.
+    /// Reactions to their messages.
     pub reactions_received: u64,
-    /// Reactions that they gave.
+    /// Reactions that they added.
     pub reactions_given: u64,
     /// Messages of others that mention them.
     pub mentions_received: u64,
-    /// Replies of others to threads that they began.
+    /// Replies of others to threads that they started.
     pub replies_received: u64,
-    /// Their part of all messages.
+    /// Their share of all messages, from 0 to 1.
     pub share: f64,
-    /// Their part together with all above them.
+    /// The share of this row and all rows above it.
     pub cumulative_share: f64,
 }
 
-/// What people of one time zone wrote.
+/// The activity of the people in one time zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZoneRow {
     /// The zone, or `unknown`.
     pub zone: String,
-    /// How many people posted.
+    /// Number of people who posted.
     pub people: u64,
     /// Their messages.
     pub messages: u64,
@@ -276,22 +276,22 @@ pub struct ZoneRow {
     pub words: u64,
 }
 
-/// A message that stands out.
+/// A message with the most reactions or replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopMessage {
-    /// Its channel.
+    /// The message's channel.
     pub channel: ChannelId,
-    /// What that is called.
+    /// The channel's name.
     pub channel_name: Option<String>,
     /// When it was posted.
     pub ts: Ts,
-    /// Who wrote it.
+    /// The author's id.
     pub user: Option<String>,
-    /// What they are called.
+    /// The author's name.
     pub user_name: Option<String>,
-    /// How many reactions or replies.
+    /// Number of reactions or replies.
     pub count: u64,
-    /// Where it is in Slack.
+    /// The link to the message in Slack.
     pub permalink: String,
 }
 
@@ -300,15 +300,15 @@ pub struct TopMessage {
 pub struct FiguresReport {
     /// The workspace.
     pub team: TeamId,
-    /// What that is called.
+    /// The workspace's name.
     pub team_name: Option<String>,
-    /// What it is about.
+    /// The scope.
     pub scope: Scope,
-    /// What that is called, unless it is the workspace.
+    /// The name of the channel or person; `None` for a workspace.
     pub scope_name: Option<String>,
-    /// From when to when.
+    /// The period.
     pub period: Period,
-    /// Changes if anything in it changes.
+    /// A hash that changes if the report's content changes.
     pub basis: String,
     /// The figures.
     pub figures: BTreeMap<FigureName, Figure>,
@@ -316,7 +316,7 @@ pub struct FiguresReport {
     pub channels: Vec<RankedChannel>,
     /// People who posted, most messages first.
     pub users: Vec<PersonRow>,
-    /// Messages by weekday, Monday first, and hour of each author's own clock.
+    /// Messages by weekday, Monday first, and hour in the author's time zone.
     pub hours: [[u64; 24]; 7],
     /// Time zones, most messages first.
     pub timezones: Vec<ZoneRow>,
@@ -326,24 +326,24 @@ pub struct FiguresReport {
     pub most_reacted: Vec<TopMessage>,
     /// The messages with the most replies, until now.
     pub most_replied: Vec<TopMessage>,
-    /// Of a person: who has to do with them.
+    /// In the report of a person: the people whom the person interacts with.
     pub partners: Option<Partners>,
-    /// What the people are called who occur.
+    /// The names of the people in `partners`, by id.
     pub names: BTreeMap<String, String>,
-    /// Days of which something may be missing.
+    /// Days on which messages may be missing.
     pub incomplete_days: Vec<String>,
     /// Whether the period is over.
     pub is_over: bool,
 }
 
 impl FiguresReport {
-    /// What identifies it among the reports of its workspace.
+    /// The report's id, unique in its workspace.
     #[must_use]
     pub fn id(&self) -> String {
         self.scope.report_id(&self.period)
     }
 
-    /// A figure of it.
+    /// Returns a figure; its values are missing if the report does not contain it.
     #[must_use]
     pub fn figure(&self, name: FigureName) -> Figure {
         self.figures.get(&name).copied().unwrap_or(Figure { value: None, previous: None })
@@ -367,7 +367,7 @@ impl FiguresReport {
         self.hours.map(|day| day.iter().sum())
     }
 
-    /// The most frequent of some partners, at most ten.
+    /// Returns the ten most frequent partners.
     #[must_use]
     pub fn most_frequent(counts: &CountByPerson) -> Vec<(&str, u64)> {
         let mut partners: Vec<(&str, u64)> = counts.iter().map(|(id, count)| (id.as_str(), *count)).collect();

@@ -1,4 +1,4 @@
-//! Messages that are made up for reports, and an archive of them.
+//! Generated messages for reports, and an archive that contains them.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ pub(super) const DAY: i64 = 86_400;
 /// Monday of 2026-W46.
 pub(super) const MONDAY: i64 = 1_794_182_400;
 
-/// Ids and what the directory says: a member, a guest, one of another workspace, a deactivated
-/// person, an app, and one of whom nothing is known.
+/// Ids and rows of the directory: a member, a guest, a person of another workspace, a deactivated person, an
+/// app, and an unknown person.
 pub(super) fn people() -> [(&'static str, Option<Value>); 6] {
     [
         (
@@ -29,8 +29,8 @@ pub(super) fn people() -> [(&'static str, Option<Value>); 6] {
     ]
 }
 
-/// A message: where, when, by whom, what kind of it, its words, whom it mentions, who reacts, and to which earlier message of
-/// its channel it replies.
+/// A generated message. Authors, mentions and reactions are indexes into [`people`]; `root` selects an
+/// earlier message of the channel.
 #[derive(Debug, Clone)]
 pub(super) struct ModelMessage {
     pub(super) channel: usize,
@@ -43,34 +43,34 @@ pub(super) struct ModelMessage {
     pub(super) root: Option<usize>,
 }
 
-/// Messages with their timestamps, oldest first, and with the places of their roots in the list.
+/// Messages with their timestamps, oldest first, and the indexes of their roots in the list.
 pub(super) struct ReportModel {
-    pub(super) told: Vec<(ModelMessage, String)>,
+    pub(super) messages: Vec<(ModelMessage, String)>,
     pub(super) roots: Vec<Option<usize>>,
 }
 
 impl ReportModel {
-    pub(super) fn new(mut told: Vec<ModelMessage>) -> Self {
-        told.sort_by_key(|told| told.second);
-        let told: Vec<(ModelMessage, String)> = told
+    pub(super) fn new(mut messages: Vec<ModelMessage>) -> Self {
+        messages.sort_by_key(|message| message.second);
+        let messages: Vec<(ModelMessage, String)> = messages
             .into_iter()
             .enumerate()
-            .map(|(n, told)| {
-                let ts = format!("{}.{n:06}", MONDAY - 14 * DAY + told.second);
-                (told, ts)
+            .map(|(n, message)| {
+                let ts = format!("{}.{n:06}", MONDAY - 14 * DAY + message.second);
+                (message, ts)
             })
             .collect();
         let mut roots: Vec<Option<usize>> = Vec::new();
-        for (n, (one, _)) in told.iter().enumerate() {
+        for (n, (one, _)) in messages.iter().enumerate() {
             let before: Vec<usize> = (0..n)
                 .filter(|other| {
                     let is_reply = roots[*other].is_some();
-                    told[*other].0.channel == one.channel && !is_reply && told[*other].0.kind != 1
+                    messages[*other].0.channel == one.channel && !is_reply && messages[*other].0.kind != 1
                 })
                 .collect();
             roots.push(one.root.filter(|_| !before.is_empty()).map(|root| before[root % before.len()]));
         }
-        Self { told, roots }
+        Self { messages, roots }
     }
 
     pub(super) async fn archive(&self) -> MemoryArchive {
@@ -83,31 +83,31 @@ impl ReportModel {
                 set(&archive, ItemKey::user(&team(), &UserId::parse(id).unwrap()), row).await;
             }
         }
-        for (n, (told, ts)) in self.told.iter().enumerate() {
+        for (n, (message, ts)) in self.messages.iter().enumerate() {
             let ts = Ts::parse(ts).unwrap();
-            let mut row = json!({ "ts": ts, "user": people()[told.author].0, "raw_event": "{}",
+            let mut row = json!({ "ts": ts, "user": people()[message.author].0, "raw_event": "{}",
                 "content_version": format!("{}/{}/x", ts.padded(), ts.padded()) });
-            let mentions = told.mentioned.iter().map(|of| format!("<@{}>", people()[*of].0));
+            let mentions = message.mentioned.iter().map(|person| format!("<@{}>", people()[*person].0));
             row["text"] = mentions
-                .chain((0..told.words).map(|_| "word".to_owned()))
+                .chain((0..message.words).map(|_| "word".to_owned()))
                 .collect::<Vec<_>>()
                 .join("\n")
                 .into();
-            match told.kind {
+            match message.kind {
                 0 => row["deleted"] = true.into(),
                 1 => row["subtype"] = "channel_join".into(),
                 2 => row["subtype"] = "file_share".into(),
                 _ => {}
             }
-            for (is_tada, of) in &told.reacted {
+            for (is_tada, person) in &message.reacted {
                 let name = if *is_tada { "tada" } else { "eyes" };
-                row[format!("reaction#{name}#{}", people()[*of].0)] = "000000000001.000000/added".into();
+                row[format!("reaction#{name}#{}", people()[*person].0)] = "000000000001.000000/added".into();
             }
             if let Some(root) = self.roots[n] {
-                row["thread_ts"] = self.told[root].1.as_str().into();
-                row["parent"] = format!("thread#T1#{}", self.told[root].1).into();
+                row["thread_ts"] = self.messages[root].1.as_str().into();
+                row["parent"] = format!("thread#T1#{}", self.messages[root].1).into();
             }
-            set(&archive, ItemKey::message(&team(), &channel_id(CHANNELS[told.channel]), &ts), row).await;
+            set(&archive, ItemKey::message(&team(), &channel_id(CHANNELS[message.channel]), &ts), row).await;
         }
         archive
     }

@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 use ports::archive::{Archive, ArchiveExt, ItemKey};
 use proptest::prelude::*;
-use rules::filled::{SpanSource, reached};
+use rules::filled::{SpanSource, filled_update};
 use serde_json::{Value, json};
 use slack::ids::{Ts, UserId};
 use testkit::memory::archive::MemoryArchive;
 use testkit::recount::{RecountRows, RecountScope, assert_recounted_as};
 
-use super::making::{ReportScope, make};
+use super::making::{ReportScope, make_report};
 use super::period::Period;
 use super::report::{FiguresReport, Scope};
 use super::report_model::{CHANNELS, DAY, MONDAY, ModelMessage, ReportModel, channel_id, people, set, team};
@@ -18,27 +18,27 @@ use crate::find;
 use crate::joined::ChannelOfTeam;
 
 async fn report(archive: &MemoryArchive, scope: &Scope, period: Period) -> FiguresReport {
-    let asked = match scope {
+    let requested_scope = match scope {
         Scope::Team => ReportScope::Team,
         Scope::Channel(channel) => {
-            let place = ChannelOfTeam { team: team(), channel: channel.clone() };
-            ReportScope::Channel(find::joined(archive, &place, &[team()]).await.unwrap())
+            let location = ChannelOfTeam { team: team(), channel: channel.clone() };
+            ReportScope::Channel(find::joined_channel(archive, &location, &[team()]).await.unwrap())
         }
         Scope::User(user) => ReportScope::User(user.clone()),
     };
-    make(archive, &team(), asked, period, None, now()).await.unwrap()
+    make_report(archive, &team(), requested_scope, period, None, now()).await.unwrap()
 }
 
-/// After everything.
+/// A time after all messages.
 fn now() -> Timestamp {
     Timestamp::from_second(MONDAY + 14 * DAY).unwrap()
 }
 
-fn told() -> impl Strategy<Value = ModelMessage> {
+fn any_message() -> impl Strategy<Value = ModelMessage> {
     let set = |most| prop::collection::btree_set(0..6_usize, 0..most);
     let reacted = prop::collection::btree_set((any::<bool>(), 0..6_usize), 0..4);
-    let where_and_when = (0..3_usize, 0..28 * DAY, 0..6_usize, 0..7_usize);
-    (where_and_when, 0..9_usize, set(3), reacted, prop::option::of(0..50_usize)).prop_map(
+    let position_and_kind = (0..3_usize, 0..28 * DAY, 0..6_usize, 0..7_usize);
+    (position_and_kind, 0..9_usize, set(3), reacted, prop::option::of(0..50_usize)).prop_map(
         |((channel, second, author, kind), words, mut mentioned, reacted, root)| {
             mentioned.remove(&author);
             ModelMessage { channel, second, author, kind, words, mentioned, reacted, root }
@@ -59,20 +59,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_figure_is_what_a_recount_finds(told in prop::collection::vec(told(), 0..70), of in 0..3_usize) {
-        let (channel, user) = (CHANNELS[of], people()[of].0);
+    fn every_figure_equals_a_recount(messages in prop::collection::vec(any_message(), 0..70), index in 0..3_usize) {
+        let (channel, user) = (CHANNELS[index], people()[index].0);
         runtime().block_on(async {
-            let archive = ReportModel::new(told).archive().await;
-            let rows = RecountRows::of(archive.items());
+            let archive = ReportModel::new(messages).archive().await;
+            let rows = RecountRows::new(archive.items());
             let period = Period::week("2026-W46").unwrap();
-            for (scope, of) in [
+            for (scope, recount_scope) in [
                 (Scope::Team, RecountScope::Team),
                 (Scope::Channel(channel_id(channel)), RecountScope::Channel(channel)),
                 (Scope::User(UserId::parse(user).unwrap()), RecountScope::User(user)),
             ] {
-                let found = json::of(&report(&archive, &scope, period).await).to_string();
-                let recounted = rows.report(of, period.from(), period.to());
-                assert_recounted_as(&found, &recounted, &format!("{of:?}"));
+                let found = json::report_json(&report(&archive, &scope, period).await).to_string();
+                let recounted = rows.report(recount_scope, period.from(), period.to());
+                assert_recounted_as(&found, &recounted, &format!("{recount_scope:?}"));
             }
         });
     }
@@ -92,10 +92,10 @@ fn plain(channel: usize, second: i64, author: usize, root: Option<usize>) -> Mod
 }
 
 #[tokio::test]
-async fn accounts_and_kinds_are_those_of_the_directory() {
-    let told = (0..6).map(|author| plain(0, 14 * DAY + author as i64, author, None)).collect();
-    let found = json::of(
-        &report(&ReportModel::new(told).archive().await, &Scope::Team, Period::week("2026-W46").unwrap())
+async fn accounts_and_kinds_come_from_the_directory() {
+    let messages = (0..6).map(|author| plain(0, 14 * DAY + author as i64, author, None)).collect();
+    let found = json::report_json(
+        &report(&ReportModel::new(messages).archive().await, &Scope::Team, Period::week("2026-W46").unwrap())
             .await,
     );
     assert_eq!(
@@ -118,23 +118,23 @@ async fn accounts_and_kinds_are_those_of_the_directory() {
 
 #[tokio::test]
 async fn a_late_reply_counts_for_its_root_and_a_person_sees_both_directions() {
-    let mut told = vec![
+    let mut messages = vec![
         plain(0, 14 * DAY, 0, None),
         plain(0, 14 * DAY + 10, 1, Some(0)),
         plain(0, 22 * DAY, 2, Some(0)),
         plain(1, 15 * DAY, 1, None),
     ];
-    told[3].mentioned = [0].into();
-    told[0].reacted = [(true, 1), (false, 1), (true, 0)].into();
-    let archive = ReportModel::new(told).archive().await;
+    messages[3].mentioned = [0].into();
+    messages[0].reacted = [(true, 1), (false, 1), (true, 0)].into();
+    let archive = ReportModel::new(messages).archive().await;
     let week = Period::week("2026-W46").unwrap();
-    let team = json::of(&report(&archive, &Scope::Team, week).await);
+    let team = json::report_json(&report(&archive, &Scope::Team, week).await);
     assert_eq!(team["figures"]["replies"]["value"], 1);
     assert_eq!(team["most_replied"][0]["replies"], 2);
     let permalink = format!("https://slack.com/archives/C1/p{MONDAY}000000");
     assert_eq!(team["most_replied"][0]["permalink"], permalink);
     assert_eq!(team["report_id"], "team/2026-11-09/2026-11-16");
-    let ana = json::of(&report(&archive, &Scope::User(UserId::parse("U1").unwrap()), week).await);
+    let ana = json::report_json(&report(&archive, &Scope::User(UserId::parse("U1").unwrap()), week).await);
     assert_eq!(ana["report_id"], "user/U1/2026-11-09/2026-11-16");
     let bo = |count| json!([{ "user_id": "U2", "name": "bo", "count": count }]);
     assert_eq!(ana["partners"]["reactions"], json!({ "given": [], "received": bo(2) }));
@@ -145,9 +145,9 @@ async fn a_late_reply_counts_for_its_root_and_a_person_sees_both_directions() {
 }
 
 #[tokio::test]
-async fn the_basis_changes_with_what_is_shown_and_only_then() {
-    let told = vec![plain(0, 14 * DAY, 0, None), plain(0, 14 * DAY + 10, 1, Some(0))];
-    let archive = ReportModel::new(told).archive().await;
+async fn the_basis_changes_only_if_the_shown_data_changes() {
+    let messages = vec![plain(0, 14 * DAY, 0, None), plain(0, 14 * DAY + 10, 1, Some(0))];
+    let archive = ReportModel::new(messages).archive().await;
     let week = Period::week("2026-W46").unwrap();
     let basis = async || report(&archive, &Scope::Team, week).await.basis;
     let mut last = basis().await;
@@ -163,19 +163,19 @@ async fn the_basis_changes_with_what_is_shown_and_only_then() {
         last = changed;
     }
     set(&archive, ItemKey::user(&team(), &UserId::parse("U1").unwrap()), json!({ "tz_offset": 0 })).await;
-    assert_ne!(basis().await, last, "another clock");
+    assert_ne!(basis().await, last, "the time zone changed");
 }
 
 #[tokio::test]
-async fn days_of_which_something_may_be_missing_are_named_up_to_now() {
-    let told = vec![plain(0, 15 * DAY, 0, None), plain(0, 16 * DAY, 0, None)];
-    let archive = ReportModel::new(told).archive().await;
+async fn incomplete_days_are_listed_up_to_now() {
+    let messages = vec![plain(0, 15 * DAY, 0, None), plain(0, 16 * DAY, 0, None)];
+    let archive = ReportModel::new(messages).archive().await;
     let week = Period::week("2026-W46").unwrap();
     let days = async || report(&archive, &Scope::Team, week).await.incomplete_days;
-    assert_eq!(days().await, ["2026-11-09"], "before the first message that came as it was posted");
+    assert_eq!(days().await, ["2026-11-09"], "before the first message that was delivered as an event");
     let ts = |second: i64| Ts::parse(&format!("{}.000000", MONDAY + second)).unwrap();
     archive
-        .write(&reached(&team(), &channel_id("C1"), &ts(-DAY), &ts(3 * DAY), SpanSource::Import))
+        .write(&filled_update(&team(), &channel_id("C1"), &ts(-DAY), &ts(3 * DAY), SpanSource::Import))
         .await
         .unwrap();
     assert_eq!(days().await, [""; 0]);
@@ -185,43 +185,43 @@ async fn days_of_which_something_may_be_missing_are_named_up_to_now() {
         (7, 0),
         "before the archive begins"
     );
-    let ahead = json::of(&report(&archive, &Scope::Team, Period::week("2030-W01").unwrap()).await);
+    let ahead = json::report_json(&report(&archive, &Scope::Team, Period::week("2030-W01").unwrap()).await);
     assert_eq!((&ahead["is_over"], &ahead["figures"]["messages"]["value"]), (&json!(false), &json!(0)));
     assert_eq!(ahead["figures"]["median_words"]["value"], Value::Null);
     assert_eq!(ahead["incomplete_days"], json!([]));
 }
 
 #[tokio::test]
-async fn an_erased_person_and_an_erased_message_leave_nothing() {
-    let told = vec![plain(0, 14 * DAY, 0, None), plain(0, 15 * DAY, 1, None)];
-    let archive = ReportModel::new(told).archive().await;
+async fn an_erased_person_and_an_erased_message_leave_no_trace() {
+    let messages = vec![plain(0, 14 * DAY, 0, None), plain(0, 15 * DAY, 1, None)];
+    let archive = ReportModel::new(messages).archive().await;
     let ts = Ts::parse(&format!("{MONDAY}.000000")).unwrap();
     archive.erase(&ItemKey::message(&team(), &channel_id("C1"), &ts)).await.unwrap();
     archive.erase(&ItemKey::user(&team(), &UserId::parse("U1").unwrap())).await.unwrap();
-    let found = json::of(&report(&archive, &Scope::Team, Period::week("2026-W46").unwrap()).await);
+    let found = json::report_json(&report(&archive, &Scope::Team, Period::week("2026-W46").unwrap()).await);
     assert_eq!(found["figures"]["messages"]["value"], 1);
     assert_eq!(found["figures"]["all_users"]["value"], 3);
     assert!(!found.to_string().contains("ana") && !found.to_string().contains("U1"), "{found}");
 }
 
 #[tokio::test]
-async fn the_figures_of_single_messages_are_those_of_channelstats() {
-    let mut told = vec![
+async fn the_figures_of_single_messages_match_channelstats() {
+    let mut messages = vec![
         plain(0, 14 * DAY, 0, None),
         plain(0, 14 * DAY + 10, 1, Some(0)),
         plain(0, 14 * DAY + 20, 0, Some(0)),
     ];
-    told[0].mentioned = [1, 2].into();
-    told[0].reacted = [(true, 1), (true, 2), (false, 1)].into();
-    let archive = ReportModel::new(told).archive().await;
-    let place = ChannelOfTeam { team: team(), channel: channel_id("C1") };
-    let channel = find::joined(&archive, &place, &[team()]).await.unwrap();
+    messages[0].mentioned = [1, 2].into();
+    messages[0].reacted = [(true, 1), (true, 2), (false, 1)].into();
+    let archive = ReportModel::new(messages).archive().await;
+    let location = ChannelOfTeam { team: team(), channel: channel_id("C1") };
+    let channel = find::joined_channel(&archive, &location, &[team()]).await.unwrap();
     let mut threads = message::ThreadFigures::new(&channel);
     let mut seen = Vec::new();
     for n in 0..3 {
         let ts = Ts::parse(&format!("{}.{n:06}", MONDAY + n * 10)).unwrap();
         let row = channel.message(&ts).await.unwrap().unwrap();
-        let mut figures = message::with_own(&row).unwrap();
+        let mut figures = message::with_own_figures(&row).unwrap();
         threads.add(&mut figures).await.unwrap();
         figures.as_object_mut().unwrap().retain(|name, _| {
             let columns = [

@@ -1,8 +1,8 @@
-//! Roll-ups for readers: which of them hold, and what has to be counted from rows instead.
+//! Roll-ups for readers: which of them are valid, and which days must be counted from rows instead.
 //!
-//! A roll-up holds if its day is closed, the statistician has followed every change of it, and none of these is still to be
-//! counted. What it has not followed yet, the reader asks for itself: so a report never waits for the statistician, and never
-//! shows what was so before a change.
+//! A roll-up is valid if its day is closed, the statistician has processed every change of the day, and the
+//! day does not have to be counted again. The reader itself reads the changes that the statistician has not
+//! processed yet, so a report never waits for the statistician and never shows outdated counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,35 +18,36 @@ use super::period::Period;
 use crate::directory;
 use crate::joined::JoinedChannel;
 
-/// Changes read in one batch, and how many batches: the statistician is at most minutes behind. Beyond it, counting rows is
-/// what a reader does.
+/// The size and maximum number of batches of changes. The statistician is at most minutes behind; if there
+/// are more changes, the reader counts rows.
 const BATCH: usize = 1_000;
 const MAX_BATCHES: usize = 20;
 
-/// Days that are still to be counted. Beyond them the statistician has just begun.
+/// Maximum number of days to be counted. If there are more, the statistician has just started.
 const MAX_DUE: usize = 5_000;
 
-/// What the roll-ups of a workspace say, and what they do not.
+/// Which roll-ups of a workspace are valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rollups {
     closed: RollupDay,
     /// Days that have changed since they were counted.
     due: BTreeSet<(ChannelId, RollupDay)>,
-    /// Channels of which any day may have.
+    /// Channels of which any day may have changed.
     changed: BTreeSet<ChannelId>,
 }
 
-/// What roll-ups have of a channel in a period.
+/// The part of a channel's period that roll-ups cover, and the rest.
 #[derive(Debug)]
-pub(super) struct Rolled {
-    /// Days as they were counted.
+pub(super) struct RollupCoverage {
+    /// The figures of the covered days, by the number of days since 1970.
     pub(super) days: BTreeMap<i64, DayFigures>,
-    /// What has to be counted from rows.
+    /// The periods that must be counted from rows.
     pub(super) rest: Vec<Period>,
 }
 
-impl Rolled {
-    /// What is counted of a channel in two periods, read at once; without roll-ups, everything has to be counted from rows.
+impl RollupCoverage {
+    /// Reads the roll-ups of a channel in two periods with one query. Without roll-ups, everything must be
+    /// counted from rows.
     pub(super) async fn read(
         rollups: Option<&Rollups>,
         channel: &JoinedChannel<'_>,
@@ -55,29 +56,34 @@ impl Rolled {
     ) -> Result<[Self; 2], ArchiveError> {
         match rollups {
             Some(rollups) => rollups.counted(channel, periods, people).await,
-            None => Ok(Self::nothing(periods)),
+            None => Ok(Self::from_rows_only(periods)),
         }
     }
 
-    fn nothing(periods: [Period; 2]) -> [Self; 2] {
+    fn from_rows_only(periods: [Period; 2]) -> [Self; 2] {
         periods.map(|period| Self { days: BTreeMap::new(), rest: vec![period] })
     }
 
-    /// Takes what these days of a period have. What is not among them has to be counted from rows.
-    fn take(from: &mut BTreeMap<i64, DayFigures>, counted: &BTreeSet<RollupDay>, period: Period) -> Self {
+    /// Moves the figures of the covered days of a period out of `all_days`. Other days must be counted from
+    /// rows.
+    fn split_period(
+        all_days: &mut BTreeMap<i64, DayFigures>,
+        counted: &BTreeSet<RollupDay>,
+        period: Period,
+    ) -> Self {
         let (mut days, mut rest, mut reached) = (BTreeMap::new(), Vec::new(), period.from());
         for day in counted {
-            days.extend(from.remove_entry(&day.number()));
-            rest.extend(Period::of_micros(reached, day.number() * DAY_MICROS));
+            days.extend(all_days.remove_entry(&day.number()));
+            rest.extend(Period::from_micros(reached, day.number() * DAY_MICROS));
             reached = (day.number() + 1) * DAY_MICROS;
         }
-        rest.extend(Period::of_micros(reached, period.to()));
+        rest.extend(Period::from_micros(reached, period.to()));
         Self { days, rest }
     }
 }
 
 impl Rollups {
-    /// Which roll-ups of a workspace hold; `None` if that cannot be said without reading more than the rows of a report.
+    /// Determines which roll-ups of a workspace are valid; `None` if that would need too many reads.
     ///
     /// # Errors
     /// As [`Archive::query`].
@@ -91,7 +97,8 @@ impl Rollups {
             return Ok(None);
         };
         let mut rollups = Self { closed, due: BTreeSet::new(), changed: BTreeSet::new() };
-        // First what the statistician has not seen, then what it has: nothing is between them.
+        // Read the changes that the statistician has not processed before the days that are due, so that no
+        // change is missed.
         let mut cursor = cursor;
         for batch in 0.. {
             let Some(SpanBatch { spans, next, is_all }) = changes.spans_since(Some(&cursor), BATCH).await?
@@ -110,7 +117,7 @@ impl Rollups {
         let mut query = Query::partition(key::rollups_due(team));
         loop {
             let page = archive.query(&query).await?;
-            let due = page.items.iter().filter_map(|row| ChannelDay::of_due(team, &row.key));
+            let due = page.items.iter().filter_map(|row| ChannelDay::from_due_key(team, &row.key));
             rollups.due.extend(due.map(|due| (due.channel, due.day)));
             if rollups.due.len() > MAX_DUE {
                 return Ok(None);
@@ -127,12 +134,12 @@ impl Rollups {
             match day {
                 _ if team != *of_team => {}
                 None => self.changed.extend([channel]),
-                Some(date) => self.due.extend(RollupDay::of(date).map(|day| (channel, day))),
+                Some(date) => self.due.extend(RollupDay::from_date(date).map(|day| (channel, day))),
             }
         }
     }
 
-    fn holds(&self, channel: &ChannelId, day: RollupDay) -> bool {
+    fn is_valid(&self, channel: &ChannelId, day: RollupDay) -> bool {
         day <= self.closed && !self.changed.contains(channel) && !self.due.contains(&(channel.clone(), day))
     }
 
@@ -145,27 +152,27 @@ impl Rollups {
             && !first_not_counted.is_some_and(is_before)
     }
 
-    /// What is counted of a channel in two periods. A channel that lies in several places is read from rows: what counts of a
-    /// message is only known of all of them.
+    /// Reads the valid roll-ups of a channel in two periods. A channel with several locations is counted from
+    /// rows, because a message is only complete after merging all locations.
     async fn counted(
         &self,
         channel: &JoinedChannel<'_>,
         periods: [Period; 2],
         people: &People,
-    ) -> Result<[Rolled; 2], ArchiveError> {
-        let [place] = channel.places() else {
-            return Ok(Rolled::nothing(periods));
+    ) -> Result<[RollupCoverage; 2], ArchiveError> {
+        let [location] = channel.locations() else {
+            return Ok(RollupCoverage::from_rows_only(periods));
         };
         let mut within = periods.map(|period| {
             let first = (period.from() + DAY_MICROS - 1).div_euclid(DAY_MICROS);
             let days = (first..period.to().div_euclid(DAY_MICROS)).filter_map(RollupDay::new);
-            days.filter(|day| self.holds(&place.channel, *day)).collect::<BTreeSet<_>>()
+            days.filter(|day| self.is_valid(&location.channel, *day)).collect::<BTreeSet<_>>()
         });
         let all = || within.iter().flatten();
         let (Some(earliest), Some(latest)) = (all().min(), all().max()) else {
-            return Ok(Rolled::nothing(periods));
+            return Ok(RollupCoverage::from_rows_only(periods));
         };
-        let partition = key::rollups(&place.team, &place.channel);
+        let partition = key::rollups(&location.team, &location.channel);
         let mut query =
             Query { until: latest.next().map(RollupDay::text), ..Query::partition(partition.clone()) };
         query.after =
@@ -174,17 +181,21 @@ impl Rollups {
         loop {
             let page = channel.query(&query).await?;
             for row in &page.items {
-                let Some(of) = ChannelDay::of_rollup(&place.team, &place.channel, &row.key) else { continue };
-                let Some(within) = within.iter_mut().find(|within| within.contains(&of.day)) else {
+                let Some(channel_day) =
+                    ChannelDay::from_rollup_key(&location.team, &location.channel, &row.key)
+                else {
+                    continue;
+                };
+                let Some(within) = within.iter_mut().find(|within| within.contains(&channel_day.day)) else {
                     continue;
                 };
                 let agreed = rollup::figures(row)
                     .filter(|figures| figures.agrees(|id, is_by_app| people.is_bot_now(id, is_by_app)));
                 match agreed {
                     Some(figures) if figures == DayFigures::default() => {}
-                    Some(figures) => days.extend([(of.day.number(), figures)]),
-                    // Counted from its rows.
-                    None => drop(within.remove(&of.day)),
+                    Some(figures) => days.extend([(channel_day.day.number(), figures)]),
+                    // Outdated kinds of people: count the day from its rows.
+                    None => drop(within.remove(&channel_day.day)),
                 }
             }
             match page.next {
@@ -193,23 +204,26 @@ impl Rollups {
             }
         }
         let ([period, other], [counted, counted_other]) = (periods, within);
-        Ok([Rolled::take(&mut days, &counted, period), Rolled::take(&mut days, &counted_other, other)])
+        Ok([
+            RollupCoverage::split_period(&mut days, &counted, period),
+            RollupCoverage::split_period(&mut days, &counted_other, other),
+        ])
     }
 }
 
-/// Every channel of a workspace that messages may be kept of.
+/// Returns every channel of a workspace of which messages may be stored.
 ///
 /// # Errors
 /// As [`Archive::query`].
 pub async fn channels_of(archive: &dyn Archive, team: &TeamId) -> Result<BTreeSet<ChannelId>, ArchiveError> {
-    // One whose mark was removed may get it back, and its days with it.
+    // A channel without its mark may get the mark back, and its days with it.
     let marks = query_all(archive, Query::partition(key::public_marks(team))).await?;
     let marked = marks.iter().filter_map(|mark| ChannelId::parse(&mark.key.timestamp).ok());
     let names = directory::read(archive, team).await?;
     Ok(marked.chain(names.iter().map(|(channel, _)| channel)).collect())
 }
 
-/// The first day from `from` to `until` on which a channel has a row; `None` if there is no such day.
+/// Returns the first day from `from` to `until` on which a channel has a row; `None` if there is no such day.
 ///
 /// # Errors
 /// As [`Archive::query`].
@@ -226,7 +240,10 @@ pub async fn first_day_with_rows(
     query.until = until.next().map(RollupDay::bound);
     loop {
         let page = archive.query(&query).await?;
-        let days = page.items.iter().filter_map(|row| ChangedSpan::of(&row.key)?.day.and_then(RollupDay::of));
+        let days = page
+            .items
+            .iter()
+            .filter_map(|row| ChangedSpan::for_row(&row.key)?.day.and_then(RollupDay::from_date));
         if let Some(day) = days.into_iter().next() {
             return Ok(Some(day));
         }

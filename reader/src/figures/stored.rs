@@ -1,16 +1,16 @@
-//! Stored reports. One is shown again only if everything that it shows is as it was when it was made: the versions of all days
+//! Stored reports. A stored report is only shown again if its inputs are unchanged: the versions of all days
 //! up to its end, people, names, gaps, and the replies to the messages that may have the most of them.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
-use rules::figures::kept::{KeptReport, ReportHead};
 use rules::figures::person::AuthorKind;
+use rules::figures::stored_report::{KeptReport, ReportHead};
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, Ts};
 
-use super::grounds::Candidates;
+use super::inputs::ReplyCandidates;
 use super::making::{MadeReport, ReportScope, ReportSources};
 use super::period::Period;
 use super::report::{
@@ -21,7 +21,7 @@ use crate::find;
 use crate::joined::ChannelOfTeam;
 
 impl ReportSources<'_> {
-    /// The report as it was stored, if it still holds.
+    /// Returns the stored report, if it is still current.
     ///
     /// # Errors
     /// As [`Archive::query`].
@@ -29,7 +29,7 @@ impl ReportSources<'_> {
         let id = self.scope.report_id(&self.period);
         let row = self.archive().get(&ReportHead::key(self.team, &id)).await?;
         let Some(head) = row.as_ref().and_then(ReportHead::read) else { return Ok(None) };
-        if !self.holds(&head).await? {
+        if !self.is_unchanged(&head).await? {
             return Ok(None);
         }
         let keys = head.chunks(self.team, &id);
@@ -37,40 +37,40 @@ impl ReportSources<'_> {
         Ok(head.text(&chunks).map(|text| StoredReport { text }))
     }
 
-    /// Whether everything that a stored report shows is as it was.
-    async fn holds(&self, head: &ReportHead) -> Result<bool, ArchiveError> {
+    /// Whether the inputs of a stored report are unchanged.
+    async fn is_unchanged(&self, head: &ReportHead) -> Result<bool, ArchiveError> {
         if self.stamp().as_ref() != Some(&head.stamp) {
             return Ok(false);
         }
-        match Candidates::read(&head.dependencies) {
-            Some(candidates) => candidates.hold(&self.channels).await,
+        match ReplyCandidates::read(&head.dependencies) {
+            Some(candidates) => candidates.are_current(&self.channels).await,
             None => Ok(false),
         }
     }
 
-    /// What is to be stored once the report is made: the state before it was. `None` if it cannot be told later whether it
-    /// still holds.
+    /// Returns the state of the archive before the report is made, which is stored with the report. `None` if
+    /// the archive cannot show later whether the report is still current.
     #[must_use]
-    pub fn keeping(&self) -> Option<ReportKeeping> {
-        Some(ReportKeeping { team: self.team.clone(), stamp: self.stamp()? })
+    pub fn storage_stamp(&self) -> Option<StorageStamp> {
+        Some(StorageStamp { team: self.team.clone(), stamp: self.stamp()? })
     }
 }
 
-/// The state of the archive for which a report may be stored.
-pub struct ReportKeeping {
+/// The state of the archive that a report is stored with.
+pub struct StorageStamp {
     team: TeamId,
     stamp: String,
 }
 
-impl ReportKeeping {
-    /// The report as it is to be stored; `text` is what scripts read of it.
+impl StorageStamp {
+    /// Returns the row to store; `text` is the report as scripts read it.
     #[must_use]
-    pub fn of(self, made: &MadeReport, text: String, now: Timestamp) -> KeptReport {
+    pub fn into_kept_report(self, made: &MadeReport, text: String, now: Timestamp) -> KeptReport {
         KeptReport {
             team: self.team,
             report_id: made.report.id(),
             stamp: self.stamp,
-            dependencies: made.candidates.stored(),
+            dependencies: made.candidates.to_json(),
             basis: made.report.basis.clone(),
             made_at: now.to_string(),
             text,
@@ -78,15 +78,15 @@ impl ReportKeeping {
     }
 }
 
-/// A report that was stored, and still holds.
+/// A stored report that is still current.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredReport {
-    /// What scripts read of it, byte by byte as it was stored.
+    /// The report as scripts read it, exactly as stored.
     pub text: String,
 }
 
 impl StoredReport {
-    /// The report; `None` if the text does not have that shape.
+    /// Parses the report; `None` if the text is malformed.
     #[must_use]
     pub fn read(&self) -> Option<FiguresReport> {
         read(&serde_json::from_str(&self.text).ok()?)
@@ -98,13 +98,13 @@ impl StoredReport {
 pub struct ListedReport {
     /// The workspace.
     pub team: TeamId,
-    /// Which report of it.
+    /// The id of the report.
     pub report_id: String,
-    /// What it was made from.
+    /// The head row, which describes the report's inputs.
     pub head: ReportHead,
 }
 
-/// The stored reports of a workspace.
+/// Lists the stored reports of a workspace.
 ///
 /// # Errors
 /// As [`Archive::query`].
@@ -120,38 +120,41 @@ pub async fn list(archive: &dyn Archive, team: &TeamId) -> Result<Vec<ListedRepo
 }
 
 impl ListedReport {
-    /// Whether it would be shown again: everything that it shows is as it was.
+    /// Whether the report would be shown again, because its inputs are unchanged.
     ///
     /// # Errors
     /// As [`Archive::query`].
-    pub async fn is_live(
+    pub async fn is_current(
         &self,
         archive: &dyn Archive,
         rollups: Option<&Rollups>,
         now: Timestamp,
     ) -> Result<bool, ArchiveError> {
         let parts: Vec<&str> = self.report_id.split('/').collect();
-        let (asked, period) = match parts[..] {
-            ["team", from, to] => (Some(ReportScope::Team), Period::read_bounds(from, to)),
+        let (requested_scope, period) = match parts[..] {
+            ["team", from, to] => (Some(ReportScope::Team), Period::parse_bounds(from, to)),
             ["channel", id, from, to] => {
-                let asked = match ChannelId::parse(id) {
+                let requested_scope = match ChannelId::parse(id) {
                     Ok(channel) => {
-                        let place = ChannelOfTeam { team: self.team.clone(), channel };
+                        let location = ChannelOfTeam { team: self.team.clone(), channel };
                         let teams = find::teams(archive).await?;
-                        Some(ReportScope::Channel(find::joined(archive, &place, &teams).await?))
+                        Some(ReportScope::Channel(find::joined_channel(archive, &location, &teams).await?))
                     }
                     Err(_) => None,
                 };
-                (asked, Period::read_bounds(from, to))
+                (requested_scope, Period::parse_bounds(from, to))
             }
             _ => (None, None),
         };
-        let (Some(asked), Some(period)) = (asked, period) else { return Ok(false) };
-        ReportSources::begin(archive, &self.team, asked, period, rollups, now).await?.holds(&self.head).await
+        let (Some(requested_scope), Some(period)) = (requested_scope, period) else { return Ok(false) };
+        ReportSources::read(archive, &self.team, requested_scope, period, rollups, now)
+            .await?
+            .is_unchanged(&self.head)
+            .await
     }
 }
 
-/// Reads a report of a workspace or a channel from what scripts read; `None` if it does not have that shape.
+/// Parses the report of a workspace or a channel from its JSON for scripts; `None` if it is malformed.
 #[must_use]
 pub fn read(stored: &Value) -> Option<FiguresReport> {
     let scope = match stored["scope"].as_str()?.split_once('/') {
@@ -175,7 +178,7 @@ pub fn read(stored: &Value) -> Option<FiguresReport> {
         team_name: text(stored, "team_name"),
         scope,
         scope_name: text(stored, "name"),
-        period: Period::read_bounds(stored["from"].as_str()?, stored["to"].as_str()?)?,
+        period: Period::parse_bounds(stored["from"].as_str()?, stored["to"].as_str()?)?,
         basis: text(stored, "basis")?,
         figures: figures.collect(),
         channels: rows(stored, "channels", channel_row)?,
@@ -192,7 +195,7 @@ pub fn read(stored: &Value) -> Option<FiguresReport> {
     })
 }
 
-/// Medians and shares are real numbers even if they are whole.
+/// Parses a number. Medians and shares are real numbers even if they are whole.
 fn number(name: FigureName, value: &Value) -> Option<Number> {
     if name.is_count() { value.as_u64().map(Number::Count) } else { value.as_f64().map(Number::Real) }
 }

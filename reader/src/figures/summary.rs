@@ -1,4 +1,4 @@
-//! What is counted of a period, over all of its channels and days.
+//! The sums of a period over all channels and days.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,24 +12,24 @@ use super::counting::{CountedChannel, People};
 const DAY: i64 = 24 * 60;
 const WEEK: i64 = 7 * DAY;
 
-/// The first of January 1970 was a Thursday, three days after a Monday.
+/// January 1, 1970 was a Thursday, three days after a Monday.
 const EPOCH_WEEKDAY: i64 = 3;
 
 /// The label of people whose time zone is unknown.
 const UNKNOWN_ZONE: &str = "unknown";
 
-/// What is counted of a period.
+/// The sums of a period.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PeriodSummary {
-    /// Each channel that has anything, over its days.
+    /// The sums of each channel with messages, over its days.
     pub(super) channels: BTreeMap<ChannelId, ChannelTotal>,
-    /// Each person, over channels and days.
+    /// The sums of each person, over channels and days.
     pub(super) people: BTreeMap<String, PersonDay>,
-    /// Messages by the author's own weekday, Monday first, and hour.
+    /// Messages by weekday, Monday first, and hour in the author's time zone.
     pub(super) hours: [[u64; 24]; 7],
-    /// By the author's time zone.
+    /// The sums by the author's time zone.
     pub(super) zones: BTreeMap<String, ZoneTotal>,
-    /// Everything over channels and people.
+    /// The sums over channels and people.
     pub(super) total: PersonDay,
     pub(super) bot_messages: u64,
     pub(super) emoji: BTreeMap<String, u64>,
@@ -42,23 +42,23 @@ pub(super) struct PeriodSummary {
 /// A summary while channels are added.
 pub(super) struct Summing<'p> {
     summary: PeriodSummary,
-    /// Without people, there is no more than what a report shows of the period before: no hours, time zones and emoji, and no
-    /// messages that stand out.
+    /// Without people, the summary only has what a report shows of the previous period: no hours, time zones,
+    /// emoji and top messages.
     people: Option<&'p People>,
-    /// What is counted of people, with what their clocks are ahead of UTC, in minutes.
+    /// The sums of people, with their time zone's offset from UTC in minutes.
     totals: HashMap<String, (PersonDay, i64)>,
 }
 
-/// What is counted of a channel.
+/// The sums of a channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ChannelTotal {
-    /// Over its people.
+    /// The sums over its people.
     pub(super) total: PersonDay,
-    /// How many people posted.
+    /// Number of people who posted.
     pub(super) posters: u64,
 }
 
-/// What people of one time zone wrote.
+/// The activity of the people in one time zone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ZoneTotal {
     pub(super) people: u64,
@@ -82,7 +82,7 @@ impl<'p> Summing<'p> {
         Self { summary, people, totals: HashMap::new() }
     }
 
-    /// What was counted of all channels that were added.
+    /// Returns the summary of all added channels.
     pub(super) fn finish(self) -> PeriodSummary {
         let Self { mut summary, people, totals } = self;
         summary.people = totals.into_iter().map(|(id, (person, _))| (id, person)).collect();
@@ -97,13 +97,13 @@ impl<'p> Summing<'p> {
         summary
     }
 
-    /// Adds a channel, if there is anything of it.
+    /// Adds a channel, if it has any days.
     pub(super) fn add(&mut self, CountedChannel { channel, days, .. }: &CountedChannel) {
         if days.is_empty() {
             return;
         }
         let Self { summary, people, totals } = self;
-        let mut of_channel = ChannelTotal::default();
+        let mut channel_total = ChannelTotal::default();
         let (mut posters, mut threads) = (HashSet::new(), HashSet::new());
         for (day, figures) in days {
             for (id, person) in &figures.people {
@@ -111,14 +111,14 @@ impl<'p> Summing<'p> {
                     let offset = people.and_then(|people| people.get(id)?.offset_minutes);
                     totals.insert(id.clone(), (PersonDay::default(), offset.unwrap_or_default()));
                 }
-                let Some((total, ahead)) = totals.get_mut(id) else { continue };
+                let Some((total, offset_minutes)) = totals.get_mut(id) else { continue };
                 total.add_counts(person);
-                of_channel.total.add_counts(person);
+                channel_total.total.add_counts(person);
                 if person.messages > 0 {
                     posters.insert(id.as_str());
                 }
                 if people.is_some() {
-                    summary.add_hours(*day, person, *ahead);
+                    summary.add_hours(*day, person, *offset_minutes);
                 }
             }
             summary.bot_messages += figures.bot_messages;
@@ -133,21 +133,21 @@ impl<'p> Summing<'p> {
             }
         }
         summary.threads += threads.len() as u64;
-        of_channel.posters = posters.len() as u64;
-        summary.total.add_counts(&of_channel.total);
-        summary.channels.insert(channel.clone(), of_channel);
+        channel_total.posters = posters.len() as u64;
+        summary.total.add_counts(&channel_total.total);
+        summary.channels.insert(channel.clone(), channel_total);
     }
 }
 
 impl PeriodSummary {
-    /// Adds a day's messages where their author's clock had them: by the offset they have now, as the seed intends. Without
-    /// one, by UTC.
-    fn add_hours(&mut self, day: i64, person: &PersonDay, ahead: i64) {
+    /// Adds a day's messages to the hours in their author's time zone, with the author's current offset, as
+    /// the seed intends. If the offset is unknown, uses UTC.
+    fn add_hours(&mut self, day: i64, person: &PersonDay, offset_minutes: i64) {
         for (quarter, messages, _) in &person.quarters {
-            let minute = (day + EPOCH_WEEKDAY) * DAY + i64::from(*quarter) * 15 + ahead;
+            let minute = (day + EPOCH_WEEKDAY) * DAY + i64::from(*quarter) * 15 + offset_minutes;
             let minute = minute.rem_euclid(WEEK);
-            let place = |minutes: i64| usize::try_from(minutes).unwrap_or_default();
-            self.hours[place(minute / DAY)][place(minute % DAY / 60)] += messages;
+            let index = |minutes: i64| usize::try_from(minutes).unwrap_or_default();
+            self.hours[index(minute / DAY)][index(minute % DAY / 60)] += messages;
         }
     }
 
@@ -161,7 +161,7 @@ impl PeriodSummary {
         }
     }
 
-    /// Those who posted, most messages first, then by id.
+    /// Returns the people who posted, most messages first, then by id.
     pub(super) fn posters(&self) -> Vec<(&str, &PersonDay)> {
         let posted = self.people.iter().filter(|(_, person)| person.messages > 0);
         let mut posters: Vec<_> = posted.map(|(id, person)| (id.as_str(), person)).collect();
@@ -169,15 +169,16 @@ impl PeriodSummary {
         posters
     }
 
-    /// The channels in which people posted, most messages first, then by id.
+    /// Returns the channels in which people posted, most messages first, then by id.
     pub(super) fn channels_used(&self) -> Vec<(&ChannelId, &ChannelTotal)> {
-        let mut channels: Vec<_> = self.channels.iter().filter(|(_, of)| of.total.messages > 0).collect();
+        let mut channels: Vec<_> =
+            self.channels.iter().filter(|(_, channel_total)| channel_total.total.messages > 0).collect();
         channels
             .sort_by(|one, other| other.1.total.messages.cmp(&one.1.total.messages).then(one.0.cmp(other.0)));
         channels
     }
 
-    /// Messages or words in the middle of the posters; the mean of two middles.
+    /// Returns the median over the posters.
     pub(super) fn median(&self, count: impl Fn(&PersonDay) -> u64) -> Option<f64> {
         let mut counts: Vec<u64> = self.posters().into_iter().map(|(_, person)| count(person)).collect();
         counts.sort_unstable();
@@ -189,13 +190,13 @@ impl PeriodSummary {
         }
     }
 
-    /// What part of all messages the ten most active posters wrote.
+    /// Returns the share of the ten most active posters in all messages.
     pub(super) fn top_ten_share(&self) -> Option<f64> {
         let top: u64 = self.posters().iter().take(10).map(|(_, person)| person.messages).sum();
         (self.total.messages > 0).then(|| top as f64 / self.total.messages as f64)
     }
 
-    /// How few posters wrote half of all words.
+    /// Returns the smallest number of posters who wrote half of all words.
     pub(super) fn half_of_words(&self) -> u64 {
         let mut words: Vec<u64> = self.people.values().map(|person| person.words).collect();
         words.sort_unstable_by(|one, other| other.cmp(one));
@@ -211,7 +212,7 @@ impl PeriodSummary {
     }
 }
 
-/// People of this workspace: all accounts, and those of people who could post today.
+/// Returns the number of all accounts of this workspace, and of those of people who can post today.
 pub(super) fn accounts(people: &People) -> (u64, u64) {
     let count = |counts: &dyn Fn(AuthorKind) -> bool| {
         people.iter().filter(|(_, PersonFacts { kind, .. })| counts(*kind)).count() as u64

@@ -1,4 +1,4 @@
-//! The tables of a report: channels, people, and the messages that stand out.
+//! The tables of a report: channels, people, and top messages.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use rules::figures::person::AuthorKind;
 use slack::ids::{ChannelId, Ts};
 
 use super::counting::{AboutPerson, People};
-use super::grounds::Candidates;
+use super::inputs::ReplyCandidates;
 use super::message;
 use super::report::{FiguresReport, PersonRow, RankedChannel, TopMessage};
 use super::summary::{ChannelTotal, PeriodSummary};
@@ -18,11 +18,11 @@ use crate::directory::{WorkspaceChannels, WorkspaceFacts};
 use crate::joined::JoinedChannel;
 use crate::permalink;
 
-/// Messages whose replies are counted to find those with the most: a query each, and another one each time that a stored report
-/// is shown again. They are those with the most replies within the period.
+/// Maximum number of messages whose replies are counted to find those with the most: the messages with the
+/// most replies within the period. Each needs a query, and another one each time a stored report is checked.
 const MAX_ROOTS: usize = 100;
 
-/// What tables are made with.
+/// The names for the tables.
 pub(super) struct Tables<'a> {
     pub(super) people: &'a People,
     pub(super) names: &'a WorkspaceChannels,
@@ -41,26 +41,27 @@ impl Tables<'_> {
     pub(super) fn channels(&self, summary: &PeriodSummary, before: &PeriodSummary) -> Vec<RankedChannel> {
         let mut above = 0;
         let whole = summary.total.messages;
-        let messages_before = |channel| before.channels.get(channel).map_or(0, |of| of.total.messages);
-        let rows = summary.channels_used().into_iter().enumerate().map(|(place, (channel, of))| {
-            let ChannelTotal { total, posters } = of;
-            above += total.messages;
-            RankedChannel {
-                rank: place + 1,
-                channel: channel.clone(),
-                name: self.channel_name(channel),
-                messages: total.messages,
-                previous: messages_before(channel),
-                words: total.words,
-                posters: *posters,
-                share: share(total.messages, whole),
-                cumulative_share: share(above, whole),
-            }
-        });
+        let messages_before = |channel| before.channels.get(channel).map_or(0, |total| total.total.messages);
+        let rows =
+            summary.channels_used().into_iter().enumerate().map(|(index, (channel, channel_total))| {
+                let ChannelTotal { total, posters } = channel_total;
+                above += total.messages;
+                RankedChannel {
+                    rank: index + 1,
+                    channel: channel.clone(),
+                    name: self.channel_name(channel),
+                    messages: total.messages,
+                    previous: messages_before(channel),
+                    words: total.words,
+                    posters: *posters,
+                    share: share(total.messages, whole),
+                    cumulative_share: share(above, whole),
+                }
+            });
         rows.collect()
     }
 
-    /// The posters; of one person's report only that one, at their place among everyone.
+    /// Returns the posters; in the report of a person only that person, with their rank among everyone.
     pub(super) fn users(
         &self,
         summary: &PeriodSummary,
@@ -69,7 +70,7 @@ impl Tables<'_> {
         about: &AboutPerson,
     ) -> Vec<PersonRow> {
         let mut above = 0;
-        let rows = summary.posters().into_iter().enumerate().map(|(place, (id, person))| {
+        let rows = summary.posters().into_iter().enumerate().map(|(index, (id, person))| {
             let ahead = about.messages.iter().filter(|(other, messages)| {
                 **messages > person.messages || (**messages == person.messages && other.as_str() < id)
             });
@@ -77,7 +78,7 @@ impl Tables<'_> {
                 ahead.fold((0, 0), |(people, sum), (_, messages)| (people + 1, sum + messages));
             above += person.messages;
             PersonRow {
-                rank: place + 1 + ahead,
+                rank: index + 1 + ahead,
                 user: id.to_owned(),
                 name: self.person_name(id),
                 kind: self.people.get(id).map_or(AuthorKind::Stranger, |person| person.kind).as_str(),
@@ -103,7 +104,7 @@ impl Tables<'_> {
     ) -> Result<Vec<TopMessage>, ArchiveError> {
         let mut most_reacted = Vec::new();
         for (id, ts, count) in &summary.most_reacted {
-            let channel = channels.iter().find(|channel| channel.main().channel == *id);
+            let channel = channels.iter().find(|channel| channel.current_location().channel == *id);
             let row = match channel {
                 Some(channel) => channel.message(ts).await?,
                 None => None,
@@ -113,13 +114,13 @@ impl Tables<'_> {
         Ok(most_reacted)
     }
 
-    /// Messages that began threads in the period, with the replies that the archive has of them. `roots`: those of each channel,
-    /// with their replies in the period.
+    /// Returns messages that started threads in the period, with the number of all their replies in the
+    /// archive. `roots` has the roots of each channel, with their replies in the period.
     pub(super) async fn candidates(
         &self,
         channels: &[JoinedChannel<'_>],
         roots: &[BTreeMap<Ts, u64>],
-    ) -> Result<Candidates, ArchiveError> {
+    ) -> Result<ReplyCandidates, ArchiveError> {
         let roots = channels.iter().zip(roots);
         let mut roots: Vec<(u64, &JoinedChannel<'_>, &Ts)> = roots
             .flat_map(|(channel, roots)| roots.iter().map(move |(ts, replies)| (*replies, channel, ts)))
@@ -132,24 +133,25 @@ impl Tables<'_> {
         let candidates = roots.iter().zip(counts);
         let mut candidates: Vec<(ChannelId, Ts, u64)> = candidates
             .map(|((_, channel, root_ts), replies)| {
-                (channel.main().channel.clone(), (*root_ts).clone(), replies)
+                (channel.current_location().channel.clone(), (*root_ts).clone(), replies)
             })
             .collect();
         candidates.sort_by(|one, other| {
             other.2.cmp(&one.2).then_with(|| one.1.cmp(&other.1)).then_with(|| one.0.cmp(&other.0))
         });
-        Ok(Candidates(candidates))
+        Ok(ReplyCandidates(candidates))
     }
 
-    /// The messages with the most replies.
+    /// Returns the messages with the most replies.
     pub(super) async fn most_replied(
         &self,
         channels: &[JoinedChannel<'_>],
-        candidates: &Candidates,
+        candidates: &ReplyCandidates,
     ) -> Result<Vec<TopMessage>, ArchiveError> {
         let mut most_replied = Vec::new();
         for (id, root_ts, replies) in candidates.0.iter().filter(|(.., replies)| *replies > 0) {
-            let Some(channel) = channels.iter().find(|channel| channel.main().channel == *id) else {
+            let Some(channel) = channels.iter().find(|channel| channel.current_location().channel == *id)
+            else {
                 continue;
             };
             if most_replied.len() == TOP {
@@ -173,7 +175,7 @@ impl Tables<'_> {
             user_name: user.as_deref().and_then(|user| self.person_name(user)),
             user,
             count,
-            permalink: permalink::of(self.workspace.base_url.as_deref(), channel, ts, None),
+            permalink: permalink::message_permalink(self.workspace.base_url.as_deref(), channel, ts, None),
         }
     }
 

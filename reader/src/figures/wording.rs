@@ -4,13 +4,13 @@ use super::report::{Figure, FigureName, FiguresReport, Number, Scope, TopMessage
 use crate::numbers::grouped;
 use crate::plain;
 
-/// How much of a name stands in a line.
+/// Maximum number of characters of a name in a line.
 const NAME: usize = 24;
 
-/// The days of a week, as short as they are written.
+/// The abbreviated days of the week.
 pub const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// What a report is about.
+/// Returns the title of a report.
 #[must_use]
 pub fn title(report: &FiguresReport) -> String {
     let team = report.team_name.as_deref().unwrap_or(report.team.as_str());
@@ -24,24 +24,28 @@ pub fn title(report: &FiguresReport) -> String {
 
 /// How a figure changed, for people.
 pub struct FigureChange {
-    /// By how much, with its sign.
+    /// The difference, with its sign.
     pub delta: String,
-    /// By how much of what it was.
+    /// The difference in percent of the previous value.
     pub percent: String,
 }
 
-/// How a figure changed.
+/// Returns how a figure changed.
 #[must_use]
 pub fn change(name: FigureName, figure: &Figure) -> FigureChange {
     let delta = figure.delta().map(|delta| {
-        let sign = if delta.real() < 0.0 { "-" } else { "+" };
+        let sign = if delta.as_f64() < 0.0 { "-" } else { "+" };
         let size = match delta {
             Number::Count(count) => Number::Count(count),
             Number::Real(real) => Number::Real(real.abs()),
         };
-        if delta.real() == 0.0 { "0".to_owned() } else { format!("{sign}{}", shown(name, Some(size))) }
+        if delta.as_f64() == 0.0 {
+            "0".to_owned()
+        } else {
+            format!("{sign}{}", number_text(name, Some(size)))
+        }
     });
-    // Of a share the difference says it: percent of percent would be read as that.
+    // A share only shows its difference, because a percentage of a percentage would be misread.
     let percent = figure.percent().filter(|percent| *percent != 0.0 && name != FigureName::TopTenShare);
     FigureChange {
         delta: delta.unwrap_or_default(),
@@ -49,21 +53,21 @@ pub fn change(name: FigureName, figure: &Figure) -> FigureChange {
     }
 }
 
-/// A figure's number; a dash where it is unknown.
+/// Returns a figure's number as text; a dash if it is unknown.
 #[must_use]
-pub fn shown(name: FigureName, number: Option<Number>) -> String {
+pub fn number_text(name: FigureName, number: Option<Number>) -> String {
     match number {
         None => "-".to_owned(),
-        Some(number) if name == FigureName::TopTenShare => format!("{:.1} %", number.real() * 100.0),
+        Some(number) if name == FigureName::TopTenShare => format!("{:.1} %", number.as_f64() * 100.0),
         Some(Number::Count(count)) => grouped(count),
         Some(Number::Real(real)) if real.fract() == 0.0 => grouped(real as u64),
         Some(Number::Real(real)) => format!("{}.{}", grouped(real as u64), (real.fract() * 10.0) as u64),
     }
 }
 
-/// `ana in #general`
+/// Returns the author and channel of a message, such as `ana in #general`.
 #[must_use]
-pub fn whose(message: &TopMessage) -> String {
+pub fn author_and_channel(message: &TopMessage) -> String {
     let author = message.user_name.as_deref().or(message.user.as_deref()).unwrap_or("unknown");
     let channel = match &message.channel_name {
         Some(name) => format!("#{}", plain::excerpt(name, NAME)),
@@ -72,15 +76,17 @@ pub fn whose(message: &TopMessage) -> String {
     format!("{} in {channel}", plain::excerpt(author, NAME))
 }
 
-/// What a reader of the figures has to know.
+/// Returns the notes on a report's limitations.
 #[must_use]
-pub fn notes_of(report: &FiguresReport) -> Vec<String> {
+pub fn report_notes(report: &FiguresReport) -> Vec<String> {
     let mut notes = Vec::new();
     if !report.is_over {
         notes.push("This period is not over yet.".to_owned());
     }
     if report.figure(FigureName::FirstTimePosters).value.is_none() {
-        notes.push("Who posted for the first time is unknown: more lies before than is read.".to_owned());
+        notes.push(
+            "First-time posters are unknown: the archive has too many earlier messages to check.".to_owned(),
+        );
     }
     let days = &report.incomplete_days;
     if let [first, .., last] = days.as_slice() {

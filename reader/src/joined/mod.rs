@@ -1,10 +1,10 @@
-//! One channel as people know it, which may lie in several places: Slack gave it another id, or several workspaces share
-//! it. Readers see one history; the places stay as they were written.
+//! A channel that may have several locations, because Slack gave it a new id or several workspaces share it.
+//! Readers see one history; the rows of each location stay unchanged.
 //!
-//! * [`places`] finds them.
-//! * [`JoinedChannel`] reads them as one: rows of one message are merged by [`rules::merge`].
+//! * [`locations`] finds the locations.
+//! * [`JoinedChannel`] reads them as one channel; [`rules::merge`] merges the rows of a message.
 
-pub mod places;
+pub mod locations;
 
 use std::collections::BTreeMap;
 
@@ -13,77 +13,79 @@ use rules::merge::{self, MergedMessage};
 use rules::message;
 use slack::ids::{TeamId, Ts};
 
-pub use places::ChannelOfTeam;
+pub use locations::ChannelOfTeam;
 
-/// A channel to be read, in all its places. One that is in one place alone is read as it is, at no further cost.
+/// A channel with all its locations. Reading a channel with a single location has no additional cost.
 pub struct JoinedChannel<'a> {
     archive: &'a dyn Archive,
-    /// At least one; the first is the channel now.
-    places: Vec<ChannelOfTeam>,
+    /// At least one. The first is the current location.
+    locations: Vec<ChannelOfTeam>,
 }
 
-/// Rows by their time, each as what the places say of it.
+/// The rows of all locations, by timestamp.
 type RowsByTime = BTreeMap<String, Vec<Item>>;
 
 impl<'a> JoinedChannel<'a> {
-    /// The channel that goes on in `main`, and was or is in the others too.
+    /// Joins the channel's current location `main` with its other ones.
     pub fn new(archive: &'a dyn Archive, main: ChannelOfTeam, others: Vec<ChannelOfTeam>) -> Self {
-        let mut places = vec![main];
-        for place in others {
-            if !places.contains(&place) {
-                places.push(place);
+        let mut locations = vec![main];
+        for location in others {
+            if !locations.contains(&location) {
+                locations.push(location);
             }
         }
-        Self { archive, places }
+        Self { archive, locations }
     }
 
-    /// Where the channel goes on.
-    pub fn main(&self) -> &ChannelOfTeam {
-        &self.places[0]
+    /// The channel's current location.
+    pub fn current_location(&self) -> &ChannelOfTeam {
+        &self.locations[0]
     }
 
-    /// All its places, [`JoinedChannel::main`] in front.
-    pub fn places(&self) -> &[ChannelOfTeam] {
-        &self.places
+    /// All locations, [`JoinedChannel::current_location`] first.
+    pub fn locations(&self) -> &[ChannelOfTeam] {
+        &self.locations
     }
 
-    /// Its workspaces, that of [`JoinedChannel::main`] in front.
+    /// The workspaces of all locations, that of [`JoinedChannel::current_location`] first.
     pub fn teams(&self) -> Vec<TeamId> {
         let mut teams: Vec<TeamId> = Vec::new();
-        for place in &self.places {
-            if !teams.contains(&place.team) {
-                teams.push(place.team.clone());
+        for location in &self.locations {
+            if !teams.contains(&location.team) {
+                teams.push(location.team.clone());
             }
         }
         teams
     }
 
-    /// A message, whatever place has something of it.
+    /// Reads a message, merged from all locations.
     pub async fn message(&self, ts: &Ts) -> Result<Option<Item>, ArchiveError> {
         Ok(self.merged(ts).await?.map(|merged| merged.row))
     }
 
-    /// Messages, in the order of their timestamps in `of`.
-    pub async fn messages(&self, of: &[&Ts]) -> Result<Vec<Option<Item>>, ArchiveError> {
-        if self.places.len() == 1 {
-            let keys: Vec<ItemKey> = of.iter().map(|ts| self.main().message(ts)).collect();
+    /// Reads messages, in the order of `timestamps`.
+    pub async fn messages(&self, timestamps: &[&Ts]) -> Result<Vec<Option<Item>>, ArchiveError> {
+        if self.locations.len() == 1 {
+            let keys: Vec<ItemKey> =
+                timestamps.iter().map(|ts| self.current_location().message(ts)).collect();
             return self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await;
         }
-        let mut rows = Vec::with_capacity(of.len());
-        for ts in of {
+        let mut rows = Vec::with_capacity(timestamps.len());
+        for ts in timestamps {
             rows.push(self.message(ts).await?);
         }
         Ok(rows)
     }
 
-    /// The revisions of a message in every place, each once. Where there are several places, what each has as its
-    /// content is among them: it may have lost to that of another.
+    /// Returns the revisions of a message from all locations, without duplicates. If there are several
+    /// locations, the current content of each is included, because the content of another location may have
+    /// replaced it.
     pub async fn revisions(&self, ts: &Ts) -> Result<Vec<Item>, ArchiveError> {
         let mut rows = Vec::new();
-        for ChannelOfTeam { team, channel } in &self.places {
+        for ChannelOfTeam { team, channel } in &self.locations {
             rows.extend(query_all(self.archive, Query::partition(key::revisions(team, channel, ts))).await?);
         }
-        if self.places.len() > 1
+        if self.locations.len() > 1
             && let Some(MergedMessage { row, replaced }) = self.merged(ts).await?
         {
             rows.extend(message::as_revision(&row).into_iter().chain(replaced));
@@ -93,22 +95,22 @@ impl<'a> JoinedChannel<'a> {
     }
 
     async fn merged(&self, ts: &Ts) -> Result<Option<MergedMessage>, ArchiveError> {
-        let keys: Vec<ItemKey> = self.places.iter().map(|place| place.message(ts)).collect();
+        let keys: Vec<ItemKey> = self.locations.iter().map(|location| location.message(ts)).collect();
         let rows = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
         Ok(merge::messages(rows.into_iter().flatten().collect()))
     }
 
-    /// A page of rows, as [`Archive::query`] answers. The messages of [`JoinedChannel::main`], the threads and the files
-    /// of its workspace are those of all places, each row under the key it has where its content is; any other query
-    /// passes as it is.
+    /// Returns a page of rows like [`Archive::query`]. A query for the messages of [`JoinedChannel::current_location`],
+    /// or for the threads or files of its workspace, covers all locations; each row has the key of the
+    /// location with its content. Any other query goes to the archive unchanged.
     pub async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
-        let main = self.main();
-        if self.places.len() == 1 {
+        let main = self.current_location();
+        if self.locations.len() == 1 {
             return self.archive.query(query).await;
         }
         match &query.partition {
             Partition::Item(partition) if *partition == main.messages() => {
-                let partitions: Vec<String> = self.places.iter().map(ChannelOfTeam::messages).collect();
+                let partitions: Vec<String> = self.locations.iter().map(ChannelOfTeam::messages).collect();
                 self.page(query, &partitions, |rows| Some(merge::messages(rows)?.row)).await
             }
             Partition::Item(partition) if *partition == key::files(&main.team) => {
@@ -125,8 +127,8 @@ impl<'a> JoinedChannel<'a> {
         }
     }
 
-    /// A page of what several partitions have, each row once. What a page of one of them does not reach is left for the
-    /// next page, so that no row is seen before all of it is.
+    /// Returns a page of the merged rows of several partitions. The page ends where the shortest page of a
+    /// partition ends, so that each row is merged from all partitions.
     async fn page(
         &self,
         query: &Query,
@@ -134,7 +136,7 @@ impl<'a> JoinedChannel<'a> {
         merge: impl Fn(Vec<Item>) -> Option<Item>,
     ) -> Result<Page, ArchiveError> {
         let mut rows = RowsByTime::new();
-        // How far every partition was read, where one goes on.
+        // The last timestamp to which all partitions were read, if one of them has more rows.
         let mut reached: Option<String> = None;
         let is_before = |one: &str, other: &str| if query.descending { one > other } else { one < other };
         for partition in partitions {
@@ -160,16 +162,16 @@ impl<'a> JoinedChannel<'a> {
         let rest = in_order.split_off(query.limit.min(in_order.len()));
         let next = if rest.is_empty() { reached } else { in_order.last().map(|(time, _)| time.clone()) };
         let items = in_order.into_iter().filter_map(|(_, rows)| merge(rows)).collect();
-        Ok(Page { items, next: next.map(|time| ItemKey::new(self.main().messages(), time)) })
+        Ok(Page { items, next: next.map(|time| ItemKey::new(self.current_location().messages(), time)) })
     }
 
-    /// A thread, as a whole: unlike a channel it has an end. The index knows each row that names the thread; what
-    /// another place says of the same message is asked for by its key.
+    /// Reads a whole thread at once, because a thread is bounded, unlike a channel. The index has every row
+    /// that names the thread; rows of the same messages at other locations are read by key.
     async fn thread(&self, query: &Query, root_ts: &Ts) -> Result<Page, ArchiveError> {
         let mut rows = RowsByTime::new();
         for team in self.teams() {
             for item in query_all(self.archive, Query::parent(key::thread_parent(&team, root_ts))).await? {
-                if self.places.iter().any(|place| place.messages() == item.key.item_id) {
+                if self.locations.iter().any(|location| location.messages() == item.key.item_id) {
                     rows.entry(item.key.timestamp.clone()).or_default().push(item);
                 }
             }
@@ -177,7 +179,10 @@ impl<'a> JoinedChannel<'a> {
         let missing: Vec<ItemKey> = rows
             .iter()
             .flat_map(|(time, rows)| {
-                let keys = self.places.iter().map(move |place| ItemKey::new(place.messages(), time.as_str()));
+                let keys = self
+                    .locations
+                    .iter()
+                    .map(move |location| ItemKey::new(location.messages(), time.as_str()));
                 keys.filter(move |key| rows.iter().all(|row| row.key != *key))
             })
             .collect();

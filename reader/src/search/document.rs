@@ -1,5 +1,5 @@
-//! What of a message can be found: its text as people read it, the names of its files, and facets, short words that say
-//! who wrote it, whom it mentions and what it has.
+//! The searchable parts of a message: its plain text, the names of its files, and facets. Facets are short
+//! words for its author, its mentions and its properties.
 
 use std::collections::BTreeSet;
 
@@ -12,36 +12,36 @@ use crate::plain;
 use crate::text::spans::{LineKind, TextSpan};
 use crate::text::{self, MessageText, flat};
 
-/// So much of a file's name or title can be found.
+/// Number of searchable characters of a file's name or title.
 const MAX_FILE_NAME_CHARS: usize = 255;
 
-/// A message, ready to be found.
+/// The searchable parts of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchDocument {
-    /// Its text, a line for each of the message's, with the names of people and channels as far as they were given.
+    /// Its text, line by line, with the display names of people and channels, if the caller passed them.
     pub text: String,
     /// Its facets.
     pub facets: BTreeSet<Facet>,
 }
 
-/// One thing to filter by, as a word of letters and digits.
+/// A filter criterion, as a word of letters and digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Facet(String);
 
 impl Facet {
-    /// Written by this person.
+    /// The message was written by this person.
     #[must_use]
     pub fn author(user: &str) -> Self {
         Self(format!("u{}", word(user)))
     }
 
-    /// Mentions this person or channel.
+    /// The message mentions this person or channel.
     #[must_use]
     pub fn mention(id: &str) -> Self {
         Self(format!("m{}", word(id)))
     }
 
-    /// Has this. Replies are rows of their own: no message says that it has some.
+    /// The message has this; `None` for replies, because a message does not record its replies.
     #[must_use]
     pub fn has(what: HasWhat) -> Option<Self> {
         Some(Self::named(match what {
@@ -53,7 +53,7 @@ impl Facet {
         }))
     }
 
-    /// Is this.
+    /// The message has this state.
     #[must_use]
     pub fn is(what: IsWhat) -> Self {
         Self::named(match what {
@@ -64,7 +64,7 @@ impl Facet {
         })
     }
 
-    /// Mentions someone or some channel: what it says changes with their names.
+    /// The message mentions any person or channel, so its text changes with their names.
     #[must_use]
     pub fn mentions() -> Self {
         Self::named("mentions")
@@ -81,16 +81,16 @@ impl Facet {
     }
 }
 
-/// Ids are letters and digits; anything else in one that Slack never sent is left out.
+/// Converts an id to a word. Ids are letters and digits; other characters of a forged id are left out.
 fn word(id: &str) -> String {
     id.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).take(32).collect()
 }
 
-/// Reads a row as [`rules::project::message`] gives it. With names of which none is known, ids and the labels that came with a
-/// message stand where names would.
+/// Creates the document of a row that [`rules::project::message`] returned. For an unknown name, the text
+/// contains the id or the label from the message.
 #[must_use]
-pub fn of(message: &Value, said: &MessageText, names: &DisplayNames<'_>) -> SearchDocument {
-    let mut lines: Vec<String> = said.lines.iter().map(|line| flat::line(line, names)).collect();
+pub fn search_document(message: &Value, content: &MessageText, names: &DisplayNames<'_>) -> SearchDocument {
+    let mut lines: Vec<String> = content.lines.iter().map(|line| flat::line(line, names)).collect();
     let files = message["files"].as_array().map_or(&[][..], Vec::as_slice);
     for file in files {
         let named = |name: &str| Some(plain::excerpt(file[name].as_str()?, MAX_FILE_NAME_CHARS));
@@ -98,18 +98,18 @@ pub fn of(message: &Value, said: &MessageText, names: &DisplayNames<'_>) -> Sear
         lines.extend(title.filter(|title| Some(title) != name.as_ref()));
         lines.extend(name);
     }
-    SearchDocument { text: lines.join("\n"), facets: facets(message, said) }
+    SearchDocument { text: lines.join("\n"), facets: facets(message, content) }
 }
 
-fn facets(message: &Value, said: &MessageText) -> BTreeSet<Facet> {
-    let spans = || said.lines.iter().flat_map(|line| &line.spans);
+fn facets(message: &Value, content: &MessageText) -> BTreeSet<Facet> {
+    let spans = || content.lines.iter().flat_map(|line| &line.spans);
     let is_filled = |name: &str| message[name].as_array().is_some_and(|list| !list.is_empty());
     let is_text = |name: &str| message[name].is_string();
-    let has_code = said.lines.iter().any(|line| line.kind == LineKind::Preformatted)
+    let has_code = content.lines.iter().any(|line| line.kind == LineKind::Preformatted)
         || spans()
             .any(|span| matches!(span, TextSpan::Text(text, style) if style.code || text.contains('`')));
     let is_bot = is_text("bot_id") || message["subtype"] == "bot_message";
-    let marks = [
+    let flags = [
         (Facet::has(HasWhat::File), is_filled("files")),
         (Facet::has(HasWhat::Reaction), is_filled("reactions")),
         (Facet::has(HasWhat::Link), spans().any(|span| matches!(span, TextSpan::Link { .. }))),
@@ -120,7 +120,7 @@ fn facets(message: &Value, said: &MessageText) -> BTreeSet<Facet> {
         (Some(Facet::is(IsWhat::Bot)), is_bot),
     ];
     let mut facets: BTreeSet<Facet> =
-        marks.into_iter().filter(|(_, is_set)| *is_set).filter_map(|(facet, _)| facet).collect();
+        flags.into_iter().filter(|(_, is_set)| *is_set).filter_map(|(facet, _)| facet).collect();
     facets.extend(message["user"].as_str().map(Facet::author));
     for span in spans() {
         if let TextSpan::User { id, .. } | TextSpan::Channel { id, .. } = span {
@@ -130,8 +130,8 @@ fn facets(message: &Value, said: &MessageText) -> BTreeSet<Facet> {
     facets
 }
 
-/// The text of a document as words for an index: a word as it is, of a row of single characters each two that follow each
-/// other. Words stand next to each other exactly if the units do.
+/// Returns the units of a text as words for an index: a word unchanged, and each pair of successive
+/// characters of a script without spaces. Words are adjacent exactly if their units are.
 #[must_use]
 pub fn index_words(units: &[SearchUnit]) -> String {
     let mut words = String::new();
@@ -147,12 +147,12 @@ pub fn index_words(units: &[SearchUnit]) -> String {
     words
 }
 
-/// The same of a phrase that is looked for, and whether its last word may go on: a character that ends the phrase may be
-/// followed by others.
+/// Returns the words of a phrase in a query, and whether the last word is a prefix: other characters may
+/// follow a character at the end of the phrase.
 #[must_use]
 pub fn query_words(units: &[SearchUnit], is_prefix: bool) -> (String, bool) {
     let Some((last, before)) = units.split_last() else { return (String::new(), false) };
-    // The last of several joined characters is in the word that begins with the one before it.
+    // The last of several joined characters is part of the word of the character before it.
     if last.is_joined && !before.is_empty() {
         let words = index_words(units);
         let end = words.rfind(' ').unwrap_or(words.len());
@@ -161,11 +161,11 @@ pub fn query_words(units: &[SearchUnit], is_prefix: bool) -> (String, bool) {
     (index_words(units), is_prefix || last.is_character)
 }
 
-/// The words of a message for an index, and its facets.
+/// Returns the words of a message for an index, and its facets.
 #[must_use]
-pub fn indexed(message: &Value, unknown: &DisplayNames<'_>) -> (String, BTreeSet<Facet>) {
-    let document = of(message, &text::read(message), unknown);
-    (index_words(&units::of(&document.text)), document.facets)
+pub fn index_words_and_facets(message: &Value, no_names: &DisplayNames<'_>) -> (String, BTreeSet<Facet>) {
+    let document = search_document(message, &text::read(message), no_names);
+    (index_words(&units::split_into_units(&document.text)), document.facets)
 }
 
 #[cfg(test)]
@@ -178,12 +178,12 @@ mod tests {
 
     fn indexed_words(message: &Value) -> (String, Vec<String>) {
         let archive = MemoryArchive::new();
-        let (words, facets) = indexed(message, &DisplayNames::in_teams(&archive, Vec::new()));
+        let (words, facets) = index_words_and_facets(message, &DisplayNames::for_teams(&archive, Vec::new()));
         (words, facets.into_iter().map(|facet| facet.0).collect())
     }
 
     #[test]
-    fn a_message_is_found_by_its_words_and_its_facets() {
+    fn a_message_is_indexed_by_its_words_and_facets() {
         let (words, facets) = indexed_words(&json!({
             "ts": "1.000000", "user": "U1", "thread_ts": "1.000000", "updated_ts": "x",
             "text": "see <https://example.com/a|the docs>, <@U2> and <#C3|ops>: `let x`",
@@ -213,31 +213,32 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_slack_never_sent_makes_no_signs() {
+    fn a_facet_drops_special_characters_of_a_forged_id() {
         assert_eq!(Facet::author("U1\" OR \"x").as_str(), "uu1orx");
     }
 
-    /// Whether words that an index holds contain a phrase.
-    fn holds(index: &str, phrase: &str, may_go_on: bool) -> bool {
+    /// Whether the words of an index contain a phrase.
+    fn contains_phrase(index: &str, phrase: &str, is_word_prefix: bool) -> bool {
         let (index, phrase): (Vec<&str>, Vec<&str>) =
             (index.split(' ').collect(), phrase.split(' ').collect());
         index.windows(phrase.len()).any(|window| {
-            window.iter().zip(&phrase).enumerate().all(|(number, (word, wanted))| {
-                word == wanted || (may_go_on && number + 1 == phrase.len() && word.starts_with(wanted))
+            window.iter().zip(&phrase).enumerate().all(|(number, (word, phrase_word))| {
+                word == phrase_word
+                    || (is_word_prefix && number + 1 == phrase.len() && word.starts_with(phrase_word))
             })
         })
     }
 
     proptest! {
         #[test]
-        fn an_index_of_words_finds_what_the_units_find(
+        fn index_words_and_units_find_the_same_phrases(
             text in "[ab会議室ガ 。]{0,24}", query in "[ab会議ガ 。]{1,5}", is_prefix: bool
         ) {
-            let (text, query) = (units::of(&text), units::of(&query));
+            let (text, query) = (units::split_into_units(&text), units::split_into_units(&query));
             prop_assume!(!query.is_empty());
             let is_found = units::positions(&text, &query, is_prefix).next().is_some();
-            let (words, may_go_on) = query_words(&query, is_prefix);
-            prop_assert_eq!(holds(&index_words(&text), &words, may_go_on), is_found);
+            let (words, is_word_prefix) = query_words(&query, is_prefix);
+            prop_assert_eq!(contains_phrase(&index_words(&text), &words, is_word_prefix), is_found);
         }
     }
 }

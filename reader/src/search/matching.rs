@@ -1,4 +1,4 @@
-//! Whether a message is what was looked for, and what of it is shown.
+//! Matches messages against queries and creates snippets.
 
 use slack::ids::Ts;
 
@@ -8,39 +8,41 @@ use super::resolve::{ResolvedCondition, ResolvedQuery};
 use super::units::{self, SearchUnit};
 use crate::joined::ChannelOfTeam;
 
-/// Bytes of text before the first match in a snippet.
+/// Maximum number of bytes before the first match in a snippet.
 const BEFORE: usize = 80;
 
-/// Bytes of a snippet.
+/// Maximum number of bytes of a snippet.
 const SNIPPET: usize = 280;
 
-/// A message as the archive has it now.
+/// The current state of a message in the archive.
 #[derive(Debug)]
 pub struct MatchCandidate<'c> {
-    /// What can be found of it, with names.
+    /// The searchable parts of the message, with display names.
     pub document: &'c SearchDocument,
-    /// The places of its channel.
-    pub places: &'c [ChannelOfTeam],
+    /// The locations of the message's channel.
+    pub locations: &'c [ChannelOfTeam],
     /// When it was written.
     pub ts: &'c Ts,
-    /// Whether it has replies; only asked for if the query does.
+    /// Whether it has replies; only relevant if the query asks for it.
     pub has_replies: bool,
 }
 
-/// Whether it fits every term.
+/// Whether a message matches every term of a query.
 #[must_use]
-pub fn fits(query: &ResolvedQuery, candidate: &MatchCandidate<'_>) -> bool {
-    let text = units::of(&candidate.document.text);
+pub fn matches_query(query: &ResolvedQuery, candidate: &MatchCandidate<'_>) -> bool {
+    let text = units::split_into_units(&candidate.document.text);
     query.terms.iter().all(|term| {
         let holds = match &term.condition {
-            ResolvedCondition::Text { text: wanted, .. } => is_said(&text, wanted),
+            ResolvedCondition::Text { text: requested, .. } => contains(&text, requested),
             ResolvedCondition::Facets(facets) => {
                 facets.iter().any(|facet| candidate.document.facets.contains(facet))
             }
-            ResolvedCondition::Places(places) => candidate.places.iter().any(|place| places.contains(place)),
+            ResolvedCondition::Locations(locations) => {
+                candidate.locations.iter().any(|location| locations.contains(location))
+            }
             ResolvedCondition::Time(range) => range.contains(candidate.ts),
             ResolvedCondition::HasReplies => candidate.has_replies,
-            // A root need not know of its replies.
+            // The row of a root may not mention its replies.
             ResolvedCondition::InThread => {
                 candidate.has_replies || candidate.document.facets.contains(&Facet::is(IsWhat::Thread))
             }
@@ -49,20 +51,20 @@ pub fn fits(query: &ResolvedQuery, candidate: &MatchCandidate<'_>) -> bool {
     })
 }
 
-fn is_said(text: &[SearchUnit], wanted: &TextCondition) -> bool {
-    units::positions(text, &wanted.units, wanted.is_prefix).next().is_some()
+fn contains(text: &[SearchUnit], requested: &TextCondition) -> bool {
+    units::positions(text, &requested.units, requested.is_prefix).next().is_some()
 }
 
-/// A piece of a message.
+/// A part of a snippet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnippetPart {
-    /// The text of the piece.
+    /// The text of the part.
     pub text: String,
-    /// Whether it is what was looked for.
+    /// Whether the part matches the query.
     pub is_match: bool,
 }
 
-/// The part of a text around the first match, in one line; its beginning if nothing in it was looked for.
+/// Returns the part of a text around the first match, or its beginning if nothing matches, on one line.
 #[must_use]
 pub fn snippet(query: &ResolvedQuery, text: &str) -> Vec<SnippetPart> {
     let matches = matches(query, text);
@@ -84,7 +86,7 @@ pub fn snippet(query: &ResolvedQuery, text: &str) -> Vec<SnippetPart> {
             break;
         }
         push(&text[at..match_start], false);
-        // A match is cut where the snippet is.
+        // A match is cut off at the end of the snippet.
         let match_end = match_end.min(end);
         push(&text[match_start..match_end], true);
         at = match_end;
@@ -96,31 +98,31 @@ pub fn snippet(query: &ResolvedQuery, text: &str) -> Vec<SnippetPart> {
     parts
 }
 
-/// Where the text has what was looked for, in order and apart from each other.
+/// Returns the byte ranges of the matches in the text, sorted and without overlaps.
 fn matches(query: &ResolvedQuery, text: &str) -> Vec<(usize, usize)> {
-    let units = units::of(text);
+    let units = units::split_into_units(text);
     let mut found = Vec::new();
     for term in query.terms.iter().filter(|term| !term.is_negated) {
-        if let ResolvedCondition::Text { text: wanted, .. } = &term.condition {
-            let last = wanted.units.len() - 1;
+        if let ResolvedCondition::Text { text: requested, .. } = &term.condition {
+            let last = requested.units.len() - 1;
             found.extend(
-                units::positions(&units, &wanted.units, wanted.is_prefix)
+                units::positions(&units, &requested.units, requested.is_prefix)
                     .map(|at| (units[at].start, units[at + last].end)),
             );
         }
     }
     found.sort_unstable();
-    let mut apart: Vec<(usize, usize)> = Vec::with_capacity(found.len());
+    let mut disjoint: Vec<(usize, usize)> = Vec::with_capacity(found.len());
     for (start, end) in found {
-        match apart.last_mut() {
+        match disjoint.last_mut() {
             Some((_, last_end)) if start < *last_end => *last_end = end.max(*last_end),
-            Some(_) | None => apart.push((start, end)),
+            Some(_) | None => disjoint.push((start, end)),
         }
     }
-    apart
+    disjoint
 }
 
-/// The start of the next word, if one begins soon.
+/// Returns the start of the next word if it is near, or otherwise the next character boundary.
 fn word_start(text: &str, at: usize) -> usize {
     let at = text.ceil_char_boundary(at);
     let soon = text[at..].char_indices().take(20).find(|(_, c)| c.is_whitespace());
@@ -143,14 +145,14 @@ mod tests {
         ResolvedQuery { terms: terms.collect(), with_deleted: false }
     }
 
-    fn marked(looked_for: &str, text: &str) -> String {
-        let parts = snippet(&query(looked_for), text).into_iter();
+    fn marked(query_text: &str, text: &str) -> String {
+        let parts = snippet(&query(query_text), text).into_iter();
         parts.map(|part| if part.is_match { format!("[{}]", part.text) } else { part.text }).collect()
     }
 
     #[test]
-    fn a_snippet_marks_what_was_looked_for_in_the_text_as_it_is() {
-        for (looked_for, text, expected) in [
+    fn a_snippet_marks_the_matches_in_the_original_text() {
+        for (query_text, text, expected) in [
             ("deploy", "The Deploy failed. Deploy again", "The [Deploy] failed. [Deploy] again"),
             ("\"the deploy\" deploy fail*", "The deploy\nfailed", "[The deploy] [failed]"),
             ("会議", "明日の会議室", "明日の[会議]室"),
@@ -159,12 +161,12 @@ mod tests {
             ("ｶﾞｽ", "都市ガス", "都市[ガス]"),
             ("x", "", ""),
         ] {
-            assert_eq!(marked(looked_for, text), expected, "{looked_for}");
+            assert_eq!(marked(query_text, text), expected, "{query_text}");
         }
     }
 
     #[test]
-    fn a_snippet_of_a_long_text_is_around_the_first_match() {
+    fn a_snippet_of_a_long_text_surrounds_the_first_match() {
         let text = format!("{}needle {}", "hay ".repeat(100), "hay ".repeat(100));
         let shown = marked("needle", &text);
         assert!(

@@ -1,8 +1,8 @@
-//! Search: what is looked for, and whether a message is it. Where messages are found quickly is not known here.
+//! Search queries, and whether a message matches one. This module does not depend on any index.
 //!
-//! * [`query`] reads what a person typed; [`resolve`] looks up the people, channels and days in it.
-//! * [`units`] reads texts into what is compared; [`document`] says what of a message can be found.
-//! * [`matching`] holds a message against a query, and cuts out what is shown of it.
+//! * [`query`] parses a query; [`resolve`] looks up its people, channels and days.
+//! * [`units`] splits texts into comparable units; [`document`] extracts the searchable parts of a message.
+//! * [`matching`] matches a message against a query and creates snippets.
 
 pub mod document;
 pub mod matching;

@@ -1,81 +1,82 @@
-//! The language of searches, the same on the command line, on pages and for programs.
+//! The query language of the search, used by the command line, the pages and the tools for programs.
 //!
 //! ```text
 //! deploy failed          both words, in any order          "deploy failed"   next to each other
-//! deploy*                words that begin so               -draft            without the word
-//! from:@ana  in:#ops     who wrote it, and where           has:file|link|reaction|thread|code
+//! deploy*                words with this prefix            -draft            without the word
+//! from:@ana  in:#ops     the author and the channel        has:file|link|reaction|thread|code
 //! before:2026-11-01  after:2026-11-01  on:2026-11-20       is:thread|edited|deleted|bot
 //! during:2026-11  during:2026
 //! ```
 //!
-//! A minus sign in front turns any of these around. What is no filter is text, whatever signs are in it.
+//! A minus sign in front negates any of these. Anything but a filter is text, including its special
+//! characters.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, date};
 
 use super::units::{self, SearchUnit};
 
-/// Bytes of a query. A person types less, and a program that sends more has made a mistake.
+/// Maximum number of bytes of a query. A person types less; a program that sends more has a bug.
 pub const MAX_QUERY_BYTES: usize = 4_096;
 
-/// Terms of a query.
+/// Maximum number of terms of a query.
 pub const MAX_TERMS: usize = 64;
 
-/// A prefix shorter than this would be in most messages: it is read as a word.
+/// Minimum length of a prefix. A shorter one would match most messages, so it is read as a word.
 const MIN_PREFIX_CHARS: usize = 2;
 
-/// What is looked for: a message fits if each term does.
+/// A query. A message matches if it matches all terms.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchQuery {
-    /// The terms, in the order in which they were typed.
+    /// The terms, in the order of the query's text.
     pub terms: Vec<SearchTerm>,
 }
 
 /// One condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchTerm {
-    /// A message fits if the condition does not hold.
+    /// Whether a message matches if the condition is false.
     pub is_negated: bool,
     /// The condition.
     pub condition: SearchCondition,
 }
 
-/// What a message must be or say.
+/// A condition on a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchCondition {
-    /// It says this.
+    /// The message contains this text.
     Text(TextCondition),
-    /// A person of this name or id wrote it.
+    /// A person with this name or id wrote the message.
     From(String),
-    /// It is in a channel of this name or id.
+    /// The message is in a channel with this name or id.
     In(String),
-    /// It was written from one day on and before another.
+    /// The message was written on one of these days.
     Days(DayRange),
-    /// It has this.
+    /// The message has this.
     Has(HasWhat),
-    /// It is this.
+    /// The message has this state.
     Is(IsWhat),
 }
 
-/// Units that stand next to each other in a message.
+/// Units that must be adjacent in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextCondition {
     /// At least one.
     pub units: Vec<SearchUnit>,
-    /// The last unit may go on.
+    /// Whether the last unit is a prefix.
     pub is_prefix: bool,
 }
 
-/// Days, in the zone of the person who asks.
+/// A range of days in the user's time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DayRange {
-    /// The first day; of all days if it is missing.
+    /// The first day; unbounded if it is missing.
     pub first: Option<Date>,
-    /// The day after the last; all later days if it is missing.
+    /// The day after the last one; unbounded if it is missing.
     pub end: Option<Date>,
 }
 
-/// What a message has.
+/// Something that a message has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HasWhat {
     /// A file.
@@ -90,7 +91,7 @@ pub enum HasWhat {
     Code,
 }
 
-/// What a message is.
+/// A state of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IsWhat {
     /// Part of a thread.
@@ -99,48 +100,48 @@ pub enum IsWhat {
     Edited,
     /// Deleted.
     Deleted,
-    /// An app's.
+    /// Written by an app.
     Bot,
 }
 
-/// Why a text is no query.
+/// Why a text is not a query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// It is too long.
+    /// The query is too long.
     #[error("a query has at most {MAX_QUERY_BYTES} bytes and {MAX_TERMS} terms: shorten it")]
     TooLong,
-    /// Nothing in it can be looked for.
+    /// The query has no term.
     #[error(
         "there is nothing to look for in this query: give a word, a \"phrase\" or a filter such as from:@name"
     )]
     Nothing,
-    /// No such day.
-    #[error("{filter}:{value} is no date: write {expected}")]
+    /// A filter has an invalid date.
+    #[error("{filter}:{value} is not a date: write {expected}")]
     Date {
-        /// Which filter.
+        /// The filter.
         filter: &'static str,
-        /// What it was given.
+        /// The value in the query.
         value: String,
-        /// What it takes.
+        /// The accepted values.
         expected: &'static str,
     },
-    /// No such property.
+    /// A filter has an unknown value.
     #[error("{filter}:{value} is not known: {filter}: takes {expected}")]
     Property {
-        /// Which filter.
+        /// The filter.
         filter: &'static str,
-        /// What it was given.
+        /// The value in the query.
         value: String,
-        /// What it takes.
+        /// The accepted values.
         expected: &'static str,
     },
 }
 
 impl SearchQuery {
-    /// Reads a query.
+    /// Parses a query.
     ///
     /// # Errors
-    /// [`QueryError`]. Any text without a filter in it that names at least one word is a query.
+    /// [`QueryError`]. Any text with at least one word and without a filter is a query.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
         if text.len() > MAX_QUERY_BYTES {
             return Err(QueryError::TooLong);
@@ -162,7 +163,7 @@ impl SearchQuery {
         if terms.is_empty() { Err(QueryError::Nothing) } else { Ok(Self { terms }) }
     }
 
-    /// Whether it has a text or an author: what people and channels are called must then be known.
+    /// Whether the query has a text or an author, so that the names of people and channels are needed.
     #[must_use]
     pub fn asks_for_names(&self) -> bool {
         self.terms
@@ -170,7 +171,7 @@ impl SearchQuery {
             .any(|term| matches!(term.condition, SearchCondition::Text(_) | SearchCondition::From(_)))
     }
 
-    /// Whether it asks for deleted messages.
+    /// Whether the query asks for deleted messages.
     #[must_use]
     pub fn asks_for_deleted(&self) -> bool {
         self.terms
@@ -183,14 +184,14 @@ fn is_quote(c: char) -> bool {
     matches!(c, '"' | '“' | '”' | '„' | '＂')
 }
 
-/// The next word and what is behind it. What is quoted belongs to one word, and a quotation that is not closed ends with
-/// the query.
+/// Returns the next word and the rest. Quoted text belongs to one word; a quotation without a closing quote
+/// ends with the query.
 fn next_word(text: &str) -> (&str, &str) {
     let mut is_quoted = false;
     for (at, c) in text.char_indices() {
         if is_quote(c) {
             is_quoted = !is_quoted;
-            // A word may follow a quotation at once.
+            // A closing quote ends the word, even without a space after it.
             if !is_quoted {
                 return text.split_at(at + c.len_utf8());
             }
@@ -210,7 +211,7 @@ fn condition(word: &str) -> Result<Option<SearchCondition>, QueryError> {
             return Ok(Some(condition));
         }
     }
-    let units = units::of(word);
+    let units = units::split_into_units(word);
     let begins = word.strip_suffix('*').is_some_and(|begin| begin.chars().count() >= MIN_PREFIX_CHARS);
     let is_prefix = begins && units.last().is_some_and(|unit| unit.end + 1 == word.len());
     Ok((!units.is_empty()).then_some(SearchCondition::Text(TextCondition { units, is_prefix })))
@@ -218,19 +219,19 @@ fn condition(word: &str) -> Result<Option<SearchCondition>, QueryError> {
 
 fn filter(name: &str, value: &str) -> Result<Option<SearchCondition>, QueryError> {
     const DAY: &str = "a day such as 2026-11-20";
-    let day = |filter| a_day(value).ok_or_else(|| bad_date(filter, value, DAY));
+    let day = |filter| parse_day(value).ok_or_else(|| bad_date(filter, value, DAY));
     let days = |first, end| Some(SearchCondition::Days(DayRange { first, end }));
     Ok(match name {
         "from" => Some(SearchCondition::From(value.to_owned())),
         "in" => Some(SearchCondition::In(value.to_owned())),
         "before" => days(None, Some(day("before")?)),
-        "after" => days(Some(after(day("after")?)), None),
+        "after" => days(Some(day_after(day("after")?)), None),
         "on" => {
             let day = day("on")?;
-            days(Some(day), Some(after(day)))
+            days(Some(day), Some(day_after(day)))
         }
         "during" => {
-            let range = period(value).ok_or_else(|| {
+            let range = parse_month_or_year(value).ok_or_else(|| {
                 bad_date("during", value, "a month such as 2026-11, or a year such as 2026")
             })?;
             Some(SearchCondition::Days(range))
@@ -254,38 +255,39 @@ fn filter(name: &str, value: &str) -> Result<Option<SearchCondition>, QueryError
     })
 }
 
-/// So much of a value is repeated in an error.
-const SHOWN: usize = 80;
+/// Maximum number of characters of a value in an error.
+const MAX_SHOWN_CHARS: usize = 80;
 
 fn bad_date(filter: &'static str, value: &str, expected: &'static str) -> QueryError {
-    QueryError::Date { filter, value: crate::plain::excerpt(value, SHOWN), expected }
+    QueryError::Date { filter, value: crate::plain::excerpt(value, MAX_SHOWN_CHARS), expected }
 }
 
 fn unknown(filter: &'static str, value: &str, expected: &'static str) -> QueryError {
-    QueryError::Property { filter, value: crate::plain::excerpt(value, SHOWN), expected }
+    QueryError::Property { filter, value: crate::plain::excerpt(value, MAX_SHOWN_CHARS), expected }
 }
 
-/// `2026-11-20`. Other spellings of ISO 8601 are refused: a person who types one means something else.
-fn a_day(text: &str) -> Option<Date> {
-    let [year, month, day] = numbers(text)?;
+/// Parses a day such as `2026-11-20`. Rejects other formats of ISO 8601, because a user who types one means
+/// something else.
+fn parse_day(text: &str) -> Option<Date> {
+    let [year, month, day] = parse_numbers(text)?;
     Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
 }
 
-/// A month or a year.
-fn period(text: &str) -> Option<DayRange> {
-    let (first, end) = if let Some([year]) = numbers(text) {
+/// Parses a month or a year.
+fn parse_month_or_year(text: &str) -> Option<DayRange> {
+    let (first, end) = if let Some([year]) = parse_numbers(text) {
         let first = Date::new(i16::try_from(year).ok()?, 1, 1).ok()?;
         (first, first.checked_add(1.year()))
     } else {
-        let [year, month] = numbers(text)?;
+        let [year, month] = parse_numbers(text)?;
         let first = Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, 1).ok()?;
         (first, first.checked_add(1.month()))
     };
     Some(DayRange { first: Some(first), end: end.ok() })
 }
 
-/// Numbers of two digits with dashes between them, the first of four.
-fn numbers<const N: usize>(text: &str) -> Option<[u16; N]> {
+/// Parses a number of four digits and numbers of two digits, separated by dashes.
+fn parse_numbers<const N: usize>(text: &str) -> Option<[u16; N]> {
     let mut parts = text.split('-');
     let mut found = [0; N];
     for (number, slot) in found.iter_mut().enumerate() {
@@ -299,7 +301,7 @@ fn numbers<const N: usize>(text: &str) -> Option<[u16; N]> {
     parts.next().is_none().then_some(found)
 }
 
-fn after(day: Date) -> Date {
+fn day_after(day: Date) -> Date {
     day.tomorrow().unwrap_or(date(9999, 12, 31))
 }
 
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn words_phrases_prefixes_and_filters_are_read() {
+    fn words_phrases_prefixes_and_filters_are_parsed() {
         for (text, expected) in [
             ("deploy failed", &["deploy", "failed"][..]),
             ("\"deploy failed\" x", &["deploy+failed", "x"]),
@@ -361,15 +363,15 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_an_error_that_says_what_can() {
+    fn an_invalid_query_is_an_error_that_names_the_valid_values() {
         for (text, expected) in [
             ("", "nothing to look for"),
             (" - \"\" ** :: ", "nothing to look for"),
-            ("before:2026-02-30", "before:2026-02-30 is no date"),
+            ("before:2026-02-30", "before:2026-02-30 is not a date"),
             ("on:20261120", "a day such as 2026-11-20"),
-            ("on:yesterday", "no date"),
+            ("on:yesterday", "not a date"),
             ("during:2026-13", "a month such as 2026-11"),
-            ("during:26", "no date"),
+            ("during:26", "not a date"),
             ("has:legs", "file, link, reaction, thread or code"),
             ("is:late", "thread, edited, deleted or bot"),
             (&"x ".repeat(65), "shorten it"),
@@ -382,7 +384,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_query_or_one_line_of_an_error(text in ".{0,200}") {
+        fn any_text_is_a_query_or_a_one_line_error(text in ".{0,200}") {
             match SearchQuery::parse(&text) {
                 Ok(query) => prop_assert!(!query.terms.is_empty()),
                 Err(error) => prop_assert!(!error.to_string().contains('\n')),
@@ -390,7 +392,7 @@ mod tests {
         }
 
         #[test]
-        fn signs_of_other_query_languages_are_text(text in "[a-c\"*^(){}:+~ -]{0,40}( NEAR | AND | OR | NOT )[a-c\"*^(){}:+~ -]{0,40}") {
+        fn operators_of_other_query_languages_are_text(text in "[a-c\"*^(){}:+~ -]{0,40}( NEAR | AND | OR | NOT )[a-c\"*^(){}:+~ -]{0,40}") {
             prop_assert!(SearchQuery::parse(&text).is_ok());
         }
     }

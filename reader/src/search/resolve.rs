@@ -1,4 +1,4 @@
-//! The people, channels and days that a query names, looked up.
+//! Looks up the people, channels and days in a query.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,54 +14,54 @@ use crate::directory;
 use crate::find::{self, Closest};
 use crate::joined::ChannelOfTeam;
 use crate::plain;
-use crate::range::{TimeRange, ts_of};
+use crate::range::{TimeRange, ts_from_micros};
 
-/// People and channels whose names have one word. Beyond it, every mention may be one of them.
+/// Maximum number of mentioned ids in a condition. If more names match, the condition accepts any mention.
 const MAX_MENTIONS: usize = 500;
 
-/// People whose names are read at once.
+/// People per page.
 const PEOPLE_AT_ONCE: usize = 256;
 
-/// A query of which everything is known.
+/// A query whose names are looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedQuery {
-    /// A message fits if each of these does.
+    /// The terms. A message matches if it matches all of them.
     pub terms: Vec<ResolvedTerm>,
-    /// Whether deleted messages are looked for too.
+    /// Whether deleted messages match too.
     pub with_deleted: bool,
 }
 
 /// One condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedTerm {
-    /// A message fits if the condition does not hold.
+    /// Whether a message matches if the condition is false.
     pub is_negated: bool,
     /// The condition.
     pub condition: ResolvedCondition,
 }
 
-/// What a message must be or say.
+/// A condition on a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResolvedCondition {
-    /// It says this.
+    /// The message contains a text.
     Text {
-        /// Next to each other.
+        /// The adjacent units.
         text: TextCondition,
-        /// Mentions that read so: of people and channels whose names have all of it.
+        /// Mentions of people and channels whose names contain all units.
         mentions: Vec<Facet>,
-        /// Mentions that may show one of the units, for each of several: of people and channels whose names lie among them or
-        /// reach over one of their ends. Empty if there are no such names.
+        /// For each unit, mentions of people and channels that may show it: their names lie within the units
+        /// or overlap one end of them. Empty if there are no such names.
         unit_mentions: Vec<Vec<Facet>>,
     },
-    /// It has one of these facets.
+    /// The message has one of these facets.
     Facets(Vec<Facet>),
-    /// It is in one of these places.
-    Places(Vec<ChannelOfTeam>),
-    /// It was written then.
+    /// The message's channel has one of these locations.
+    Locations(Vec<ChannelOfTeam>),
+    /// The message was written in this range.
     Time(TimeRange),
-    /// It has replies.
+    /// The message has replies.
     HasReplies,
-    /// It is a reply, or has some.
+    /// The message is a reply or has replies.
     InThread,
 }
 
@@ -69,19 +69,19 @@ pub enum ResolvedCondition {
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     /// No person has this name or id.
-    #[error("no person is called {called} in this archive{}", find::suggested(close, "people"))]
+    #[error("no person is called {called} in this archive{}", find::suggestion_text(close, "people"))]
     UnknownPerson {
-        /// What was asked for.
+        /// The requested id or name.
         called: String,
-        /// Names that are like it, the closest first.
+        /// Similar names, closest first.
         close: Vec<String>,
     },
     /// No channel has this name or id.
-    #[error("no channel {called} in this archive{}", find::suggested(close, "channels"))]
+    #[error("no channel {called} in this archive{}", find::suggestion_text(close, "channels"))]
     UnknownChannel {
-        /// What was asked for.
+        /// The requested id or name.
         called: String,
-        /// Names that are like it, the closest first.
+        /// Similar names, closest first.
         close: Vec<String>,
     },
     /// The archive failed.
@@ -90,7 +90,7 @@ pub enum ResolveError {
 }
 
 impl ResolveError {
-    /// Whether the query names something that the archive does not have: the mistake of who typed it.
+    /// Whether the query names an unknown person or channel, which is the user's mistake.
     #[must_use]
     pub fn is_unknown_name(&self) -> bool {
         match self {
@@ -107,7 +107,7 @@ pub struct KnownNames {
     channels: Vec<(ChannelId, KnownName)>,
 }
 
-/// A name, ready to be compared with many texts.
+/// A name, prepared for comparison with many texts.
 #[derive(Debug)]
 struct KnownName {
     lowercase: String,
@@ -115,33 +115,33 @@ struct KnownName {
 }
 
 impl KnownName {
-    fn of(name: &str) -> Self {
-        Self { lowercase: name.to_lowercase(), units: units::of(name) }
+    fn new(name: &str) -> Self {
+        Self { lowercase: name.to_lowercase(), units: units::split_into_units(name) }
     }
 
-    /// Which of these units a mention of the name may show: they lie next to each other, and the name has all of them, or lies
-    /// among them, or reaches over one of their ends.
-    fn shown_of<'a>(
+    /// Returns the ranges of these adjacent units that a mention of the name may show: the name contains all
+    /// of them, lies within them, or overlaps one end of them.
+    fn overlaps<'a>(
         &'a self,
-        wanted: &'a [SearchUnit],
+        requested: &'a [SearchUnit],
         is_prefix: bool,
     ) -> impl Iterator<Item = Range<usize>> + 'a {
         let name = &self.units;
-        let (before, last) = (name.len().saturating_sub(1), wanted.len().saturating_sub(1));
-        let places = if name.is_empty() { 0 } else { before + wanted.len() };
-        // The last unit of the name lies in each place from the first one that is wanted on.
-        let shown = (0..places).map(move |place| {
-            let (skipped, first) = (before.saturating_sub(place), place.saturating_sub(before));
-            (skipped, first..wanted.len().min(first + name.len() - skipped))
+        let (before, last) = (name.len().saturating_sub(1), requested.len().saturating_sub(1));
+        let offsets = if name.is_empty() { 0 } else { before + requested.len() };
+        // Each offset of the name's last unit, from the first requested unit on.
+        let shown = (0..offsets).map(move |offset| {
+            let (skipped, first) = (before.saturating_sub(offset), offset.saturating_sub(before));
+            (skipped, first..requested.len().min(first + name.len() - skipped))
         });
         let is_shown = move |(skipped, shown): &(usize, Range<usize>)| {
             let mut pairs = shown.clone().zip(&name[*skipped..]);
             pairs.all(|(number, unit)| {
-                let wanted = &wanted[number];
-                let is_equal = unit.text == wanted.text;
-                let begins = || is_prefix && number == last && unit.text.starts_with(&wanted.text);
+                let requested = &requested[number];
+                let is_equal = unit.text == requested.text;
+                let begins = || is_prefix && number == last && unit.text.starts_with(&requested.text);
                 let is_first = number == shown.start;
-                (is_equal || begins()) && (is_first || unit.is_joined == wanted.is_joined)
+                (is_equal || begins()) && (is_first || unit.is_joined == requested.is_joined)
             })
         };
         shown.filter(is_shown).map(|(_, shown)| shown)
@@ -149,20 +149,20 @@ impl KnownName {
 }
 
 impl KnownNames {
-    /// Reads those of these workspaces.
+    /// Reads the names in these workspaces.
     ///
     /// # Errors
     /// As [`Archive::query`].
     pub async fn read(archive: &dyn Archive, teams: &[TeamId]) -> Result<Self, ArchiveError> {
         let mut known = Self::default();
         for team in teams {
-            // Without the projection that readers see, which takes longer than reading the rows.
+            // Not projected: the projection takes longer than reading the rows.
             let mut people = Query { limit: PEOPLE_AT_ONCE, ..Query::partition(key::users(team)) };
             loop {
                 let page = archive.query(&people).await?;
                 known.people.extend(page.items.iter().filter_map(|user| {
                     let names = ["display_name", "real_name", "name"];
-                    let names = names.iter().filter_map(|name| user.text(name).map(KnownName::of));
+                    let names = names.iter().filter_map(|name| user.text(name).map(KnownName::new));
                     Some((UserId::parse(user.text("user_id")?).ok()?, names.collect()))
                 }));
                 match page.next {
@@ -171,57 +171,59 @@ impl KnownNames {
                 }
             }
             let channels = directory::read(archive, team).await?;
-            known.channels.extend(channels.iter().map(|(channel, name)| (channel, KnownName::of(name))));
+            known.channels.extend(channels.iter().map(|(channel, name)| (channel, KnownName::new(name))));
         }
         Ok(known)
     }
 
-    /// Who is called this, by any of their names or their id.
+    /// Returns the people with this id or one of whose names is this. The error contains similar names.
     fn people_called(&self, called: &str) -> Result<Vec<&str>, Vec<String>> {
         let name = called.strip_prefix('@').unwrap_or(called);
-        let wanted = name.to_lowercase();
-        let mut close = Closest::to(&wanted);
+        let requested = name.to_lowercase();
+        let mut close = Closest::new(&requested);
         let mut found = Vec::new();
         for (user, names) in &self.people {
-            if user.as_str() == name || names.iter().any(|known| known.lowercase == wanted) {
+            if user.as_str() == name || names.iter().any(|known| known.lowercase == requested) {
                 found.push(user.as_str());
             } else {
-                names.iter().for_each(|known| close.offer(&known.lowercase));
+                names.iter().for_each(|known| close.add_candidate(&known.lowercase));
             }
         }
         if found.is_empty() { Err(close.names()) } else { Ok(found) }
     }
 
-    /// Each name with the id that a mention of it has. A mention shows the first name there is, which may be any of a person's
-    /// when another one is removed.
+    /// Returns each name with the id that its mentions contain. A mention shows a person's first available
+    /// name, so each of their names may be shown after another one is removed.
     fn mentioned(&self) -> impl Iterator<Item = (&str, &KnownName)> {
         let people =
             self.people.iter().flat_map(|(user, names)| names.iter().map(|name| (user.as_str(), name)));
         people.chain(self.channels.iter().map(|(channel, name)| (channel.as_str(), name)))
     }
 
-    /// Mentions that show all of these units, and for each of them those that show it beside others.
-    fn mentions(&self, wanted: &[SearchUnit], is_prefix: bool) -> (Vec<Facet>, Vec<Vec<Facet>>) {
-        let (mut of_all, mut of_units) = (BTreeSet::new(), vec![BTreeSet::new(); wanted.len()]);
+    /// Returns the mentions that show all of these units, and for each unit the mentions that may show it.
+    fn mentions(&self, requested: &[SearchUnit], is_prefix: bool) -> (Vec<Facet>, Vec<Vec<Facet>>) {
+        let (mut for_all_units, mut for_each_unit) =
+            (BTreeSet::new(), vec![BTreeSet::new(); requested.len()]);
         for (id, name) in self.mentioned() {
-            for shown in name.shown_of(wanted, is_prefix) {
-                if shown.len() == wanted.len() {
-                    of_all.insert(id);
+            for shown in name.overlaps(requested, is_prefix) {
+                if shown.len() == requested.len() {
+                    for_all_units.insert(id);
                 } else {
-                    for of_unit in &mut of_units[shown] {
-                        of_unit.insert(id);
+                    for ids in &mut for_each_unit[shown] {
+                        ids.insert(id);
                     }
                 }
             }
         }
-        if of_units.iter().all(BTreeSet::is_empty) {
-            of_units.clear();
+        if for_each_unit.iter().all(BTreeSet::is_empty) {
+            for_each_unit.clear();
         }
-        (mentions_of(&of_all), of_units.iter().map(mentions_of).collect())
+        (mentions_of(&for_all_units), for_each_unit.iter().map(mentions_of).collect())
     }
 }
 
-/// Mentions of these people and channels; any mention if they are too many.
+/// Returns mentions of these people and channels, or the facet of any mention if there are more than
+/// [`MAX_MENTIONS`].
 fn mentions_of(ids: &BTreeSet<&str>) -> Vec<Facet> {
     if ids.len() > MAX_MENTIONS {
         return vec![Facet::mentions()];
@@ -229,7 +231,7 @@ fn mentions_of(ids: &BTreeSet<&str>) -> Vec<Facet> {
     ids.iter().map(|id| Facet::mention(id)).collect()
 }
 
-/// Looks up what a query names.
+/// Looks up the people, channels and days of a query.
 ///
 /// # Errors
 /// [`ResolveError`]
@@ -245,12 +247,12 @@ pub async fn resolve(
     let mut terms = Vec::with_capacity(query.terms.len());
     for term in query.terms {
         let condition = match term.condition {
-            SearchCondition::Text(text) => says(known, text),
+            SearchCondition::Text(text) => text_condition(known, text),
             SearchCondition::From(called) => ResolvedCondition::Facets(authors(known, &called)?),
             SearchCondition::In(called) => {
-                ResolvedCondition::Places(channel_places(archive, teams, &called).await?)
+                ResolvedCondition::Locations(channel_places(archive, teams, &called).await?)
             }
-            SearchCondition::Days(days) => ResolvedCondition::Time(range(days, zone)),
+            SearchCondition::Days(days) => ResolvedCondition::Time(time_range(days, zone)),
             SearchCondition::Has(HasWhat::Thread) => ResolvedCondition::HasReplies,
             SearchCondition::Has(what) => ResolvedCondition::Facets(Facet::has(what).into_iter().collect()),
             SearchCondition::Is(IsWhat::Thread) => ResolvedCondition::InThread,
@@ -261,12 +263,13 @@ pub async fn resolve(
     Ok(ResolvedQuery { terms, with_deleted })
 }
 
-fn says(known: &KnownNames, text: TextCondition) -> ResolvedCondition {
+fn text_condition(known: &KnownNames, text: TextCondition) -> ResolvedCondition {
     let (mentions, unit_mentions) = known.mentions(&text.units, text.is_prefix);
     ResolvedCondition::Text { text, mentions, unit_mentions }
 }
 
-/// People by name, or by an id, which the archive may have messages of without knowing the person.
+/// Returns the facets of authors by name or id. The archive may have messages of an id that the directory
+/// does not contain.
 fn authors(known: &KnownNames, called: &str) -> Result<Vec<Facet>, ResolveError> {
     match known.people_called(called) {
         Ok(people) => Ok(people.into_iter().map(Facet::author).collect()),
@@ -279,29 +282,29 @@ fn authors(known: &KnownNames, called: &str) -> Result<Vec<Facet>, ResolveError>
     }
 }
 
-/// Every place of every channel of this name or id.
+/// Returns all locations of all channels with this name or id.
 async fn channel_places(
     archive: &dyn Archive,
     teams: &[TeamId],
     called: &str,
 ) -> Result<Vec<ChannelOfTeam>, ResolveError> {
-    let (found, close) = find::places_called(archive, called, teams).await?;
+    let (found, close) = find::find_locations(archive, called, teams).await?;
     if found.is_empty() {
         return Err(ResolveError::UnknownChannel { called: plain::excerpt(called, 80), close });
     }
     let mut places: Vec<ChannelOfTeam> = Vec::new();
     for place in &found {
         if !places.contains(place) {
-            places.extend(find::joined(archive, place, teams).await?.places().iter().cloned());
+            places.extend(find::joined_channel(archive, place, teams).await?.locations().iter().cloned());
         }
     }
     Ok(places)
 }
 
-fn range(days: DayRange, zone: &TimeZone) -> TimeRange {
+fn time_range(days: DayRange, zone: &TimeZone) -> TimeRange {
     let midnight = |day: jiff::civil::Date| {
         let start = zone.to_timestamp(day.at(0, 0, 0, 0)).unwrap_or(jiff::Timestamp::MAX);
-        ts_of(start.as_microsecond())
+        ts_from_micros(start.as_microsecond())
     };
     TimeRange { since: days.first.map(midnight), until: days.end.map(midnight) }
 }
@@ -354,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_word_also_means_mentions_of_those_who_are_called_so() {
+    async fn a_word_also_matches_mentions_of_people_and_channels_with_that_name() {
         assert_eq!(facets("gomez").await, ["mu1"]);
         assert_eq!(facets("\"ana gomez\"").await, ["mu1"]);
         assert_eq!(facets("alerts").await, ["mc8"]);
@@ -366,14 +369,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_channel_condition_has_the_places_of_the_channel() {
+    async fn a_channel_condition_has_the_locations_of_the_channel() {
         let resolved = resolved("in:#General").await.unwrap();
-        let ResolvedCondition::Places(places) = &resolved.terms[0].condition else { panic!() };
+        let ResolvedCondition::Locations(places) = &resolved.terms[0].condition else { panic!() };
         assert_eq!(places[0].channel.as_str(), "C7");
     }
 
     #[tokio::test]
-    async fn an_unknown_name_is_an_error_with_those_that_are_close() {
+    async fn an_unknown_name_is_an_error_with_similar_names() {
         for (text, expected) in [
             ("from:@anna", "no person is called @anna in this archive; did you mean ana?"),
             ("in:generel", "no channel generel in this archive; did you mean general?"),
@@ -386,9 +389,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_day_is_that_of_the_zone() {
+    async fn a_day_starts_at_midnight_in_the_time_zone() {
         let range = |zone: &str| {
-            range(
+            time_range(
                 DayRange { first: Some(jiff::civil::date(2026, 11, 1)), end: None },
                 &TimeZone::posix(zone).unwrap(),
             )

@@ -1,40 +1,41 @@
-//! A text as the units that search compares: words, and single characters of scripts that put no spaces between words.
+//! Splits a text into the units that search compares: words, and single characters of scripts without spaces
+//! between words.
 //!
-//! Both sides of a comparison are folded alike: compatibility forms (full width, ligatures, circled digits) become plain
-//! ones, case and the accents of Latin, Greek and Cyrillic letters go. The marks of other scripts stay: in Japanese they
-//! make another letter.
+//! Queries and messages are folded in the same way. Compatibility forms (full width, ligatures, circled
+//! digits) become plain ones; case and the accents of Latin, Greek and Cyrillic letters are removed.
+//! Combining marks of other scripts stay: in Japanese, they form a different letter.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{canonical_combining_class, decompose_compatible, is_combining_mark};
 
-/// Bytes of a word that are compared. Words of people end long before it; what is longer is encoded data.
+/// Number of compared bytes of a word. Real words are much shorter; longer ones are encoded data.
 const MAX_WORD_BYTES: usize = 128;
 
 /// A word, or one character of a script without spaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchUnit {
-    /// It, folded.
+    /// The folded text.
     pub text: String,
-    /// One character of a script without spaces, or a symbol.
+    /// Whether the unit is one character of a script without spaces, or a symbol.
     pub is_character: bool,
-    /// Whether the unit before it is such a character too, with nothing between them.
+    /// Whether the unit directly follows another such character.
     pub is_joined: bool,
-    /// Where it begins in the text, in bytes.
+    /// The start in the text, in bytes.
     pub start: usize,
-    /// Where it ends in the text, in bytes.
+    /// The end in the text, in bytes.
     pub end: usize,
 }
 
 impl SearchUnit {
-    /// Whether a unit of a text is this one of a query.
-    fn is(&self, other: &Self) -> bool {
+    /// Whether a unit of a text matches a unit of a query.
+    fn matches(&self, other: &Self) -> bool {
         self.is_joined == other.is_joined && self.text == other.text
     }
 }
 
-/// Reads a text.
+/// Splits a text into units.
 #[must_use]
-pub fn of(text: &str) -> Vec<SearchUnit> {
+pub fn split_into_units(text: &str) -> Vec<SearchUnit> {
     let mut units = UnitBuffer::default();
     let mut rest = text.char_indices().peekable();
     let mut folded = String::new();
@@ -44,7 +45,7 @@ pub fn of(text: &str) -> Vec<SearchUnit> {
             continue;
         }
         let mut end = start + c.len_utf8();
-        while let Some((at, mark)) = rest.next_if(|(_, next)| belongs_to_the_character_before(*next)) {
+        while let Some((at, mark)) = rest.next_if(|(_, next)| modifies_previous_character(*next)) {
             end = at + mark.len_utf8();
         }
         fold(&text[start..end], &mut folded);
@@ -55,8 +56,8 @@ pub fn of(text: &str) -> Vec<SearchUnit> {
     units.units
 }
 
-/// Where in a text the units of a query stand next to each other: indexes of the units of the text. With `is_prefix` the
-/// last of them may only begin with the last of the query.
+/// Returns the indexes in a text at which the units of a query are adjacent. With `is_prefix`, the last unit
+/// of the query may be a prefix of the text's unit.
 pub fn positions<'a>(
     text: &'a [SearchUnit],
     query: &'a [SearchUnit],
@@ -64,15 +65,15 @@ pub fn positions<'a>(
 ) -> impl Iterator<Item = usize> + 'a {
     let last = query.len().saturating_sub(1);
     let is_at = move |start: usize| {
-        query.iter().enumerate().all(|(number, wanted)| {
+        query.iter().enumerate().all(|(number, requested)| {
             let unit = &text[start + number];
-            // What stands before the first unit is not asked about.
-            let is_equal = if number == 0 { unit.text == wanted.text } else { unit.is(wanted) };
+            // The text before the first unit is irrelevant.
+            let is_equal = if number == 0 { unit.text == requested.text } else { unit.matches(requested) };
             let begins = || {
                 is_prefix
                     && number == last
-                    && (number == 0 || unit.is_joined == wanted.is_joined)
-                    && unit.text.starts_with(&wanted.text)
+                    && (number == 0 || unit.is_joined == requested.is_joined)
+                    && unit.text.starts_with(&requested.text)
             };
             is_equal || begins()
         })
@@ -81,12 +82,12 @@ pub fn positions<'a>(
     (0..count).filter(move |start| is_at(*start))
 }
 
-/// Whether a character is written over, under or into the one before it.
-fn belongs_to_the_character_before(c: char) -> bool {
+/// Whether a character modifies the previous one.
+fn modifies_previous_character(c: char) -> bool {
     if c.is_ascii() {
         return false;
     }
-    // Vowels and finals of Hangul, as single letters.
+    // Hangul vowels and final consonants as single letters.
     if matches!(c, '\u{1160}'..='\u{11FF}' | '\u{D7B0}'..='\u{D7FF}') || is_ignored(c) {
         return true;
     }
@@ -97,14 +98,14 @@ fn belongs_to_the_character_before(c: char) -> bool {
     first.is_some_and(|first| canonical_combining_class(first) != 0)
 }
 
-/// Characters without a form of their own, which may stand anywhere in a word.
+/// Whether a character is invisible and may occur anywhere in a word.
 fn is_ignored(c: char) -> bool {
     matches!(c, '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}'
         | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}'
         | '\u{E0000}'..='\u{E0FFF}')
 }
 
-/// Accents of Latin, Greek and Cyrillic letters.
+/// Whether a character is an accent of a Latin, Greek or Cyrillic letter.
 fn is_accent(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36F}')
 }
@@ -119,12 +120,12 @@ fn fold(text: &str, folded: &mut String) {
 /// Whether a character is a unit of its own.
 fn is_unit(c: char) -> bool {
     match c {
-        // Arrows, technical signs, pictures.
+        // Arrows, technical symbols, pictographs.
         '\u{2190}'..='\u{23FF}'
         | '\u{2600}'..='\u{27BF}'
         | '\u{2B00}'..='\u{2BFF}'
         | '\u{1F000}'..='\u{1FAFF}' => true,
-        // Thai, Lao; Myanmar; Khmer; radicals of Han, kana, Hangul as letters, Han; syllables of Hangul; Han.
+        // Thai, Lao; Myanmar; Khmer; Han radicals, kana, Hangul letters, Han; Hangul syllables; Han.
         '\u{E00}'..='\u{EFF}'
         | '\u{1000}'..='\u{109F}'
         | '\u{1100}'..='\u{11FF}'
@@ -145,7 +146,7 @@ fn is_unit(c: char) -> bool {
 #[derive(Default)]
 struct UnitBuffer {
     units: Vec<SearchUnit>,
-    /// What the last character was.
+    /// The kind of the last character.
     last: LastCharacter,
 }
 
@@ -191,18 +192,18 @@ mod tests {
     use super::*;
 
     fn texts(text: &str) -> Vec<String> {
-        of(text).into_iter().map(|unit| unit.text).collect()
+        split_into_units(text).into_iter().map(|unit| unit.text).collect()
     }
 
     fn found(text: &str, query: &str, is_prefix: bool) -> Vec<String> {
-        let (units, wanted) = (of(text), of(query));
-        positions(&units, &wanted, is_prefix)
-            .map(|at| text[units[at].start..units[at + wanted.len() - 1].end].to_owned())
+        let (units, requested) = (split_into_units(text), split_into_units(query));
+        positions(&units, &requested, is_prefix)
+            .map(|at| text[units[at].start..units[at + requested.len() - 1].end].to_owned())
             .collect()
     }
 
     #[test]
-    fn words_are_folded_and_parted_by_everything_that_is_no_letter() {
+    fn words_are_folded_and_separated_by_everything_but_letters_and_digits() {
         for (text, expected) in [
             ("Hello, World!", &["hello", "world"][..]),
             ("foo_bar.baz-qux foo::bar()", &["foo", "bar", "baz", "qux", "foo", "bar"]),
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_without_spaces_are_read_by_character() {
+    fn scripts_without_spaces_are_split_into_characters() {
         for (text, expected) in [
             ("会議室", &["会", "議", "室"][..]),
             ("AWS障害", &["aws", "障", "害"]),
@@ -236,13 +237,14 @@ mod tests {
         ] {
             assert_eq!(texts(text), expected, "{text}");
         }
-        let joined: Vec<bool> = of("会議 室AWS障害").iter().map(|unit| unit.is_joined).collect();
+        let joined: Vec<bool> =
+            split_into_units("会議 室AWS障害").iter().map(|unit| unit.is_joined).collect();
         assert_eq!(joined, [false, true, false, false, false, true]);
-        assert!(!of("สวัสดี").is_empty());
+        assert!(!split_into_units("สวัสดี").is_empty());
     }
 
     #[test]
-    fn a_phrase_is_found_where_its_units_stand_together() {
+    fn a_phrase_is_found_where_its_units_are_adjacent() {
         for (text, query, expected) in [
             ("the quick brown fox", "quick brown", &["quick brown"][..]),
             ("the quick, brown fox", "QUICK brown", &["quick, brown"]),
@@ -262,11 +264,11 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_says_where_it_stands_in_the_text() {
+    fn a_unit_has_its_position_in_the_text() {
         for text in ["a ＡＢ か\u{3099}x 会議室 e\u{301}e", "\u{301}x", "ｶﾞ!", "a\u{301}\u{301}b"] {
-            for unit in of(text) {
+            for unit in split_into_units(text) {
                 assert_eq!(
-                    of(&text[unit.start..unit.end])[0].text.chars().next(),
+                    split_into_units(&text[unit.start..unit.end])[0].text.chars().next(),
                     unit.text.chars().next(),
                     "{text}"
                 );
@@ -275,9 +277,9 @@ mod tests {
     }
 
     #[test]
-    fn a_word_without_end_is_cut() {
+    fn a_very_long_word_is_truncated() {
         let text = "a".repeat(100_000);
-        let units = of(&text);
+        let units = split_into_units(&text);
         assert_eq!((units.len(), units[0].text.len(), units[0].end), (1, MAX_WORD_BYTES, 100_000));
     }
 }

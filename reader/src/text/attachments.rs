@@ -1,54 +1,54 @@
-//! Slack's attachments as lines: what apps sent before there were blocks, and many still do.
+//! Converts attachments to lines. Apps sent them before blocks existed, and many still do.
 //!
 //! <https://docs.slack.dev/legacy/legacy-messaging/legacy-secondary-message-attachments>
 
 use serde_json::Value;
 
-use super::blocks::{blocks, linked, list, text};
+use super::blocks::{blocks, list, text, title_link};
 use super::mrkdwn;
 use super::spans::{LineBuffer, LineKind, TextFrame, TextLine, TextSpan};
 
-/// Adds what attachments say.
+/// Adds the content of attachments.
 pub(super) fn attachments<'v>(attachments: impl Iterator<Item = &'v Value>, lines: &mut LineBuffer) {
     for (number, attachment) in attachments.enumerate() {
         if lines.is_full() {
             return;
         }
-        let mut said = lines.for_part();
-        content(attachment, &mut said);
-        if said.is_empty() {
-            said = lines.for_part();
-            say(text(attachment, "fallback"), &mut said);
+        let mut content_lines = lines.empty_like();
+        content(attachment, &mut content_lines);
+        if content_lines.is_empty() {
+            content_lines = lines.empty_like();
+            add_text(text(attachment, "fallback"), &mut content_lines);
         }
         let color = text(attachment, "color").map(str::to_owned);
         let frame = Some(TextFrame { number, color });
-        for line in said.into_lines() {
+        for line in content_lines.into_lines() {
             lines.line(TextLine { frame: frame.clone(), ..line });
         }
     }
 }
 
-/// Whether Slack made it of a link in the text, which says where it leads by itself. A shared message is more than its
-/// link.
+/// Whether Slack created the attachment as a preview of a link in the text. A shared message is not a
+/// preview, because it has its own content.
 pub(super) fn is_preview(attachment: &Value) -> bool {
     let has = |name: &str| attachment[name].is_string();
     (has("from_url") || has("original_url")) && attachment["is_share"] != true
 }
 
 fn content(attachment: &Value, lines: &mut LineBuffer) {
-    if lines.has_looks() {
-        beside(text(attachment, "service_name"), lines);
+    if lines.has_formatting() {
+        add_context(text(attachment, "service_name"), lines);
     }
-    say(text(attachment, "pretext"), lines);
-    say(text(attachment, "author_name"), lines);
+    add_text(text(attachment, "pretext"), lines);
+    add_text(text(attachment, "author_name"), lines);
     if text(attachment, "title").is_some() {
-        lines.spans(linked(&attachment["title"], &attachment["title_link"]));
+        lines.spans(title_link(&attachment["title"], &attachment["title_link"]));
     }
-    // Blocks say the same and more.
-    let mut inside = lines.for_part();
+    // Blocks contain the same text and more.
+    let mut inside = lines.empty_like();
     blocks(&attachment["blocks"], &mut inside);
     if inside.is_empty() {
-        say(text(attachment, "text"), lines);
+        add_text(text(attachment, "text"), lines);
     }
     for line in inside.into_lines() {
         lines.line(line);
@@ -76,18 +76,18 @@ fn content(attachment: &Value, lines: &mut LineBuffer) {
     if !buttons.is_empty() {
         lines.spans(buttons);
     }
-    if lines.has_looks() {
-        beside(text(attachment, "footer"), lines);
+    if lines.has_formatting() {
+        add_context(text(attachment, "footer"), lines);
     }
 }
 
-fn beside(text: Option<&str>, lines: &mut LineBuffer) {
+fn add_context(text: Option<&str>, lines: &mut LineBuffer) {
     if let Some(text) = text {
         lines.spans_as(LineKind::Context, mrkdwn::parse(text));
     }
 }
 
-fn say(text: Option<&str>, lines: &mut LineBuffer) {
+fn add_text(text: Option<&str>, lines: &mut LineBuffer) {
     if let Some(text) = text {
         lines.spans(mrkdwn::parse(text));
     }

@@ -1,4 +1,4 @@
-//! Slack's blocks as lines.
+//! Converts Slack's blocks to lines.
 //!
 //! <https://docs.slack.dev/reference/block-kit/blocks>
 
@@ -8,7 +8,7 @@ use super::mrkdwn;
 use super::rich_text;
 use super::spans::{LineBuffer, LineKind, TextLine, TextSpan};
 
-/// Adds what blocks say. What is not known yet is passed over, unless it has a `text` as most have.
+/// Adds the content of blocks. Of an unknown block, only its `text` is added, if it has one.
 pub(super) fn blocks(blocks: &Value, lines: &mut LineBuffer) {
     for block in list(blocks) {
         if lines.is_full() {
@@ -17,49 +17,49 @@ pub(super) fn blocks(blocks: &Value, lines: &mut LineBuffer) {
         match block["type"].as_str().unwrap_or_default() {
             "rich_text" => rich_text::elements(&block["elements"], lines),
             "section" => {
-                say(&block["text"], lines);
+                add_text(&block["text"], lines);
                 for field in list(&block["fields"]) {
-                    say(field, lines);
+                    add_text(field, lines);
                 }
-                row(std::slice::from_ref(&block["accessory"]), LineKind::Plain, lines);
+                add_row(std::slice::from_ref(&block["accessory"]), LineKind::Plain, lines);
             }
             "header" => lines.spans_as(LineKind::Heading, composed(&block["text"])),
-            "context" => row(list(&block["elements"]), LineKind::Context, lines),
-            "actions" | "context_actions" => row(list(&block["elements"]), LineKind::Plain, lines),
-            "image" => row(std::slice::from_ref(block), LineKind::Plain, lines),
-            "divider" if lines.has_looks() => {
+            "context" => add_row(list(&block["elements"]), LineKind::Context, lines),
+            "actions" | "context_actions" => add_row(list(&block["elements"]), LineKind::Plain, lines),
+            "image" => add_row(std::slice::from_ref(block), LineKind::Plain, lines),
+            "divider" if lines.has_formatting() => {
                 lines.line(TextLine { kind: LineKind::Divider, ..TextLine::default() });
             }
             "video" => {
-                lines.spans(linked(&block["title"], &block["title_url"]));
-                say(&block["description"], lines);
+                lines.spans(title_link(&block["title"], &block["title_url"]));
+                add_text(&block["description"], lines);
             }
             "input" => {
-                say(&block["label"], lines);
-                row(std::slice::from_ref(&block["element"]), LineKind::Plain, lines);
+                add_text(&block["label"], lines);
+                add_row(std::slice::from_ref(&block["element"]), LineKind::Plain, lines);
             }
-            // Its text is Markdown, which reads as it is.
+            // Markdown is readable unchanged.
             "markdown" => {
                 lines.spans(block["text"].as_str().map(TextSpan::text).into_iter().collect());
             }
             "table" => table(&block["rows"], lines),
-            _ => say(&block["text"], lines),
+            _ => add_text(&block["text"], lines),
         }
     }
 }
 
-/// The elements of a JSON array; none of anything else.
+/// Returns the elements of a JSON array; an empty slice for any other value.
 pub(super) fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A text that is not empty.
+/// Returns a field's text, if it is not blank.
 pub(super) fn text<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
     value[name].as_str().filter(|text| !text.trim().is_empty())
 }
 
-/// A title, and where it leads if that is said.
-pub(super) fn linked(title: &Value, address: &Value) -> Vec<TextSpan> {
+/// Returns a title, as a link if it has an address.
+pub(super) fn title_link(title: &Value, address: &Value) -> Vec<TextSpan> {
     let mut title = composed(title);
     let Some(address) = address.as_str().filter(|address| !address.is_empty()) else { return title };
     let address = mrkdwn::unescaped(address);
@@ -76,14 +76,14 @@ pub(super) fn linked(title: &Value, address: &Value) -> Vec<TextSpan> {
     }
 }
 
-fn say(object: &Value, lines: &mut LineBuffer) {
+fn add_text(object: &Value, lines: &mut LineBuffer) {
     let spans = composed(object);
     if !spans.is_empty() {
         lines.spans(spans);
     }
 }
 
-/// A text object, or a text as attachments have it.
+/// Returns the content of a text object, or of a string as in attachments.
 fn composed(object: &Value) -> Vec<TextSpan> {
     match (object.as_str().or_else(|| object["text"].as_str()), object["type"].as_str()) {
         (Some(text), Some("plain_text")) if !text.is_empty() => vec![TextSpan::text(mrkdwn::unescaped(text))],
@@ -92,22 +92,22 @@ fn composed(object: &Value) -> Vec<TextSpan> {
     }
 }
 
-/// Elements that stand beside each other.
-fn row(elements: &[Value], kind: LineKind, lines: &mut LineBuffer) {
+/// Adds elements on one line.
+fn add_row(elements: &[Value], kind: LineKind, lines: &mut LineBuffer) {
     let mut spans = Vec::new();
     for element in elements {
-        let shown = element_shown(element);
-        if !shown.is_empty() && !spans.is_empty() {
+        let element_spans = element_spans(element);
+        if !element_spans.is_empty() && !spans.is_empty() {
             spans.push(TextSpan::text("  "));
         }
-        spans.extend(shown);
+        spans.extend(element_spans);
     }
     if !spans.is_empty() {
         lines.spans_as(kind, spans);
     }
 }
 
-fn element_shown(element: &Value) -> Vec<TextSpan> {
+fn element_spans(element: &Value) -> Vec<TextSpan> {
     let named = |name: &str| {
         let object = &element[name];
         let text = object["text"].as_str().or_else(|| object.as_str())?;
@@ -120,7 +120,7 @@ fn element_shown(element: &Value) -> Vec<TextSpan> {
             let title = title.map_or_else(|| "image".to_owned(), |title| format!("image: {title}"));
             vec![TextSpan::Control(title)]
         }
-        // A button has its text; what is chosen from has a placeholder.
+        // A button has a text; a menu has a placeholder.
         _ => named("text").or_else(|| named("placeholder")).map(TextSpan::Control).into_iter().collect(),
     }
 }

@@ -1,13 +1,13 @@
-//! Lines of spans as plain text, safe to print.
+//! Converts lines of spans to plain text that is safe to print.
 
 use super::spans::{LineKind, TextLine, TextSpan, TextStyle};
 use crate::names::DisplayNames;
 use crate::plain;
 
-/// Columns by which a level of a list stands further in.
+/// Columns of indentation per list level.
 const LEVEL: usize = 2;
 
-/// A line as people read it.
+/// Returns a line as plain text.
 pub fn line(line: &TextLine, names: &DisplayNames<'_>) -> String {
     let mut text = " ".repeat(line.level * LEVEL);
     match line.kind {
@@ -15,8 +15,8 @@ pub fn line(line: &TextLine, names: &DisplayNames<'_>) -> String {
         LineKind::Quote => text += "> ",
         LineKind::Preformatted => text += "  ",
     }
-    if !line.sign.is_empty() {
-        text += &line.sign;
+    if !line.marker.is_empty() {
+        text += &line.marker;
         text.push(' ');
     }
     write(&line.spans, names, &mut text);
@@ -24,7 +24,7 @@ pub fn line(line: &TextLine, names: &DisplayNames<'_>) -> String {
     plain::line(&text)
 }
 
-/// Spans in one line.
+/// Returns spans as one line of plain text.
 pub fn words(spans: &[TextSpan], names: &DisplayNames<'_>) -> String {
     let mut text = String::new();
     write(spans, names, &mut text);
@@ -37,15 +37,16 @@ fn write(spans: &[TextSpan], names: &DisplayNames<'_>, text: &mut String) {
             TextSpan::Text(words, style) => styled(words, *style, text),
             TextSpan::Link { address, label } => link(address, label.as_deref(), text),
             TextSpan::User { id, label } => {
-                let name = if names.knows(id) { names.of(id) } else { label.as_deref().unwrap_or(id) };
-                called('@', name, text);
+                let name =
+                    if names.has_name(id) { names.person_name(id) } else { label.as_deref().unwrap_or(id) };
+                mention('@', name, text);
             }
-            TextSpan::Channel { id, label } => match names.of_channel(id) {
-                Some(name) => called('#', &name, text),
-                None => called('#', label.as_deref().unwrap_or(id), text),
+            TextSpan::Channel { id, label } => match names.channel_name(id) {
+                Some(name) => mention('#', &name, text),
+                None => mention('#', label.as_deref().unwrap_or(id), text),
             },
-            TextSpan::UserGroup { id, label } => called('@', label.as_deref().unwrap_or(id), text),
-            TextSpan::Broadcast(name) => called('@', name, text),
+            TextSpan::UserGroup { id, label } => mention('@', label.as_deref().unwrap_or(id), text),
+            TextSpan::Broadcast(name) => mention('@', name, text),
             TextSpan::Emoji { name, .. } => *text += &format!(":{name}:"),
             TextSpan::Cell => *text += " | ",
             TextSpan::Control(label) => *text += &format!("[{label}]"),
@@ -53,14 +54,14 @@ fn write(spans: &[TextSpan], names: &DisplayNames<'_>, text: &mut String) {
     }
 }
 
-fn called(sign: char, name: &str, text: &mut String) {
+fn mention(sign: char, name: &str, text: &mut String) {
     if !name.starts_with(sign) {
         text.push(sign);
     }
     text.push_str(name);
 }
 
-/// The signs that Slack's markup has for it.
+/// Adds text with Slack's markup characters for its style.
 fn styled(words: &str, style: TextStyle, text: &mut String) {
     let TextStyle { bold, italic, strike, code } = style;
     let signs = [(bold, '*'), (italic, '_'), (strike, '~'), (code, '`')];
@@ -71,7 +72,7 @@ fn styled(words: &str, style: TextStyle, text: &mut String) {
     text.extend(signs.chars().rev());
 }
 
-/// A label may say anything about where a link leads, so both are shown if they differ.
+/// Adds a link. The label may not match the address, so both are shown if they differ.
 fn link(address: &str, label: Option<&str>, text: &mut String) {
     let shown = address.strip_prefix("mailto:").unwrap_or(address);
     match label {
@@ -91,7 +92,7 @@ mod tests {
     use crate::text::{MessageText, mrkdwn, read};
 
     #[tokio::test]
-    async fn markup_reads_as_people_read_it() {
+    async fn markup_becomes_readable_text() {
         let (archive, team) = (MemoryArchive::new(), TeamId::parse("T1").unwrap());
         let person = ItemKey::user(&team, &UserId::parse("U1").unwrap());
         let shard = ItemKey::new(key::channel_index(&team), "0");
@@ -103,8 +104,8 @@ mod tests {
             archive.write(&Update { set, ..Update::new(key) }).await.unwrap();
         }
         let mut names = DisplayNames::new(&archive, team);
-        let seen: MessageText = read(&json!({ "user": "U9", "text": "<@U1> <@U2> <#C7> <@USLACKBOT>" }));
-        names.learn(&[seen]).await.unwrap();
+        let message: MessageText = read(&json!({ "user": "U9", "text": "<@U1> <@U2> <#C7> <@USLACKBOT>" }));
+        names.learn(&[message]).await.unwrap();
         for (text, expected) in [
             ("hi <@U1>, <@U1|old>", "hi @ana, @ana"),
             ("<@U2> <@U3|cy> <@USLACKBOT>", "@U2 @cy @Slackbot"),

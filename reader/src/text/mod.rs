@@ -1,13 +1,13 @@
-//! What a message says and who says it, read from its row into [`spans`]: a function of the row alone, before anything is
-//! looked up. [`flat`] makes it plain text.
+//! The author and content of a message, read into [`spans`] from the message's row alone, without any lookup.
+//! [`flat`] converts the content to plain text.
 //!
-//! [`read`] is for words: the message's text as Slack sent it. [`read_with_looks`] is for pages: what Slack shows, with blocks in
-//! place of the text that stands for them, and with markup read as styles.
+//! [`read`] returns the message's text as Slack sent it. [`read_formatted`] returns what Slack shows, for
+//! pages: blocks instead of their fallback text, and markup converted to styles.
 
 mod attachments;
 mod blocks;
 pub mod flat;
-mod looks;
+mod formatting;
 pub mod mrkdwn;
 mod notices;
 mod rich_text;
@@ -20,45 +20,45 @@ use self::attachments::{attachments, is_preview};
 use self::blocks::{blocks, list, text};
 use self::spans::{LineBuffer, TextLine, TextSpan};
 
-/// What Slack puts where a text should be if it has none to show.
+/// The text that Slack sends if it has no text to show.
 const PLACEHOLDER: &str = "This content can't be displayed.";
 
-/// A message, read.
+/// The author and content of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MessageText {
-    /// Whose words they are.
+    /// The author.
     pub author: MessageAuthor,
-    /// Words of a person or an app, or a notice of what happened.
+    /// Whether the message is speech or a notice.
     pub manner: Manner,
-    /// The words. A notice goes on where its author's name ends, and has at least one line.
+    /// The content. That of a notice follows the author's name and has at least one line.
     pub lines: Vec<TextLine>,
 }
 
-/// How a message is meant.
+/// Whether a message is speech or a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// Its author says it.
+    /// The author wrote the message.
     Speech,
-    /// It tells what its author does, or did.
+    /// The message describes what the author did.
     Notice,
 }
 
-/// Who a message is from, as far as the message itself says.
+/// The author of a message, according to the message itself.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct MessageAuthor {
     /// The id of a person or of an app's user.
     pub user: Option<String>,
-    /// The name that came with the message: of people of other workspaces and of apps there is often no other.
+    /// The name in the message. For apps and people of other workspaces, it is often the only name.
     pub name: Option<String>,
-    /// The name counts more than what the archive calls them: an app chose it for this message.
+    /// Whether `name` takes precedence over the archive's name, because an app chose it for this message.
     pub is_named_by_app: bool,
     /// The id of an app's bot.
     pub bot: Option<String>,
 }
 
-/// Reads a row as [`rules::project::message`] gives it.
+/// Reads a row that [`rules::project::message`] returned.
 pub fn read(message: &Value) -> MessageText {
-    let raw = said(message);
+    let raw = raw_message(message);
     let mut author = author(message, &raw);
     if let Some(notice) = notices::read(message, &raw) {
         author.user = notice.user.or(author.user);
@@ -67,10 +67,10 @@ pub fn read(message: &Value) -> MessageText {
     let mut lines = LineBuffer::default();
     let own = text(message, "text").filter(|text| text.trim() != PLACEHOLDER);
     if let Some(text) = own {
-        // A text is as long as Slack lets it be, and is shown whole.
+        // Slack limits the length of a text, so it is shown completely.
         let mut all: Vec<TextLine> =
-            spans::broken(mrkdwn::parse(text)).into_iter().map(TextLine::plain).collect();
-        // Under a text of its own, what is made of the links in it says nothing new.
+            spans::split_lines(mrkdwn::parse(text)).into_iter().map(TextLine::plain).collect();
+        // Previews of the links in a text add nothing to it.
         attachments(
             list(&raw["attachments"]).iter().filter(|attachment| !is_preview(attachment)),
             &mut lines,
@@ -83,34 +83,34 @@ pub fn read(message: &Value) -> MessageText {
     MessageText { author, manner: Manner::Speech, lines: lines.into_lines() }
 }
 
-/// Reads a row as [`read`] does, as it looks: blocks come before the text that stands for them where they are not shown, links
-/// have their previews, and markup is read.
-pub fn read_with_looks(message: &Value) -> MessageText {
-    let raw = said(message);
+/// Reads a row like [`read`], with formatting: blocks instead of their fallback text, previews of links, and
+/// markup converted to styles.
+pub fn read_formatted(message: &Value) -> MessageText {
+    let raw = raw_message(message);
     let mut author = author(message, &raw);
     if let Some(notice) = notices::read(message, &raw) {
         author.user = notice.user.or(author.user);
         return MessageText { author, manner: Manner::Notice, lines: notice.lines };
     }
-    let mut lines = LineBuffer::with_looks();
+    let mut lines = LineBuffer::with_formatting();
     blocks(&raw["blocks"], &mut lines);
     if lines.is_empty() {
-        lines = LineBuffer::with_looks();
+        lines = LineBuffer::with_formatting();
         let own = text(message, "text").filter(|text| text.trim() != PLACEHOLDER);
         own.into_iter().for_each(|text| lines.spans(mrkdwn::parse(text)));
     }
-    // A preview that only has the address of what it previews says nothing.
-    let says = |attachment: &&Value| {
+    // A preview that has nothing but an address is left out.
+    let has_content = |attachment: &&Value| {
         !is_preview(attachment)
             || ["title", "text", "pretext"].into_iter().any(|name| text(attachment, name).is_some())
     };
-    attachments(list(&raw["attachments"]).iter().filter(says), &mut lines);
+    attachments(list(&raw["attachments"]).iter().filter(has_content), &mut lines);
     MessageText { author, manner: Manner::Speech, lines: lines.into_lines() }
 }
 
-/// What Slack said of a message.
-fn said(message: &Value) -> Value {
-    text(message, "raw_event").and_then(|raw| envelope::value(raw).ok()).unwrap_or(Value::Null)
+/// Returns the message as Slack sent it.
+fn raw_message(message: &Value) -> Value {
+    text(message, "raw_event").and_then(|raw| envelope::parse_value(raw).ok()).unwrap_or(Value::Null)
 }
 
 fn author(message: &Value, raw: &Value) -> MessageAuthor {
@@ -124,14 +124,14 @@ fn author(message: &Value, raw: &Value) -> MessageAuthor {
 }
 
 impl MessageText {
-    /// The ids of the people who are named in it, its author first.
+    /// The ids of the author and of the mentioned people, in this order.
     pub fn people(&self) -> impl Iterator<Item = &str> {
         self.author.user.as_deref().into_iter().chain(spans::people(self.spans()))
     }
 
-    /// Whether a channel is named in it.
+    /// Whether the message mentions a channel.
     pub fn mentions_channel(&self) -> bool {
-        spans::mention_channel(self.spans())
+        spans::mentions_channel(self.spans())
     }
 
     fn spans(&self) -> impl Iterator<Item = &TextSpan> {

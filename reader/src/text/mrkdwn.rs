@@ -1,10 +1,10 @@
-//! Slack's markup, read into spans.
+//! Parses Slack's markup into spans.
 //!
 //! <https://docs.slack.dev/messaging/formatting-message-text>
 
 use super::spans::TextSpan;
 
-/// Reads a text. `<` always starts markup: Slack escapes the character itself.
+/// Parses a text. `<` always starts markup, because Slack escapes the character itself.
 pub fn parse(text: &str) -> Vec<TextSpan> {
     let mut spans = Vec::new();
     let mut words = String::new();
@@ -12,7 +12,7 @@ pub fn parse(text: &str) -> Vec<TextSpan> {
     while let Some((before, marked)) = rest.split_once('<') {
         unescape(before, &mut words);
         match marked.split_once('>') {
-            // Something that opens within was not closed: Slack never sends that.
+            // A nested `<` means that the markup was not closed. Slack never sends that.
             Some((inside, after)) if !inside.contains('<') => {
                 let span = markup(inside);
                 if let TextSpan::Text(text, _) = &span {
@@ -38,7 +38,7 @@ pub fn parse(text: &str) -> Vec<TextSpan> {
     spans
 }
 
-/// A text with Slack's three entities resolved, and no markup read.
+/// Resolves Slack's three entities without parsing markup.
 pub(super) fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     unescape(text, &mut plain);
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markup_becomes_what_it_stands_for_and_the_rest_words() {
+    fn markup_becomes_spans_and_the_rest_becomes_text() {
         let link = |address: &str, label: Option<&str>| TextSpan::Link {
             address: address.into(),
             label: label.map(str::to_owned),

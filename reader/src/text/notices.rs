@@ -1,4 +1,4 @@
-//! Messages that Slack writes in a person's name when something happens: notices, not speech.
+//! Notices: messages that Slack writes in a person's name when something happens.
 //!
 //! <https://docs.slack.dev/reference/events/message#subtypes>
 
@@ -8,15 +8,15 @@ use super::blocks::text;
 use super::mrkdwn;
 use super::spans::{LineBuffer, TextLine, TextSpan};
 
-/// What a notice says, from where its author's name ends.
+/// The content of a notice, which follows the author's name.
 pub(super) struct NoticeText {
-    /// The one who did it, if that is another one than the message's user.
+    /// The person who acted, if it is not the message's user.
     pub(super) user: Option<String>,
-    /// What they did; at least one line.
+    /// What the person did; at least one line.
     pub(super) lines: Vec<TextLine>,
 }
 
-/// Reads a message as a notice. `None` for speech, and for what is not known to be a notice.
+/// Reads a message as a notice. `None` for speech and for unknown subtypes.
 pub(super) fn read(message: &Value, raw: &Value) -> Option<NoticeText> {
     let mut user = None;
     let spans = match text(message, "subtype")? {
@@ -27,12 +27,12 @@ pub(super) fn read(message: &Value, raw: &Value) -> Option<NoticeText> {
         "channel_unarchive" | "group_unarchive" => did("unarchived the channel"),
         "channel_convert_to_private" => did("made the channel private"),
         "channel_convert_to_public" => did("made the channel public"),
-        "channel_topic" | "group_topic" => described("topic", message, raw),
-        "channel_purpose" | "group_purpose" => described("purpose", message, raw),
+        "channel_topic" | "group_topic" => changed_text("topic", message, raw),
+        "channel_purpose" | "group_purpose" => changed_text("purpose", message, raw),
         "channel_name" | "group_name" => renamed(message, raw),
         "pinned_item" => did("pinned a message to the channel"),
         "unpinned_item" => did("unpinned a message from the channel"),
-        // Slack says it in Slackbot's name.
+        // Slack posts it in Slackbot's name.
         "huddle_thread" | "sh_room_created" => {
             user = text(&raw["room"], "created_by").map(str::to_owned);
             did("started a huddle")
@@ -48,7 +48,7 @@ pub(super) fn read(message: &Value, raw: &Value) -> Option<NoticeText> {
         | "ekm_access_denied"
         | "joiner_notification"
         | "reminder_add"
-        | "tabbed_canvas_updated" => in_its_words(message),
+        | "tabbed_canvas_updated" => slack_text(message),
         _ => return None,
     };
     let mut lines = LineBuffer::default();
@@ -75,13 +75,13 @@ fn joined(raw: &Value) -> Vec<TextSpan> {
     spans
 }
 
-fn described(what: &str, message: &Value, raw: &Value) -> Vec<TextSpan> {
+fn changed_text(what: &str, message: &Value, raw: &Value) -> Vec<TextSpan> {
     match raw[what].as_str() {
-        None => in_its_words(message),
+        None => slack_text(message),
         Some("") => vec![TextSpan::text(format!("cleared the {what}"))],
-        Some(said) => {
+        Some(value) => {
             let mut spans = vec![TextSpan::text(format!("set the {what}: "))];
-            spans.extend(mrkdwn::parse(said));
+            spans.extend(mrkdwn::parse(value));
             spans
         }
     }
@@ -91,12 +91,12 @@ fn renamed(message: &Value, raw: &Value) -> Vec<TextSpan> {
     match (text(raw, "old_name"), text(raw, "name")) {
         (Some(old), Some(new)) => vec![TextSpan::text(format!("renamed the channel from #{old} to #{new}"))],
         (_, Some(new)) => vec![TextSpan::text(format!("renamed the channel to #{new}"))],
-        (_, None) => in_its_words(message),
+        (_, None) => slack_text(message),
     }
 }
 
-/// Slack's text, without the name it begins with: that is shown already.
-fn in_its_words(message: &Value) -> Vec<TextSpan> {
+/// Returns Slack's own text without the author's name at its start, which is already shown.
+fn slack_text(message: &Value) -> Vec<TextSpan> {
     let mut spans = mrkdwn::parse(text(message, "text").unwrap_or_default());
     let author = text(message, "user").unwrap_or_default();
     if matches!(spans.first(), Some(TextSpan::User { id, .. }) if id == author) {

@@ -1,16 +1,16 @@
-//! Slack's rich text as lines: what people type, as blocks.
+//! Converts rich text, Slack's blocks for text that people type, to lines.
 //!
 //! <https://docs.slack.dev/reference/block-kit/blocks/rich-text-block>
 
 use serde_json::Value;
 
 use super::blocks::{list, text};
-use super::spans::{LineBuffer, LineKind, TextLine, TextSpan, TextStyle, broken};
+use super::spans::{LineBuffer, LineKind, TextLine, TextSpan, TextStyle, split_lines};
 
-/// A list is shown as deep as Slack lets people make one.
+/// The deepest nesting of lists that Slack allows.
 const MAX_LEVEL: usize = 8;
 
-/// Adds the elements of a rich text: sections, lists, quotations and preformatted text.
+/// Adds the elements of rich text: sections, lists, quotations and preformatted text.
 pub(super) fn elements(elements: &Value, lines: &mut LineBuffer) {
     for element in list(elements) {
         let kind = match element["type"].as_str() {
@@ -22,8 +22,8 @@ pub(super) fn elements(elements: &Value, lines: &mut LineBuffer) {
             Some("rich_text_preformatted") => LineKind::Preformatted,
             Some(_) | None => LineKind::Plain,
         };
-        let mut parts = broken(inline(&element["elements"]));
-        // A section that something follows ends with a line break of its own.
+        let mut parts = split_lines(inline(&element["elements"]));
+        // A section before another element ends with its own line break.
         if parts.len() > 1 && parts.last().is_some_and(Vec::is_empty) {
             parts.pop();
         }
@@ -43,9 +43,9 @@ fn items(element: &Value, lines: &mut LineBuffer) {
     for (index, item) in list(&element["elements"]).iter().enumerate() {
         let sign = if is_numbered { format!("{}.", first.saturating_add(index)) } else { "•".to_owned() };
         let blank = " ".repeat(sign.chars().count());
-        for (number, spans) in broken(inline(&item["elements"])).into_iter().enumerate() {
+        for (number, spans) in split_lines(inline(&item["elements"])).into_iter().enumerate() {
             let sign = if number == 0 { sign.clone() } else { blank.clone() };
-            lines.line(TextLine { level, kind, sign, spans, frame: None });
+            lines.line(TextLine { level, kind, marker: sign, spans, frame: None });
         }
     }
 }
@@ -72,7 +72,7 @@ fn span(element: &Value) -> Option<TextSpan> {
         }
         "date" => owned("fallback").map(TextSpan::text),
         "color" => owned("value").map(TextSpan::text),
-        // Here a blank is a word too, and nothing is escaped.
+        // Whitespace counts as text here, and nothing is escaped.
         _ => Some(TextSpan::Text(element["text"].as_str()?.to_owned(), style())),
     }
 }

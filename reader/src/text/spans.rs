@@ -1,37 +1,37 @@
-//! What a message says, as lines of spans. Nothing here knows what shows them, or what anyone is called.
+//! The content of a message as lines of spans, independent of the output format and of display names.
 
-use super::looks;
+use super::formatting;
 use crate::permalink::SlackLink;
 
-/// Lines made of one message's blocks and attachments; beyond it the reader is sent to the raw event. Slack allows 50
-/// blocks and 100 attachments, and a person reads no more.
+/// Maximum number of lines from the blocks and attachments of one message. Slack allows 50 blocks and 100
+/// attachments. If there are more lines, the last one refers to the raw event.
 const MAX_LINES: usize = 2_000;
 
-/// A line.
+/// A line of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TextLine {
-    /// How many levels it is in: 0, 1 for a nested list, and so on.
+    /// The nesting level: 0, 1 for a nested list, and so on.
     pub level: usize,
-    /// What it is part of.
+    /// The kind of content that the line is part of.
     pub kind: LineKind,
-    /// What stands before it: the sign or the number of a list's item.
-    pub sign: String,
-    /// What it says.
+    /// The bullet or number of a list item.
+    pub marker: String,
+    /// The content.
     pub spans: Vec<TextSpan>,
-    /// The attachment that it is of; `None` for what the message says itself.
+    /// The attachment that contains the line; `None` for the message's own text.
     pub frame: Option<TextFrame>,
 }
 
-/// An attachment around lines.
+/// The attachment that contains a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextFrame {
-    /// Which of the message's.
+    /// The index of the attachment in the message.
     pub number: usize,
-    /// Its colour as Slack sent it: `good`, `warning`, `danger`, or a number of six digits.
+    /// Its colour as Slack sent it: `good`, `warning`, `danger`, or six hexadecimal digits.
     pub color: Option<String>,
 }
 
-/// What a line is part of.
+/// The kind of content that a line is part of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LineKind {
     /// Ordinary text, or a list.
@@ -43,63 +43,63 @@ pub enum LineKind {
     Preformatted,
     /// A heading.
     Heading,
-    /// What an app says beside the rest.
+    /// Secondary text of an app, such as a footer.
     Context,
     /// A row of a table, with [`TextSpan::Cell`] between its cells.
     TableRow,
-    /// A line between parts. It says nothing, and is only there if looks are asked for.
+    /// A dividing line. It has no text, and is only added if formatting is requested.
     Divider,
 }
 
-/// A piece of a line. Texts are unescaped; ids, labels and addresses are what Slack sent and may be anything.
+/// A piece of a line. Texts are unescaped. Ids, labels and addresses are untrusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextSpan {
-    /// Words.
+    /// Text.
     Text(String, TextStyle),
-    /// A link. A label may say anything about where it leads.
+    /// A link. The label may not match the address.
     Link {
-        /// Where it leads.
+        /// The target.
         address: String,
-        /// What Slack shows for it, if the message says so.
+        /// The label in the message, if there is one.
         label: Option<String>,
     },
     /// A person, by id.
     User {
-        /// Whose.
+        /// The person's id.
         id: String,
-        /// What Slack shows for it, if the message says so.
+        /// The label in the message, if there is one.
         label: Option<String>,
     },
     /// A channel, by id.
     Channel {
-        /// Which.
+        /// The channel's id.
         id: String,
-        /// What Slack shows for it, if the message says so.
+        /// The label in the message, if there is one.
         label: Option<String>,
     },
     /// A group of people, by id.
     UserGroup {
-        /// Which.
+        /// The group's id.
         id: String,
-        /// What Slack shows for it, if the message says so.
+        /// The label in the message, if there is one.
         label: Option<String>,
     },
     /// `here`, `channel` or `everyone`.
     Broadcast(String),
     /// An emoji.
     Emoji {
-        /// What Slack calls it.
+        /// Its name in Slack.
         name: String,
         /// Its skin tone, from 2 to 6, if it has one.
         skin_tone: Option<u8>,
     },
     /// The next cell of a table begins.
     Cell,
-    /// What a person may press or choose, by what stands on it.
+    /// A button or another interactive element, by its label.
     Control(String),
 }
 
-/// How words look, where Slack says so apart from them.
+/// The style of a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TextStyle {
     /// Bold.
@@ -113,7 +113,7 @@ pub struct TextStyle {
 }
 
 impl TextSpan {
-    /// Words as they are.
+    /// A text without a style.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into(), TextStyle::default())
     }
@@ -125,22 +125,22 @@ impl TextLine {
         Self { spans, ..Self::default() }
     }
 
-    /// Whether there is nothing on it.
+    /// Whether the line has no visible content.
     pub fn is_empty(&self) -> bool {
         let empty = |span: &TextSpan| matches!(span, TextSpan::Text(text, _) if text.trim().is_empty());
-        self.sign.is_empty() && self.spans.iter().all(empty)
+        self.marker.is_empty() && self.spans.iter().all(empty)
     }
 }
 
-/// The ids of the people who are named.
+/// The ids of the mentioned people.
 pub(crate) fn people<'s>(spans: impl IntoIterator<Item = &'s TextSpan>) -> impl Iterator<Item = &'s str> {
     spans
         .into_iter()
         .filter_map(|span| if let TextSpan::User { id, .. } = span { Some(id.as_str()) } else { None })
 }
 
-/// Whether a channel is named, or linked as Slack links it.
-pub(crate) fn mention_channel<'s>(spans: impl IntoIterator<Item = &'s TextSpan>) -> bool {
+/// Whether a channel is mentioned or linked with a Slack link.
+pub(crate) fn mentions_channel<'s>(spans: impl IntoIterator<Item = &'s TextSpan>) -> bool {
     let is_link = |address: &str| SlackLink::parse(address).is_some();
     spans.into_iter().any(|span| {
         matches!(span, TextSpan::Channel { .. })
@@ -148,8 +148,8 @@ pub(crate) fn mention_channel<'s>(spans: impl IntoIterator<Item = &'s TextSpan>)
     })
 }
 
-/// Breaks spans where their text breaks. At least one line comes out.
-pub(super) fn broken(spans: Vec<TextSpan>) -> Vec<Vec<TextSpan>> {
+/// Splits spans at line breaks. Returns at least one line.
+pub(super) fn split_lines(spans: Vec<TextSpan>) -> Vec<Vec<TextSpan>> {
     let mut lines = vec![Vec::new()];
     for span in spans {
         let TextSpan::Text(text, style) = span else {
@@ -177,27 +177,27 @@ fn last(lines: &mut Vec<Vec<TextSpan>>) -> &mut Vec<TextSpan> {
     &mut lines[end]
 }
 
-/// Collects lines, up to a bound.
+/// Collects lines, up to [`MAX_LINES`].
 #[derive(Debug, Default)]
 pub(super) struct LineBuffer {
     lines: Vec<TextLine>,
-    has_looks: bool,
+    has_formatting: bool,
 }
 
 impl LineBuffer {
-    /// For lines whose markup is read too: see [`looks`].
-    pub(super) fn with_looks() -> Self {
-        Self { lines: Vec::new(), has_looks: true }
+    /// Returns an empty buffer that converts markup to styles: see [`formatting`].
+    pub(super) fn with_formatting() -> Self {
+        Self { lines: Vec::new(), has_formatting: true }
     }
 
-    /// An empty one for the same purpose.
-    pub(super) fn for_part(&self) -> Self {
-        Self { lines: Vec::new(), has_looks: self.has_looks }
+    /// Returns an empty buffer with the same settings.
+    pub(super) fn empty_like(&self) -> Self {
+        Self { lines: Vec::new(), has_formatting: self.has_formatting }
     }
 
-    /// Whether markup is read.
-    pub(super) fn has_looks(&self) -> bool {
-        self.has_looks
+    /// Whether markup is converted to styles.
+    pub(super) fn has_formatting(&self) -> bool {
+        self.has_formatting
     }
 
     /// Adds spans as ordinary lines.
@@ -207,10 +207,10 @@ impl LineBuffer {
 
     /// Adds spans as lines of a kind.
     pub(super) fn spans_as(&mut self, kind: LineKind, spans: Vec<TextSpan>) {
-        let lines = if self.has_looks {
-            looks::lines(spans)
+        let lines = if self.has_formatting {
+            formatting::lines(spans)
         } else {
-            broken(spans).into_iter().map(TextLine::plain).collect()
+            split_lines(spans).into_iter().map(TextLine::plain).collect()
         };
         for line in lines {
             let kind = if line.kind == LineKind::Plain { kind } else { line.kind };
@@ -225,17 +225,17 @@ impl LineBuffer {
         }
     }
 
-    /// Whether nothing more is taken.
+    /// Whether further lines are dropped.
     pub(super) fn is_full(&self) -> bool {
         self.lines.len() >= MAX_LINES
     }
 
-    /// Whether nothing can be read in it.
+    /// Whether no line has visible content.
     pub(super) fn is_empty(&self) -> bool {
         self.lines.iter().all(TextLine::is_empty)
     }
 
-    /// The lines, without empty ones at either end; the last says so if some were left out.
+    /// Returns the lines without empty ones at either end. If lines were dropped, the last one states that.
     pub(super) fn into_lines(mut self) -> Vec<TextLine> {
         if self.is_full() {
             self.lines.push(TextLine::plain(vec![TextSpan::text("[and more: --json shows everything]")]));

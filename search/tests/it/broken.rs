@@ -1,4 +1,4 @@
-//! An index that cannot be used is made again, or said in one line.
+//! An unusable index is rebuilt, or reported in one line.
 
 use std::fs;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::fixture::{SearchFixture, message};
 const TS: &str = "1700000000.000100";
 
 #[tokio::test]
-async fn an_index_that_cannot_be_used_is_made_again() {
+async fn an_unusable_index_is_rebuilt() {
     let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message(TS, "here")]).await;
     let other_version = |file: &std::path::Path| {
@@ -33,12 +33,13 @@ async fn an_index_that_cannot_be_used_is_made_again() {
     for break_it in breaks {
         drop(fixture.caught_up().await);
         break_it(&fixture.file());
-        // A broken page may only be met when it is read: the next one finds the file gone.
+        // A broken page may only be detected when it is read. The file is then removed, and the next attempt
+        // succeeds.
         let mut found = Vec::new();
         for _ in 0..2 {
             let Ok(index) = SearchIndex::open(&fixture.file()).await else { continue };
             let (changes, archive) = (&*fixture.changes, &*fixture.archive);
-            if follower::catch_up(&index, changes, archive, follower::BATCH, |_| true).await.is_ok() {
+            if follower::catch_up(&index, changes, archive, follower::BATCH_SIZE, |_| true).await.is_ok() {
                 found = fixture.found(&index, "here").await;
             }
         }
@@ -48,7 +49,7 @@ async fn an_index_that_cannot_be_used_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_file_of_another_program_stays_as_it_is() {
+async fn a_file_of_another_program_stays_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("index.db");
     let database = folder.path().join("other.db");
@@ -56,13 +57,13 @@ async fn a_file_of_another_program_stays_as_it_is() {
     for bytes in [b"short".to_vec(), vec![7; 5_000], fs::read(&database).unwrap()] {
         fs::write(&file, &bytes).unwrap();
         let error = SearchIndex::open(&file).await.unwrap_err().to_string();
-        assert!(error.contains("is no search index") && !error.contains('\n'), "{error}");
+        assert!(error.contains("is not a search index") && !error.contains('\n'), "{error}");
         assert_eq!(fs::read(&file).unwrap(), bytes);
     }
 }
 
 #[tokio::test]
-async fn an_index_of_another_archive_is_made_again() {
+async fn an_index_of_another_archive_is_rebuilt() {
     let (one, other) = (SearchFixture::open().await, SearchFixture::open().await);
     one.store("C1", &[message(TS, "here")]).await;
     other.store("C1", &[message("1700000001.000000", "there")]).await;
@@ -74,7 +75,7 @@ async fn an_index_of_another_archive_is_made_again() {
 }
 
 #[tokio::test]
-async fn where_no_index_can_be_made_one_line_says_so() {
+async fn an_index_that_cannot_be_created_is_a_one_line_error() {
     let folder = tempfile::tempdir().unwrap();
     let error = SearchIndex::open(&folder.path().join("missing/index.db")).await.unwrap_err().to_string();
     assert!(error.starts_with("cannot open the search index") && !error.contains('\n'), "{error}");
@@ -82,20 +83,20 @@ async fn where_no_index_can_be_made_one_line_says_so() {
 }
 
 #[tokio::test]
-async fn the_cause_of_a_failure_is_in_its_line_alone() {
+async fn the_cause_of_a_failure_is_only_in_its_message() {
     let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message(TS, "here")]).await;
     drop(fixture.caught_up().await);
     let index = SearchIndex::open(&fixture.file()).await.unwrap();
     fs::write(fixture.file(), [7; 5_000]).unwrap();
     let broken = index.count().await.unwrap_err();
-    assert!(broken.to_string().contains("delete it if this goes on"), "{broken}");
+    assert!(broken.to_string().contains("delete it if this error persists"), "{broken}");
     assert!(std::error::Error::source(&broken).is_none());
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn an_index_that_may_only_be_read_is_one_line_and_stays_as_it_is() {
+async fn a_read_only_index_is_a_one_line_error_and_stays_unchanged() {
     use std::os::unix::fs::PermissionsExt;
 
     let fixture = SearchFixture::open().await;
@@ -103,7 +104,7 @@ async fn an_index_that_may_only_be_read_is_one_line_and_stays_as_it_is() {
     drop(fixture.caught_up().await);
     let before = fs::read(fixture.file()).unwrap();
     fs::set_permissions(fixture.file(), fs::Permissions::from_mode(0o400)).unwrap();
-    // Root may write to it all the same.
+    // Root may still write to it.
     let is_root = fs::OpenOptions::new().append(true).open(fixture.file()).is_ok();
     match SearchIndex::open(&fixture.file()).await {
         Ok(index) => {
@@ -120,7 +121,7 @@ async fn an_index_that_may_only_be_read_is_one_line_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_follower_makes_an_index_again_that_was_deleted_under_it() {
+async fn a_follower_rebuilds_an_index_that_was_deleted_while_open() {
     let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message(TS, "here")]).await;
     let (stop, stopped) = watch::channel(false);

@@ -1,4 +1,4 @@
-//! Counts of messages and replies are those of the archive.
+//! Counts of messages and replies match the archive.
 
 use reader::joined::ChannelOfTeam;
 use serde_json::json;
@@ -6,7 +6,7 @@ use slack::ids::{ChannelId, Ts};
 
 use crate::fixture::{SearchFixture, message, team};
 
-fn place(channel: &str) -> ChannelOfTeam {
+fn location(channel: &str) -> ChannelOfTeam {
     ChannelOfTeam { team: team(), channel: ChannelId::parse(channel).unwrap() }
 }
 
@@ -22,18 +22,18 @@ async fn replies_are_counted_by_their_root_and_channel() {
     fixture.store("C2", &[reply("1005.000000", "1001.000000")]).await;
     let index = fixture.caught_up().await;
     let roots = ["1001.000000", "1002.000000", "1003.000000"].map(|ts| Ts::parse(ts).unwrap());
-    let of = async |places: &[&str]| {
-        let places: Vec<ChannelOfTeam> = places.iter().map(|channel| place(channel)).collect();
-        let sizes = index.thread_sizes(&places, &roots).await.unwrap();
+    let thread_sizes = async |channels: &[&str]| {
+        let locations: Vec<ChannelOfTeam> = channels.iter().map(|channel| location(channel)).collect();
+        let sizes = index.thread_sizes(&locations, &roots).await.unwrap();
         sizes.iter().map(|(root, size)| format!("{root} {} {}", size.replies, size.last)).collect::<Vec<_>>()
     };
-    assert_eq!(of(&["C1"]).await, ["1001.000000 2 1004.000000"]);
-    assert_eq!(of(&["C1", "C2"]).await, ["1001.000000 3 1005.000000"]);
-    assert_eq!(of(&["C9"]).await, [""; 0]);
-    assert_eq!(of(&[]).await, [""; 0]);
+    assert_eq!(thread_sizes(&["C1"]).await, ["1001.000000 2 1004.000000"]);
+    assert_eq!(thread_sizes(&["C1", "C2"]).await, ["1001.000000 3 1005.000000"]);
+    assert_eq!(thread_sizes(&["C9"]).await, [""; 0]);
+    assert_eq!(thread_sizes(&[]).await, [""; 0]);
     let counts = async || index.message_counts().await.unwrap().into_iter().collect::<Vec<_>>();
-    assert_eq!(counts().await, [(place("C1"), 4), (place("C2"), 1)]);
+    assert_eq!(counts().await, [(location("C1"), 4), (location("C2"), 1)]);
     fixture.erase("1002.000000").await;
     fixture.caught_up().await;
-    assert_eq!(counts().await, [(place("C1"), 3), (place("C2"), 1)]);
+    assert_eq!(counts().await, [(location("C1"), 3), (location("C2"), 1)]);
 }

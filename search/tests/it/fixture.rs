@@ -1,4 +1,4 @@
-//! An archive and its index.
+//! Fixture: an archive and its index.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,10 +26,10 @@ pub(crate) fn team() -> TeamId {
     TeamId::parse("T1").unwrap()
 }
 
-/// What has changed in an archive as that on AWS says it: at first one channel after another, and then days of channels.
-pub(crate) struct ByDay(Arc<MemoryArchive>);
+/// Reports changes like the archive on AWS: first one channel after another, then changed days of channels.
+pub(crate) struct DailyChanges(Arc<MemoryArchive>);
 
-impl ByDay {
+impl DailyChanges {
     async fn rows(&self, cursor: Option<&ChangeCursor>, limit: usize) -> (Vec<Item>, ChangeCursor) {
         match self.0.since(cursor, limit).await.unwrap() {
             ChangeBatch::Items { items, next } => (items, next),
@@ -39,16 +39,16 @@ impl ByDay {
 }
 
 #[async_trait]
-impl Changes for ByDay {
+impl Changes for DailyChanges {
     async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError> {
         let first_pass =
-            cursor.map_or(Some("0|"), |cursor| Some(cursor.as_str()).filter(|it| it.contains('|')));
+            cursor.map_or(Some("0|"), |cursor| Some(cursor.as_str()).filter(|text| text.contains('|')));
         let mut cursor = cursor.cloned();
         if let Some((number, begin)) = first_pass.and_then(|pass| pass.split_once('|')) {
             let (rows, end) = self.rows(None, 1_000_000).await;
             let begin = if begin.is_empty() { end } else { ChangeCursor::new(begin) };
             let number: usize = number.parse().unwrap();
-            let days = rows.iter().map(|row| ChangedSpan::of(&row.key).unwrap());
+            let days = rows.iter().map(|row| ChangedSpan::for_row(&row.key).unwrap());
             let channels: BTreeSet<_> = days.map(|day| (day.team, day.channel)).collect();
             if let Some((team, channel)) = channels.into_iter().nth(number) {
                 let next = ChangeCursor::new(format!("{}|{}", number + 1, begin.as_str()));
@@ -57,16 +57,16 @@ impl Changes for ByDay {
             cursor = Some(begin);
         }
         let (rows, next) = self.rows(cursor.as_ref(), limit).await;
-        let days: BTreeSet<_> = rows.iter().map(|row| ChangedSpan::of(&row.key).unwrap()).collect();
+        let days: BTreeSet<_> = rows.iter().map(|row| ChangedSpan::for_row(&row.key).unwrap()).collect();
         Ok(ChangeBatch::Spans { spans: days.into_iter().collect(), next })
     }
 
-    async fn behind(&self, _: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
+    async fn backlog_estimate(&self, _: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
         Ok(None)
     }
 }
 
-/// A folder that is removed when this is dropped.
+/// An archive and its index in a folder that is removed on drop.
 pub(crate) struct SearchFixture {
     folder: TempDir,
     pub(crate) archive: Arc<dyn Archive>,
@@ -74,21 +74,21 @@ pub(crate) struct SearchFixture {
 }
 
 impl SearchFixture {
-    /// An archive in a folder, which names the rows that have changed.
+    /// Opens an embedded archive, which reports changed rows.
     pub(crate) async fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::open(folder.path(), SystemClock::shared()).unwrap();
-        Self::of(folder, database.archive(), database.changes()).await
+        Self::new(folder, database.archive(), database.changes()).await
     }
 
-    /// An archive that names days of channels.
+    /// Creates an archive that reports changed days of channels.
     pub(crate) async fn by_day() -> Self {
         let archive = Arc::new(MemoryArchive::new());
-        let changes = Arc::new(ByDay(Arc::clone(&archive)));
-        Self::of(tempfile::tempdir().unwrap(), archive, changes).await
+        let changes = Arc::new(DailyChanges(Arc::clone(&archive)));
+        Self::new(tempfile::tempdir().unwrap(), archive, changes).await
     }
 
-    async fn of(folder: TempDir, archive: Arc<dyn Archive>, changes: Arc<dyn Changes>) -> Self {
+    async fn new(folder: TempDir, archive: Arc<dyn Archive>, changes: Arc<dyn Changes>) -> Self {
         let fixture = Self { folder, archive, changes };
         fixture.put(ItemKey::team(&team()), json!({})).await;
         fixture
@@ -114,12 +114,12 @@ impl SearchFixture {
         self.put(ItemKey::new(key::channel_index(&team()), "0"), json!({ "channels_map": map })).await;
     }
 
-    /// Stores messages as Slack's history lists them.
+    /// Stores messages in the format of Slack's history.
     pub(crate) async fn store(&self, channel: &str, messages: &[Value]) {
         self.store_in(&team(), channel, messages).await;
     }
 
-    /// The same in another workspace.
+    /// Stores messages in a workspace.
     pub(crate) async fn store_in(&self, team: &TeamId, channel: &str, messages: &[Value]) {
         let channel = ChannelId::parse(channel).unwrap();
         let read = |message: &Value| history::read(team, &channel, &to_raw_value(message).unwrap()).unwrap();
@@ -139,11 +139,11 @@ impl SearchFixture {
         SearchIndex::open(&self.file()).await.unwrap()
     }
 
-    /// The index, with everything that the archive has.
+    /// Opens the index and catches up with the archive.
     pub(crate) async fn caught_up(&self) -> SearchIndex {
         let index = self.index().await;
         let (changes, archive) = (&*self.changes, &*self.archive);
-        assert!(follower::catch_up(&index, changes, archive, follower::BATCH, |_| true).await.unwrap());
+        assert!(follower::catch_up(&index, changes, archive, follower::BATCH_SIZE, |_| true).await.unwrap());
         index
     }
 
@@ -155,13 +155,13 @@ impl SearchFixture {
         self.answer(index, request(query)).await.hits
     }
 
-    /// The timestamps of everything that is found.
+    /// Returns the timestamps of all hits.
     pub(crate) async fn found(&self, index: &SearchIndex, query: &str) -> Vec<String> {
         self.hits(index, query).await.iter().map(|hit| hit.ts.to_string()).collect()
     }
 }
 
-/// A search without bounds, in UTC.
+/// Returns a request without a limit, in UTC.
 pub(crate) fn request(query: &str) -> SearchRequest {
     SearchRequest {
         query: SearchQuery::parse(query).unwrap_or_else(|error| panic!("{query}: {error}")),

@@ -1,4 +1,4 @@
-//! The index follows the archive, and what it finds is what the archive says.
+//! The index follows the archive, and its hits show the archive's content.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::fixture::{SearchFixture, message, request, team};
 const TS: &str = "1700000000.000100";
 
 #[tokio::test]
-async fn an_edit_and_a_deletion_show_once_the_index_has_followed() {
+async fn an_edit_and_a_deletion_are_found_once_the_index_has_caught_up() {
     let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message(TS, "the first text")]).await;
     let index = fixture.caught_up().await;
@@ -24,7 +24,7 @@ async fn an_edit_and_a_deletion_show_once_the_index_has_followed() {
     fixture.store("C1", &[edited]).await;
     assert!(
         fixture.found(&index, "first").await.is_empty(),
-        "the index is behind: what it finds no longer fits"
+        "the index is behind, and its hit no longer matches"
     );
     fixture.caught_up().await;
     assert_eq!(fixture.found(&index, "another is:edited").await, [TS]);
@@ -40,7 +40,7 @@ async fn an_edit_and_a_deletion_show_once_the_index_has_followed() {
 }
 
 #[tokio::test]
-async fn what_another_process_has_taken_in_since_is_not_dropped() {
+async fn clear_keeps_changes_of_another_process() {
     let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message(TS, "here")]).await;
     let index = fixture.caught_up().await;
@@ -54,7 +54,7 @@ async fn what_another_process_has_taken_in_since_is_not_dropped() {
 }
 
 #[tokio::test]
-async fn what_is_erased_is_not_found_even_while_the_index_is_behind() {
+async fn an_erased_message_is_not_found_even_while_the_index_is_behind() {
     let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message(TS, "a secret"), message("1700000001.000000", "a secret too")]).await;
     let index = fixture.caught_up().await;
@@ -65,7 +65,7 @@ async fn what_is_erased_is_not_found_even_while_the_index_is_behind() {
 }
 
 #[tokio::test]
-async fn a_reply_is_found_by_its_thread_and_leads_to_it() {
+async fn a_reply_is_found_and_links_to_its_thread() {
     let fixture = SearchFixture::open().await;
     fixture.channels(&[("C1", "general")]).await;
     fixture.person("U1", "ana").await;
@@ -84,7 +84,7 @@ async fn a_reply_is_found_by_its_thread_and_leads_to_it() {
 }
 
 #[tokio::test]
-async fn more_messages_of_one_second_than_it_has_ids_are_all_found() {
+async fn all_messages_are_found_if_a_second_has_more_messages_than_ids() {
     let fixture = SearchFixture::open().await;
     let ts = |number: usize| format!("1700000000.{number:06}");
     let messages: Vec<_> = (0..700).map(|number| message(&ts(number), "at once")).collect();
@@ -100,7 +100,7 @@ async fn more_messages_of_one_second_than_it_has_ids_are_all_found() {
 }
 
 #[tokio::test]
-async fn messages_whose_ids_are_ahead_of_their_second_are_found_before_the_next_one() {
+async fn messages_with_ids_of_a_later_second_are_found_on_their_own_day() {
     let fixture = SearchFixture::open().await;
     // The last second of 2023-11-14.
     let messages: Vec<_> =
@@ -114,7 +114,7 @@ async fn messages_whose_ids_are_ahead_of_their_second_are_found_before_the_next_
 }
 
 #[tokio::test]
-async fn a_root_is_in_a_thread_as_long_as_it_has_a_reply_whichever_the_index_had_first() {
+async fn a_root_is_in_a_thread_while_it_has_a_reply_in_any_order_of_indexing() {
     const REPLY: &str = "1700000009.000000";
     let fixture = SearchFixture::open().await;
     let mut reply = message(REPLY, "reply");
@@ -137,14 +137,14 @@ async fn a_root_is_in_a_thread_as_long_as_it_has_a_reply_whichever_the_index_had
 }
 
 #[tokio::test]
-async fn a_new_name_is_known_at_once_as_an_author_and_within_a_minute_in_a_text() {
+async fn a_new_name_is_found_at_once_as_an_author_and_within_a_minute_in_a_text() {
     let fixture = SearchFixture::open().await;
     fixture.person("U1", "ana").await;
     fixture.store("C1", &[message(TS, "thanks <@U1>")]).await;
     let index = fixture.caught_up().await;
     assert_eq!(fixture.found(&index, "ana").await, [TS]);
     fixture.person("U1", "bea").await;
-    assert!(fixture.found(&index, "ana").await.is_empty(), "a hit is compared with the names of now");
+    assert!(fixture.found(&index, "ana").await.is_empty(), "a hit is compared with the current names");
     assert!(fixture.found(&index, "bea").await.is_empty());
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(60)).await;
@@ -154,7 +154,7 @@ async fn a_new_name_is_known_at_once_as_an_author_and_within_a_minute_in_a_text(
 }
 
 #[tokio::test]
-async fn a_hit_says_that_its_channel_is_private_now() {
+async fn a_hit_shows_whether_its_channel_is_private_now() {
     let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message("1700000000.000100", "a word")]).await;
     let index = fixture.caught_up().await;
@@ -168,7 +168,7 @@ async fn a_hit_says_that_its_channel_is_private_now() {
 }
 
 #[tokio::test]
-async fn the_best_come_first_if_asked_for() {
+async fn a_ranked_search_returns_the_best_hits_first() {
     let fixture = SearchFixture::open().await;
     let long = format!("needle {}", "hay ".repeat(50));
     fixture.store("C1", &[message(TS, "needle needle"), message("1700000001.000000", &long)]).await;
@@ -181,7 +181,7 @@ async fn the_best_come_first_if_asked_for() {
 }
 
 #[tokio::test]
-async fn a_follower_that_ends_anywhere_goes_on_from_there_and_two_do_no_harm() {
+async fn interrupted_and_concurrent_followers_build_the_same_index() {
     let mut random = fastrand::Rng::with_seed(5);
     let fixture = SearchFixture::open().await;
     let words = ["one", "two", "three", "four"];
@@ -198,7 +198,7 @@ async fn a_follower_that_ends_anywhere_goes_on_from_there_and_two_do_no_harm() {
         fixture.store("C1", &messages).await;
         let (one, other) = (fixture.index().await, fixture.index().await);
         let step = |index| follower::step(index, &*fixture.changes, &*fixture.archive);
-        // Dropped at any point of its work, as a crash would end it; the other goes on.
+        // Dropped at any point of its work, like in a crash; the other one continues.
         let cut = async {
             for _ in 0..random.u8(..6) {
                 tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Queries that try to be more than text.
+//! Queries that try to inject operators of the index.
 
 use reader::search::query::SearchQuery;
 use search::hits::{self, SearchRequest};
@@ -49,14 +49,14 @@ const PIECES: [&str; 40] = [
 ];
 
 #[tokio::test]
-async fn no_query_reaches_the_index_as_anything_but_text() {
+async fn no_query_injects_operators_into_the_index() {
     let mut random = fastrand::Rng::with_seed(11);
     let fixture = SearchFixture::open().await;
     fixture.channels(&[("C1", "general")]).await;
     fixture.person("U1", "ana").await;
     fixture.store("C1", &[message("1700000000.000100", "a NEAR the words")]).await;
     let index = fixture.caught_up().await;
-    let mut asked = 0;
+    let mut answered = 0;
     for _ in 0..5_000 {
         let mut text = String::new();
         for _ in 0..random.usize(1..12) {
@@ -68,11 +68,11 @@ async fn no_query_reaches_the_index_as_anything_but_text() {
         let Ok(query) = SearchQuery::parse(&text) else { continue };
         let request = SearchRequest { query, limit: 5, is_ranked: random.bool(), ..request("x") };
         match hits::search(&*fixture.archive, &index, request).await {
-            Ok(_) => asked += 1,
+            Ok(_) => answered += 1,
             Err(hits::SearchError::Resolve(error)) if error.is_unknown_name() => {}
             Err(error) => panic!("{text:?}: {error}"),
         }
     }
-    assert!(asked > 2_000, "{asked}");
+    assert!(answered > 2_000, "{answered}");
     assert_eq!(fixture.found(&index, "NEAR words").await, ["1700000000.000100"]);
 }

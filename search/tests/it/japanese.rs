@@ -24,7 +24,7 @@ fn ts(number: usize) -> String {
 }
 
 #[tokio::test]
-async fn any_part_of_a_japanese_text_finds_all_and_only_the_messages_that_contain_it() {
+async fn any_part_of_a_japanese_text_finds_exactly_the_messages_that_contain_it() {
     let mut random = fastrand::Rng::with_seed(3);
     let fixture = SearchFixture::open().await;
     let texts: Vec<String> = (0..400)
@@ -50,7 +50,7 @@ async fn any_part_of_a_japanese_text_finds_all_and_only_the_messages_that_contai
 }
 
 #[tokio::test]
-async fn forms_of_one_letter_are_one_and_other_letters_are_others() {
+async fn equivalent_forms_of_a_letter_match_and_different_letters_do_not() {
     let fixture = SearchFixture::open().await;
     let texts =
         ["ガス", "ｶﾞｽ", "カス", "ＤＥＰＬＯＹ 完了", "한국어 회의", "ประชุมวันนี้", "café", "CAFE", "障害A対応"];
@@ -77,7 +77,7 @@ async fn forms_of_one_letter_are_one_and_other_letters_are_others() {
 }
 
 #[tokio::test]
-async fn a_name_that_a_mention_shows_is_read_as_one_with_the_text_beside_it() {
+async fn the_name_of_a_mention_and_the_adjacent_text_match_as_one_text() {
     let fixture = SearchFixture::open().await;
     for (id, name) in [("U1", "田中"), ("U2", "kim"), ("U3", "山田太郎"), ("U4", "中村")] {
         fixture.person(id, name).await;
@@ -115,7 +115,7 @@ async fn a_name_that_a_mention_shows_is_read_as_one_with_the_text_beside_it() {
 }
 
 #[tokio::test]
-async fn a_name_that_more_people_have_than_are_looked_for_is_found() {
+async fn a_name_of_more_people_than_the_limit_of_mentions_is_found() {
     let fixture = SearchFixture::open().await;
     for number in 0..600 {
         fixture.person(&format!("U{number:04}"), "ana").await;

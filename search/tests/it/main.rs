@@ -1,5 +1,5 @@
-//! The index against a real archive: what it finds is compared with what a filter over all messages finds.
-#![expect(clippy::unwrap_used, reason = "all of it is test code: what it unwraps is what it claims")]
+//! Tests the index with a real archive and compares its hits with a filter over all messages.
+#![expect(clippy::unwrap_used, reason = "test code: a failed unwrap fails the test")]
 
 mod broken;
 mod by_day;

@@ -7,7 +7,7 @@ use crate::fixture::{SearchFixture, request};
 const CHANNELS: [(&str, &str); 3] = [("C1", "general"), ("C2", "ops"), ("C3", "random")];
 const PEOPLE: [(&str, &str); 6] =
     [("U1", "ana"), ("U2", "bo"), ("U3", "cy"), ("U4", "dan"), ("U5", "田中"), ("U6", "kim")];
-/// What people read where a mention is part of a word.
+/// Words that contain a mention: the text that people read, and the text as typed.
 const POLITE: [(&str, &str); 2] = [("田中さん", "<@U5>さん"), ("kimさん", "<@U6>さん")];
 const PARTS: [&str; 7] = ["田中さん", "kimさん", "中さん", "田中", "さん", "中", "ん"];
 const WORDS: [&str; 12] =
@@ -15,16 +15,16 @@ const WORDS: [&str; 12] =
 /// 2026-10-25 00:00 UTC.
 const FIRST_DAY: i64 = 1_792_886_400;
 const DAYS: i64 = 40;
-/// How many seconds lie between two messages, at the least.
+/// Minimum number of seconds between two messages.
 const STEP: usize = 30;
 
-/// A message as the filter knows it.
+/// A message for the filter.
 struct OracleMessage {
     channel: usize,
     ts: String,
     day: i64,
     author: usize,
-    /// Its words as people read them.
+    /// The words as people read them.
     words: Vec<&'static str>,
     is_reply: bool,
     has_replies: bool,
@@ -82,12 +82,12 @@ impl OracleMessage {
     }
 }
 
-/// The message before a reply that it replies to.
+/// Returns the index of a reply's root.
 fn root_of(reply: &OracleMessage, before: &[OracleMessage]) -> usize {
     before.iter().rposition(|root| root.has_replies && root.channel == reply.channel).unwrap()
 }
 
-/// A condition that the test makes and reads itself.
+/// A condition that the test generates and evaluates itself.
 #[derive(Clone, Debug)]
 enum OracleCondition {
     Word(&'static str),
@@ -116,9 +116,9 @@ fn day(number: i64) -> String {
     time.strftime("%Y-%m-%d").to_string()
 }
 
-/// Whether the first of what is read in a word is what was asked for.
-fn begins(word: &str, asked: &str) -> bool {
-    word == asked || word.strip_suffix("さん") == Some(asked)
+/// Whether the first part of a word is the requested one.
+fn begins(word: &str, requested: &str) -> bool {
+    word == requested || word.strip_suffix("さん") == Some(requested)
 }
 
 impl OracleCondition {
@@ -176,7 +176,7 @@ impl OracleCondition {
 
     fn holds(&self, message: &OracleMessage) -> bool {
         match self {
-            Self::Word(asked) => message.words.iter().any(|word| begins(word, asked)),
+            Self::Word(requested) => message.words.iter().any(|word| begins(word, requested)),
             Self::Prefix(begin) => message.words.iter().any(|word| word.starts_with(begin)),
             Self::Phrase(one, other) => {
                 message.words.windows(2).any(|pair| pair[0] == *one && begins(pair[1], other))
@@ -249,7 +249,7 @@ async fn random_queries_find_exactly_what_a_filter_over_all_messages_finds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_queries_find_the_same_if_the_archive_names_days_and_not_rows() {
+async fn random_queries_find_the_same_if_the_archive_reports_days_instead_of_rows() {
     compare(SearchFixture::by_day().await, 800, 400, usize::MAX).await;
 }
 
@@ -259,7 +259,7 @@ async fn random_queries_find_the_same_among_a_hundred_thousand_messages() {
     compare(SearchFixture::open().await, 100_000, 1_000, 1_000).await;
 }
 
-/// Compares as many queries over as many messages, each up to a number of hits.
+/// Compares the hits of random queries over random messages with the filter, up to a number of hits each.
 async fn compare(fixture: SearchFixture, messages: usize, queries: usize, limit: usize) {
     let mut random = fastrand::Rng::with_seed(7);
     fixture.channels(&CHANNELS).await;
@@ -268,22 +268,22 @@ async fn compare(fixture: SearchFixture, messages: usize, queries: usize, limit:
     }
     let known = self::messages(&mut random, messages);
     for (number, (channel, _)) in CHANNELS.iter().enumerate() {
-        let of_channel = || known.iter().enumerate().filter(|(_, message)| message.channel == number);
-        let raws: Vec<Value> = of_channel().map(|(at, message)| message.raw(&known[..at])).collect();
+        let channel_messages = || known.iter().enumerate().filter(|(_, message)| message.channel == number);
+        let raws: Vec<Value> = channel_messages().map(|(at, message)| message.raw(&known[..at])).collect();
         for raws in raws.chunks(1_000) {
             fixture.store(channel, raws).await;
         }
-        // A deletion is known by its tombstone; a message keeps what it said.
-        let tombstones: Vec<Value> = of_channel()
+        // A tombstone marks a deletion; the message keeps its content.
+        let tombstones: Vec<Value> = channel_messages()
             .filter(|(_, message)| message.is_deleted)
             .map(|(_, message)| json!({ "type": "message", "subtype": "tombstone", "ts": message.ts, "user": "USLACKBOT" }))
             .collect();
         fixture.store(channel, &tombstones).await;
-        // What comes behind it is what has changed.
+        // Messages of the next channel then arrive as changes.
         drop(fixture.caught_up().await);
     }
     let index = fixture.caught_up().await;
-    // A root has replies only if one of them is there.
+    // A root only has replies if one of them was not deleted.
     let mut roots = vec![false; known.len()];
     for (at, reply) in known.iter().enumerate().filter(|(_, reply)| reply.is_reply && !reply.is_deleted) {
         roots[root_of(reply, &known[..at])] = true;

@@ -1,4 +1,4 @@
-//! Two followers of one index, of an archive that names days of channels and not rows.
+//! Two followers of one index, with an archive that reports changed days of channels instead of rows.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use crate::fixture::{SearchFixture, message, team};
 
 const TS: &str = "1700000000.000100";
 
-/// Two channels have changed since the beginning, and nothing since.
+/// Reports two changed channels, and no later changes.
 struct TwoChannels;
 
 #[async_trait]
@@ -26,28 +26,28 @@ impl Changes for TwoChannels {
         Ok(ChangeBatch::Spans { spans: channels.iter().map(whole).collect(), next: ChangeCursor::new("end") })
     }
 
-    async fn behind(&self, _: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
+    async fn backlog_estimate(&self, _: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
         Ok(None)
     }
 }
 
-/// After the first query, and before its answer is there, something else happens.
-struct Pausing {
+/// Pauses after the first query and before its result is returned.
+struct PauseAfterQuery {
     paused: mpsc::UnboundedSender<()>,
-    goes_on: Mutex<Option<oneshot::Receiver<()>>>,
+    resume: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
 #[async_trait]
-impl FaultSchedule for Pausing {
+impl FaultSchedule for PauseAfterQuery {
     async fn before(&self, _: PortMethod, _: usize) -> Option<CallFault> {
         None
     }
 
     async fn after(&self, _: PortMethod) {
-        let goes_on = self.goes_on.lock().unwrap().take();
-        if let Some(goes_on) = goes_on {
+        let resume = self.resume.lock().unwrap().take();
+        if let Some(resume) = resume {
             self.paused.send(()).unwrap();
-            goes_on.await.unwrap();
+            resume.await.unwrap();
         }
     }
 }
@@ -57,25 +57,25 @@ async fn step(index: &SearchIndex, archive: &FaultyArchive) -> bool {
 }
 
 #[tokio::test]
-async fn what_one_follower_has_read_before_does_not_replace_what_the_other_has_read_since() {
+async fn a_slow_follower_does_not_replace_newer_content_of_another() {
     let fixture = SearchFixture::open().await;
     fixture.store("C1", &[message(TS, "the first text")]).await;
     let (slow, quick) = (fixture.index().await, fixture.index().await);
     let (paused, mut is_paused) = mpsc::unbounded_channel();
-    let (go_on, goes_on) = oneshot::channel();
-    let pausing = Arc::new(Pausing { paused, goes_on: Mutex::new(Some(goes_on)) });
-    let behind = FaultyArchive::on(Arc::clone(&fixture.archive), pausing);
+    let (resume_sender, resume) = oneshot::channel();
+    let pausing = Arc::new(PauseAfterQuery { paused, resume: Mutex::new(Some(resume)) });
+    let behind = FaultyArchive::with_schedule(Arc::clone(&fixture.archive), pausing);
     let following = step(&slow, &behind);
     let meanwhile = async {
         is_paused.recv().await.unwrap();
         let mut edited = message(TS, "another text");
         edited["edited"] = serde_json::json!({ "user": "U1", "ts": "1700000100.000000" });
         fixture.store("C1", &[edited]).await;
-        // This one takes in the first channel, and ends before the second.
-        let ends = FaultPlan::none().and(PortMethod::Query, 2..=2, CallFault::FailBefore);
+        // This follower writes the first channel and fails before the second.
+        let ends = FaultPlan::none().with_rule(PortMethod::Query, 2..=2, CallFault::FailBefore);
         let ending = FaultyArchive::new(Arc::clone(&fixture.archive), ends);
         assert!(!step(&quick, &ending).await);
-        go_on.send(()).unwrap();
+        resume_sender.send(()).unwrap();
     };
     let (followed, ()) = tokio::join!(following, meanwhile);
     assert!(followed);

@@ -1,4 +1,4 @@
-//! An archive of several workspaces, of which a search means some.
+//! An archive of several workspaces, and searches in some of them.
 
 use ports::archive::ItemKey;
 use serde_json::json;
@@ -23,7 +23,7 @@ async fn a_search_in_one_workspace_finds_nothing_of_another() {
     }
     let index = fixture.caught_up().await;
     for query in QUERIES {
-        for (teams, places) in [
+        for (teams, expected_locations) in [
             (vec![team()], &["T1/CT1", "T1/C1", "T1/C1"][..]),
             (vec![other()], &["T2/CT2", "T2/C1", "T2/C1"]),
             (vec![], &[]),
@@ -32,17 +32,21 @@ async fn a_search_in_one_workspace_finds_nothing_of_another() {
                 let mut request = request(query);
                 (request.teams, request.is_ranked) = (teams.clone(), is_ranked);
                 let answer = fixture.answer(&index, request).await;
-                let found = answer.hits.iter().map(|hit| format!("{}/{}", hit.place.team, hit.place.channel));
+                let found =
+                    answer.hits.iter().map(|hit| format!("{}/{}", hit.location.team, hit.location.channel));
                 let mut found: Vec<String> = found.collect();
                 found.sort_unstable_by(|a, b| b.cmp(a));
-                let expected =
-                    if query == "is:thread" { places.get(1..).unwrap_or_default() } else { places };
+                let expected = if query == "is:thread" {
+                    expected_locations.get(1..).unwrap_or_default()
+                } else {
+                    expected_locations
+                };
                 assert_eq!(found, expected, "{query} in {teams:?}");
             }
         }
     }
     let mut both = request("word after:2023-01-01");
     both.teams.push(other());
-    // The two channels of one id are one, which goes on in both workspaces.
+    // The two channels with the same id are one channel, which both workspaces share.
     assert_eq!(fixture.answer(&index, both).await.hits.len(), 4);
 }

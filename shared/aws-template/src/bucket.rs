@@ -1,12 +1,12 @@
-//! The bucket: encrypted, closed to the public, open to TLS only, and rid of uploads that were never finished.
+//! The bucket: encrypted, closed to the public, accessible only over TLS, and cleaned of unfinished uploads.
 
 use serde_json::json;
 
-use super::{Resources, get, reference, tags};
+use super::{Resources, attribute_of, reference, tags};
 use crate::names::Names;
 use crate::resources::{ENCRYPTION, LANGUAGE, UNFINISHED_DAYS, UNFINISHED_RULE, tls_only};
 
-/// What the bucket is called in the template.
+/// The logical id of the bucket in the template.
 pub(super) const ID: &str = "Bucket";
 
 pub(super) fn resources(names: &Names) -> Resources {
@@ -40,12 +40,12 @@ pub(super) fn resources(names: &Names) -> Resources {
     let objects = json!({ "Fn::Sub": format!("${{{ID}.Arn}}/*") });
     let policy = json!({
         "Type": "AWS::S3::BucketPolicy",
-        // As long as the bucket.
+        // Retained with the bucket.
         "DeletionPolicy": "Retain",
         "UpdateReplacePolicy": "Retain",
         "Properties": {
             "Bucket": reference(ID),
-            "PolicyDocument": { "Version": LANGUAGE, "Statement": [tls_only(get(ID, "Arn"), objects)] },
+            "PolicyDocument": { "Version": LANGUAGE, "Statement": [tls_only(attribute_of(ID, "Arn"), objects)] },
         },
     });
     vec![(ID.to_owned(), bucket), ("BucketPolicy".to_owned(), policy)]

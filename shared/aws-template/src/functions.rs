@@ -1,4 +1,4 @@
-//! The parts as functions, each with its log.
+//! The parts as Lambda functions, each with its log group.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::parameters::{
     self, ANSWERS, HAS_BOT_TOKEN, HAS_BOT_TOKEN_ARN, HAS_MODEL_KEY_ARN, HAS_PROCESSOR_TOKEN_ARN,
     HAS_PROCESSOR_URL, HAS_SIGNING_SECRET_ARN, RESERVES, if_holds, unless_holds,
 };
-use super::{Resources, bucket, get, logical, reference, tables};
+use super::{Resources, attribute_of, bucket, logical_id, reference, tables};
 use crate::names::{Names, settings};
 use crate::permissions::{Grant, LOGS, PermittedPart, Target};
 use ports::queue::QueueName;
@@ -16,28 +16,29 @@ use ports::queue::topology::TableRole;
 use ports::workers::{HourlySpec, WORKERS, WorkerSpec};
 use slack::credentials::{BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNING_SECRET};
 
-/// Slack waits three seconds, so a later answer would reach no client, and ingest gives up on the queue after two.
+/// Slack waits three seconds, so a later response would not reach it, and ingest gives up on the queue after
+/// two.
 const INGEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A part as a function.
+/// A part as a Lambda function.
 pub(super) struct TemplateFunction {
     pub(super) part: PermittedPart,
-    /// For people.
+    /// The description for people.
     pub(super) what: &'static str,
     /// The binary in `<artifact>.zip`.
     pub(super) artifact: &'static str,
     pub(super) memory_mb: u32,
     pub(super) timeout: Duration,
-    /// How many of it may run at once, reserved from the account's limit.
+    /// The reserved concurrency, taken from the account's limit.
     pub(super) reserved: Option<Value>,
-    /// The queue that wakes it.
+    /// The queue that triggers it.
     pub(super) source: Option<EventSource>,
 }
 
-/// A queue that wakes a function.
+/// A queue that triggers a function.
 pub(super) struct EventSource {
     pub(super) queue: QueueName,
-    /// How many functions at once, unless the parameter says otherwise.
+    /// The default of the concurrency parameter.
     pub(super) concurrency: Option<u32>,
 }
 
@@ -48,9 +49,9 @@ impl EventSource {
 }
 
 impl TemplateFunction {
-    /// What it is called in the template.
+    /// Its logical id in the template.
     pub(super) fn id(&self) -> String {
-        logical(self.part.label())
+        logical_id(self.part.label())
     }
 
     pub(super) fn log_id(&self) -> String {
@@ -61,8 +62,9 @@ impl TemplateFunction {
         format!("{}Role", self.id())
     }
 
-    /// What runs every hour asks Slack: it is there only if there is a token to ask with. What answers questions is there only
-    /// if it is turned on: each queue that wakes a function is on the bill.
+    /// The condition of its resources. An hourly function calls Slack, so it exists only with a bot token.
+    /// The functions that answer questions exist only if that is turned on, because polling a queue is
+    /// billed.
     pub(super) fn condition(&self) -> Option<&'static str> {
         match self.part {
             PermittedPart::Hourly(_) => Some(HAS_BOT_TOKEN),
@@ -74,31 +76,31 @@ impl TemplateFunction {
         }
     }
 
-    /// What it may do, its own log included.
+    /// Its permissions, including its own log.
     pub(super) fn grants(&self) -> Vec<Grant> {
         let mut grants = self.part.grants();
-        grants.push(Grant { actions: LOGS, on: vec![Target::OwnLog] });
+        grants.push(Grant { actions: LOGS, targets: vec![Target::OwnLog] });
         grants
     }
 
     fn may_use(&self, target: Target) -> bool {
-        self.part.grants().iter().any(|grant| grant.on.contains(&target))
+        self.part.grants().iter().any(|grant| grant.targets.contains(&target))
     }
 }
 
-/// Whether a queue is consumed only if questions are answered.
+/// Whether a queue is consumed only if answering questions is turned on.
 fn is_of_responder(queue: QueueName) -> bool {
     matches!(queue, QueueName::Questions | QueueName::Replies)
 }
 
-/// Ingest, a function per worker, and those that run every hour.
+/// Ingest, one function per worker, and the hourly functions.
 pub(super) fn all() -> Vec<TemplateFunction> {
     let ingest = TemplateFunction {
         part: PermittedPart::Ingest,
-        what: "Takes Slack's events in",
+        what: "Receives Slack's events",
         artifact: PermittedPart::Ingest.label(),
-        // Little is done, but the first event of a new function waits until a secret was read and two connections with
-        // TLS were made, and it waits for at most three seconds.
+        // There is little work, but the first event of a new instance waits for reading a secret and for two
+        // TLS connections, and Slack waits at most three seconds.
         memory_mb: 512,
         timeout: INGEST_TIMEOUT,
         reserved: Some(if_holds(RESERVES, reference(parameters::INGEST_CONCURRENCY))),
@@ -111,7 +113,7 @@ pub(super) fn all() -> Vec<TemplateFunction> {
 fn worker(spec: &'static WorkerSpec) -> TemplateFunction {
     TemplateFunction {
         part: PermittedPart::Worker(spec),
-        what: spec.what,
+        what: spec.description,
         artifact: spec.name,
         memory_mb: spec.memory_mb,
         timeout: spec.timeout,
@@ -123,11 +125,11 @@ fn worker(spec: &'static WorkerSpec) -> TemplateFunction {
 fn hourly(worker: &WorkerSpec, spec: &'static HourlySpec) -> TemplateFunction {
     TemplateFunction {
         part: PermittedPart::Hourly(spec),
-        what: spec.what,
+        what: spec.description,
         artifact: worker.name,
         memory_mb: spec.memory_mb,
         timeout: spec.timeout,
-        // One at a time: two would share Slack's limits.
+        // Only one: two would share Slack's rate limits.
         reserved: Some(if_holds(RESERVES, 1)),
         source: None,
     }
@@ -164,7 +166,7 @@ fn properties(names: &Names, function: &TemplateFunction) -> Value {
         "Architectures": ["arm64"],
         "Handler": "bootstrap",
         "Code": { "S3Bucket": reference(parameters::CODE_BUCKET), "S3Key": { "Fn::Sub": key } },
-        "Role": get(&function.role_id(), "Arn"),
+        "Role": attribute_of(&function.role_id(), "Arn"),
         "MemorySize": function.memory_mb,
         "Timeout": function.timeout.as_secs(),
         "LoggingConfig": { "LogGroup": reference(&function.log_id()) },
@@ -176,7 +178,8 @@ fn properties(names: &Names, function: &TemplateFunction) -> Value {
     properties
 }
 
-/// What the binary is told: the names of everything, and where the secrets are that it may read.
+/// The environment variables: the names of all resources, and the ARNs of the secrets that the function may
+/// read.
 fn environment(names: &Names, function: &TemplateFunction) -> Map<String, Value> {
     let table = |role| reference(tables::id(role));
     let mut variables: Map<String, Value> = [
@@ -200,12 +203,12 @@ fn environment(names: &Names, function: &TemplateFunction) -> Map<String, Value>
     if queue.is_some_and(|queue| queue == QueueName::Events || is_of_responder(queue)) {
         variables.insert("ANNALIST_RESPONDER".to_owned(), reference(parameters::RESPONDER));
     }
-    for (secret, variable, is_kept, arn) in [
+    for (secret, variable, has_arn, arn) in [
         (Target::ModelKey, MODEL_KEY, HAS_MODEL_KEY_ARN, parameters::MODEL_KEY_ARN),
         (Target::ProcessorToken, PROCESSOR_TOKEN, HAS_PROCESSOR_TOKEN_ARN, parameters::PROCESSOR_TOKEN_ARN),
     ] {
         if function.may_use(secret) {
-            variables.insert(variable.arn.to_owned(), if_holds(is_kept, reference(arn)));
+            variables.insert(variable.arn.to_owned(), if_holds(has_arn, reference(arn)));
         }
     }
     if function.may_use(Target::ModelKey) {
@@ -213,7 +216,7 @@ fn environment(names: &Names, function: &TemplateFunction) -> Map<String, Value>
         let model = if_holds(HAS_MODEL_KEY_ARN, reference(parameters::MODEL));
         variables.extend([("ANNALIST_PROCESSOR_URL".to_owned(), url), ("ANNALIST_MODEL".to_owned(), model)]);
     }
-    for (secret, variable, is_kept, arn, value) in [
+    for (secret, variable, has_arn, arn, value) in [
         (
             Target::SigningSecret,
             SIGNING_SECRET,
@@ -224,8 +227,8 @@ fn environment(names: &Names, function: &TemplateFunction) -> Map<String, Value>
         (Target::BotToken, BOT_TOKEN, HAS_BOT_TOKEN_ARN, parameters::BOT_TOKEN_ARN, parameters::BOT_TOKEN),
     ] {
         if function.may_use(secret) {
-            variables.insert(variable.arn.to_owned(), if_holds(is_kept, reference(arn)));
-            variables.insert(variable.value.to_owned(), unless_holds(is_kept, reference(value)));
+            variables.insert(variable.arn.to_owned(), if_holds(has_arn, reference(arn)));
+            variables.insert(variable.value.to_owned(), unless_holds(has_arn, reference(value)));
         }
     }
     variables
@@ -238,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_worker_is_one_function_that_its_queue_wakes() {
+    fn every_worker_is_one_function_that_its_queue_triggers() {
         let functions = all();
         for spec in &WORKERS {
             let of_queue = |function: &&TemplateFunction| {
@@ -247,40 +250,36 @@ mod tests {
             let found: Vec<&TemplateFunction> = functions.iter().filter(of_queue).collect();
             let [function] = found[..] else { panic!("{} has not one function", spec.name) };
             assert_eq!((function.artifact, function.timeout), (spec.name, spec.timeout));
-            assert!(
-                spec.concurrency.is_none_or(|most| most >= parameters::LEAST_CONCURRENCY),
-                "{}",
-                spec.name
-            );
+            assert!(spec.concurrency.is_none_or(|max| max >= parameters::MIN_CONCURRENCY), "{}", spec.name);
         }
         let hourly = WORKERS.iter().filter(|spec| spec.hourly.is_some()).count();
         assert_eq!(functions.len(), 1 + WORKERS.len() + hourly);
     }
 
     #[test]
-    fn only_who_may_use_a_secret_or_the_cache_is_told_where_it_is() {
+    fn only_functions_that_may_use_a_secret_or_the_cache_have_its_variable() {
         let names = Names::new("annalist", [None; 3], "bucket").unwrap();
-        let told = |variable: &str| -> Vec<String> {
+        let with_variable = |variable: &str| -> Vec<String> {
             let all = all();
-            let told = all.iter().filter(|function| environment(&names, function).contains_key(variable));
-            told.map(TemplateFunction::id).collect()
+            let found = all.iter().filter(|function| environment(&names, function).contains_key(variable));
+            found.map(TemplateFunction::id).collect()
         };
         for variable in ["SLACK_SIGNING_SECRET_ARN", "SLACK_SIGNING_SECRET"] {
-            assert_eq!(told(variable), ["Ingest"]);
+            assert_eq!(with_variable(variable), ["Ingest"]);
         }
         let users = |what| -> Vec<String> {
             let workers = WORKERS.iter().filter(|spec| spec.uses.contains(&what)).map(|spec| spec.name);
             let hourly = WORKERS.iter().filter_map(|spec| spec.hourly);
             let hourly = hourly.filter(|spec| spec.uses.contains(&what)).map(|spec| spec.name);
-            workers.chain(hourly).map(logical).collect()
+            workers.chain(hourly).map(logical_id).collect()
         };
         for variable in ["SLACK_BOT_TOKEN_ARN", "SLACK_BOT_TOKEN"] {
-            assert_eq!(told(variable), users(Uses::SlackApi));
+            assert_eq!(with_variable(variable), users(Uses::SlackApi));
         }
-        assert_eq!(told("ANNALIST_BACKFILL"), ["Historian"]);
-        assert_eq!(told("ANNALIST_RESPONDER"), ["MessageWriter", "Responder", "Poster"]);
-        assert_eq!(told("ANTHROPIC_API_KEY_ARN"), ["Responder"]);
-        assert_eq!(told("ANNALIST_EXISTENCE_TABLE"), users(Uses::Existence));
-        assert_eq!(told("ANNALIST_BUCKET").len(), all().len());
+        assert_eq!(with_variable("ANNALIST_BACKFILL"), ["Historian"]);
+        assert_eq!(with_variable("ANNALIST_RESPONDER"), ["MessageWriter", "Responder", "Poster"]);
+        assert_eq!(with_variable("ANTHROPIC_API_KEY_ARN"), ["Responder"]);
+        assert_eq!(with_variable("ANNALIST_EXISTENCE_TABLE"), users(Uses::Existence));
+        assert_eq!(with_variable("ANNALIST_BUCKET").len(), all().len());
     }
 }

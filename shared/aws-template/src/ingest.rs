@@ -1,22 +1,22 @@
-//! The public address of ingest. Any client may call it, because Slack signs its requests in its own way.
+//! The public URL of ingest. Any client may call it, because Slack has its own request signature.
 
 use serde_json::json;
 
-use super::{Resources, get, logical};
+use super::{Resources, attribute_of, logical_id};
 use crate::permissions::PermittedPart;
 
-/// What the address is called in the template.
+/// The logical id of the URL in the template.
 pub(super) const URL: &str = "IngestUrl";
 
 pub(super) fn resources() -> Resources {
-    let function = get(&logical(PermittedPart::Ingest.label()), "Arn");
+    let function = attribute_of(&logical_id(PermittedPart::Ingest.label()), "Arn");
     let url = json!({
         "Type": "AWS::Lambda::Url",
         "Properties": { "AuthType": "NONE", "TargetFunctionArn": function },
     });
-    // Both are needed, since October 2025.
+    // Both permissions are required since October 2025.
     // https://docs.aws.amazon.com/lambda/latest/dg/urls-auth.html
-    let may_be_called = json!({
+    let url_permission = json!({
         "Type": "AWS::Lambda::Permission",
         "Properties": {
             "Action": "lambda:InvokeFunctionUrl",
@@ -25,7 +25,7 @@ pub(super) fn resources() -> Resources {
             "Principal": "*",
         },
     });
-    let may_be_invoked_that_way = json!({
+    let invoke_permission = json!({
         "Type": "AWS::Lambda::Permission",
         "Properties": {
             "Action": "lambda:InvokeFunction",
@@ -36,7 +36,7 @@ pub(super) fn resources() -> Resources {
     });
     vec![
         (URL.to_owned(), url),
-        ("IngestUrlIsPublic".to_owned(), may_be_called),
-        ("IngestUrlInvokes".to_owned(), may_be_invoked_that_way),
+        ("IngestUrlIsPublic".to_owned(), url_permission),
+        ("IngestUrlInvokes".to_owned(), invoke_permission),
     ]
 }

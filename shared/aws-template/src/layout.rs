@@ -1,11 +1,11 @@
-//! How the template is printed: as people read it, and short enough for a command line. What fits on a line is on one.
+//! Prints the template readably and compactly: a value that fits on a line is on one line.
 
 use serde_json::Value;
 
 const LINE_BYTES: usize = 160;
 const INDENT: &str = " ";
 
-/// The text, with a line break at its end.
+/// Prints a value, with a line break at the end.
 pub(super) fn print(value: &Value) -> String {
     let mut text = String::new();
     add(&mut text, value, 0, 0);
@@ -13,10 +13,10 @@ pub(super) fn print(value: &Value) -> String {
     text
 }
 
-/// Adds a value at this depth; `taken` bytes of its line are used already.
-fn add(text: &mut String, value: &Value, depth: usize, taken: usize) {
+/// Adds a value at this depth; `used` bytes of its line are used already.
+fn add(text: &mut String, value: &Value, depth: usize, used: usize) {
     let short = value.to_string();
-    if taken + short.len() <= LINE_BYTES {
+    if used + short.len() <= LINE_BYTES {
         text.push_str(&short);
         return;
     }
@@ -43,8 +43,8 @@ fn add_lines<'a>(
         text.push_str(&INDENT.repeat(depth));
     };
     text.push(open);
-    for (place, (key, value)) in lines.enumerate() {
-        if place > 0 {
+    for (index, (key, value)) in lines.enumerate() {
+        if index > 0 {
             text.push(',');
         }
         start(text, depth + 1);
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_on_a_line_is_on_one_and_nothing_is_changed() {
+    fn a_value_that_fits_is_on_one_line_and_the_content_is_unchanged() {
         let long = "x".repeat(LINE_BYTES);
         let value = json!({ "a": [1, 2, { "b": null }], "c": [long, { "d\"": "e" }] });
         let text = print(&value);

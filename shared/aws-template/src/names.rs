@@ -1,4 +1,4 @@
-//! What everything is called on AWS.
+//! The names of an installation's resources on AWS.
 
 use ports::queue::QueueRef;
 use ports::queue::topology::{ARCHIVE_TABLE, CLAIMS_TABLE, EXISTENCE_TABLE, TableRole};
@@ -13,7 +13,7 @@ pub struct Names {
     bucket: String,
 }
 
-/// A name that AWS would refuse.
+/// A name that AWS would reject.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{setting} is {value:?}: {rule}")]
 pub struct InvalidName {
@@ -22,9 +22,9 @@ pub struct InvalidName {
     rule: &'static str,
 }
 
-/// The settings the names come from, by their variables.
+/// The environment variables that set the names.
 pub mod settings {
-    /// What queue names begin with.
+    /// The prefix of queue names.
     pub const PREFIX: &str = "ANNALIST_PREFIX";
     /// The archive's table.
     pub const TABLE: &str = "ANNALIST_TABLE";
@@ -37,24 +37,24 @@ pub mod settings {
 }
 
 impl Names {
-    /// Names of the given parts; a table that is not named has the seeds' name.
+    /// Names from the settings; a table without a name gets the default of the topology.
     ///
     /// # Errors
-    /// If AWS would refuse a name.
+    /// If AWS would reject a name.
     pub fn new(
         prefix: &str,
         [archive_table, existence_table, claims_table]: [Option<&str>; 3],
         bucket: &str,
     ) -> Result<Self, InvalidName> {
         let table = |setting, name: Option<&str>, default| {
-            named(setting, name.unwrap_or(default), TABLE_RULE, is_table)
+            checked(setting, name.unwrap_or(default), TABLE_RULE, is_table)
         };
         Ok(Self {
-            prefix: named(settings::PREFIX, prefix, PREFIX_RULE, is_prefix)?,
+            prefix: checked(settings::PREFIX, prefix, PREFIX_RULE, is_prefix)?,
             archive_table: table(settings::TABLE, archive_table, ARCHIVE_TABLE.default_name)?,
             existence_table: table(settings::EXISTENCE_TABLE, existence_table, EXISTENCE_TABLE.default_name)?,
             claims_table: table(settings::CLAIMS_TABLE, claims_table, CLAIMS_TABLE.default_name)?,
-            bucket: named(settings::BUCKET, bucket, BUCKET_RULE, is_bucket)?,
+            bucket: checked(settings::BUCKET, bucket, BUCKET_RULE, is_bucket)?,
         })
     }
 
@@ -63,12 +63,12 @@ impl Names {
         format!("{}-{queue}.fifo", self.prefix)
     }
 
-    /// What the queues' names begin with.
+    /// The prefix of queue names.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// A table.
+    /// The name of a table.
     pub fn table(&self, role: TableRole) -> &str {
         match role {
             TableRole::Archive => &self.archive_table,
@@ -77,34 +77,39 @@ impl Names {
         }
     }
 
-    /// The bucket.
+    /// The name of the bucket.
     pub fn bucket(&self) -> &str {
         &self.bucket
     }
 
-    /// What no other archive is called: another account may have a table of this name, and no other one has the bucket.
+    /// The globally unique identity of the archive: another account may have a table of this name, but not
+    /// this bucket.
     #[must_use]
-    pub fn archive(&self) -> String {
+    pub fn archive_identity(&self) -> String {
         format!("{}/{}", self.bucket, self.archive_table)
     }
 }
 
-/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html>: 80 characters in
-/// all, of which the longest `-questions-dlq.fifo` takes 19.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html>: 80
+/// characters in all, of which the longest `-questions-dlq.fifo` takes 19.
 const PREFIX_RULE: &str = "a prefix has 1 to 60 letters, digits, - and _";
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html>
 const TABLE_RULE: &str = "a table's name has 3 to 255 letters, digits, -, _ and .";
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>
 const BUCKET_RULE: &str =
-    "a bucket's name has 3 to 63 small letters, digits, - and ., and is unique in the world";
+    "a bucket's name has 3 to 63 lowercase letters, digits, - and ., and is globally unique";
 
-fn named(
+fn checked(
     setting: &'static str,
     name: &str,
     rule: &'static str,
-    holds: impl Fn(&str) -> bool,
+    is_valid: impl Fn(&str) -> bool,
 ) -> Result<String, InvalidName> {
-    if holds(name) { Ok(name.to_owned()) } else { Err(InvalidName { setting, value: name.to_owned(), rule }) }
+    if is_valid(name) {
+        Ok(name.to_owned())
+    } else {
+        Err(InvalidName { setting, value: name.to_owned(), rule })
+    }
 }
 
 fn is_prefix(name: &str) -> bool {
@@ -134,14 +139,15 @@ mod tests {
     use ports::queue::topology::QUEUES;
 
     #[test]
-    fn archives_of_two_accounts_are_told_apart() {
-        let of = |table, bucket| Names::new("annalist", [table, None, None], bucket).unwrap().archive();
-        assert_ne!(of(None, "bucket-one"), of(None, "bucket-two"));
-        assert_ne!(of(None, "bucket-one"), of(Some("Other"), "bucket-one"));
+    fn archives_of_two_accounts_have_different_identities() {
+        let identity =
+            |table, bucket| Names::new("annalist", [table, None, None], bucket).unwrap().archive_identity();
+        assert_ne!(identity(None, "bucket-one"), identity(None, "bucket-two"));
+        assert_ne!(identity(None, "bucket-one"), identity(Some("Other"), "bucket-one"));
     }
 
     #[test]
-    fn the_longest_prefix_still_makes_names_that_sqs_takes() {
+    fn the_longest_prefix_still_makes_valid_queue_names() {
         let names = Names::new(&"p".repeat(60), [None; 3], "bucket").unwrap();
         for spec in &QUEUES {
             assert!(names.queue(QueueRef::dead_letters(spec.name)).len() <= 80);
@@ -153,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_aws_would_refuse_is_refused_by_its_setting() {
+    fn the_error_of_an_invalid_name_begins_with_its_setting() {
         for (prefix, table, bucket, setting) in [
             ("", None, "bucket", "ANNALIST_PREFIX"),
             ("a.b", None, "bucket", "ANNALIST_PREFIX"),

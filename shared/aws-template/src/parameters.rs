@@ -1,67 +1,67 @@
-//! What is decided when the template is deployed.
+//! The parameters of the template, which are set at deployment, and its conditions and rules.
 
 use serde_json::{Map, Value, json};
 
 use super::functions::TemplateFunction;
 
-/// The bucket and what keys in it begin with: where the functions' code is.
+/// The bucket with the functions' code, and the prefix of its keys.
 pub(super) const CODE_BUCKET: &str = "CodeBucket";
 pub(super) const CODE_PREFIX: &str = "CodePrefix";
-/// The secrets, by their ARNs.
+/// The ARNs of the secrets.
 pub(super) const SIGNING_SECRET_ARN: &str = "SigningSecretArn";
 pub(super) const BOT_TOKEN_ARN: &str = "BotTokenArn";
-/// The secrets themselves, which become variables of the functions that use them.
+/// The secrets themselves, which become environment variables of the functions that use them.
 pub(super) const SIGNING_SECRET: &str = "SigningSecret";
 pub(super) const BOT_TOKEN: &str = "BotToken";
-/// How many functions may take Slack's events in at once.
+/// The maximum concurrency of ingest.
 pub(super) const INGEST_CONCURRENCY: &str = "IngestConcurrency";
-/// What the historian does by itself.
+/// Which history the historian reads automatically.
 pub(super) const BACKFILL: &str = "Backfill";
-/// Whether questions are answered, and by what.
+/// Whether questions are answered, and by which processor.
 pub(super) const RESPONDER: &str = "AnswerQuestions";
 pub(super) const PROCESSOR_URL: &str = "ProcessorUrl";
 pub(super) const PROCESSOR_TOKEN_ARN: &str = "ProcessorTokenArn";
 pub(super) const MODEL_KEY_ARN: &str = "ModelKeyArn";
 pub(super) const MODEL: &str = "Model";
-/// How long logs are kept.
+/// The retention of logs, in days.
 pub(super) const LOG_DAYS: &str = "LogRetentionDays";
-/// Which alarms there are.
+/// Which alarms are created.
 const ALARM_SET: &str = "AlarmSet";
-/// What CloudWatch is told of the metrics.
+/// Which metrics are reported to CloudWatch.
 pub(super) const METRICS: &str = "Metrics";
-/// Who hears of alarms.
+/// The email address that receives alarms.
 pub(super) const ALARM_EMAIL: &str = "AlarmEmail";
 
 /// The signing secret is in Secrets Manager.
 pub(super) const HAS_SIGNING_SECRET_ARN: &str = "HasSigningSecretArn";
-/// There is a bot token, here or there.
+/// There is a bot token, as a parameter or in Secrets Manager.
 pub(super) const HAS_BOT_TOKEN: &str = "HasBotToken";
-/// It is in Secrets Manager.
+/// The bot token is in Secrets Manager.
 pub(super) const HAS_BOT_TOKEN_ARN: &str = "HasBotTokenArn";
 /// Questions are answered.
 pub(super) const ANSWERS: &str = "AnswersQuestions";
-/// There are all alarms, and questions are answered.
+/// All alarms are created, and questions are answered.
 pub(super) const ALL_ALARMS_AND_ANSWERS: &str = "AllAlarmsAndAnswersQuestions";
-/// What answers them is behind HTTP, with a token in Secrets Manager.
+/// An HTTP endpoint answers questions, with a token in Secrets Manager.
 pub(super) const HAS_PROCESSOR_URL: &str = "HasProcessorUrl";
 pub(super) const HAS_PROCESSOR_TOKEN_ARN: &str = "HasProcessorTokenArn";
-/// A model answers them, whose key is in Secrets Manager.
+/// A model answers questions, with its key in Secrets Manager.
 pub(super) const HAS_MODEL_KEY_ARN: &str = "HasModelKeyArn";
 /// Concurrency is reserved.
 pub(super) const RESERVES: &str = "ReservesConcurrency";
-/// There are all alarms, not only the most important ones.
+/// All alarms are created, not only the most important ones.
 pub(super) const ALL_ALARMS: &str = "AllAlarms";
-/// The same, of what is there only with a bot token.
+/// All alarms are created, and there is a bot token.
 pub(super) const ALL_ALARMS_AND_BOT_TOKEN: &str = "AllAlarmsAndBotToken";
-/// There is an address for alarms.
+/// There is an email address for alarms.
 pub(super) const HAS_ALARM_EMAIL: &str = "HasAlarmEmail";
 
-/// The smallest concurrency that an event source mapping takes.
+/// The minimum concurrency of an event source mapping.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html#events-sqs-max-concurrency>
-pub(super) const LEAST_CONCURRENCY: u32 = 2;
+pub(super) const MIN_CONCURRENCY: u32 = 2;
 const MOST_CONCURRENCY: u32 = 1000;
 
-/// What CloudWatch takes as a retention, in days, up to five years.
+/// The retentions that CloudWatch accepts, in days, up to five years.
 /// <https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html>
 const RETENTIONS_DAYS: [u32; 16] = [1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827];
 
@@ -83,23 +83,17 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
         CODE_PREFIX,
         json!({
             "Type": "String",
-            "Description": "What the zips' keys begin with, such as 0.1.0/. A new one with each version: code under a key that \
-                has not changed is not deployed",
+            "Description": "The prefix of the zips' keys, such as 0.1.0/. Use a new one for each version: code under an \
+                unchanged key is not deployed",
             "AllowedPattern": "^([^/]+/)*$",
             "ConstraintDescription": "empty, or ends in /",
         }),
     );
     for (name, what) in [
-        (
-            SIGNING_SECRET_ARN,
-            "The secret in Secrets Manager that holds the app's signing secret as plain text",
-        ),
-        (BOT_TOKEN_ARN, "The secret that holds the bot token, or a JSON object of workspace ids and tokens"),
-        (PROCESSOR_TOKEN_ARN, "The secret that holds the bearer token of ProcessorUrl"),
-        (
-            MODEL_KEY_ARN,
-            "The secret that holds the key of Anthropic's API, for a model that answers questions",
-        ),
+        (SIGNING_SECRET_ARN, "The secret in Secrets Manager with the app's signing secret as plain text"),
+        (BOT_TOKEN_ARN, "The secret with the bot token, or with a JSON object of workspace ids and tokens"),
+        (PROCESSOR_TOKEN_ARN, "The secret with the bearer token of ProcessorUrl"),
+        (MODEL_KEY_ARN, "The secret with the key of Anthropic's API, for a model that answers questions"),
     ] {
         add(
             name,
@@ -135,8 +129,8 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
             "Default": 20,
             "MinValue": 0,
             "MaxValue": MOST_CONCURRENCY,
-            "Description": "How many events are taken in at once, which bounds what a flood costs: ten times as many requests a \
-                second. 0 reserves nothing, for accounts whose quota is too small to reserve of it",
+            "Description": "How many events ingest handles concurrently, which limits the cost of a flood: ten times as many \
+                requests a second. 0 reserves nothing, for accounts whose quota is too small",
         }),
     );
     for function in functions {
@@ -148,9 +142,9 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
             json!({
                 "Type": "Number",
                 "Default": default,
-                "MinValue": LEAST_CONCURRENCY,
+                "MinValue": MIN_CONCURRENCY,
                 "MaxValue": MOST_CONCURRENCY,
-                "Description": format!("How many {} functions run at once", function.part.label()),
+                "Description": format!("How many {} functions run concurrently", function.part.label()),
             }),
         );
     }
@@ -160,7 +154,7 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
             "Type": "String",
             "Default": "gaps",
             "AllowedValues": ["gaps", "off"],
-            "Description": "What is read of Slack's history without being asked for: what was missed in gaps, or nothing",
+            "Description": "Which part of Slack's history is read automatically: messages missed in gaps, or nothing",
         }),
     );
     add(
@@ -173,7 +167,11 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
         }),
     );
     for (name, what, pattern) in [
-        (PROCESSOR_URL, "What answers questions: an address that begins with https://", "^$|^https://.+$"),
+        (
+            PROCESSOR_URL,
+            "The endpoint that answers questions: a URL that begins with https://",
+            "^$|^https://.+$",
+        ),
         (MODEL, "The model that answers questions, if ModelKeyArn is given", "^[A-Za-z0-9._:@/-]*$"),
     ] {
         add(name, json!({ "Type": "String", "Default": "", "Description": what, "AllowedPattern": pattern }));
@@ -193,7 +191,7 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
             "Type": "String",
             "Default": "few",
             "AllowedValues": ["few", "full"],
-            "Description": "What CloudWatch is told: five metrics, or each with its labels, at $0.30 a month for each of them",
+            "Description": "What is reported to CloudWatch: five metrics, or all with their labels, at $0.30 a month each",
         }),
     );
     add(
@@ -202,7 +200,7 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
             "Type": "String",
             "Default": "few",
             "AllowedValues": ["few", "all"],
-            "Description": "The alarms without which events would be lost unseen, or all, at $0.10 a month each",
+            "Description": "Only the alarms that detect a silent loss of events, or all, at $0.10 a month each",
         }),
     );
     add(
@@ -210,9 +208,9 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
         json!({
             "Type": "String",
             "Default": "",
-            "Description": "Who gets a mail when something needs attention; may be empty",
+            "Description": "The email address that receives alarms; may be empty",
             "AllowedPattern": "^$|^[^@ ]+@[^@ ]+$",
-            "ConstraintDescription": "empty, or an address",
+            "ConstraintDescription": "empty, or an email address",
         }),
     );
     parameters
@@ -237,7 +235,7 @@ pub(super) fn conditions() -> Value {
     })
 }
 
-/// What has to be so before anything is made.
+/// Rules that must hold before any resource is created.
 pub(super) fn rules() -> Value {
     json!({
         "SigningSecretIsGiven": {
@@ -249,19 +247,19 @@ pub(super) fn rules() -> Value {
     })
 }
 
-/// A value if a condition holds, and else nothing.
+/// A value if a condition holds, otherwise no value.
 pub(super) fn if_holds(condition: &str, value: impl Into<Value>) -> Value {
     json!({ "Fn::If": [condition, value.into(), { "Ref": "AWS::NoValue" }] })
 }
 
-/// A value if a condition does not hold, and else nothing.
+/// A value if a condition does not hold, otherwise no value.
 pub(super) fn unless_holds(condition: &str, value: impl Into<Value>) -> Value {
     json!({ "Fn::If": [condition, { "Ref": "AWS::NoValue" }, value.into()] })
 }
 
-/// Makes a resource or an output one that is there only if a condition holds.
-pub(super) fn only_if(it: &mut Value, condition: Option<&str>) {
+/// Makes a resource or an output conditional.
+pub(super) fn only_if(entry: &mut Value, condition: Option<&str>) {
     if let Some(condition) = condition {
-        it["Condition"] = condition.into();
+        entry["Condition"] = condition.into();
     }
 }

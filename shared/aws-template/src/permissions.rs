@@ -1,10 +1,12 @@
-//! What each part asks of AWS, derived from the table of workers: the template makes roles of it, docs/aws.md shows it, and
-//! tests hold it to the calls in the source and to the calls that running parts make.
+//! The AWS permissions of each part, derived from the table of workers. The template creates roles from them,
+//! docs/aws.md lists them, and tests compare them with the calls in the source and with the calls of running
+//! parts.
 //!
-//! Actions are IAM's, which are not always called like the operation they allow: a batch of sends is `sqs:SendMessage`.
+//! Actions are IAM's, whose names may differ from those of the operations: a batch of sends needs
+//! `sqs:SendMessage`.
 //! <https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html>
 
-use ports::archive::key::PASSING;
+use ports::archive::key::TRANSIENT;
 use ports::queue::topology::QUEUES;
 use ports::queue::{QueueName, QueueRef};
 use ports::workers::{HourlySpec, Uses, WORKERS, WorkerSpec};
@@ -12,12 +14,12 @@ use ports::workers::{HourlySpec, Uses, WORKERS, WorkerSpec};
 /// Actions that are granted together.
 pub type Actions = &'static [&'static str];
 
-/// To find out whether a queue is there.
+/// To check whether a queue exists.
 pub const FIND_QUEUE: Actions = &["sqs:GetQueueUrl"];
 /// To send to a queue.
 pub const SEND: Actions = &["sqs:GetQueueUrl", "sqs:SendMessage"];
-/// To work a queue off and to tell how full it is. Where the worker is a function, Lambda's poller receives and deletes,
-/// with the function's role.
+/// To consume a queue and to read its depth. If the worker is a function, Lambda's poller receives and
+/// deletes messages with the function's role.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html#events-sqs-permissions>
 pub const CONSUME: Actions = &[
     "sqs:GetQueueUrl",
@@ -34,29 +36,30 @@ pub const ROWS: Actions = &[
     "dynamodb:UpdateItem",
     "dynamodb:Query",
 ];
-/// To delete rows that come and go.
-pub const FORGET: Actions = &["dynamodb:DeleteItem"];
-/// To keep what Slack confirmed to exist.
+/// To delete transient rows.
+pub const DELETE_ROWS: Actions = &["dynamodb:DeleteItem"];
+/// To cache the messages and files that Slack has confirmed to exist.
 pub const EXISTENCE: Actions = &["dynamodb:BatchGetItem", "dynamodb:BatchWriteItem"];
 /// To claim expensive work before it starts.
 pub const CLAIMS: Actions =
     &["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"];
 /// To find the messages of a thread.
 pub const INDEX: Actions = &["dynamodb:Query"];
-/// To keep what is too large for a row.
+/// To store attributes that are too large for a row.
 pub const BULK: Actions = &["s3:GetObject", "s3:PutObject"];
-/// To keep files.
+/// To store files.
 pub const FILES: Actions = &["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"];
-/// To delete objects with all their versions. On a bucket and its objects at once: each action applies to one of them.
+/// To delete objects with all their versions. Granted on a bucket and its objects: each action applies to one
+/// of the two.
 pub const ERASE: Actions = &["s3:ListBucketVersions", "s3:DeleteObject", "s3:DeleteObjectVersion"];
-/// To find out whether the bucket is there; without it S3 also calls an object that is missing one that is forbidden.
+/// To check whether the bucket exists. Without it, S3 also reports a missing object as forbidden.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
 pub const BUCKET: Actions = &["s3:ListBucket"];
-/// To read a secret that a configuration only names.
+/// To read a secret that the configuration refers to.
 pub const SECRET: Actions = &["secretsmanager:GetSecretValue"];
-/// To write a function's log. Lambda does so with the function's role.
+/// To write a function's log, which Lambda does with the function's role.
 pub const LOGS: Actions = &["logs:CreateLogStream", "logs:PutLogEvents"];
-/// To make queues, tables and the bucket, and to compare them with the topology.
+/// To create queues, tables and the bucket, and to compare them with the topology.
 pub const PROVISION: Actions = &[
     "sqs:GetQueueUrl",
     "sqs:CreateQueue",
@@ -87,18 +90,18 @@ pub const PROVISION: Actions = &[
     "s3:PutLifecycleConfiguration",
 ];
 
-/// What keys of objects begin with: those of large attributes, and those of files.
+/// Patterns of object keys: those of large attributes, and those of files.
 const BULK_KEYS: &str = "bulk/*";
 const FILE_KEYS: &str = "slack/*";
 
-/// What actions are granted on.
+/// A resource on which actions are granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// A queue, or a dead-letter queue.
     Queue(QueueRef),
     /// The archive's table.
     Table,
-    /// Those rows of the archive's table whose partitions are [`PASSING`].
+    /// The rows of the archive's table whose partitions are [`TRANSIENT`].
     PassingRows,
     /// The index of the archive's table.
     Index,
@@ -108,56 +111,57 @@ pub enum Target {
     Claims,
     /// The bucket itself.
     Bucket,
-    /// Objects in the bucket: keys with a `*`.
+    /// Objects in the bucket, by a key pattern with a `*`.
     Objects(&'static str),
-    /// The secret that holds the signing secret.
+    /// The secret with the signing secret.
     SigningSecret,
-    /// The secret that holds the bot token, if there is one.
+    /// The secret with the bot token, if there is one.
     BotToken,
-    /// The secret that holds the key of a model, if there is one.
+    /// The secret with the API key of a model, if there is one.
     ModelKey,
-    /// The secret that holds the token of a processor, if there is one.
+    /// The secret with the token of a processor, if there is one.
     ProcessorToken,
     /// The log of the function itself.
     OwnLog,
-    /// All that this installation's names name.
+    /// All resources of this installation.
     Everything,
 }
 
-/// Actions, and on what.
+/// Actions and their targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Each of these actions …
+    /// The actions.
     pub actions: Actions,
-    /// … on each of these.
-    pub on: Vec<Target>,
+    /// The targets, each of which every action is granted on.
+    pub targets: Vec<Target>,
 }
 
 impl Grant {
-    fn of(actions: Actions, on: impl IntoIterator<Item = Target>) -> Self {
-        Self { actions, on: on.into_iter().collect() }
+    fn new(actions: Actions, on: impl IntoIterator<Item = Target>) -> Self {
+        Self { actions, targets: on.into_iter().collect() }
     }
 }
 
 /// A part that sends requests to AWS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PermittedPart {
-    /// Takes Slack's events in.
+    /// Receives Slack's events.
     Ingest,
     /// Consumes a queue.
     Worker(&'static WorkerSpec),
-    /// Runs every hour, in the process of a worker or as a function of its own.
+    /// Runs every hour, in the process of a worker or as a separate function.
     Hourly(&'static HourlySpec),
     /// The command, to read, to operate, and to run everything in one process.
     Annalist,
-    /// A person who erases rows, beside what [`PermittedPart::Annalist`] may do. Nothing that runs has this.
+    /// A person who erases rows, in addition to [`PermittedPart::Annalist`]. No running process has this
+    /// role.
     Eraser,
-    /// The command, to make what the others need.
+    /// The command, to create the resources of the others.
     Provision,
 }
 
 impl PermittedPart {
-    /// All of them, in the order of the flow.
+    /// All parts, in the order of the data flow.
     pub fn all() -> Vec<Self> {
         let workers = WORKERS
             .iter()
@@ -169,7 +173,7 @@ impl PermittedPart {
             .collect()
     }
 
-    /// Its name; a worker's is the one in the table of workers.
+    /// The name of the part; a worker has its name in the table of workers.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -182,29 +186,30 @@ impl PermittedPart {
         }
     }
 
-    /// The part of this name.
-    pub fn named(name: &str) -> Option<Self> {
+    /// The part with this name.
+    pub fn by_name(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|part| part.label() == name)
     }
 
-    /// What it may do.
+    /// The permissions of the part.
     #[must_use]
     pub fn grants(self) -> Vec<Grant> {
         let consume = |queue: QueueName| {
             let queues = [queue.into(), QueueRef::dead_letters(queue)];
-            Grant::of(CONSUME, queues.map(Target::Queue))
+            Grant::new(CONSUME, queues.map(Target::Queue))
         };
         match self {
             Self::Ingest => vec![
                 send(&[QueueName::Events, QueueName::Channels]),
-                Grant::of(SECRET, [Target::SigningSecret]),
+                Grant::new(SECRET, [Target::SigningSecret]),
             ],
             Self::Worker(spec) => {
                 let mut grants = vec![consume(spec.queue.name)];
-                // A process that starts asks for the first queue of the flow, to say at once that it is set up wrongly.
+                // At startup, a process requests the URL of the first queue, to detect a wrong configuration
+                // immediately.
                 let first = QUEUES[0].name;
                 if spec.queue.name != first && !spec.sends_to.contains(&first) {
-                    grants.push(Grant::of(FIND_QUEUE, [Target::Queue(first.into())]));
+                    grants.push(Grant::new(FIND_QUEUE, [Target::Queue(first.into())]));
                 }
                 if !spec.sends_to.is_empty() {
                     grants.push(send(spec.sends_to));
@@ -223,60 +228,60 @@ impl PermittedPart {
                 let names = QUEUES.each_ref().map(|spec| spec.name);
                 let all = names.iter().flat_map(|name| [(*name).into(), QueueRef::dead_letters(*name)]);
                 let mut grants = vec![
-                    Grant::of(CONSUME, all.map(Target::Queue)),
+                    Grant::new(CONSUME, all.map(Target::Queue)),
                     send(&names),
-                    Grant::of(INDEX, [Target::Index]),
+                    Grant::new(INDEX, [Target::Index]),
                 ];
                 grants.extend(rows(true));
                 grants.extend(uses(&[Uses::Existence, Uses::Claims, Uses::Files]));
-                grants.push(Grant::of(SECRET, [Target::SigningSecret, Target::BotToken]));
+                grants.push(Grant::new(SECRET, [Target::SigningSecret, Target::BotToken]));
                 grants
             }
             Self::Eraser => {
-                vec![Grant::of(ERASE, [Target::Bucket, Target::Objects(BULK_KEYS)])]
+                vec![Grant::new(ERASE, [Target::Bucket, Target::Objects(BULK_KEYS)])]
             }
-            Self::Provision => vec![Grant::of(PROVISION, [Target::Everything])],
+            Self::Provision => vec![Grant::new(PROVISION, [Target::Everything])],
         }
     }
 }
 
 fn send(queues: &[QueueName]) -> Grant {
-    Grant::of(SEND, queues.iter().map(|name| Target::Queue((*name).into())))
+    Grant::new(SEND, queues.iter().map(|name| Target::Queue((*name).into())))
 }
 
-/// To read and write rows, and with `passing` to delete those that come and go.
+/// To read and write rows, and with `passing` to delete transient ones.
 fn rows(passing: bool) -> Vec<Grant> {
-    let mut grants = vec![Grant::of(ROWS, [Target::Table])];
+    let mut grants = vec![Grant::new(ROWS, [Target::Table])];
     if passing {
-        grants.push(Grant::of(FORGET, [Target::PassingRows]));
+        grants.push(Grant::new(DELETE_ROWS, [Target::PassingRows]));
     }
-    grants.push(Grant::of(BULK, [Target::Objects(BULK_KEYS)]));
-    grants.push(Grant::of(BUCKET, [Target::Bucket]));
+    grants.push(Grant::new(BULK, [Target::Objects(BULK_KEYS)]));
+    grants.push(Grant::new(BUCKET, [Target::Bucket]));
     grants
 }
 
 fn uses(uses: &[Uses]) -> impl Iterator<Item = Grant> {
     uses.iter().flat_map(|what| match what {
-        Uses::Existence => vec![Grant::of(EXISTENCE, [Target::ExistenceTable])],
-        Uses::Claims => vec![Grant::of(CLAIMS, [Target::Claims])],
-        // A file that is fetched while its message is erased goes again.
+        Uses::Existence => vec![Grant::new(EXISTENCE, [Target::ExistenceTable])],
+        Uses::Claims => vec![Grant::new(CLAIMS, [Target::Claims])],
+        // A file that is downloaded while its message is erased is deleted again.
         Uses::Files => vec![
-            Grant::of(FILES, [Target::Objects(FILE_KEYS)]),
-            Grant::of(ERASE, [Target::Bucket, Target::Objects(FILE_KEYS)]),
+            Grant::new(FILES, [Target::Objects(FILE_KEYS)]),
+            Grant::new(ERASE, [Target::Bucket, Target::Objects(FILE_KEYS)]),
         ],
-        Uses::Threads => vec![Grant::of(INDEX, [Target::Index])],
-        Uses::SlackApi => vec![Grant::of(SECRET, [Target::BotToken])],
+        Uses::Threads => vec![Grant::new(INDEX, [Target::Index])],
+        Uses::SlackApi => vec![Grant::new(SECRET, [Target::BotToken])],
         Uses::Processor => {
-            [Target::ModelKey, Target::ProcessorToken].map(|key| Grant::of(SECRET, [key])).into()
+            [Target::ModelKey, Target::ProcessorToken].map(|key| Grant::new(SECRET, [key])).into()
         }
     })
 }
 
-/// The services, as IAM and as people call them.
+/// The services, with IAM's name and the name for people.
 const SERVICES: [(&str, &str); 4] =
     [("sqs", "SQS"), ("dynamodb", "DynamoDB"), ("s3", "S3"), ("secretsmanager", "Secrets Manager")];
 
-/// The table as docs/aws.md shows it.
+/// The table in docs/aws.md.
 pub fn markdown_table() -> String {
     let titles = SERVICES.map(|(_, title)| title).join(" | ");
     let mut table = format!("| part | {titles} |\n|---|---|---|---|---|\n");
@@ -291,7 +296,8 @@ pub fn markdown_table() -> String {
     table
 }
 
-/// `` `GetQueueUrl`, `SendMessage` on `events`, `channels` ``; nothing where none of them is the service's.
+/// `` `GetQueueUrl`, `SendMessage` on `events`, `channels` ``; `None` if the grant has no action of the
+/// service.
 fn cell(grant: &Grant, service: &str) -> Option<String> {
     let of_service = |action: &&'static str| action.strip_prefix(service)?.strip_prefix(':');
     let names: Vec<String> =
@@ -300,7 +306,7 @@ fn cell(grant: &Grant, service: &str) -> Option<String> {
         return None;
     }
     let every_queue = QUEUES.len() * 2;
-    let on = match grant.on.as_slice() {
+    let on = match grant.targets.as_slice() {
         [Target::Everything] => None,
         all if all.len() == every_queue => Some("every queue".to_owned()),
         some => Some(some.iter().copied().map(Target::to_markdown).collect::<Vec<_>>().join(", ")),
@@ -315,7 +321,7 @@ impl Target {
             Self::Queue(queue) => format!("`{queue}`"),
             Self::Table => "the archive's table".to_owned(),
             Self::PassingRows => {
-                format!("its rows in {}", PASSING.map(|keys| format!("`{keys}`")).join(", "))
+                format!("its rows in {}", TRANSIENT.map(|keys| format!("`{keys}`")).join(", "))
             }
             Self::Index => "its index".to_owned(),
             Self::ExistenceTable => "the existence check's table".to_owned(),
@@ -337,18 +343,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_worker_may_consume_its_own_queue_alone() {
+    fn every_worker_may_consume_only_its_own_queue() {
         for spec in &WORKERS {
-            let part = PermittedPart::named(spec.name).unwrap();
+            let part = PermittedPart::by_name(spec.name).unwrap();
             let consumes: Vec<Grant> =
                 part.grants().into_iter().filter(|grant| grant.actions == CONSUME).collect();
             let own = [spec.queue.name.into(), QueueRef::dead_letters(spec.queue.name)];
-            assert_eq!(consumes, [Grant::of(CONSUME, own.map(Target::Queue))]);
+            assert_eq!(consumes, [Grant::new(CONSUME, own.map(Target::Queue))]);
         }
     }
 
     #[test]
-    fn every_action_is_of_a_service_that_the_table_shows() {
+    fn the_table_has_the_service_of_every_action() {
         for part in PermittedPart::all() {
             for action in part.grants().iter().flat_map(|grant| grant.actions) {
                 let service = action.split(':').next().unwrap();

@@ -2,24 +2,24 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Resources, get, logical, tags};
+use super::{Resources, attribute_of, logical_id, tags};
 use crate::names::Names;
 use crate::resources::{dead_letter_attributes, queue_attributes};
 use ports::queue::QueueRef;
 use ports::queue::topology::QUEUES;
 
-/// What a queue is called in the template.
+/// The logical id of a queue in the template.
 pub(super) fn id(queue: QueueRef) -> String {
     let kind = if queue == QueueRef::dead_letters(queue.name) { "DeadLetters" } else { "Queue" };
-    logical(queue.name.spec().label) + kind
+    logical_id(queue.name.spec().label) + kind
 }
 
 pub(super) fn resources(names: &Names) -> Resources {
     let mut resources = Vec::new();
     for spec in &QUEUES {
         let dead_letters = QueueRef::dead_letters(spec.name);
-        let arn = get(&id(dead_letters), "Arn");
-        // The address is put in below: here it is what CloudFormation will find out.
+        let arn = attribute_of(&id(dead_letters), "Arn");
+        // The ARN is inserted below, as a reference that CloudFormation resolves.
         let attributes = queue_attributes(spec, "");
         resources.push(queue(names, spec.name.into(), attributes, Some(&arn)));
         resources.push(queue(names, dead_letters, dead_letter_attributes(spec), None));
@@ -40,8 +40,8 @@ fn queue(
     properties.insert("Tags".to_owned(), tags(names));
     let resource = json!({
         "Type": "AWS::SQS::Queue",
-        // What goes with the stack is only what is still on its way; a queue under a new name leaves the old one, whose
-        // messages are on no other.
+        // Deleting the stack loses only messages in flight; renaming a queue keeps the old one, because its
+        // messages are on no other queue.
         "DeletionPolicy": "Delete",
         "UpdateReplacePolicy": "Retain",
         "Properties": properties,
@@ -49,7 +49,8 @@ fn queue(
     (id(queue), resource)
 }
 
-/// SQS takes and shows every attribute as text; CloudFormation wants to know its type.
+/// Converts an attribute's value to its JSON type: SQS represents all as text, but CloudFormation requires
+/// the type.
 fn typed(value: &str, dead_letters: Option<&Value>) -> Value {
     match serde_json::from_str(value) {
         Ok(Value::Object(mut redrive)) => {

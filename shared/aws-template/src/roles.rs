@@ -1,4 +1,4 @@
-//! A role per function, made of what its part may do: exact actions on exact resources.
+//! A role per function with the permissions of its part: exact actions on exact resources.
 
 use serde_json::{Value, json};
 
@@ -6,9 +6,9 @@ use super::functions::TemplateFunction;
 use super::parameters::{
     self, HAS_BOT_TOKEN_ARN, HAS_MODEL_KEY_ARN, HAS_PROCESSOR_TOKEN_ARN, HAS_SIGNING_SECRET_ARN, if_holds,
 };
-use super::{Resources, bucket, get, queues, reference, tables};
+use super::{Resources, attribute_of, bucket, queues, reference, tables};
 use crate::permissions::{Grant, Target};
-use ports::archive::key::PASSING;
+use ports::archive::key::TRANSIENT;
 use ports::queue::topology::{ARCHIVE_TABLE, TableRole};
 
 pub(super) fn resources(functions: &[TemplateFunction]) -> Resources {
@@ -39,13 +39,13 @@ pub(super) fn resources(functions: &[TemplateFunction]) -> Resources {
 }
 
 fn statement(grant: &Grant, function: &TemplateFunction) -> Value {
-    let on: Vec<Value> = grant.on.iter().map(|target| arn(*target, function)).collect();
+    let on: Vec<Value> = grant.targets.iter().map(|target| arn(*target, function)).collect();
     let mut statement = json!({ "Effect": "Allow", "Action": grant.actions, "Resource": on });
-    if grant.on.contains(&Target::PassingRows) {
+    if grant.targets.contains(&Target::PassingRows) {
         // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html
-        statement["Condition"] = json!({ "ForAllValues:StringLike": { "dynamodb:LeadingKeys": PASSING } });
+        statement["Condition"] = json!({ "ForAllValues:StringLike": { "dynamodb:LeadingKeys": TRANSIENT } });
     }
-    match grant.on.as_slice() {
+    match grant.targets.as_slice() {
         [Target::SigningSecret] => if_holds(HAS_SIGNING_SECRET_ARN, statement),
         [Target::BotToken] => if_holds(HAS_BOT_TOKEN_ARN, statement),
         [Target::ModelKey] => if_holds(HAS_MODEL_KEY_ARN, statement),
@@ -54,25 +54,25 @@ fn statement(grant: &Grant, function: &TemplateFunction) -> Value {
     }
 }
 
-/// What the resource is called all over AWS.
+/// The ARN of a target.
 fn arn(target: Target, function: &TemplateFunction) -> Value {
     match target {
-        Target::Queue(queue) => get(&queues::id(queue), "Arn"),
-        Target::Table | Target::PassingRows => get(tables::id(TableRole::Archive), "Arn"),
-        Target::ExistenceTable => get(tables::id(TableRole::Existence), "Arn"),
+        Target::Queue(queue) => attribute_of(&queues::id(queue), "Arn"),
+        Target::Table | Target::PassingRows => attribute_of(tables::id(TableRole::Archive), "Arn"),
+        Target::ExistenceTable => attribute_of(tables::id(TableRole::Existence), "Arn"),
         Target::Index => {
             let index = ARCHIVE_TABLE.index.map_or("*", |index| index.name);
             json!({ "Fn::Sub": format!("${{{}.Arn}}/index/{index}", tables::id(TableRole::Archive)) })
         }
-        Target::Claims => get(tables::id(TableRole::Claims), "Arn"),
-        Target::Bucket => get(bucket::ID, "Arn"),
+        Target::Claims => attribute_of(tables::id(TableRole::Claims), "Arn"),
+        Target::Bucket => attribute_of(bucket::ID, "Arn"),
         Target::Objects(keys) => json!({ "Fn::Sub": format!("${{{}.Arn}}/{keys}", bucket::ID) }),
-        // The statement itself is there only where the secret is.
+        // The statement itself exists only if the secret is given.
         Target::SigningSecret => reference(parameters::SIGNING_SECRET_ARN),
         Target::BotToken => reference(parameters::BOT_TOKEN_ARN),
         Target::ModelKey => reference(parameters::MODEL_KEY_ARN),
         Target::ProcessorToken => reference(parameters::PROCESSOR_TOKEN_ARN),
-        Target::OwnLog => get(&function.log_id(), "Arn"),
+        Target::OwnLog => attribute_of(&function.log_id(), "Arn"),
         Target::Everything => json!("*"),
     }
 }

@@ -1,58 +1,59 @@
-//! What wakes functions: queues, and the hour.
+//! The triggers of functions: queues and hourly schedules.
 //!
-//! Lambda asks each queue that wakes a function all the time, empty or not, and each asking is on the bill. Dead letters are
-//! rare and wait for 14 days, so their queues wake nothing: each worker looks at its own once an hour.
+//! Lambda polls each queue that triggers a function all the time, even if it is empty, and each poll is
+//! billed. Dead letters are rare and are kept for 14 days, so their queues trigger no function: each worker
+//! polls its own once an hour.
 
 use serde_json::{Value, json};
 
 use super::functions::{EventSource, TemplateFunction};
 use super::parameters::{self, HAS_BOT_TOKEN};
-use super::{Resources, get, queues, reference};
+use super::{Resources, attribute_of, queues, reference};
 use crate::permissions::PermittedPart;
 use crate::{DEAD_LETTERS, SYNC};
 
-/// The most that a FIFO queue hands over at once.
+/// Maximum batch size of a FIFO queue.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html>
 const BATCH: u32 = 10;
 
 pub(super) fn resources(functions: &[TemplateFunction]) -> Resources {
-    let of_queues = functions.iter().filter_map(|function| Some((function, function.source.as_ref()?)));
-    let queues = of_queues.flat_map(|(function, source)| {
-        [of_queue(function, source)].into_iter().chain(dead_letters_hourly(function))
+    let consumers = functions.iter().filter_map(|function| Some((function, function.source.as_ref()?)));
+    let queues = consumers.flat_map(|(function, source)| {
+        [queue_source(function, source)].into_iter().chain(dead_letter_schedule(function))
     });
     let hourly = functions.iter().filter(|function| matches!(function.part, PermittedPart::Hourly(_)));
-    queues.chain(hourly.flat_map(hourly_itself)).collect()
+    queues.chain(hourly.flat_map(hourly_schedule)).collect()
 }
 
-fn of_queue(function: &TemplateFunction, source: &EventSource) -> (String, Value) {
+fn queue_source(function: &TemplateFunction, source: &EventSource) -> (String, Value) {
     let id = queues::id(source.queue.into());
     let mut mapping = json!({
         "Type": "AWS::Lambda::EventSourceMapping",
         "Properties": {
-            "EventSourceArn": get(&id, "Arn"),
+            "EventSourceArn": attribute_of(&id, "Arn"),
             "FunctionName": reference(&function.id()),
             "BatchSize": BATCH,
-            // Without it one message that has to wait would take those before it along.
+            // Otherwise one message that has to wait would also return the messages before it.
             "FunctionResponseTypes": ["ReportBatchItemFailures"],
         },
     });
     if source.concurrency.is_some() {
-        let most = reference(&source.concurrency_parameter(function));
-        mapping["Properties"]["ScalingConfig"] = json!({ "MaximumConcurrency": most });
+        let max = reference(&source.concurrency_parameter(function));
+        mapping["Properties"]["ScalingConfig"] = json!({ "MaximumConcurrency": max });
     }
     parameters::only_if(&mut mapping, function.condition());
     (format!("{id}Source"), mapping)
 }
 
-/// The worker moves its dead letters to quarantine.
-fn dead_letters_hourly(function: &TemplateFunction) -> [(String, Value); 2] {
-    let (id, arn) = (format!("{}DeadLettersHourly", function.id()), get(&function.id(), "Arn"));
+/// The hourly schedule on which the worker quarantines its dead letters.
+fn dead_letter_schedule(function: &TemplateFunction) -> [(String, Value); 2] {
+    let (id, arn) = (format!("{}DeadLettersHourly", function.id()), attribute_of(&function.id(), "Arn"));
     let mut rule = json!({
         "Type": "AWS::Events::Rule",
         "Properties": {
-            "Description": format!("{} puts its dead letters in quarantine", function.part.label()),
+            "Description": format!("{} quarantines its dead letters", function.part.label()),
             "ScheduleExpression": "rate(1 hour)",
-            "Targets": [{ "Id": "worker", "Arn": arn, "Input": word(DEAD_LETTERS) }],
+            "Targets": [{ "Id": "worker", "Arn": arn, "Input": command_input(DEAD_LETTERS) }],
         },
     });
     let mut permission = json!({
@@ -61,7 +62,7 @@ fn dead_letters_hourly(function: &TemplateFunction) -> [(String, Value); 2] {
             "Action": "lambda:InvokeFunction",
             "FunctionName": arn,
             "Principal": "events.amazonaws.com",
-            "SourceArn": get(&id, "Arn"),
+            "SourceArn": attribute_of(&id, "Arn"),
         },
     });
     parameters::only_if(&mut rule, function.condition());
@@ -69,13 +70,13 @@ fn dead_letters_hourly(function: &TemplateFunction) -> [(String, Value); 2] {
     [(id.clone(), rule), (format!("{id}Invokes"), permission)]
 }
 
-/// A word as the functions read it.
-fn word(word: &str) -> String {
-    json!({ "annalist": word }).to_string()
+/// The event that passes a command to a function.
+fn command_input(command: &str) -> String {
+    json!({ "annalist": command }).to_string()
 }
 
-/// What runs every hour.
-fn hourly_itself(function: &TemplateFunction) -> [(String, Value); 3] {
+/// The schedule of an hourly function.
+fn hourly_schedule(function: &TemplateFunction) -> [(String, Value); 3] {
     let (id, hourly) = (function.id(), format!("{}Hourly", function.id()));
     let rule = json!({
         "Type": "AWS::Events::Rule",
@@ -83,7 +84,7 @@ fn hourly_itself(function: &TemplateFunction) -> [(String, Value); 3] {
         "Properties": {
             "Description": format!("{}, every hour", function.part.label()),
             "ScheduleExpression": "rate(1 hour)",
-            "Targets": [{ "Id": function.part.label(), "Arn": get(&id, "Arn"), "Input": word(SYNC) }],
+            "Targets": [{ "Id": function.part.label(), "Arn": attribute_of(&id, "Arn"), "Input": command_input(SYNC) }],
         },
     });
     let permission = json!({
@@ -91,12 +92,12 @@ fn hourly_itself(function: &TemplateFunction) -> [(String, Value); 3] {
         "Condition": HAS_BOT_TOKEN,
         "Properties": {
             "Action": "lambda:InvokeFunction",
-            "FunctionName": get(&id, "Arn"),
+            "FunctionName": attribute_of(&id, "Arn"),
             "Principal": "events.amazonaws.com",
-            "SourceArn": get(&hourly, "Arn"),
+            "SourceArn": attribute_of(&hourly, "Arn"),
         },
     });
-    // What failed comes again within the hour anyway, and two hours' worth need not be done twice.
+    // No retries: the next run follows within the hour anyway.
     let once = json!({
         "Type": "AWS::Lambda::EventInvokeConfig",
         "Condition": HAS_BOT_TOKEN,

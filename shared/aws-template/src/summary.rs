@@ -1,40 +1,41 @@
-//! What CloudWatch is told by default: it bills each name with each set of dimensions by the hour.
+//! The metrics that are reported to CloudWatch by default: it bills each combination of name and dimensions
+//! by the hour.
 
 use ports::metrics::{DEAD_LETTERS, Metric, MetricKind};
 
-/// The namespace the metrics are found under.
+/// The CloudWatch namespace of the metrics.
 pub const NAMESPACE: &str = "Annalist";
 
-/// The one dimension of the summary; its value is the installation's prefix.
+/// The only dimension of the summary; its value is the installation's prefix.
 pub const INSTALLATION: &str = "installation";
 
 /// The age of the oldest job.
 pub const OLDEST_AGE: &str = "annalist_oldest_age_seconds";
 /// Jobs that are done.
 pub const ACKS: &str = "annalist_acks_total";
-/// What failed, and comes again.
+/// Failures that will be retried.
 pub const FAILURES: &str = "annalist_failures_total";
 /// Jobs in quarantine.
 pub const QUARANTINED: &str = "annalist_quarantined_total";
 
-/// What CloudWatch is told by default. What is zero is not told, and costs nothing.
+/// The metrics that are reported to CloudWatch by default. A zero is not reported and costs nothing.
 pub const SUMMARY: [Metric; 5] = [
     metric(
         OLDEST_AGE,
         MetricKind::Gauge,
         "Age of the oldest job of a batch when a worker received it, in seconds.",
     ),
-    metric(ACKS, MetricKind::Counter, "Jobs that workers have done."),
+    metric(ACKS, MetricKind::Counter, "Jobs that workers have completed."),
     metric(
         FAILURES,
         MetricKind::Counter,
-        "Jobs that failed and come again, and requests of Slack's that ingest could not put on the queue.",
+        "Jobs that failed and will be retried, and requests of Slack that ingest could not put on the queue.",
     ),
-    metric(QUARANTINED, MetricKind::Counter, "Jobs that were put in quarantine, dead letters included."),
-    metric(DEAD_LETTERS, MetricKind::Counter, "Dead letters that were put in quarantine."),
+    metric(QUARANTINED, MetricKind::Counter, "Jobs that were quarantined, including dead letters."),
+    metric(DEAD_LETTERS, MetricKind::Counter, "Dead letters that were quarantined."),
 ];
 
-/// A metric that CloudWatch shows, and no dashboard of ours.
+/// A metric that appears in CloudWatch but on none of our dashboards.
 const fn metric(name: &'static str, kind: MetricKind, help: &'static str) -> Metric {
     Metric { name, kind, labels: INSTALLATION, help, section: "", alerts: &[] }
 }

@@ -7,7 +7,7 @@ use crate::names::Names;
 use crate::resources::{key_attributes, keys};
 use ports::queue::topology::{TABLES, TableRole, TableSpec};
 
-/// What a table is called in the template.
+/// The logical id of a table in the template.
 pub(super) fn id(role: TableRole) -> &'static str {
     match role {
         TableRole::Archive => "ArchiveTable",

@@ -1,8 +1,8 @@
 //! The claims port on DynamoDB: one conditional request per call, whose condition is the rule of
 //! [`ports::claims::state`].
 //!
-//! The SDK repeats a request whose answer was lost. Each condition lets such a repetition through: it finds itself by its
-//! owner, which no other claim has.
+//! The SDK retries a request whose response was lost. Each condition accepts such a retry: it recognises its
+//! own row by the owner, which is unique to the claim.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -22,11 +22,14 @@ use super::fault::CallSubject;
 use super::policy;
 use aws_template::names::settings;
 use ports::claims::state::{lease_until_s, ttl_s};
-use ports::claims::{Claim, ClaimAnswer, ClaimOwner, ClaimState, ClaimStatus, Claims, ClaimsError, Take};
+use ports::claims::{
+    Claim, ClaimAnswer, ClaimMode, ClaimOwner, ClaimState, ClaimStatus, Claims, ClaimsError,
+};
 use ports::clock::{SharedClock, TimestampMs};
 use ports::queue::topology::TableRole;
 
-/// The names of the attributes. Many are words that DynamoDB reserves, so expressions use stand-ins for all.
+/// The names of the attributes. Many are reserved words in DynamoDB, so expressions use placeholders for all
+/// of them.
 const KEY: &str = "event_key";
 const STATUS: &str = "status";
 const OWNER: &str = "lambda_instance_id";
@@ -37,7 +40,7 @@ const TTL: &str = "ttl";
 /// The claim is free or expired, or it is already ours and the response to an earlier request was lost.
 const FREE: &str = "attribute_not_exists(#key) OR #ttl <= :now OR (#status = :in_progress AND (#lease <= :now OR #owner = :owner))";
 
-/// A row that is never written: every key of a claim has an underscore.
+/// The key of a row that is never written: every claim key contains an underscore.
 const UNUSED_KEY: &str = "ready";
 
 type ClaimRow = HashMap<String, AttributeValue>;
@@ -51,14 +54,15 @@ pub(super) struct DynamoClaims {
 }
 
 impl DynamoClaims {
-    /// Nothing is asked of DynamoDB yet.
+    /// Sends no request to DynamoDB yet.
     pub(super) fn new(aws: &Aws, clock: SharedClock) -> Self {
         let table = aws.names().table(TableRole::Claims).to_owned();
         let subject = CallSubject::table(aws, &table, settings::CLAIMS_TABLE);
         Self { client: policy::CLAIMS.dynamodb(&aws.sdk), table, subject, clock }
     }
 
-    /// Whatever AWS refuses may be granted later. The SDK has tried again where that helps within seconds.
+    /// Every failure is retryable: AWS may grant later what it refuses now. The SDK has already retried the
+    /// failures that pass within seconds.
     fn unavailable<E>(&self, error: &SdkError<E, HttpResponse>) -> ClaimsError
     where
         E: ProvideErrorMetadata + Error + 'static,
@@ -66,19 +70,19 @@ impl DynamoClaims {
         ClaimsError::Unavailable(self.subject.explain(error))
     }
 
-    /// What the row that refused a claim says of it.
+    /// The result of a claim that failed its condition, from the existing row.
     fn refused(
         &self,
         row: Option<&ClaimRow>,
         claim: &Claim,
-        take: Take,
+        take: ClaimMode,
         now: TimestampMs,
     ) -> Result<ClaimAnswer, ClaimsError> {
-        let standing = row.and_then(standing);
+        let state = row.and_then(claim_state);
         let foreign =
             || format!("{} in table {} was written by something else: remove it", claim.key, self.table);
-        let standing = standing.ok_or_else(|| ClaimsError::Unavailable(foreign()))?;
-        match standing.answer_to(claim, take, now) {
+        let state = state.ok_or_else(|| ClaimsError::Unavailable(foreign()))?;
+        match state.answer_to(claim, take, now) {
             refused @ (ClaimAnswer::Completed | ClaimAnswer::HeldUntil(_)) => Ok(refused),
             ClaimAnswer::Claimed => {
                 Err(ClaimsError::Unavailable(format!("{} was refused and is free", claim.key)))
@@ -89,7 +93,7 @@ impl DynamoClaims {
 
 #[async_trait]
 impl Claims for DynamoClaims {
-    async fn claim(&self, claim: &Claim, take: Take) -> Result<ClaimAnswer, ClaimsError> {
+    async fn claim(&self, claim: &Claim, take: ClaimMode) -> Result<ClaimAnswer, ClaimsError> {
         let now = self.clock.now();
         let mut request = self
             .client
@@ -106,8 +110,8 @@ impl Claims for DynamoClaims {
             .expression_attribute_values(":owner", text(claim.owner.as_str()))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         request = match take {
-            Take::IfFree => request.condition_expression(FREE),
-            Take::EvenCompleted => request
+            ClaimMode::IfFree => request.condition_expression(FREE),
+            ClaimMode::EvenCompleted => request
                 .condition_expression(format!("{FREE} OR #status = :completed"))
                 .expression_attribute_values(":completed", text(ClaimStatus::Completed.label())),
         };
@@ -190,17 +194,17 @@ impl Claims for DynamoClaims {
         }
     }
 
-    /// Reads a row that is never written, as the archive does: for the price of the smallest read, and without the limits of
-    /// DescribeTable.
+    /// Reads a row that is never written, as the archive does: the smallest possible read, without the rate
+    /// limit of DescribeTable.
     async fn ready(&self) -> Result<(), ClaimsError> {
         let request = self.client.get_item().table_name(&self.table).key(KEY, text(UNUSED_KEY));
         request.send().await.map(drop).map_err(|error| self.unavailable(&error))
     }
 }
 
-/// The row of a claim that begins now.
+/// The row of a claim that starts at `now`.
 fn row(claim: &Claim, now: TimestampMs) -> ClaimRow {
-    let ClaimState { status, owner, lease_until_s, ttl_s } = ClaimState::begun(claim, now);
+    let ClaimState { status, owner, lease_until_s, ttl_s } = ClaimState::in_progress(claim, now);
     let about = &claim.about;
     let always = [
         (KEY, text(claim.key.as_str())),
@@ -219,8 +223,8 @@ fn row(claim: &Claim, now: TimestampMs) -> ClaimRow {
     always.into_iter().chain(about).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// How the claim of a row stands; `None` if no claim of ours wrote it.
-fn standing(row: &ClaimRow) -> Option<ClaimState> {
+/// The state of a row's claim; `None` if the row is not a valid claim.
+fn claim_state(row: &ClaimRow) -> Option<ClaimState> {
     let text = |name: &str| row.get(name)?.as_s().ok();
     let seconds = |name: &str| row.get(name)?.as_n().ok()?.parse().ok();
     let status = ClaimStatus::from_label(text(STATUS)?)?;
@@ -228,7 +232,12 @@ fn standing(row: &ClaimRow) -> Option<ClaimState> {
         ClaimStatus::InProgress => seconds(LEASE_UNTIL)?,
         ClaimStatus::Completed => 0,
     };
-    Some(ClaimState { status, owner: ClaimOwner::stored(text(OWNER)?), lease_until_s, ttl_s: seconds(TTL)? })
+    Some(ClaimState {
+        status,
+        owner: ClaimOwner::from_stored(text(OWNER)?),
+        lease_until_s,
+        ttl_s: seconds(TTL)?,
+    })
 }
 
 fn text(text: &str) -> AttributeValue {
@@ -244,15 +253,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use ports::claims::{About, ClaimKey};
+    use ports::claims::{ClaimContext, ClaimKey};
     use slack::ids::{ChannelId, FileId, Ts, UserId};
 
     fn claim() -> Claim {
         let (file, ts) = (FileId::parse("F01").unwrap(), Ts::parse("1700000000.000100").unwrap());
         Claim {
-            key: ClaimKey::of_file(&file, &ts),
-            owner: ClaimOwner::of("one", 7),
-            about: About {
+            key: ClaimKey::for_file(&file, &ts),
+            owner: ClaimOwner::new("one", 7),
+            about: ClaimContext {
                 file_id: Some(file),
                 channel_id: ChannelId::parse("C01").ok(),
                 user_id: UserId::parse("U01").ok(),
@@ -263,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_the_documented_names_and_is_read_back() {
+    fn a_row_has_the_documented_attributes_and_can_be_read_back() {
         let now = TimestampMs(1_700_000_000_000);
         let row = row(&claim(), now);
         let mut shown: Vec<String> = row.iter().map(|(name, value)| format!("{name} {value:?}")).collect();
@@ -282,19 +291,19 @@ mod tests {
                 "user_id S(\"U01\")",
             ]
         );
-        assert_eq!(standing(&row), Some(ClaimState::begun(&claim(), now)));
+        assert_eq!(claim_state(&row), Some(ClaimState::in_progress(&claim(), now)));
     }
 
     #[test]
-    fn a_row_that_something_else_wrote_is_no_claim() {
+    fn a_row_that_another_program_wrote_is_not_a_claim() {
         let whole = row(&claim(), TimestampMs(1_700_000_000_000));
         for missing in [STATUS, OWNER, LEASE_UNTIL, TTL] {
             let mut row = whole.clone();
             row.remove(missing);
-            assert_eq!(standing(&row), None, "{missing}");
+            assert_eq!(claim_state(&row), None, "{missing}");
         }
         let mut other = whole;
         other.insert(STATUS.into(), text("processed"));
-        assert_eq!(standing(&other), None);
+        assert_eq!(claim_state(&other), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The existence port on DynamoDB: its table and its attributes.
 //!
-//! What an answer leaves over is not asked for again: a row that is missing costs a question to Slack, and no more.
+//! Unprocessed keys of a response are not requested again: a missing row only costs a request to Slack.
 
 use std::collections::HashMap;
 
@@ -15,17 +15,17 @@ use aws_template::names::settings;
 use ports::existence::{CacheKey, Existence, ExistenceError, Verified};
 use ports::queue::topology::{EXISTENCE_TABLE, TableRole};
 
-/// The attribute that names a row.
+/// The partition key.
 const CACHE_KEY: &str = EXISTENCE_TABLE.partition_key;
-/// The second at which a row may go.
+/// The expiry time of a row, in Unix seconds.
 const TTL: &str = "ttl";
-/// The second at which Slack was asked.
+/// When Slack was asked, in Unix seconds.
 const VERIFIED_AT: &str = "verified_at";
 
-/// BatchGetItem takes no more keys.
+/// Maximum number of keys of BatchGetItem.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html>
 const READ_AT_ONCE: usize = 100;
-/// BatchWriteItem takes no more rows.
+/// Maximum number of rows of BatchWriteItem.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html>
 const WRITTEN_AT_ONCE: usize = 25;
 
@@ -46,9 +46,9 @@ impl DynamoExistence {
     }
 
     async fn read(&self, keys: Vec<ExistenceRow>) -> Result<Vec<ExistenceRow>, ExistenceError> {
-        let wanted = KeysAndAttributes::builder().set_keys(Some(keys)).build();
-        let wanted = wanted.map_err(|error| ExistenceError::Unavailable(error.to_string()))?;
-        let get = self.client.batch_get_item().request_items(&self.name, wanted);
+        let keys = KeysAndAttributes::builder().set_keys(Some(keys)).build();
+        let keys = keys.map_err(|error| ExistenceError::Unavailable(error.to_string()))?;
+        let get = self.client.batch_get_item().request_items(&self.name, keys);
         let answer = get.send().await;
         let answer = answer.map_err(|error| ExistenceError::Unavailable(self.subject.explain(&error)))?;
         Ok(answer.responses.unwrap_or_default().into_values().flatten().collect())
@@ -70,8 +70,8 @@ fn number(row: &ExistenceRow, name: &str) -> Option<i64> {
     row.get(name)?.as_n().ok()?.parse().ok()
 }
 
-fn put((of, row): &(CacheKey, Verified)) -> Result<WriteRequest, ExistenceError> {
-    let mut item = key(of);
+fn put_request((cache_key, row): &(CacheKey, Verified)) -> Result<WriteRequest, ExistenceError> {
+    let mut item = key(cache_key);
     item.insert(TTL.to_owned(), AttributeValue::N(row.ttl_s.to_string()));
     if let Some(verified_at_s) = row.verified_at_s {
         item.insert(VERIFIED_AT.to_owned(), AttributeValue::N(verified_at_s.to_string()));
@@ -84,13 +84,13 @@ fn put((of, row): &(CacheKey, Verified)) -> Result<WriteRequest, ExistenceError>
 #[async_trait]
 impl Existence for DynamoExistence {
     async fn look_up(&self, keys: &[CacheKey]) -> Result<Vec<Option<Verified>>, ExistenceError> {
-        // A key that is there twice would have the batch refused.
+        // DynamoDB rejects a batch with a duplicate key.
         let mut distinct: Vec<&CacheKey> = keys.iter().collect();
         distinct.sort_unstable();
         distinct.dedup();
         let mut found: HashMap<String, Verified> = HashMap::new();
         for batch in distinct.chunks(READ_AT_ONCE) {
-            for row in self.read(batch.iter().map(|of| key(of)).collect()).await? {
+            for row in self.read(batch.iter().map(|cache_key| key(cache_key)).collect()).await? {
                 let name = row.get(CACHE_KEY).and_then(|name| name.as_s().ok()).cloned();
                 if let (Some(name), Some(ttl_s)) = (name, number(&row, TTL)) {
                     found.insert(name, Verified { ttl_s, verified_at_s: number(&row, VERIFIED_AT) });
@@ -101,10 +101,10 @@ impl Existence for DynamoExistence {
     }
 
     async fn remember(&self, rows: &[(CacheKey, Verified)]) -> Result<(), ExistenceError> {
-        // The last row of a key wins, and a batch takes each key once.
+        // The last row of a key wins, and a batch may contain each key only once.
         let mut last: HashMap<&CacheKey, &(CacheKey, Verified)> = HashMap::new();
         last.extend(rows.iter().map(|row| (&row.0, row)));
-        let puts = last.into_values().map(put).collect::<Result<Vec<_>, _>>()?;
+        let puts = last.into_values().map(put_request).collect::<Result<Vec<_>, _>>()?;
         for batch in puts.chunks(WRITTEN_AT_ONCE) {
             self.write(batch.to_vec()).await?;
         }

@@ -1,4 +1,4 @@
-//! What went wrong at AWS, in one line that says what to do.
+//! Explains an AWS error in one line that says what to do.
 
 use std::error::Error;
 
@@ -9,14 +9,14 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use super::Aws;
 use aws_template::names::settings;
 
-/// What a call was about.
+/// The resource of a call, for error messages.
 #[derive(Debug, Clone)]
 pub(super) struct CallSubject {
     /// `SQS`, `DynamoDB` or `S3`.
     service: &'static str,
     /// `queue annalist-events.fifo`.
     resource: String,
-    /// The setting that names it.
+    /// The setting that names the resource.
     setting: &'static str,
     region: String,
 }
@@ -24,24 +24,24 @@ pub(super) struct CallSubject {
 impl CallSubject {
     /// A queue.
     pub(super) fn queue(aws: &Aws, name: &str) -> Self {
-        Self::of(aws, "SQS", format!("queue {name}"), settings::PREFIX)
+        Self::new(aws, "SQS", format!("queue {name}"), settings::PREFIX)
     }
 
-    /// A table; `setting` names it.
+    /// A table, which is named by `setting`.
     pub(super) fn table(aws: &Aws, name: &str, setting: &'static str) -> Self {
-        Self::of(aws, "DynamoDB", format!("table {name}"), setting)
+        Self::new(aws, "DynamoDB", format!("table {name}"), setting)
     }
 
     /// The bucket.
     pub(super) fn bucket(aws: &Aws) -> Self {
-        Self::of(aws, "S3", format!("bucket {}", aws.names().bucket()), settings::BUCKET)
+        Self::new(aws, "S3", format!("bucket {}", aws.names().bucket()), settings::BUCKET)
     }
 
-    fn of(aws: &Aws, service: &'static str, resource: String, setting: &'static str) -> Self {
+    fn new(aws: &Aws, service: &'static str, resource: String, setting: &'static str) -> Self {
         Self { service, resource, setting, region: aws.region().to_owned() }
     }
 
-    /// One line that says what to do.
+    /// Explains an error in one line that says what to do.
     pub(super) fn explain<E>(&self, error: &SdkError<E, HttpResponse>) -> String
     where
         E: ProvideErrorMetadata + Error + 'static,
@@ -50,7 +50,7 @@ impl CallSubject {
             SdkError::ServiceError(context) => {
                 self.refused(context.err().code(), context.err().message(), context.raw().status().as_u16())
             }
-            SdkError::TimeoutError(_) => self.late(),
+            SdkError::TimeoutError(_) => self.timed_out(),
             SdkError::ConstructionFailure(_) | SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => {
                 self.unsent(error)
             }
@@ -58,8 +58,8 @@ impl CallSubject {
         }
     }
 
-    /// Nothing came back in time.
-    pub(super) fn late(&self) -> String {
+    /// Explains that there was no response in time.
+    pub(super) fn timed_out(&self) -> String {
         let Self { service, resource, region, .. } = self;
         format!(
             "{service} in {region} did not answer in time ({resource}): if that lasts, check AWS_ENDPOINT_URL and \
@@ -67,10 +67,10 @@ impl CallSubject {
         )
     }
 
-    /// AWS answered, and refused.
+    /// Explains an error response of AWS.
     fn refused(&self, code: Option<&str>, message: Option<&str>, status: u16) -> String {
         let Self { service, resource, setting, region } = self;
-        // The code without the service's namespace: `AWS.SimpleQueueService.NonExistentQueue`.
+        // Without the service's namespace, as in `AWS.SimpleQueueService.NonExistentQueue`.
         let code = code.map(|code| code.rsplit('.').next().unwrap_or(code));
         match (code, status) {
             (
@@ -132,7 +132,7 @@ impl CallSubject {
         }
     }
 
-    /// Nothing arrived there, or nothing came back.
+    /// Explains a request that was not sent or got no response.
     fn unsent(&self, error: &(dyn Error + 'static)) -> String {
         let chain = chain(error);
         let Self { service, region, .. } = self;

@@ -1,12 +1,13 @@
 //! The ports on AWS: SQS FIFO, DynamoDB and S3.
 //!
-//! * [`queue`], [`archive`], [`changes`], [`files`], [`existence`], [`claims`]: one adapter each, constructed alone.
-//! * [`provision`]: makes what they need, from the topology; [`aws_template`] prints the same, and every part as a
-//!   function, with what each part asks of AWS.
-//! * [`deliveries`]: what Lambda hands to a function, as the queue port would have received it; [`secrets`] reads what a
-//!   configuration only names.
-//! * [`policy`]: how long each kind of call may take and how often it is tried; [`request_counter`] counts them all.
-//! * [`fault`]: what went wrong, in one line that says what to do.
+//! * [`queue`], [`archive`], [`changes`], [`files`], [`existence`], [`claims`]: one adapter each, constructed
+//!   alone.
+//! * [`provision`]: creates the resources they need, from the topology; [`aws_template`] prints the same
+//!   resources plus every part as a function, with the permissions each part needs.
+//! * [`deliveries`]: converts the messages that Lambda passes to a function into the queue port's deliveries;
+//!   [`secrets`]: reads secrets that the configuration refers to.
+//! * [`policy`]: timeout and retries of each kind of call; [`request_counter`]: counts all requests.
+//! * [`fault`]: turns an AWS error into one line that says what to do.
 
 mod archive;
 mod changes;
@@ -30,9 +31,9 @@ use aws_template::names::Names;
 
 pub use archive::ERASURE_REFRESH;
 pub use aws_lambda_events::sqs::{SqsBatchResponse, SqsMessage};
-pub use queue::handed::{LambdaBatchError, deliveries};
+pub use queue::lambda_batch::{LambdaBatchError, deliveries};
 
-/// An account and a region, and what is called how there.
+/// An account and region, and the names of its resources.
 #[derive(Debug, Clone)]
 pub struct Aws {
     sdk: SdkConfig,
@@ -40,7 +41,7 @@ pub struct Aws {
     region: Arc<str>,
 }
 
-/// Why there is nothing to talk to.
+/// Why [`Aws`] could not be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     /// No region is set.
@@ -48,31 +49,31 @@ pub enum ConnectError {
     NoRegion,
 }
 
-/// What every client starts from.
+/// The configuration that every client starts from.
 pub fn loader() -> ConfigLoader {
-    // One stack for TLS, the same as for Slack: ring, which needs no entropy of its own at start.
+    // The same TLS stack as for Slack: ring, which needs no entropy of its own at startup.
     let http = aws_smithy_http_client::Builder::new()
         .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
         .build_https();
-    // Named, not `latest()`: an update of the SDK must not change timing and retries behind our back.
+    // Pinned, not `latest()`: an SDK update must not silently change timing and retries.
     aws_config::defaults(BehaviorVersion::v2026_01_12()).http_client(http)
 }
 
 impl Aws {
-    /// Reads AWS's own settings (`AWS_REGION`, `AWS_PROFILE`, `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, …), which mean
-    /// what they mean everywhere. Nothing is asked of AWS yet.
+    /// Reads AWS's own settings (`AWS_REGION`, `AWS_PROFILE`, `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, …),
+    /// with their usual meaning. Sends no request to AWS yet.
     ///
     /// # Errors
     /// [`ConnectError`] if a setting is missing.
     pub async fn connect(names: Names) -> Result<Self, ConnectError> {
-        Self::of(loader().load().await, names)
+        Self::from_sdk_config(loader().load().await, names)
     }
 
-    /// The same with settings of the caller's.
+    /// Uses the caller's SDK configuration instead of the environment.
     ///
     /// # Errors
     /// As [`Aws::connect`].
-    pub fn of(sdk: SdkConfig, names: Names) -> Result<Self, ConnectError> {
+    pub fn from_sdk_config(sdk: SdkConfig, names: Names) -> Result<Self, ConnectError> {
         let region = sdk.region().ok_or(ConnectError::NoRegion)?.to_string().into();
         Ok(Self { sdk, names: Arc::new(names), region })
     }
@@ -82,13 +83,14 @@ impl Aws {
         Arc::new(queue::SqsQueue::new(self))
     }
 
-    /// The archive port on DynamoDB, with bulk on S3.
+    /// The archive port on DynamoDB, with large attributes on S3.
     pub fn archive(&self) -> Arc<dyn ports::archive::Archive> {
         Arc::new(archive::DynamoArchive::new(self))
     }
 
-    /// The same archive for those that write to it: nothing that is erased is written, as of [`ERASURE_REFRESH`] ago, and what
-    /// they write is marked, with the time of this clock, for [`Aws::changes`].
+    /// The archive for processes that write: it rejects updates of erased data, based on erasure facts that
+    /// are at most [`ERASURE_REFRESH`] old, and marks written parts for [`Aws::changes`] with the time of
+    /// `clock`.
     pub fn writing_archive(&self, clock: ports::clock::SharedClock) -> Arc<dyn ports::archive::Archive> {
         let bound = archive::BoundArchive::new(archive::DynamoArchive::new(self), Arc::clone(&clock));
         Arc::new(changes::MarkingArchive::new(Arc::new(bound), clock))
@@ -96,7 +98,7 @@ impl Aws {
 
     /// The changes port on DynamoDB.
     pub fn changes(&self, clock: ports::clock::SharedClock) -> Arc<dyn ports::changes::Changes> {
-        Arc::new(changes::DynamoChanges::new(self.archive(), self.names().archive(), clock))
+        Arc::new(changes::DynamoChanges::new(self.archive(), self.names().archive_identity(), clock))
     }
 
     /// The files port on S3.
@@ -109,17 +111,17 @@ impl Aws {
         Arc::new(existence::DynamoExistence::new(self))
     }
 
-    /// The claims port on DynamoDB. The clock says when a lease ends.
+    /// The claims port on DynamoDB. `clock` decides when a lease expires.
     pub fn claims(&self, clock: ports::clock::SharedClock) -> Arc<dyn ports::claims::Claims> {
         Arc::new(claims::DynamoClaims::new(self, clock))
     }
 
-    /// What everything is called.
+    /// The names of all resources.
     pub fn names(&self) -> &Names {
         &self.names
     }
 
-    /// Where everything is.
+    /// The region of all resources.
     pub fn region(&self) -> &str {
         &self.region
     }

@@ -1,7 +1,7 @@
-//! How long each kind of call may take and how often it is tried: one row per kind, with the reason.
+//! Timeouts and retries of each kind of call, with the reasons.
 //!
-//! Each kind has a client of its own, so that one kind's failures do not use up another's retries; all share one pool
-//! of connections and one cache of credentials.
+//! Each kind has its own client, so that the failures of one kind do not use up the retries of another; all
+//! share one connection pool and one credentials cache.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use aws_types::service_config::ServiceConfigKey;
 
 use super::request_counter::RequestCounter;
 
-/// Bounds of one kind of call.
+/// Timeouts and retries of one kind of call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Policy {
-    /// How long a connection may take.
+    /// Timeout for connecting.
     connect: Duration,
-    /// How long one attempt may take.
+    /// Timeout of one attempt.
     attempt: Duration,
-    /// How long all attempts together may take, the waits between them included.
+    /// Timeout of all attempts together, including the waits between them.
     pub(super) operation: Duration,
-    /// How often it is tried.
+    /// Maximum number of attempts.
     attempts: u32,
     /// The wait before the second attempt; it doubles, with jitter.
     pub(super) first_backoff: Duration,
@@ -33,13 +33,13 @@ const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// A send. Slack waits 3 s and ingest answers 503 after 2 s, so the third attempt must end before that. The SDK's
-/// first backoff of up to a second would use the time up alone.
+/// A send. Slack waits 3 s and ingest answers 503 after 2 s, so the third attempt must end before that. The
+/// SDK's default first backoff of up to a second would be too long.
 pub(super) const SEND: Policy =
     Policy { connect: ms(500), attempt: ms(800), operation: ms(1_900), attempts: 3, first_backoff: ms(50) };
 
-/// A receive, which waits up to SQS's 20 s for the first message. It is repeated with the same attempt id, so an answer
-/// that was lost on its way is given again; more repeats are the runtime's, which backs off.
+/// A receive, which waits up to SQS's 20 s for the first message. It is retried with the same attempt id, so
+/// that SQS repeats a response that was lost; further retries are up to the runtime, which backs off.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html>
 pub(super) const RECEIVE: Policy = Policy {
     connect: ms(1_000),
@@ -49,8 +49,8 @@ pub(super) const RECEIVE: Policy = Policy {
     first_backoff: ms(200),
 };
 
-/// Acks, visibility and counts. A lost ack costs a redelivery and a lost heartbeat a lease, so both are worth a few
-/// tries; they must be over well within the 10 s between two heartbeats.
+/// Acks, changes of visibility, and counts. A lost ack causes a redelivery, and a lost heartbeat loses the
+/// lease, so both are worth several attempts; they must end well within the 10 s between two heartbeats.
 pub(super) const SETTLE: Policy = Policy {
     connect: ms(1_000),
     attempt: ms(2_000),
@@ -59,8 +59,8 @@ pub(super) const SETTLE: Policy = Policy {
     first_backoff: ms(50),
 };
 
-/// Reads and writes of rows, which DynamoDB answers within tens of milliseconds. What is throttled for longer goes back
-/// to the queue, which waits better than a held lease does.
+/// Reads and writes of rows, which DynamoDB answers within tens of milliseconds. A job that is throttled for
+/// longer goes back to the queue: waiting there is better than holding a lease.
 pub(super) const ROWS: Policy = Policy {
     connect: ms(1_000),
     attempt: ms(3_000),
@@ -69,12 +69,14 @@ pub(super) const ROWS: Policy = Policy {
     first_backoff: ms(25),
 };
 
-/// The cache of the existence check. What it does not say at once Slack is asked, which takes a fraction of a second too.
+/// The cache of the existence check. If it does not answer quickly, Slack is asked, which takes a fraction of
+/// a second too.
 pub(super) const CACHE: Policy =
     Policy { connect: ms(500), attempt: ms(500), operation: ms(900), attempts: 2, first_backoff: ms(25) };
 
-/// Claims, which DynamoDB answers as rows. Without an answer, the caller carries on without the table or gives the job back, and
-/// should not wait long; and a renewal must be over well within the 10 s between two of them.
+/// Claims, which DynamoDB answers as fast as rows. Without a response, the caller continues without the table
+/// or returns the job to the queue, and should not wait long; and a renewal must end well within the 10 s
+/// between two renewals.
 pub(super) const CLAIMS: Policy = Policy {
     connect: ms(1_000),
     attempt: ms(2_000),
@@ -92,7 +94,7 @@ pub(super) const BYTES: Policy = Policy {
     first_backoff: ms(100),
 };
 
-/// Everything about files that carries no bytes.
+/// S3 requests that transfer no content.
 pub(super) const OBJECTS: Policy = Policy {
     connect: ms(1_000),
     attempt: ms(5_000),
@@ -101,7 +103,7 @@ pub(super) const OBJECTS: Policy = Policy {
     first_backoff: ms(100),
 };
 
-/// A secret, read once at the start: Lambda allows ten seconds for that.
+/// A secret, which is read once at startup: Lambda allows ten seconds for that.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html>
 pub(super) const SECRETS: Policy = Policy {
     connect: ms(1_000),
@@ -111,7 +113,7 @@ pub(super) const SECRETS: Policy = Policy {
     first_backoff: ms(50),
 };
 
-/// Setting up: rare, and a person watches.
+/// Provisioning: rare, and a person is watching.
 pub(super) const SETUP: Policy = Policy {
     connect: ms(3_000),
     attempt: ms(15_000),
@@ -138,7 +140,7 @@ impl Policy {
         let config = aws_sdk_sqs::config::Builder::from(sdk)
             .timeout_config(self.timeouts())
             .retry_config(self.retries())
-            // Unless told, the SDK lets all clients of a service draw on one budget of retries.
+            // By default, all clients of a service share one retry budget.
             .retry_partition(RetryPartition::custom("sqs").build())
             .interceptor(RequestCounter);
         aws_sdk_sqs::Client::from_conf(config.build())
@@ -165,32 +167,33 @@ impl Policy {
 
     /// A client of S3 for this kind of call.
     ///
-    /// Checksums are sent only where S3 requires them, unless `AWS_REQUEST_CHECKSUM_CALCULATION` says otherwise: the
-    /// SDK's default is refused by many stores that speak S3's language, and the signature covers the bytes anyway.
-    /// A custom endpoint is such a store, and hardly any of them answers to a bucket's own host name.
+    /// Checksums are sent only if S3 requires them, unless `AWS_REQUEST_CHECKSUM_CALCULATION` is set: many
+    /// S3-compatible stores reject the SDK's default, and the signature covers the bytes anyway. A custom
+    /// endpoint is such a store, and hardly any of them supports a bucket's own host name.
     pub(super) fn s3(&self, sdk: &SdkConfig) -> aws_sdk_s3::Client {
         let mut config = aws_sdk_s3::config::Builder::from(sdk)
             .timeout_config(self.timeouts())
             .retry_config(self.retries())
             .retry_partition(RetryPartition::custom("s3").build())
             .interceptor(RequestCounter);
-        // The loader leaves neither unset, so only its source shows whether the user has chosen.
-        if said(sdk, "AWS_REQUEST_CHECKSUM_CALCULATION", "request_checksum_calculation").is_none() {
+        // The loader always sets both, so only the sources show whether the user has set them.
+        if user_setting(sdk, "AWS_REQUEST_CHECKSUM_CALCULATION", "request_checksum_calculation").is_none() {
             config = config.request_checksum_calculation(RequestChecksumCalculation::WhenRequired);
         }
-        if said(sdk, "AWS_RESPONSE_CHECKSUM_VALIDATION", "response_checksum_validation").is_none() {
+        if user_setting(sdk, "AWS_RESPONSE_CHECKSUM_VALIDATION", "response_checksum_validation").is_none() {
             config = config.response_checksum_validation(ResponseChecksumValidation::WhenRequired);
         }
-        if sdk.endpoint_url().is_some() || said(sdk, "AWS_ENDPOINT_URL", "endpoint_url").is_some() {
+        if sdk.endpoint_url().is_some() || user_setting(sdk, "AWS_ENDPOINT_URL", "endpoint_url").is_some() {
             config = config.force_path_style(true);
         }
         aws_sdk_s3::Client::from_conf(config.build())
     }
 }
 
-/// What a variable, or else the profile, says for S3: `AWS_ENDPOINT_URL_S3` before `AWS_ENDPOINT_URL`.
-fn said(sdk: &SdkConfig, variable: &str, of_profile: &str) -> Option<String> {
-    let key = ServiceConfigKey::builder().service_id("S3").env(variable).profile(of_profile);
+/// The user's setting for S3, from the environment or else the profile: `AWS_ENDPOINT_URL_S3` before
+/// `AWS_ENDPOINT_URL`.
+fn user_setting(sdk: &SdkConfig, variable: &str, profile_key: &str) -> Option<String> {
+    let key = ServiceConfigKey::builder().service_id("S3").env(variable).profile(profile_key);
     sdk.service_config()?.load_config(key.build().ok()?)
 }
 
@@ -199,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_send_is_over_before_ingest_gives_up() {
+    fn a_send_ends_before_ingest_gives_up() {
         // The default of `ingest::IngestLimits::enqueue`.
         assert!(SEND.operation < ms(2_000));
     }

@@ -1,4 +1,4 @@
-//! Counts every request that is sent to AWS, retries included: each is on the bill.
+//! Counts every request to AWS, retries included: each one is billed.
 
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::Intercept;
@@ -10,7 +10,7 @@ use metrics::counter;
 
 use ports::metrics::AWS_REQUESTS;
 
-/// The interceptor every client has.
+/// The interceptor of every client.
 #[derive(Debug)]
 pub(super) struct RequestCounter;
 

@@ -1,4 +1,4 @@
-//! Secrets in Secrets Manager: what a configuration only names.
+//! Reads secrets from Secrets Manager that the configuration refers to.
 
 use aws_sdk_secretsmanager::error::ProvideErrorMetadata;
 use secrecy::SecretString;
@@ -8,26 +8,26 @@ use super::{loader, policy};
 /// Why a secret could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// Secrets Manager did not give it.
+    /// Secrets Manager did not return the secret.
     #[error(
-        "Secrets Manager did not give {arn} ({why}): check the ARN and its region, and that the role may use \
+        "Secrets Manager did not return {arn} ({why}): check the ARN and its region, and that the role may use \
          secretsmanager:GetSecretValue on it"
     )]
     NotGiven {
-        /// What was asked for.
+        /// The ARN of the secret.
         arn: String,
-        /// What it answered, if anything.
+        /// The error code, if there was a response.
         why: String,
     },
-    /// It holds bytes, or nothing.
-    #[error("{0} holds no text: store the secret as plain text")]
+    /// The secret is binary or empty.
+    #[error("{0} contains no text: store the secret as plain text")]
     NoText(String),
 }
 
-/// The text of a secret as it is now.
+/// Reads the current text of a secret.
 ///
 /// # Errors
-/// [`SecretError`], without a word of what is in it.
+/// [`SecretError`], which never contains the secret.
 pub async fn read(arn: &str) -> Result<SecretString, SecretError> {
     let client = policy::SECRETS.secretsmanager(&loader().load().await);
     let answer = client.get_secret_value().secret_id(arn).send().await.map_err(|error| {

@@ -1,28 +1,28 @@
-//! Deleting objects for good: in a bucket that keeps versions, deleting an object only hides it.
+//! Deletes objects permanently: in a versioned bucket, deleting an object only hides it.
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 
 use crate::fault::CallSubject;
 
-/// Deletes every version of the objects whose keys begin with `prefix` and are meant, and the marks of their deletion. Returns
-/// how many versions there were.
+/// Deletes every version and delete marker of the objects whose keys begin with `prefix` and satisfy
+/// `is_target`. Returns the number of deleted versions.
 pub(crate) async fn delete_versions(
     client: &Client,
     subject: &CallSubject,
     bucket: &str,
     prefix: &str,
-    is_meant: impl Fn(&str) -> bool,
+    is_target: impl Fn(&str) -> bool,
 ) -> Result<usize, String> {
     let mut deleted = 0;
     loop {
-        // A page holds as many as one request deletes. What is deleted is not listed again.
+        // A page has as many versions as one request can delete. Deleted ones are not listed again.
         let page = client.list_object_versions().bucket(bucket).prefix(prefix).send().await;
         let page = page.map_err(|error| subject.explain(&error))?;
         let versions = page.versions().iter().map(|version| (version.key(), version.version_id()));
-        let versions: Vec<_> = versions.filter_map(|found| meant(found, &is_meant)).collect();
+        let versions: Vec<_> = versions.filter_map(|found| matching(found, &is_target)).collect();
         let marks = page.delete_markers().iter().map(|mark| (mark.key(), mark.version_id()));
-        let marks = marks.filter_map(|found| meant(found, &is_meant));
+        let marks = marks.filter_map(|found| matching(found, &is_target));
         deleted += versions.len();
         let objects: Vec<ObjectIdentifier> = versions.into_iter().chain(marks).collect();
         let has_more = page.is_truncated() == Some(true);
@@ -43,10 +43,10 @@ pub(crate) async fn delete_versions(
     }
 }
 
-fn meant(
+fn matching(
     (key, version): (Option<&str>, Option<&str>),
-    is_meant: impl Fn(&str) -> bool,
+    is_target: impl Fn(&str) -> bool,
 ) -> Option<ObjectIdentifier> {
-    let key = key.filter(|key| is_meant(key))?;
+    let key = key.filter(|key| is_target(key))?;
     ObjectIdentifier::builder().key(key).set_version_id(version.map(str::to_owned)).build().ok()
 }

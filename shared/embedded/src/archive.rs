@@ -24,10 +24,10 @@ pub(super) struct EmbeddedArchive {
     erasures: Arc<Erasures>,
 }
 
-/// An update that most likely meets no item, as it is inserted.
+/// An update that most likely has no existing item, in the form in which it is inserted.
 struct FreshItem {
-    /// Its place among the updates.
-    place: usize,
+    /// Its index among the updates.
+    index: usize,
     key: ItemKey,
     author: Option<String>,
     rendered: Rendered,
@@ -42,20 +42,20 @@ impl EmbeddedArchive {
 #[async_trait]
 impl Archive for EmbeddedArchive {
     async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
-        // Most updates meet no item. What they insert is rendered here, beside the writer thread, and nothing is
-        // copied for them; only those that do meet one are.
+        // Most updates have no existing item. These are rendered here, outside the writer thread, and not
+        // copied; only updates of an existing item are.
         let mut outcomes: Vec<Option<Result<WriteOutcome, ArchiveError>>> = Vec::with_capacity(updates.len());
         let mut fresh = Vec::with_capacity(updates.len());
-        for (place, update) in updates.iter().enumerate() {
+        for (index, update) in updates.iter().enumerate() {
             let rendered = update
-                .fresh()
+                .initial_attributes()
                 .map(|fresh| Rendered::new(fresh.iter().map(|(name, value)| (*name, &**value))));
             let size =
                 rendered.as_ref().map_or(Ok(()), |rendered| check_size(&update.key, rendered.json.len()));
             outcomes.push(size.err().map(Err));
-            if let (Some(rendered), None) = (rendered, &outcomes[place]) {
+            if let (Some(rendered), None) = (rendered, &outcomes[index]) {
                 let author = author(update).map(str::to_owned);
-                fresh.push(FreshItem { place, key: update.key.clone(), author, rendered });
+                fresh.push(FreshItem { index, key: update.key.clone(), author, rendered });
             }
         }
         if !fresh.is_empty() {
@@ -63,26 +63,26 @@ impl Archive for EmbeddedArchive {
             let work = move |transaction: &Transaction<'_>| insert_all(transaction, &erasures, &fresh);
             match self.writer.run(work).await {
                 Ok(inserted) => {
-                    inserted.into_iter().for_each(|(place, outcome)| outcomes[place] = Some(Ok(outcome)));
+                    inserted.into_iter().for_each(|(index, outcome)| outcomes[index] = Some(Ok(outcome)));
                 }
                 Err(error) => return vec![Err(unavailable(error)); updates.len()],
             }
         }
-        let met: Vec<(usize, Update)> = updates
+        let existing: Vec<(usize, Update)> = updates
             .iter()
             .enumerate()
-            .filter(|(place, _)| outcomes[*place].is_none())
-            .map(|(place, update)| (place, (*update).clone()))
+            .filter(|(index, _)| outcomes[*index].is_none())
+            .map(|(index, update)| (index, (*update).clone()))
             .collect();
-        if !met.is_empty() {
+        if !existing.is_empty() {
             let erasures = Arc::clone(&self.erasures);
             let work = move |transaction: &Transaction<'_>| {
                 let merge = |update| merge(transaction, &erasures, update);
-                let merges = met.iter().map(|(place, update)| Ok((*place, merge(update)?)));
+                let merges = existing.iter().map(|(index, update)| Ok((*index, merge(update)?)));
                 merges.collect::<rusqlite::Result<Vec<_>>>()
             };
             match self.writer.run(work).await {
-                Ok(merged) => merged.into_iter().for_each(|(place, outcome)| outcomes[place] = Some(outcome)),
+                Ok(merged) => merged.into_iter().for_each(|(index, outcome)| outcomes[index] = Some(outcome)),
                 Err(error) => {
                     let unanswered = outcomes.iter_mut().filter(|outcome| outcome.is_none());
                     unanswered.for_each(|outcome| *outcome = Some(Err(unavailable(error.clone()))));
@@ -122,7 +122,7 @@ impl Archive for EmbeddedArchive {
         let work =
             move |transaction: &Transaction<'_>| match read_item(transaction.connection, &expected.key)? {
                 Some((rowid, stored)) if stored == expected => {
-                    erasures.wrote(&expected.key);
+                    erasures.note_write(&expected.key);
                     transaction.connection.execute("DELETE FROM items WHERE rowid = ?1", [rowid])?;
                     Ok(true)
                 }
@@ -134,7 +134,7 @@ impl Archive for EmbeddedArchive {
     async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
         let (key, erasures) = (key.clone(), Arc::clone(&self.erasures));
         let work = move |transaction: &Transaction<'_>| {
-            erasures.wrote(&key);
+            erasures.note_write(&key);
             erase(transaction, &key)
         };
         self.writer.run(work).await.map_err(unavailable)
@@ -172,7 +172,7 @@ impl Rendered {
             if json.len() > 1 {
                 json.push(b',');
             }
-            // Text and JSON values always serialise into memory.
+            // Strings and JSON values always serialise.
             drop(serde_json::to_writer(&mut json, name));
             json.push(b':');
             drop(serde_json::to_writer(&mut json, value));
@@ -182,7 +182,8 @@ impl Rendered {
     }
 }
 
-/// Adds the items whose keys are new, unless a fact covers them. Returns what became of these; the others are there already.
+/// Inserts the items whose keys are new, unless an erasure fact covers them. Returns the outcomes of these;
+/// the others exist already.
 fn insert_all(
     transaction: &Transaction<'_>,
     erasures: &Erasures,
@@ -190,18 +191,18 @@ fn insert_all(
 ) -> rusqlite::Result<Vec<(usize, WriteOutcome)>> {
     let mut statement = transaction.connection.prepare_cached(INSERT)?;
     let mut outcomes = Vec::with_capacity(fresh.len());
-    for FreshItem { place, key, author, rendered } in fresh {
-        if erasures.of(transaction)?.covers_content(key, author.as_deref()) {
-            outcomes.push((*place, refuse_erased(transaction, erasures, key)?));
+    for FreshItem { index, key, author, rendered } in fresh {
+        if erasures.current_facts(transaction)?.covers_content(key, author.as_deref()) {
+            outcomes.push((*index, reject_erased(transaction, erasures, key)?));
         } else if insert_with(&mut statement, key, rendered)? {
-            erasures.wrote(key);
-            outcomes.push((*place, WriteOutcome::Applied));
+            erasures.note_write(key);
+            outcomes.push((*index, WriteOutcome::Applied));
         }
     }
     Ok(outcomes)
 }
 
-/// Adds an item if its key is new. Returns whether it did.
+/// Inserts an item if its key is new. Returns whether it was inserted.
 fn insert(connection: &Connection, key: &ItemKey, fresh: &Rendered) -> rusqlite::Result<bool> {
     let mut statement = connection.prepare_cached(INSERT)?;
     insert_with(&mut statement, key, fresh)
@@ -221,25 +222,25 @@ fn merge(
     update: &Update,
 ) -> rusqlite::Result<Result<WriteOutcome, ArchiveError>> {
     let connection = transaction.connection;
-    if erasures.of(transaction)?.covers(update) {
-        return refuse_erased(transaction, erasures, &update.key).map(Ok);
+    if erasures.current_facts(transaction)?.covers(update) {
+        return reject_erased(transaction, erasures, &update.key).map(Ok);
     }
     let stored = read_item(connection, &update.key)?;
     let Some(attributes) = update.apply(stored.as_ref().map(|(_, item)| &item.attributes)) else {
-        let nothing = || Item { key: update.key.clone(), attributes: Attributes::new() };
-        return Ok(Ok(WriteOutcome::Rejected(stored.map_or_else(nothing, |(_, item)| item))));
+        let empty = || Item { key: update.key.clone(), attributes: Attributes::new() };
+        return Ok(Ok(WriteOutcome::Rejected(stored.map_or_else(empty, |(_, item)| item))));
     };
     let rendered = Rendered::new(attributes.iter().map(|(name, value)| (name.as_str(), value)));
     if let Err(error) = check_size(&update.key, rendered.json.len()) {
         return Ok(Err(error));
     }
-    erasures.wrote(&update.key);
+    erasures.note_write(&update.key);
     let changed = match stored {
         Some((rowid, _)) => rewrite(transaction, &update.key, rowid, &rendered)?,
-        // The item was deleted after the insert had met it.
+        // The item was deleted after the insert had found it.
         None => usize::from(insert(connection, &update.key, &rendered)?),
     };
-    // If anything kept the row from being written, the caller must not be told that it was.
+    // If anything prevented the write, the caller must not get a success.
     if changed == 1 {
         Ok(Ok(WriteOutcome::Applied))
     } else {
@@ -247,20 +248,20 @@ fn merge(
     }
 }
 
-/// Refuses an update that a fact covers. The item is erased, unless the fact covers it too.
-fn refuse_erased(
+/// Rejects an update that an erasure fact covers. The item is erased, unless the fact covers it too.
+fn reject_erased(
     transaction: &Transaction<'_>,
     erasures: &Erasures,
     key: &ItemKey,
 ) -> rusqlite::Result<WriteOutcome> {
-    let facts = erasures.of(transaction)?;
+    let facts = erasures.current_facts(transaction)?;
     if !read_item(transaction.connection, key)?.is_some_and(|(_, item)| facts.covers_row(&item)) {
         erase(transaction, key)?;
     }
     Ok(WriteOutcome::Rejected(Item::erased(key.clone())))
 }
 
-/// Leaves nothing of an item but that it is erased. Returns whether it was not erased before.
+/// Erases an item: only the erased flag remains. Returns whether it was not erased before.
 fn erase(transaction: &Transaction<'_>, key: &ItemKey) -> rusqlite::Result<bool> {
     let erased = Rendered::new([(ERASED, &Value::Bool(true))].into_iter());
     match read_item(transaction.connection, key)? {
@@ -273,14 +274,14 @@ fn erase(transaction: &Transaction<'_>, key: &ItemKey) -> rusqlite::Result<bool>
     }
 }
 
-/// Writes a row anew under its rowid, which is how followers know it. Returns how many rows that were.
+/// Rewrites a row under its rowid, by which followers identify it. Returns the number of changed rows.
 fn rewrite(
     transaction: &Transaction<'_>,
     key: &ItemKey,
     rowid: i64,
     rendered: &Rendered,
 ) -> rusqlite::Result<usize> {
-    changes::record(transaction, key, rowid)?;
+    changes::record_update(transaction, key, rowid)?;
     transaction
         .connection
         .prepare_cached("UPDATE items SET parent = ?2, attributes = ?3 WHERE rowid = ?1")?
@@ -296,7 +297,7 @@ fn read_item(connection: &Connection, key: &ItemKey) -> rusqlite::Result<Option<
         .optional()
 }
 
-/// An item of a row that begins with its keys and its attributes.
+/// Reads an item from a row that begins with its keys and its attributes.
 pub(super) fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
     let json = row.get_ref(2)?.as_str()?;
     let attributes = serde_json::from_str(json).map_err(|error| {
@@ -311,9 +312,9 @@ fn run_query(connection: &Connection, query: &Query) -> rusqlite::Result<Page> {
         Partition::Item(item_id) => ("item_id", item_id),
         Partition::Parent(parent) => ("parent", parent),
     };
-    let (beyond, order) = if query.descending { ("<", "DESC") } else { (">", "ASC") };
+    let (comparison, order) = if query.descending { ("<", "DESC") } else { (">", "ASC") };
     let after = match &query.after {
-        Some(_) => format!("AND (timestamp, item_id) {beyond} (?2, ?3)"),
+        Some(_) => format!("AND (timestamp, item_id) {comparison} (?2, ?3)"),
         None => "AND ?2 IS NULL AND ?3 IS NULL".to_owned(),
     };
     let until = if query.until.is_some() { "AND timestamp < ?5" } else { "AND ?5 IS NULL" };
@@ -321,7 +322,7 @@ fn run_query(connection: &Connection, query: &Query) -> rusqlite::Result<Page> {
         "SELECT item_id, timestamp, attributes FROM items WHERE {column} = ?1 {after} {until}
          ORDER BY timestamp {order}, item_id {order} LIMIT ?4"
     );
-    // One more than asked for tells whether there is a next page.
+    // One more than the limit shows whether there is a next page.
     let limit = query.limit.max(1);
     let probe = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let (after_timestamp, after_item) = match &query.after {
@@ -332,9 +333,9 @@ fn run_query(connection: &Connection, query: &Query) -> rusqlite::Result<Page> {
     let mut items = statement
         .query_map(params![value, after_timestamp, after_item, probe, query.until], item)?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    let more = items.len() > limit;
+    let has_more = items.len() > limit;
     items.truncate(limit);
-    let next = if more { items.last().map(|item| item.key.clone()) } else { None };
+    let next = if has_more { items.last().map(|item| item.key.clone()) } else { None };
     Ok(Page { items, next })
 }
 
@@ -350,37 +351,37 @@ mod tests {
         Update { set: text, ..Update::new(ItemKey::new("message#T1#C1", ts)) }
     }
 
-    /// The results of writing three messages to a database to which a user has added this SQL.
-    async fn written(added: &str) -> (Vec<Result<WriteOutcome, ArchiveError>>, usize) {
+    /// The results of writing three messages to a database to which a user has added `sql`.
+    async fn write_after(sql: &str) -> (Vec<Result<WriteOutcome, ArchiveError>>, usize) {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::open(folder.path(), SystemClock::shared()).unwrap();
-        Connection::open(folder.path().join(DATABASE_FILE)).unwrap().execute_batch(added).unwrap();
+        Connection::open(folder.path().join(DATABASE_FILE)).unwrap().execute_batch(sql).unwrap();
         let archive = database.archive();
         let mut outcomes = Vec::new();
         for ts in ["1.000000", "2.000000", "3.000000"] {
             outcomes.push(archive.write(&message(ts)).await);
         }
-        let kept = archive.query(&Query::partition("message#T1#C1".to_owned())).await.unwrap().items.len();
+        let stored = archive.query(&Query::partition("message#T1#C1".to_owned())).await.unwrap().items.len();
         database.close().await;
-        (outcomes, kept)
+        (outcomes, stored)
     }
 
     #[tokio::test]
-    async fn what_is_not_written_is_not_answered_for() {
+    async fn a_failed_write_is_not_reported_as_applied() {
         let unique = "CREATE UNIQUE INDEX evil ON items (item_id) WHERE item_id GLOB 'message#*'";
-        let (outcomes, kept) = written(unique).await;
+        let (outcomes, stored) = write_after(unique).await;
         let applied = outcomes.iter().filter(|outcome| matches!(outcome, Ok(WriteOutcome::Applied))).count();
-        assert_eq!((applied, kept), (1, 1), "{outcomes:?}");
+        assert_eq!((applied, stored), (1, 1), "{outcomes:?}");
         assert!(matches!(&outcomes[1], Err(ArchiveError::Unavailable(why)) if why.contains("UNIQUE")));
     }
 
     #[tokio::test]
-    async fn nothing_in_the_schema_acts() {
+    async fn triggers_in_the_schema_do_not_run() {
         let delete =
             "CREATE TRIGGER evil AFTER INSERT ON items BEGIN DELETE FROM items WHERE rowid = new.rowid; END;
             CREATE TRIGGER worse BEFORE INSERT ON items BEGIN SELECT RAISE(IGNORE); END";
-        let (outcomes, kept) = written(delete).await;
+        let (outcomes, stored) = write_after(delete).await;
         assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(WriteOutcome::Applied))), "{outcomes:?}");
-        assert_eq!(kept, 3);
+        assert_eq!(stored, 3);
     }
 }

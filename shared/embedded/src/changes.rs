@@ -1,11 +1,11 @@
 //! The changes port on the `items` and `changes` tables.
 //!
-//! New messages are found by their rowids, so that an insert costs nothing: a message is never deleted, and SQLite gives a
-//! new row a greater rowid than every row there is has. An update writes a row to `changes`, in its own transaction. No
-//! trigger does it: none runs on connections of ours.
+//! New messages are found by their rowids, so that an insert costs nothing extra: a message is never deleted,
+//! and SQLite gives a new row a greater rowid than all existing rows. An update writes a row to `changes` in
+//! the same transaction. A trigger could not do this, because our connections run no triggers.
 //!
-//! A position is the rowid of a row that stays. A row that comes and goes ([`key::is_passing`]) may be the last one, be
-//! deleted, and leave its rowid to a message.
+//! A position is the rowid of a permanent row. A transient row ([`key::is_transient`]) may be the last one and
+//! be deleted, and then a message may reuse its rowid.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -21,25 +21,27 @@ use super::writer::{Transaction, WriterThread};
 use ports::archive::{ArchiveError, Item, ItemKey, key};
 use ports::changes::{ChangeBatch, ChangeCursor, ChangedSpan, Changes, FOLLOWED, SpanBatch, is_followed};
 
-/// Changes remembered. A follower that is farther behind reads everything anew, which is faster by then.
+/// Maximum number of stored changes. A follower that is farther behind reads everything again, which is
+/// faster by then.
 const KEPT: i64 = 1_000_000;
 
-/// And for how long.
+/// How long changes are stored.
 const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The oldest changes are removed each time that this number was added.
+/// The oldest changes are removed whenever this number has been added.
 const REMOVED_EVERY: i64 = 1024;
 
-/// Rows removed at once, at most: more than were added since.
+/// Maximum number of rows removed at once: more than were added since the last removal.
 const REMOVED_AT_ONCE: i64 = 4 * REMOVED_EVERY;
 
-/// Rows that one read transaction visits if it finds something: an open read keeps the log from being emptied.
+/// A read transaction ends after this number of rows if it has made progress: an open read prevents the log
+/// from being emptied.
 const VISITED: usize = 20_000;
 
-/// A batch ends when its items take as much.
+/// A batch ends when its items have this size.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
 
-/// Rows that are counted one by one.
+/// Up to this number, rows are counted exactly.
 const COUNTED: i64 = 10_000;
 
 /// Creates the identity of an archive: followers compare its epoch with that of their cursors.
@@ -47,7 +49,7 @@ const CREATE_IDENTITY: &str = "INSERT INTO items (item_id, timestamp, attributes
     json_object('id', lower(hex(randomblob(16))), 'epoch', lower(hex(randomblob(16)))))
     ON CONFLICT (item_id, timestamp) DO NOTHING";
 
-/// Begins another epoch of an archive that has an identity.
+/// Starts a new epoch of an archive that has an identity.
 const RENEW_EPOCH: &str =
     "UPDATE items SET attributes = json_set(attributes, '$.epoch', lower(hex(randomblob(16))))
     WHERE item_id = ?1 AND timestamp = ?2";
@@ -58,11 +60,11 @@ pub(super) struct EmbeddedChanges {
     readers: Arc<ReaderPool>,
 }
 
-/// What a cursor says.
+/// The content of a cursor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Position {
-    /// In which epoch of the archive: rowids of another one mean other rows.
+    /// The epoch of the archive: in another one, the same rowids identify other rows.
     epoch: String,
     /// The last row that was read as a new one.
     row: i64,
@@ -70,16 +72,16 @@ struct Position {
     change: i64,
 }
 
-/// What a follower takes of the rows that it is shown.
-trait Taken: Default + Send + 'static {
-    /// Takes a row, and says how many bytes of it are kept.
-    fn take(&mut self, row: &rusqlite::Row<'_>) -> rusqlite::Result<usize>;
+/// Collects what a follower needs of the changed rows.
+trait ChangeCollector: Default + Send + 'static {
+    /// Adds a row, and returns the number of bytes that are kept.
+    fn add(&mut self, row: &rusqlite::Row<'_>) -> rusqlite::Result<usize>;
 
     fn len(&self) -> usize;
 }
 
-impl Taken for Vec<Item> {
-    fn take(&mut self, row: &rusqlite::Row<'_>) -> rusqlite::Result<usize> {
+impl ChangeCollector for Vec<Item> {
+    fn add(&mut self, row: &rusqlite::Row<'_>) -> rusqlite::Result<usize> {
         self.push(item(row)?);
         Ok(row.get_ref(2)?.as_str()?.len())
     }
@@ -89,9 +91,9 @@ impl Taken for Vec<Item> {
     }
 }
 
-impl Taken for BTreeSet<ChangedSpan> {
-    fn take(&mut self, row: &rusqlite::Row<'_>) -> rusqlite::Result<usize> {
-        self.extend(ChangedSpan::of(&ItemKey::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
+impl ChangeCollector for BTreeSet<ChangedSpan> {
+    fn add(&mut self, row: &rusqlite::Row<'_>) -> rusqlite::Result<usize> {
+        self.extend(ChangedSpan::for_row(&ItemKey::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
         Ok(0)
     }
 
@@ -100,12 +102,12 @@ impl Taken for BTreeSet<ChangedSpan> {
     }
 }
 
-/// What one read transaction found.
+/// The result of one read transaction.
 enum ReadChanges<T> {
     Batch {
-        taken: T,
+        collected: T,
         position: Position,
-        /// Whether there was nothing more.
+        /// Whether there are no further changes.
         is_all: bool,
     },
     Rebuild,
@@ -118,8 +120,8 @@ impl EmbeddedChanges {
         Self { writer, readers }
     }
 
-    /// Reads on from a cursor until something is found; `None` if it cannot be continued.
-    async fn read<T: Taken>(
+    /// Reads from a cursor until changes are found; `None` if the cursor cannot be continued.
+    async fn read<T: ChangeCollector>(
         &self,
         cursor: Option<&ChangeCursor>,
         limit: usize,
@@ -134,8 +136,10 @@ impl EmbeddedChanges {
             let from = position.clone();
             let found = self.readers.read(move |connection| find(connection, from, limit.max(1))).await;
             match found.map_err(ArchiveError::Unavailable)? {
-                ReadChanges::Batch { taken, position: found, is_all } if is_all || T::len(&taken) > 0 => {
-                    return Ok(Some((taken, found.cursor(), is_all)));
+                ReadChanges::Batch { collected, position: found, is_all }
+                    if is_all || T::len(&collected) > 0 =>
+                {
+                    return Ok(Some((collected, found.cursor(), is_all)));
                 }
                 ReadChanges::Batch { position: found, .. } => position = Some(found),
                 ReadChanges::Rebuild => return Ok(None),
@@ -178,7 +182,7 @@ impl Changes for EmbeddedChanges {
         Ok(read.map(|(spans, next, is_all)| SpanBatch { spans, next, is_all }))
     }
 
-    async fn behind(&self, cursor: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
+    async fn backlog_estimate(&self, cursor: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
         let position = cursor.and_then(Position::read);
         let counted = self.readers.read(move |connection| {
             let transaction = connection.unchecked_transaction()?;
@@ -194,11 +198,11 @@ impl Position {
     }
 
     fn cursor(&self) -> ChangeCursor {
-        // Text and numbers always serialise into memory.
+        // Strings and numbers always serialise.
         ChangeCursor::new(serde_json::to_string(self).unwrap_or_default())
     }
 
-    /// Whether everything since is still known: the row stands, and no change behind this one was removed.
+    /// Whether all later changes are still known: the row exists, and no change after this one was removed.
     fn continues(&self, connection: &Connection, epoch: &str) -> rusqlite::Result<bool> {
         if self.epoch != epoch {
             return Ok(false);
@@ -210,8 +214,12 @@ impl Position {
     }
 }
 
-/// Notes that a row was written that was there before.
-pub(super) fn record(transaction: &Transaction<'_>, key: &ItemKey, rowid: i64) -> rusqlite::Result<()> {
+/// Records the update of an existing row.
+pub(super) fn record_update(
+    transaction: &Transaction<'_>,
+    key: &ItemKey,
+    rowid: i64,
+) -> rusqlite::Result<()> {
     if !is_followed(key) {
         return Ok(());
     }
@@ -231,7 +239,7 @@ pub(super) fn record(transaction: &Transaction<'_>, key: &ItemKey, rowid: i64) -
     Ok(())
 }
 
-/// Begins another epoch: what followers know of rowids does not hold any more.
+/// Starts a new epoch: the rowids that followers know are no longer valid.
 pub(super) fn renew_epoch(connection: &Connection) -> rusqlite::Result<()> {
     let identity = ItemKey::archive_identity();
     connection.execute(RENEW_EPOCH, [&identity.item_id, &identity.timestamp]).map(drop)
@@ -254,8 +262,8 @@ fn epoch(connection: &Connection) -> rusqlite::Result<Option<String>> {
     Ok(epoch.optional()?.flatten())
 }
 
-/// Reads what changed since, all in one transaction.
-fn find<T: Taken>(
+/// Reads the changes after a position in one transaction.
+fn find<T: ChangeCollector>(
     connection: &Connection,
     from: Option<Position>,
     limit: usize,
@@ -267,32 +275,32 @@ fn find<T: Taken>(
     let position = match from {
         Some(from) if !from.continues(&transaction, &epoch)? => return Ok(ReadChanges::Rebuild),
         Some(from) => from,
-        // Rows that change from here on, before or after they are read.
+        // Changes from now on are reported, whether they happen before or after the row is read.
         None => Position { epoch, row: 0, change: changes(&transaction)?.1 },
     };
-    let mut batch = ChangedRows { taken: T::default(), bytes: 0, limit, position };
+    let mut batch = ChangedRows { collected: T::default(), bytes: 0, limit, position };
     let is_all = batch.read_changed(&transaction)? && batch.read_new(&transaction)?;
-    Ok(ReadChanges::Batch { taken: batch.taken, position: batch.position, is_all })
+    Ok(ReadChanges::Batch { collected: batch.collected, position: batch.position, is_all })
 }
 
 struct ChangedRows<T> {
-    taken: T,
+    collected: T,
     bytes: usize,
     limit: usize,
     position: Position,
 }
 
-impl<T: Taken> ChangedRows<T> {
+impl<T: ChangeCollector> ChangedRows<T> {
     fn is_full(&self) -> bool {
-        self.taken.len() >= self.limit || self.bytes >= BATCH_BYTES
+        self.collected.len() >= self.limit || self.bytes >= BATCH_BYTES
     }
 
     fn push(&mut self, row: &rusqlite::Row<'_>) -> rusqlite::Result<()> {
-        self.bytes += self.taken.take(row)?;
+        self.bytes += self.collected.add(row)?;
         Ok(())
     }
 
-    /// Reads rows that were written again. Says whether that was all.
+    /// Reads updated rows. Returns whether these were all.
     fn read_changed(&mut self, connection: &Connection) -> rusqlite::Result<bool> {
         let mut changed =
             connection.prepare_cached("SELECT seq, item_rowid FROM changes WHERE seq > ?1 ORDER BY seq")?;
@@ -302,7 +310,7 @@ impl<T: Taken> ChangedRows<T> {
         let mut rows = changed.query([self.position.change])?;
         while let Some(row) = rows.next()? {
             let (seq, rowid): (i64, i64) = (row.get(0)?, row.get(1)?);
-            // A row behind the position is still to be read as a new one, as it is by then.
+            // A row after the position will be read as a new one, with its current content.
             if rowid <= self.position.row && !seen.contains(&rowid) {
                 if self.is_full() || seen.len() >= VISITED {
                     return Ok(false);
@@ -318,7 +326,7 @@ impl<T: Taken> ChangedRows<T> {
         Ok(true)
     }
 
-    /// Reads rows that were not there before. Says whether that was all.
+    /// Reads new rows. Returns whether these were all.
     fn read_new(&mut self, connection: &Connection) -> rusqlite::Result<bool> {
         let mut new = connection.prepare_cached(
             "SELECT item_id, timestamp, attributes, rowid FROM items WHERE rowid > ?1 ORDER BY rowid",
@@ -332,7 +340,7 @@ impl<T: Taken> ChangedRows<T> {
             }
             visited += 1;
             let item_id = row.get_ref(0)?.as_str()?;
-            if key::is_passing(item_id) {
+            if key::is_transient(item_id) {
                 continue;
             }
             if item_id.starts_with(FOLLOWED) {
@@ -344,7 +352,7 @@ impl<T: Taken> ChangedRows<T> {
     }
 }
 
-/// About how many messages come after a position.
+/// The approximate number of new and changed messages after a position.
 fn count(connection: &Connection, position: Option<&Position>) -> rusqlite::Result<u64> {
     let epoch = epoch(connection)?.unwrap_or_default();
     let position = match position {

@@ -39,7 +39,7 @@ impl ChangesFolder {
         self.write("message#T1#C1", ts, text).await
     }
 
-    /// The messages of the next batch, and the cursor behind it.
+    /// The messages of the next batch, and the cursor after it.
     async fn since(
         &self,
         cursor: Option<&ChangeCursor>,
@@ -64,7 +64,7 @@ fn number(file: &Path, sql: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn a_follower_that_has_caught_up_need_not_ask_again() {
+async fn a_batch_shows_whether_the_follower_has_caught_up() {
     let folder = ChangesFolder::open();
     for ts in ["1700000000.000100", "1700000001.000100", "1700090000.000100"] {
         folder.message(ts, "text").await;
@@ -78,7 +78,7 @@ async fn a_follower_that_has_caught_up_need_not_ask_again() {
 }
 
 #[tokio::test]
-async fn a_row_that_was_deleted_may_leave_its_rowid_to_a_message() {
+async fn a_message_that_reuses_the_rowid_of_a_deleted_row_is_found() {
     let folder = ChangesFolder::open();
     folder.message("1.000000", "first").await;
     let (_, cursor) = folder.since(None, 10).await.unwrap();
@@ -89,12 +89,12 @@ async fn a_row_that_was_deleted_may_leave_its_rowid_to_a_message() {
     let job = folder.archive.get(&job).await.unwrap().unwrap();
     assert!(folder.archive.delete_unchanged(&job).await.unwrap());
     folder.message("2.000000", "second").await;
-    assert_eq!(number(&folder.file(), "SELECT max(rowid) FROM items"), rowid, "the test tests nothing");
+    assert_eq!(number(&folder.file(), "SELECT max(rowid) FROM items"), rowid, "the rowid was not reused");
     assert_eq!(folder.since(Some(&cursor), 10).await.unwrap().0, ["2.000000"]);
 }
 
 #[tokio::test]
-async fn a_row_keeps_its_rowid_whatever_is_written_to_it() {
+async fn a_row_keeps_its_rowid_when_it_is_updated() {
     let folder = ChangesFolder::open();
     for ts in ["1.000000", "2.000000"] {
         folder.message(ts, "first").await;
@@ -134,7 +134,7 @@ async fn a_restored_archive_is_followed_from_its_beginning() {
     let database = Database::open(restored.path(), folder.clock.clone() as Arc<_>).unwrap();
     let changes = database.changes();
     assert_eq!(changes.since(Some(&cursor), 10).await.unwrap(), ChangeBatch::Rebuild);
-    assert_eq!(changes.behind(Some(&cursor)).await.unwrap(), Some(2));
+    assert_eq!(changes.backlog_estimate(Some(&cursor)).await.unwrap(), Some(2));
     let ChangeBatch::Items { items, next } = changes.since(None, 10).await.unwrap() else {
         panic!("no items")
     };
@@ -143,7 +143,7 @@ async fn a_restored_archive_is_followed_from_its_beginning() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_put_in_the_place_of_a_newer_one_is_noticed() {
+async fn an_older_file_that_replaced_a_newer_one_is_detected() {
     let folder = ChangesFolder::open();
     folder.message("1.000000", "first").await;
     folder.message("2.000000", "first").await;
@@ -161,13 +161,13 @@ async fn a_file_that_was_put_in_the_place_of_a_newer_one_is_noticed() {
 }
 
 #[tokio::test]
-async fn old_changes_are_removed_and_a_follower_behind_them_begins_anew() {
+async fn old_changes_are_removed_and_a_follower_behind_them_rebuilds() {
     let folder = ChangesFolder::open();
     folder.message("1.000000", "first").await;
     let (_, cursor) = folder.since(None, 10).await.unwrap();
     folder.message("1.000000", "second").await;
     assert!(folder.since(Some(&cursor), 10).await.is_some());
-    // The next change has a number at which the oldest are removed.
+    // The number of the next change triggers the removal of the oldest ones.
     let fill = "WITH RECURSIVE n(x) AS (SELECT 2 UNION ALL SELECT x + 1 FROM n WHERE x < 1023)
         INSERT INTO changes SELECT x, 1, 1700000000000 FROM n";
     run(&folder.file(), fill);
@@ -185,13 +185,13 @@ async fn old_changes_are_removed_and_a_follower_behind_them_begins_anew() {
     assert_eq!(
         number(&folder.file(), "SELECT count(*) FROM changes"),
         2,
-        "those of number 1024 and before are gone"
+        "the changes up to number 1024 are removed"
     );
     assert!(folder.since(Some(&cursor), 10).await.is_none());
 }
 
 #[tokio::test]
-async fn a_message_behind_many_other_rows_is_found_at_once() {
+async fn a_message_behind_many_other_rows_is_in_the_next_batch() {
     let folder = ChangesFolder::open();
     folder.message("1.000000", "first").await;
     let (_, cursor) = folder.since(None, 10).await.unwrap();
@@ -210,7 +210,7 @@ async fn a_message_behind_many_other_rows_is_found_at_once() {
     let (found, cursor) = folder.since(Some(&cursor), 10).await.unwrap();
     assert_eq!(found, ["3.000000"]);
     assert!(folder.since(Some(&cursor), 10).await.unwrap().0.is_empty());
-    assert_eq!(folder.changes.behind(Some(&cursor)).await.unwrap(), Some(0));
+    assert_eq!(folder.changes.backlog_estimate(Some(&cursor)).await.unwrap(), Some(0));
 }
 
 #[tokio::test]

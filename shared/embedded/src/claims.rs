@@ -10,15 +10,15 @@ use super::writer::{Transaction, WriteError, WriterThread};
 use ports::archive::erasure::ErasureScope;
 use ports::claims::state::ttl_s;
 use ports::claims::{
-    Claim, ClaimAnswer, ClaimKey, ClaimOwner, ClaimState, ClaimStatus, Claims, ClaimsError, Take,
+    Claim, ClaimAnswer, ClaimKey, ClaimMode, ClaimOwner, ClaimState, ClaimStatus, Claims, ClaimsError,
 };
 
-/// Frees what a process was at. Its rows stay: who died over what is worth a look.
-pub(super) const FREE: &str =
+/// Releases the claims of a process. The rows stay, because they show what a dead process was working on.
+pub(super) const RELEASE_CLAIMS: &str =
     "UPDATE claims SET lease_until = 0 WHERE process = ?1 AND status = 'in_progress'";
 
-/// Each claim removes this many expired rows: more than one, so that removal keeps up with insertion, and few, so that no
-/// transaction has to wait for thousands.
+/// Number of expired rows that each claim removes: more than one, so that removal keeps up with insertion,
+/// and few, so that no transaction has to wait for thousands.
 const SWEPT_AT_ONCE: i64 = 8;
 
 /// The claims in an open data folder.
@@ -32,7 +32,10 @@ impl EmbeddedClaims {
         Self { writer, process }
     }
 
-    /// Changes the claim's row if one is found; says whether that was so.
+    /// Runs `change` on the claim's row.
+    ///
+    /// # Errors
+    /// [`ClaimsError::NotOwner`] if it returns false.
     async fn change<F>(&self, claim: &Claim, mut change: F) -> Result<(), ClaimsError>
     where
         F: FnMut(&Transaction<'_>, &Claim) -> rusqlite::Result<bool> + Send + 'static,
@@ -45,13 +48,13 @@ impl EmbeddedClaims {
 
 #[async_trait]
 impl Claims for EmbeddedClaims {
-    async fn claim(&self, claim: &Claim, take: Take) -> Result<ClaimAnswer, ClaimsError> {
+    async fn claim(&self, claim: &Claim, take: ClaimMode) -> Result<ClaimAnswer, ClaimsError> {
         let (claim, process) = (claim.clone(), self.process);
         let work = move |transaction: &Transaction<'_>| {
             let Transaction { connection, now, .. } = transaction;
             sweep(connection, now.seconds())?;
-            let standing = read(connection, &claim.key)?;
-            let answer = standing.map_or(ClaimAnswer::Claimed, |row| row.answer_to(&claim, take, *now));
+            let state = read(connection, &claim.key)?;
+            let answer = state.map_or(ClaimAnswer::Claimed, |row| row.answer_to(&claim, take, *now));
             if answer == ClaimAnswer::Claimed {
                 put(transaction, &claim, process)?;
             }
@@ -62,7 +65,8 @@ impl Claims for EmbeddedClaims {
 
     async fn renew(&self, claim: &Claim) -> Result<(), ClaimsError> {
         self.change(claim, |transaction, claim| {
-            let ClaimState { owner, lease_until_s, ttl_s, .. } = ClaimState::begun(claim, transaction.now);
+            let ClaimState { owner, lease_until_s, ttl_s, .. } =
+                ClaimState::in_progress(claim, transaction.now);
             let sql = "UPDATE claims SET lease_until = ?3, ttl = ?4
                        WHERE event_key = ?1 AND lambda_instance_id = ?2 AND status = 'in_progress'";
             let values = params![claim.key.as_str(), owner.as_str(), lease_until_s, ttl_s];
@@ -84,8 +88,8 @@ impl Claims for EmbeddedClaims {
 
     async fn release(&self, claim: &Claim) -> Result<(), ClaimsError> {
         self.change(claim, |transaction, claim| {
-            let Some(standing) = read(transaction.connection, &claim.key)? else { return Ok(true) };
-            if !standing.is_worked_on_by(&claim.owner) {
+            let Some(state) = read(transaction.connection, &claim.key)? else { return Ok(true) };
+            if !state.is_worked_on_by(&claim.owner) {
                 return Ok(false);
             }
             let sql = "DELETE FROM claims WHERE event_key = ?1";
@@ -100,15 +104,16 @@ impl Claims for EmbeddedClaims {
     }
 }
 
-/// Removes the claims about something that is erased, apart from those that a process holds now: another one would take them.
-pub(super) async fn remove_claims(writer: &WriterThread, of: ErasureScope) -> Result<(), ClaimsError> {
+/// Removes the claims about erased data, except those that a process currently holds: another process could
+/// take them.
+pub(super) async fn remove_claims(writer: &WriterThread, scope: ErasureScope) -> Result<(), ClaimsError> {
     let removed = writer.run(move |Transaction { connection, now, .. }| {
-        let (about, id, ts) = match &of {
+        let (about, id, ts) = match &scope {
             ErasureScope::User(user) => ("user_id", user.as_str(), None),
             ErasureScope::Channel(channel) => ("channel_id", channel.as_str(), None),
             ErasureScope::Message(channel, ts) => ("channel_id", channel.as_str(), Some(ts.as_str())),
         };
-        // The time of a message is in the key of whatever is claimed about it.
+        // The key of every claim about a message contains its timestamp.
         let sql = format!(
             "DELETE FROM claims WHERE {about} = ?1 AND lease_until <= ?2
                  AND (?3 IS NULL OR instr(event_key, '_' || ?3) > 0)"
@@ -126,7 +131,7 @@ fn unavailable(error: WriteError) -> ClaimsError {
 fn read(connection: &Connection, key: &ClaimKey) -> rusqlite::Result<Option<ClaimState>> {
     let sql = "SELECT status, lambda_instance_id, lease_until, ttl FROM claims WHERE event_key = ?1";
     let mut statement = connection.prepare_cached(sql)?;
-    let standing = statement.query_row([key.as_str()], |row| {
+    let state = statement.query_row([key.as_str()], |row| {
         let label = row.get_ref(0)?.as_str()?;
         let unknown = || {
             let what = format!("a claim is {label:?}, which this version does not know");
@@ -134,16 +139,16 @@ fn read(connection: &Connection, key: &ClaimKey) -> rusqlite::Result<Option<Clai
         };
         Ok(ClaimState {
             status: ClaimStatus::from_label(label).ok_or_else(unknown)?,
-            owner: ClaimOwner::stored(row.get_ref(1)?.as_str()?),
+            owner: ClaimOwner::from_stored(row.get_ref(1)?.as_str()?),
             lease_until_s: row.get(2)?,
             ttl_s: row.get(3)?,
         })
     });
-    standing.optional()
+    state.optional()
 }
 
 fn put(transaction: &Transaction<'_>, claim: &Claim, process: i64) -> rusqlite::Result<()> {
-    let ClaimState { status, owner, lease_until_s, ttl_s } = ClaimState::begun(claim, transaction.now);
+    let ClaimState { status, owner, lease_until_s, ttl_s } = ClaimState::in_progress(claim, transaction.now);
     let about = &claim.about;
     let sql = "INSERT INTO claims (event_key, status, lambda_instance_id, lease_until, processed_at, ttl,
                    file_id, channel_id, user_id, process) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
@@ -166,7 +171,7 @@ fn put(transaction: &Transaction<'_>, claim: &Claim, process: i64) -> rusqlite::
     Ok(())
 }
 
-/// Removes some of the rows that count for nothing any more.
+/// Removes some of the expired rows.
 fn sweep(connection: &Connection, now_s: i64) -> rusqlite::Result<()> {
     let sql = "DELETE FROM claims WHERE event_key IN
                    (SELECT event_key FROM claims WHERE ttl <= ?1 ORDER BY ttl LIMIT ?2)";
@@ -180,7 +185,7 @@ mod tests {
 
     use super::*;
     use crate::{DATABASE_FILE, Database};
-    use ports::claims::About;
+    use ports::claims::ClaimContext;
     use ports::clock::{ManualClock, TimestampMs};
     use slack::ids::{ChannelId, FileId, Ts, UserId};
 
@@ -188,12 +193,12 @@ mod tests {
 
     fn claim(event: u32, number: u64) -> Claim {
         Claim {
-            key: ClaimKey::of_file(
+            key: ClaimKey::for_file(
                 &FileId::parse(&format!("F{event}")).unwrap(),
                 &Ts::parse("1.000000").unwrap(),
             ),
-            owner: ClaimOwner::of("one", number),
-            about: About {
+            owner: ClaimOwner::new("one", number),
+            about: ClaimContext {
                 file_id: FileId::parse("F01").ok(),
                 channel_id: ChannelId::parse("C01").ok(),
                 user_id: UserId::parse("U01").ok(),
@@ -213,12 +218,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_row_has_the_names_of_the_table_on_aws() {
+    async fn a_row_has_the_columns_of_the_table_on_aws() {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::starting_at(START);
         let database = Database::open(folder.path(), clock.clone()).unwrap();
         let claims = database.claims();
-        claims.claim(&claim(1, 7), Take::IfFree).await.unwrap();
+        claims.claim(&claim(1, 7), ClaimMode::IfFree).await.unwrap();
         let begun = "F1_1.000000 in_progress one/7 1700000030 1700000000 1700003600 F01 C01 U01";
         assert_eq!(rows(folder.path()), [begun]);
         clock.advance(Duration::from_secs(5));
@@ -228,24 +233,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rows_whose_time_is_over_are_removed_in_bounded_steps() {
+    async fn expired_rows_are_removed_in_bounded_steps() {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::starting_at(START);
         let database = Database::open(folder.path(), clock.clone()).unwrap();
         let claims = database.claims();
         for event in 0..20 {
-            claims.claim(&claim(event, 1), Take::IfFree).await.unwrap();
+            claims.claim(&claim(event, 1), ClaimMode::IfFree).await.unwrap();
         }
         assert_eq!(rows(folder.path()).len(), 20);
         clock.advance(Duration::from_secs(3600));
         for (event, left) in [(100, 13), (101, 6), (102, 3), (103, 4)] {
-            claims.claim(&claim(event, 1), Take::IfFree).await.unwrap();
+            claims.claim(&claim(event, 1), ClaimMode::IfFree).await.unwrap();
             assert_eq!(rows(folder.path()).len(), left);
         }
     }
 
     #[tokio::test]
-    async fn claims_about_what_is_erased_go_unless_they_are_held() {
+    async fn claims_about_erased_data_are_removed_unless_they_are_held() {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::starting_at(START);
         let database = Database::open(folder.path(), clock.clone()).unwrap();
@@ -253,8 +258,8 @@ mod tests {
         let file = |file: &str, ts: &str, channel: &str, user: &str| {
             let (file, ts) = (FileId::parse(file).unwrap(), Ts::parse(ts).unwrap());
             let (channel_id, user_id) = (ChannelId::parse(channel).ok(), UserId::parse(user).ok());
-            let about = About { file_id: Some(file.clone()), channel_id, user_id };
-            Claim { key: ClaimKey::of_file(&file, &ts), about, ..claim(1, 1) }
+            let about = ClaimContext { file_id: Some(file.clone()), channel_id, user_id };
+            Claim { key: ClaimKey::for_file(&file, &ts), about, ..claim(1, 1) }
         };
         for done in [
             file("F1", "1.000000", "C1", "U1"),
@@ -262,10 +267,10 @@ mod tests {
             file("F3", "2.000000", "C2", "U2"),
             file("F4", "3.000000", "C3", "U2"),
         ] {
-            claims.claim(&done, Take::IfFree).await.unwrap();
+            claims.claim(&done, ClaimMode::IfFree).await.unwrap();
             claims.complete(&done).await.unwrap();
         }
-        claims.claim(&file("F5", "3.000000", "C1", "U1"), Take::IfFree).await.unwrap();
+        claims.claim(&file("F5", "3.000000", "C1", "U1"), ClaimMode::IfFree).await.unwrap();
         let left = || -> Vec<String> {
             rows(folder.path()).iter().map(|row| row.split(' ').next().unwrap().to_owned()).collect()
         };
@@ -281,24 +286,24 @@ mod tests {
         }
         clock.advance(Duration::from_secs(31));
         database.remove_claims(ErasureScope::User(UserId::parse("U1").unwrap())).await.unwrap();
-        assert_eq!(left(), ["F3_2.000000"], "a claim that no process holds any more");
+        assert_eq!(left(), ["F3_2.000000"], "the lease of the other claim has expired");
     }
 
     #[tokio::test]
-    async fn what_a_process_was_at_is_free_once_it_has_ended() {
+    async fn the_claims_of_a_process_are_free_after_it_has_ended() {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::starting_at(START);
         let [ends, stays] = [(); 2].map(|()| Database::open(folder.path(), clock.clone()).unwrap());
-        ends.claims().claim(&claim(1, 1), Take::IfFree).await.unwrap();
-        ends.claims().claim(&claim(2, 1), Take::IfFree).await.unwrap();
+        ends.claims().claim(&claim(1, 1), ClaimMode::IfFree).await.unwrap();
+        ends.claims().claim(&claim(2, 1), ClaimMode::IfFree).await.unwrap();
         ends.claims().complete(&claim(2, 1)).await.unwrap();
-        stays.claims().claim(&claim(3, 2), Take::IfFree).await.unwrap();
+        stays.claims().claim(&claim(3, 2), ClaimMode::IfFree).await.unwrap();
         let claims = stays.claims();
         let held = ClaimAnswer::HeldUntil(START.plus(Duration::from_secs(30)));
-        assert_eq!(claims.claim(&claim(1, 2), Take::IfFree).await.unwrap(), held);
+        assert_eq!(claims.claim(&claim(1, 2), ClaimMode::IfFree).await.unwrap(), held);
         ends.close().await;
-        assert_eq!(claims.claim(&claim(1, 2), Take::IfFree).await.unwrap(), ClaimAnswer::Claimed);
-        assert_eq!(claims.claim(&claim(2, 2), Take::IfFree).await.unwrap(), ClaimAnswer::Completed);
-        assert_eq!(claims.claim(&claim(3, 3), Take::IfFree).await.unwrap(), held);
+        assert_eq!(claims.claim(&claim(1, 2), ClaimMode::IfFree).await.unwrap(), ClaimAnswer::Claimed);
+        assert_eq!(claims.claim(&claim(2, 2), ClaimMode::IfFree).await.unwrap(), ClaimAnswer::Completed);
+        assert_eq!(claims.claim(&claim(3, 3), ClaimMode::IfFree).await.unwrap(), held);
     }
 }

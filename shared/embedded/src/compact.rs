@@ -1,4 +1,4 @@
-//! Writes the database anew, so that nothing is left in its file of what was removed.
+//! Rewrites the database, so that its file contains no removed data.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,39 +8,39 @@ use rusqlite::Connection;
 use super::changes::renew_epoch;
 use super::connection::{open_for_compacting, wait_for_others};
 
-/// How long another process may fold the log: it does so for moments.
-const OTHERS_FOLD_FOR: Duration = Duration::from_secs(10);
+/// How long to wait for a checkpoint of another process, which is usually short.
+const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a database was not written anew.
+/// Why a compaction failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactError {
     /// SQLite's reason.
-    #[error("cannot compact the database: {0}; it is as it was, so run the same command again")]
+    #[error("cannot compact the database: {0}; it is unchanged, so run the same command again")]
     Database(#[from] rusqlite::Error),
-    /// The log still holds what was written before.
+    /// The log may still contain earlier content.
     #[error(
         "the log of the database is in use and may still hold what was erased: run the same command again"
     )]
     LogInUse,
-    /// The thread that did it is gone.
+    /// The compacting thread ended.
     #[error("cannot compact the database: {0}")]
     Stopped(String),
 }
 
-/// Writes a database anew and empties its log. It takes the room of the database once more, in its folder and for as long as
-/// it runs, and other processes cannot write meanwhile.
+/// Rewrites a database and empties its log. While it runs, this needs the disk space of the database once
+/// more, in its folder, and other processes cannot write.
 pub(super) fn compact(file: &Path) -> Result<(), CompactError> {
     let connection = open_for_compacting(file)?;
-    // Rows may have other numbers afterwards. Twice, so that a process that is killed in between leaves no follower with a
-    // position that it had before.
+    // Rows may have other rowids afterwards. Twice, so that even if this process is killed in between, no
+    // follower continues from an old position.
     renew_epoch(&connection)?;
     connection.execute_batch("VACUUM")?;
     renew_epoch(&connection)?;
     empty_log(&connection)
 }
 
-/// While another process folds the log, SQLite says that it is busy without calling the busy handler.
-/// <https://www.sqlite.org/c3ref/wal_checkpoint_v2.html>
+/// Empties the log. While another process checkpoints it, SQLite reports that it is busy without calling the
+/// busy handler. <https://www.sqlite.org/c3ref/wal_checkpoint_v2.html>
 fn empty_log(connection: &Connection) -> Result<(), CompactError> {
     let began = Instant::now();
     loop {
@@ -48,7 +48,7 @@ fn empty_log(connection: &Connection) -> Result<(), CompactError> {
         if !is_busy {
             return Ok(());
         }
-        if began.elapsed() > OTHERS_FOLD_FOR {
+        if began.elapsed() > CHECKPOINT_TIMEOUT {
             return Err(CompactError::LogInUse);
         }
         wait_for_others();
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_that_was_removed_is_in_the_file_and_followers_begin_anew() {
+    async fn compacting_removes_erased_content_from_the_file_and_makes_followers_rebuild() {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::open(folder.path(), SystemClock::shared()).unwrap();
         let archive = database.archive();
@@ -86,7 +86,7 @@ mod tests {
         for update in &messages {
             archive.erase(&update.key).await.unwrap();
         }
-        // A process that uses the folder sees the same rows afterwards, and goes on writing.
+        // Another process that uses the folder sees the same rows afterwards and continues to write.
         let other = Database::open(folder.path(), SystemClock::shared()).unwrap();
         database.compact().await.unwrap();
         for file in [DATABASE_FILE, "annalist.db-wal"] {

@@ -1,4 +1,5 @@
-//! The condition a data folder is in: room, rights, whether its database is sound, and who uses it.
+//! The condition of a data folder: free space, permissions, the integrity of its database, and other
+//! processes.
 
 use std::io;
 use std::path::Path;
@@ -6,48 +7,48 @@ use std::time::{Duration, Instant};
 
 use rusqlite::ErrorCode;
 
-use super::connection::{altered, open_for_reading};
+use super::connection::{first_altered_object, open_for_reading};
 use super::{DATABASE_FILE, Database, PROCESSES_FOLDER, process_lock};
 
-/// Steps of SQLite's machine between two looks at the clock: some tenths of a millisecond.
+/// Steps of SQLite's virtual machine between two checks of the clock: some tenths of a millisecond.
 const STEPS: i32 = 10_000;
 
-/// What the system says of a folder.
+/// Free space and permissions of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FolderCondition {
-    /// What its owner may still write on its filesystem.
+    /// The space on its filesystem that is available to its owner.
     pub free_bytes: u64,
-    /// How large its filesystem is.
+    /// The size of its filesystem.
     pub total_bytes: u64,
-    /// Who may do what with it, as `chmod` takes it.
+    /// The permissions, as `chmod` uses them.
     pub mode: u32,
 }
 
 impl FolderCondition {
-    /// Whether users other than its owner may enter it, or see what is in it.
+    /// Whether other users than its owner may enter the folder or list it.
     #[must_use]
-    pub fn lets_others_in(self) -> bool {
+    pub fn is_accessible_to_others(self) -> bool {
         self.mode & 0o077 != 0
     }
 }
 
-/// What a look through the database found.
+/// The result of an integrity check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Integrity {
-    /// Every page is what it should be.
+    /// Every page is correct.
     Sound,
-    /// SQLite's first complaint.
+    /// SQLite's first error.
     Damaged(String),
-    /// Its schema is not the one that this version makes: the first object that differs.
+    /// The schema is not that of this version; the first object that differs.
     Altered(String),
-    /// There was not enough time to look at all of it.
+    /// The time limit ended before the whole database was checked.
     Unfinished,
 }
 
-/// Asks the system about a folder.
+/// Returns free space and permissions of a folder.
 ///
 /// # Errors
-/// The system's reason, even if the folder does not exist.
+/// The system's, also if the folder does not exist.
 #[cfg(unix)]
 pub fn folder(path: &Path) -> io::Result<FolderCondition> {
     use std::os::unix::fs::PermissionsExt;
@@ -60,10 +61,10 @@ pub fn folder(path: &Path) -> io::Result<FolderCondition> {
     })
 }
 
-/// Asks the system about a folder.
+/// Returns free space and permissions of a folder.
 ///
 /// # Errors
-/// Always: only Unix is asked.
+/// Always: only Unix is supported.
 #[cfg(not(unix))]
 pub fn folder(_: &Path) -> io::Result<FolderCondition> {
     Err(io::ErrorKind::Unsupported.into())
@@ -75,31 +76,31 @@ impl Database {
     /// # Errors
     /// If the folder cannot be read.
     pub fn is_used_by_others(&self) -> io::Result<bool> {
-        Ok(process_lock::others(&self.data.join(PROCESSES_FOLDER), self.owner)?.alive)
+        Ok(process_lock::find_others(&self.data.join(PROCESSES_FOLDER), self.owner)?.alive)
     }
 
-    /// Looks through the database for as long as `time_limit` lasts: a few gigabytes take minutes, and meanwhile the log
-    /// cannot be folded away.
+    /// Checks the database for at most `time_limit`: a few gigabytes take minutes, and meanwhile the log
+    /// cannot be checkpointed completely.
     ///
     /// # Errors
     /// If the database cannot be read at all.
     pub async fn integrity(&self, time_limit: Duration) -> Result<Integrity, String> {
         let file = self.data.join(DATABASE_FILE);
-        let looked = tokio::task::spawn_blocking(move || look(&file, time_limit)).await;
-        looked.map_err(|panic| panic.to_string())?.map_err(|error| error.to_string())
+        let checked = tokio::task::spawn_blocking(move || check_integrity(&file, time_limit)).await;
+        checked.map_err(|panic| panic.to_string())?.map_err(|error| error.to_string())
     }
 }
 
-fn look(file: &Path, time_limit: Duration) -> rusqlite::Result<Integrity> {
+fn check_integrity(file: &Path, time_limit: Duration) -> rusqlite::Result<Integrity> {
     let connection = open_for_reading(file)?;
     let until = Instant::now() + time_limit;
     connection.progress_handler(STEPS, Some(move || Instant::now() >= until))?;
-    // Asked first, as it takes no time; said last, as damage is worse.
-    let altered = altered(&connection);
+    // Checked first, because it takes no time; reported last, because damage is worse.
+    let altered = first_altered_object(&connection);
     let or_altered = |otherwise| Ok(altered?.map_or(otherwise, Integrity::Altered));
     match connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)) {
-        Ok(said) if said == "ok" => or_altered(Integrity::Sound),
-        Ok(complaint) => Ok(Integrity::Damaged(complaint)),
+        Ok(result) if result == "ok" => or_altered(Integrity::Sound),
+        Ok(error) => Ok(Integrity::Damaged(error)),
         Err(error) => match error.sqlite_error_code() {
             Some(ErrorCode::OperationInterrupted) => or_altered(Integrity::Unfinished),
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
@@ -121,7 +122,7 @@ mod tests {
     use ports::clock::SystemClock;
 
     #[test]
-    fn a_folder_has_room_and_rights() {
+    fn a_folder_has_free_space_and_permissions() {
         use std::os::unix::fs::PermissionsExt;
 
         let path = tempfile::tempdir().unwrap();
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn other_processes_are_noticed_and_this_process_is_not_counted() {
+    async fn other_processes_are_detected_and_this_process_is_not_counted() {
         let path = tempfile::tempdir().unwrap();
         let database = Database::open(path.path(), SystemClock::shared()).unwrap();
         assert!(!database.is_used_by_others().unwrap());
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sound_database_is_told_from_a_damaged_one_and_from_one_that_takes_too_long() {
+    async fn an_integrity_check_reports_altered_damaged_and_unfinished_databases() {
         let path = tempfile::tempdir().unwrap();
         let database = Database::open(path.path(), SystemClock::shared()).unwrap();
         assert_eq!(database.integrity(Duration::from_secs(30)).await.unwrap(), Integrity::Sound);
@@ -167,14 +168,14 @@ mod tests {
         )
         .unwrap();
         drop(many);
-        assert_eq!(look(&file, Duration::ZERO).unwrap(), Integrity::Unfinished);
-        assert_eq!(look(&file, Duration::from_secs(30)).unwrap(), Integrity::Sound);
+        assert_eq!(check_integrity(&file, Duration::ZERO).unwrap(), Integrity::Unfinished);
+        assert_eq!(check_integrity(&file, Duration::from_secs(30)).unwrap(), Integrity::Sound);
 
         let mut raw = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
         raw.seek(SeekFrom::Start(40 * 8192)).unwrap();
         raw.write_all(&[0xff; 8192]).unwrap();
         drop(raw);
-        let damaged = look(&file, Duration::from_secs(30)).unwrap();
+        let damaged = check_integrity(&file, Duration::from_secs(30)).unwrap();
         assert!(matches!(damaged, Integrity::Damaged(_)), "{damaged:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Opening the file: permissions, pragmas, migrations.
+//! Opens the database: file permissions, pragmas, migrations.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -12,17 +12,18 @@ use rusqlite_migration::{M, MigrationDefinitionError, Migrations};
 
 use super::OpenError;
 
-/// Another process may be migrating or folding the log while this one opens the file.
+/// Another process may be migrating the database or checkpointing the log while this one opens the file.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Between two attempts to get the lock for a compaction, and how many there are: half a minute.
+/// The interval between two attempts to get the lock for a compaction, and their maximum number: half a
+/// minute in total.
 const COMPACT_RETRY: Duration = Duration::from_millis(1);
 const COMPACT_TRIES: i32 = 30_000;
 
-/// What the writer keeps of the file in memory: enough for the upper levels of the indexes of millions of rows.
+/// The writer's page cache: enough for the upper levels of the indexes of millions of rows.
 const WRITER_CACHE_KIB: i32 = 16 * 1024;
 
-/// A message takes about 2 KiB: pages of 4 KiB would hold one and waste the rest.
+/// A message takes about 2 KiB: a page of 4 KiB would contain only one and waste the rest.
 const PAGE_BYTES: i32 = 8192;
 
 const MIGRATIONS: &[M<'_>] = &[
@@ -45,22 +46,22 @@ const MIGRATIONS: &[M<'_>] = &[
 /// The schema of this version.
 pub(super) const SCHEMA: usize = MIGRATIONS.len();
 
-/// Which schema a database has.
+/// The schema version of a database.
 pub(super) fn schema_of(connection: &Connection) -> rusqlite::Result<usize> {
     let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     usize::try_from(version).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, version))
 }
 
-/// An empty database with an earlier schema or this version's.
-pub(super) fn empty_with(schema: usize) -> Result<Connection, rusqlite_migration::Error> {
+/// Creates an empty database in memory, with this version's schema or an earlier one.
+pub(super) fn create_empty_in_memory(schema: usize) -> Result<Connection, rusqlite_migration::Error> {
     let mut empty = Connection::open_in_memory()?;
     Migrations::from_slice(MIGRATIONS).to_version(&mut empty, schema)?;
     Ok(empty)
 }
 
-/// A new database with an earlier schema or this version's, in a file that is there and empty. It is quick to fill: nothing
-/// of it is durable before [`open_for_writing`] has it.
-pub(super) fn create_with(file: &Path, schema: usize) -> Result<Connection, rusqlite_migration::Error> {
+/// Creates a database with this version's schema or an earlier one, in an existing empty file. It is fast to
+/// fill, because it is not durable until [`open_for_writing`] opens it.
+pub(super) fn create_empty_file(file: &Path, schema: usize) -> Result<Connection, rusqlite_migration::Error> {
     let mut created = Connection::open(file)?;
     harden(&created)?;
     created.pragma_update(None, "page_size", PAGE_BYTES)?;
@@ -70,7 +71,7 @@ pub(super) fn create_with(file: &Path, schema: usize) -> Result<Connection, rusq
     Ok(created)
 }
 
-/// The contents of a database schema.
+/// An object of a database schema.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SchemaObject {
     pub(super) kind: String,
@@ -78,8 +79,8 @@ pub(super) struct SchemaObject {
     pub(super) sql: Option<String>,
 }
 
-/// The objects of a schema by their names, without the statistics that `ANALYZE` keeps.
-pub(super) fn objects(connection: &Connection) -> rusqlite::Result<BTreeMap<String, SchemaObject>> {
+/// The objects of a schema by name, without the statistics of `ANALYZE`.
+pub(super) fn schema_objects(connection: &Connection) -> rusqlite::Result<BTreeMap<String, SchemaObject>> {
     let mut statement = connection.prepare(
         "SELECT name, type, tbl_name, sql FROM sqlite_schema WHERE name NOT GLOB 'sqlite_stat[14]'",
     )?;
@@ -89,17 +90,17 @@ pub(super) fn objects(connection: &Connection) -> rusqlite::Result<BTreeMap<Stri
     objects.collect()
 }
 
-/// The first object in which a database differs from what the migrations make.
-pub(super) fn altered(connection: &Connection) -> rusqlite::Result<Option<String>> {
-    let expected = empty_with(SCHEMA).map_err(|_| rusqlite::Error::InvalidQuery)?;
-    let (found, expected) = (objects(connection)?, objects(&expected)?);
+/// The first object in which a database differs from the schema of the migrations.
+pub(super) fn first_altered_object(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let expected = create_empty_in_memory(SCHEMA).map_err(|_| rusqlite::Error::InvalidQuery)?;
+    let (found, expected) = (schema_objects(connection)?, schema_objects(&expected)?);
     let differs = |name: &&String| found.get(*name) != expected.get(*name);
     Ok(found.keys().chain(expected.keys()).find(differs).cloned())
 }
 
-/// Keeps the schema in a file from acting: a user who can write to the file cannot make this process do more
-/// than read and write rows. No trigger runs, no view calls a function that does more than compute, and nothing writes to
-/// the schema but a migration.
+/// Hardens a connection against the schema in the file: a user who can write to the file cannot make this
+/// process do more than read and write rows. No trigger runs, no view calls a function with side effects, and
+/// only migrations write to the schema.
 fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -107,19 +108,20 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cell_size_check", true)
 }
 
-/// Keeps a prepared statement as it is: SQLite would prepare it anew for each value that is bound, to look that up in statistics of
-/// the file, which costs more than most reads do.
+/// Keeps SQLite from preparing a statement again for each bound value to check it against the statistics in
+/// the file, which costs more than most reads.
 fn prepare_once(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
-/// From now on, what this process makes is its owner's alone to read, in a folder that others may enter as well.
-pub(super) fn keep_private() {
+/// From now on, only the owner can access the files that this process creates, even in a folder that others
+/// may enter.
+pub(super) fn restrict_umask() {
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
-/// Creates the file of a database if it is missing. SQLite gives the files beside it the same rights.
+/// Creates the file of a database if it is missing. SQLite gives its log files the same permissions.
 fn create_private_file(file: &Path) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -131,7 +133,7 @@ fn create_private_file(file: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Makes a folder that only its owner may enter: it holds a workspace's messages.
+/// Creates a folder that only its owner may enter, because it will contain a workspace's messages.
 pub(super) fn create_private_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -140,7 +142,7 @@ pub(super) fn create_private_folder(folder: &Path) -> std::io::Result<()> {
     builder.create(folder)
 }
 
-/// The connection that writes, migrated to this version's schema.
+/// Opens the connection for writing, and migrates the database to this version's schema.
 pub(super) fn open_for_writing(file: &Path) -> Result<Connection, OpenError> {
     let database_error = |source| OpenError::Database { path: file.to_owned(), source };
     create_private_file(file).map_err(|source| OpenError::Folder { path: file.to_owned(), source })?;
@@ -151,10 +153,10 @@ pub(super) fn open_for_writing(file: &Path) -> Result<Connection, OpenError> {
         connection.busy_timeout(OPEN_TIMEOUT)?;
         connection.pragma_update(None, "page_size", PAGE_BYTES)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
-        // A 200 means fsynced: FULL syncs the log at every commit.
+        // Ingest answers 200 only after an fsync: FULL syncs the log at every commit.
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
-        // What was acked or dropped is overwritten: it may have been what must not be kept.
+        // Overwrite deleted content, which may be content that must not be kept.
         connection.pragma_update(None, "secure_delete", "ON")?;
         connection.set_prepared_statement_cache_capacity(64);
         Ok(connection)
@@ -170,13 +172,13 @@ pub(super) fn open_for_writing(file: &Path) -> Result<Connection, OpenError> {
         Err(rusqlite_migration::Error::RusqliteError { err, .. }) => return Err(database_error(err)),
         Err(_) => return Err(database_error(rusqlite::Error::InvalidQuery)),
     }
-    // From here on the writer retries by itself, every millisecond: SQLite's own waiting backs off to 100 ms and
-    // starves beside a busy process.
+    // From here on the writer retries every millisecond: SQLite's own busy handler backs off to 100 ms and
+    // starves next to a busy process.
     connection.busy_timeout(Duration::ZERO).map_err(database_error)?;
     Ok(connection)
 }
 
-/// A connection that only folds the log.
+/// Opens a connection that only checkpoints the log.
 pub(super) fn open_for_checkpoints(file: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(
         file,
@@ -187,8 +189,8 @@ pub(super) fn open_for_checkpoints(file: &Path) -> rusqlite::Result<Connection> 
     Ok(connection)
 }
 
-/// A connection that writes the whole file anew. It waits for others as the writer does: SQLite's own waiting starves beside a
-/// busy process.
+/// Opens a connection that rewrites the whole file. It waits for other processes like the writer: SQLite's
+/// own busy handler starves next to a busy process.
 pub(super) fn open_for_compacting(file: &Path) -> rusqlite::Result<Connection> {
     let connection = open_for_checkpoints(file)?;
     connection.busy_handler(Some(|tries| {
@@ -206,7 +208,7 @@ pub(super) fn wait_for_others() {
     std::thread::sleep(COMPACT_RETRY);
 }
 
-/// A connection that cannot write.
+/// Opens a read-only connection.
 pub(super) fn open_for_reading(file: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(
         file,
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_of_the_first_version_is_migrated_when_it_is_opened() {
+    fn opening_an_archive_of_the_first_version_migrates_it() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("annalist.db");
         let mut first = Connection::open(&file).unwrap();
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_view_of_messages_shows_their_files_as_json_does() {
+    fn the_messages_view_shows_files_like_the_json_output() {
         use ports::archive::{Item, ItemKey};
         use rules::project;
 

@@ -1,4 +1,4 @@
-//! What is erased, as the writer thread knows it: read once, and again when it may have changed.
+//! The writer thread's cache of erasure facts: read once, and again when they may have changed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,13 +8,14 @@ use ports::archive::{ErasureFact, ErasureFacts, ItemKey};
 use super::archive::item;
 use super::writer::Transaction;
 
-/// The facts of the archive as of the transaction that asks.
+/// The erasure facts of the archive.
 #[derive(Default)]
 pub(super) struct Erasures {
     known: Mutex<Option<KnownErasures>>,
 }
 
-/// The facts, and what would have grown if they had been written by another process or taken back.
+/// The facts, and the counters that would have grown if another process had written facts or ours had been
+/// rolled back.
 struct KnownErasures {
     rollbacks: u64,
     foreign_commits: u64,
@@ -22,8 +23,8 @@ struct KnownErasures {
 }
 
 impl Erasures {
-    /// The facts that bind the writes of this transaction.
-    pub(super) fn of(&self, transaction: &Transaction<'_>) -> rusqlite::Result<Arc<ErasureFacts>> {
+    /// The facts that apply to the writes of this transaction.
+    pub(super) fn current_facts(&self, transaction: &Transaction<'_>) -> rusqlite::Result<Arc<ErasureFacts>> {
         let Transaction { rollbacks, foreign_commits, connection, .. } = *transaction;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*known
@@ -41,8 +42,8 @@ impl Erasures {
         Ok(facts)
     }
 
-    /// A row was written: if it was a fact, they are read again.
-    pub(super) fn wrote(&self, key: &ItemKey) {
+    /// Must be called after each write of a row: if it was a fact, the facts are read again.
+    pub(super) fn note_write(&self, key: &ItemKey) {
         if key.item_id.starts_with(ERASURES) {
             *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }

@@ -9,8 +9,8 @@ use super::reader::ReaderPool;
 use super::writer::{Transaction, WriteError, WriterThread};
 use ports::existence::{CacheKey, Existence, ExistenceError, Verified};
 
-/// Expired rows removed with each write: more than a write brings, so that they never pile up, and few enough to be no
-/// burden for it.
+/// Number of expired rows that each write removes in addition to the number it adds: so they never pile up,
+/// and the write stays fast.
 const REMOVED_AT_ONCE: i64 = 64;
 
 /// The cache in an open data folder.
@@ -63,8 +63,8 @@ impl Existence for EmbeddedExistence {
                 "DELETE FROM existence_check_cache WHERE cache_key IN
                  (SELECT cache_key FROM existence_check_cache WHERE ttl <= ?1 ORDER BY ttl LIMIT ?2)",
             )?;
-            let most = i64::try_from(rows.len()).unwrap_or(i64::MAX).saturating_add(REMOVED_AT_ONCE);
-            remove.execute(params![transaction.now.seconds(), most])?;
+            let max = i64::try_from(rows.len()).unwrap_or(i64::MAX).saturating_add(REMOVED_AT_ONCE);
+            remove.execute(params![transaction.now.seconds(), max])?;
             Ok(())
         };
         self.writer.run(work).await.map_err(unavailable)
@@ -106,7 +106,7 @@ mod tests {
         };
         for round in 0..5 {
             database.existence().remember(&rows(round * 200, &clock)).await.unwrap();
-            // What was written before this round has expired and is gone.
+            // The rows of earlier rounds have expired and are removed.
             assert_eq!(count().await, Ok(200), "round {round}");
             clock.advance(Duration::from_secs(301));
         }

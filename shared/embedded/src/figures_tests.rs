@@ -1,4 +1,4 @@
-//! The views of figures, compared with the rules.
+//! Compares the views of figures with the rules.
 
 use ports::archive::{Attributes, Item, ItemKey};
 use rules::figures::message::{date, mentions, reactions, reactions_text, words};
@@ -31,14 +31,14 @@ fn message(database: &Connection, ts: &str, attributes: Value) -> Item {
     insert(database, "message#T1#C1", ts, attributes)
 }
 
-/// The columns of a view as JSON, a row each.
+/// The rows of a query as JSON objects.
 fn rows(database: &Connection, query: &str) -> Vec<Value> {
     let mut statement = database.prepare(query).unwrap();
     let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
     let row = |row: &rusqlite::Row<'_>| {
         let mut columns = Attributes::new();
-        for (place, name) in names.iter().enumerate() {
-            let value = match row.get_ref(place)? {
+        for (index, name) in names.iter().enumerate() {
+            let value = match row.get_ref(index)? {
                 ValueRef::Integer(number) => number.into(),
                 ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned().into(),
                 ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => Value::Null,
@@ -61,7 +61,7 @@ fn ten_thousand_texts_have_the_words_and_mentions_that_the_rules_count() {
     let mut texts = vec![String::new(), " ".into(), "one".into(), "ä ".repeat(20_000)];
     while texts.len() < 10_000 {
         let piece = |random: &mut fastrand::Rng| match random.u8(0..4) {
-            // Every character that is white space, and its neighbours.
+            // Every white space character and its neighbours.
             0 => char::from_u32(random.u32(0x80..0x3010)).unwrap_or(' ').to_string(),
             _ => PIECES[random.usize(..PIECES.len())].to_owned(),
         };
@@ -117,11 +117,11 @@ fn a_message_has_the_columns_of_channelstats() {
             "files": r#"[{"id":"F1"}]"#, "is_threadhead": 1, "is_threaded": 1,
         })
     );
-    let of = |row: &Value| {
+    let thread_columns = |row: &Value| {
         ["parent_user_id", "reply_count", "is_threadhead", "is_threaded"].map(|name| row[name].clone())
     };
-    assert_eq!(of(&found[1]), [json!("U1"), json!(0), json!(0), json!(1)]);
-    assert_eq!(of(found.last().unwrap()), [json!("U7"), json!(0), json!(0), json!(1)]);
+    assert_eq!(thread_columns(&found[1]), [json!("U1"), json!(0), json!(0), json!(1)]);
+    assert_eq!(thread_columns(found.last().unwrap()), [json!("U7"), json!(0), json!(0), json!(1)]);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn the_other_tables_of_channelstats_are_views_too() {
         "is_im": 0, "is_mpim": 0, "created": 1_500_000_000 });
     let channels = || rows(&database, &format!("SELECT {columns} FROM channels WHERE name = 'general'"));
     assert_eq!(channels(), [expected]);
-    // What the directory counts each day goes first.
+    // The daily counts of the directory take precedence.
     insert(&database, "members#T1#C1", "2026-11-20", json!({ "members": 6 }));
     insert(&database, "members#T1#C1", "2026-11-21", json!({ "members": 7 }));
     insert(&database, "members#T1#C2", "2026-11-22", json!({ "members": 8, "channel_id": "C2" }));
@@ -186,7 +186,7 @@ fn the_other_tables_of_channelstats_are_views_too() {
 }
 
 #[test]
-fn a_channel_is_found_by_its_id_and_by_its_name_and_counts_by_their_key() {
+fn channels_are_found_by_id_and_by_name_and_counts_by_key() {
     let (_folder, database) = database();
     let named = json!({ "name": "general", "visibility": "public", "folded": "x" });
     insert(&database, "channel#T1#C1", "1.000000", named);
@@ -211,14 +211,15 @@ fn a_channel_is_found_by_its_id_and_by_its_name_and_counts_by_their_key() {
 }
 
 #[test]
-fn a_stored_report_is_one_text_beside_its_chunks() {
+fn a_stored_report_is_one_text_joined_from_its_chunks() {
     let (_folder, database) = database();
     let partition = "report#T1#team/a/b";
-    for (place, stamp, value) in [("0000", "now", "ab"), ("0001", "now", "cd"), ("0002", "before", "old")] {
+    for (timestamp, stamp, value) in [("0000", "now", "ab"), ("0001", "now", "cd"), ("0002", "before", "old")]
+    {
         insert(
             &database,
             partition,
-            place,
+            timestamp,
             json!({ "report_id": "team/a/b", "stamp": stamp, "value": value }),
         );
     }

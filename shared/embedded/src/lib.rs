@@ -1,9 +1,10 @@
-//! The ports in a data folder: queue, archive and claims on one SQLite file, `annalist.db`, and [`files`] in a folder
-//! beside it.
+//! The ports in a data folder: queue, archive, changes, existence and claims on one SQLite file,
+//! `annalist.db`, and [`files`] in a folder next to it.
 //!
-//! One [`writer`] thread per process owns the only connection that writes, and commits whatever is waiting in one
-//! durable transaction. Readers have connections of their own. Several processes may use one folder at once:
-//! [`process_lock`] tells them of each other. [`condition`] is what a person asks about the folder.
+//! One [`writer`] thread per process owns the only connection that writes, and commits all waiting operations
+//! in one durable transaction. Readers have their own connections. Several processes may use one folder
+//! concurrently: [`process_lock`] lets them detect each other. [`condition`] checks the state of the folder
+//! for a person.
 
 mod archive;
 pub mod backup;
@@ -53,7 +54,7 @@ use writer::WriterThread;
 /// The database's name within the data folder.
 pub const DATABASE_FILE: &str = "annalist.db";
 
-/// The folder within the data folder that names the processes which use it.
+/// The folder within the data folder with the locks of the processes that use it.
 const PROCESSES_FOLDER: &str = "processes";
 
 /// The folder of the files.
@@ -65,13 +66,13 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Why a data folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The folder holds no archive.
+    /// The folder contains no archive.
     #[error("{0} holds no archive: name the folder that `annalist up` uses with --data")]
     Missing(PathBuf),
-    /// The folder cannot be made or read.
+    /// The folder cannot be created or read.
     #[error("cannot use the data folder {path}: {source}; {}", next_step(source.kind()))]
     Folder {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
@@ -84,17 +85,17 @@ pub enum OpenError {
         "{folder} is in use by annalist {theirs}, and this is annalist {ours}: stop that one first, or use its version"
     )]
     OtherVersion {
-        /// Which folder.
+        /// The folder.
         folder: PathBuf,
         /// The version that uses it.
         theirs: String,
         /// This one.
         ours: String,
     },
-    /// SQLite's reason.
+    /// The database cannot be opened.
     #[error("cannot open {path}: {source}; {}", next_step_of(source))]
     Database {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// SQLite's reason.
         source: rusqlite::Error,
@@ -124,13 +125,13 @@ fn next_step_of(why: &rusqlite::Error) -> &'static str {
     }
 }
 
-/// The URI of the folder that the files of a data folder are in: each lies there under its key.
+/// The URI of the folder with the files of a data folder; each file is stored there under its key.
 ///
 /// # Errors
-/// The system's, where it does not know the working directory.
+/// The system's, if it does not know the working directory.
 pub fn files_uri(data: &Path) -> std::io::Result<String> {
-    // A URI has to be found from every working directory.
-    Ok(files::uri::of(&std::path::absolute(data)?.join(FILES_FOLDER)))
+    // Absolute: a URI has to work from every working directory.
+    Ok(files::uri::file_uri(&std::path::absolute(data)?.join(FILES_FOLDER)))
 }
 
 /// An open data folder. Cloning shares it; it closes with the last clone and port.
@@ -147,7 +148,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens a data folder, making it if it does not exist yet.
+    /// Opens a data folder and creates it if it does not exist yet.
     ///
     /// # Errors
     /// [`OpenError`] says what to do next.
@@ -155,28 +156,28 @@ impl Database {
         Self::open_as(VERSION, data, clock)
     }
 
-    /// As [`Database::open`], as a process of this version of Annalist.
+    /// As [`Database::open`], for a process of another version of Annalist.
     ///
     /// # Errors
     /// As [`Database::open`].
     pub fn open_as(version: &str, data: &Path, clock: SharedClock) -> Result<Self, OpenError> {
         let folder_error = |source| OpenError::Folder { path: data.to_owned(), source };
-        connection::keep_private();
+        connection::restrict_umask();
         connection::create_private_folder(data).map_err(folder_error)?;
         if let Ok(folder) = condition::folder(data)
-            && folder.lets_others_in()
+            && folder.is_accessible_to_others()
         {
             let (data, mode) = (data.display(), format!("{:04o}", folder.mode));
             tracing::warn!(%data, mode, "other users of this machine can read the data folder: chmod 700 it");
         }
-        // Before the database is migrated: every process that uses the folder must be of this version.
+        // Before the migration: every process that uses the folder must have this version.
         let process_lock = join(data, version)?;
         let file = data.join(DATABASE_FILE);
         let processes = data.join(PROCESSES_FOLDER);
         let turns = LockTurns::open(&processes).map_err(folder_error)?;
         let writing = {
-            let _alone = process_lock::alone(&processes).map_err(folder_error)?;
-            let _waiting = turns.wait();
+            let _opening_lock = process_lock::lock_opening(&processes).map_err(folder_error)?;
+            let _waiting = turns.announce_wait();
             connection::open_for_writing(&file)?
         };
         let owner = process_lock.id();
@@ -195,10 +196,11 @@ impl Database {
         Ok(Self { writer, readers, queue, archive, claims, files: Arc::new(files), data: data.into(), owner })
     }
 
-    /// Opens a data folder that must hold an archive already: for readers, who would otherwise be shown an empty one.
+    /// Opens a data folder that must already contain an archive: for readers, who would otherwise see an
+    /// empty one.
     ///
     /// # Errors
-    /// [`OpenError::Missing`] if the archive is missing, else as [`Database::open`].
+    /// [`OpenError::Missing`] if the archive is missing, otherwise as [`Database::open`].
     pub fn open_existing(data: &Path, clock: SharedClock) -> Result<Self, OpenError> {
         if data.join(DATABASE_FILE).is_file() {
             Self::open(data, clock)
@@ -217,7 +219,7 @@ impl Database {
         Arc::clone(&self.archive) as Arc<dyn Archive>
     }
 
-    /// What was written to messages in this folder.
+    /// The changes of messages in this folder.
     pub fn changes(&self) -> Arc<dyn Changes> {
         Arc::new(EmbeddedChanges::new(Arc::clone(&self.writer), Arc::clone(&self.readers)))
     }
@@ -232,58 +234,60 @@ impl Database {
         Arc::clone(&self.files) as Arc<dyn Files>
     }
 
-    /// What Slack confirmed to exist, in this folder.
+    /// The cache of the existence check in this folder.
     pub fn existence(&self) -> Arc<dyn Existence> {
         Arc::new(EmbeddedExistence::new(Arc::clone(&self.writer), Arc::clone(&self.readers)))
     }
 
-    /// Some of the jobs after this one on any queue, dead letters included, in the order in which they were sent: all there
-    /// are once it answers an empty list.
+    /// Returns a page of the jobs after `after` on all queues, including dead letters, in the order in which
+    /// they were sent. An empty page is the end.
     pub async fn queued_jobs(&self, after: i64) -> Result<Vec<QueuedJob>, QueueError> {
         let read = self.readers.read(move |connection| queue::read_queued(connection, after));
         read.await.map_err(QueueError::Unavailable)
     }
 
-    /// Removes jobs for good, wherever they are; answers how many were still there.
+    /// Removes jobs permanently, in any state. Returns how many still existed.
     pub async fn remove_jobs(&self, jobs: Vec<i64>) -> Result<u64, QueueError> {
         let removed = self.writer.run(move |transaction| queue::remove_queued(transaction, &jobs)).await;
         removed.map_err(|error| QueueError::Unavailable(error.0))
     }
 
-    /// Removes the claims about something that is erased, apart from those that a process holds now.
+    /// Removes the claims about erased data, except those that a process currently holds.
     ///
     /// # Errors
     /// [`ClaimsError`]
-    pub async fn remove_claims(&self, of: ErasureScope) -> Result<(), ClaimsError> {
-        claims::remove_claims(&self.writer, of).await
+    pub async fn remove_claims(&self, scope: ErasureScope) -> Result<(), ClaimsError> {
+        claims::remove_claims(&self.writer, scope).await
     }
 
-    /// Writes the database anew, so that nothing is left in its file, or in its log, of what was removed. It takes the room
+    /// Rewrites the database, so that its file and its log contain no removed data. This needs the disk space
     /// of the database once more, and other processes cannot write meanwhile.
     pub async fn compact(&self) -> Result<(), CompactError> {
         let (file, processes) = (self.data.join(DATABASE_FILE), self.data.join(PROCESSES_FOLDER));
         let compacted = tokio::task::spawn_blocking(move || {
             let turns = LockTurns::open(&processes).ok();
-            let _waiting = turns.as_ref().and_then(LockTurns::wait);
+            let _waiting = turns.as_ref().and_then(LockTurns::announce_wait);
             compact::compact(&file)
         })
         .await;
         compacted.unwrap_or_else(|stopped| Err(CompactError::Stopped(stopped.to_string())))
     }
 
-    /// From now on this process writes in the background: others that write to the folder come first.
+    /// From now on this process writes with low priority: other processes that write to the folder come
+    /// first.
     pub fn work_in_background(&self) {
         self.writer.work_in_background();
     }
 
-    /// Waits until everything handed to the writer is durable, then folds the log into the database. Later writes fail.
+    /// Waits until all operations passed to the writer are durable, then checkpoints the log. Later writes
+    /// fail.
     pub async fn close(&self) {
         self.writer.close().await;
         self.readers.close();
     }
 }
 
-/// Announces a process of this version to those that use a data folder.
+/// Announces a process of this version to the others that use a data folder.
 fn join(data: &Path, version: &str) -> Result<ProcessLock, OpenError> {
     ProcessLock::join(&data.join(PROCESSES_FOLDER), version).map_err(|error| match error {
         JoinError::Io(source) => OpenError::Folder { path: data.to_owned(), source },

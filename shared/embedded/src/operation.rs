@@ -1,4 +1,4 @@
-//! What the writer thread is handed: work within its transaction, and the caller who waits for the answer.
+//! Operations of the writer thread: work within its transaction, and the reply to the caller.
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -10,25 +10,25 @@ use ports::clock::TimestampMs;
 #[error("{0}")]
 pub(super) struct WriteError(pub(super) String);
 
-/// What an operation sees of its transaction.
+/// The transaction of an operation.
 pub(super) struct Transaction<'a> {
     /// The connection, within the transaction.
     pub(super) connection: &'a Connection,
     /// The time of this transaction.
     pub(super) now: TimestampMs,
-    /// Grows when something was rolled back: what was remembered of the database may be wrong.
+    /// Grows with every rollback: values cached from the database may be wrong then.
     pub(super) rollbacks: u64,
-    /// Grows when another process has changed the database.
+    /// Grows whenever another process has changed the database.
     pub(super) foreign_commits: u64,
 }
 
-/// Work for the thread.
+/// An operation for the writer thread.
 pub(super) trait Operation: Send {
     fn run(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()>;
     fn finish(self: Box<Self>, outcome: Result<(), WriteError>);
 }
 
-/// Work that has a caller.
+/// An operation with a caller that waits for the result.
 pub(super) struct AnsweredOperation<T, F, A> {
     pub(super) work: F,
     pub(super) result: Option<T>,

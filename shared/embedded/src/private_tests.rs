@@ -1,4 +1,4 @@
-//! What others on the machine may see, and what is left of what was handed on.
+//! Permissions of files, and leftovers of acked jobs.
 
 use std::time::{Duration, Instant};
 
@@ -9,19 +9,19 @@ use ports::queue::{DedupId, GroupId, Outgoing, QueueName, ReceiveRequest};
 const SECRET: &str = "said where nothing may be kept";
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// How often the text occurs in a file of the folder.
+/// How often the secret occurs in a file of the folder.
 fn found(data: &Path, name: &str) -> usize {
     let bytes = std::fs::read(data.join(name)).unwrap_or_default();
     bytes.windows(SECRET.len()).filter(|window| *window == SECRET.as_bytes()).count()
 }
 
-/// Short and long bodies, received and acked.
+/// Sends, receives and acks jobs with short and long bodies.
 async fn pass_through(database: &Database) {
     let queue = database.queue();
     let jobs = (0..20).map(|number| Outgoing {
         queue: QueueName::Events,
-        group: GroupId::of(&["T1", "C1"]),
-        dedup: DedupId::of(&[format!("{number}").as_bytes()]),
+        group: GroupId::from_parts(&["T1", "C1"]),
+        dedup: DedupId::from_parts(&[format!("{number}").as_bytes()]),
         body: SECRET.repeat(if number % 2 == 0 { 1 } else { 2_000 }),
     });
     for sent in queue.send(jobs.collect()).await {
@@ -42,7 +42,7 @@ async fn pass_through(database: &Database) {
 }
 
 #[tokio::test]
-async fn what_was_acked_is_nowhere_in_the_folder_after_a_stop_and_after_a_pause() {
+async fn acked_jobs_leave_no_content_in_the_folder_after_a_pause_and_after_closing() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let database = Database::open(data, SystemClock::shared()).unwrap();
@@ -57,16 +57,16 @@ async fn what_was_acked_is_nowhere_in_the_folder_after_a_stop_and_after_a_pause(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acked_is_not_kept_in_the_log_by_consumers_that_wait() {
+async fn waiting_consumers_do_not_keep_acked_jobs_in_the_log() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::open(folder.path(), SystemClock::shared()).unwrap();
     pass_through(&database).await;
     let (queue, queue_name) = (database.queue(), QueueName::Events.into());
     let (visibility_timeout, wait) = (Duration::from_secs(30), Duration::ZERO);
-    let nothing = ReceiveRequest { queue: queue_name, max: 1, visibility_timeout, wait };
+    let request = ReceiveRequest { queue: queue_name, max: 1, visibility_timeout, wait };
     let consumer = tokio::spawn(async move {
         loop {
-            assert_eq!(queue.receive(nothing).await.unwrap(), []);
+            assert_eq!(queue.receive(request).await.unwrap(), []);
         }
     });
     let until = Instant::now() + DEADLINE;
@@ -86,7 +86,7 @@ async fn pass_through_and_close(data: &Path, database: Database) {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn files_are_the_owners_alone_in_a_folder_that_others_may_enter() {
+async fn only_the_owner_can_access_files_in_a_folder_that_others_may_enter() {
     use std::os::unix::fs::PermissionsExt;
 
     fn walk(folder: &Path, seen: &mut usize) {
@@ -112,15 +112,15 @@ async fn files_are_the_owners_alone_in_a_folder_that_others_may_enter() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_says_what_to_do_next() {
-    let said = |data: &Path| Database::open(data, SystemClock::shared()).err().unwrap().to_string();
+fn the_error_of_an_unusable_folder_says_what_to_do_next() {
+    let message = |data: &Path| Database::open(data, SystemClock::shared()).err().unwrap().to_string();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "no database").unwrap();
-    assert!(said(&file).ends_with("; name another folder with --data"), "{}", said(&file));
+    assert!(message(&file).ends_with("; name another folder with --data"), "{}", message(&file));
 
     std::fs::rename(&file, folder.path().join(DATABASE_FILE)).unwrap();
-    let unreadable = said(folder.path());
+    let unreadable = message(folder.path());
     let expected =
         "file is not a database; name another folder with --data, or restore a backup into a new one";
     assert!(unreadable.ends_with(expected), "{unreadable}");

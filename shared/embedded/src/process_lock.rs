@@ -1,11 +1,12 @@
-//! Which processes have the data folder open.
+//! Detects which processes have the data folder open.
 //!
-//! Each process holds a locked file named by its id in `processes/`. The lock ends with the process, however it ends,
-//! so a file that can be locked belongs to a process that is gone: its leases need not wait for their timeouts.
+//! Each process locks a file named by its id in `processes/`. The OS releases the lock when the process ends,
+//! even after a crash. So a file that can be locked belongs to a process that has ended, and its leases need
+//! not wait for their timeouts.
 //!
-//! The file says which version of Annalist holds it. Two versions on one folder could disagree about what a row or a job
-//! means, so the second version exits. A process that only reads locks in shared mode: two that look at a dead process's file
-//! at the same moment must not take each other's lock for its owner's.
+//! The file contains the version of Annalist. Two versions on one folder could disagree about the meaning of
+//! a row or a job, so a process of another version exits. Checks use a shared lock: two processes that check
+//! the file of a dead one at the same moment must not mistake each other's lock for its owner's.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
@@ -15,14 +16,14 @@ use std::path::{Path, PathBuf};
 pub(super) struct ProcessLock {
     folder: PathBuf,
     id: i64,
-    // Held locked for as long as the process uses the folder.
+    // Locked while the process uses the folder.
     _file: File,
 }
 
-/// The file's name, in the folder of the processes, that a process locks while it opens the database.
+/// The file, in the folder of the processes, that a process locks while it opens the database.
 const OPENING: &str = "opening";
 
-/// A version is read as far as this.
+/// Maximum length of a version.
 const MAX_VERSION_BYTES: u64 = 64;
 
 /// Why a process may not use the folder.
@@ -36,34 +37,36 @@ pub(super) enum JoinError {
     OtherVersion(String),
 }
 
-/// What a look around found.
+/// The other processes of a folder.
 pub(super) struct Others {
     /// Whether another process uses the folder.
     pub(super) alive: bool,
-    /// Processes that are gone.
+    /// The ids of processes that have ended.
     pub(super) dead: Vec<i64>,
 }
 
 impl ProcessLock {
-    /// Announces this process, which is of this version of Annalist.
+    /// Announces this process, which has this version of Annalist.
     pub(super) fn join(folder: &Path, version: &str) -> Result<Self, JoinError> {
         super::connection::create_private_folder(folder)?;
         let id = fastrand::i64(1..i64::MAX);
-        // Locked and filled before it gets its name: no other process can see it unlocked and treat its owner as dead.
+        // Locked and filled before it gets its name: no other process can see it unlocked and treat its owner
+        // as dead.
         let unnamed = folder.join(format!(".{id}"));
         let mut file = File::create(&unnamed)?;
         file.lock()?;
         file.write_all(version.as_bytes())?;
         std::fs::rename(&unnamed, folder.join(id.to_string()))?;
         let joined = Self { folder: folder.to_owned(), id, _file: file };
-        // Announced first, looked second: of two that start at the same moment at least one sees the other.
+        // First announce, then check: of two processes that start at the same moment, at least one sees the
+        // other.
         match joined.another_version(version)? {
             Some(theirs) => Err(JoinError::OtherVersion(theirs)),
             None => Ok(joined),
         }
     }
 
-    /// The version of a living process that is not of this one.
+    /// The version of a running process that has another version than `ours`.
     fn another_version(&self, ours: &str) -> io::Result<Option<String>> {
         for entry in std::fs::read_dir(&self.folder)? {
             let entry = entry?;
@@ -71,10 +74,10 @@ impl ProcessLock {
             if id == self.id {
                 continue;
             }
-            // Gone in the meantime.
+            // The process has ended meanwhile.
             let Ok(mut file) = File::open(entry.path()) else { continue };
             let mut theirs = String::new();
-            // What cannot be read is no version of ours.
+            // An unreadable version is not ours.
             let read = (&mut file).take(MAX_VERSION_BYTES).read_to_string(&mut theirs);
             if read.is_ok() && theirs == ours {
                 continue;
@@ -94,25 +97,25 @@ impl ProcessLock {
         Ok(None)
     }
 
-    /// Identifies this process in what it leases.
+    /// The id of this process, which identifies its leases.
     pub(super) fn id(&self) -> i64 {
         self.id
     }
 
-    /// Looks for the other processes.
-    pub(super) fn look_around(&self) -> io::Result<Others> {
-        others(&self.folder, self.id)
+    /// Finds the other processes.
+    pub(super) fn find_others(&self) -> io::Result<Others> {
+        find_others(&self.folder, self.id)
     }
 
-    /// Removes the file of a process that is gone, once nothing in the database names it any more.
+    /// Removes the file of a process that has ended, once the database no longer refers to it.
     pub(super) fn remove_stale(&self, dead: i64) {
         // Another process may have been faster.
         drop(std::fs::remove_file(self.folder.join(dead.to_string())));
     }
 }
 
-/// Looks for the processes that use the folder, beside this one.
-pub(super) fn others(folder: &Path, own: i64) -> io::Result<Others> {
+/// Finds the processes that use the folder, except the one with the id `own`.
+pub(super) fn find_others(folder: &Path, own: i64) -> io::Result<Others> {
     let mut others = Others { alive: false, dead: Vec::new() };
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -130,15 +133,15 @@ pub(super) fn others(folder: &Path, own: i64) -> io::Result<Others> {
     Ok(others)
 }
 
-/// Waits until no other process opens the database, and keeps others from it for as long as the file lives: two that looked at
-/// its schema at once would both migrate it.
-pub(super) fn alone(folder: &Path) -> io::Result<File> {
+/// Locks the opening of the database until the file is dropped: two processes that check its schema at the
+/// same time would both migrate it.
+pub(super) fn lock_opening(folder: &Path) -> io::Result<File> {
     let opening = File::options().append(true).create(true).open(folder.join(OPENING))?;
     opening.lock()?;
     Ok(opening)
 }
 
-/// The process whose file an entry of the folder is.
+/// The id of the process that an entry of the folder belongs to.
 fn process_id(entry: &std::fs::DirEntry) -> Option<i64> {
     entry.file_name().to_str()?.parse().ok()
 }
@@ -165,18 +168,18 @@ mod tests {
     fn processes_see_each_other_and_the_dead() {
         let folder = tempfile::tempdir().unwrap();
         let first = ProcessLock::join(folder.path(), "1.0.0").unwrap();
-        assert!(!first.look_around().unwrap().alive);
+        assert!(!first.find_others().unwrap().alive);
 
         let second = ProcessLock::join(folder.path(), "1.0.0").unwrap();
-        assert!(first.look_around().unwrap().alive);
+        assert!(first.find_others().unwrap().alive);
         drop(second);
-        assert!(!first.look_around().unwrap().alive);
+        assert!(!first.find_others().unwrap().alive);
 
         // A killed process leaves its file, but not the lock.
         std::fs::write(folder.path().join("77"), "").unwrap();
-        assert_eq!(first.look_around().unwrap().dead, [77]);
+        assert_eq!(first.find_others().unwrap().dead, [77]);
         first.remove_stale(77);
-        assert!(first.look_around().unwrap().dead.is_empty());
+        assert!(first.find_others().unwrap().dead.is_empty());
     }
 
     #[test]
@@ -192,13 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_refused_for_as_long_as_a_process_of_it_lives() {
+    fn another_version_is_refused_while_a_process_is_running() {
         let folder = tempfile::tempdir().unwrap();
         let old = ProcessLock::join(folder.path(), "1.0.0").unwrap();
         let same = ProcessLock::join(folder.path(), "1.0.0").unwrap();
         let refused = ProcessLock::join(folder.path(), "1.0.1").err().unwrap();
         assert!(matches!(&refused, JoinError::OtherVersion(theirs) if theirs == "1.0.0"), "{refused}");
-        // A process that was refused leaves nothing that could refuse others.
+        // A refused process leaves no file that blocks others.
         drop(ProcessLock::join(folder.path(), "1.0.0").unwrap());
         drop((old, same));
         // A killed process leaves its file, but not the lock.
@@ -207,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_looks_at_a_dead_one_is_not_taken_for_it() {
+    fn a_process_that_checks_a_dead_one_is_not_mistaken_for_it() {
         let folder = tempfile::tempdir().unwrap();
         let dead = folder.path().join("77");
         std::fs::write(&dead, "0.9.0").unwrap();
-        let looks = File::open(&dead).unwrap();
-        looks.try_lock_shared().unwrap();
+        let checker = File::open(&dead).unwrap();
+        checker.try_lock_shared().unwrap();
         let us = ProcessLock::join(folder.path(), "1.0.0").unwrap();
-        assert_eq!(us.look_around().unwrap().dead, [77]);
+        assert_eq!(us.find_others().unwrap().dead, [77]);
         assert!(!is_alive(folder.path(), 77));
     }
 }

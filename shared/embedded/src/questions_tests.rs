@@ -1,4 +1,4 @@
-//! The views of questions, with the statements of claude-slack-bot as its documentation has them.
+//! The views of questions, with the statements from the documentation of claude-slack-bot.
 
 use ports::archive::{ArchiveError, Update, WriteOutcome};
 use rules::question::rows::{self, AnswerRow, QuestionRow};
@@ -9,7 +9,7 @@ use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
 use super::open_for_writing;
 
-/// The eight statements, word for word.
+/// The eight statements, verbatim.
 const PENDING_MESSAGES: &str = "SELECT * FROM message_queue 
 WHERE status = 'pending' 
 ORDER BY fetched_at ASC 
@@ -37,7 +37,7 @@ SET status = 'pending'
 WHERE status = 'processing' 
 AND processed_at < datetime('now', '-10 minutes');";
 
-/// A database in a file, written as the archive writes it and read as at a prompt: with triggers.
+/// A database in a file, written like the archive writes it and read like at a SQL prompt, with triggers.
 struct QuestionsDatabase {
     _folder: tempfile::TempDir,
     database: Connection,
@@ -82,7 +82,7 @@ impl QuestionsDatabase {
         std::iter::from_fn(|| rows.next().unwrap().map(|_| ())).count()
     }
 
-    /// A question that was asked so long ago.
+    /// A question that was asked `ago_s` seconds ago.
     fn ask(&self, n: u32, ago_s: i64) -> QuestionId {
         let (id, asked) = (id(n), asked());
         self.write(&rows::asked(&id, &asked, Some("ops"), self.now_s - ago_s)).unwrap();
@@ -90,8 +90,8 @@ impl QuestionsDatabase {
     }
 
     fn question(&self, id: &QuestionId, stage: WorkStage, ago_s: i64) {
-        let state = WorkState::NEW.at(stage);
-        self.write(&rows::question_becomes(id, state, None, self.now_s - ago_s)).unwrap();
+        let state = WorkState::NEW.with_stage(stage);
+        self.write(&rows::question_state_update(id, state, None, self.now_s - ago_s)).unwrap();
     }
 }
 
@@ -136,7 +136,7 @@ fn the_views_have_the_columns_of_the_tables() {
 }
 
 #[test]
-fn the_eight_statements_find_change_and_remove_what_they_should() {
+fn the_eight_statements_select_update_and_delete_the_right_rows() {
     let prompt = QuestionsDatabase::new();
     let (waiting, stuck, recent) = (prompt.ask(1, 60), prompt.ask(2, 1_000), prompt.ask(3, 1_000));
     let (old, new) = (prompt.ask(4, 40 * 86_400), prompt.ask(5, 86_400));
@@ -154,7 +154,7 @@ fn the_eight_statements_find_change_and_remove_what_they_should() {
     assert_eq!(prompt.texts(shown), [format!("C1|ops|{}|U1|why?|1|{file}", waiting.ts)]);
 
     for (id, ago_s) in [(&old, 31 * 86_400), (&new, 29 * 86_400)] {
-        prompt.write(&rows::answered(id, &asked().user, "so", prompt.now_s - ago_s)).unwrap();
+        prompt.write(&rows::answer_update(id, &asked().user, "so", prompt.now_s - ago_s)).unwrap();
         prompt.write(&rows::thread(id, prompt.now_s - ago_s)).unwrap();
     }
     assert_eq!(prompt.count(PENDING_RESPONSES), 2);
@@ -162,13 +162,17 @@ fn the_eight_statements_find_change_and_remove_what_they_should() {
     assert_eq!(prompt.count(ACTIVE_THREADS), 2);
     for (id, ago_s) in [(&old, 31 * 86_400), (&new, 29 * 86_400)] {
         let key = ports::archive::ItemKey::answer(&id.team, &id.channel, &id.ts);
-        let update =
-            rows::answer_becomes(id, WorkState::NEW.at(WorkStage::Finished), None, prompt.now_s - ago_s);
-        let attributes = rows::answered(id, &asked().user, "so", 0).set_if_absent;
+        let update = rows::answer_state_update(
+            id,
+            WorkState::NEW.with_stage(WorkStage::Finished),
+            None,
+            prompt.now_s - ago_s,
+        );
+        let attributes = rows::answer_update(id, &asked().user, "so", 0).set_if_absent;
         let answer = AnswerRow::read(&ports::archive::Item { key, attributes }).unwrap();
-        prompt.write(&answer.part_becomes(0, PartState::sent(&id.ts))).unwrap();
+        prompt.write(&answer.part_update(0, PartState::sent(&id.ts))).unwrap();
         prompt.write(&rows::posted(&answer, "so", &id.ts)).unwrap();
-        prompt.write(&rows::responded(&answer, prompt.now_s - ago_s)).unwrap();
+        prompt.write(&rows::responded_update(&answer, prompt.now_s - ago_s)).unwrap();
         prompt.write(&update).unwrap();
     }
     let responded = |id: &QuestionId| {
@@ -188,13 +192,13 @@ fn the_eight_statements_find_change_and_remove_what_they_should() {
     let ids = |ids: &[&QuestionId]| ids.iter().map(|id| id.ts.to_string()).collect::<Vec<_>>();
     assert_eq!(left("message_queue"), ids(&[&waiting, &stuck, &recent, &new]));
     assert_eq!(left("response_queue"), ids(&[&new]));
-    assert_eq!(left("responded_messages"), ids(&[&old, &new]), "that it was answered stays known");
+    assert_eq!(left("responded_messages"), ids(&[&old, &new]), "it stays known that it was answered");
     let pending = "SELECT message_id FROM message_queue WHERE status = 'pending' ORDER BY message_id";
     assert_eq!(prompt.texts(pending), ids(&[&waiting, &stuck]));
     let states = "SELECT json_extract(attributes, '$.state') FROM items WHERE item_id = 'question#T1' ORDER BY timestamp";
     assert_eq!(prompt.texts(states)[..2], ["000000/1/pending", "000001/1/pending"]);
-    // What a process writes that is still at work on it is less than that.
-    let late = rows::question_becomes(&stuck, WorkState::NEW.at(WorkStage::Finished), None, 0);
+    // A late write of a process that is still working on the question does not overwrite the reset.
+    let late = rows::question_state_update(&stuck, WorkState::NEW.with_stage(WorkStage::Finished), None, 0);
     let attributes = "SELECT attributes FROM items WHERE item_id = 'question#T1' AND timestamp LIKE '%2'";
     let stored: ports::archive::Attributes = serde_json::from_str(&prompt.texts(attributes)[0]).unwrap();
     assert_eq!(late.apply(Some(&stored)), None);
@@ -203,11 +207,11 @@ fn the_eight_statements_find_change_and_remove_what_they_should() {
 }
 
 #[test]
-fn nothing_else_can_be_changed_at_a_prompt() {
+fn other_changes_at_a_prompt_are_rejected() {
     let prompt = QuestionsDatabase::new();
     let working = prompt.ask(1, 60);
     prompt.question(&working, WorkStage::Working, 60);
-    prompt.write(&rows::answered(&working, &asked().user, "so", 0)).unwrap();
+    prompt.write(&rows::answer_update(&working, &asked().user, "so", 0)).unwrap();
     for (statement, expected) in [
         ("UPDATE message_queue SET status = 'processed'", "only status"),
         ("UPDATE message_queue SET status = 'pending', text = 'other'", "only status"),

@@ -1,4 +1,4 @@
-//! Connections that only read. They see what was committed when a read starts.
+//! A pool of read-only connections. A read sees the commits before its start.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,16 +8,16 @@ use tokio::sync::Semaphore;
 
 use super::connection::open_for_reading;
 
-/// Reads at once. More would not be faster: they come from the page cache and cost processor time, and opening a
-/// connection costs more than most reads.
+/// Maximum number of concurrent reads. More would not be faster: reads come from the page cache and are
+/// CPU-bound, and opening a connection costs more than most reads.
 const CONNECTIONS: usize = 4;
 
-/// A small pool.
+/// A small pool of read-only connections.
 pub(super) struct ReaderPool {
     file: PathBuf,
     permits: Semaphore,
     idle: Mutex<Vec<Connection>>,
-    /// `data_version` compares within one connection only.
+    /// The connection for `data_version`, whose values are comparable only within one connection.
     probe: Mutex<Option<Connection>>,
 }
 
@@ -56,7 +56,7 @@ impl ReaderPool {
         Ok(result)
     }
 
-    /// A number that changes with every commit of another connection. Takes microseconds.
+    /// Returns a number that changes with every commit of another connection. Takes microseconds.
     pub(super) fn data_version(&self) -> Option<i64> {
         let mut probe = self.probe.lock().unwrap_or_else(PoisonError::into_inner);
         if probe.is_none() {
@@ -67,7 +67,7 @@ impl ReaderPool {
         statement.query_row([], |row| row.get(0)).ok()
     }
 
-    /// Closes the idle connections, so that the log can be folded away.
+    /// Closes the idle connections, so that the log can be checkpointed and removed.
     pub(super) fn close(&self) {
         self.idle().clear();
         self.probe.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,9 +1,9 @@
-//! Takes turns with other processes at SQLite's write lock.
+//! Shares SQLite's write lock fairly between processes.
 //!
-//! SQLite's lock has no queue: a process that commits one transaction after another would hold it nearly all the time. So a
-//! process that finds it taken says that it waits, by a shared lock on a file of its own kind, and one that has committed looks
-//! whether another waits before it goes on. Alone, a process never rests. A lock on a file ends with the process that holds
-//! it, however it ends.
+//! SQLite's lock has no queue: a process that commits one transaction after another would hold it nearly all
+//! the time. So a process that finds the lock taken announces that it waits, with a shared lock on a separate
+//! file, and a process that has committed checks for waiting processes before it continues. A process without
+//! competitors never pauses. The OS releases a file lock when its process ends, even after a crash.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -14,34 +14,34 @@ const FILE: &str = "turns";
 
 /// This process's handles of the file.
 pub(super) struct LockTurns {
-    waits: File,
-    looks: File,
+    waiter: File,
+    checker: File,
 }
 
-/// Says, for as long as it lives, that this process waits for the write lock.
+/// Announces, while it exists, that this process waits for the write lock.
 pub(super) struct WaitingTurn<'a>(&'a File);
 
 impl LockTurns {
-    /// Opens the file in the folder of the processes, making it if it is missing.
+    /// Opens the file in the folder of the processes and creates it if it is missing.
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
         let file = folder.join(FILE);
         let open = || File::options().read(true).append(true).create(true).open(&file);
-        Ok(Self { waits: open()?, looks: open()? })
+        Ok(Self { waiter: open()?, checker: open()? })
     }
 
-    /// Says that this process waits; `None` in the moment in which another process looks.
-    pub(super) fn wait(&self) -> Option<WaitingTurn<'_>> {
-        self.waits.try_lock_shared().is_ok().then(|| WaitingTurn(&self.waits))
+    /// Announces that this process waits; `None` if another process is checking at the same moment.
+    pub(super) fn announce_wait(&self) -> Option<WaitingTurn<'_>> {
+        self.waiter.try_lock_shared().is_ok().then(|| WaitingTurn(&self.waiter))
     }
 
-    /// Whether another process waits. Two that look in the same moment may see each other instead: then both leave the lock
-    /// free once more than they need to.
-    pub(super) fn is_waited_for(&self) -> bool {
-        match self.looks.try_lock() {
-            // A lock that is not given back here would be seen as waiting, and ends with the process.
-            Ok(()) => drop(self.looks.unlock()),
+    /// Whether another process waits. Two processes that check at the same moment may see each other instead;
+    /// then both yield the lock once unnecessarily.
+    pub(super) fn has_waiter(&self) -> bool {
+        match self.checker.try_lock() {
+            // If the unlock fails, others see a waiting process until this one ends.
+            Ok(()) => drop(self.checker.unlock()),
             Err(TryLockError::WouldBlock) => return true,
-            // Whether one waits is not known.
+            // Unknown: assume that one waits.
             Err(TryLockError::Error(_)) => return true,
         }
         false
@@ -60,27 +60,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_waited_for_while_another_one_waits() {
+    fn a_waiting_process_is_detected_until_it_stops_waiting() {
         let folder = tempfile::tempdir().unwrap();
         let [busy, first, second] = [(); 3].map(|()| LockTurns::open(folder.path()).unwrap());
-        assert!(!busy.is_waited_for());
-        let one = first.wait().unwrap();
-        let other = second.wait().unwrap();
-        assert!(busy.is_waited_for());
+        assert!(!busy.has_waiter());
+        let one = first.announce_wait().unwrap();
+        let other = second.announce_wait().unwrap();
+        assert!(busy.has_waiter());
         drop(one);
-        assert!(busy.is_waited_for());
+        assert!(busy.has_waiter());
         drop(other);
-        assert!(!busy.is_waited_for());
+        assert!(!busy.has_waiter());
     }
 
     #[test]
-    fn a_process_that_ends_waits_no_more() {
+    fn a_process_that_has_ended_no_longer_waits() {
         let folder = tempfile::tempdir().unwrap();
         let busy = LockTurns::open(folder.path()).unwrap();
         let gone = LockTurns::open(folder.path()).unwrap();
-        std::mem::forget(gone.wait().unwrap());
-        assert!(busy.is_waited_for());
+        std::mem::forget(gone.announce_wait().unwrap());
+        assert!(busy.has_waiter());
         drop(gone);
-        assert!(!busy.is_waited_for());
+        assert!(!busy.has_waiter());
     }
 }

@@ -1,7 +1,8 @@
 //! The writer thread: group commit.
 //!
-//! All operations that wait when the thread is free go into one transaction, and no caller is answered before its log is on disk.
-//! One sync then carries as many operations as arrived during the last one, which is what makes a durable answer cheap.
+//! All operations that wait when the thread is free go into one transaction, and no caller is answered before
+//! the log is synced. So one sync covers all operations that arrived during the previous one, which makes
+//! durable answers cheap.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,54 +22,56 @@ use super::process_lock::ProcessLock;
 use super::turns::LockTurns;
 use ports::clock::SharedClock;
 
-/// Operations that may wait for the thread; further callers wait for a place.
+/// Maximum number of operations that wait for the thread; further callers wait for a permit.
 const WAITING: usize = 8192;
 
-/// A transaction ends when it has taken this long, so that no answer waits for an endless queue of others.
+/// A transaction ends after this time, so that no answer waits for an endless queue of other operations.
 const MAX_TRANSACTION: Duration = Duration::from_millis(20);
 
-/// A transaction is kept open this long for the next operation, as long as they keep coming: after a commit everyone
-/// who was answered comes back at about the same time, and a sync for the first of them alone would make the others
-/// wait for two.
+/// A transaction stays open this long for each further operation: after a commit, all callers that were
+/// answered return at about the same time, and a sync for the first one alone would make the others wait for
+/// two syncs.
 const GATHER: Duration = Duration::from_micros(150);
 
-/// And no longer than this in all.
+/// Maximum total time for which a transaction stays open for further operations.
 const MAX_GATHERING: Duration = Duration::from_millis(2);
 
-/// How long to wait for the lock of another process before the operations fail. Its transactions take about 20 ms.
+/// How long to wait for the write lock of another process before the operations fail. Transactions take about
+/// 20 ms.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Between two attempts to get the lock.
+/// The interval between two attempts to get the lock.
 const LOCK_RETRY: Duration = Duration::from_millis(1);
 
-/// How long the lock is left free after a commit if another process waits for it: longer than its [`LOCK_RETRY`], or it would
-/// never get a turn.
+/// How long the lock stays free after a commit if another process waits for it: longer than [`LOCK_RETRY`],
+/// otherwise the other process would never get it.
 const TURN_FOR_OTHERS: Duration = Duration::from_millis(2);
 
-/// A process in the background leaves the lock free for this multiple of the time it held it, if another process waits: others
-/// also read anew what it may have changed, so its share costs them three times as much. Only conflicts cost it time: light
-/// traffic hardly slows it.
+/// A background process leaves the lock free for this multiple of the time it held it, if another process
+/// waits: others also read again what it may have changed, so its share costs them three times as much. It
+/// only loses time in conflicts: light traffic hardly slows it down.
 const BACKGROUND_REST: u32 = 19;
 
-/// As [`BACKGROUND_REST`], if the process was started with `nice`: a low priority of its threads alone would not shorten the
-/// time for which it holds the lock.
+/// As [`BACKGROUND_REST`], if the process was started with `nice`: a low thread priority alone would not
+/// shorten the time for which it holds the lock.
 const NICE_REST: u32 = 99;
 
-/// No rest is longer: one slow sync must not hold up an import for minutes.
+/// Maximum rest: one slow sync must not delay an import for minutes.
 const LONGEST_REST: Duration = Duration::from_secs(2);
 
-/// After this time without a write, the log is folded and emptied, so that acked and dropped messages do not stay in it. No caller waits
-/// for that, and it takes milliseconds. Consumers that wait look every second, and write nothing.
+/// After this time without a write, the log is checkpointed and emptied, so that acked and dropped messages
+/// do not stay in it. No caller waits for that, and it takes milliseconds. Waiting consumers check every
+/// second, but write nothing.
 const IDLE: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(5) };
 
-/// How often to look for other processes.
-const LOOK_AROUND: Duration = Duration::from_millis(200);
+/// The interval between two checks for other processes.
+const PROCESS_CHECK: Duration = Duration::from_millis(200);
 
-/// Handle of the thread.
+/// The handle of the writer thread.
 pub(super) struct WriterThread {
     sender: Mutex<Option<mpsc::Sender<Box<dyn Operation>>>>,
-    places: Arc<Semaphore>,
-    /// For which multiple of the time it held the lock the thread leaves it to others.
+    permits: Arc<Semaphore>,
+    /// The multiple of the time it held the lock for which the thread leaves it free for others.
     rest: Arc<AtomicU32>,
     stopped: watch::Receiver<bool>,
 }
@@ -83,7 +86,7 @@ impl WriterThread {
         clock: SharedClock,
     ) -> std::io::Result<Self> {
         let (sender, receiver) = mpsc::channel();
-        let places = Arc::new(Semaphore::new(WAITING));
+        let permits = Arc::new(Semaphore::new(WAITING));
         let rest = Arc::new(AtomicU32::new(0));
         let (stopping, stopped) = watch::channel(false);
         let checkpoints = Checkpoints::start(&connection, file).map_err(std::io::Error::other)?;
@@ -93,9 +96,9 @@ impl WriterThread {
             process_lock,
             turns,
             clock,
-            places: Arc::clone(&places),
+            permits: Arc::clone(&permits),
             rest: Arc::clone(&rest),
-            looked_around: None,
+            processes_checked_at: None,
             wrote_at: Some(Instant::now()),
             rollbacks: 0,
             foreign_commits: 0,
@@ -105,17 +108,17 @@ impl WriterThread {
             thread.run(&receiver);
             stopping.send_replace(true);
         })?;
-        Ok(Self { sender: Mutex::new(Some(sender)), places, rest, stopped })
+        Ok(Self { sender: Mutex::new(Some(sender)), permits, rest, stopped })
     }
 
-    /// From now on other processes come first.
+    /// From now on other processes take precedence.
     pub(super) fn work_in_background(&self) {
         let rest = if is_nice() { NICE_REST } else { BACKGROUND_REST };
         self.rest.store(rest, Ordering::Relaxed);
     }
 
-    /// Runs `work` in the next transaction and answers when it is durable. `work` may run more than once only if its
-    /// transaction failed, in which case nothing of it remains.
+    /// Runs `work` in the next transaction and returns when it is durable. `work` may run more than once only
+    /// if its transaction failed, in which case it was rolled back.
     pub(super) async fn run<T, F>(&self, work: F) -> Result<T, WriteError>
     where
         T: Send + 'static,
@@ -124,15 +127,15 @@ impl WriterThread {
         self.run_or_undo(work, drop).await
     }
 
-    /// As [`WriterThread::run`]; `abandoned` gets the result if the caller was gone before it was answered.
+    /// As [`WriterThread::run`]; `abandoned` gets the result if the caller is cancelled before the answer.
     pub(super) async fn run_or_undo<T, F, A>(&self, work: F, abandoned: A) -> Result<T, WriteError>
     where
         T: Send + 'static,
         F: FnMut(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
         A: FnOnce(T) + Send + 'static,
     {
-        // The thread gives the place back when it takes the operation up.
-        self.places.acquire().await.map_err(|_| closed())?.forget();
+        // The thread returns the permit when it receives the operation.
+        self.permits.acquire().await.map_err(|_| closed())?.forget();
         let (reply, answer) = oneshot::channel();
         let operation = Box::new(AnsweredOperation { work, result: None, reply, abandoned });
         match &*self.sender() {
@@ -142,11 +145,11 @@ impl WriterThread {
         answer.await.map_err(|_| closed())?
     }
 
-    /// Lets the thread finish what waits, and waits until it has.
+    /// Lets the thread finish the waiting operations, and waits until it has ended.
     pub(super) async fn close(&self) {
         self.sender().take();
         let mut stopped = self.stopped.clone();
-        // An error means that the thread is gone, which is as good.
+        // An error means that the thread has ended already.
         drop(stopped.wait_for(|stopped| *stopped).await);
     }
 
@@ -165,9 +168,9 @@ struct Thread {
     process_lock: ProcessLock,
     turns: LockTurns,
     clock: SharedClock,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     rest: Arc<AtomicU32>,
-    looked_around: Option<Instant>,
+    processes_checked_at: Option<Instant>,
     /// When this thread last wrote to the log; `None` once the log is empty.
     wrote_at: Option<Instant>,
     rollbacks: u64,
@@ -178,8 +181,8 @@ struct Thread {
 impl Thread {
     fn run(mut self, receiver: &mpsc::Receiver<Box<dyn Operation>>) {
         while let Some(first) = self.next(receiver) {
-            self.places.add_permits(1);
-            self.look_around();
+            self.permits.add_permits(1);
+            self.check_processes();
             let mut batch = vec![first];
             let outcome = catch_unwind(AssertUnwindSafe(|| self.commit(&mut batch, receiver)))
                 .unwrap_or_else(|_| Err(WriteError("an operation panicked".into())));
@@ -190,7 +193,7 @@ impl Thread {
                 // The caller decides what the error means.
                 tracing::debug!(%error, operations = batch.len(), "a transaction was rolled back");
             }
-            let held = outcome.as_ref().copied().unwrap_or_default();
+            let lock_time = outcome.as_ref().copied().unwrap_or_default();
             let outcome = outcome.map(drop);
             for operation in batch {
                 operation.finish(outcome.clone());
@@ -198,9 +201,10 @@ impl Thread {
             if self.checkpoints.after_commit(&self.connection) {
                 self.wrote_at = Some(Instant::now());
             }
-            self.leave_turn(held);
+            self.yield_lock(lock_time);
         }
-        // Messages that are still leased have no receiver any more. Once this process's file is gone, no process could release them.
+        // Messages that are still leased no longer have a receiver. Once this process's file is removed, no
+        // process could release them.
         let released =
             self.begin().and_then(|()| self.release_leases(&HashSet::from([self.process_lock.id()])));
         if let Err(error) = released {
@@ -210,10 +214,10 @@ impl Thread {
         self.empty_log();
     }
 
-    /// Leaves the lock free if another process waits for it, after this process has held it.
-    fn leave_turn(&self, held: Duration) {
-        if self.turns.is_waited_for() {
-            let rest = held * self.rest.load(Ordering::Relaxed);
+    /// Leaves the lock free for a while if another process waits for it.
+    fn yield_lock(&self, lock_time: Duration) {
+        if self.turns.has_waiter() {
+            let rest = lock_time * self.rest.load(Ordering::Relaxed);
             sleep(rest.clamp(TURN_FOR_OTHERS, LONGEST_REST));
         }
     }
@@ -230,14 +234,15 @@ impl Thread {
         receiver.recv().ok()
     }
 
-    /// Folds the log into the database and empties it. While another connection reads or writes, the log stays, and is tried
-    /// again after as long a pause.
+    /// Checkpoints and empties the log. While another connection reads or writes, the log stays, and the next
+    /// attempt follows after the same interval.
     fn empty_log(&mut self) {
         let emptied = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
         self.wrote_at = emptied.unwrap_or(true).then(Instant::now);
     }
 
-    /// One transaction with the operations in `batch` and those that wait. Answers how long it held the lock.
+    /// Commits one transaction with the operations in `batch` and the waiting ones. Returns how long it held
+    /// the lock.
     fn commit(
         &mut self,
         batch: &mut Vec<Box<dyn Operation>>,
@@ -269,7 +274,7 @@ impl Thread {
             }
             match receiver.try_recv().or_else(|_| self.gather(receiver, began)) {
                 Ok(operation) => {
-                    self.places.add_permits(1);
+                    self.permits.add_permits(1);
                     batch.push(operation);
                 }
                 Err(_) => break,
@@ -282,7 +287,7 @@ impl Thread {
         Ok(began.elapsed())
     }
 
-    /// Waits a moment for the next operation.
+    /// Waits a short time for the next operation.
     fn gather(
         &self,
         receiver: &mpsc::Receiver<Box<dyn Operation>>,
@@ -302,7 +307,7 @@ impl Thread {
             match self.connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([])) {
                 Ok(_) => return Ok(()),
                 Err(error) if is_busy(&error) && Instant::now() < deadline => {
-                    waiting = waiting.or_else(|| self.turns.wait());
+                    waiting = waiting.or_else(|| self.turns.announce_wait());
                     sleep(LOCK_RETRY);
                 }
                 Err(error) => return Err(error),
@@ -310,16 +315,16 @@ impl Thread {
         }
     }
 
-    /// Notices processes that came and went. What a dead one had received becomes visible at once.
-    fn look_around(&mut self) {
-        if self.looked_around.is_some_and(|at| at.elapsed() < LOOK_AROUND) {
+    /// Releases the leases of processes that have died, so that their messages become visible immediately.
+    fn check_processes(&mut self) {
+        if self.processes_checked_at.is_some_and(|at| at.elapsed() < PROCESS_CHECK) {
             return;
         }
-        self.looked_around = Some(Instant::now());
-        let others = match self.process_lock.look_around() {
+        self.processes_checked_at = Some(Instant::now());
+        let others = match self.process_lock.find_others() {
             Ok(others) => others,
             Err(error) => {
-                tracing::warn!(%error, "failed to look for other processes on this data folder");
+                tracing::warn!(%error, "failed to check for other processes on this data folder");
                 return;
             }
         };
@@ -330,7 +335,7 @@ impl Thread {
             self.begin().and_then(|()| self.release_leases(&others.dead.iter().copied().collect()));
         match released {
             Ok(released) => {
-                // The leases in memory belong to another process.
+                // The cached leases belong to another process.
                 self.foreign_commits += 1;
                 others.dead.iter().for_each(|dead| self.process_lock.remove_stale(*dead));
                 tracing::info!(released, "released the leases of a dead process");
@@ -347,8 +352,8 @@ impl Thread {
         for owner in owners {
             released +=
                 self.connection.execute("UPDATE leases SET visible_at_ms = 0 WHERE owner = ?1", [owner])?;
-            // Its claims are free for the process that gets its jobs.
-            self.connection.execute(super::claims::FREE, [owner])?;
+            // Its claims become free for the process that receives its jobs.
+            self.connection.execute(super::claims::RELEASE_CLAIMS, [owner])?;
         }
         self.connection.execute_batch("COMMIT")?;
         Ok(released)
@@ -383,7 +388,8 @@ fn sleep(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-/// A lock that survives a panic elsewhere: whatever it guards is rebuilt from the database after a rollback.
+/// Locks a mutex even after a panic of another thread: the guarded value is rebuilt from the database after a
+/// rollback.
 pub(super) fn lock<T>(mutex: &Arc<Mutex<T>>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The only door to wall-clock time.
+//! The only access to wall-clock time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,13 +9,13 @@ use std::time::Duration;
 pub struct TimestampMs(pub i64);
 
 impl TimestampMs {
-    /// This instant moved forward; saturates instead of wrapping.
+    /// This instant plus a duration; saturates instead of wrapping.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// How long ago `earlier` was; zero where it lies in the future.
+    /// The time elapsed since `earlier`; zero if `earlier` is in the future.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -28,9 +28,9 @@ impl TimestampMs {
     }
 }
 
-/// Tells the time. Handed to whatever needs it, so that a test decides what time it is.
+/// A source of the current time. It is injected, so that tests control time.
 pub trait Clock: Send + Sync + 'static {
-    /// The time now.
+    /// The current time.
     fn now(&self) -> TimestampMs;
 }
 
@@ -42,14 +42,14 @@ pub type SharedClock = Arc<dyn Clock>;
 pub struct SystemClock;
 
 impl SystemClock {
-    /// The machine's clock, ready to be handed out.
+    /// The machine's clock as a [`SharedClock`].
     pub fn shared() -> SharedClock {
         Arc::new(Self)
     }
 }
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    #[expect(clippy::disallowed_methods, reason = "this is the only access to the clock")]
     fn now(&self) -> TimestampMs {
         let since_epoch =
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -57,12 +57,12 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told to.
+/// A clock that only moves when a test advances it.
 #[derive(Debug)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// A clock standing at `start`.
+    /// A clock that starts at `start`.
     pub fn starting_at(start: TimestampMs) -> Arc<Self> {
         Arc::new(Self(AtomicI64::new(start.0)))
     }

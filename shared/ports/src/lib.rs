@@ -1,13 +1,15 @@
-//! The ports: what the rest of Annalist asks of a backend, and the keys, jobs and names that go through them. A contract
-//! is on each method, and in the conformance suites that every backend and every test double runs.
+//! The ports: the interfaces between Annalist and its backends, with the keys, jobs and names that they
+//! share. Each method documents its contract; the conformance suites, which every backend and every test
+//! double runs, check it.
 //!
 //! * [`archive`]: items, and updates that are one register each.
-//! * [`changes`]: what was written to messages, for those that follow.
+//! * [`changes`]: changes to messages, for followers.
 //! * [`queue`]: jobs, the topology, routing, and FIFO queues with message groups.
 //! * [`files`]: bytes, written once under their key.
-//! * [`existence`]: what Slack confirmed to exist. [`claims`]: which process works on what.
+//! * [`existence`]: workspaces, users and channels that Slack confirmed to exist. [`claims`]: which process
+//!   works on which file or question.
 //! * [`workers`]: the table of workers.
-//! * [`clock`]: the only door to time. [`metrics`]: the table of all metrics.
+//! * [`clock`]: the only access to wall-clock time. [`metrics`]: the table of all metrics.
 
 pub mod archive;
 pub mod changes;

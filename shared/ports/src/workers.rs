@@ -1,7 +1,9 @@
-//! The table of workers: the queue that each consumes, what it may use, and how large its function is on Lambda.
+//! The table of workers: the queue that each consumes, the resources it may use, and the size of its Lambda
+//! function.
 //!
-//! Queues, `annalist up`, permissions, the CloudFormation template, `status` and the tables in the documents are made from it. How a
-//! worker is built is in `workers/src/lib.rs`; each has a binary, and a test holds both to this table.
+//! Queues, `annalist up`, permissions, the CloudFormation template, `status` and the tables in the documents
+//! are generated from it. `workers/src/lib.rs` builds the workers; each has a binary, and a test checks both
+//! against this table.
 
 use std::time::Duration;
 
@@ -12,82 +14,83 @@ use crate::queue::topology::{QueueRole, QueueSpec};
 pub enum QueueName {
     /// Slack's events.
     Events,
-    /// What changes a channel's row, and gaps.
+    /// Events that change a channel's row, and gaps.
     Channels,
-    /// Files to be downloaded.
+    /// Files to download.
     Files,
-    /// Days to be counted again.
+    /// Days to count again.
     Stats,
     /// Questions to the responder.
     Questions,
-    /// Answers to be posted.
+    /// Answers to post.
     Replies,
-    /// Spans of Slack's history to be read.
+    /// Spans of Slack's history to read.
     Backfill,
 }
 
-/// What a worker uses besides its queue, its dead letters and the archive's rows, which every worker uses.
+/// A resource that a worker uses in addition to its queue, its dead letters and the archive's rows, which
+/// every worker uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Uses {
     /// The table of the existence check.
     Existence,
     /// The table of claims.
     Claims,
-    /// The store of files.
+    /// The file store.
     Files,
     /// The archive's index of threads.
     Threads,
     /// Slack's Web API, with the bot token.
     SlackApi,
-    /// What answers questions, with its key.
+    /// The processor that answers questions, with its key.
     Processor,
 }
 
 /// One row of the table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WorkerSpec {
-    /// The name of its binary, of its function, and of its label in metrics.
+    /// The name of its binary and its function, and its label in metrics.
     pub name: &'static str,
-    /// What it does, for people.
-    pub what: &'static str,
-    /// The queue it consumes; no other worker does.
+    /// A description for users.
+    pub description: &'static str,
+    /// The queue it consumes. No other worker consumes it.
     pub queue: QueueSpec,
     /// The queues it sends to.
     pub sends_to: &'static [QueueName],
-    /// What else it uses.
+    /// The other resources it uses.
     pub uses: &'static [Uses],
-    /// The memory of its function, and with it a share of the processor: 1769 MB are one.
+    /// The memory of its function, which also sets its share of CPU time: 1769 MB correspond to one vCPU.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html>
     pub memory_mb: u32,
-    /// How long one invocation of its function may take.
+    /// The maximum duration of one invocation of its function.
     pub timeout: Duration,
-    /// How many of its functions run at once, unless a parameter of the template says otherwise. Without a bound Lambda
-    /// polls an empty queue less often, and each poll is on the bill.
+    /// The maximum number of concurrent invocations, unless a template parameter overrides it. Without a
+    /// limit Lambda polls an empty queue less often, and each poll is billed.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html>
     pub concurrency: Option<u32>,
-    /// What runs beside it in its process every hour, and as a function of its own on Lambda.
+    /// Hourly work in the same process, or in a function of its own on Lambda.
     pub hourly: Option<&'static HourlySpec>,
 }
 
-/// Work that no queue brings: it is done every hour, beside a worker.
+/// Work that runs every hour next to a worker and has no queue.
 #[derive(Debug, PartialEq, Eq)]
 pub struct HourlySpec {
     /// The name of its function.
     pub name: &'static str,
-    /// What it does, for people.
-    pub what: &'static str,
+    /// A description for users.
+    pub description: &'static str,
     /// The queues it sends to.
     pub sends_to: &'static [QueueName],
-    /// What else it uses besides the archive's rows.
+    /// The resources it uses in addition to the archive's rows.
     pub uses: &'static [Uses],
     /// The memory of its function.
     pub memory_mb: u32,
-    /// How long one invocation of its function may take.
+    /// The maximum duration of one invocation of its function.
     pub timeout: Duration,
 }
 
-/// A batch takes a fraction of a second. What a throttled table makes it wait for longer waits better on the queue; and a
-/// function that crashed holds its messages for six times as long.
+/// A batch takes a fraction of a second. If a throttled table delays it for longer, the messages had better
+/// wait on the queue; and after a crash, the messages of a function stay invisible for six times its timeout.
 const SHORT: Duration = Duration::from_secs(30);
 
 /// Lambda's maximum.
@@ -98,7 +101,7 @@ const LONG: Duration = Duration::from_secs(15 * 60);
 pub const WORKERS: [WorkerSpec; 7] = [
     WorkerSpec {
         name: "message-writer",
-        what: "Turns events into rows",
+        description: "Turns events into rows",
         queue: QueueSpec {
             name: QueueName::Events,
             label: "events",
@@ -107,7 +110,7 @@ pub const WORKERS: [WorkerSpec; 7] = [
             dedup: "team, event_id, body",
             delay: Duration::ZERO,
         },
-        // An event that waits for its channel to be known waits on its own queue.
+        // An event whose channel is not known yet waits on its own queue.
         sends_to: &[QueueName::Events, QueueName::Channels, QueueName::Files, QueueName::Questions],
         uses: &[Uses::Existence, Uses::SlackApi],
         // Ten events of up to a megabyte, read and written.
@@ -118,7 +121,7 @@ pub const WORKERS: [WorkerSpec; 7] = [
     },
     WorkerSpec {
         name: "channel-indexer",
-        what: "Keeps the rows of channels",
+        description: "Keeps the rows of channels",
         queue: QueueSpec {
             name: QueueName::Channels,
             label: "channels",
@@ -131,13 +134,13 @@ pub const WORKERS: [WorkerSpec; 7] = [
         uses: &[Uses::Existence, Uses::SlackApi],
         memory_mb: 256,
         timeout: SHORT,
-        // One workspace is one message group, so one function at a time.
+        // One workspace is one message group, so only one function runs at a time.
         concurrency: None,
         hourly: Some(&DIRECTORY),
     },
     WorkerSpec {
         name: "file-downloader",
-        what: "Downloads files and pictures",
+        description: "Downloads files and pictures",
         queue: QueueSpec {
             name: QueueName::Files,
             label: "files",
@@ -148,9 +151,9 @@ pub const WORKERS: [WorkerSpec; 7] = [
         },
         sends_to: &[],
         uses: &[Uses::Claims, Uses::Files, Uses::SlackApi],
-        // Ten files, of each up to two parts of 8 MiB.
+        // Ten files, with up to two parts of 8 MiB each.
         memory_mb: 512,
-        // A file may have a gigabyte.
+        // A file may be as large as a gigabyte.
         timeout: LONG,
         // Each function keeps its own count of downloads per minute.
         concurrency: Some(2),
@@ -158,31 +161,31 @@ pub const WORKERS: [WorkerSpec; 7] = [
     },
     WorkerSpec {
         name: "statistician",
-        what: "Counts each channel's days",
+        description: "Counts each channel's days",
         queue: QueueSpec {
             name: QueueName::Stats,
             label: "stats",
             role: QueueRole::Background,
             group: "`team#channel#day`",
             dedup: "team, channel, day, minute of sending",
-            // Longer than the bucket of the deduplication id with the clocks' skew, so that the last change of a bucket is
-            // counted. The minute is the clock's at the sending, never the event's.
+            // Longer than the bucket of the deduplication id plus clock skew, so that the last change of a
+            // bucket is counted. The minute is that of the send time, not that of the event.
             delay: Duration::from_secs(90),
         },
-        // It finds the days that are to be counted itself.
+        // It finds the days to count itself.
         sends_to: &[QueueName::Stats],
         uses: &[],
-        // A page of a day's messages, of up to a megabyte, and what was counted of them.
+        // A page of a day's messages, up to a megabyte, and their counts.
         memory_mb: 256,
         // A day may have many messages.
         timeout: LONG,
-        // It waits behind what is live.
+        // Live work comes first.
         concurrency: Some(2),
         hourly: None,
     },
     WorkerSpec {
         name: "responder",
-        what: "Answers questions, if it is turned on",
+        description: "Answers questions, if it is turned on",
         queue: QueueSpec {
             name: QueueName::Questions,
             label: "questions",
@@ -192,19 +195,19 @@ pub const WORKERS: [WorkerSpec; 7] = [
             dedup: "team, channel, ts, attempt",
             delay: Duration::ZERO,
         },
-        // A question that was reset is asked again.
+        // A question that was reset is sent again.
         sends_to: &[QueueName::Replies, QueueName::Questions],
         uses: &[Uses::Claims, Uses::Threads, Uses::Processor],
         memory_mb: 256,
         // A model takes a minute, and may take more.
         timeout: LONG,
-        // What it asks is paid for by the question.
+        // Each question to the processor costs money.
         concurrency: Some(4),
         hourly: None,
     },
     WorkerSpec {
         name: "poster",
-        what: "Posts answers, if the responder is turned on",
+        description: "Posts answers, if the responder is turned on",
         queue: QueueSpec {
             name: QueueName::Replies,
             label: "replies",
@@ -216,14 +219,15 @@ pub const WORKERS: [WorkerSpec; 7] = [
         sends_to: &[],
         uses: &[Uses::Claims, Uses::Threads, Uses::SlackApi],
         memory_mb: 256,
-        // An answer has up to eight parts, a second apart; Slack may want a look before one is repeated.
+        // An answer has up to eight parts, posted a second apart, and a repeated post may first require a
+        // lookup in Slack.
         timeout: SHORT,
         concurrency: Some(2),
         hourly: None,
     },
     WorkerSpec {
         name: "historian",
-        what: "Reads Slack's history where events were missed",
+        description: "Reads Slack's history where events were missed",
         queue: QueueSpec {
             name: QueueName::Backfill,
             label: "backfill",
@@ -233,13 +237,13 @@ pub const WORKERS: [WorkerSpec; 7] = [
             dedup: "team, channel, from, to, page",
             delay: Duration::ZERO,
         },
-        // A long span goes on in another job, behind those that wait.
+        // A long span continues in another job, behind the waiting ones.
         sends_to: &[QueueName::Files, QueueName::Backfill],
         uses: &[Uses::Threads, Uses::SlackApi],
-        // Two pages of up to 16 MiB, read and as rows.
+        // Two pages of up to 16 MiB, as responses and as rows.
         memory_mb: 512,
         timeout: LONG,
-        // One workspace is one message group, so one function at a time.
+        // One workspace is one message group, so only one function runs at a time.
         concurrency: None,
         hourly: None,
     },
@@ -248,8 +252,8 @@ pub const WORKERS: [WorkerSpec; 7] = [
 /// The sync of Slack's directory.
 pub const DIRECTORY: HourlySpec = HourlySpec {
     name: "directory",
-    what: "Reads Slack's directory every hour and joins public channels",
-    // Pictures of people and emoji.
+    description: "Reads Slack's directory every hour and joins public channels",
+    // Avatars and emoji.
     sends_to: &[QueueName::Files],
     uses: &[Uses::SlackApi],
     // A whole workspace's channels and people.
@@ -259,22 +263,22 @@ pub const DIRECTORY: HourlySpec = HourlySpec {
 };
 
 impl WorkerSpec {
-    /// The worker of this name.
-    pub fn named(name: &str) -> Option<&'static Self> {
+    /// The worker with this name.
+    pub fn by_name(name: &str) -> Option<&'static Self> {
         WORKERS.iter().find(|spec| spec.name == name)
     }
 
     /// The worker that consumes this queue.
     ///
     /// # Panics
-    /// If it has none, which a test rules out.
-    pub fn of(queue: QueueName) -> &'static Self {
+    /// If the queue has no worker, which a test rules out.
+    pub fn for_queue(queue: QueueName) -> &'static Self {
         WORKERS.iter().find(|spec| spec.queue.name == queue).expect("every queue has a worker")
     }
 
-    /// Whether it uses this.
-    pub fn may_use(&self, what: Uses) -> bool {
-        self.uses.contains(&what)
+    /// Whether the worker uses this resource.
+    pub fn may_use(&self, resource: Uses) -> bool {
+        self.uses.contains(&resource)
     }
 }
 
@@ -290,7 +294,7 @@ mod tests {
         let queues: BTreeSet<QueueName> = WORKERS.iter().map(|spec| spec.queue.name).collect();
         assert_eq!((names.len(), queues.len()), (WORKERS.len(), WORKERS.len()));
         for spec in &WORKERS {
-            assert_eq!(WorkerSpec::named(spec.name), Some(WorkerSpec::of(spec.queue.name)));
+            assert_eq!(WorkerSpec::by_name(spec.name), Some(WorkerSpec::for_queue(spec.queue.name)));
         }
     }
 }

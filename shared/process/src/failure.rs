@@ -1,4 +1,4 @@
-//! What a person is told if a command or a part ends with an error: one line.
+//! The one-line error message of a failed command or process.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -8,31 +8,32 @@ use clap::error::ErrorKind;
 use crate::config::ConfigError;
 use crate::config::backend::BackendError;
 
-/// The exit code of a program that was used wrongly.
+/// The exit code for a usage error.
 pub const USAGE: u8 = 2;
 
-/// What a part's program ends with: 0, or one line on standard error and 1, or 2 if a setting has to be corrected.
-#[expect(clippy::print_stderr, reason = "the last word of a program")]
+/// The exit code of a program: 0, or after one line on standard error 1, or 2 if the user must correct a
+/// setting.
+#[expect(clippy::print_stderr, reason = "the final error message of a program")]
 pub fn exit_code(result: Result<(), impl AsRef<dyn Error + 'static>>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
-    let (error, say) = (error.as_ref(), |line: &str| eprintln!("{line}"));
+    let (error, print_line) = (error.as_ref(), |line: &str| eprintln!("{line}"));
     if let Some(arguments) = error.downcast_ref() {
-        return refused(arguments, say);
+        return report_usage_error(arguments, print_line);
     }
-    say(&line(error));
-    if is_of_settings(error) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+    print_line(&error_line(error));
+    if is_config_error(error) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
-/// Whether a setting has to be corrected.
+/// Whether the user must correct a setting.
 #[must_use]
-pub fn is_of_settings(error: &(dyn Error + 'static)) -> bool {
+pub fn is_config_error(error: &(dyn Error + 'static)) -> bool {
     error.is::<ConfigError>()
         || error.downcast_ref().is_some_and(BackendError::is_usage)
-        || error.source().is_some_and(is_of_settings)
+        || error.source().is_some_and(is_config_error)
 }
 
-/// What clap says about the arguments: help as it is, a mistake as one line to `say`.
-pub fn refused(error: &clap::Error, say: impl FnOnce(&str)) -> ExitCode {
+/// Prints clap's message about the arguments: help unchanged, a usage error as one line to `print_line`.
+pub fn report_usage_error(error: &clap::Error, print_line: impl FnOnce(&str)) -> ExitCode {
     if matches!(
         error.kind(),
         ErrorKind::DisplayHelp
@@ -43,11 +44,11 @@ pub fn refused(error: &clap::Error, say: impl FnOnce(&str)) -> ExitCode {
         drop(error.print());
         return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
     }
-    say(&usage_line(&error.render().to_string()));
+    print_line(&usage_line(&error.render().to_string()));
     ExitCode::from(USAGE)
 }
 
-/// Clap's paragraphs as one line: the mistake, what may have been meant, and how the command is used.
+/// Clap's paragraphs as one line: the error, clap's suggestion, and the usage of the command.
 #[must_use]
 pub fn usage_line(rendered: &str) -> String {
     let mut parts: Vec<String> = rendered
@@ -57,21 +58,21 @@ pub fn usage_line(rendered: &str) -> String {
         .map(|part| part.split_whitespace().collect::<Vec<_>>().join(" ").replace("Usage: ", "usage: "))
         .collect();
     if let [_] = parts.as_slice() {
-        parts.push("--help says more".to_owned());
+        parts.push("see --help".to_owned());
     }
     parts.join("; ")
 }
 
-/// An error and its causes, each said once: some errors name their cause themselves.
+/// An error and its causes without repetitions: some errors already contain the text of their cause.
 #[must_use]
-pub fn line(error: &(dyn Error + 'static)) -> String {
+pub fn error_line(error: &(dyn Error + 'static)) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        let said = error.to_string();
-        if !line.contains(&said) {
+        let cause_text = error.to_string();
+        if !line.contains(&cause_text) {
             line.push_str(": ");
-            line.push_str(&said);
+            line.push_str(&cause_text);
         }
         cause = error.source();
     }

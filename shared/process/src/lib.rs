@@ -1,4 +1,4 @@
-//! What belongs to a process: its settings and the choice of a backend, its log and metrics, and how it is asked to end.
+//! Process-level infrastructure: settings and the choice of a backend, log and metrics, and shutdown signals.
 
 pub mod config;
 pub mod failure;
@@ -6,6 +6,6 @@ pub mod requests;
 pub mod shutdown;
 pub mod telemetry;
 
-/// Every program allocates with it: it is made for many small allocations, such as those of an event.
+/// The allocator of every program: it is fast for many small allocations, such as those of an event.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,7 +1,8 @@
-//! Requests first: while Slack sends many events at once, the workers of the same process wait.
+//! Priority for requests: while Slack sends a burst of events, the workers of the same process wait.
 //!
-//! Slack gives up on a request after 3 s and slows down for an app that answers late; a job on the queue is durable and
-//! waits. Both share the machine's processors, so a burst is acknowledged first and drained afterwards.
+//! Slack gives up on a request after 3 s and slows down for an app that responds late; a job on the queue is
+//! durable and can wait. Both share the machine's CPUs, so ingest acknowledges a burst first and the workers
+//! drain it afterwards.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,18 +10,18 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// From this many requests at once it is a burst. Requests share group commits, so at Slack's limit of 30,000 events an
-/// hour for a workspace hardly more than one is open at a time.
+/// The number of concurrent requests that counts as a burst. Requests share group commits, so at Slack's
+/// limit of 30,000 events an hour for a workspace rarely more than one is open at once.
 const BURST: usize = 32;
 
-/// A burst is over when there were fewer for as long: requests that shared a commit are answered together, and the senders take
-/// a moment to send their next ones.
+/// A burst is over after this interval with fewer requests: requests that shared a commit are answered
+/// together, and the senders need a moment to send the next ones.
 const CALM: Duration = Duration::from_millis(5);
 
-/// How often a worker that waits looks whether the burst is over.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// How often a waiting worker checks whether the burst is over.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A worker waits at most this long before its next batch, so that a burst that does not end cannot stop it.
+/// The maximum wait of a worker before its next batch, so that an endless burst cannot stop it.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Counts the requests that ingest is answering; shared with the workers of the same process.
@@ -30,7 +31,7 @@ pub struct OpenRequests(Arc<OpenCount>);
 #[derive(Debug, Default)]
 struct OpenCount {
     open: AtomicUsize,
-    /// When a request was last one of a burst.
+    /// When a request was last part of a burst.
     last_of_burst: Mutex<Option<Instant>>,
 }
 
@@ -51,7 +52,7 @@ impl OpenRequests {
     pub async fn wait_for_burst_to_end(&self) {
         let until = Instant::now() + LONGEST_WAIT;
         while self.is_burst() && Instant::now() < until {
-            sleep(LOOK_AGAIN).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -72,12 +73,12 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_worker_waits_while_a_burst_lasts_and_no_longer() {
+    async fn a_worker_waits_until_a_burst_ends() {
         let requests = OpenRequests::default();
         let began = Instant::now();
         let mut open: Vec<OpenRequest> = (1..BURST).map(|_| requests.open()).collect();
         requests.wait_for_burst_to_end().await;
-        assert_eq!(began.elapsed(), Duration::ZERO, "a few requests are no burst");
+        assert_eq!(began.elapsed(), Duration::ZERO, "a few requests are not a burst");
 
         open.push(requests.open());
         let ends = async {
@@ -89,10 +90,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn requests_that_are_answered_together_do_not_end_a_burst_if_the_next_ones_follow() {
+    async fn a_burst_continues_if_new_requests_follow_a_shared_commit() {
         let requests = OpenRequests::default();
         let began = Instant::now();
-        // Both are shorter than the calm that ends a burst.
+        // Both are shorter than [`CALM`], after which a burst is over.
         let (answered_after, next_after) = (Duration::from_millis(3), Duration::from_millis(2));
         let senders = async {
             for _ in 0..10 {
@@ -107,15 +108,15 @@ mod tests {
             requests.wait_for_burst_to_end().await;
         });
         let last_sent = (answered_after + next_after) * 9;
-        assert!((last_sent + CALM..last_sent + CALM + LOOK_AGAIN * 2).contains(&began.elapsed()));
+        assert!((last_sent + CALM..last_sent + CALM + POLL_INTERVAL * 2).contains(&began.elapsed()));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_that_does_not_end_cannot_stop_a_worker() {
+    async fn an_endless_burst_cannot_stop_a_worker() {
         let requests = OpenRequests::default();
         let _open: Vec<OpenRequest> = (0..BURST).map(|_| requests.open()).collect();
         let began = Instant::now();
         requests.wait_for_burst_to_end().await;
-        assert!((LONGEST_WAIT..LONGEST_WAIT + LOOK_AGAIN * 2).contains(&began.elapsed()));
+        assert!((LONGEST_WAIT..LONGEST_WAIT + POLL_INTERVAL * 2).contains(&began.elapsed()));
     }
 }

@@ -1,10 +1,10 @@
-//! The only door to signals.
+//! The only access to signals.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Becomes true at the first SIGTERM or SIGINT. A second one ends the process at once, with the signal's usual exit
-/// code, for a user who does not want to wait for the drain.
+/// Becomes true at the first SIGTERM or SIGINT. A second one exits the process immediately, with the signal's
+/// usual exit code, for a user who does not want to wait for the drain.
 ///
 /// # Errors
 /// If the system refuses to install a handler.
@@ -19,7 +19,7 @@ pub fn on_signal() -> std::io::Result<watch::Receiver<bool>> {
                 _ = interrupt.recv() => 130,
             };
             if already_draining {
-                #[expect(clippy::exit, reason = "asked twice: the drain is not waited for")]
+                #[expect(clippy::exit, reason = "a second signal skips the drain")]
                 std::process::exit(code);
             }
             tracing::info!("draining: a second signal ends at once");

@@ -1,5 +1,5 @@
-//! The HTTP client of processors. It is no other's: no token of Slack's can reach it. It follows no redirect, which would carry
-//! a key to another host.
+//! The HTTP client of processors. It is separate from all other clients, so that no Slack token can reach it.
+//! It follows no redirects, which could send a key to another host.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,20 +13,20 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 
 use crate::{MAX_ANSWER_BYTES, ProcessorError};
 
-/// A host that takes no connection in this time is down.
+/// A host that accepts no connection within this time is down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The longest pause that is kept: what is beyond it was never meant.
+/// The longest pause to observe: longer ones are a mistake.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 
-/// What surrounds an answer in JSON, and escapes in it.
+/// Includes the JSON around an answer and its escapes.
 const MAX_BODY_BYTES: usize = 2 * MAX_ANSWER_BYTES;
 
-/// Where a processor is: an address that begins with https, or one of this machine.
+/// The URL of a processor: it has the scheme https, or a host on this machine.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProcessorUrl(Url);
 
-/// An address that no processor can have.
+/// An invalid processor URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidUrl(&'static str);
@@ -35,22 +35,22 @@ impl FromStr for ProcessorUrl {
     type Err = InvalidUrl;
 
     fn from_str(text: &str) -> Result<Self, InvalidUrl> {
-        let url = Url::parse(text.trim()).map_err(|_| InvalidUrl("it is no address"))?;
+        let url = Url::parse(text.trim()).map_err(|_| InvalidUrl("it is not a URL"))?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(InvalidUrl("it holds a user name or a password"));
+            return Err(InvalidUrl("it contains a user name or a password"));
         }
         let host = url.host_str().unwrap_or_default();
         match url.scheme() {
             "https" if !host.is_empty() => Ok(Self(url)),
             "http" if is_this_machine(host) => Ok(Self(url)),
-            _ => Err(InvalidUrl("it has to begin with https://, or be an address of this machine")),
+            _ => Err(InvalidUrl("it must begin with https://, or be an address of this machine")),
         }
     }
 }
 
 impl ProcessorUrl {
-    /// The same with this path behind it.
-    pub fn joined(&self, path: &str) -> Self {
+    /// The same URL with this path appended.
+    pub fn with_path(&self, path: &str) -> Self {
         let mut url = self.0.clone();
         url.set_path(&format!("{}{path}", self.0.path().trim_end_matches('/')));
         Self(url)
@@ -61,7 +61,7 @@ impl ProcessorUrl {
     }
 }
 
-/// A path or a query may hold a secret.
+/// Omits path and query, which may contain a secret.
 impl fmt::Debug for ProcessorUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ProcessorUrl({})", self.0.host_str().unwrap_or_default())
@@ -73,11 +73,11 @@ fn is_this_machine(host: &str) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// A client that waits for this long for a whole answer.
-pub(crate) fn build(url: &ProcessorUrl, timeout: Duration) -> Result<Client, String> {
+/// A client with this timeout for a complete response.
+pub(crate) fn build_client(url: &ProcessorUrl, timeout: Duration) -> Result<Client, String> {
     let provider = rustls::crypto::ring::default_provider();
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Another thread may have been faster; its provider is the same one.
+        // If another thread was faster, its provider is the same.
         drop(provider.install_default().map_err(Arc::unwrap_or_clone));
     }
     let builder = Client::builder()
@@ -89,9 +89,9 @@ pub(crate) fn build(url: &ProcessorUrl, timeout: Duration) -> Result<Client, Str
     builder.build().map_err(|error| error.without_url().to_string())
 }
 
-/// Sends a request, and reads an answer of a bounded length. What a status means is decided here: 408, 425, 429, 529 and the
-/// rest of 5xx pass, everything else but 200 does not.
-pub(crate) async fn ask(request: RequestBuilder) -> Result<Vec<u8>, ProcessorError> {
+/// Sends a request and reads a response of limited length. Maps the status: 408, 425, 429 and 5xx are
+/// transient errors, every other status except 200 is a permanent error.
+pub(crate) async fn send_request(request: RequestBuilder) -> Result<Vec<u8>, ProcessorError> {
     let unreachable = |error: reqwest::Error| {
         let reason =
             if error.is_timeout() { "no answer in time".into() } else { error.without_url().to_string() };
@@ -100,7 +100,7 @@ pub(crate) async fn ask(request: RequestBuilder) -> Result<Vec<u8>, ProcessorErr
     let mut response = request.send().await.map_err(unreachable)?;
     let status = response.status();
     if status != StatusCode::OK {
-        return Err(refused(&response));
+        return Err(status_error(&response));
     }
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
@@ -112,7 +112,7 @@ pub(crate) async fn ask(request: RequestBuilder) -> Result<Vec<u8>, ProcessorErr
     Ok(body)
 }
 
-fn refused(response: &Response) -> ProcessorError {
+fn status_error(response: &Response) -> ProcessorError {
     let status = response.status();
     let reason = format!("the processor answered HTTP {}", status.as_u16());
     if status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429) {
@@ -132,19 +132,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_processor_is_behind_https_or_on_this_machine() {
-        for fine in
+    fn a_processor_url_has_https_or_a_loopback_host() {
+        for valid in
             ["https://a.example/x?y=1", "http://127.0.0.1:8080/", "http://localhost/a", "http://[::1]:1"]
         {
-            assert!(fine.parse::<ProcessorUrl>().is_ok(), "{fine}");
+            assert!(valid.parse::<ProcessorUrl>().is_ok(), "{valid}");
         }
-        for refused in
+        for invalid in
             ["", "a.example", "http://a.example/", "http://127.0.0.1.a.example", "ftp://a", "https://u:p@a/"]
         {
-            assert!(refused.parse::<ProcessorUrl>().is_err(), "{refused}");
+            assert!(invalid.parse::<ProcessorUrl>().is_err(), "{invalid}");
         }
         let url: ProcessorUrl = "https://a.example/base/".parse().unwrap();
-        assert_eq!(url.joined("/v1/messages").url().as_str(), "https://a.example/base/v1/messages");
+        assert_eq!(url.with_path("/v1/messages").url().as_str(), "https://a.example/base/v1/messages");
         assert!(!format!("{url:?}").contains("base"));
     }
 }

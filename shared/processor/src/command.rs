@@ -1,8 +1,9 @@
-//! A program that answers: the question as JSON on its standard input, the text on its standard output.
+//! A program as a processor: it reads the question as JSON from standard input and writes the answer to
+//! standard output.
 //!
-//! It is started without a shell, in an empty folder, with nothing of this process's environment, in a process group of its
-//! own. A moment after it has ended, at its time limit, or if the work is dropped, the whole group is killed: a grandchild would
-//! keep the output open.
+//! It starts without a shell, in an empty folder, without the environment of this process, and in its own
+//! process group. The whole group is killed shortly after the program has exited, at its time limit, or if
+//! the work is dropped: a grandchild would keep the output open.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,21 +22,22 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{Answer, MAX_ANSWER_BYTES, Processor, ProcessorError, Prompt};
 
-/// What a program finds by name: what the system itself has, and what was installed beside it.
+/// The search path of a program: system programs and locally installed ones.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// `EX_TEMPFAIL` of sysexits.h: the program asks to be tried again.
+/// `EX_TEMPFAIL` of sysexits.h: the program requests a retry.
 const TEMPORARY_FAILURE: i32 = 75;
 
-/// Between the two signals that end a group, and for what children of the program write after it has ended.
+/// The interval between SIGTERM and SIGKILL, and the time for children of the program to write output after
+/// it has exited.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What is kept of the end of standard error, and what of its last line goes to the log.
+/// How much of the end of standard error is kept, and how much of its last line is logged.
 const MAX_STDERR_BYTES: usize = 4 * 1024;
 const MAX_LOGGED_BYTES: usize = 200;
 
-/// What tokens begin with, of Slack and of models.
-const TOKENS: [&str; 3] = ["xox", "xapp-", "sk-"];
+/// Prefixes of tokens of Slack and of model providers.
+const TOKEN_PREFIXES: [&str; 3] = ["xox", "xapp-", "sk-"];
 
 /// The program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,16 +49,16 @@ pub struct CommandLine {
 /// A command that cannot be started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCommand {
-    /// It is neither a path nor a list.
+    /// It is neither a path nor an array.
     #[error("give the path of a program, or a JSON array of a path and its arguments")]
     Shape,
-    /// There is no such program.
+    /// The program does not exist or is not executable.
     #[error("there is no program {0} that may be run")]
     Missing(String),
 }
 
 impl CommandLine {
-    /// Reads a path, or a JSON array of a path and arguments. The program has to be there.
+    /// Parses a path, or a JSON array of a path and arguments. The program must exist.
     pub fn parse(text: &str) -> Result<Self, InvalidCommand> {
         let text = text.trim();
         let mut words = if text.starts_with('[') {
@@ -75,8 +77,9 @@ impl CommandLine {
     }
 }
 
-/// The program of this name or path, made absolute: it is started in another folder. Links stay: the Python of a virtual
-/// environment is a link, and knows by its own path which packages it has.
+/// The absolute path of a program with this name or path, since it is started in another folder. Symbolic
+/// links are not resolved: the Python of a virtual environment is a link and finds its packages by its own
+/// path.
 fn found(program: &str) -> Option<PathBuf> {
     let candidates: Vec<PathBuf> = if program.contains('/') {
         vec![PathBuf::from(program)]
@@ -90,24 +93,24 @@ fn found(program: &str) -> Option<PathBuf> {
     std::path::absolute(candidates.into_iter().find(may_run)?).ok()
 }
 
-/// A program that answers.
+/// A program that answers questions.
 pub struct CommandProcessor {
     command: CommandLine,
     timeout: Duration,
     secrets: Vec<SecretString>,
 }
 
-/// A process group that does not outlive this.
+/// A process group that is killed when this is dropped.
 struct ProcessGroup(Option<Pid>);
 
 impl ProcessGroup {
-    fn of(child: &Child) -> Self {
+    fn new(child: &Child) -> Self {
         Self(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)))
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.0 {
-            // It may have ended by itself.
+            // Ignore an error: the group may have exited already.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -119,7 +122,7 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// What came out of a program.
+/// The output of a program.
 #[derive(Default)]
 struct Output {
     code: Option<i32>,
@@ -128,7 +131,8 @@ struct Output {
 }
 
 impl CommandProcessor {
-    /// A program that answers within this time. What it writes to standard error is logged without these secrets.
+    /// A processor that runs this program with this time limit. Its standard error is logged without these
+    /// secrets.
     pub fn new(command: CommandLine, timeout: Duration, secrets: Vec<SecretString>) -> Self {
         Self { command, timeout, secrets }
     }
@@ -149,21 +153,21 @@ impl CommandProcessor {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| failed("cannot be started", error))?;
-        let group = ProcessGroup::of(&child);
+        let group = ProcessGroup::new(&child);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let write = async {
             if let Some(mut stdin) = stdin {
-                // A program may answer without reading the question.
+                // Ignore write errors: a program may answer without reading the question.
                 drop(stdin.write_all(input.as_bytes()).await);
                 drop(stdin.shutdown().await);
             }
         };
         let mut output = Output::default();
         let pipes = async {
-            let stdout = capped(stdout, MAX_ANSWER_BYTES, &mut output.answer);
-            tokio::join!(write, stdout, end(stderr, MAX_STDERR_BYTES, &mut output.stderr));
+            let stdout = read_start(stdout, MAX_ANSWER_BYTES, &mut output.answer);
+            tokio::join!(write, stdout, read_end(stderr, MAX_STDERR_BYTES, &mut output.stderr));
         };
-        match ended(&mut child, Instant::now() + self.timeout, pipes).await {
+        match wait_for_exit(&mut child, Instant::now() + self.timeout, pipes).await {
             Ok(status) => {
                 output.code = status.map_err(|error| failed("cannot be waited for", error))?.code();
                 Ok(output)
@@ -181,8 +185,9 @@ impl CommandProcessor {
     }
 }
 
-/// How a program ended. Its pipes are served meanwhile, and a moment longer if its children hold them open.
-async fn ended(
+/// Waits until a program exits, and returns its status. Its pipes are served in the meantime, and for a
+/// moment longer if its children keep them open.
+async fn wait_for_exit(
     child: &mut Child,
     deadline: Instant,
     pipes: impl Future<Output = ()>,
@@ -200,33 +205,33 @@ async fn ended(
     }
 }
 
-/// Keeps the beginning of an output. The rest is read too, so that the program can end, and thrown away.
-async fn capped(from: Option<impl AsyncRead + Unpin>, most: usize, kept: &mut Vec<u8>) {
-    let Some(mut from) = from else { return };
+/// Keeps the start of an output. The rest is read and discarded, so that the program can exit.
+async fn read_start(reader: Option<impl AsyncRead + Unpin>, max_bytes: usize, kept: &mut Vec<u8>) {
+    let Some(mut reader) = reader else { return };
     let mut buffer = vec![0; 64 * 1024];
-    while let Ok(count) = from.read(&mut buffer).await {
+    while let Ok(count) = reader.read(&mut buffer).await {
         if count == 0 {
             break;
         }
-        let room = most - kept.len();
+        let room = max_bytes - kept.len();
         kept.extend_from_slice(&buffer[..count.min(room)]);
     }
 }
 
 /// Keeps the end of an output.
-async fn end(from: Option<impl AsyncRead + Unpin>, most: usize, kept: &mut Vec<u8>) {
-    let Some(mut from) = from else { return };
+async fn read_end(reader: Option<impl AsyncRead + Unpin>, max_bytes: usize, kept: &mut Vec<u8>) {
+    let Some(mut reader) = reader else { return };
     let mut buffer = vec![0; 64 * 1024];
-    while let Ok(count) = from.read(&mut buffer).await {
+    while let Ok(count) = reader.read(&mut buffer).await {
         if count == 0 {
             break;
         }
         kept.extend_from_slice(&buffer[..count]);
-        kept.drain(..kept.len().saturating_sub(most));
+        kept.drain(..kept.len().saturating_sub(max_bytes));
     }
 }
 
-/// The last line of an output, for the log: on one line, without secrets, and cut.
+/// The last line of an output for the log: without control characters and secrets, and truncated.
 fn last_line(output: &[u8], secrets: &[SecretString]) -> String {
     let text = String::from_utf8_lossy(output);
     let mut line = text.trim_end().rsplit('\n').next().unwrap_or_default().replace(char::is_control, " ");
@@ -236,7 +241,7 @@ fn last_line(output: &[u8], secrets: &[SecretString]) -> String {
     let is_in_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let words = line.split_inclusive(|c: char| !is_in_token(c)).map(|word| {
         let token = word.trim_end_matches(|c: char| !is_in_token(c));
-        if TOKENS.iter().any(|begins| token.starts_with(begins)) {
+        if TOKEN_PREFIXES.iter().any(|prefix| token.starts_with(prefix)) {
             word.replace(token, "[secret]")
         } else {
             word.to_owned()
@@ -258,11 +263,11 @@ impl Processor for CommandProcessor {
         match code {
             Some(0) => {
                 let text = String::from_utf8_lossy(&answer);
-                // A character that the cap has cut in half is left out.
-                Answer::of(text.trim_end_matches('\u{fffd}').to_owned())
+                // Omits a character that the length limit has cut.
+                Answer::from_text(text.trim_end_matches('\u{fffd}').to_owned())
             }
             Some(TEMPORARY_FAILURE) => {
-                Err(ProcessorError::transient("the command asks to be tried again (exit code 75)"))
+                Err(ProcessorError::transient("the command requested a retry (exit code 75)"))
             }
             Some(code) => Err(ProcessorError::Permanent(format!("the command ended with exit code {code}"))),
             None => Err(ProcessorError::Permanent("the command was ended by a signal".into())),
@@ -323,12 +328,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_asked_arrives_as_it_is() {
+    async fn a_question_arrives_unchanged() {
         let hostile = "\"; rm -rf / #\n$(id) `id` \\ '";
-        let given = text(answer("/bin/cat", LONG, hostile).await);
-        let given: Value = serde_json::from_str(&given).unwrap();
-        assert_eq!((&given["question"], &given["v"]), (&Value::from(hostile), &Value::from(1)));
-        assert!(given.get("raw").is_none() && given.get("is_mention").is_none());
+        let input = text(answer("/bin/cat", LONG, hostile).await);
+        let input: Value = serde_json::from_str(&input).unwrap();
+        assert_eq!((&input["question"], &input["v"]), (&Value::from(hostile), &Value::from(1)));
+        assert!(input.get("raw").is_none() && input.get("is_mention").is_none());
     }
 
     #[tokio::test]
@@ -337,17 +342,17 @@ mod tests {
         let pipe = folder.path().join("alive");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let script = format!("exec 3> {}; sleep 60 & wait", pipe.display());
-        // The pipe ends once no process of the group is left that could write to it.
+        // The pipe reaches its end once no process of the group can write to it.
         let all_gone = tokio::task::spawn_blocking(move || std::fs::read(pipe));
         let command = serde_json::json!(["sh", "-c", script]).to_string();
         let ended = answer(&command, Duration::from_secs(2), "").await;
         assert!(matches!(&ended, Err(ProcessorError::Permanent(why)) if why.contains("killed")), "{ended:?}");
         let all_gone = timeout(Duration::from_secs(20), all_gone).await;
-        assert!(all_gone.is_ok(), "a process of the group runs on");
+        assert!(all_gone.is_ok(), "a process of the group keeps running");
     }
 
     #[tokio::test]
-    async fn a_child_that_runs_on_costs_no_answer_and_is_killed() {
+    async fn a_child_that_keeps_running_is_killed_and_the_answer_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("alive");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -356,17 +361,17 @@ mod tests {
         let command = serde_json::json!(["sh", "-c", script]).to_string();
         assert_eq!(text(answer(&command, Duration::from_secs(20), "").await).trim(), "answered");
         let all_gone = timeout(Duration::from_secs(20), all_gone).await;
-        assert!(all_gone.is_ok(), "a process of the group runs on");
+        assert!(all_gone.is_ok(), "a process of the group keeps running");
     }
 
     #[tokio::test]
-    async fn ten_megabytes_are_cut_and_exit_codes_decide() {
-        let much = text(answer(r#"["sh", "-c", "yes | head -c 10000000"]"#, LONG, "").await);
-        assert_eq!(much.len(), MAX_ANSWER_BYTES);
-        for (code, again) in [(75, true), (1, false), (127, false)] {
+    async fn a_long_answer_is_cut_and_the_exit_code_decides_about_retries() {
+        let long_answer = text(answer(r#"["sh", "-c", "yes | head -c 10000000"]"#, LONG, "").await);
+        assert_eq!(long_answer.len(), MAX_ANSWER_BYTES);
+        for (code, is_transient) in [(75, true), (1, false), (127, false)] {
             let command = format!(r#"["sh", "-c", "exit {code}"]"#);
             let failed = answer(&command, LONG, "").await.unwrap_err();
-            assert_eq!(matches!(failed, ProcessorError::Transient { .. }), again, "{code}: {failed}");
+            assert_eq!(matches!(failed, ProcessorError::Transient { .. }), is_transient, "{code}: {failed}");
         }
         assert!(matches!(answer("/bin/true", LONG, "").await, Err(ProcessorError::Permanent(_))));
     }
@@ -387,15 +392,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_standard_error_the_end_is_kept() {
+    async fn the_end_of_standard_error_is_kept() {
         let written = [b"begins".as_slice(), &[b'x'; 200_000], b"\nends"].concat();
         let mut kept = Vec::new();
-        end(Some(written.as_slice()), MAX_STDERR_BYTES, &mut kept).await;
+        read_end(Some(written.as_slice()), MAX_STDERR_BYTES, &mut kept).await;
         assert_eq!((kept.len(), last_line(&kept, &[])), (MAX_STDERR_BYTES, "ends".to_owned()));
     }
 
     #[test]
-    fn a_command_that_cannot_be_run_is_refused_at_the_start() {
+    fn an_invalid_command_is_rejected_at_startup() {
         for text in
             ["", "[]", "[7]", "[\"\"]", "{}", "/nowhere/at/all", "[\"no-such-program-here\"]", "/etc/passwd"]
         {

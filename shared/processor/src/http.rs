@@ -1,4 +1,5 @@
-//! A processor behind HTTP: it gets the question as JSON, and answers `{"text":"…"}` or `{"skip":true}`.
+//! A processor behind HTTP: it receives the question as JSON and responds with `{"text":"…"}` or
+//! `{"skip":true}`.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use serde::Deserialize;
 use crate::client::{self, ProcessorUrl};
 use crate::{Answer, MAX_ANSWER_BYTES, Processor, ProcessorError, Prompt};
 
-/// The endpoint.
+/// An HTTP endpoint that answers questions.
 pub struct HttpProcessor {
     client: Client,
     url: ProcessorUrl,
@@ -27,12 +28,12 @@ struct ProcessorReply {
 }
 
 impl HttpProcessor {
-    /// An endpoint that answers within this time, with its bearer token.
+    /// A processor at this URL, with its bearer token and the timeout of a response.
     ///
     /// # Errors
-    /// If no client can be made.
+    /// If the HTTP client cannot be created.
     pub fn new(url: ProcessorUrl, token: Option<SecretString>, timeout: Duration) -> Result<Self, String> {
-        Ok(Self { client: client::build(&url, timeout)?, url, token })
+        Ok(Self { client: client::build_client(&url, timeout)?, url, token })
     }
 }
 
@@ -44,20 +45,22 @@ impl Processor for HttpProcessor {
             Some(token) => request.bearer_auth(token.expose_secret()),
             None => request,
         };
-        let body = client::ask(request.body(prompt.json())).await?;
-        let not_documented = || {
+        let body = client::send_request(request.body(prompt.json())).await?;
+        let invalid_reply = || {
             ProcessorError::Permanent(r#"the processor's answer is not {"text":"…"} or {"skip":true}"#.into())
         };
-        // A list would be read field by field.
-        let object = body.trim_ascii_start().starts_with(b"{").then_some(&body).ok_or_else(not_documented)?;
-        let reply: ProcessorReply = serde_json::from_slice(object).map_err(|_| not_documented())?;
+        // Serde would read an array as a struct, field by field.
+        let object = body.trim_ascii_start().starts_with(b"{").then_some(&body).ok_or_else(invalid_reply)?;
+        let reply: ProcessorReply = serde_json::from_slice(object).map_err(|_| invalid_reply())?;
         match reply {
             ProcessorReply { skip: true, .. } => Ok(Answer::Skip),
-            ProcessorReply { text: Some(text), .. } if text.len() <= MAX_ANSWER_BYTES => Answer::of(text),
+            ProcessorReply { text: Some(text), .. } if text.len() <= MAX_ANSWER_BYTES => {
+                Answer::from_text(text)
+            }
             ProcessorReply { text: Some(_), .. } => {
                 Err(ProcessorError::Permanent("the processor's answer is longer than 256 KiB".into()))
             }
-            ProcessorReply { text: None, .. } => Err(not_documented()),
+            ProcessorReply { text: None, .. } => Err(invalid_reply()),
         }
     }
 }
@@ -96,8 +99,8 @@ mod tests {
         HttpProcessor::new(server.uri().parse().unwrap(), None, timeout).unwrap().answer(&prompt()).await
     }
 
-    /// What became of it, in a word.
-    fn word(answer: &Result<Answer, ProcessorError>) -> &'static str {
+    /// The outcome in a word.
+    fn outcome(answer: &Result<Answer, ProcessorError>) -> &'static str {
         match answer {
             Ok(Answer::Text(_)) => "text",
             Ok(Answer::Skip) => "skip",
@@ -108,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_a_failing_and_a_lying_server_are_told_apart() {
+    async fn a_slow_a_failing_and_an_invalid_response_are_distinguished() {
         let status = ResponseTemplate::new;
         let json = |body: serde_json::Value| status(200).set_body_json(body);
         for (response, expected) in [
@@ -137,15 +140,15 @@ mod tests {
         ] {
             let shown = format!("{response:?}").chars().take(200).collect::<String>();
             let answer = answer(response).await;
-            assert_eq!(word(&answer), expected, "{shown}: {answer:?}");
+            assert_eq!(outcome(&answer), expected, "{shown}: {answer:?}");
         }
         let unreachable =
             HttpProcessor::new("http://127.0.0.1:9/".parse().unwrap(), None, Duration::from_secs(5));
-        assert_eq!(word(&unreachable.unwrap().answer(&prompt()).await), "later");
+        assert_eq!(outcome(&unreachable.unwrap().answer(&prompt()).await), "later");
     }
 
     #[tokio::test]
-    async fn a_model_that_declines_or_is_cut_off_is_answered_for() {
+    async fn a_model_that_declines_or_is_cut_off_still_produces_an_answer() {
         let block = |text: &str| json!([{ "type": "text", "text": text }]);
         for (body, expected) in [
             (json!({ "content": block("so"), "stop_reason": "end_turn" }), Some("so")),

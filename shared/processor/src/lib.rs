@@ -1,5 +1,5 @@
-//! What answers questions. A processor is given a question with its thread and answers text, or nothing; it knows no token of
-//! Slack's and no archive.
+//! Processors, which answer questions. A processor receives a question with its thread and returns a text or
+//! no answer; it has no Slack token and no access to the archive.
 //!
 //! * [`http`]: an endpoint. [`command`]: a program. [`anthropic`]: a model behind Anthropic's Messages API.
 
@@ -15,13 +15,13 @@ use serde::Serialize;
 
 pub use client::{InvalidUrl, ProcessorUrl};
 
-/// An answer is no longer than this; eight messages hold an eighth of it.
+/// The maximum length of an answer; eight messages contain an eighth of it.
 pub const MAX_ANSWER_BYTES: usize = 256 * 1024;
 
-/// The version of what a processor is given.
+/// The version of the JSON that a processor receives.
 const VERSION: u32 = 1;
 
-/// A channel or a person: an id, and what it is called.
+/// A channel or a user, by id and name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NamedId {
     /// Its id.
@@ -35,19 +35,19 @@ pub struct NamedId {
 pub struct ContextMessage {
     /// When it was written.
     pub ts: String,
-    /// By whom.
+    /// The author.
     pub user_id: Option<String>,
-    /// What they are called.
+    /// The name of the author.
     pub name: String,
-    /// What it says, as people read it.
+    /// Its text, in readable form.
     pub text: String,
 }
 
-/// A question with all that is known of it. As JSON it is what a processor is given.
+/// A question with its context. A processor receives it as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Prompt {
     v: u32,
-    /// Names the question, the same in every attempt.
+    /// The id of the question, the same in every attempt.
     pub id: String,
     /// The workspace.
     pub team_id: String,
@@ -55,15 +55,15 @@ pub struct Prompt {
     pub channel: NamedId,
     /// The thread.
     pub thread_ts: String,
-    /// Who asks.
+    /// The user who asks.
     pub asker: NamedId,
-    /// What is asked, as people read it, without the mention of the app.
+    /// The question in readable form, without the mention of the app.
     pub question: String,
-    /// The messages of the thread before it, oldest first.
+    /// The earlier messages of the thread, oldest first.
     pub context: Vec<ContextMessage>,
-    /// The keys of the files with it.
+    /// The keys of the question's files.
     pub files: Vec<String>,
-    /// What time it is.
+    /// The current time.
     pub now: String,
     /// The question as Slack sent it, without the mention of the app.
     #[serde(skip)]
@@ -73,10 +73,10 @@ pub struct Prompt {
     pub is_mention: bool,
 }
 
-/// What a [`Prompt`] is made of beside what it always has.
+/// The required parts of a [`Prompt`].
 #[derive(Debug, Clone)]
 pub struct PromptFacts {
-    /// Names the question.
+    /// The id of the question.
     pub id: String,
     /// The workspace.
     pub team_id: String,
@@ -84,14 +84,14 @@ pub struct PromptFacts {
     pub channel: NamedId,
     /// The thread.
     pub thread_ts: String,
-    /// Who asks.
+    /// The user who asks.
     pub asker: NamedId,
-    /// What time it is.
+    /// The current time.
     pub now: String,
 }
 
 impl Prompt {
-    /// A prompt that asks nothing yet.
+    /// A prompt without a question yet.
     pub fn new(facts: PromptFacts) -> Self {
         let PromptFacts { id, team_id, channel, thread_ts, asker, now } = facts;
         Self {
@@ -110,24 +110,24 @@ impl Prompt {
         }
     }
 
-    /// As JSON. Text always serialises.
+    /// The prompt as JSON. Text always serialises.
     fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// What a processor answers.
+/// The answer of a processor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// This text, which may be Markdown.
+    /// A text, which may be Markdown.
     Text(String),
-    /// Nothing: no reply is posted.
+    /// No answer: no reply is posted.
     Skip,
 }
 
 impl Answer {
-    /// The answer in a text; one without a word is a failure.
-    fn of(text: String) -> Result<Self, ProcessorError> {
+    /// An answer with this text. A blank text is an error.
+    fn from_text(text: String) -> Result<Self, ProcessorError> {
         if text.trim().is_empty() {
             return Err(ProcessorError::Permanent("the processor answered nothing".into()));
         }
@@ -138,15 +138,15 @@ impl Answer {
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProcessorError {
-    /// The same question may be answered later; if it is known, after this long.
+    /// A retry may succeed.
     #[error("{reason}")]
     Transient {
-        /// What happened.
+        /// The reason of the failure.
         reason: String,
-        /// When to ask again.
+        /// The delay before a retry, if known.
         after: Option<Duration>,
     },
-    /// Asking again cannot help.
+    /// A retry cannot succeed.
     #[error("{0}")]
     Permanent(String),
 }
@@ -157,9 +157,9 @@ impl ProcessorError {
     }
 }
 
-/// Answers questions. Asked the same question twice, it may answer twice: the caller keeps the first answer.
+/// Answers questions. It may answer the same question twice: the caller keeps the first answer.
 #[async_trait]
 pub trait Processor: Send + Sync + 'static {
-    /// Answers within its own time limit. Dropping the future stops the work.
+    /// Answers a question within its own time limit. Dropping the future stops the work.
     async fn answer(&self, prompt: &Prompt) -> Result<Answer, ProcessorError>;
 }

@@ -1,9 +1,10 @@
-//! Whether an event is stored: public channels only, except that a channel once public is kept after its conversion.
+//! Decides whether an event is stored: only public channels are, and channels that were public before their
+//! conversion.
 //!
-//! [`decide`] is called twice for each event of a batch, in the same order and with the same facts: first as if all that the
-//! events claim existed, to select what the existence check is asked about, then with what it answered. Each event that is
-//! stored and shows its channel to be public changes the facts for those behind it, so the first call lets in at least what
-//! the second one does.
+//! [`decide`] is called twice for each event of a batch, in the same order and with the same facts: first as
+//! if everything that the events claim existed, to select the input of the existence check, then with its
+//! results. An event that is stored and shows its channel to be public changes the facts for the events after
+//! it, so the first call accepts at least the events that the second one accepts.
 
 use serde::Deserialize;
 
@@ -13,55 +14,56 @@ use ports::queue::route::Audience;
 use slack::catalogue::{ChannelChange, Visibility};
 use slack::envelope;
 
-/// What a channel object says of who may read the channel.
+/// The fields of a channel object that state its visibility.
 #[derive(Default, Deserialize)]
 struct ChannelFlags {
     #[serde(default, deserialize_with = "envelope::is_true")]
     is_private: bool,
 }
 
-/// What is known of a channel.
+/// The known facts about a channel's visibility.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChannelFacts {
     /// Its public mark.
     pub mark: PublicMark,
-    /// What its rows say.
+    /// The visibility in its rows.
     pub rows: ChannelRows,
-    /// Whether an event said lately that it is private.
+    /// Whether a recent event showed it to be private.
     pub seen_as_private: bool,
-    /// What Slack says, if it was asked.
-    pub sight: Option<Sight>,
+    /// The visibility that Slack reports, if it was asked.
+    pub visibility: Option<ChannelVisibility>,
 }
 
-/// What the rows of a channel say of who may read it.
+/// The visibility of a channel in its rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ChannelRows {
-    /// There are no rows of it.
+    /// The channel has no rows.
     #[default]
     Missing,
-    /// The newest one says that it is public.
+    /// The newest row has the visibility public.
     Public,
-    /// The newest one does not say so.
+    /// The newest row has another visibility, or none.
     NotPublic,
 }
 
-/// Who may read a channel, as Slack shows it.
+/// The visibility of a channel as Slack reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sight {
-    /// Everyone in the workspace.
+pub enum ChannelVisibility {
+    /// Everyone in the workspace can read it.
     Public,
-    /// Some people.
+    /// Only its members can read it.
     Private,
-    /// Slack does not know it, or cannot say: the reason that a person reads.
+    /// Slack does not know the channel or cannot report its visibility, for this reason, which operators
+    /// read.
     Unknown(String),
-    /// Slack has not said yet.
+    /// Slack has not answered yet.
     Later,
 }
 
 /// Which facts a decision needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NeededFacts {
-    /// None: the event says it all.
+    /// None: the event itself is sufficient.
     Nothing,
     /// The public mark.
     Mark,
@@ -72,29 +74,30 @@ pub enum NeededFacts {
 /// Whether an event is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It is.
+    /// The event is stored.
     Store {
         /// Whether it sets the public mark of its channel.
         marks: bool,
     },
-    /// It is not.
+    /// The event is not stored.
     Drop(DropReason),
-    /// Neither the event nor the archive says who may read its channel, and Slack has not said it yet.
+    /// Neither the event nor the archive states the visibility of its channel, and Slack has not answered
+    /// yet.
     Wait,
-    /// Slack cannot say it, for this reason, and waiting does not help.
+    /// Slack cannot report the visibility, for this reason, and waiting does not help.
     Refuse(String),
 }
 
 /// Why an event is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
-    /// It is of a direct message.
+    /// It belongs to a direct message.
     DirectMessage,
     /// Its channel is private and never was public.
     PrivateChannel,
-    /// Nothing said in time who may read its channel.
+    /// The visibility of its channel did not become known in time.
     UnknownChannel,
-    /// No message that is stored shared the file.
+    /// No stored message shared the file.
     UnknownFile,
 }
 
@@ -115,18 +118,18 @@ impl DropReason {
 pub fn shows_public(event: &SlackEvent<'_>) -> bool {
     match event.visibility() {
         Visibility::PublicByType => true,
-        // An object that cannot be read does not say it.
+        // An object that cannot be read does not show it.
         Visibility::ChannelObject => {
             let object = event.header.channel_object();
-            let flags = object.map(envelope::read::<ChannelFlags>).transpose();
+            let flags = object.map(envelope::read_object::<ChannelFlags>).transpose();
             flags.is_ok_and(|flags| !flags.unwrap_or_default().is_private)
         }
-        Visibility::ChannelType => match Audience::of(&event.header) {
+        Visibility::ChannelType => match Audience::from_event(&event.header) {
             Audience::Public => true,
-            // The conversion arrives as a private event, and proves that the channel was public.
+            // The conversion to private arrives as a private event, and proves that the channel was public.
             Audience::Private => {
                 let subtype = event.header.subtype.as_deref();
-                subtype.and_then(ChannelChange::told_by) == Some(ChannelChange::MadePrivate)
+                subtype.and_then(ChannelChange::from_subtype) == Some(ChannelChange::MadePrivate)
             }
             Audience::Direct | Audience::Untyped => false,
         },
@@ -135,9 +138,9 @@ pub fn shows_public(event: &SlackEvent<'_>) -> bool {
     }
 }
 
-/// Which facts [`decide`] needs of the event's channel.
+/// Which facts about the event's channel [`decide`] needs.
 pub fn needed_facts(event: &SlackEvent<'_>) -> NeededFacts {
-    let audience = Audience::of(&event.header);
+    let audience = Audience::from_event(&event.header);
     if audience == Audience::Direct || shows_public(event) {
         return NeededFacts::Nothing;
     }
@@ -150,9 +153,9 @@ pub fn needed_facts(event: &SlackEvent<'_>) -> NeededFacts {
     }
 }
 
-/// Whether an event is stored, given what is known of its channel.
+/// Decides whether an event is stored, given the known facts about its channel.
 pub fn decide(event: &SlackEvent<'_>, facts: &ChannelFacts) -> Decision {
-    let audience = Audience::of(&event.header);
+    let audience = Audience::from_event(&event.header);
     if audience == Audience::Direct {
         return Decision::Drop(DropReason::DirectMessage);
     }
@@ -163,7 +166,8 @@ pub fn decide(event: &SlackEvent<'_>, facts: &ChannelFacts) -> Decision {
     let stored = match (needed_facts(event), facts.mark.state()) {
         (NeededFacts::Nothing, _) | (_, MarkState::Public) => true,
         (NeededFacts::Mark, _) | (_, MarkState::Forgotten) => false,
-        // A message says nothing of its channel's rows: the newest of them has to say that it is public.
+        // A message does not create rows of its channel, so any row is not enough: the newest one must be
+        // public.
         (NeededFacts::MarkAndRows, MarkState::Unmarked) if typed => facts.rows == ChannelRows::Public,
         (NeededFacts::MarkAndRows, MarkState::Unmarked) => facts.rows != ChannelRows::Missing,
     };
@@ -171,18 +175,18 @@ pub fn decide(event: &SlackEvent<'_>, facts: &ChannelFacts) -> Decision {
     if stored {
         Decision::Store { marks: untyped }
     } else if untyped && !facts.seen_as_private {
-        decide_by_sight(facts.sight.as_ref())
+        decide_by_visibility(facts.visibility.as_ref())
     } else {
         Decision::Drop(DropReason::PrivateChannel)
     }
 }
 
-fn decide_by_sight(sight: Option<&Sight>) -> Decision {
-    match sight {
-        Some(Sight::Public) => Decision::Store { marks: true },
-        Some(Sight::Private) => Decision::Drop(DropReason::PrivateChannel),
-        Some(Sight::Unknown(reason)) => Decision::Refuse(reason.clone()),
-        Some(Sight::Later) | None => Decision::Wait,
+fn decide_by_visibility(visibility: Option<&ChannelVisibility>) -> Decision {
+    match visibility {
+        Some(ChannelVisibility::Public) => Decision::Store { marks: true },
+        Some(ChannelVisibility::Private) => Decision::Drop(DropReason::PrivateChannel),
+        Some(ChannelVisibility::Unknown(reason)) => Decision::Refuse(reason.clone()),
+        Some(ChannelVisibility::Later) | None => Decision::Wait,
     }
 }
 
@@ -230,27 +234,27 @@ mod tests {
     }
 
     #[test]
-    fn a_message_without_a_type_is_judged_by_the_archive_and_then_by_slack() {
+    fn the_archive_and_then_slack_decide_on_a_message_without_a_type() {
         let untyped = message(None);
-        let seen = |sight| ChannelFacts { sight, ..ChannelFacts::default() };
+        let seen = |sight| ChannelFacts { visibility: sight, ..ChannelFacts::default() };
         assert_eq!(decided(&untyped, &marked()), Decision::Store { marks: true });
         assert_eq!(decided(&untyped, &with_rows(ChannelRows::Public)), Decision::Store { marks: true });
         assert_eq!(decided(&untyped, &with_rows(ChannelRows::NotPublic)), Decision::Wait);
         for (sight, decision) in [
             (None, Decision::Wait),
-            (Some(Sight::Later), Decision::Wait),
-            (Some(Sight::Public), Decision::Store { marks: true }),
-            (Some(Sight::Private), DROP),
-            (Some(Sight::Unknown("why".into())), Decision::Refuse("why".into())),
+            (Some(ChannelVisibility::Later), Decision::Wait),
+            (Some(ChannelVisibility::Public), Decision::Store { marks: true }),
+            (Some(ChannelVisibility::Private), DROP),
+            (Some(ChannelVisibility::Unknown("why".into())), Decision::Refuse("why".into())),
         ] {
             assert_eq!(decided(&untyped, &seen(sight)), decision);
         }
-        let private = ChannelFacts { seen_as_private: true, ..seen(Some(Sight::Public)) };
+        let private = ChannelFacts { seen_as_private: true, ..seen(Some(ChannelVisibility::Public)) };
         assert_eq!(decided(&untyped, &private), DROP);
     }
 
     #[test]
-    fn what_happens_to_a_channel_is_stored_if_the_channel_is_known_or_says_that_it_is_public() {
+    fn a_channel_event_is_stored_if_it_shows_the_channel_to_be_public_or_the_channel_is_known() {
         let event = |kind: &str| json!({ "type": kind, "channel": "C1" });
         let created = |private: bool| json!({ "type": "channel_created", "channel": { "id": "C1", "is_private": private } });
         let renamed = |private: bool| json!({ "type": "channel_rename", "channel": { "id": "C1", "is_private": private } });
@@ -275,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_channel_is_created_as_one_however_odd_its_object_is() {
+    fn a_private_channel_stays_private_even_if_its_object_is_odd() {
         let decided = |object: &str| {
             let body =
                 format!(r#"{{"team_id":"T1","event":{{"type":"channel_created","channel":{object}}}}}"#);
@@ -294,13 +298,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_was_taken_back_overrules_the_rows_until_a_later_public_event() {
+    fn a_withdrawn_mark_overrules_the_rows_until_a_later_public_event() {
         let ts = |text: &str| Ts::parse(text).unwrap();
         let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
-        let taken_back = super::super::public_mark::taken_back(&team, &channel, &ts("20.000000"));
+        let taken_back = super::super::public_mark::withdrawal(&team, &channel, &ts("20.000000"));
         let row =
             Item { key: ItemKey::public_mark(&team, &channel), attributes: taken_back.apply(None).unwrap() };
-        let mut facts = ChannelFacts { mark: PublicMark::of(Some(&row)), ..with_rows(ChannelRows::Public) };
+        let mut facts =
+            ChannelFacts { mark: PublicMark::from_row(Some(&row)), ..with_rows(ChannelRows::Public) };
         assert_eq!(decided(&message(None), &facts), Decision::Wait);
         assert_eq!(decided(&json!({ "type": "channel_shared", "channel": "C1" }), &facts), DROP);
         facts.mark.open(&ts("20.000000"));

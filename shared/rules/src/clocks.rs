@@ -1,5 +1,5 @@
-//! The clocks of an event, compared with the time at which it came. They decide what wins in a row, and a row never goes
-//! back: one from the far future would win for ever over what Slack says from then on.
+//! Compares the clocks of an event with its arrival. The clocks decide what wins in a row, and a row never
+//! goes back: a clock from the far future would win forever over everything that Slack sends later.
 
 use super::message::MessageUpdate;
 use super::{Malformed, SlackEvent};
@@ -7,8 +7,8 @@ use slack::catalogue::EventRule;
 use slack::ids::Ts;
 use slack::signature::WINDOW_S;
 
-/// How far ahead of its coming an event's clocks may be: as far as the clock of the machine may be from Slack's before no
-/// request of Slack's passes the check of its signature. So a machine whose clock is wrong quarantines nothing that it let in.
+/// How far ahead of its arrival an event's clocks may be. It is the tolerance of the signature check for the
+/// machine's clock, so a machine whose clock is wrong quarantines nothing that it accepted.
 #[expect(clippy::cast_possible_wrap, reason = "five minutes")]
 pub const MAX_AHEAD_S: i64 = WINDOW_S as i64;
 
@@ -23,11 +23,11 @@ pub(super) fn check(event: &SlackEvent<'_>, came_at_ms: i64) -> Result<(), Malfo
     check("event_ts", Some(event.clock()))?;
     match event.rule() {
         Some(EventRule::Message) => {
-            // What cannot be read is refused if it is to be stored.
-            let Ok(Some(told)) = event.told() else { return Ok(()) };
-            check("ts", Some(told.clock.clone()))?;
-            check("deleted_ts", told.deleted.clone())?;
-            for MessageUpdate { object, .. } in &told.messages {
+            // An unreadable message is rejected when it is stored.
+            let Ok(Some(updates)) = event.message_updates() else { return Ok(()) };
+            check("ts", Some(updates.clock.clone()))?;
+            check("deleted_ts", updates.deleted.clone())?;
+            for MessageUpdate { object, .. } in &updates.messages {
                 check("ts", parsed(object.ts.as_deref()))?;
                 check("thread_ts", parsed(object.thread_ts.as_deref()))?;
                 check("edited.ts", object.edited_ts().ok().flatten())?;
@@ -51,7 +51,7 @@ pub(super) fn check(event: &SlackEvent<'_>, came_at_ms: i64) -> Result<(), Malfo
     }
 }
 
-/// What has another shape than a timestamp is refused by whatever needs it.
+/// `None` for a malformed timestamp: the rule that needs it rejects the event.
 fn parsed(text: Option<&str>) -> Option<Ts> {
     Ts::parse(text?).ok()
 }
@@ -69,8 +69,8 @@ mod tests {
         SlackEvent::read(&envelope).unwrap().check_clocks(CAME_S * 1_000)
     }
 
-    /// Each place of a clock that decides what wins, with `CLOCK` for it.
-    const PLACES: [&str; 13] = [
+    /// An event for each field with a clock that decides what wins; `CLOCK` marks the field.
+    const EVENTS: [&str; 13] = [
         r#""type":"user_change","user":{"id":"U1"},"event_ts":"CLOCK""#,
         r#""type":"emoji_changed","subtype":"add","name":"a","event_ts":"CLOCK""#,
         r#""type":"channel_rename","channel":{"id":"C1","name":"a"},"event_ts":"CLOCK""#,
@@ -87,23 +87,23 @@ mod tests {
     ];
 
     #[test]
-    fn each_clock_may_be_as_far_ahead_as_a_request_may_be_and_no_further() {
-        for place in PLACES {
-            let at = |clock: &str| checked(&place.replace("CLOCK", clock));
+    fn each_clock_may_be_ahead_by_the_tolerance_of_the_signature_check_and_no_more() {
+        for event in EVENTS {
+            let at = |clock: &str| checked(&event.replace("CLOCK", clock));
             for fine in ["1.000000", "1700000000.000100", "1700000300.000000", "no clock"] {
-                assert_eq!(at(fine), Ok(()), "{place} {fine}");
+                assert_eq!(at(fine), Ok(()), "{event} {fine}");
             }
             for ahead in ["1700000300.000001", "1700000301.000000", "999999999999.999999"] {
                 let found = at(ahead);
-                assert!(matches!(found, Err(Malformed::FromTheFuture { .. })), "{place} {ahead}: {found:?}");
+                assert!(matches!(found, Err(Malformed::FromTheFuture { .. })), "{event} {ahead}: {found:?}");
             }
         }
-        let why = checked(&PLACES[0].replace("CLOCK", "1700000400.000000")).unwrap_err().to_string();
+        let why = checked(&EVENTS[0].replace("CLOCK", "1700000400.000000")).unwrap_err().to_string();
         assert!(why.contains("event_ts 1700000400.000000 is 400 s later") && why.contains("replay"), "{why}");
     }
 
     #[test]
-    fn the_time_of_the_envelope_counts_where_the_event_has_none() {
+    fn the_time_of_the_envelope_counts_if_the_event_has_none() {
         let body =
             r#"{"team_id":"T1","event_time":9999999999,"event":{"type":"user_change","user":{"id":"U1"}}}"#;
         let envelope = Envelope::peek(body.as_bytes()).unwrap();

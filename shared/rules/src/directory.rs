@@ -1,6 +1,7 @@
-//! People and custom emoji.
+//! Users and custom emoji.
 //!
-//! <https://docs.slack.dev/reference/events/user_change>, <https://docs.slack.dev/reference/events/emoji_changed>
+//! <https://docs.slack.dev/reference/events/user_change>,
+//! <https://docs.slack.dev/reference/events/emoji_changed>
 
 use std::borrow::Cow;
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::version::by_clock;
+use super::version::clock_version;
 use super::{Change, MAX_NAME_BYTES, Malformed, SlackEvent, checked_name, profile};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use slack::envelope::{self, text_or_none};
@@ -17,14 +18,14 @@ use slack::ids::{TeamId, Ts, UserId};
 /// The register of a directory row.
 pub const VERSION: &str = "version";
 
-/// The register of the earliest clock at which a person was seen.
+/// The register of the earliest clock at which a user was seen.
 pub(super) const EARLIEST: &str = "insert_timestamp";
 
-/// The attributes a person's register consists of.
+/// The attributes of a user's register.
 const USER: [&str; 8] =
     ["name", "real_name", "display_name", "tz", "tz_offset", "is_bot", "deleted", "raw_event"];
 
-/// A person as they are now.
+/// The changes that a user event makes.
 pub(super) fn user_changes(event: &SlackEvent<'_>) -> Result<Vec<Change>, Malformed> {
     let user = event.user("user")?;
     let raw = event.header.user_object().ok_or(Malformed::Missing { event: "user", field: "user object" })?;
@@ -32,18 +33,18 @@ pub(super) fn user_changes(event: &SlackEvent<'_>) -> Result<Vec<Change>, Malfor
     Ok(updates.into_iter().map(Change::Register).collect())
 }
 
-/// The row of a person: the newest object wins, and the earliest clock at which the person was seen is kept. Each object
-/// that says something else is kept beside it.
+/// The updates of a user's row: the newest object wins, and the row keeps the earliest clock at which the
+/// user was seen. Each distinct profile is also stored in its own row.
 ///
 /// # Errors
-/// [`Malformed`] if the object cannot be read: it must not take the place of one that can.
+/// [`Malformed`] if the object cannot be read: it must not replace a readable one.
 pub fn user_updates(
     team: &TeamId,
     user: &UserId,
     raw: &RawValue,
     clock: &Ts,
 ) -> Result<Vec<Update>, Malformed> {
-    let object = envelope::value(raw.get())?;
+    let object = envelope::parse_value(raw.get())?;
     let mut set = Attributes::new();
     for (attribute, pointer) in [
         ("name", "/name"),
@@ -54,7 +55,7 @@ pub fn user_updates(
         ("is_bot", "/is_bot"),
         ("deleted", "/deleted"),
     ] {
-        // False and empty are stored by absence.
+        // False and empty values are stored as absent attributes.
         match object.pointer(pointer) {
             None | Some(Value::Null | Value::Bool(false) | Value::Array(_) | Value::Object(_)) => {}
             Some(Value::String(text)) if text.is_empty() => {}
@@ -69,11 +70,11 @@ pub fn user_updates(
         set.insert("real_name".into(), name.into());
     }
     set.insert("raw_event".into(), raw.get().into());
-    let kept = profile::updates(team, user, raw, &set, clock);
+    let profiles = profile::updates(team, user, raw, &set, clock);
     let identity = [("type", "user"), ("team_id", team.as_str()), ("user_id", user.as_str())];
     let key = ItemKey::user(team, user);
     let newest = Update {
-        guard: Guard::Greater { register: VERSION.into(), version: by_clock(clock, raw.get()) },
+        guard: Guard::Greater { register: VERSION.into(), version: clock_version(clock, raw.get()) },
         remove: USER.into_iter().filter(|name| !set.contains_key(*name)).collect(),
         set,
         set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
@@ -83,17 +84,17 @@ pub fn user_updates(
         guard: Guard::Less { register: EARLIEST.into(), version: clock.padded() },
         ..Update::new(key)
     };
-    Ok([newest, earliest].into_iter().chain(kept).collect())
+    Ok([newest, earliest].into_iter().chain(profiles).collect())
 }
 
-/// Checks a person as Slack's directory lists them, and says who it is.
+/// Validates a user as listed in Slack's directory, and returns the user's id.
 ///
 /// # Errors
-/// [`Malformed`] if the id is missing or malformed, or a name is longer than any.
+/// [`Malformed`] if the id is missing or malformed, or a name is longer than [`MAX_NAME_BYTES`].
 pub fn listed_user(raw: &RawValue) -> Result<UserId, Malformed> {
-    let user: ListedUser<'_> = envelope::read(raw)?;
+    let user: ListedUser<'_> = envelope::read_object(raw)?;
     let id = user.id.ok_or(Malformed::Missing { event: "listed user", field: "id" })?;
-    let profile: ListedProfile<'_> = user.profile.map(envelope::read).transpose()?.unwrap_or_default();
+    let profile: ListedProfile<'_> = user.profile.map(envelope::read_object).transpose()?.unwrap_or_default();
     let names = [user.name, user.real_name, profile.real_name, profile.display_name];
     if names.iter().flatten().any(|name| name.len() > MAX_NAME_BYTES) {
         return Err(Malformed::Name("user's name"));
@@ -121,12 +122,12 @@ struct ListedProfile<'a> {
     display_name: Option<Cow<'a, str>>,
 }
 
-/// Whether what is listed differs from what the row of a person says. What Slack says the same every hour is not
-/// written every hour.
-pub fn is_user_news(row: Option<&Item>, listed: &RawValue) -> bool {
+/// Whether a listed user differs from the user's row. A listing that repeats itself every hour is not written
+/// every hour.
+pub fn is_user_changed(row: Option<&Item>, listed: &RawValue) -> bool {
     let Some(row) = row else { return true };
     let Some(known) = row.text("raw_event") else { return !row.is_erased() };
-    let value = |text: &str| envelope::value(text).ok();
+    let value = |text: &str| envelope::parse_value(text).ok();
     known != listed.get() && (value(known) != value(listed.get()) || value(known).is_none())
 }
 
@@ -144,10 +145,10 @@ struct EmojiChanged<'a> {
     names: Option<Value>,
 }
 
-/// Custom emoji that came, went or were renamed. One register per name.
+/// Custom emoji that were added, removed or renamed. One register per name.
 pub(super) fn emoji_changes(event: &SlackEvent<'_>) -> Result<Vec<Change>, Malformed> {
     let missing = |field| Malformed::Missing { event: "emoji_changed", field };
-    let body: EmojiChanged<'_> = envelope::read(event.raw)?;
+    let body: EmojiChanged<'_> = envelope::read_object(event.raw)?;
     let present = |name: Cow<'_, str>| emoji(event, &name, body.value.as_deref().or(Some("")));
     match event.header.subtype.as_deref() {
         Some("add") => Ok(vec![present(body.name.clone().ok_or(missing("name"))?)?]),
@@ -159,7 +160,7 @@ pub(super) fn emoji_changes(event: &SlackEvent<'_>) -> Result<Vec<Change>, Malfo
             emoji(event, body.old_name.as_deref().ok_or(missing("old_name"))?, None)?,
             present(body.new_name.clone().ok_or(missing("new_name"))?)?,
         ]),
-        // Before 2021 the event only said that something had changed.
+        // Before 2021 the event only stated that something had changed.
         Some(_) | None => Ok(Vec::new()),
     }
 }
@@ -168,7 +169,7 @@ fn emoji(event: &SlackEvent<'_>, name: &str, value: Option<&str>) -> Result<Chan
     emoji_update(&event.team, name, value, &event.clock()).map(Change::Register)
 }
 
-/// The row of a custom emoji: its picture or the emoji it stands for; none where it is gone.
+/// The update of a custom emoji's row: its picture or the emoji it is an alias of; `None` if it was removed.
 ///
 /// # Errors
 /// [`Malformed`] if the name cannot be a key.
@@ -182,7 +183,7 @@ pub fn emoji_update(team: &TeamId, name: &str, value: Option<&str>, clock: &Ts) 
     Ok(Update {
         guard: Guard::Greater {
             register: VERSION.into(),
-            version: by_clock(clock, value.unwrap_or_default()),
+            version: clock_version(clock, value.unwrap_or_default()),
         },
         remove: if value.is_none() { vec!["value"] } else { Vec::new() },
         set,
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_person_needs_an_id_and_names_of_a_sane_length() {
+    fn a_listed_user_needs_an_id_and_names_of_a_sane_length() {
         for fine in [
             json!({ "id": "U1" }),
             json!({ "id": "U1", "name": 7, "profile": "none", "real_name": null }),
@@ -226,28 +227,28 @@ mod tests {
     }
 
     #[test]
-    fn the_same_person_in_another_order_is_no_news() {
+    fn a_listed_user_with_reordered_fields_is_unchanged() {
         let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse("U1").unwrap());
         let listed: Box<RawValue> =
             serde_json::from_str(r#"{"id":"U1", "name":"ada", "updated": 1}"#).unwrap();
         let clock = Ts::parse("1.000000").unwrap();
         let update = user_updates(&team, &user, &listed, &clock).unwrap().remove(0);
         let row = Item { attributes: update.apply(None).unwrap(), key: update.key };
-        assert!(is_user_news(None, &listed));
+        assert!(is_user_changed(None, &listed));
         for same in [r#"{"id":"U1", "name":"ada", "updated": 1}"#, r#"{"updated":1,"name":"ada","id":"U1"}"#]
         {
             assert!(
-                !is_user_news(Some(&row), &serde_json::from_str::<Box<RawValue>>(same).unwrap()),
+                !is_user_changed(Some(&row), &serde_json::from_str::<Box<RawValue>>(same).unwrap()),
                 "{same}"
             );
         }
-        assert!(is_user_news(Some(&row), &raw(&json!({ "id": "U1", "name": "ada", "updated": 2 }))));
+        assert!(is_user_changed(Some(&row), &raw(&json!({ "id": "U1", "name": "ada", "updated": 2 }))));
         let only_a_picture = Item { attributes: Attributes::new(), ..row };
-        assert!(is_user_news(Some(&only_a_picture), &listed));
+        assert!(is_user_changed(Some(&only_a_picture), &listed));
     }
 
     #[test]
-    fn half_a_character_leaves_a_person_named_and_what_cannot_be_read_takes_no_place() {
+    fn a_user_with_half_a_character_keeps_the_name_and_an_unreadable_object_is_rejected() {
         let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse("U1").unwrap());
         let clock = Ts::parse("1.000000").unwrap();
         let updates =

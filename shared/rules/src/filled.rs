@@ -1,10 +1,11 @@
-//! What was read of the history of channels, and what could not be: facts that only grow.
+//! The parts of the channels' history that were read, and the parts that could not be: facts that only grow.
 //!
-//! * `filled#{team}` / `{channel}#{to padded}`: everything of a channel from `from` on and before `to` was read, its threads
-//!   included. `from` is a minimum: pages come newest first, so it is the progress of a backfill, the point at which it goes
-//!   on after a crash, and what closes a gap. It is written after the rows that it claims.
-//! * `unreadable#{team}` / `{channel}#{from padded}`: what is older than `from` could not be read, and why: `reason` if Slack's plan
-//!   hides it for good, `refused` with the time at which Slack last said no.
+//! * `filled#{team}` / `{channel}#{to padded}`: the channel was read from `from` to before `to`, its threads
+//!   included. `from` is a minimum: pages come newest first, so it is the progress of a backfill, the point
+//!   at which the backfill continues after a crash, and the fact that closes a gap. It is written after the
+//!   rows that it claims.
+//! * `unreadable#{team}` / `{channel}#{from padded}`: history older than `from` could not be read, and why:
+//!   `reason` if Slack's plan hides it permanently, `refused` with the time of Slack's last refusal.
 
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use serde_json::Value;
@@ -18,7 +19,7 @@ const REASON: &str = "reason";
 const REFUSED: &str = "refused";
 const SOURCE: &str = "source";
 
-/// Where a span was read.
+/// The source from which a span was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SpanSource {
     /// Slack's history, through its Web API.
@@ -28,7 +29,7 @@ pub enum SpanSource {
 }
 
 impl SpanSource {
-    /// All of them.
+    /// All sources.
     pub const ALL: [Self; 2] = [Self::History, Self::Import];
 
     /// The source as it is stored.
@@ -44,18 +45,18 @@ impl SpanSource {
 /// Why Slack does not show a part of a channel's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UnreadableReason {
-    /// The plan shows nothing that old.
+    /// Slack's plan hides history that is this old.
     PlanLimit,
     /// The app is not in the channel.
     NotInChannel,
-    /// Slack knows no such channel, or does not show it to the app.
+    /// The channel does not exist, or Slack does not show it to the app.
     NotFound,
     /// The token lacks the scope.
     MissingScope,
 }
 
 impl UnreadableReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 4] = [Self::PlanLimit, Self::NotInChannel, Self::NotFound, Self::MissingScope];
 
     /// The reason as it is stored.
@@ -70,11 +71,11 @@ impl UnreadableReason {
     }
 }
 
-/// The fact that a channel was read from `from` on and before `to`, its threads included.
+/// The fact that a channel was read from `from` to before `to`, its threads included.
 ///
-/// `to` must not be later than the moment at which the reading began: what was written after that moment cannot be in it.
-/// It stays the same while the same reading goes on, and `from` goes down.
-pub fn reached(team: &TeamId, channel: &ChannelId, from: &Ts, to: &Ts, source: SpanSource) -> Update {
+/// `to` must not be later than the start of the reading: messages written later cannot be in it. `to` stays
+/// the same while the reading continues, and `from` goes down.
+pub fn filled_update(team: &TeamId, channel: &ChannelId, from: &Ts, to: &Ts, source: SpanSource) -> Update {
     let guard = Guard::Less { register: FROM.into(), version: from.padded() };
     let mut set_if_absent = identity("filled", team, channel);
     set_if_absent.insert("to".into(), to.as_str().into());
@@ -82,16 +83,16 @@ pub fn reached(team: &TeamId, channel: &ChannelId, from: &Ts, to: &Ts, source: S
     Update { guard, set_if_absent, ..Update::new(ItemKey::filled(team, channel, to)) }
 }
 
-/// The fact that Slack's plan hides what is older than `from`: the oldest ts that Slack still gave, or what was asked for as the
-/// newest if it gave nothing.
-pub fn limited(team: &TeamId, channel: &ChannelId, from: &Ts) -> Update {
+/// The fact that Slack's plan hides history older than `from`: the oldest ts that Slack still returned, or
+/// the requested newest ts if it returned nothing.
+pub fn plan_limit_update(team: &TeamId, channel: &ChannelId, from: &Ts) -> Update {
     let version = UnreadableReason::PlanLimit.as_str().into();
     unreadable(team, channel, from, Guard::Greater { register: REASON.into(), version })
 }
 
-/// The fact that Slack refused at `asked`, by its clock, to show what is older than `from`, which was asked for as the newest.
-/// Of several the latest stays.
-pub fn refused(
+/// The fact that Slack refused at `asked`, by its clock, to return history older than `from`, the requested
+/// newest ts. The latest refusal stays.
+pub fn refusal_update(
     team: &TeamId,
     channel: &ChannelId,
     from: &Ts,
@@ -115,31 +116,31 @@ fn identity(kind: &str, team: &TeamId, channel: &ChannelId) -> Attributes {
         .collect()
 }
 
-/// A time of a channel that was read whole.
+/// An interval of a channel's history that was read completely.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FilledSpan {
     /// The channel.
     pub channel: ChannelId,
-    /// Its oldest moment.
+    /// Its inclusive start.
     pub from: Ts,
-    /// Its end, which is not part of it.
+    /// Its exclusive end.
     pub to: Ts,
-    /// Where it was read.
+    /// The source from which it was read.
     pub source: SpanSource,
 }
 
 impl FilledSpan {
-    /// Its time.
+    /// Its interval.
     pub fn interval(&self) -> Interval {
         Interval { from: self.from.micros(), to: self.to.micros() }
     }
 }
 
-/// The spans that these rows of `filled#{team}` claim. A row that this version does not understand is skipped, and one that
-/// claims nothing yet.
+/// The spans that these rows of `filled#{team}` claim. Rows that this version does not understand, and rows
+/// with an empty span, are skipped.
 pub fn spans(rows: &[Item]) -> Vec<FilledSpan> {
     let span = |row: &Item| {
-        let (channel, to) = place(row)?;
+        let (channel, to) = channel_and_time(row)?;
         let from = unpadded(row.text(FROM)?)?;
         let source = row.text(SOURCE)?;
         let source = SpanSource::ALL.into_iter().find(|known| known.as_str() == source)?;
@@ -148,42 +149,42 @@ pub fn spans(rows: &[Item]) -> Vec<FilledSpan> {
     rows.iter().filter_map(span).collect()
 }
 
-/// A part of a channel's history that could not be read: all that is older than `from`.
+/// A part of a channel's history that could not be read: everything older than `from`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnreadableBefore {
     /// The channel.
     pub channel: ChannelId,
-    /// Its end, which is not part of it.
+    /// Its exclusive end.
     pub from: Ts,
-    /// Why.
+    /// The reason.
     pub reason: UnreadableReason,
-    /// When Slack last said so; `None` for the plan's limit, and for rows of earlier versions.
-    pub asked: Option<Ts>,
+    /// When Slack last refused; `None` for the plan's limit, and for rows of earlier versions.
+    pub refused_at: Option<Ts>,
 }
 
-/// What these rows of `unreadable#{team}` say. A row that this version does not understand is skipped.
+/// The facts in these rows of `unreadable#{team}`. A row that this version does not understand is skipped.
 pub fn unreadables(rows: &[Item]) -> Vec<UnreadableBefore> {
     let reason = |text: &str| UnreadableReason::ALL.into_iter().find(|known| known.as_str() == text);
     let facts = |row: &Item| {
-        let (channel, from) = place(row)?;
+        let (channel, from) = channel_and_time(row)?;
         let refused = row.text(REFUSED).and_then(|refused| refused.split_once('/'));
         let refused = refused.and_then(|(asked, why)| Some((reason(why)?, Some(unpadded(asked)?))));
-        // Earlier versions had no time for it.
+        // Earlier versions stored no time.
         let other = row.text(REASON).and_then(reason).map(|reason| (reason, None));
         let other = other.filter(|(reason, _)| refused.is_none() || *reason == UnreadableReason::PlanLimit);
         let fact = move |(reason, asked)| UnreadableBefore {
             channel: channel.clone(),
             from: from.clone(),
             reason,
-            asked,
+            refused_at: asked,
         };
         Some(refused.into_iter().chain(other).map(fact))
     };
     rows.iter().filter_map(facts).flatten().collect()
 }
 
-/// The channel and the time of a fact's key.
-fn place(row: &Item) -> Option<(ChannelId, Ts)> {
+/// The channel and the time in a fact's key.
+fn channel_and_time(row: &Item) -> Option<(ChannelId, Ts)> {
     if row.is_erased() {
         return None;
     }
@@ -208,7 +209,7 @@ mod tests {
         ChannelId::parse("C1").unwrap()
     }
 
-    /// The rows that these updates leave, whatever their order.
+    /// The rows after these updates.
     fn rows(updates: &[Update]) -> Vec<Item> {
         let mut rows: BTreeMap<ItemKey, Attributes> = BTreeMap::new();
         for update in updates {
@@ -220,14 +221,14 @@ mod tests {
     }
 
     fn read(from: i64, to: i64, source: SpanSource) -> Update {
-        reached(&TeamId::parse("T1").unwrap(), &channel(), &ts(from), &ts(to), source)
+        filled_update(&TeamId::parse("T1").unwrap(), &channel(), &ts(from), &ts(to), source)
     }
 
     #[test]
-    fn a_reading_is_one_row_that_goes_down_as_text() {
+    fn a_reading_is_one_row_whose_start_goes_down_as_text() {
         let zero = Ts::parse("0.000000").unwrap();
         let long_ago =
-            reached(&TeamId::parse("T1").unwrap(), &channel(), &zero, &ts(50), SpanSource::History);
+            filled_update(&TeamId::parse("T1").unwrap(), &channel(), &zero, &ts(50), SpanSource::History);
         let rows = rows(&[read(40, 50, SpanSource::History), long_ago, read(9, 50, SpanSource::History)]);
         let [row] = rows.as_slice() else { panic!("{rows:?}") };
         assert_eq!(row.key, ItemKey::new("filled#T1", "C1#000000000050.000000"));
@@ -239,16 +240,17 @@ mod tests {
     }
 
     #[test]
-    fn of_what_could_not_be_read_the_limit_stays_and_the_latest_refusal() {
+    fn an_unreadable_row_keeps_the_plan_limit_and_the_latest_refusal() {
         let team = TeamId::parse("T1").unwrap();
-        let refused = |reason, asked| refused(&team, &channel(), &ts(7), reason, &ts(asked));
+        let refused = |reason, asked| refusal_update(&team, &channel(), &ts(7), reason, &ts(asked));
         let mut updates = [
             refused(UnreadableReason::NotInChannel, 8),
-            limited(&team, &channel(), &ts(7)),
+            plan_limit_update(&team, &channel(), &ts(7)),
             refused(UnreadableReason::MissingScope, 90),
             refused(UnreadableReason::NotFound, 10),
         ];
-        let fact = |reason, asked| UnreadableBefore { channel: channel(), from: ts(7), reason, asked };
+        let fact =
+            |reason, asked| UnreadableBefore { channel: channel(), from: ts(7), reason, refused_at: asked };
         for _ in 0..updates.len() {
             updates.rotate_left(1);
             let rows = rows(&updates);
@@ -262,20 +264,21 @@ mod tests {
     #[test]
     fn a_refusal_of_an_earlier_version_has_no_time_until_slack_is_asked_again() {
         let team = TeamId::parse("T1").unwrap();
-        let mut earlier = limited(&team, &channel(), &ts(7)).apply(None).unwrap();
+        let mut earlier = plan_limit_update(&team, &channel(), &ts(7)).apply(None).unwrap();
         earlier.insert(REASON.into(), "not_in_channel".into());
         let key = ItemKey::unreadable(&team, &channel(), &ts(7));
         let row = Item { key, attributes: earlier };
-        let fact = |reason, asked| UnreadableBefore { channel: channel(), from: ts(7), reason, asked };
+        let fact =
+            |reason, asked| UnreadableBefore { channel: channel(), from: ts(7), reason, refused_at: asked };
         assert_eq!(unreadables(std::slice::from_ref(&row)), [fact(UnreadableReason::NotInChannel, None)]);
-        let asked = refused(&team, &channel(), &ts(7), UnreadableReason::NotFound, &ts(9))
+        let asked = refusal_update(&team, &channel(), &ts(7), UnreadableReason::NotFound, &ts(9))
             .apply(Some(&row.attributes));
         let row = Item { attributes: asked.unwrap(), ..row };
         assert_eq!(unreadables(&[row]), [fact(UnreadableReason::NotFound, Some(ts(9)))]);
     }
 
     #[test]
-    fn odd_rows_say_nothing() {
+    fn odd_rows_are_skipped() {
         let mut good = rows(&[read(1, 5, SpanSource::Import)]);
         for odd in [
             ("C1#soon", "from", "000000000001.000000"),
@@ -295,7 +298,7 @@ mod tests {
     }
 
     proptest! {
-        /// Pages of several readings, each told once or more, in any order.
+        /// Pages of several readings, each written once or more, in any order.
         #[test]
         fn any_order_of_facts_gives_the_same_cover(
             facts in prop::collection::vec((0_i64..60, prop::sample::select(vec![20_i64, 40, 60])), 1..30),
@@ -303,16 +306,17 @@ mod tests {
             seed in any::<u64>(),
         ) {
             let update = |(from, to): &(i64, i64)| read(*from, *to, SpanSource::History);
-            let told: Vec<Update> = facts.iter().map(update).collect();
+            let updates: Vec<Update> = facts.iter().map(update).collect();
             let mut shuffled: Vec<Update> =
-                told.iter().chain(told.iter().take(again)).cloned().collect();
+                updates.iter().chain(updates.iter().take(again)).cloned().collect();
             fastrand::Rng::with_seed(seed).shuffle(&mut shuffled);
-            let rows_told = rows(&told);
-            prop_assert_eq!(&rows(&shuffled), &rows_told);
-            let covered = |spans: Vec<FilledSpan>| Cover::of(spans.iter().map(FilledSpan::interval));
-            // Every fact that was told is covered, even though its row has gone down since, and nothing else is.
+            let expected = rows(&updates);
+            prop_assert_eq!(&rows(&shuffled), &expected);
+            let covered = |spans: Vec<FilledSpan>| Cover::from_intervals(spans.iter().map(FilledSpan::interval));
+            // The cover is exactly the facts that were written, even if the start in a row has gone down
+            // since.
             let all = facts.iter().map(|(from, to)| Interval { from: from * 1_000_000, to: to * 1_000_000 });
-            prop_assert_eq!(covered(spans(&rows_told)), Cover::of(all));
+            prop_assert_eq!(covered(spans(&expected)), Cover::from_intervals(all));
         }
     }
 }

@@ -1,18 +1,18 @@
-//! Intervals of time: what they cover together, and what they leave out.
+//! Time intervals: the time that they cover together, and the rest.
 
 use slack::ids::Ts;
 
-/// From `from` on, and before `to`, in microseconds since the Unix epoch.
+/// A half-open interval, `from` included and `to` excluded, in microseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Interval {
-    /// The first microsecond of it.
+    /// Its first microsecond.
     pub from: i64,
     /// The first microsecond after it.
     pub to: i64,
 }
 
 impl Interval {
-    /// Whether a time lies within it.
+    /// Whether it contains a time.
     pub fn contains(&self, micros: i64) -> bool {
         self.from <= micros && micros < self.to
     }
@@ -21,33 +21,34 @@ impl Interval {
         self.from >= self.to
     }
 
-    /// Its beginning as Slack spells times.
+    /// Its start as a Slack timestamp.
     pub fn from_ts(&self) -> Ts {
         ts(self.from)
     }
 
-    /// Its end, which is not part of it, as Slack spells times.
+    /// Its exclusive end as a Slack timestamp.
     pub fn to_ts(&self) -> Ts {
         ts(self.to)
     }
 }
 
-/// The latest time that Slack's spelling has room for.
+/// The latest time that a Slack timestamp can represent.
 const LATEST_MICROS: i64 = 999_999_999_999_999_999;
 
 fn ts(micros: i64) -> Ts {
     let micros = micros.clamp(0, LATEST_MICROS);
     let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
-    Ts::parse(&text).expect("twelve digits of seconds hold it")
+    Ts::parse(&text).expect("the clamped time has at most twelve digits of seconds")
 }
 
-/// What intervals cover together.
+/// The time that intervals cover together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cover(Vec<Interval>);
 
 impl Cover {
-    /// The cover of these intervals, whatever their order: empty ones are left out, and those that overlap or touch are one.
-    pub fn of(intervals: impl IntoIterator<Item = Interval>) -> Self {
+    /// The cover of these intervals, in any order: empty ones are left out, and those that overlap or touch
+    /// are joined.
+    pub fn from_intervals(intervals: impl IntoIterator<Item = Interval>) -> Self {
         let mut intervals: Vec<Interval> =
             intervals.into_iter().filter(|interval| !interval.is_empty()).collect();
         intervals.sort_unstable();
@@ -61,13 +62,13 @@ impl Cover {
         Self(cover)
     }
 
-    /// The intervals of it, oldest first: no two overlap or touch.
+    /// Its intervals, oldest first: no two overlap or touch.
     pub fn intervals(&self) -> &[Interval] {
         &self.0
     }
 
-    /// What it leaves out of `whole`, oldest first; nothing if it covers all of that.
-    pub fn rest(&self, whole: Interval) -> Vec<Interval> {
+    /// The parts of `whole` that it does not cover, oldest first; empty if it covers all of `whole`.
+    pub fn uncovered(&self, whole: Interval) -> Vec<Interval> {
         let first = self.0.partition_point(|interval| interval.to <= whole.from);
         let within = self.0[first..].iter().take_while(|interval| interval.from < whole.to);
         let mut rest = Vec::new();
@@ -91,34 +92,37 @@ mod tests {
 
     use super::*;
 
-    fn of(pairs: &[(i64, i64)]) -> Vec<Interval> {
+    fn intervals_of(pairs: &[(i64, i64)]) -> Vec<Interval> {
         pairs.iter().map(|(from, to)| Interval { from: *from, to: *to }).collect()
     }
 
     #[test]
-    fn intervals_that_touch_are_one_and_those_between_which_time_lies_are_two() {
+    fn intervals_that_touch_are_joined_and_those_with_time_between_them_are_not() {
         for (intervals, expected) in [
-            (of(&[(5, 7), (1, 3), (3, 5), (9, 9)]), of(&[(1, 7)])),
-            (of(&[(1, 3), (4, 5)]), of(&[(1, 3), (4, 5)])),
-            (of(&[(1, 9), (2, 3)]), of(&[(1, 9)])),
+            (intervals_of(&[(5, 7), (1, 3), (3, 5), (9, 9)]), intervals_of(&[(1, 7)])),
+            (intervals_of(&[(1, 3), (4, 5)]), intervals_of(&[(1, 3), (4, 5)])),
+            (intervals_of(&[(1, 9), (2, 3)]), intervals_of(&[(1, 9)])),
         ] {
-            assert_eq!(Cover::of(intervals).intervals(), expected);
+            assert_eq!(Cover::from_intervals(intervals).intervals(), expected);
         }
     }
 
     #[test]
-    fn what_is_left_out_is_before_between_and_after() {
+    fn the_rest_is_before_between_and_after_the_cover() {
         let whole = Interval { from: 10, to: 20 };
-        let rest = |whole, intervals| Cover::of(intervals).rest(whole);
-        assert_eq!(rest(whole, of(&[(12, 14), (16, 17)])), of(&[(10, 12), (14, 16), (17, 20)]));
-        assert_eq!(rest(whole, of(&[(0, 12), (18, 30)])), of(&[(12, 18)]));
-        assert_eq!(rest(whole, of(&[(0, 9), (30, 40)])), [whole]);
-        assert_eq!(rest(whole, of(&[(10, 15), (15, 20)])), []);
+        let rest = |whole, intervals| Cover::from_intervals(intervals).uncovered(whole);
+        assert_eq!(
+            rest(whole, intervals_of(&[(12, 14), (16, 17)])),
+            intervals_of(&[(10, 12), (14, 16), (17, 20)])
+        );
+        assert_eq!(rest(whole, intervals_of(&[(0, 12), (18, 30)])), intervals_of(&[(12, 18)]));
+        assert_eq!(rest(whole, intervals_of(&[(0, 9), (30, 40)])), [whole]);
+        assert_eq!(rest(whole, intervals_of(&[(10, 15), (15, 20)])), []);
         assert_eq!(rest(Interval { from: 10, to: 10 }, vec![]), []);
     }
 
     #[test]
-    fn its_ends_are_spelled_as_slack_spells_times() {
+    fn the_ends_of_an_interval_are_slack_timestamps() {
         let interval = Interval { from: 0, to: 1_700_000_000_000_100 };
         assert_eq!(
             (interval.from_ts().as_str(), interval.to_ts().as_str()),
@@ -129,27 +133,26 @@ mod tests {
     }
 
     proptest! {
-        /// Moment by moment, in any order.
         #[test]
-        fn a_moment_is_covered_or_left_out_and_never_both(
+        fn a_moment_is_covered_or_in_the_rest_and_never_both(
             pairs in prop::collection::vec((0_i64..40, 0_i64..40), 0..12),
             (from, to) in (0_i64..40, 0_i64..40),
             seed in any::<u64>(),
         ) {
-            let (whole, intervals) = (Interval { from, to }, of(&pairs));
+            let (whole, intervals) = (Interval { from, to }, intervals_of(&pairs));
             let mut shuffled = intervals.clone();
             fastrand::Rng::with_seed(seed).shuffle(&mut shuffled);
-            let cover = Cover::of(intervals.clone());
-            prop_assert_eq!(&Cover::of(shuffled), &cover);
-            let left_out = cover.rest(whole);
+            let cover = Cover::from_intervals(intervals.clone());
+            prop_assert_eq!(&Cover::from_intervals(shuffled), &cover);
+            let rest = cover.uncovered(whole);
             let covered = cover.intervals();
             for micros in 0..40 {
-                let holds = |intervals: &[Interval]| intervals.iter().any(|interval| interval.contains(micros));
-                prop_assert_eq!(holds(covered), holds(&intervals));
-                prop_assert_eq!(holds(&left_out), whole.contains(micros) && !holds(&intervals));
+                let contain = |intervals: &[Interval]| intervals.iter().any(|interval| interval.contains(micros));
+                prop_assert_eq!(contain(covered), contain(&intervals));
+                prop_assert_eq!(contain(&rest), whole.contains(micros) && !contain(&intervals));
             }
-            for apart in covered.windows(2).chain(left_out.windows(2)) {
-                prop_assert!(apart[0].to < apart[1].from);
+            for pair in covered.windows(2).chain(rest.windows(2)) {
+                prop_assert!(pair[0].to < pair[1].from);
             }
         }
     }

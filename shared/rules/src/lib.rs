@@ -1,4 +1,5 @@
-//! Pure functions: from an event to the changes it makes, and from items to what readers see. No I/O, no clock.
+//! Pure functions: from an event to the changes it makes, and from items to what readers see. No I/O, no
+//! clock.
 
 pub mod audience;
 pub mod channel;
@@ -33,7 +34,7 @@ use slack::ids::{ChannelId, InvalidId, TeamId, Ts, UserId};
 pub use self::clocks::MAX_AHEAD_S;
 use self::message::{Content, MessageUpdates};
 
-/// Something in an event that Slack never sends: it goes to quarantine, for a person to look at.
+/// Something in an event that Slack never sends. The event is quarantined, for a person to inspect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// A field the event cannot do without is missing.
@@ -47,16 +48,16 @@ pub enum Malformed {
     /// A job of this kind cannot be read.
     #[error("the {0} job lacks a field, or has one of an unexpected shape")]
     Job(&'static str),
-    /// It cannot be read, and what it says is unknown.
+    /// The JSON cannot be read, so its content is unknown.
     #[error(transparent)]
     Unreadable(#[from] UnreadableJson),
     /// An id does not have Slack's shape.
     #[error(transparent)]
     Id(#[from] InvalidId),
-    /// The event names a channel beside the one it is about.
+    /// The event names a second channel besides the one it is about.
     #[error("the {0} event names two channels")]
     TwoChannels(&'static str),
-    /// A clock is ahead of the time at which the event came: what it brings would win over all that follows.
+    /// A clock is later than the event's arrival: its content would win over everything that follows.
     #[error(
         "its {field} {found} is {ahead_s} s later than the event itself came here; if a wrong clock of this machine is \
          the cause, set it right and replay the event"
@@ -64,9 +65,9 @@ pub enum Malformed {
     FromTheFuture {
         /// Which field.
         field: &'static str,
-        /// What it says.
+        /// Its value.
         found: Ts,
-        /// By how much.
+        /// How far it is ahead, in seconds.
         ahead_s: i64,
     },
     /// A name that cannot be a key.
@@ -87,7 +88,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The row that it changes.
+    /// The key of the row that it changes.
     pub fn key(&self) -> &ItemKey {
         match self {
             Self::Content(content) => content.key(),
@@ -96,12 +97,12 @@ impl Change {
     }
 }
 
-/// Reads what a job of this kind asks for.
+/// Parses the body of a job of this kind.
 fn read_job<'a, T: Deserialize<'a>>(kind: &'static str, raw: &'a RawValue) -> Result<T, Malformed> {
     serde_json::from_str(raw.get()).map_err(|_| Malformed::Job(kind))
 }
 
-/// What an event is about, once its ids are known to be valid.
+/// A Slack event with validated ids.
 pub struct SlackEvent<'a> {
     /// The workspace.
     pub team: TeamId,
@@ -112,58 +113,58 @@ pub struct SlackEvent<'a> {
     event_time_s: Option<i64>,
     rule: Option<EventRule>,
     channel: Result<ChannelId, Malformed>,
-    told: Option<Result<MessageUpdates<'a>, Malformed>>,
+    updates: Option<Result<MessageUpdates<'a>, Malformed>>,
 }
 
 impl<'a> SlackEvent<'a> {
     /// Reads the event in an envelope.
     ///
     /// # Errors
-    /// [`Malformed`] where the workspace is missing or malformed, or there is no event that can be read.
+    /// [`Malformed`] if the workspace is missing or malformed, or the event is missing or cannot be read.
     pub fn read(envelope: &Envelope<'a>) -> Result<Self, Malformed> {
         let missing = |field| Malformed::Missing { event: "Slack", field };
         let team = TeamId::parse(envelope.team_id.as_deref().ok_or(missing("team_id"))?)?;
         let raw = envelope.event.ok_or(missing("event"))?;
-        let header: EventHeader<'a> = envelope::read(raw)?;
-        // Read once, for all that look at it.
+        let header: EventHeader<'a> = envelope::read_object(raw)?;
         let rule = rule(&header);
         let channel = channel(&header, rule);
         let event_time_s = envelope.event_time_s();
-        let mut event = Self { team, header, raw, event_time_s, rule, channel, told: None };
-        event.told = (rule == Some(EventRule::Message)).then(|| message::told(&event));
+        let mut event = Self { team, header, raw, event_time_s, rule, channel, updates: None };
+        event.updates = (rule == Some(EventRule::Message)).then(|| message::read_updates(&event));
         Ok(event)
     }
 
-    /// What is made of the event; `None` if its type is unknown.
+    /// The rule for the event; `None` if its type is unknown.
     pub fn rule(&self) -> Option<EventRule> {
         self.rule
     }
 
-    /// What says who may read the channel that the event is about.
+    /// Where the visibility of the event's channel is found.
     pub fn visibility(&self) -> Visibility {
         self.header.kind.event_type.map_or(Visibility::NoChannel, |event_type| event_type.visibility)
     }
 
-    /// What a message event tells: what the rows are made of, and whose existence is asked about. `None` for other events.
+    /// The updates in a message event: the rows and the existence check are based on them. `None` for other
+    /// events.
     ///
     /// # Errors
     /// [`Malformed`] if a message in it cannot be read.
-    pub fn told(&self) -> Result<Option<&MessageUpdates<'a>>, Malformed> {
-        self.told.as_ref().map(|told| told.as_ref().map_err(Clone::clone)).transpose()
+    pub fn message_updates(&self) -> Result<Option<&MessageUpdates<'a>>, Malformed> {
+        self.updates.as_ref().map(|updates| updates.as_ref().map_err(Clone::clone)).transpose()
     }
 
-    /// The channel the event is about, and all that it writes of channels.
+    /// The channel that the event is about.
     ///
     /// # Errors
-    /// [`Malformed`] where it is missing or malformed, or another one stands beside it.
+    /// [`Malformed`] if it is missing or malformed, or if the event names another one too.
     pub fn channel(&self) -> Result<ChannelId, Malformed> {
         self.channel.clone()
     }
 
-    /// The ids of a channel that goes on under another: the one it had, and the one it has now.
+    /// The old and the new id of a channel whose id changed.
     ///
     /// # Errors
-    /// [`Malformed`] where one is missing or malformed.
+    /// [`Malformed`] if one is missing or malformed.
     pub fn changed_ids(&self) -> Result<(ChannelId, ChannelId), Malformed> {
         let id = |id: Option<&str>, field| -> Result<ChannelId, Malformed> {
             let id = id.ok_or(Malformed::Missing { event: "channel_id_changed", field })?;
@@ -179,19 +180,19 @@ impl<'a> SlackEvent<'a> {
         self.header.clock().or_else(from_envelope).unwrap_or_else(version::zero)
     }
 
-    /// Holds every clock of the event that decides what wins in a row against the time at which the event came here, in
+    /// Compares every clock of the event that decides what wins in a row with the event's arrival, in
     /// milliseconds since the Unix epoch.
     ///
     /// # Errors
-    /// [`Malformed::FromTheFuture`] where one is more than [`MAX_AHEAD_S`] ahead of it.
+    /// [`Malformed::FromTheFuture`] if a clock is more than [`MAX_AHEAD_S`] ahead of the arrival.
     pub fn check_clocks(&self, came_at_ms: i64) -> Result<(), Malformed> {
         clocks::check(self, came_at_ms)
     }
 
-    /// What the event changes, in rows that are no channel's and no gap's.
+    /// The event's changes to all rows except those of channels and gaps.
     ///
     /// # Errors
-    /// [`Malformed`] where a field that becomes part of a key is missing or malformed.
+    /// [`Malformed`] if a field that becomes part of a key is missing or malformed.
     pub fn changes(&self) -> Result<Vec<Change>, Malformed> {
         match self.rule() {
             Some(EventRule::Message) => message::changes(self),
@@ -224,7 +225,7 @@ fn channel(header: &EventHeader<'_>, rule: Option<EventRule>) -> Result<ChannelI
     let reaction = matches!(rule, Some(EventRule::Reaction(_)));
     let (event, field) = if reaction { ("reaction", "item.channel") } else { ("channel", "channel") };
     let channel = ChannelId::parse(&header.channel().ok_or(Malformed::Missing { event, field })?)?;
-    if header.contradicts_its_channel() { Err(Malformed::TwoChannels(event)) } else { Ok(channel) }
+    if header.has_conflicting_channel() { Err(Malformed::TwoChannels(event)) } else { Ok(channel) }
 }
 
 /// A name that becomes part of a key or an attribute name.

@@ -1,6 +1,6 @@
-//! One message that several places tell of: a channel whose id changed, or that several workspaces share, has a row for
-//! it in each of them. Every register is a maximum, so the row they make together is what one place that heard of
-//! everything would have.
+//! Merges the rows of one message. A channel whose id changed, or that several workspaces share, has a row
+//! for the message under each id and in each workspace. Every register is a maximum, so the merged row is the
+//! row that a single channel with all the events would have.
 
 use std::cmp::Reverse;
 
@@ -9,19 +9,19 @@ use super::message::{self, CONTENT, CONTENT_VERSION};
 use super::reaction;
 use ports::archive::Item;
 
-/// What several rows of one message say together.
+/// The result of merging several rows of one message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MergedMessage {
-    /// The message. Its keys and its identity are those of the row whose content it has.
+    /// The message. It has the keys and the identity of the row whose content won.
     pub row: Item,
     /// Contents that lost to it, as revisions.
     pub replaced: Vec<Item>,
 }
 
-/// Merges the rows of one message; `None` without rows. The order of the rows does not matter. If one of them is
-/// erased, so is the message.
+/// Merges the rows of one message; `None` without rows. The order of the rows does not matter. If one of them
+/// is erased, so is the message.
 pub fn messages(mut rows: Vec<Item>) -> Option<MergedMessage> {
-    // Equal contents are distinguished by their places, so that one of them always wins.
+    // The key decides between equal contents, so that the winner does not depend on the order.
     rows.sort_by_cached_key(|row| Reverse((row.is_erased(), message::stored_version(row), row.key.clone())));
     let mut rows = rows.into_iter();
     let mut winner = rows.next()?;
@@ -47,7 +47,8 @@ pub fn messages(mut rows: Vec<Item>) -> Option<MergedMessage> {
     Some(MergedMessage { row: winner, replaced })
 }
 
-/// Merges revisions: of those under one key, whatever place has them, one is left with the marks of all.
+/// Merges revisions: those with the same timestamp key become one row with the marks of all, whichever
+/// partition they are in.
 pub fn revisions(mut rows: Vec<Item>) -> Vec<Item> {
     rows.sort_by_cached_key(|row| {
         (row.key.timestamp.clone(), Reverse((message::stored_version(row), row.key.item_id.clone())))
@@ -109,12 +110,12 @@ mod tests {
         let raw = json!({ "text": text }).to_string();
         let version = ContentVersion::new(&ts(edited), &ts(edited), &raw);
         let mut row = row(channel, more);
-        let said = [("text", text), ("raw_event", &raw), (CONTENT_VERSION, version.as_str())];
-        row.attributes.extend(said.map(|(name, value)| (name.to_owned(), value.into())));
+        let texts = [("text", text), ("raw_event", &raw), (CONTENT_VERSION, version.as_str())];
+        row.attributes.extend(texts.map(|(name, value)| (name.to_owned(), value.into())));
         row
     }
 
-    /// In any order.
+    /// Merges these rows; asserts that the order does not matter.
     fn merged(rows: &[Item]) -> MergedMessage {
         let merged = messages(rows.to_vec()).unwrap();
         let mut other = rows.to_vec();
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn each_register_is_the_greatest_and_what_lost_is_a_revision() {
+    fn each_register_is_the_greatest_and_a_content_that_lost_is_a_revision() {
         let before = content(
             "C1",
             "1.000000",
@@ -151,10 +152,14 @@ mod tests {
             (&row.key, row.text("text"), row.text("channel_id")),
             (&after.key, Some("after"), Some("C2"))
         );
-        assert_eq!(row.text("user"), None, "what the content lacks is not another content's");
+        assert_eq!(
+            row.text("user"),
+            None,
+            "a field that the content lacks is not taken from another content"
+        );
         assert_eq!(row.text("thread_ts"), Some("1.000000"));
         assert_eq!(row.text("file#F1"), Some("9/stored/slack/F1"));
-        assert!(row.is("deleted"));
+        assert!(row.has_flag("deleted"));
         let seen = project::message(&row).unwrap();
         assert_eq!(seen["reactions"], json!([{ "name": "tada", "count": 1, "users": ["U2"] }]));
         let texts: Vec<_> = replaced.iter().map(|row| (row.text("type"), row.text("text"))).collect();
@@ -162,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_places_have_alike_replaces_nothing_and_what_is_erased_stays_so() {
+    fn equal_rows_replace_nothing_and_an_erased_message_stays_erased() {
         let both = ["C1", "C2"].map(|channel| content(channel, "1.000000", "same", json!({})));
         let MergedMessage { row: winner, replaced } = merged(&both);
         assert_eq!((winner.text("channel_id"), replaced.len()), (Some("C2"), 0));
@@ -174,17 +179,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_what_is_most_final_of_it_and_was_shared_everywhere() {
-        let of = |team: &str, attributes: Value| {
+    fn a_merged_file_has_the_most_final_state_and_all_its_shares() {
+        let row = |team: &str, attributes: Value| {
             let Value::Object(attributes) = attributes else { panic!("no object") };
             Item { key: ItemKey::new(format!("file#{team}"), "F1"), attributes }
         };
-        let held = of("T2", json!({ "file#F1": "9/stored/slack/F1", "shared#C1#1.000000": true }));
-        let gone = of("T1", json!({ "file#F1": "6/gone", "deleted": true, "shared#C2#1.000000": true }));
-        for rows in [vec![held.clone(), gone.clone()], vec![gone, held]] {
+        let stored = row("T2", json!({ "file#F1": "9/stored/slack/F1", "shared#C1#1.000000": true }));
+        let gone = row("T1", json!({ "file#F1": "6/gone", "deleted": true, "shared#C2#1.000000": true }));
+        for rows in [vec![stored.clone(), gone.clone()], vec![gone, stored]] {
             let file = files(rows).unwrap();
-            assert_eq!((file.text("file#F1"), file.is("deleted")), (Some("9/stored/slack/F1"), true));
-            assert!(file.is("shared#C1#1.000000") && file.is("shared#C2#1.000000"));
+            assert_eq!((file.text("file#F1"), file.has_flag("deleted")), (Some("9/stored/slack/F1"), true));
+            assert!(file.has_flag("shared#C1#1.000000") && file.has_flag("shared#C2#1.000000"));
         }
     }
 }

@@ -1,23 +1,26 @@
-//! The profiles that a person has had, so that one which replaces another takes nothing away: a row for each that says
-//! something else. Each row is a function of the events alone, so no order of them loses one.
+//! The profiles that a user has had: one row for each distinct profile, so that a new profile does not
+//! overwrite the old one. Each row is a function of the events alone, so no order of the events loses a
+//! profile.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::version::{by_clock, canonical, hash};
+use super::version::{canonical, clock_version, hash};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use slack::envelope;
 use slack::ids::{TeamId, Ts, UserId};
 
-/// When a person had this profile for the first time, as far as is known, and for the last time.
+/// When the user had this profile for the first and for the last time that is known.
 const FIRST: &str = "first_ts";
 const LAST: &str = "last_ts";
 
-/// Fields that change many times a day and do not identify a person: a change of them makes no other profile.
+/// Fields that change many times a day and do not identify a user: a change of them does not make a new
+/// profile.
 const VOLATILE: [&str; 2] = ["updated", "presence"];
 const VOLATILE_IN_PROFILE: [&str; 2] = ["status_", "huddle_state"];
 
-/// Keeps a profile beside the others of its person; `set` is what their row says of it.
+/// The updates that store a profile in addition to the user's others; `set` has the attributes of the user's
+/// row.
 pub(super) fn updates(
     team: &TeamId,
     user: &UserId,
@@ -28,8 +31,8 @@ pub(super) fn updates(
     let key = ItemKey::profile(team, user, &lasting(raw));
     let identity = [("type", "profile"), ("team_id", team.as_str()), ("user_id", user.as_str())];
     let last = Update {
-        // Of one profile with several statuses the last one is kept.
-        guard: Guard::Greater { register: LAST.into(), version: by_clock(clock, raw.get()) },
+        // If one profile had several statuses, the row keeps the last one.
+        guard: Guard::Greater { register: LAST.into(), version: clock_version(clock, raw.get()) },
         set: set.clone(),
         set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         ..Update::new(key.clone())
@@ -39,9 +42,9 @@ pub(super) fn updates(
     [last, first]
 }
 
-/// A hash of what lasts in a profile.
+/// A hash of the fields of a profile that are not volatile.
 fn lasting(raw: &RawValue) -> String {
-    let Ok(Value::Object(mut object)) = envelope::value(raw.get()) else {
+    let Ok(Value::Object(mut object)) = envelope::parse_value(raw.get()) else {
         return hash(raw.get());
     };
     object.retain(|name, _| !VOLATILE.contains(&name.as_str()));
@@ -77,11 +80,11 @@ mod tests {
     use super::*;
     use crate::directory::user_updates;
 
-    /// The rows that these profiles leave, each told at its clock.
-    fn rows(told: &[(&Value, &str)]) -> BTreeMap<ItemKey, Attributes> {
+    /// The rows after these profiles, each written at its clock.
+    fn rows(profiles: &[(&Value, &str)]) -> BTreeMap<ItemKey, Attributes> {
         let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse("U1").unwrap());
         let mut rows: BTreeMap<ItemKey, Attributes> = BTreeMap::new();
-        for (object, clock) in told {
+        for (object, clock) in profiles {
             let raw = serde_json::value::to_raw_value(object).unwrap();
             for update in user_updates(&team, &user, &raw, &Ts::parse(clock).unwrap()).unwrap() {
                 if let Some(applied) = update.apply(rows.get(&update.key)) {
@@ -92,8 +95,8 @@ mod tests {
         rows
     }
 
-    fn seen(told: &[(&Value, &str)]) -> Vec<[String; 3]> {
-        let kept = rows(told).into_iter().filter(|(key, _)| key.item_id == "userhistory#T1#U1");
+    fn seen(profiles: &[(&Value, &str)]) -> Vec<[String; 3]> {
+        let kept = rows(profiles).into_iter().filter(|(key, _)| key.item_id == "userhistory#T1#U1");
         let mut seen: Vec<[String; 3]> = kept
             .map(|(key, attributes)| {
                 let row = projected(&Item { key, attributes });
@@ -112,17 +115,17 @@ mod tests {
         };
         let (ada, lunch, pwned) =
             (profile("ada", "", 1), profile("ada", "lunch", 2), profile("pwned", "", 3));
-        let told = [(&ada, "1.000000"), (&lunch, "2.000000"), (&pwned, "3.000000"), (&ada, "4.000000")];
+        let profiles = [(&ada, "1.000000"), (&lunch, "2.000000"), (&pwned, "3.000000"), (&ada, "4.000000")];
         let expected = [["ada", "1.000000", "4.000000"], ["pwned", "3.000000", "3.000000"]];
-        let forwards = rows(&told);
-        assert_eq!(seen(&told), expected);
-        let mut backwards = told;
+        let forwards = rows(&profiles);
+        assert_eq!(seen(&profiles), expected);
+        let mut backwards = profiles;
         backwards.reverse();
         assert_eq!(rows(&backwards), forwards);
     }
 
     #[test]
-    fn what_is_no_object_is_kept_too() {
+    fn a_profile_that_is_not_an_object_is_kept_too() {
         assert_eq!(rows(&[(&json!("text"), "1.000000"), (&json!(7), "2.000000")]).len(), 3);
     }
 }

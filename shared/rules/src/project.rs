@@ -1,7 +1,7 @@
-//! What readers see of an item: stored attribute names, without the registers' bookkeeping.
+//! Items as readers see them: stored attribute names, without the registers' bookkeeping.
 //!
-//! Files are named by their keys here, in `files_s3`, `uri`, `other_uris` and `image_file`: [`address`] makes their addresses of them, for
-//! where they are now.
+//! Files are named by their keys here, in `files_s3`, `uri`, `other_uris` and `image_file`. [`address`]
+//! replaces the keys with the current addresses.
 
 use std::borrow::Cow;
 
@@ -16,10 +16,10 @@ use super::{profile, reaction};
 use ports::archive::Item;
 use ports::files::FileKey;
 
-/// A message or a revision as readers see it. `None` for a row that only holds registers waiting for their message: a
-/// reaction to something that was never seen.
+/// A message or a revision as readers see it. `None` for a row that only has registers waiting for their
+/// message, for example a reaction to a message that was never seen.
 pub fn message(item: &Item) -> Option<Value> {
-    if item.text(CONTENT_VERSION).is_none() && !item.is("deleted") {
+    if item.text(CONTENT_VERSION).is_none() && !item.has_flag("deleted") {
         return None;
     }
     let mut visible = item.clone();
@@ -55,35 +55,35 @@ pub fn directory(item: &Item) -> Value {
     visible.to_json()
 }
 
-/// The same with addresses in place of keys: the files are below this URI, which has no slash at its end.
+/// The row with addresses instead of file keys. The files are below `files_uri`, which has no trailing slash.
 pub fn address<'r>(row: &'r Value, files_uri: &str) -> Cow<'r, Value> {
     const NAMES: [&str; 4] = ["files_s3", "uri", "other_uris", "image_file"];
     if NAMES.iter().all(|name| row.get(name).is_none()) {
         return Cow::Borrowed(row);
     }
     let mut row = row.clone();
-    let give = |value: &mut Value| {
+    let replace_key = |value: &mut Value| {
         if let Some(key) = value.as_str().and_then(FileKey::parse) {
             *value = format!("{files_uri}/{key}").into();
         }
     };
     for name in NAMES {
         match row.get_mut(name) {
-            Some(Value::Array(keys)) => keys.iter_mut().for_each(give),
-            Some(key) => give(key),
+            Some(Value::Array(keys)) => keys.iter_mut().for_each(replace_key),
+            Some(key) => replace_key(key),
             None => {}
         }
     }
     Cow::Owned(row)
 }
 
-/// A file as readers see it. `None` for one of which nothing is known but that it was deleted.
+/// A file as readers see it. `None` if nothing is known about it except that it was deleted.
 pub fn file(item: &Item) -> Option<Value> {
     let attributes = row::projected(item)?;
     Some(Item { key: item.key.clone(), attributes }.to_json())
 }
 
-/// A snapshot of a channel as readers see it. `None` for a row whose event is kept and not folded yet.
+/// A snapshot of a channel as readers see it. `None` for a row whose event is stored but not folded yet.
 pub fn channel(item: &Item) -> Option<Value> {
     item.text(FOLDED)?;
     let mut visible = item.clone();

@@ -1,9 +1,10 @@
 //! The mark of a channel that was public at some time: `meta#{team}#public` / `{channel}`.
 //!
-//! A mark stands as soon as its row is there. A person may take it back: `forgotten` is when, a register that grows. A public
-//! event that is later than that sets it again, and says which taking back it answers: `reopened` holds that one's time and
-//! grows too. The state is a function of both, in whatever order they were written. Every row that is written has `opened`:
-//! the first write needs to read nothing, and each one after it is rejected and so reads what is there.
+//! A channel is marked as soon as the row exists. An operator can withdraw the mark: `forgotten` is the time
+//! of the withdrawal, a register that only grows. A later public event sets the mark again: its register
+//! `reopened`, which only grows too, contains the time of the withdrawal that it overrides. The state is a
+//! function of both registers, whatever the order of the writes. Every row has `opened`: the first write
+//! needs no read, and each later one is rejected, so that its writer reads the row.
 
 use ports::archive::{Guard, Item, ItemKey, Update};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -12,21 +13,21 @@ const OPENED: &str = "opened";
 const FORGOTTEN: &str = "forgotten";
 const REOPENED: &str = "reopened";
 
-/// What a mark says.
+/// The state of a public mark.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MarkState {
-    /// Nothing: the channel was never seen to be public.
+    /// The channel was never seen to be public.
     #[default]
     Unmarked,
     /// The channel is public, or was.
     Public,
-    /// The mark was wrong: a person took it back.
+    /// The mark was wrong: an operator withdrew it.
     Forgotten,
 }
 
 impl MarkState {
-    /// What the row of a mark says.
-    pub fn of(row: Option<&Item>) -> Self {
+    /// Reads the state from the row of a mark.
+    pub fn from_row(row: Option<&Item>) -> Self {
         let Some(row) = row.filter(|row| !row.is_erased()) else { return Self::Unmarked };
         match (row.text(FORGOTTEN), row.text(REOPENED)) {
             (None, _) => Self::Public,
@@ -36,32 +37,32 @@ impl MarkState {
     }
 }
 
-/// A mark as it was read, and as public events that follow change it.
+/// A mark as it was read, updated by the public events that follow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PublicMark {
     state: MarkState,
-    /// When a person took it back.
+    /// When an operator withdrew it.
     forgotten: Option<String>,
 }
 
 impl PublicMark {
-    /// Of a channel that is public, or was.
+    /// The mark of a channel that is public, or was.
     pub fn public() -> Self {
         Self { state: MarkState::Public, forgotten: None }
     }
 
-    /// What the row of a mark says.
-    pub fn of(row: Option<&Item>) -> Self {
+    /// Reads a mark from its row.
+    pub fn from_row(row: Option<&Item>) -> Self {
         let forgotten = row.and_then(|row| row.text(FORGOTTEN)).map(str::to_owned);
-        Self { state: MarkState::of(row), forgotten }
+        Self { state: MarkState::from_row(row), forgotten }
     }
 
-    /// What it says.
+    /// Its state.
     pub fn state(&self) -> MarkState {
         self.state
     }
 
-    /// Sets it as [`opened`] does for an event of this clock.
+    /// Sets the mark as [`opened`] does for an event of this clock.
     pub fn open(&mut self, clock: &Ts) {
         let is_later = self.forgotten.as_ref().is_none_or(|forgotten| clock.padded() > *forgotten);
         if self.state == MarkState::Unmarked || is_later {
@@ -70,17 +71,17 @@ impl PublicMark {
     }
 }
 
-/// What an event writes that shows its channel to be public, before anything is read. Where it is applied, the mark stands;
-/// where it is rejected, there is a row already, which [`opened`] looks at.
+/// The write of an event that shows its channel to be public, before anything is read. If it is applied, the
+/// mark is set; if it is rejected, a row exists, and the caller passes it to [`opened`].
 pub fn opening(team: &TeamId, channel: &ChannelId) -> Update {
     let guard = Guard::Unchanged { register: OPENED.into(), expected: None, version: "true".into() };
     Update { guard, ..Update::mark(ItemKey::public_mark(team, channel)) }
 }
 
-/// What an event of this clock that shows its channel to be public writes, given the mark's row; `None` where the row says
-/// so already, or the event is older than what a person said.
+/// The write of an event of this clock that shows its channel to be public, given the mark's row. `None` if
+/// the mark is already set, or if the event is not later than the withdrawal.
 pub fn opened(team: &TeamId, channel: &ChannelId, row: Option<&Item>, clock: &Ts) -> Option<Update> {
-    match MarkState::of(row) {
+    match MarkState::from_row(row) {
         MarkState::Unmarked => Some(opening(team, channel)),
         MarkState::Public => None,
         MarkState::Forgotten => {
@@ -92,8 +93,8 @@ pub fn opened(team: &TeamId, channel: &ChannelId, row: Option<&Item>, clock: &Ts
     }
 }
 
-/// What a person writes who takes the mark back at this time.
-pub fn taken_back(team: &TeamId, channel: &ChannelId, at: &Ts) -> Update {
+/// The write that withdraws the mark at this time.
+pub fn withdrawal(team: &TeamId, channel: &ChannelId, at: &Ts) -> Update {
     let guard = Guard::Greater { register: FORGOTTEN.into(), version: at.padded() };
     let mut update = Update { guard, ..Update::mark(ItemKey::public_mark(team, channel)) };
     update.set_if_absent.insert(OPENED.into(), "true".into());
@@ -120,33 +121,33 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_was_taken_back_is_set_again_by_a_later_public_event_only() {
+    fn only_a_later_public_event_sets_a_withdrawn_mark_again() {
         let (team, channel) = ids();
         let open = |row: Option<Item>, clock: &str| match opened(&team, &channel, row.as_ref(), &ts(clock)) {
             Some(update) => after(row, &update),
             None => row,
         };
         let row = open(None, "1.000000");
-        assert_eq!(MarkState::of(row.as_ref()), MarkState::Public);
-        // A row that was taken back first is not opened unread.
-        let first = after(None, &taken_back(&team, &channel, &ts("20.000000")));
-        for there in [&first, &row] {
-            let attributes = there.as_ref().map(|row| &row.attributes);
+        assert_eq!(MarkState::from_row(row.as_ref()), MarkState::Public);
+        // The write that reads nothing does not set a mark that was withdrawn first.
+        let first = after(None, &withdrawal(&team, &channel, &ts("20.000000")));
+        for existing in [&first, &row] {
+            let attributes = existing.as_ref().map(|row| &row.attributes);
             assert_eq!(opening(&team, &channel).apply(attributes), None);
         }
-        let row = after(row, &taken_back(&team, &channel, &ts("20.000000")));
+        let row = after(row, &withdrawal(&team, &channel, &ts("20.000000")));
         assert_eq!(row, first);
-        assert_eq!(MarkState::of(row.as_ref()), MarkState::Forgotten);
+        assert_eq!(MarkState::from_row(row.as_ref()), MarkState::Forgotten);
         for late in ["3.000000", "20.000000"] {
             assert_eq!(open(row.clone(), late), row, "{late}");
         }
         let row = open(row, "100.000000");
-        assert_eq!(MarkState::of(row.as_ref()), MarkState::Public);
-        // An earlier taking back that comes late changes nothing, a later one does.
-        let row = after(row, &taken_back(&team, &channel, &ts("10.000000")));
-        assert_eq!(MarkState::of(row.as_ref()), MarkState::Public);
-        let row = after(row, &taken_back(&team, &channel, &ts("101.000000")));
-        assert_eq!(MarkState::of(row.as_ref()), MarkState::Forgotten);
-        assert_eq!(MarkState::of(None), MarkState::Unmarked);
+        assert_eq!(MarkState::from_row(row.as_ref()), MarkState::Public);
+        // An earlier withdrawal that arrives late changes nothing, a later one does.
+        let row = after(row, &withdrawal(&team, &channel, &ts("10.000000")));
+        assert_eq!(MarkState::from_row(row.as_ref()), MarkState::Public);
+        let row = after(row, &withdrawal(&team, &channel, &ts("101.000000")));
+        assert_eq!(MarkState::from_row(row.as_ref()), MarkState::Forgotten);
+        assert_eq!(MarkState::from_row(None), MarkState::Unmarked);
     }
 }

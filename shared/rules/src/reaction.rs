@@ -1,4 +1,4 @@
-//! Reactions: one register per message, name and person.
+//! Reactions: one register per message, name and user.
 //!
 //! <https://docs.slack.dev/reference/events/reaction_added>
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Change, Malformed, SlackEvent, checked_name, version};
 use ports::archive::{Attributes, Guard, ItemKey, Update};
 use slack::catalogue::ReactionChange;
-use slack::envelope::{object, text, text_or_none};
+use slack::envelope::{object_or_default, string_value, text_or_none};
 use slack::ids::{Ts, UserId};
 
 /// Reactions taken from one message object: more than Slack lists.
@@ -36,23 +36,24 @@ struct ListedReaction<'a> {
     users: Option<&'a RawValue>,
 }
 
-/// The reactions that a message object lists, up to a limit. What cannot be a name or a person is left out.
+/// The reactions in a message object, up to [`MAX_LISTED`]. Entries without a valid name or user are left
+/// out.
 pub(super) fn listed(raw: &RawValue) -> Vec<(String, UserId)> {
     let list = |raw: &RawValue| serde_json::from_str::<Vec<Box<RawValue>>>(raw.get()).unwrap_or_default();
     let mut reactions = Vec::new();
     for listed in list(raw) {
-        let ListedReaction { name, users } = object(&listed);
+        let ListedReaction { name, users } = object_or_default(&listed);
         let Some(name) = name.filter(|name| checked_name(name, "reaction's name").is_ok()) else { continue };
         let users = users.map(list).unwrap_or_default();
-        let users = users.iter().filter_map(|user| UserId::parse(&text(user)?).ok());
+        let users = users.iter().filter_map(|user| UserId::parse(&string_value(user)?).ok());
         reactions.extend(users.map(|user| (name.clone().into_owned(), user)));
     }
     reactions.truncate(MAX_LISTED);
     reactions
 }
 
-/// The registers of these reactions if nothing else is known of them. They have no clock, so that any event about
-/// one is greater: setting it if it is absent is the same, and needs no write of its own.
+/// The registers of these reactions before any event. They have no clock, so an event about a reaction is
+/// always greater: setting the register if it is absent has the same effect, and needs no separate write.
 pub(super) fn initial(reactions: &[(String, UserId)]) -> Attributes {
     let version = format!("{}/{ADDED}", version::zero().padded());
     registers(reactions).map(|register| (register, version.clone().into())).collect()
@@ -71,19 +72,19 @@ pub(super) fn added(attributes: &Attributes) -> impl Iterator<Item = &str> {
     added.map(|(name, _)| name.as_str())
 }
 
-/// The reactions that a message has now: the name of each and the person.
+/// The reactions that a message has now: the name of each, and the user.
 pub(super) fn pairs(attributes: &Attributes) -> impl Iterator<Item = (&str, &str)> {
     added(attributes).filter_map(|register| register.strip_prefix(PREFIX)?.rsplit_once('#'))
 }
 
-/// What a reaction to a message changes.
+/// The change that a reaction event makes to its message.
 pub(super) fn changes(event: &SlackEvent<'_>, change: ReactionChange) -> Result<Vec<Change>, Malformed> {
     let missing = |field| Malformed::Missing { event: "reaction", field };
     let item = event.header.item().ok_or(missing("item"))?;
     let channel = event.channel()?;
     let ts = Ts::parse(item.ts.as_deref().ok_or(missing("item.ts"))?)?;
     let user = event.user("reaction")?;
-    let body: ReactionEvent<'_> = object(event.raw);
+    let body: ReactionEvent<'_> = object_or_default(event.raw);
     let name = body.reaction.ok_or(missing("reaction"))?;
     let name = checked_name(&name, "reaction's name")?;
     let state = match change {

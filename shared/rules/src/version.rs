@@ -5,33 +5,33 @@ use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 use slack::ids::Ts;
 
-/// The clock of what has none: history, `previous_message`, `message_replied`.
+/// The clock of data without one: history, `previous_message`, `message_replied`.
 pub fn zero() -> Ts {
     canonical("0.000000")
 }
 
-/// A timestamp without superfluous zeros in front, so that equal times are equal keys.
+/// A timestamp without leading zeros, so that equal times are equal keys.
 pub(super) fn canonical(ts: &str) -> Ts {
     let trimmed = ts.trim_start_matches('0');
     let text = if trimmed.starts_with('.') { format!("0{trimmed}") } else { trimmed.to_owned() };
     Ts::parse(&text).expect("a timestamp without leading zeros keeps its shape")
 }
 
-/// Ends the register of a content of whose edit time another content is known.
+/// The suffix of a content register if another content with the same edit time is known.
 pub(super) const CONTESTED: &str = "/contested";
 
-/// The version of a message's content: when it was last edited, then the clock of the event that brought it, then a
-/// hash of it, so that two different contents never have the same version.
+/// The version of a message's content: the time of its last edit, then the clock of the event that carried
+/// it, then a hash of the content, so that two different contents never have the same version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContentVersion(String);
 
 impl ContentVersion {
-    /// The version of `content`, which was last edited at `edit_time` and brought by an event of this clock.
+    /// The version of `content`, which was last edited at `edit_time` and came with an event of this clock.
     pub fn new(edit_time: &Ts, clock: &Ts, content: &str) -> Self {
         Self(format!("{}/{}/{}", edit_time.padded(), clock.padded(), hash(content)))
     }
 
-    /// A version as it is stored.
+    /// Reads a stored version.
     pub fn stored(text: &str) -> Self {
         Self(text.strip_suffix(CONTESTED).unwrap_or(text).to_owned())
     }
@@ -41,7 +41,8 @@ impl ContentVersion {
         &self.0
     }
 
-    /// The clock of the event that brought the content; zero where it came with another event or from history.
+    /// The clock of the event that carried the content; zero if it came as a copy in another event or from
+    /// history.
     pub fn clock(&self) -> Ts {
         canonical(self.0.split('/').nth(1).unwrap_or_default())
     }
@@ -53,12 +54,12 @@ impl ContentVersion {
 }
 
 /// A version for a register whose values replace each other by clock alone.
-pub fn by_clock(clock: &Ts, content: &str) -> String {
+pub fn clock_version(clock: &Ts, content: &str) -> String {
     format!("{}/{}", clock.padded(), hash(content))
 }
 
-/// When a version was made, without superfluous zeros: the time of its edit, but after the message itself. Slack gives
-/// edits whole seconds, so that an edit in the second of the post would seem to come before it.
+/// When a version was made, without leading zeros: the time of its edit, but after the message itself. Slack
+/// rounds edit times to whole seconds, so an edit in the second of the post would appear to precede it.
 pub fn edit_time(ts: &Ts, edited_ts: Option<&Ts>) -> Ts {
     match edited_ts {
         None => canonical(ts.as_str()),
@@ -71,7 +72,7 @@ pub fn edit_time(ts: &Ts, edited_ts: Option<&Ts>) -> Ts {
     }
 }
 
-/// A short hash: what tells two contents apart.
+/// A short hash that distinguishes contents.
 pub(super) fn hash(content: &str) -> String {
     to_hex(&Sha256::digest(content.as_bytes())[..16])
 }
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_wins_over_what_has_no_clock_and_versions_of_other_content_differ() {
+    fn an_event_wins_over_a_copy_without_a_clock_and_versions_of_other_content_differ() {
         let event = ContentVersion::new(&ts("100.000000"), &ts("100.000000"), "a");
         let history = ContentVersion::new(&ts("100.000000"), &zero(), "a");
         assert!(event > history);
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_comes_after_its_message_whatever_it_says() {
+    fn an_edit_comes_after_its_message_even_if_its_time_is_earlier() {
         assert_eq!(edit_time(&ts("0.000000"), None), zero());
         for (message, edited, expected) in [
             ("0100.000000", "99.000000", "100.000001"),
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_register_says_beside_the_version_is_no_part_of_it() {
+    fn the_contested_suffix_of_the_register_is_not_part_of_the_version() {
         let version = ContentVersion::new(&ts("1.000000"), &ts("2.000000"), "a");
         assert_eq!(ContentVersion::stored(&format!("{}{CONTESTED}", version.as_str())), version);
     }

@@ -1,23 +1,24 @@
-//! What a workspace is called, and its address: where permalinks lead.
+//! The name of a workspace, and its address, to which permalinks lead.
 //!
-//! <https://docs.slack.dev/reference/events/team_rename>, <https://docs.slack.dev/reference/events/team_domain_change>
+//! <https://docs.slack.dev/reference/events/team_rename>,
+//! <https://docs.slack.dev/reference/events/team_domain_change>
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 
 use super::directory::VERSION;
-use super::version::by_clock;
+use super::version::clock_version;
 use super::{Change, Malformed, SlackEvent, checked_name};
 use ports::archive::{Guard, ItemKey, Update};
 use slack::catalogue::TeamChange;
 use slack::envelope::{self, text_or_none};
 use slack::ids::{TeamId, Ts};
 
-/// The attribute that holds the name or the address.
+/// The attribute with the name or the address.
 pub const VALUE: &str = "value";
 
-/// Where Slack's workspaces are.
+/// The domains of Slack's workspaces.
 const DOMAINS: [&str; 2] = [".slack.com", ".slack-gov.com"];
 
 /// The longest host name.
@@ -31,9 +32,9 @@ struct ChangedTeam<'a> {
     url: Option<Cow<'a, str>>,
 }
 
-/// Another name or another address. One register for each.
+/// The change that a new name or a new address makes. Each has its own register.
 pub(super) fn changes(event: &SlackEvent<'_>, change: TeamChange) -> Result<Vec<Change>, Malformed> {
-    let ChangedTeam { name, url } = envelope::object(event.raw);
+    let ChangedTeam { name, url } = envelope::object_or_default(event.raw);
     let (team, clock) = (&event.team, event.clock());
     let update = match change {
         TeamChange::Name => {
@@ -51,12 +52,12 @@ pub(super) fn changes(event: &SlackEvent<'_>, change: TeamChange) -> Result<Vec<
 /// The register of a workspace's name.
 ///
 /// # Errors
-/// [`Malformed`] if it is empty, or longer than any.
+/// [`Malformed`] if it is empty or too long, or contains control characters.
 pub fn name_update(team: &TeamId, name: &str, clock: &Ts) -> Result<Update, Malformed> {
     Ok(update(ItemKey::workspace_name(team), team, checked_name(name, "workspace's name")?, clock))
 }
 
-/// The register of a workspace's address, as [`address`] makes it.
+/// The register of a workspace's address, as [`address`] returns it.
 pub fn address_update(team: &TeamId, address: &str, clock: &Ts) -> Update {
     update(ItemKey::workspace_address(team), team, address, clock)
 }
@@ -64,15 +65,15 @@ pub fn address_update(team: &TeamId, address: &str, clock: &Ts) -> Update {
 fn update(key: ItemKey, team: &TeamId, value: &str, clock: &Ts) -> Update {
     let identity = [("type", "workspace"), ("team_id", team.as_str())];
     Update {
-        guard: Guard::Greater { register: VERSION.into(), version: by_clock(clock, value) },
+        guard: Guard::Greater { register: VERSION.into(), version: clock_version(clock, value) },
         set: [(VALUE.to_owned(), value.into())].into_iter().collect(),
         set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         ..Update::new(key)
     }
 }
 
-/// The address of a workspace, such as `https://acme.slack.com/`, from what Slack calls its URL. Nothing if it leads to any
-/// other place: people follow it.
+/// The address of a workspace, such as `https://acme.slack.com/`, from the URL in Slack's event. `None` if
+/// the URL leads outside Slack, because users follow it.
 pub fn address(url: &str) -> Option<String> {
     let host = url.strip_prefix("https://")?;
     let host = host.strip_suffix('/').unwrap_or(host);

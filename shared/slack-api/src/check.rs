@@ -1,5 +1,5 @@
-//! What Slack thinks of each token: asked once, without waiting and without retries, so that the user hears of a
-//! mistake at once.
+//! Checks each token with Slack: once, without waits and retries, so that the user sees a mistake
+//! immediately.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -16,49 +16,50 @@ use ports::clock::{Clock, TimestampMs};
 use slack::envelope::text_or_none;
 use slack::ids::TeamId;
 
-/// Slack answers within a fraction of a second.
+/// Slack responds within a fraction of a second.
 const TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Every answer to a token names the scopes it has. <https://docs.slack.dev/apis/web-api/>
+/// The header with the scopes of the token, which every response contains.
+/// <https://docs.slack.dev/apis/web-api/>
 const SCOPES: &str = "x-oauth-scopes";
 
-/// A token, and what Slack said about it.
+/// A token with Slack's response to it.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckedToken {
     token: BotToken,
-    /// The workspace it was given for, if it was given for one.
-    pub given_for: Option<TeamId>,
-    /// What kind of token it is.
+    /// The workspace that the token file assigns to it, if any.
+    pub configured_team: Option<TeamId>,
+    /// The kind of the token.
     pub kind: TokenKind,
-    /// What Slack answered.
-    pub look: Look,
+    /// The result of the check.
+    pub check: TokenCheck,
 }
 
-/// One answer of Slack's.
+/// The result of checking a token.
 #[derive(Debug)]
-pub struct Look {
-    /// Whom the token acts for.
-    pub answer: Result<Bot, ApiError>,
-    /// What the token may do, if Slack said so.
+pub struct TokenCheck {
+    /// The identity of the token, or the error.
+    pub answer: Result<BotIdentity, ApiError>,
+    /// The scopes of the token, if Slack returned them.
     pub scopes: Option<BTreeSet<String>>,
-    /// What time it was here and there, if Slack said so.
-    pub times: Option<ClockComparison>,
+    /// A comparison of the clocks, if Slack returned a date.
+    pub clocks: Option<ClockComparison>,
 }
 
-/// Slack's clock beside this machine's.
+/// A comparison of Slack's clock with this machine's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockComparison {
-    /// When Slack answered, by its own clock, in whole seconds since the Unix epoch.
+    /// When Slack responded, by its own clock, in whole seconds since the Unix epoch.
     pub slack_s: i64,
-    /// This machine's time before it asked.
+    /// This machine's time before the request.
     pub before: TimestampMs,
-    /// This machine's time when it had the answer.
+    /// This machine's time after the response.
     pub after: TimestampMs,
 }
 
 impl ClockComparison {
-    /// How many seconds this machine's clock is ahead of Slack's, at least; negative if it is behind. Slack's second
-    /// had begun at some moment between asking and having the answer.
+    /// The minimum number of seconds that this machine's clock is ahead of Slack's; negative if it is behind.
+    /// Slack's second was current at some moment between request and response.
     pub fn ahead_s(&self) -> i64 {
         let (before_s, after_s) = (self.before.seconds(), self.after.seconds());
         if before_s > self.slack_s {
@@ -71,14 +72,14 @@ impl ClockComparison {
     }
 }
 
-/// Whom a token acts for.
+/// The identity of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bot {
+pub struct BotIdentity {
     /// The workspace.
     pub team: TeamId,
-    /// What the workspace is called.
+    /// The name of the workspace.
     pub team_name: Option<String>,
-    /// What the app is called there.
+    /// The name of the app's user there.
     pub user: Option<String>,
 }
 
@@ -93,7 +94,7 @@ struct Identity<'a> {
 }
 
 impl WebApi {
-    /// How many tokens there are.
+    /// The number of tokens.
     pub fn token_count(&self) -> usize {
         match self.tokens.source() {
             TokenSource::One(_) => 1,
@@ -101,62 +102,65 @@ impl WebApi {
         }
     }
 
-    /// Shows Slack each of the first tokens, one after the other.
-    pub async fn check_tokens(&self, most: usize, clock: &dyn Clock) -> Vec<Checked> {
+    /// Checks at most `max_tokens` tokens with Slack, one after the other.
+    pub async fn check_tokens(&self, max_tokens: usize, clock: &dyn Clock) -> Vec<CheckedToken> {
         let tokens: Vec<(Option<TeamId>, BotToken)> = match self.tokens.source() {
             TokenSource::One(token) => vec![(None, token.clone())],
-            TokenSource::PerTeam(table) => {
-                table().iter().take(most).map(|(team, token)| (Some(team.clone()), token.clone())).collect()
-            }
+            TokenSource::PerTeam(table) => table()
+                .iter()
+                .take(max_tokens)
+                .map(|(team, token)| (Some(team.clone()), token.clone()))
+                .collect(),
         };
         let mut checked = Vec::with_capacity(tokens.len());
         for (given_for, token) in tokens {
-            let look = self.look(Some(&token), clock).await;
-            checked.push(Checked { given_for, kind: token.kind(), look, token });
+            let look = self.check_token(Some(&token), clock).await;
+            checked.push(CheckedToken { configured_team: given_for, kind: token.kind(), check: look, token });
         }
         checked
     }
 
-    /// What Slack says to a call without a token: nothing but its time.
-    pub async fn look_without_token(&self, clock: &dyn Clock) -> Look {
-        self.look(None, clock).await
+    /// Makes a call without a token, which returns only Slack's time.
+    pub async fn check_without_token(&self, clock: &dyn Clock) -> TokenCheck {
+        self.check_token(None, clock).await
     }
 
-    /// Calls a method with a token that was checked. Nothing is waited out: the pause that Slack asks for is the answer.
+    /// Calls a method with a checked token. Does not wait out pauses: a pause that Slack requests is returned
+    /// as an error.
     pub async fn call_once(
         &self,
-        checked: &Checked,
+        checked: &CheckedToken,
         method: Method,
         parameters: &[(&str, &str)],
     ) -> Result<ApiReply, ApiError> {
-        let answered = self.send(Some(&checked.token), method, parameters, TIMEOUT).await?;
-        ApiReply::receive(method, answered).await
+        let response = self.send(Some(&checked.token), method, parameters, TIMEOUT).await?;
+        ApiReply::receive(method, response).await
     }
 
-    async fn look(&self, token: Option<&BotToken>, clock: &dyn Clock) -> Look {
+    async fn check_token(&self, token: Option<&BotToken>, clock: &dyn Clock) -> TokenCheck {
         let method = Method::AuthTest;
         let before = clock.now();
         match self.send(token, method, &[], TIMEOUT).await {
-            Err(error) => Look { answer: Err(error), scopes: None, times: None },
-            Ok(answered) => {
+            Err(error) => TokenCheck { answer: Err(error), scopes: None, clocks: None },
+            Ok(response) => {
                 let after = clock.now();
                 let times =
-                    date_s(&answered.headers).map(|slack_s| ClockComparison { slack_s, before, after });
-                let scopes = scopes(&answered.headers);
-                let answer = ApiReply::receive(method, answered).await.and_then(|reply| bot(&reply));
-                Look { answer, scopes, times }
+                    date_s(&response.headers).map(|slack_s| ClockComparison { slack_s, before, after });
+                let scopes = scopes(&response.headers);
+                let answer = ApiReply::receive(method, response).await.and_then(|reply| bot_identity(&reply));
+                TokenCheck { answer, scopes, clocks: times }
             }
         }
     }
 }
 
-/// Whose a token is, by the answer of `auth.test`.
-pub(super) fn bot(reply: &ApiReply) -> Result<Bot, ApiError> {
+/// The identity of a token from the reply of `auth.test`.
+pub(super) fn bot_identity(reply: &ApiReply) -> Result<BotIdentity, ApiError> {
     let identity: Identity<'_> = reply.read()?;
     let team = identity.team_id.and_then(|team| TeamId::parse(&team).ok());
     let team = team.ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it names no workspace" })?;
     let text = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned).filter(|text| !text.is_empty());
-    Ok(Bot { team, team_name: text(identity.team), user: text(identity.user) })
+    Ok(BotIdentity { team, team_name: text(identity.team), user: text(identity.user) })
 }
 
 fn scopes(headers: &HeaderMap) -> Option<BTreeSet<String>> {
@@ -169,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_differ_by_what_cannot_be_explained_by_the_way_there_and_back() {
+    fn the_clock_difference_excludes_the_duration_of_the_request() {
         let ahead = |before_s: i64, after_s: i64| {
             let ms = |seconds: i64| TimestampMs(seconds * 1000 + 900);
             ClockComparison { slack_s: 1000, before: ms(before_s), after: ms(after_s) }.ahead_s()
@@ -182,15 +186,15 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_what_the_header_lists() {
-        let listed = |value: &str| {
+    fn scopes_are_read_from_the_header() {
+        let scopes_of = |value: &str| {
             let name = reqwest::header::HeaderName::from_static(SCOPES);
             scopes(&HeaderMap::from_iter([(name, value.parse().unwrap())]))
         };
         let expected = BTreeSet::from(["channels:read".to_owned(), "files:read".to_owned()]);
-        assert_eq!(listed("channels:read,files:read"), Some(expected.clone()));
-        assert_eq!(listed(" files:read , channels:read, xoxb-1"), Some(expected));
-        assert_eq!(listed(""), Some(BTreeSet::new()));
+        assert_eq!(scopes_of("channels:read,files:read"), Some(expected.clone()));
+        assert_eq!(scopes_of(" files:read , channels:read, xoxb-1"), Some(expected));
+        assert_eq!(scopes_of(""), Some(BTreeSet::new()));
         assert_eq!(scopes(&HeaderMap::new()), None);
     }
 }

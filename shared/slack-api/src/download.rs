@@ -1,8 +1,8 @@
 //! Downloads: one streaming GET, redirects followed by this client.
 //!
-//! Every URL and every hop is held to the rule of [`super::hosts`]. A shared file is asked for with the workspace's
-//! token, and a hop to where the token may not go is refused: without it, the answer would be a login page. Pictures
-//! are asked for without any token.
+//! [`super::hosts`] must allow every URL and every redirect. A shared file is requested with the workspace's
+//! token, and a redirect to a host that may not receive the token is refused: without the token, the response
+//! would be a login page. Images are requested without a token.
 
 use std::time::Duration;
 
@@ -19,21 +19,21 @@ use super::transport::{ResponseBody, SlackRequest, SlackResponse};
 use super::{ApiUrl, WebApi};
 use slack::ids::TeamId;
 
-/// Slack redirects once, on Enterprise Grid; some of its pictures twice.
+/// Slack redirects files once, on Enterprise Grid, and some images twice.
 const MAX_REDIRECTS: usize = 3;
 
 /// A longer MIME type is treated as missing.
 const MAX_CONTENT_TYPE_BYTES: usize = 255;
 
-/// How long a download may take.
+/// The timeouts of a download.
 #[derive(Debug, Clone, Copy)]
 pub struct DownloadTimeLimits {
-    /// From a request to the beginning of its answer. Slack answers within a second, and after five of them if it
-    /// has to render the file first.
+    /// From a request to the start of its response. Slack responds within a second, or within five if it must
+    /// render the file first.
     pub answer: Duration,
-    /// Longest pause between two pieces of the body; after it the connection counts as dead.
+    /// The longest pause between two chunks of the body; after it the connection counts as dead.
     pub stall: Duration,
-    /// The whole of it, so that a trickle ends as well: a GiB at 300 kB/s.
+    /// The complete download, so that a very slow one ends as well: a GiB at 300 kB/s.
     pub whole: Duration,
 }
 
@@ -47,42 +47,42 @@ impl Default for DownloadTimeLimits {
     }
 }
 
-/// Why there is no download, or no end to it.
+/// Why a download failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DownloadError {
-    /// There is no token that could be sent along.
+    /// There is no usable token.
     #[error(transparent)]
     Token(#[from] ApiError),
-    /// It is no URL.
+    /// The address is not a URL.
     #[error("its address is not a URL")]
     NotAUrl,
-    /// Such a URL is never asked.
-    #[error("{0} is not a place that Slack keeps such files at")]
+    /// The host is not allowed.
+    #[error("{0} is not a host where Slack keeps such files")]
     NotAllowed(String),
-    /// Slack sent to such a URL.
-    #[error("Slack redirected to {0}, which is not a place that Slack keeps such files at")]
-    RedirectedAway(String),
-    /// Slack sent from one place to another without an end, or nowhere.
+    /// Slack redirected to a host that is not allowed.
+    #[error("Slack redirected to {0}, which is not a host where Slack keeps such files")]
+    ForbiddenRedirect(String),
+    /// Slack redirected too often, or without a valid location.
     #[error("Slack redirected without leading anywhere")]
-    RedirectsInVain,
-    /// There was no answer.
+    UnusableRedirects,
+    /// There was no response.
     #[error("no answer: {0}")]
     Unreachable(String),
-    /// The body ended before its end.
+    /// The body ended early.
     #[error("the download broke off: {0}")]
-    BrokeOff(String),
-    /// The body stopped coming.
+    Interrupted(String),
+    /// The body stalled.
     #[error("nothing came for {} s", .0.as_secs())]
     Stalled(Duration),
-    /// The body never came to its end.
+    /// The body was not complete at the deadline.
     #[error("it was not finished after {} s", .0.as_secs())]
     TooSlow(Duration),
 }
 
-/// What kind of answer it is.
+/// The kind of response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DownloadStatus {
-    /// The bytes follow.
+    /// 200: the bytes follow.
     Found,
     /// 401.
     Unauthorized,
@@ -92,20 +92,20 @@ pub enum DownloadStatus {
     NotFound,
     /// 410.
     Gone,
-    /// 429, and how long to leave Slack alone.
+    /// 429, with the pause that Slack requests.
     TooManyRequests(Duration),
-    /// Anything else: trouble that may pass.
+    /// Any other status: a failure that may be temporary.
     Other(u16),
 }
 
-/// An answer, its body still to come.
+/// A response whose body is not read yet.
 #[derive(Debug)]
 pub struct Download {
-    /// What kind of answer it is.
+    /// The kind of response.
     pub status: DownloadStatus,
-    /// The MIME type it claims to have, in lower case and without parameters.
+    /// The declared MIME type, in lower case and without parameters.
     pub content_type: Option<String>,
-    /// The length it claims to have.
+    /// The declared length.
     pub size_bytes: Option<u64>,
     body: Box<dyn ResponseBody>,
     stall: Duration,
@@ -114,30 +114,30 @@ pub struct Download {
 }
 
 impl Download {
-    /// The next piece of the body; `None` at its end, which is where it was announced to be.
+    /// The next chunk of the body; `None` at its end, which matches the declared length.
     ///
     /// # Errors
-    /// [`DownloadError::BrokeOff`], [`DownloadError::Stalled`] or [`DownloadError::TooSlow`].
+    /// [`DownloadError::Interrupted`], [`DownloadError::Stalled`] or [`DownloadError::TooSlow`].
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, DownloadError> {
         let until = self.deadline.min(Instant::now() + self.stall);
         match timeout_at(until, self.body.chunk()).await {
-            // A body that is always ready never lets a timeout be seen.
+            // With a body that is always ready, the timeout never fires.
             Ok(Ok(Some(_))) if Instant::now() >= self.deadline => Err(DownloadError::TooSlow(self.whole)),
-            Ok(chunk) => chunk.map_err(DownloadError::BrokeOff),
+            Ok(chunk) => chunk.map_err(DownloadError::Interrupted),
             Err(_) if until == self.deadline => Err(DownloadError::TooSlow(self.whole)),
             Err(_) => Err(DownloadError::Stalled(self.stall)),
         }
     }
 }
 
-/// What is fetched decides where from, and with what.
+/// The kind of download, which determines the allowed hosts and the token.
 enum HostRule<'a> {
     File(&'a BotToken),
     Image,
 }
 
 impl HostRule<'_> {
-    /// Whose token goes along, if one does.
+    /// The token to send, if any.
     fn token(&self) -> Option<&BotToken> {
         match self {
             Self::File(token) => Some(token),
@@ -154,7 +154,7 @@ impl HostRule<'_> {
 }
 
 impl WebApi {
-    /// Begins to download a shared file with the workspace's token.
+    /// Starts the download of a shared file with the workspace's token.
     pub async fn download(
         &self,
         team: &TeamId,
@@ -165,7 +165,7 @@ impl WebApi {
         self.get(&HostRule::File(&token), url, time_limits).await
     }
 
-    /// Begins to download an avatar or an emoji, without any token.
+    /// Starts the download of an avatar or an emoji, without a token.
     pub async fn download_image(
         &self,
         url: &str,
@@ -183,25 +183,25 @@ impl WebApi {
         let deadline = Instant::now() + time_limits.whole;
         let mut url = Url::parse(url).map_err(|_| DownloadError::NotAUrl)?;
         if !rule.allows(&url, &self.url) {
-            return Err(DownloadError::NotAllowed(place(&url)));
+            return Err(DownloadError::NotAllowed(origin(&url)));
         }
         for _ in 0..=MAX_REDIRECTS {
-            let question =
+            let request =
                 SlackRequest { url: url.clone(), token: rule.token(), form: None, time_limit: None };
             let until = deadline.min(Instant::now() + time_limits.answer);
-            let answer = match timeout_at(until, self.transport.carry(question)).await {
+            let answer = match timeout_at(until, self.transport.send_request(request)).await {
                 Ok(answer) => answer.map_err(DownloadError::Unreachable)?,
                 Err(_) => return Err(DownloadError::Unreachable("no answer in time".into())),
             };
             if !answer.status.is_redirection() {
                 return Ok(begin(answer, time_limits, deadline));
             }
-            url = next(&url, &answer.headers).ok_or(DownloadError::RedirectsInVain)?;
+            url = next(&url, &answer.headers).ok_or(DownloadError::UnusableRedirects)?;
             if !rule.allows(&url, &self.url) {
-                return Err(DownloadError::RedirectedAway(place(&url)));
+                return Err(DownloadError::ForbiddenRedirect(origin(&url)));
             }
         }
-        Err(DownloadError::RedirectsInVain)
+        Err(DownloadError::UnusableRedirects)
     }
 }
 
@@ -237,8 +237,8 @@ fn next(url: &Url, headers: &HeaderMap) -> Option<Url> {
     url.join(headers.get(LOCATION)?.to_str().ok()?).ok()
 }
 
-/// The host of a URL. The rest of the URL may be private.
-fn place(url: &Url) -> String {
+/// The scheme, host and port of a URL. The rest of the URL may be private.
+fn origin(url: &Url) -> String {
     let host = url.host_str().unwrap_or("nowhere");
     let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
     format!("{}://{host}{port}", url.scheme())

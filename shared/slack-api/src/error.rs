@@ -1,4 +1,4 @@
-//! What a call can end with. No variant holds a token or what Slack answered, but for the code of a refusal.
+//! Errors of a call. No variant contains a token or Slack's response, except for the error code of a refusal.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::method::Method;
 use super::reply::TOO_LONG;
 use slack::ids::TeamId;
 
-/// Why a call has no answer that could be used.
+/// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
     /// There is no token for this workspace.
@@ -15,41 +15,41 @@ pub enum ApiError {
     /// The token belongs to another workspace; it was not used.
     #[error("the token given for workspace {team} belongs to {owner}: give each workspace its own")]
     WrongToken {
-        /// The workspace that was asked about.
+        /// The workspace of the call.
         team: TeamId,
-        /// The one Slack says the token belongs to.
+        /// The workspace that owns the token according to Slack.
         owner: TeamId,
     },
-    /// Slack said no. <https://docs.slack.dev/apis/web-api/#responses>
+    /// Slack refused the call. <https://docs.slack.dev/apis/web-api/#responses>
     #[error("Slack refused {}: {error}{}", method.name(), scope_hint(needed.as_deref()))]
     Refused {
-        /// What was asked.
+        /// The method that was called.
         method: Method,
         /// Slack's code, such as `missing_scope`.
         error: String,
         /// The scopes the token lacks.
         needed: Option<String>,
     },
-    /// Too many calls. The method is held back for this workspace until then.
+    /// Too many calls. The method is paused for this workspace until then.
     #[error("Slack wants a pause of {} s before the next {}", retry_after.as_secs(), method.name())]
     RateLimited {
-        /// What was asked.
+        /// The method that was called.
         method: Method,
-        /// How long Slack wants to be left alone.
+        /// The pause that Slack requests.
         retry_after: Duration,
     },
-    /// No answer, or one that says that Slack has trouble.
+    /// No response, or one that reports a failure of Slack.
     #[error("Slack cannot be reached for {}: {why}", method.name())]
     Unreachable {
-        /// What was asked.
+        /// The method that was called.
         method: Method,
         /// What happened.
         why: String,
     },
-    /// An answer that is not what Slack's documentation says.
+    /// A response that does not follow Slack's documentation.
     #[error("the answer to {} makes no sense: {why}", method.name())]
     Garbled {
-        /// What was asked.
+        /// The method that was called.
         method: Method,
         /// What is wrong with it.
         why: &'static str,
@@ -57,8 +57,8 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    /// Slack's code, if it said no.
-    pub fn refusal(&self) -> Option<&str> {
+    /// Slack's error code, if Slack refused the call.
+    pub fn refusal_code(&self) -> Option<&str> {
         match self {
             Self::Refused { error, .. } => Some(error),
             Self::NoToken(_)
@@ -69,10 +69,10 @@ impl ApiError {
         }
     }
 
-    /// Whether Slack takes the token for nothing at all, whatever it was asked for: so it is with every channel and every method.
-    pub fn is_of_token(&self) -> bool {
+    /// Whether Slack rejects the token itself, so that every call for every channel fails.
+    pub fn is_token_error(&self) -> bool {
         matches!(
-            self.refusal(),
+            self.refusal_code(),
             Some(
                 "token_revoked"
                     | "token_expired"
@@ -85,12 +85,12 @@ impl ApiError {
         )
     }
 
-    /// Whether the answer was longer than any that is taken: a smaller page may help.
+    /// Whether the response exceeded the length limit: a smaller page may help.
     pub fn is_too_long(&self) -> bool {
         matches!(self, Self::Garbled { why, .. } if *why == TOO_LONG)
     }
 
-    /// For metrics.
+    /// A label for metrics.
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::NoToken(_) | Self::WrongToken { .. } => "no_token",
@@ -106,10 +106,10 @@ fn scope_hint(needed: Option<&str>) -> String {
     needed.map_or_else(String::new, |scopes| format!(", the app needs the scope {scopes}"))
 }
 
-/// A code from an answer, if it looks like one: what does not may be anything, a token included.
+/// An error code from a response, if it has the format of one: other text may be anything, even a token.
 pub(super) fn code(text: &str) -> Option<String> {
     let is_code = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_:.,".contains(&byte);
-    // Longer than any of Slack's.
+    // 120 characters are more than any code of Slack has.
     (1..=120).contains(&text.len()).then_some(())?;
     (text.bytes().all(is_code) && !text.contains("xox")).then(|| text.to_owned())
 }
@@ -119,9 +119,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_codes_are_repeated() {
-        for fine in ["missing_scope", "channels:read,groups:read", "is_archived"] {
-            assert_eq!(code(fine).as_deref(), Some(fine));
+    fn only_valid_codes_are_included() {
+        for valid in ["missing_scope", "channels:read,groups:read", "is_archived"] {
+            assert_eq!(code(valid).as_deref(), Some(valid));
         }
         for hostile in ["", "xoxb-1-2", "bad token xoxb", "<script>", "a\nb", &"a".repeat(121)] {
             assert_eq!(code(hostile), None, "{hostile}");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_to_add() {
+    fn a_refusal_names_the_missing_scope() {
         let error = ApiError::Refused {
             method: Method::EmojiList,
             error: "missing_scope".into(),

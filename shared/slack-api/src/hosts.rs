@@ -1,7 +1,7 @@
-//! Where Slack is, and which URLs may be asked at all. Every URL in an event or a listing comes from outside.
+//! The hosts of Slack: which URLs may be requested at all. Every URL in an event or a listing is untrusted.
 //!
-//! The functions decide by the parsed URL alone: `Url` has already put the host in lower case, turned international
-//! names into punycode and left default ports out.
+//! The functions decide only by the parsed URL: `Url` has already converted the host to lower case and
+//! punycode, and removed default ports.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -12,22 +12,22 @@ use reqwest::Url;
 /// Slack's Web API. <https://docs.slack.dev/apis/web-api/>
 const SLACK: &str = "https://slack.com/api/";
 
-/// Hosts that keep the files of workspaces. A download from the first redirects to the second on Enterprise Grid.
+/// Hosts with the files of workspaces. On Enterprise Grid, the first redirects to the second.
 /// <https://docs.slack.dev/reference/objects/file-object>
 const FILE_HOSTS: [&str; 2] = ["files.slack.com", "files-origin.slack.com"];
 
-/// The domain whose subdomains keep files too.
+/// A domain whose subdomains also have files.
 const FILE_DOMAIN: &str = "slack-files.com";
 
-/// The domain whose subdomains keep avatars and emoji (`avatars.`, `ca.`, `emoji.`, `a.`).
+/// The domain whose subdomains have avatars and emoji (`avatars.`, `ca.`, `emoji.`, `a.`).
 const IMAGE_DOMAIN: &str = "slack-edge.com";
 
-/// Where Slack sends for the picture of a person who chose no picture.
+/// The host that Slack uses for the avatar of a user who did not choose a picture.
 /// <https://docs.slack.dev/reference/objects/user-object>
 const GRAVATAR: &str = "secure.gravatar.com";
 
-/// Gravatar passes those on who chose none there either: to Slack's default picture, through this public cache. It
-/// would fetch from anywhere, so that the path must name Slack.
+/// Gravatar redirects users without a picture to Slack's default picture, through this public cache. The
+/// cache fetches from any host, so the path must be one of Slack.
 const GRAVATAR_CACHE: [&str; 3] = ["i0.wp.com", "i1.wp.com", "i2.wp.com"];
 const CACHED_FROM_SLACK: &str = "/a.slack-edge.com/";
 
@@ -38,26 +38,26 @@ pub struct ApiUrl(Url);
 /// Why a base cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidApiUrl {
-    /// It is no URL.
+    /// It is not a URL.
     #[error("it is not a URL ({0})")]
     NotAUrl(String),
-    /// A token would travel in the open.
+    /// A token would be sent without encryption.
     #[error("it must begin with https:// (http:// is for this machine only: localhost, 127.0.0.1, [::1])")]
     NotEncrypted,
-    /// It has parts that a base has no use for; they are not repeated, since they may hold a secret.
+    /// It has parts that a base URL cannot have. The error does not contain them, since they may be secret.
     #[error("it must not have a user name, a password, a `?` or a `#`")]
-    MoreThanABase,
+    UnexpectedParts,
 }
 
 impl ApiUrl {
-    /// The URL of a method. Its name consists of letters, digits and points.
+    /// The URL of a method. Its name consists of letters, digits and dots.
     pub(super) fn method(&self, name: &str) -> Url {
         let mut url = self.0.clone();
         url.set_path(&format!("{}{name}", self.0.path()));
         url
     }
 
-    /// Whether the API is played by something on this machine.
+    /// Whether the API is simulated on this machine.
     pub fn is_loopback(&self) -> bool {
         is_loopback(&self.0)
     }
@@ -81,7 +81,7 @@ impl FromStr for ApiUrl {
             _ => return Err(InvalidApiUrl::NotEncrypted),
         }
         if has_credentials(&url) || url.query().is_some() || url.fragment().is_some() {
-            return Err(InvalidApiUrl::MoreThanABase);
+            return Err(InvalidApiUrl::UnexpectedParts);
         }
         if !url.path().ends_with('/') {
             url.set_path(&format!("{}/", url.path()));
@@ -96,15 +96,16 @@ impl fmt::Display for ApiUrl {
     }
 }
 
-/// Whether a download from this URL may carry the workspace's token: Slack's file hosts, or what plays Slack on this
-/// machine. Asked again for every redirect.
+/// Whether a download from this URL may send the workspace's token: only to Slack's file hosts, or to a
+/// simulated Slack on this machine. Checked again for every redirect.
 pub fn may_carry_token(url: &Url, api: &ApiUrl) -> bool {
     is_same_loopback(url, api)
         || is_plain_https(url)
             && url.host_str().is_some_and(|host| FILE_HOSTS.contains(&host) || is_below(host, FILE_DOMAIN))
 }
 
-/// Whether an avatar or an emoji may be fetched from this URL; never with a token. Asked again for every redirect.
+/// Whether an avatar or an emoji may be fetched from this URL, never with a token. Checked again for every
+/// redirect.
 pub fn may_fetch_image(url: &Url, api: &ApiUrl) -> bool {
     is_same_loopback(url, api)
         || is_plain_https(url)
@@ -115,12 +116,12 @@ pub fn may_fetch_image(url: &Url, api: &ApiUrl) -> bool {
             })
 }
 
-/// Scheme, host and port of an API that is on this machine.
+/// Whether a URL has the scheme, host and port of a simulated API on this machine.
 fn is_same_loopback(url: &Url, api: &ApiUrl) -> bool {
     api.is_loopback() && !has_credentials(url) && url.origin() == api.0.origin()
 }
 
-/// https on its own port, and nothing in the URL that would be sent as a login.
+/// Whether a URL is https on the default port, without credentials.
 fn is_plain_https(url: &Url) -> bool {
     url.scheme() == "https" && url.port().is_none() && !has_credentials(url)
 }
@@ -155,7 +156,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// What must never get a token, whatever the API is.
+    /// URLs that must never receive a token, for any API.
     const HOSTILE: [&str; 28] = [
         "http://files.slack.com/f",
         "ftp://files.slack.com/f",
@@ -188,7 +189,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_token_goes_to_slacks_file_hosts() {
+    fn a_token_is_sent_to_slacks_file_hosts() {
         let slack = ApiUrl::default();
         for allowed in [
             "https://files.slack.com/files-pri/T1-F1/a.png",
@@ -197,7 +198,7 @@ mod tests {
             "https://files-origin.slack.com/f?x=https://evil.com",
             "https://a.slack-files.com/f",
             "https://a.b.slack-files.com/f",
-            // Full-width letters are those letters: the request goes to Slack.
+            // Full-width letters are normalized: the request goes to Slack.
             "https://ｆiles.slack.com/f",
         ] {
             assert!(may_carry_token(&url(allowed), &slack), "{allowed}");
@@ -205,10 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn a_token_goes_nowhere_else() {
+    fn a_token_is_sent_to_no_other_host() {
         for api in [ApiUrl::default(), api("http://127.0.0.1:8080/api/"), api("https://proxy.example.com/")] {
             for hostile in HOSTILE {
-                // Some are refused by the parser already, which is as good.
+                // The parser already rejects some of them, which is just as good.
                 let carried = Url::parse(hostile).is_ok_and(|url| may_carry_token(&url, &api));
                 assert!(!carried, "{hostile} with {api}");
             }
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_very_loopback_that_plays_slack_gets_a_token() {
+    fn only_the_exact_loopback_origin_of_the_api_receives_a_token() {
         let api_v4 = api("http://127.0.0.1:8080/api");
         assert!(may_carry_token(&url("http://127.0.0.1:8080/files/F1"), &api_v4));
         for other in [
@@ -231,15 +232,15 @@ mod tests {
         ] {
             assert!(!may_carry_token(&url(other), &api_v4), "{other}");
         }
-        // Other spellings of the same address are the same place.
+        // Other notations of the same address are the same host.
         assert!(may_carry_token(&url("http://2130706433:8080/f"), &api_v4));
         assert!(may_carry_token(&url("http://[::1]:9/f"), &api("http://[0:0:0:0:0:0:0:1]:9/")));
-        // The rights of a distant API do not extend to other hosts.
+        // A remote API does not allow tokens for other URLs.
         assert!(!may_carry_token(&url("https://proxy.example.com/f"), &api("https://proxy.example.com/")));
     }
 
     #[test]
-    fn images_come_from_where_slack_keeps_them() {
+    fn images_are_fetched_only_from_slacks_image_hosts() {
         let slack = ApiUrl::default();
         for allowed in [
             "https://avatars.slack-edge.com/2024-01-01/1_2_72.jpg",
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_gets_its_slash_and_its_method() {
+    fn a_method_is_appended_to_a_base_with_a_slash() {
         for (base, expected) in [
             (SLACK, "https://slack.com/api/auth.test"),
             ("https://slack.com/api", "https://slack.com/api/auth.test"),
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_that_would_leak_a_token_is_refused() {
+    fn a_base_that_would_leak_a_token_is_rejected() {
         for (hostile, expected) in [
             ("http://slack.com/api/", InvalidApiUrl::NotEncrypted),
             ("http://127.0.0.1.evil.com/", InvalidApiUrl::NotEncrypted),
@@ -299,10 +300,10 @@ mod tests {
             ("file:///api/", InvalidApiUrl::NotEncrypted),
             ("ws://localhost/", InvalidApiUrl::NotEncrypted),
             ("localhost:8080", InvalidApiUrl::NotEncrypted),
-            ("https://xoxb@slack.com/api/", InvalidApiUrl::MoreThanABase),
-            ("https://u:p@slack.com/api/", InvalidApiUrl::MoreThanABase),
-            ("https://slack.com/api/?token=x", InvalidApiUrl::MoreThanABase),
-            ("https://slack.com/api/#x", InvalidApiUrl::MoreThanABase),
+            ("https://xoxb@slack.com/api/", InvalidApiUrl::UnexpectedParts),
+            ("https://u:p@slack.com/api/", InvalidApiUrl::UnexpectedParts),
+            ("https://slack.com/api/?token=x", InvalidApiUrl::UnexpectedParts),
+            ("https://slack.com/api/#x", InvalidApiUrl::UnexpectedParts),
         ] {
             assert_eq!(hostile.parse::<ApiUrl>(), Err(expected), "{hostile}");
         }

@@ -1,5 +1,5 @@
-//! The one HTTP client. Redirects are never followed here: a generic client would either lose the token on the way or
-//! carry it to another host.
+//! The only HTTP client for Slack. It never follows redirects: a generic client would either drop the token
+//! or send it to another host.
 
 use std::error::Error as _;
 use std::sync::{Arc, OnceLock};
@@ -11,16 +11,20 @@ use reqwest::redirect::Policy;
 
 use super::transport::{ResponseBody, SlackRequest, SlackResponse, Transport};
 
-/// Slack answers within a fraction of a second; a host that does not take a connection in this time is down.
+/// Slack responds within a fraction of a second; a host that does not accept a connection within this time is
+/// down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A connection that says nothing for this long is dead: it bounds the wait for an answer and for each piece of a body.
+/// A connection without data for this long is dead: this limits the wait for a response and for each chunk of
+/// a body.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Makes the client when it is first needed: reading the machine's certificates takes longer than starting.
+/// Creates the client when it is first needed: loading the system's certificates takes longer than starting
+/// the process.
 #[derive(Debug)]
 pub(crate) struct Http {
-    /// Bypasses any proxy: a fake Slack on this machine is called without encryption, which no other host may see.
+    /// Bypasses any proxy: a fake Slack on this machine is called without encryption, and no other host may
+    /// see the requests.
     direct: bool,
     client: OnceLock<Result<reqwest::Client, String>>,
 }
@@ -39,16 +43,16 @@ impl Http {
 
 #[async_trait]
 impl Transport for Http {
-    async fn carry(&self, question: SlackRequest<'_>) -> Result<SlackResponse, String> {
+    async fn send_request(&self, slack_request: SlackRequest<'_>) -> Result<SlackResponse, String> {
         let client = self.client()?;
-        let mut request = match question.form {
-            Some(form) => client.post(question.url).form(form),
-            None => client.get(question.url),
+        let mut request = match slack_request.form {
+            Some(form) => client.post(slack_request.url).form(form),
+            None => client.get(slack_request.url),
         };
-        if let Some(time_limit) = question.time_limit {
+        if let Some(time_limit) = slack_request.time_limit {
             request = request.timeout(time_limit);
         }
-        if let Some(token) = question.token {
+        if let Some(token) = slack_request.token {
             request = request.bearer_auth(token.expose());
         }
         let response = request.send().await.map_err(describe)?;
@@ -71,7 +75,7 @@ impl ResponseBody for reqwest::Response {
 fn build(direct: bool) -> reqwest::Result<reqwest::Client> {
     let provider = rustls::crypto::ring::default_provider();
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Another thread may have been faster; its provider is the same one.
+        // If another thread was faster, its provider is the same.
         drop(provider.install_default().map_err(Arc::unwrap_or_clone));
     }
     let builder = reqwest::Client::builder()
@@ -82,7 +86,7 @@ fn build(direct: bool) -> reqwest::Result<reqwest::Client> {
     if direct { builder.no_proxy() } else { builder }.build()
 }
 
-/// What went wrong, down to its cause, without the URL, which may be private.
+/// Describes an error with its causes, without the URL, which may be private.
 pub(crate) fn describe(error: reqwest::Error) -> String {
     let error = error.without_url();
     if error.is_timeout() {
@@ -90,10 +94,10 @@ pub(crate) fn describe(error: reqwest::Error) -> String {
     }
     let mut description = error.to_string();
     let mut cause = error.source();
-    while let Some(deeper) = cause {
+    while let Some(error) = cause {
         description.push_str(": ");
-        description.push_str(&deeper.to_string());
-        cause = deeper.source();
+        description.push_str(&error.to_string());
+        cause = error.source();
     }
     description
 }

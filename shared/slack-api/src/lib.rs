@@ -1,9 +1,12 @@
-//! Slack's Web API: methods with their limits, tokens per workspace, and downloads.
+//! A client of Slack's Web API: methods with their rate limits, tokens per workspace, and downloads.
 //!
-//! Nothing else talks HTTP to Slack. A token leaves only through [`http`], and only to hosts that [`hosts`] allows.
-//! * [`method`] and [`limits`]: what is called, and how often; [`reply`] and [`error`]: what comes of it.
-//! * [`download`]: bytes, with redirects followed by this client. [`transport`] is what carries both.
-//! * [`tokens`]: one per workspace, and never used for another; [`check`] asks Slack what it thinks of each.
+//! No other code makes HTTP requests to Slack. A token is sent only through [`http`], and only to hosts that
+//! [`hosts`] allows.
+//! * [`method`] and [`limits`]: the methods and their rate limits; [`reply`] and [`error`]: the results of
+//!   calls.
+//! * [`download`]: streaming downloads, with redirects followed by this client. [`transport`] sends the
+//!   requests of both.
+//! * [`tokens`]: one per workspace, and never used for another; [`check`] verifies each with Slack.
 
 pub mod check;
 pub mod download;
@@ -37,16 +40,18 @@ use self::transport::{SlackRequest, SlackResponse, Transport};
 use ports::metrics::WEB_API_CALLS;
 use slack::ids::{TeamId, Ts};
 
-/// The whole of a call. Slack takes some seconds over the largest page; this also bounds a body that trickles.
+/// The timeout of a complete call. Slack takes some seconds for the largest page; the timeout also limits a
+/// body that arrives slowly.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Slack asks for up to a minute. A longer pause is the caller's to plan.
+/// The longest pause that a call waits out. Slack requests up to a minute; the caller must schedule longer
+/// pauses.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many pauses in a row are waited out.
+/// The maximum number of consecutive pauses that a call waits out.
 const PAUSES: u32 = 3;
 
-/// The Web API, for every workspace there is a token for.
+/// The Web API, for every workspace with a token.
 #[derive(Debug)]
 pub struct WebApi {
     url: ApiUrl,
@@ -66,36 +71,36 @@ pub struct PermittedCall<'w> {
 
 impl PermittedCall<'_> {
     /// Makes the call.
-    pub async fn make(self, parameters: &[(&str, &str)]) -> Result<ApiReply, ApiError> {
+    pub async fn execute(self, parameters: &[(&str, &str)]) -> Result<ApiReply, ApiError> {
         let Self { web, team, method, token } = self;
         web.counted_attempt(Some(&team), &token, method, parameters, method.time_limit()).await
     }
 }
 
 impl WebApi {
-    /// A client. Nothing is asked before it is needed.
+    /// A client. It sends no request before the first call.
     pub fn new(url: ApiUrl, tokens: Tokens) -> Self {
         let http = Arc::new(Http::new(url.is_loopback()));
-        Self::carried_by(http, url, tokens)
+        Self::with_transport(http, url, tokens)
     }
 
-    /// A client whose requests something else carries: a test's Slack on virtual time.
-    pub fn carried_by(transport: Arc<dyn Transport>, url: ApiUrl, tokens: Tokens) -> Self {
+    /// A client with another transport, such as a test's Slack on virtual time.
+    pub fn with_transport(transport: Arc<dyn Transport>, url: ApiUrl, tokens: Tokens) -> Self {
         Self { transport, limits: MethodLimits::new(), url, tokens }
     }
 
-    /// The same, posting this number of messages a minute to a workspace, or any number.
+    /// The same client with a limit of messages posted per minute to a workspace, or without a limit.
     #[must_use]
-    pub fn posting(self, per_minute: Option<NonZeroU32>) -> Self {
-        Self { limits: self.limits.posting(CallRate::posts(per_minute)), ..self }
+    pub fn with_post_limit(self, per_minute: Option<NonZeroU32>) -> Self {
+        Self { limits: self.limits.with_post_rate(CallRate::posts(per_minute)), ..self }
     }
 
-    /// Where the API is.
+    /// The base URL of the API.
     pub fn url(&self) -> &ApiUrl {
         &self.url
     }
 
-    /// Whether there is any token at all.
+    /// Whether there is at least one token.
     pub fn has_tokens(&self) -> bool {
         match self.tokens.source() {
             TokenSource::One(_) => true,
@@ -103,10 +108,10 @@ impl WebApi {
         }
     }
 
-    /// The workspaces there is a token for.
+    /// The workspaces that have a token.
     ///
     /// # Errors
-    /// [`ApiError`] if Slack has to be asked whose the only token is, and does not say.
+    /// [`ApiError`] if the owner of the only token is not known yet and Slack does not return it.
     pub async fn teams(&self) -> Result<Vec<TeamId>, ApiError> {
         match self.tokens.source() {
             TokenSource::One(token) => Ok(vec![self.owner(token).await?.team.clone()]),
@@ -118,17 +123,18 @@ impl WebApi {
     ///
     /// # Errors
     /// As [`WebApi::teams`].
-    pub async fn knows_token(&self, team: &TeamId) -> Result<bool, ApiError> {
+    pub async fn has_token_for(&self, team: &TeamId) -> Result<bool, ApiError> {
         match self.tokens.source() {
             TokenSource::One(token) => Ok(self.owner(token).await?.team == *team),
             TokenSource::PerTeam(table) => Ok(table().contains_key(team)),
         }
     }
 
-    /// Calls a method for a workspace, waiting for the method's limit and for short pauses that Slack asks for.
+    /// Calls a method for a workspace. Waits for the method's rate limit and for short pauses that Slack
+    /// requests.
     ///
     /// # Errors
-    /// [`ApiError`]; [`ApiError::RateLimited`] if Slack asks for a long pause, or for one after the other.
+    /// [`ApiError`]; [`ApiError::RateLimited`] if Slack requests a long pause, or too many in a row.
     pub async fn call(
         &self,
         team: &TeamId,
@@ -136,28 +142,28 @@ impl WebApi {
         parameters: &[(&str, &str)],
     ) -> Result<ApiReply, ApiError> {
         let token = self.token(team).await?;
-        self.ask(Some(team), &token, method, parameters).await
+        self.call_with_token(Some(team), &token, method, parameters).await
     }
 
-    /// Calls a method and waits for this program's own rate limit only: if Slack asks for a pause, the pause is the answer, so
-    /// that the caller can wait elsewhere.
+    /// Calls a method and waits only for this program's own rate limit. If Slack requests a pause, returns it
+    /// as an error, so that the caller can wait elsewhere.
     ///
     /// # Errors
-    /// [`ApiError`]; [`ApiError::RateLimited`] even without a call, as long as the pause lasts.
+    /// [`ApiError`]; during a pause, [`ApiError::RateLimited`] without a call.
     pub async fn call_without_pauses(
         &self,
         team: &TeamId,
         method: Method,
         parameters: &[(&str, &str)],
     ) -> Result<ApiReply, ApiError> {
-        self.permit(team, method).await?.make(parameters).await
+        self.permit(team, method).await?.execute(parameters).await
     }
 
-    /// Waits as [`WebApi::call_without_pauses`] does, and leaves the call to the caller: what has to be written shortly before it is
-    /// not written before the wait.
+    /// Waits like [`WebApi::call_without_pauses`] and leaves the call to the caller, which can thus write
+    /// something between the wait and the call.
     ///
     /// # Errors
-    /// [`ApiError`], of a call that was not made.
+    /// [`ApiError`], if the call is not permitted.
     pub async fn permit(&self, team: &TeamId, method: Method) -> Result<PermittedCall<'_>, ApiError> {
         let token = match tokio::time::timeout(Method::AuthTest.time_limit(), self.token(team)).await {
             Ok(token) => token?,
@@ -171,35 +177,35 @@ impl WebApi {
         Ok(PermittedCall { web: self, team: team.clone(), method, token })
     }
 
-    /// Calls a method for a workspace less often from now on: Slack's limits for some apps are lower than those it documents
-    /// for the method.
-    pub fn lower(&self, team: &TeamId, method: Method, per_minute: NonZeroU32) {
+    /// Lowers the rate limit of a method for a workspace: Slack's limits for some apps are lower than the
+    /// documented limits of the method.
+    pub fn lower_limit(&self, team: &TeamId, method: Method, per_minute: NonZeroU32) {
         self.limits.lower(Some(team), method, per_minute);
     }
 
-    /// When Slack said, by its own clock, whose the token of a workspace is: asked once, so that a process that has just started
-    /// knows a time that is not later than now.
+    /// Slack's time when it confirmed the owner of the workspace's token. It is requested once, so that a
+    /// process that has just started has a time that is not later than now.
     ///
     /// # Errors
-    /// As [`WebApi::call`]; [`ApiError::Garbled`] if Slack named no time.
-    pub async fn first_answer(&self, team: &TeamId) -> Result<Ts, ApiError> {
+    /// As [`WebApi::call`]; [`ApiError::Garbled`] if the response has no date.
+    pub async fn first_slack_time(&self, team: &TeamId) -> Result<Ts, ApiError> {
         let token = self.token(team).await?;
-        let said_at = self.owner(&token).await?.said_at.clone();
+        let said_at = self.owner(&token).await?.confirmed_at.clone();
         said_at.ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it has no date" })
     }
 
-    /// What time it is by Slack's clock, to the second before. Slack is asked each time, so this says as well whether it still
-    /// accepts the token.
+    /// The current time of Slack's clock, rounded down to the second. Sends a request each time, which also
+    /// checks that Slack still accepts the token.
     ///
     /// # Errors
-    /// As [`WebApi::call`]; [`ApiError::Garbled`] if Slack named no time.
-    pub async fn now(&self, team: &TeamId) -> Result<Ts, ApiError> {
+    /// As [`WebApi::call`]; [`ApiError::Garbled`] if the response has no date.
+    pub async fn slack_time(&self, team: &TeamId) -> Result<Ts, ApiError> {
         let reply = self.call(team, Method::AuthTest, &[]).await?;
         reply.date().cloned().ok_or(ApiError::Garbled { method: Method::AuthTest, why: "it has no date" })
     }
 
-    /// The token of a workspace. Slack has confirmed that it is that workspace's: a mistake in a file of tokens does
-    /// not mix up two workspaces.
+    /// The token of a workspace. Slack has confirmed its owner, so that a mistake in the token file cannot
+    /// mix up two workspaces.
     async fn token(&self, team: &TeamId) -> Result<BotToken, ApiError> {
         match self.tokens.source() {
             TokenSource::One(token) if self.owner(token).await?.team == *team => Ok(token.clone()),
@@ -217,16 +223,17 @@ impl WebApi {
         }
     }
 
-    /// The workspace a token belongs to. Slack is asked once. <https://docs.slack.dev/reference/methods/auth.test>
+    /// The workspace that owns a token. Slack is asked once.
+    /// <https://docs.slack.dev/reference/methods/auth.test>
     async fn owner<'t>(&self, token: &'t BotToken) -> Result<&'t TokenOwner, ApiError> {
-        let ask = || async {
-            let reply = self.ask(None, token, Method::AuthTest, &[]).await?;
-            Ok(TokenOwner { team: check::bot(&reply)?.team, said_at: reply.date().cloned() })
+        let request_owner = || async {
+            let reply = self.call_with_token(None, token, Method::AuthTest, &[]).await?;
+            Ok(TokenOwner { team: check::bot_identity(&reply)?.team, confirmed_at: reply.date().cloned() })
         };
-        token.owner().get_or_try_init(ask).await
+        token.owner().get_or_try_init(request_owner).await
     }
 
-    async fn ask(
+    async fn call_with_token(
         &self,
         team: Option<&TeamId>,
         token: &BotToken,
@@ -257,7 +264,8 @@ impl WebApi {
         }
     }
 
-    /// One call, counted; a pause that Slack asks for is kept by all who call this method for this workspace.
+    /// Makes one call and counts it. A pause that Slack requests applies to all callers of this method for
+    /// this workspace.
     async fn counted_attempt(
         &self,
         team: Option<&TeamId>,
@@ -273,7 +281,7 @@ impl WebApi {
         let outcome = answer.as_ref().err().map_or("ok", ApiError::label);
         counter!(WEB_API_CALLS, "method" => method.name(), "outcome" => outcome).increment(1);
         if let Err(ApiError::RateLimited { retry_after, .. }) = &answer {
-            self.limits.hold(team, method, *retry_after);
+            self.limits.pause(team, method, *retry_after);
         }
         answer
     }
@@ -285,12 +293,12 @@ impl WebApi {
         parameters: &[(&str, &str)],
         time_limit: Duration,
     ) -> Result<SlackResponse, ApiError> {
-        let question = SlackRequest {
+        let request = SlackRequest {
             url: self.url.method(method.name()),
             token,
             form: Some(parameters),
             time_limit: Some(time_limit),
         };
-        self.transport.carry(question).await.map_err(|why| ApiError::Unreachable { method, why })
+        self.transport.send_request(request).await.map_err(|why| ApiError::Unreachable { method, why })
     }
 }

@@ -1,4 +1,4 @@
-//! How often each method is called for each workspace. Slack counts per method, workspace and app.
+//! Rate limits per method and workspace. Slack counts calls per method, workspace and app.
 //! <https://docs.slack.dev/apis/web-api/rate-limits>
 
 use std::collections::HashMap;
@@ -16,41 +16,42 @@ use tokio::time::Instant;
 use super::method::{CallRate, Method};
 use slack::ids::TeamId;
 
-/// What Slack asks for at most is about a minute; what is beyond this was never meant.
-const LONGEST_HOLD: Duration = Duration::from_secs(3_600);
+/// The longest pause to observe. Slack requests about a minute at most; longer pauses are a mistake.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 
-/// The limits of every method and workspace.
+/// The rate limits of all methods and workspaces.
 #[derive(Debug)]
 pub(super) struct MethodLimits {
     clock: RuntimeClock,
-    /// How often messages may be posted, if that was set.
+    /// The rate limit for posting messages, if it was set.
     posts: Option<CallRate>,
-    lanes: Mutex<HashMap<(Option<TeamId>, Method), MethodLimiter>>,
+    limiters: Mutex<HashMap<(Option<TeamId>, Method), MethodLimiter>>,
 }
 
-/// One method of one workspace; of none, while it is not known yet whom a token belongs to.
+/// The limiter of a method in a workspace; without a workspace while the owner of a token is not known yet.
 #[derive(Debug)]
 struct MethodLimiter {
     limiter: RateLimiter<NotKeyed, InMemoryState, RuntimeClock, NoOpMiddleware<Nanos>>,
     per_minute: NonZeroU32,
-    held_until: Option<Instant>,
+    paused_until: Option<Instant>,
 }
 
 impl MethodLimits {
     pub(super) fn new() -> Self {
-        Self { clock: RuntimeClock::default(), posts: None, lanes: Mutex::default() }
+        Self { clock: RuntimeClock::default(), posts: None, limiters: Mutex::default() }
     }
 
-    /// The same with another limit for messages.
-    pub(super) fn posting(self, pace: CallRate) -> Self {
+    /// The same limits with another rate for posting messages.
+    pub(super) fn with_post_rate(self, pace: CallRate) -> Self {
         Self { posts: Some(pace), ..self }
     }
 
     fn pace(&self, method: Method) -> CallRate {
-        self.posts.filter(|_| method == Method::ChatPostMessage).unwrap_or(method.pace())
+        self.posts.filter(|_| method == Method::ChatPostMessage).unwrap_or(method.call_rate())
     }
 
-    /// Waits for a permit, unless Slack asked for a longer pause than `time_limit`: then that is the answer.
+    /// Waits for a permit. If Slack requested a pause longer than `time_limit`, returns its remaining length
+    /// instead.
     pub(super) async fn permit(
         &self,
         team: Option<&TeamId>,
@@ -58,13 +59,14 @@ impl MethodLimits {
         time_limit: Duration,
     ) -> Result<(), Duration> {
         loop {
-            let wait = self.in_lane(team, method, |lane| {
-                let held = lane.held_until.map(|until| until.saturating_duration_since(Instant::now()));
-                if let Some(held) = held.filter(|held| !held.is_zero()) {
-                    return if held > time_limit { Err(held) } else { Ok(Some(held)) };
+            let wait = self.with_limiter(team, method, |limiter_entry| {
+                let pause =
+                    limiter_entry.paused_until.map(|until| until.saturating_duration_since(Instant::now()));
+                if let Some(pause) = pause.filter(|pause| !pause.is_zero()) {
+                    return if pause > time_limit { Err(pause) } else { Ok(Some(pause)) };
                 }
-                let refused = lane.limiter.check().err();
-                Ok(refused.map(|not_until| not_until.wait_time_from(self.clock.now())))
+                let not_until = limiter_entry.limiter.check().err();
+                Ok(not_until.map(|not_until| not_until.wait_time_from(self.clock.now())))
             })?;
             match wait {
                 Some(wait) => tokio::time::sleep(wait).await,
@@ -73,19 +75,22 @@ impl MethodLimits {
         }
     }
 
-    /// Gives no permit for a while, because Slack said so.
-    pub(super) fn hold(&self, team: Option<&TeamId>, method: Method, pause: Duration) {
-        let until = Instant::now() + pause.min(LONGEST_HOLD);
-        self.in_lane(team, method, |lane| lane.held_until = lane.held_until.max(Some(until)));
+    /// Pauses permits, because Slack requested it.
+    pub(super) fn pause(&self, team: Option<&TeamId>, method: Method, pause: Duration) {
+        let until = Instant::now() + pause.min(LONGEST_PAUSE);
+        self.with_limiter(team, method, |limiter_entry| {
+            limiter_entry.paused_until = limiter_entry.paused_until.max(Some(until))
+        });
     }
 
-    /// Permits fewer calls from now on, because Slack permits this app fewer than others. The call that showed it counts.
+    /// Permits fewer calls from now on, because Slack permits this app fewer than others. The call that
+    /// revealed it counts.
     pub(super) fn lower(&self, team: Option<&TeamId>, method: Method, per_minute: NonZeroU32) {
-        self.in_lane(team, method, |lane| {
-            if per_minute < lane.per_minute {
-                lane.limiter = self.limiter(CallRate::steady(per_minute));
-                lane.per_minute = per_minute;
-                drop(lane.limiter.check());
+        self.with_limiter(team, method, |limiter_entry| {
+            if per_minute < limiter_entry.per_minute {
+                limiter_entry.limiter = self.limiter(CallRate::steady(per_minute));
+                limiter_entry.per_minute = per_minute;
+                drop(limiter_entry.limiter.check());
             }
         });
     }
@@ -98,24 +103,24 @@ impl MethodLimits {
         RateLimiter::direct_with_clock(quota, self.clock.clone())
     }
 
-    fn in_lane<T>(
+    fn with_limiter<T>(
         &self,
         team: Option<&TeamId>,
         method: Method,
         work: impl FnOnce(&mut MethodLimiter) -> T,
     ) -> T {
-        // Nothing panics between two halves of a change.
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let lane = lanes.entry((team.cloned(), method)).or_insert_with(|| MethodLimiter {
+        // Ignore poisoning: no change can panic halfway.
+        let mut limiters = self.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let limiter_entry = limiters.entry((team.cloned(), method)).or_insert_with(|| MethodLimiter {
             limiter: self.limiter(self.pace(method)),
             per_minute: self.pace(method).per_minute,
-            held_until: None,
+            paused_until: None,
         });
-        work(lane)
+        work(limiter_entry)
     }
 }
 
-/// The runtime's own clock for a limiter, so that waiting and measuring agree, on a test's paused clock too.
+/// Tokio's clock for a limiter, so that waits and measurements agree, even with a test's paused clock.
 #[derive(Debug, Clone)]
 pub struct RuntimeClock(Instant);
 
@@ -143,7 +148,7 @@ mod tests {
         TeamId::parse(id).unwrap()
     }
 
-    async fn take(limits: &MethodLimits, team: &TeamId, method: Method, permits: u32) -> Duration {
+    async fn permit_times(limits: &MethodLimits, team: &TeamId, method: Method, permits: u32) -> Duration {
         let start = Instant::now();
         for _ in 0..permits {
             limits.permit(Some(team), method, TIMEOUT).await.unwrap();
@@ -152,64 +157,64 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_minutes_worth_is_given_at_once_and_the_rest_one_by_one() {
+    async fn a_burst_of_one_minute_is_permitted_at_once_and_the_rest_evenly() {
         let limits = MethodLimits::new();
         let team_1 = team("T1");
-        assert_eq!(take(&limits, &team_1, Method::UsersList, 20).await, Duration::ZERO);
-        let twenty_more = take(&limits, &team_1, Method::UsersList, 20).await;
+        assert_eq!(permit_times(&limits, &team_1, Method::UsersList, 20).await, Duration::ZERO);
+        let twenty_more = permit_times(&limits, &team_1, Method::UsersList, 20).await;
         assert!((59..=61).contains(&twenty_more.as_secs()), "{twenty_more:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn history_is_asked_for_evenly_and_never_more_often_than_slack_permits() {
+    async fn history_calls_are_evenly_spaced_and_within_slacks_limit() {
         let limits = MethodLimits::new();
         let team_1 = team("T1");
-        take(&limits, &team_1, Method::ConversationsHistory, 1).await;
-        let five_minutes = take(&limits, &team_1, Method::ConversationsHistory, 245).await;
+        permit_times(&limits, &team_1, Method::ConversationsHistory, 1).await;
+        let five_minutes = permit_times(&limits, &team_1, Method::ConversationsHistory, 245).await;
         assert!((299..=301).contains(&five_minutes.as_secs()), "{five_minutes:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lowered_limit_holds_for_its_method_and_workspace_and_counts_the_call_before() {
+    async fn a_lowered_limit_applies_to_its_method_and_workspace_and_counts_the_last_call() {
         let limits = MethodLimits::new();
         let (team_1, history, once) = (team("T1"), Method::ConversationsHistory, NonZeroU32::MIN);
-        take(&limits, &team_1, history, 1).await;
+        permit_times(&limits, &team_1, history, 1).await;
         limits.lower(Some(&team_1), history, once);
-        let first = take(&limits, &team_1, history, 1).await;
+        let first = permit_times(&limits, &team_1, history, 1).await;
         assert!((59..=61).contains(&first.as_secs()), "{first:?}");
-        // Saying it again does not begin another minute.
+        // Lowering it again does not start another minute.
         limits.lower(Some(&team_1), history, once);
-        let second = take(&limits, &team_1, history, 1).await;
+        let second = permit_times(&limits, &team_1, history, 1).await;
         assert!((59..=61).contains(&second.as_secs()), "{second:?}");
-        assert!(take(&limits, &team_1, Method::ConversationsReplies, 2).await.as_secs() < 2);
-        assert!(take(&limits, &team("T2"), history, 2).await.as_secs() < 2);
+        assert!(permit_times(&limits, &team_1, Method::ConversationsReplies, 2).await.as_secs() < 2);
+        assert!(permit_times(&limits, &team("T2"), history, 2).await.as_secs() < 2);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn every_method_and_every_workspace_has_a_limit_of_its_own() {
+    async fn every_method_and_every_workspace_has_its_own_limit() {
         let limits = MethodLimits::new();
-        take(&limits, &team("T1"), Method::UsersList, 20).await;
-        assert_eq!(take(&limits, &team("T2"), Method::UsersList, 20).await, Duration::ZERO);
-        assert_eq!(take(&limits, &team("T1"), Method::EmojiList, 20).await, Duration::ZERO);
-        limits.hold(Some(&team("T1")), Method::FilesInfo, Duration::from_secs(30));
-        assert_eq!(take(&limits, &team("T2"), Method::FilesInfo, 1).await, Duration::ZERO);
+        permit_times(&limits, &team("T1"), Method::UsersList, 20).await;
+        assert_eq!(permit_times(&limits, &team("T2"), Method::UsersList, 20).await, Duration::ZERO);
+        assert_eq!(permit_times(&limits, &team("T1"), Method::EmojiList, 20).await, Duration::ZERO);
+        limits.pause(Some(&team("T1")), Method::FilesInfo, Duration::from_secs(30));
+        assert_eq!(permit_times(&limits, &team("T2"), Method::FilesInfo, 1).await, Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_slack_holds_back_waits_or_says_for_how_long() {
+    async fn a_paused_method_waits_or_returns_the_pause() {
         let limits = MethodLimits::new();
         let team_1 = team("T1");
-        limits.hold(Some(&team_1), Method::FilesInfo, Duration::from_secs(30));
+        limits.pause(Some(&team_1), Method::FilesInfo, Duration::from_secs(30));
         // A shorter pause does not cut the longer one.
-        limits.hold(Some(&team_1), Method::FilesInfo, Duration::from_secs(1));
-        assert_eq!(take(&limits, &team_1, Method::FilesInfo, 2).await, Duration::from_secs(30));
+        limits.pause(Some(&team_1), Method::FilesInfo, Duration::from_secs(1));
+        assert_eq!(permit_times(&limits, &team_1, Method::FilesInfo, 2).await, Duration::from_secs(30));
 
-        limits.hold(Some(&team_1), Method::FilesInfo, Duration::from_secs(90));
-        let refused = limits.permit(Some(&team_1), Method::FilesInfo, TIMEOUT).await;
-        assert_eq!(refused, Err(Duration::from_secs(90)));
+        limits.pause(Some(&team_1), Method::FilesInfo, Duration::from_secs(90));
+        let pause = limits.permit(Some(&team_1), Method::FilesInfo, TIMEOUT).await;
+        assert_eq!(pause, Err(Duration::from_secs(90)));
 
-        limits.hold(Some(&team_1), Method::FilesInfo, Duration::MAX);
-        let refused = limits.permit(Some(&team_1), Method::FilesInfo, TIMEOUT).await;
-        assert_eq!(refused, Err(LONGEST_HOLD));
+        limits.pause(Some(&team_1), Method::FilesInfo, Duration::MAX);
+        let pause = limits.permit(Some(&team_1), Method::FilesInfo, TIMEOUT).await;
+        assert_eq!(pause, Err(LONGEST_PAUSE));
     }
 }

@@ -1,24 +1,25 @@
-//! The methods of Slack's Web API that are called, how often they may be, and how long they take.
+//! The methods of Slack's Web API that Annalist calls, with their rate limits and timeouts.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// A call about one thing, which Slack answers within a fraction of a second.
+/// The timeout of a small call, which Slack answers within a fraction of a second.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Slack takes some seconds over the largest page; this also bounds a body that trickles.
+/// The timeout of a large page, for which Slack takes some seconds; it also limits a body that arrives
+/// slowly.
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A method. <https://docs.slack.dev/reference/methods>
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Method {
-    /// Which workspace a token belongs to.
+    /// The workspace that owns a token.
     AuthTest,
     /// The channels of a workspace.
     ConversationsList,
     /// Joins a public channel.
     ConversationsJoin,
-    /// The people of a workspace.
+    /// The users of a workspace.
     UsersList,
     /// The custom emoji of a workspace.
     EmojiList,
@@ -26,7 +27,7 @@ pub enum Method {
     FilesInfo,
     /// The workspace itself.
     TeamInfo,
-    /// One person.
+    /// One user.
     UsersInfo,
     /// One bot.
     BotsInfo,
@@ -40,12 +41,12 @@ pub enum Method {
     ChatPostMessage,
 }
 
-/// How often a method may be called for one workspace.
+/// The rate limit of a method for one workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallRate {
-    /// Calls in a minute.
+    /// Calls per minute.
     pub per_minute: NonZeroU32,
-    /// How many of them may come at once.
+    /// The largest burst of them.
     pub at_once: NonZeroU32,
 }
 
@@ -54,7 +55,7 @@ impl CallRate {
         Self { per_minute, at_once: per_minute }
     }
 
-    /// Messages, a few of which may come at once; any number without a limit.
+    /// The rate for posting messages, with a small burst; unlimited if `None`.
     pub(crate) const fn posts(per_minute: Option<NonZeroU32>) -> Self {
         const AT_ONCE: NonZeroU32 = NonZeroU32::new(10).unwrap();
         match per_minute {
@@ -63,14 +64,14 @@ impl CallRate {
         }
     }
 
-    /// One call after the other, evenly.
+    /// Evenly spaced calls, without bursts.
     pub const fn steady(per_minute: NonZeroU32) -> Self {
         Self { per_minute, at_once: NonZeroU32::MIN }
     }
 }
 
 impl Method {
-    /// The name Slack gives it.
+    /// Slack's name of the method.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -90,16 +91,18 @@ impl Method {
         }
     }
 
-    /// How often it may be called for one workspace: 20, 50 or 100 times a minute for tiers 2, 3 and 4. `auth.test` has a
-    /// limit of its own, "hundreds". History is read for hours at a stretch: evenly, and once a minute less than Slack
-    /// permits, so that no minute that Slack counts holds more. <https://docs.slack.dev/apis/web-api/rate-limits>
+    /// The rate limit for one workspace: 20, 50 or 100 calls per minute for tiers 2, 3 and 4. `auth.test` has
+    /// a limit of its own, "hundreds". Reading history takes hours, so its calls are evenly spaced, and one
+    /// per minute fewer than Slack permits, so that no minute as counted by Slack exceeds the limit.
+    /// <https://docs.slack.dev/apis/web-api/rate-limits>
     #[must_use]
-    pub fn pace(self) -> CallRate {
+    pub fn call_rate(self) -> CallRate {
         const TIER_2: NonZeroU32 = NonZeroU32::new(20).unwrap();
         const TIER_3: NonZeroU32 = NonZeroU32::new(50).unwrap();
         const TIER_4: NonZeroU32 = NonZeroU32::new(100).unwrap();
         const HISTORY: NonZeroU32 = NonZeroU32::new(49).unwrap();
-        // "Several hundred messages per minute" for a workspace; that a channel takes one a second is the caller's to keep.
+        // "Several hundred messages per minute" for a workspace; the caller must enforce the limit of one per
+        // second for a channel.
         const POSTS: NonZeroU32 = NonZeroU32::new(200).unwrap();
         match self {
             Self::ConversationsList | Self::UsersList | Self::EmojiList => CallRate::burst(TIER_2),
@@ -112,7 +115,7 @@ impl Method {
         }
     }
 
-    /// How long a call may take whose caller waits for nothing else.
+    /// The timeout of a single call without waits.
     pub(crate) fn time_limit(self) -> Duration {
         match self {
             Self::ConversationsHistory | Self::ConversationsReplies => LONG_TIMEOUT,

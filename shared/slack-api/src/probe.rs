@@ -1,6 +1,6 @@
-//! An installation's own addresses, asked as Slack and a load balancer ask them.
+//! Probes of an installation's own addresses, as Slack and a load balancer call them.
 //!
-//! No token is known here: the address is user input.
+//! This module has no access to a token, since the address is user input.
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,51 +14,55 @@ use crate::hosts::is_loopback;
 use crate::http::{Http, describe};
 use slack::signature::{REFUSED_LINE, SigningSecrets};
 
-/// Slack waits no longer. <https://docs.slack.dev/apis/events-api/#responding>
+/// Slack's timeout for a response. <https://docs.slack.dev/apis/events-api/#responding>
 pub const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is read of an answer. A challenge that comes back is far shorter.
+/// The maximum read from a response. An echoed challenge is far shorter.
 const MAX_ANSWER_BYTES: usize = 4096;
 
-/// What is read of a process's metrics: some hundred lines.
+/// The maximum read from a process's metrics, which have some hundred lines.
 const MAX_METRICS_BYTES: usize = 1024 * 1024;
 
-/// Why an address does not do what it should.
+/// Why a probe failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeFailure {
-    /// It is no URL.
+    /// The address is not a URL.
     NotAUrl,
-    /// It sends elsewhere.
+    /// The response is a redirect.
     Redirect {
-        /// Where to, as it said.
+        /// The location of the redirect.
         to: String,
     },
     /// Ingest refused the request.
     Refused {
-        /// What is wrong with the signature, as it said.
+        /// What is wrong with the signature, according to ingest.
         why: String,
     },
-    /// It answered, and not with success.
+    /// The status is not a success.
     Status {
         /// The status.
         code: u16,
     },
-    /// It answered with success, and with something else than annalist would.
+    /// The status is a success, but the body is not Annalist's.
     NotEchoed,
-    /// The encryption failed.
+    /// TLS failed.
     Tls(String),
-    /// It did not answer in time.
+    /// There was no response in time.
     Timeout,
     /// There was no connection.
     Unreachable(String),
 }
 
-/// Sends a signed `url_verification`, as Slack does when a Request URL is entered; says how long the answer took.
-/// <https://docs.slack.dev/reference/events/url_verification>
+/// Sends a signed `url_verification`, as Slack does when a user enters a Request URL, and returns how long
+/// the response took. <https://docs.slack.dev/reference/events/url_verification>
 ///
 /// # Errors
-/// [`ProbeFailure`] if the challenge does not come back.
-pub async fn request_url(url: &str, secrets: &SigningSecrets, now_s: i64) -> Result<Duration, ProbeFailure> {
+/// [`ProbeFailure`] if the response does not echo the challenge.
+pub async fn probe_request_url(
+    url: &str,
+    secrets: &SigningSecrets,
+    now_s: i64,
+) -> Result<Duration, ProbeFailure> {
     let url = Url::parse(url).map_err(|_| ProbeFailure::NotAUrl)?;
     let challenge: String = std::iter::repeat_with(fastrand::alphanumeric).take(40).collect();
     let body = json!({ "type": "url_verification", "challenge": challenge }).to_string();
@@ -72,40 +76,40 @@ pub async fn request_url(url: &str, secrets: &SigningSecrets, now_s: i64) -> Res
         .header("x-slack-request-timestamp", now_s.to_string())
         .header("x-slack-signature", secrets.sign(now_s, body.as_bytes()))
         .body(body);
-    let asked = Instant::now();
+    let sent = Instant::now();
     let answer = success(request.send().await).await?;
-    let echo = beginning(answer, MAX_ANSWER_BYTES).await?;
-    if echo.trim_ascii() == challenge.as_bytes() { Ok(asked.elapsed()) } else { Err(ProbeFailure::NotEchoed) }
+    let echo = read_start(answer, MAX_ANSWER_BYTES).await?;
+    if echo.trim_ascii() == challenge.as_bytes() { Ok(sent.elapsed()) } else { Err(ProbeFailure::NotEchoed) }
 }
 
-/// Asks an ingest on this machine whether it could take an event.
+/// Checks whether an ingest process on this machine can accept an event.
 ///
 /// # Errors
-/// [`ProbeFailure`] if it could not, or is not there.
-pub async fn ready(address: SocketAddr) -> Result<(), ProbeFailure> {
+/// [`ProbeFailure`] if it cannot, or is not running.
+pub async fn probe_ready(address: SocketAddr) -> Result<(), ProbeFailure> {
     let url =
         Url::parse(&format!("http://{}/readyz", reachable(address))).map_err(|_| ProbeFailure::NotAUrl)?;
     let http = Http::new(true);
     let request = http.client().map_err(ProbeFailure::Unreachable)?.get(url).timeout(TIMEOUT);
     let answer = success(request.send().await).await?;
-    let body = beginning(answer, MAX_ANSWER_BYTES).await?;
+    let body = read_start(answer, MAX_ANSWER_BYTES).await?;
     if body.trim_ascii() == b"ok" { Ok(()) } else { Err(ProbeFailure::NotEchoed) }
 }
 
-/// Asks a process on this machine for its metrics, in Prometheus' text format.
+/// Fetches the metrics of a process on this machine, in Prometheus' text format.
 ///
 /// # Errors
-/// [`ProbeFailure`] if it does not answer with text.
-pub async fn metrics(address: SocketAddr) -> Result<String, ProbeFailure> {
+/// [`ProbeFailure`] if it does not respond with text.
+pub async fn fetch_metrics(address: SocketAddr) -> Result<String, ProbeFailure> {
     let url =
         Url::parse(&format!("http://{}/metrics", reachable(address))).map_err(|_| ProbeFailure::NotAUrl)?;
     let http = Http::new(true);
     let request = http.client().map_err(ProbeFailure::Unreachable)?.get(url).timeout(TIMEOUT);
     let answer = success(request.send().await).await?;
-    String::from_utf8(beginning(answer, MAX_METRICS_BYTES).await?).map_err(|_| ProbeFailure::NotEchoed)
+    String::from_utf8(read_start(answer, MAX_METRICS_BYTES).await?).map_err(|_| ProbeFailure::NotEchoed)
 }
 
-/// What listens on every address is asked on this machine's own.
+/// Replaces an unspecified listen address with the loopback address.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -125,9 +129,9 @@ async fn success(answer: reqwest::Result<Response>) -> Result<Response, ProbeFai
     match location {
         Some(to) if status.is_redirection() => Err(ProbeFailure::Redirect { to: to.to_owned() }),
         Some(_) | None => {
-            let said = beginning(answer, MAX_ANSWER_BYTES).await.unwrap_or_default();
-            let said = String::from_utf8_lossy(&said);
-            Err(match said.strip_prefix(REFUSED_LINE) {
+            let body = read_start(answer, MAX_ANSWER_BYTES).await.unwrap_or_default();
+            let body = String::from_utf8_lossy(&body);
+            Err(match body.strip_prefix(REFUSED_LINE) {
                 Some(why) if status == StatusCode::UNAUTHORIZED => {
                     ProbeFailure::Refused { why: why.trim_end().to_owned() }
                 }
@@ -137,9 +141,9 @@ async fn success(answer: reqwest::Result<Response>) -> Result<Response, ProbeFai
     }
 }
 
-async fn beginning(mut answer: Response, most_bytes: usize) -> Result<Vec<u8>, ProbeFailure> {
+async fn read_start(mut answer: Response, max_bytes: usize) -> Result<Vec<u8>, ProbeFailure> {
     let mut body = Vec::new();
-    while body.len() <= most_bytes
+    while body.len() <= max_bytes
         && let Some(chunk) = answer.chunk().await.map_err(failure)?
     {
         body.extend_from_slice(&chunk);
@@ -155,14 +159,14 @@ fn failure(error: reqwest::Error) -> ProbeFailure {
     tls.unwrap_or_else(|| ProbeFailure::Unreachable(describe(error)))
 }
 
-/// What TLS complained of, wherever it is among the causes.
+/// The TLS error among the causes of an error, if there is one.
 fn tls(error: &(dyn Error + 'static)) -> Option<ProbeFailure> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(tls) = error.downcast_ref::<rustls::Error>() {
             return Some(ProbeFailure::Tls(tls.to_string()));
         }
-        // An I/O error passes over what it wraps when it is asked for its source.
+        // `source` of an I/O error skips the error that it wraps.
         cause = match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
             Some(wrapped) => Some(wrapped),
             None => error.source(),
@@ -176,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tls_complains_of_is_found_however_it_is_wrapped() {
+    fn a_tls_error_is_found_even_if_it_is_wrapped() {
         let inner = rustls::Error::General("bad certificate".into());
         let twice = std::io::Error::other(std::io::Error::other(inner));
         assert_eq!(tls(&twice), Some(ProbeFailure::Tls("unexpected error: bad certificate".into())));
@@ -184,11 +188,11 @@ mod tests {
     }
 
     #[test]
-    fn what_listens_everywhere_is_asked_here() {
-        for (listens, asked) in
+    fn an_unspecified_address_is_probed_on_loopback() {
+        for (listens, probed) in
             [("0.0.0.0:3000", "127.0.0.1:3000"), ("[::]:3000", "[::1]:3000"), ("10.0.0.7:80", "10.0.0.7:80")]
         {
-            assert_eq!(reachable(listens.parse().unwrap()), asked.parse().unwrap());
+            assert_eq!(reachable(listens.parse().unwrap()), probed.parse().unwrap());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! An answer of the Web API: a JSON object with `ok`, read within bounds.
+//! A reply of the Web API: a JSON object with `ok`, of limited length.
 //! <https://docs.slack.dev/apis/web-api/#responses>
 
 use std::borrow::Cow;
@@ -15,16 +15,16 @@ use super::transport::SlackResponse;
 use slack::envelope::text_or_none;
 use slack::ids::Ts;
 
-/// The largest page there is has a thousand people of some kilobytes each.
+/// The largest page has a thousand users of some kilobytes each.
 const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
-/// What is wrong with a longer one.
+/// The reason for rejecting a longer one.
 pub(super) const TOO_LONG: &str = "it is longer than 16 MiB";
 
-/// Where Slack asks for a pause and does not say how long.
+/// The pause if Slack requests one without a length.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(30);
 
-/// What Slack answered to a call that it accepted.
+/// Slack's reply to a call that it accepted.
 #[derive(Debug)]
 pub struct ApiReply {
     method: Method,
@@ -33,33 +33,34 @@ pub struct ApiReply {
 }
 
 impl ApiReply {
-    /// When Slack answered, by its own clock, to the second.
+    /// When Slack replied, by its own clock, to the second.
     pub fn date(&self) -> Option<&Ts> {
         self.date.as_ref()
     }
 
-    /// Reads the answer. What `T` borrows, it borrows from here.
+    /// Parses the reply. `T` may borrow from it.
     ///
     /// # Errors
-    /// [`ApiError::Garbled`] if it has another shape.
+    /// [`ApiError::Garbled`] if the reply does not have the shape of `T`.
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
         serde_json::from_str(&self.body)
             .map_err(|_| ApiError::Garbled { method: self.method, why: "a field has an unexpected type" })
     }
 
-    /// Takes what came back.
-    pub(super) async fn receive(method: Method, answer: SlackResponse) -> Result<Self, ApiError> {
+    /// Reads and checks a response.
+    pub(super) async fn receive(method: Method, response: SlackResponse) -> Result<Self, ApiError> {
         let garbled = |why| ApiError::Garbled { method, why };
-        let status = answer.status;
-        let pause = retry_after(&answer.headers);
+        let status = response.status;
+        let pause = retry_after(&response.headers);
         if status == StatusCode::TOO_MANY_REQUESTS {
             return Err(ApiError::RateLimited { method, retry_after: pause });
         }
         if status.is_server_error() || status.is_redirection() {
             return Err(ApiError::Unreachable { method, why: format!("HTTP {}", status.as_u16()) });
         }
-        let date = date(&answer.headers);
-        let body = String::from_utf8(body(method, answer).await?).map_err(|_| garbled("it is not UTF-8"))?;
+        let date = date(&response.headers);
+        let body =
+            String::from_utf8(body(method, response).await?).map_err(|_| garbled("it is not UTF-8"))?;
         if !body.trim_ascii_start().starts_with('{') {
             return Err(garbled("it is not a JSON object"));
         }
@@ -70,7 +71,7 @@ impl ApiReply {
             (_, Some("ratelimited" | "rate_limited")) => {
                 Err(ApiError::RateLimited { method, retry_after: pause })
             }
-            // Trouble on Slack's side, by the code every method has for it.
+            // A failure of Slack, by the codes that all methods have for it.
             (
                 _,
                 Some(error @ ("internal_error" | "fatal_error" | "service_unavailable" | "request_timeout")),
@@ -95,10 +96,10 @@ struct ReplyHead<'a> {
     needed: Option<Cow<'a, str>>,
 }
 
-async fn body(method: Method, mut answer: SlackResponse) -> Result<Vec<u8>, ApiError> {
+async fn body(method: Method, mut response: SlackResponse) -> Result<Vec<u8>, ApiError> {
     let mut body = Vec::new();
     loop {
-        let chunk = answer.body.chunk().await.map_err(|why| ApiError::Unreachable { method, why })?;
+        let chunk = response.body.chunk().await.map_err(|why| ApiError::Unreachable { method, why })?;
         let Some(chunk) = chunk else { return Ok(body) };
         if body.len() + chunk.len() > MAX_BODY_BYTES {
             return Err(ApiError::Garbled { method, why: TOO_LONG });
@@ -116,7 +117,7 @@ fn date(headers: &HeaderMap) -> Option<Ts> {
     Ts::parse(&format!("{}.000000", date_s(headers)?)).ok()
 }
 
-/// When Slack answered, by its own clock, in whole seconds since the Unix epoch.
+/// When Slack responded, by its own clock, in whole seconds since the Unix epoch.
 pub(super) fn date_s(headers: &HeaderMap) -> Option<i64> {
     let text = headers.get(DATE)?.to_str().ok()?;
     Some(rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?.as_second())
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn slacks_date_is_a_timestamp() {
+    fn slacks_date_is_parsed_as_a_timestamp() {
         let ts = date(&headers(DATE, "Tue, 14 Nov 2023 22:13:20 GMT"));
         assert_eq!(ts.unwrap().as_str(), "1700000000.000000");
         for odd in ["", "yesterday", "Thu, 01 Jan 1950 00:00:00 GMT", "1700000000"] {
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_what_slack_says_or_half_a_minute() {
+    fn a_pause_has_slacks_length_or_the_default() {
         assert_eq!(retry_after(&headers(RETRY_AFTER, "7")), Duration::from_secs(7));
         for odd in ["", "-1", "soon", "1.5", "99999999999999999999"] {
             assert_eq!(retry_after(&headers(RETRY_AFTER, odd)), DEFAULT_PAUSE, "{odd}");

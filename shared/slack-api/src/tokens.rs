@@ -1,4 +1,4 @@
-//! Tokens, and which workspace each belongs to.
+//! Tokens and the workspaces that own them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,28 +17,28 @@ pub struct BotToken(Arc<Owned>);
 #[derive(Debug)]
 struct Owned {
     secret: SecretString,
-    /// The workspace Slack says it belongs to; asked once.
+    /// The workspace that owns it according to Slack; requested once.
     owner: OnceCell<TokenOwner>,
 }
 
-/// The workspace that a token belongs to.
+/// The workspace that owns a token.
 #[derive(Debug)]
 pub(super) struct TokenOwner {
     pub(super) team: TeamId,
-    /// When Slack said so, by its own clock.
-    pub(super) said_at: Option<Ts>,
+    /// When Slack confirmed it, by Slack's clock.
+    pub(super) confirmed_at: Option<Ts>,
 }
 
-/// A token that cannot be one. Its text is not repeated.
+/// An invalid token. The error does not contain its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it is empty, or has blanks or letters that no token has")]
 pub struct InvalidToken;
 
 impl BotToken {
-    /// Takes a token; space around it is left out.
+    /// Parses a token; surrounding whitespace is removed.
     ///
     /// # Errors
-    /// [`InvalidToken`] for what could not even be sent.
+    /// [`InvalidToken`] for a text that cannot be sent as a token.
     pub fn parse(text: &str) -> Result<Self, InvalidToken> {
         let text = text.trim();
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -47,22 +47,22 @@ impl BotToken {
         Ok(Self(Arc::new(Owned { secret: text.into(), owner: OnceCell::new() })))
     }
 
-    /// What kind of token it is, by how it begins.
+    /// The kind of the token, by its prefix.
     pub fn kind(&self) -> TokenKind {
         let text = self.expose();
-        // A token that expires has this in front of what it would be otherwise.
-        let lasting = text.strip_prefix("xoxe.").unwrap_or(text);
+        // A token that expires has this additional prefix.
+        let base = text.strip_prefix("xoxe.").unwrap_or(text);
         let kinds = [
             ("xoxb-", TokenKind::Bot),
             ("xoxp-", TokenKind::User),
             ("xapp-", TokenKind::App),
             ("xoxe-", TokenKind::Refresh),
         ];
-        let kind = kinds.into_iter().find(|(prefix, _)| lasting.starts_with(prefix));
+        let kind = kinds.into_iter().find(|(prefix, _)| base.starts_with(prefix));
         kind.map_or(TokenKind::Other, |(_, kind)| kind)
     }
 
-    /// The token itself.
+    /// The text of the token.
     pub(super) fn expose(&self) -> &str {
         self.0.secret.expose_secret()
     }
@@ -75,22 +75,22 @@ impl BotToken {
 /// The kinds of tokens that one app has. <https://docs.slack.dev/authentication/tokens>
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
-    /// Acts for the app in one workspace: the one that is wanted.
+    /// Acts for the app in one workspace: the kind that Annalist needs.
     Bot,
-    /// Acts for the person who installed the app.
+    /// Acts for the user who installed the app.
     User,
-    /// Acts for the app in no workspace at all.
+    /// Acts for the app, without a workspace.
     App,
-    /// Gets a new token and calls nothing else.
+    /// Only obtains a new token.
     Refresh,
-    /// Begins as none of them.
+    /// Has none of these prefixes.
     Other,
 }
 
 /// A token per workspace.
 pub type TokenTable = BTreeMap<TeamId, BotToken>;
 
-/// The tokens there are.
+/// The available tokens.
 pub struct Tokens(TokenSource);
 
 pub(super) enum TokenSource {
@@ -99,32 +99,33 @@ pub(super) enum TokenSource {
 }
 
 impl Tokens {
-    /// None at all.
-    pub fn none() -> Self {
+    /// No tokens.
+    pub fn empty() -> Self {
         Self::per_team(Arc::default)
     }
 
-    /// The token of one workspace; which one that is, Slack is asked when it is first needed.
+    /// The token of one workspace. Slack returns the workspace when it is first needed.
     pub fn one(token: BotToken) -> Self {
         Self(TokenSource::One(token))
     }
 
-    /// A token per workspace, as `table` answers each time it is asked: quickly, and with the same tokens unless they
-    /// changed.
+    /// A token per workspace. `table` is called for each use: it must be fast, and return the same tokens
+    /// unless they changed.
     pub fn per_team(table: impl Fn() -> Arc<TokenTable> + Send + Sync + 'static) -> Self {
         Self(TokenSource::PerTeam(Box::new(table)))
     }
 
-    /// What a secret holds: one token, or a JSON object of workspace ids and tokens, which begins as no token does.
+    /// Parses a secret: one token, or a JSON object of workspace ids and tokens, which starts with a
+    /// character that no token has.
     ///
     /// # Errors
-    /// What is wrong with it, without a word of what is in it.
-    pub fn read(secret: &SecretString) -> Result<Self, String> {
+    /// What is wrong with the secret, without any of its contents.
+    pub fn parse(secret: &SecretString) -> Result<Self, String> {
         let text = secret.expose_secret();
         if !text.trim_start().starts_with('{') {
             return BotToken::parse(text).map(Self::one).map_err(|error| error.to_string());
         }
-        let table = Arc::new(read_table(text)?);
+        let table = Arc::new(parse_token_table(text)?);
         Ok(Self::per_team(move || Arc::clone(&table)))
     }
 
@@ -142,11 +143,12 @@ impl fmt::Debug for Tokens {
     }
 }
 
-/// A JSON object of workspace ids and tokens. Nothing of the text is ever repeated, an id that has changed places with its token included.
-pub fn read_table(text: &str) -> Result<TokenTable, String> {
+/// Parses a JSON object of workspace ids and tokens. An error never contains any of the text, since an id and
+/// its token may be swapped.
+pub fn parse_token_table(text: &str) -> Result<TokenTable, String> {
     let shape = || r#"it is not of the form {"T0123ABCD": "xoxb-…"}"#.to_owned();
     let entries: BTreeMap<String, Value> = serde_json::from_str(text).map_err(|error| {
-        if error.is_data() { shape() } else { format!("it is no JSON from line {} on", error.line()) }
+        if error.is_data() { shape() } else { format!("it is not valid JSON at line {}", error.line()) }
     })?;
     let mut table = TokenTable::new();
     for (number, (team, token)) in (1..).zip(&entries) {
@@ -165,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_what_can_be_sent_and_is_never_shown() {
+    fn a_token_is_sendable_text_and_is_never_shown() {
         let token = BotToken::parse(" xoxb-1-hidden\n").unwrap();
         assert_eq!(token.expose(), "xoxb-1-hidden");
         assert!(!format!("{token:?}").contains("hidden"));
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_without_what_is_in_the_file() {
+    fn an_error_does_not_contain_the_contents_of_the_file() {
         for (text, expected) in [
             ("", "line 1"),
             ("{\n\"T1\":", "line 2"),
@@ -198,7 +200,7 @@ mod tests {
             (r#"{"T1": "xoxb hidden"}"#, "T1"),
             (r#"{"T1": ""}"#, "T1"),
         ] {
-            let error = read_table(text).unwrap_err();
+            let error = parse_token_table(text).unwrap_err();
             assert!(error.contains(expected) && !error.contains("hidden"), "{text}: {error}");
         }
     }

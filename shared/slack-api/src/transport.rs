@@ -1,7 +1,8 @@
-//! Carries a request to Slack and the answer back.
+//! Sends a request to Slack and returns the response.
 //!
-//! In the program that is [`super::http`] and nothing else. A test that runs on virtual time plays Slack in its place:
-//! a socket would let real time in. A transport is called only after the hosts were checked, and follows no redirect.
+//! Programs use only [`super::http`]. A test on virtual time replaces it with a simulated Slack, since a
+//! socket would depend on real time. A transport is called only after the host was checked, and follows no
+//! redirects.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -13,43 +14,43 @@ pub use reqwest::{StatusCode, Url};
 
 use super::tokens::BotToken;
 
-/// Carries requests.
+/// Sends requests to Slack.
 #[async_trait]
 pub trait Transport: Debug + Send + Sync + 'static {
-    /// Sends a request and waits for the head of its answer, for as long as the request says. The reason of a failure
-    /// does not name the URL, which may be private.
-    async fn carry(&self, question: SlackRequest<'_>) -> Result<SlackResponse, String>;
+    /// Sends a request and waits for the head of the response, up to the request's time limit. The error does
+    /// not contain the URL, which may be private.
+    async fn send_request(&self, request: SlackRequest<'_>) -> Result<SlackResponse, String>;
 }
 
-/// A request.
+/// A request to Slack.
 #[derive(Debug)]
 pub struct SlackRequest<'a> {
-    /// Where to: a host that was checked.
+    /// The URL; its host was checked.
     pub url: Url,
-    /// Whose token goes along as a bearer.
+    /// The token to send as bearer token.
     pub token: Option<&'a BotToken>,
     /// The form of a POST; a GET has none.
     pub form: Option<&'a [(&'a str, &'a str)]>,
-    /// How long the whole may take, the body included; without it, the caller waits as long as it likes.
+    /// The timeout of the request including the body; if `None`, the caller enforces its own.
     pub time_limit: Option<Duration>,
 }
 
-/// An answer, its body still to come.
+/// A response whose body is not read yet.
 #[derive(Debug)]
 pub struct SlackResponse {
     /// Its status.
     pub status: StatusCode,
     /// Its headers.
     pub headers: HeaderMap,
-    /// How long the body claims to be.
+    /// The declared length of the body.
     pub size_bytes: Option<u64>,
     /// The body.
     pub body: Box<dyn ResponseBody>,
 }
 
-/// The body of an answer, piece by piece.
+/// The body of a response, in chunks.
 #[async_trait]
 pub trait ResponseBody: Debug + Send + Sync {
-    /// The next piece; `None` at the end. The reason of a failure does not name the URL.
+    /// The next chunk; `None` at the end. The error does not contain the URL.
     async fn chunk(&mut self) -> Result<Option<Bytes>, String>;
 }

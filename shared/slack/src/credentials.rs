@@ -1,16 +1,16 @@
-//! Secrets, by the names of their settings: those that Slack gives an app, and those of what answers questions.
+//! The variables of secrets: those of the Slack app, and those of the processors that answer questions.
 
-/// A secret's variable, and the one that names where else it is.
+/// The variable of a secret, and the variable of its ARN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SecretVariable {
-    /// Holds the secret.
+    /// The variable that contains the secret.
     pub value: &'static str,
-    /// Holds the ARN of a secret in Secrets Manager.
+    /// The variable that contains the ARN of the secret in Secrets Manager.
     pub arn: &'static str,
 }
 
-/// The app's signing secret, or two of them separated by a comma while rotating. It has no flag: a command line is visible
-/// to everyone on the machine.
+/// The app's signing secret, or two of them separated by a comma while rotating. It has no flag: a command
+/// line is visible to everyone on the machine.
 pub const SIGNING_SECRET: SecretVariable =
     SecretVariable { value: "SLACK_SIGNING_SECRET", arn: "SLACK_SIGNING_SECRET_ARN" };
 

@@ -1,4 +1,5 @@
-//! The inner `event` object, read tolerantly: a field that is missing or of another type is absent, never fatal.
+//! The inner `event` object, parsed leniently: a field that is missing or has another type is absent, not an
+//! error.
 
 use std::borrow::Cow;
 
@@ -6,13 +7,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::catalogue::{ChannelChange, EventRule, EventType};
-use super::envelope::{self, UnreadableJson, object, text, text_or_none};
+use super::envelope::{self, UnreadableJson, object_or_default, string_value, text_or_none};
 use super::ids::Ts;
 
-/// What every event may carry: enough to route it and to judge its audience.
+/// The common fields of events: enough to route an event and to determine its audience.
 #[derive(Debug, Default, Deserialize)]
 pub struct EventHeader<'a> {
-    /// What kind of event it is.
+    /// The kind of the event.
     #[serde(rename = "type", borrow, default, deserialize_with = "event_kind")]
     pub kind: EventKind<'a>,
     /// The kind of message, such as `message_changed`.
@@ -35,19 +36,19 @@ pub struct EventHeader<'a> {
     /// The bot that wrote a message.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub bot_id: Option<Cow<'a, str>>,
-    /// The workspace of the person, on channels shared between workspaces.
+    /// The workspace of the user, on channels shared between workspaces.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub user_team: Option<Cow<'a, str>>,
     /// The workspace the message was written in, on channels shared between workspaces.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub source_team: Option<Cow<'a, str>>,
-    /// What a reaction is on.
+    /// The target of a reaction.
     #[serde(borrow, default)]
     item: Option<&'a RawValue>,
-    /// `channel_id_changed` names its channel only here.
+    /// The channel of a `channel_id_changed` event, which has no other channel field.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub old_channel_id: Option<Cow<'a, str>>,
-    /// The id the channel has from now on.
+    /// The new id of the channel.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub new_channel_id: Option<Cow<'a, str>>,
 }
@@ -57,13 +58,13 @@ pub struct EventHeader<'a> {
 pub struct EventKind<'a> {
     /// Its name, such as `message` or `reaction_added`.
     pub name: Option<Cow<'a, str>>,
-    /// Its row of the catalogue, looked up once; `None` if the name is unknown.
+    /// Its row in the catalogue, looked up once; `None` if the name is unknown.
     pub event_type: Option<&'static EventType>,
 }
 
 fn event_kind<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<EventKind<'de>, D::Error> {
     let name = text_or_none(deserializer)?;
-    let event_type = name.as_deref().and_then(EventType::named);
+    let event_type = name.as_deref().and_then(EventType::by_name);
     Ok(EventKind { name, event_type })
 }
 
@@ -73,7 +74,7 @@ struct WithId<'a> {
     id: Option<Cow<'a, str>>,
 }
 
-/// What a reaction points at.
+/// The target of a reaction.
 #[derive(Debug, Default, Deserialize)]
 pub struct ReactionItem<'a> {
     /// `message`, `file` or `file_comment`.
@@ -88,25 +89,28 @@ pub struct ReactionItem<'a> {
 }
 
 impl<'a> EventHeader<'a> {
-    /// Reads an event's header. What is not an object, or says a thing twice, has no fields.
+    /// Reads an event's header. A value that is not an object, or has a duplicate key, yields a header
+    /// without fields.
     pub fn read(event: &'a RawValue) -> Self {
-        object(event)
+        object_or_default(event)
     }
 
-    /// The channel the event is about, wherever this kind of event names it: the only one that it is routed, judged,
-    /// checked and written by. Of a reaction that is the channel of what it is on, and of a changed id the old one,
-    /// whatever else the event names.
+    /// The channel of the event, from the field that this kind of event uses. Routing, audience, existence
+    /// check and writes all use this channel. For a reaction it is the channel of its target, and for a
+    /// changed id the old id, regardless of other channel fields.
     pub fn channel(&self) -> Option<Cow<'a, str>> {
-        let of_item = || self.item().and_then(|item| item.channel);
+        let item_channel = || self.item().and_then(|item| item.channel);
         match self.kind.event_type.map(|event_type| event_type.rule) {
-            Some(EventRule::Reaction(_)) => of_item(),
+            Some(EventRule::Reaction(_)) => item_channel(),
             Some(EventRule::Channel(ChannelChange::IdChanged)) => self.old_channel_id.clone(),
-            Some(_) | None => self.stated_channel().or_else(of_item).or_else(|| self.old_channel_id.clone()),
+            Some(_) | None => {
+                self.stated_channel().or_else(item_channel).or_else(|| self.old_channel_id.clone())
+            }
         }
     }
 
-    /// Whether a channel stands beside the one the event is about, and is another one.
-    pub fn contradicts_its_channel(&self) -> bool {
+    /// Whether the event has a channel field that differs from [`EventHeader::channel`].
+    pub fn has_conflicting_channel(&self) -> bool {
         match (self.stated_channel(), self.channel()) {
             (Some(stated), Some(channel)) => stated != channel,
             (Some(_) | None, _) => false,
@@ -117,42 +121,43 @@ impl<'a> EventHeader<'a> {
         self.channel.and_then(text_or_id).or_else(|| self.channel_id.clone())
     }
 
-    /// The person the event is about.
+    /// The user of the event.
     pub fn user(&self) -> Option<Cow<'a, str>> {
         self.user.and_then(text_or_id).or_else(|| self.user_id.clone())
     }
 
-    /// The channel object, where the event carries one instead of an id.
+    /// The channel object, if the event contains one instead of an id.
     pub fn channel_object(&self) -> Option<&'a RawValue> {
         self.channel.filter(|raw| raw.get().starts_with('{'))
     }
 
-    /// The user object, where the event carries one instead of an id.
+    /// The user object, if the event contains one instead of an id.
     pub fn user_object(&self) -> Option<&'a RawValue> {
         self.user.filter(|raw| raw.get().starts_with('{'))
     }
 
-    /// What a reaction is on.
+    /// The target of a reaction.
     pub fn item(&self) -> Option<ReactionItem<'a>> {
-        self.item.map(object)
+        self.item.map(object_or_default)
     }
 
-    /// Slack's clock for this event, where it has one of the right shape.
+    /// Slack's clock for this event, if it has a valid one.
     pub fn clock(&self) -> Option<Ts> {
         self.event_ts.as_deref().and_then(|ts| Ts::parse(ts).ok())
     }
 }
 
-/// An id that stands alone or inside an object.
+/// An id, either as a string or in an object.
 fn text_or_id(raw: &RawValue) -> Option<Cow<'_, str>> {
-    text(raw).or_else(|| object::<WithId<'_>>(raw).id)
+    string_value(raw).or_else(|| object_or_default::<WithId<'_>>(raw).id)
 }
 
-/// A message object: the event itself, or the `message` inside a change, or a row of history. What is written of a
-/// message and whose existence is asked about both come from here. The last three fields are those of an event that changes another message.
+/// A message object: the event itself, the `message` inside a change, or a message of Slack's history. It is
+/// the source both of the stored message and of the ids that the existence check verifies. The last three
+/// fields belong to events that change another message.
 #[derive(Debug, Default, Deserialize)]
 pub struct MessageObject<'a> {
-    /// What kind of message, where it is not a plain one.
+    /// The kind of message, unless it is a plain one.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub subtype: Option<Cow<'a, str>>,
     /// The message's identity in its channel.
@@ -185,21 +190,21 @@ pub struct MessageObject<'a> {
     /// The single file object of old payloads.
     #[serde(borrow, default)]
     pub file: Option<&'a RawValue>,
-    /// Who has reacted to it with what.
+    /// The reactions with their users.
     #[serde(borrow, default)]
     pub reactions: Option<&'a RawValue>,
-    /// The message at the beginning of its thread, on a reply that was sent to the channel too.
+    /// The root message of the thread, on a reply that was also sent to the channel.
     #[serde(borrow, default)]
     pub root: Option<&'a RawValue>,
     #[serde(borrow, default)]
     edited: Option<&'a RawValue>,
-    /// The message as it is now (`message_changed`, `message_replied`).
+    /// The new version of the message (`message_changed`, `message_replied`).
     #[serde(borrow, default)]
     pub message: Option<&'a RawValue>,
-    /// The message as it was (`message_changed`, `message_deleted`).
+    /// The previous version of the message (`message_changed`, `message_deleted`).
     #[serde(borrow, default)]
     pub previous_message: Option<&'a RawValue>,
-    /// Which message went (`message_deleted`).
+    /// The timestamp of the deleted message (`message_deleted`).
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub deleted_ts: Option<Cow<'a, str>>,
 }
@@ -211,16 +216,16 @@ struct Edited<'a> {
 }
 
 impl MessageObject<'_> {
-    /// When a person last edited it. Unfurls and reply counts do not set this.
+    /// When a user last edited it. Unfurls and reply counts do not set this.
     ///
     /// # Errors
-    /// [`UnreadableJson`] if the mark of the edit cannot be read.
+    /// [`UnreadableJson`] if `edited` cannot be read.
     pub fn edited_ts(&self) -> Result<Option<Ts>, UnreadableJson> {
-        let edited: Edited<'_> = self.edited.map(envelope::read).transpose()?.unwrap_or_default();
+        let edited: Edited<'_> = self.edited.map(envelope::read_object).transpose()?.unwrap_or_default();
         Ok(edited.ts.and_then(|ts| Ts::parse(&ts).ok()))
     }
 
-    /// Whether this only says that a message was here.
+    /// Whether this is the tombstone of a deleted message.
     pub fn is_tombstone(&self) -> bool {
         self.subtype.as_deref() == Some("tombstone")
     }
@@ -235,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_channel_is_found_wherever_slack_puts_it() {
+    fn the_channel_is_found_in_every_field_that_slack_uses() {
         for json in [
             r#"{"channel":"C1"}"#,
             r#"{"channel":{"id":"C1","name":"x"}}"#,
@@ -248,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reaction_is_in_the_channel_of_what_it_is_on_and_in_no_other() {
+    fn a_reaction_belongs_to_the_channel_of_its_target() {
         let reaction = |channel: &str| {
             format!(
                 r#"{{"type":"reaction_added","channel":"{channel}","item":{{"type":"message","channel":"G1","ts":"1.000000"}}}}"#
@@ -258,11 +263,11 @@ mod tests {
             let event = raw(&reaction(channel));
             let header = EventHeader::read(&event);
             assert_eq!(
-                (header.channel().as_deref(), header.contradicts_its_channel()),
+                (header.channel().as_deref(), header.has_conflicting_channel()),
                 (Some("G1"), contradicts)
             );
         }
-        // Without one of its own it is in none.
+        // A reaction whose target has no channel has none.
         let event =
             raw(r#"{"type":"reaction_removed","channel":"C1","item":{"type":"message","ts":"1.000000"}}"#);
         assert_eq!(EventHeader::read(&event).channel(), None);
@@ -280,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_no_object_has_no_fields() {
+    fn an_event_that_is_not_an_object_has_no_fields() {
         for json in ["[]", "[\"message\"]", "7", "null", "\"message\""] {
             assert!(EventHeader::read(&raw(json)).kind.name.is_none(), "{json}");
         }

@@ -1,6 +1,6 @@
 //! Bytes as hexadecimal text.
 
-/// Lower-case hex.
+/// The bytes in lower-case hex.
 pub fn to_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     bytes

@@ -1,4 +1,4 @@
-//! Slack's ids and timestamps as types. What does not parse never becomes part of a key.
+//! Slack's ids and timestamps as types. Text that does not parse never becomes part of a key.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub struct InvalidId {
 
 impl InvalidId {
     fn new(kind: &'static str, found: &str) -> Self {
-        // A hostile id may be huge; what is shown of it is bounded.
+        // A hostile id may be huge; only its start is shown.
         Self { kind, found: found.chars().take(40).collect() }
     }
 }
@@ -39,7 +39,7 @@ macro_rules! slack_id {
                 if has_id_shape(text) { Ok(Self(text.into())) } else { Err(InvalidId::new($kind, text)) }
             }
 
-            /// The id as Slack spells it.
+            /// The id as Slack writes it.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -75,12 +75,12 @@ slack_id!(
     "team id"
 );
 slack_id!(
-    /// A conversation. The first letter says nothing about privacy: conversion keeps the id.
+    /// A conversation. The first letter does not indicate privacy: a converted channel keeps its id.
     ChannelId,
     "channel id"
 );
 slack_id!(
-    /// A person or a bot user.
+    /// A human or a bot user.
     UserId,
     "user id"
 );
@@ -91,13 +91,13 @@ slack_id!(
     "file id"
 );
 
-/// A Slack timestamp such as `1620000000.000200`: seconds, a point, six digits. It identifies a message within its
-/// channel and is compared as a number, never parsed into a float.
+/// A Slack timestamp such as `1620000000.000200`: seconds, a dot, six digits. It identifies a message within
+/// its channel and is compared as a number, never parsed into a float.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Ts(Box<str>);
 
-/// Digits before the point; shorter ones are padded with zeros so that versions compare as text.
+/// Digits before the dot; shorter values are padded with zeros so that versions compare as text.
 const SECONDS_DIGITS: usize = 12;
 
 impl Ts {
@@ -114,12 +114,12 @@ impl Ts {
         if valid { Ok(Self(text.into())) } else { Err(InvalidId::new("timestamp", text)) }
     }
 
-    /// The timestamp as Slack spells it.
+    /// The timestamp as Slack writes it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The timestamp with twelve digits of seconds, so that text order is time order.
+    /// The timestamp with its seconds padded to twelve digits, so that text order is time order.
     pub fn padded(&self) -> String {
         let mut padded = String::with_capacity(SECONDS_DIGITS + 7);
         let digits_before_point = self.0.len() - 7;
@@ -155,11 +155,13 @@ impl PartialOrd for Ts {
 
 impl Ord for Ts {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        // The point is at the same place in texts of one length, as nearly all are: then they are in the order of the times.
+        // In texts of the same length, as nearly all are, the dot is at the same position, so text order is
+        // time order.
         if self.0.len() == other.0.len() {
             return self.0.cmp(&other.0);
         }
-        // `01.000000` and `1.000000` are the same time but not the same key: the text decides between equal times.
+        // `01.000000` and `1.000000` are the same time but not the same key: the text decides between equal
+        // times.
         self.micros().cmp(&other.micros()).then_with(|| self.0.cmp(&other.0))
     }
 }
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_with_key_separators_or_lower_case_are_refused() {
+    fn ids_with_key_separators_or_lower_case_are_rejected() {
         for hostile in ["", "T", "t123", "T#1", "T1\u{0}", "T 1", "Ｔ１２", &"T".repeat(31)] {
             assert!(TeamId::parse(hostile).is_err(), "{hostile:?}");
         }
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_id_is_shown_bounded() {
+    fn an_invalid_id_is_shown_truncated() {
         let error = TeamId::parse(&"x".repeat(10_000)).unwrap_err();
         assert!(error.to_string().len() < 120);
     }

@@ -1,4 +1,4 @@
-//! What Slack sends: ids, the request signature, the envelope and the events, read tolerantly.
+//! Slack's data formats: ids, the request signature, the envelope and the events, parsed leniently.
 
 pub mod catalogue;
 pub mod credentials;
@@ -9,5 +9,6 @@ pub mod ids;
 pub mod signature;
 pub mod verification;
 
-/// Where events are delivered: Slack's path in Bolt's documentation, so that an existing request URL keeps working.
+/// The path of event requests: the one in the documentation of Slack's Bolt, so that an existing request URL
+/// keeps working.
 pub const EVENTS_PATH: &str = "/slack/events";

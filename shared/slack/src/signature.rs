@@ -8,16 +8,16 @@ use sha2::Sha256;
 
 use crate::hex::to_hex;
 
-/// Slack's replay window: an older or newer request is refused.
+/// Slack's replay window: a request that is older or further in the future is refused.
 pub const WINDOW_S: u64 = 300;
 
-/// What stands before the reason in the answer to a refused request.
+/// The text before the reason in the response to a refused request.
 pub const REFUSED_LINE: &str = "annalist refused this request: ";
 
 /// A signature is `v0=` and 64 hex digits.
 const SIGNATURE_PREFIX: &str = "v0=";
 
-/// Why a request is not taken for Slack's. It never carries the expected signature.
+/// Why a request is not accepted as Slack's. It never contains the expected signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// A signature header is missing.
@@ -26,8 +26,8 @@ pub enum Refused {
     /// The timestamp is not a plain number of seconds.
     #[error("the timestamp header is not a number")]
     MalformedTimestamp,
-    /// The signature is right and the timestamp lies more than [`WINDOW_S`] away from now: this machine's clock is wrong,
-    /// or the request was recorded and sent again.
+    /// The signature is valid but the timestamp is more than [`WINDOW_S`] away from now: this machine's clock
+    /// is wrong, or the request was replayed.
     #[error("the timestamp is {ahead_s:+} s away from this machine's clock")]
     Stale {
         /// How many seconds the request is ahead of this machine's clock; negative if it is behind.
@@ -36,7 +36,7 @@ pub enum Refused {
     /// The signature is not `v0=` and 64 hex digits.
     #[error("the signature header is malformed")]
     MalformedSignature,
-    /// No secret gives this signature.
+    /// No secret produces this signature.
     #[error("it is signed with another secret, or was changed on its way")]
     Mismatch,
 }
@@ -59,7 +59,7 @@ impl Refused {
     }
 }
 
-/// The app's signing secret, or two of them while it is rotated.
+/// The app's signing secret, or two during a rotation.
 #[derive(Clone)]
 pub struct SigningSecrets {
     keyed: Vec<Hmac<Sha256>>,
@@ -72,19 +72,19 @@ pub enum InvalidSecrets {
     /// Nothing but separators and blanks.
     #[error("it is empty")]
     Empty,
-    /// More secrets than a rotation needs: each one costs every forged request another HMAC.
+    /// More secrets than a rotation needs: each secret adds an HMAC computation to every forged request.
     #[error("it lists more than two secrets")]
     TooMany,
 }
 
 impl SigningSecrets {
-    /// Reads one secret, or two separated by a comma.
+    /// Parses one secret, or two separated by a comma.
     ///
     /// # Errors
-    /// [`InvalidSecrets`] when none or more than two are listed.
+    /// [`InvalidSecrets`] if there is no secret or more than two.
     pub fn parse(list: &SecretString) -> Result<Self, InvalidSecrets> {
         let secrets = list.expose_secret().split(',').map(str::trim).filter(|secret| !secret.is_empty());
-        let odd = secrets.clone().filter(|secret| !is_as_slack_makes_them(secret)).count();
+        let odd = secrets.clone().filter(|secret| !has_usual_format(secret)).count();
         let keyed: Vec<_> =
             secrets.filter_map(|secret| Hmac::<Sha256>::new_from_slice(secret.as_bytes()).ok()).collect();
         match keyed.len() {
@@ -94,21 +94,22 @@ impl SigningSecrets {
         }
     }
 
-    /// How many secrets there are: two while they are rotated.
+    /// The number of secrets: two during a rotation.
     pub fn count(&self) -> usize {
         self.keyed.len()
     }
 
-    /// How many of them do not look as Slack makes them. It promises no form, so they are used all the same.
-    pub fn odd(&self) -> usize {
+    /// The number of secrets that do not have Slack's usual format. Slack does not guarantee a format, so
+    /// they are used anyway.
+    pub fn unusual_count(&self) -> usize {
         self.odd
     }
 
     /// Checks a request. `timestamp` and `signature` are the header values, `now_s` is Unix time.
     ///
     /// # Errors
-    /// [`Refused`], which says why and nothing about the expected signature. [`Refused::Stale`] only if a secret gives
-    /// this signature.
+    /// [`Refused`], which contains the reason but not the expected signature. [`Refused::Stale`] only if the
+    /// signature is valid.
     pub fn verify(
         &self,
         timestamp: Option<&str>,
@@ -119,7 +120,7 @@ impl SigningSecrets {
         let (Some(timestamp), Some(signature)) = (timestamp, signature) else {
             return Err(Refused::MissingHeader);
         };
-        // `parse` alone would take "+1"; Slack sends digits only.
+        // `parse` alone would accept "+1"; Slack sends only digits.
         if timestamp.is_empty() || !timestamp.bytes().all(|b| b.is_ascii_digit()) {
             return Err(Refused::MalformedTimestamp);
         }
@@ -142,7 +143,8 @@ impl SigningSecrets {
         Ok(())
     }
 
-    /// The signature header that Slack would send with the first secret. For simulated Slacks: the demo and the tests.
+    /// The signature header that Slack would send with the first secret. For the simulated Slack of the demo
+    /// and of tests.
     pub fn sign(&self, timestamp_s: i64, body: &[u8]) -> String {
         let mut signature = String::from(SIGNATURE_PREFIX);
         if let Some(key) = self.keyed.first() {
@@ -155,8 +157,8 @@ impl SigningSecrets {
     }
 }
 
-/// 32 hex digits, as every app's Basic Information page shows one.
-fn is_as_slack_makes_them(secret: &str) -> bool {
+/// 32 hex digits, as on every app's Basic Information page.
+fn has_usual_format(secret: &str) -> bool {
     secret.len() == 32 && secret.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
@@ -185,7 +187,7 @@ fn hex_digit(digit: u8) -> Option<u8> {
 mod tests {
     use super::*;
 
-    // The example of Slack's own documentation.
+    // The example from Slack's documentation.
     const SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
     const TIMESTAMP: &str = "1531420618";
     const BODY: &[u8] = b"token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow\
@@ -230,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_rightly_signed_is_called_stale() {
+    fn only_a_validly_signed_request_is_stale() {
         let verify = |body, now_s| secrets(SECRET).verify(Some(TIMESTAMP), Some(SIGNATURE), body, now_s);
         assert_eq!(verify(b"{}", NOW_S + 1_000), Err(Refused::Mismatch));
         assert_eq!(verify(BODY, i64::MIN), Err(Refused::Stale { ahead_s: i64::MAX }));
         let last = i64::MAX.to_string();
         let signature = secrets(SECRET).sign(i64::MAX, BODY);
-        let far = secrets(SECRET).verify(Some(&last), Some(&signature), BODY, NOW_S);
-        assert_eq!(far, Err(Refused::Stale { ahead_s: i64::MAX - NOW_S }));
+        let verdict = secrets(SECRET).verify(Some(&last), Some(&signature), BODY, NOW_S);
+        assert_eq!(verdict, Err(Refused::Stale { ahead_s: i64::MAX - NOW_S }));
     }
 
     #[test]

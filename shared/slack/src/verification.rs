@@ -1,5 +1,5 @@
-//! Slack's verification token, which is in every envelope: a shared secret that the signature has replaced.
-//! <https://docs.slack.dev/authentication/verifying-requests-from-slack>
+//! Slack's verification token, which every envelope contains: a shared secret that request signatures have
+//! replaced. <https://docs.slack.dev/authentication/verifying-requests-from-slack>
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,16 +8,16 @@ use serde::Deserializer as _;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::envelope::text;
+use super::envelope::string_value;
 
 /// The name of the field.
 const TOKEN: &str = "token";
 
 /// The replacement of the token.
-const NOTHING: &str = "\"\"";
+const EMPTY_STRING: &str = "\"\"";
 
-/// An envelope with an empty text in place of the token's value, and every other byte as it was. Only the object's own
-/// fields are looked at. A body that is not a JSON object stays as it is.
+/// Replaces the value of the token in an envelope with an empty string, and leaves every other byte
+/// unchanged. Only top-level fields are checked. A body that is not a JSON object is returned unchanged.
 pub fn without_token(body: &str) -> Cow<'_, str> {
     let mut deserializer = serde_json::Deserializer::from_str(body);
     let Ok(values) = deserializer.deserialize_map(TokenValues) else { return Cow::Borrowed(body) };
@@ -27,17 +27,18 @@ pub fn without_token(body: &str) -> Cow<'_, str> {
     let mut kept = String::with_capacity(body.len());
     let mut copied_bytes = 0;
     for value in values {
-        // A raw value is a piece of the body: its address says where it begins.
-        let begins = value.as_ptr().addr() - body.as_ptr().addr();
-        kept.push_str(&body[copied_bytes..begins]);
-        kept.push_str(NOTHING);
-        copied_bytes = begins + value.len();
+        // A raw value is a slice of the body, so its address gives its position.
+        let start = value.as_ptr().addr() - body.as_ptr().addr();
+        kept.push_str(&body[copied_bytes..start]);
+        kept.push_str(EMPTY_STRING);
+        copied_bytes = start + value.len();
     }
     kept.push_str(&body[copied_bytes..]);
     Cow::Owned(kept)
 }
 
-/// Reads the values of all fields of the token's name, in their order: a parser takes the first or the last of several.
+/// Reads the values of all fields with the token's name, in order: of duplicate fields, some parsers use the
+/// first and others the last.
 struct TokenValues;
 
 impl<'de> Visitor<'de> for TokenValues {
@@ -49,10 +50,10 @@ impl<'de> Visitor<'de> for TokenValues {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
         let mut values = Vec::new();
-        // Raw, because names with half a character in them are no reason to leave the token where it is.
+        // Raw, because a name with an unpaired surrogate must not prevent the removal of the token.
         while let Some(name) = fields.next_key::<&'de RawValue>()? {
             let value = fields.next_value::<&'de RawValue>()?;
-            if text(name).as_deref() == Some(TOKEN) {
+            if string_value(name).as_deref() == Some(TOKEN) {
                 values.push(value.get());
             }
         }
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_value_goes_and_every_other_byte_stays() {
+    fn only_the_value_is_removed_and_every_other_byte_stays() {
         for (body, expected) in [
             (r#"{"token":"x","a":1.0e2}"#, r#"{"token":"","a":1.0e2}"#),
             (" {\"a\" : [1, 2],\n\"token\"\t:  \"x\\\"y\" } ", " {\"a\" : [1, 2],\n\"token\"\t:  \"\" } "),
@@ -110,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_left_is_the_envelope_without_its_token(body in json(), pretty in any::<bool>()) {
+        fn the_result_is_the_envelope_without_its_token(body in json(), pretty in any::<bool>()) {
             let text = if pretty { serde_json::to_string_pretty(&body) } else { serde_json::to_string(&body) };
             let text = text.unwrap();
             let kept = without_token(&text);

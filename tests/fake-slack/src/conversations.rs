@@ -12,7 +12,7 @@ use crate::span::SpanRequest;
 use crate::volatile::vary;
 use crate::workspace::FakeWorkspace;
 
-/// A channel's own messages, newest first. `nonce` is another number for each call.
+/// Answers `conversations.history`: a channel's own messages, newest first. `nonce` differs for each call.
 pub(crate) fn history<'a>(
     workspace: &FakeWorkspace,
     parameter: &impl Fn(&str) -> &'a str,
@@ -26,10 +26,10 @@ pub(crate) fn history<'a>(
     let empty = ChannelHistory::default();
     let history = workspace.history.get(parameter("channel")).unwrap_or(&empty);
     let before = request.position.unwrap_or(request.before);
-    let in_time = |ts: &&Ts| (request.after + 1..before).contains(&ts.micros());
-    let mut rest = history.in_channel_before(before).filter(in_time).peekable();
+    let in_range = |ts: &&Ts| (request.after + 1..before).contains(&ts.micros());
+    let mut rest = history.in_channel_before(before).filter(in_range).peekable();
     let is_visible = |ts: &Ts| ts.micros() >= request.visible_from;
-    // Behind a cursor there is always something, so that following cursors comes to an end.
+    // A page after a cursor is never empty, so that following the cursors ends.
     let may_be_empty = workspace.empty_page_every > 0 && parameter("cursor").is_empty();
     let is_empty = may_be_empty && nonce.is_multiple_of(workspace.empty_page_every);
     let limit = if is_empty { 0 } else { request.limit };
@@ -61,7 +61,7 @@ pub(crate) fn history<'a>(
     answer
 }
 
-/// A thread, oldest first, with its root first on every page.
+/// Answers `conversations.replies`: a thread, oldest first, with its root first on every page.
 pub(crate) fn replies<'a>(
     workspace: &FakeWorkspace,
     parameter: &impl Fn(&str) -> &'a str,
@@ -76,14 +76,15 @@ pub(crate) fn replies<'a>(
     let Some(history) = workspace
         .history
         .get(parameter("channel"))
-        .filter(|history| history.has(&root) && root.micros() >= request.visible_from)
+        .filter(|history| history.contains(&root) && root.micros() >= request.visible_from)
     else {
         return refused("thread_not_found");
     };
     let after = request.position.unwrap_or(request.after).max(request.visible_from - 1);
-    let in_time = |ts: &&Ts| (after + 1..request.before).contains(&ts.micros());
-    let mut rest = history.replies(&root).filter(in_time).peekable();
-    // The root is one of the objects of a page, and a page of one object would lead nowhere.
+    let in_range = |ts: &&Ts| (after + 1..request.before).contains(&ts.micros());
+    let mut rest = history.replies(&root).filter(in_range).peekable();
+    // The root counts as one object of a page, and every page has at least one reply, so that paging
+    // advances.
     let page: Vec<&Ts> = rest.by_ref().take((request.limit - 1).max(1)).collect();
     let next = rest.peek().zip(page.last()).map(|(_, last)| paging.cursor(last.micros()));
     let parent = shown(workspace, history, &root, &request, nonce);
@@ -108,7 +109,7 @@ fn shown(
     request: &SpanRequest,
     nonce: usize,
 ) -> Value {
-    let mut message = history.shown(ts, workspace.listed_reaction_users);
+    let mut message = history.shown_message(ts, workspace.listed_reaction_users);
     if !request.metadata
         && let Value::Object(members) = &mut message
     {

@@ -25,9 +25,9 @@ fn reply(n: i64, root: i64) -> Value {
 /// Messages 0 to 9 in C1.
 fn slack() -> SlackState {
     let mut workspace = FakeWorkspace { channels: vec![channel("C1", "one")], ..FakeWorkspace::new("T1") };
-    (0..10).for_each(|n| workspace.said_in("C1").post(&message(n)));
+    (0..10).for_each(|n| workspace.channel_history("C1").post(&message(n)));
     let mut slack = SlackState::default();
-    slack.set(TOKEN, workspace);
+    slack.set_workspace(TOKEN, workspace);
     slack
 }
 
@@ -66,22 +66,22 @@ fn history_comes_newest_first_in_pages_without_an_overlap() {
         if cursor.is_empty() {
             break;
         }
-        // What is posted meanwhile is on no later page.
-        workspace(&mut slack).said_in("C1").post(&message(20 + pages));
+        // A message posted meanwhile is on no later page.
+        workspace(&mut slack).channel_history("C1").post(&message(20 + pages));
     }
     assert_eq!((seen, pages), ((0..10).rev().collect(), 3));
 }
 
 #[test]
-fn the_ends_of_a_time_are_exclusive_unless_they_are_asked_for() {
+fn the_ends_of_an_interval_are_exclusive_by_default() {
     let mut slack = slack();
     let (oldest, latest) = (ts(3), ts(6));
-    let time = [("oldest", oldest.as_str()), ("latest", latest.as_str())];
-    assert_eq!(numbers(&ask(&mut slack, "history", &time)), [5, 4]);
-    let inclusive = [time[0], time[1], ("inclusive", "true")];
+    let interval = [("oldest", oldest.as_str()), ("latest", latest.as_str())];
+    assert_eq!(numbers(&ask(&mut slack, "history", &interval)), [5, 4]);
+    let inclusive = [interval[0], interval[1], ("inclusive", "true")];
     assert_eq!(numbers(&ask(&mut slack, "history", &inclusive)), [6, 5, 4, 3]);
-    // Paging by the oldest message of each page reaches the neighbours that are a microsecond apart.
-    workspace(&mut slack).said_in("C1").post(&json!({ "ts": "1600000005.000001", "text": "close" }));
+    // Paging by the oldest message of each page also finds messages one microsecond apart.
+    workspace(&mut slack).channel_history("C1").post(&json!({ "ts": "1600000005.000001", "text": "close" }));
     let page = ask(&mut slack, "history", &[("latest", &latest), ("limit", "1")]);
     assert_eq!(page["messages"][0]["ts"], "1600000005.000001");
     let page = ask(&mut slack, "history", &[("latest", "1600000005.000001"), ("limit", "1")]);
@@ -90,18 +90,18 @@ fn the_ends_of_a_time_are_exclusive_unless_they_are_asked_for() {
 }
 
 #[test]
-fn a_page_has_a_hundred_messages_unless_asked_and_never_more_than_999() {
+fn a_page_has_100_messages_by_default_and_999_at_most() {
     let mut slack = slack();
-    (10..1_500).for_each(|n| workspace(&mut slack).said_in("C1").post(&message(n)));
+    (10..1_500).for_each(|n| workspace(&mut slack).channel_history("C1").post(&message(n)));
     for (limit, expected) in [("", 100), ("7", 7), ("999", 999), ("5000", 999)] {
         assert_eq!(numbers(&ask(&mut slack, "history", &[("limit", limit)])).len(), expected);
     }
 }
 
 #[test]
-fn a_thread_has_its_root_first_on_every_page_and_its_figures_on_the_root() {
+fn a_thread_has_its_root_first_on_every_page_with_its_figures() {
     let mut slack = slack();
-    let history = workspace(&mut slack).said_in("C1");
+    let history = workspace(&mut slack).channel_history("C1");
     (20..25).for_each(|n| history.post(&reply(n, 3)));
     history
         .post(&json!({ "type": "message", "subtype": "thread_broadcast", "ts": ts(25), "thread_ts": ts(3) }));
@@ -125,7 +125,7 @@ fn a_thread_has_its_root_first_on_every_page_and_its_figures_on_the_root() {
 }
 
 #[test]
-fn events_change_what_is_shown() {
+fn events_change_the_shown_messages() {
     let mut slack = slack();
     let workspace_now = workspace(&mut slack);
     let mut edited = message(1);
@@ -149,7 +149,7 @@ fn events_change_what_is_shown() {
         json!({ "type": "channel_id_changed", "old_channel_id": "C0", "new_channel_id": "C1" }),
         json!({ "type": "message", "channel": "C0", "ts": ts(40), "text": "under the old id" }),
     ] {
-        workspace_now.happen(&event);
+        workspace_now.apply_event(&event);
     }
     let answer = ask(&mut slack, "history", &[]);
     assert_eq!(numbers(&answer), [40, 9, 8, 7, 6, 5, 4, 3, 2, 1]);
@@ -166,20 +166,20 @@ fn events_change_what_is_shown() {
 }
 
 #[test]
-fn a_list_of_users_is_cut_and_its_count_is_not() {
+fn a_reaction_lists_some_users_and_counts_all() {
     let mut slack = slack();
     workspace(&mut slack).listed_reaction_users = 2;
     for user in ["U1", "U2", "U3"] {
-        workspace(&mut slack).said_in("C1").react(&ts(9), user, "eyes");
+        workspace(&mut slack).channel_history("C1").react(&ts(9), user, "eyes");
     }
     let reactions = ask(&mut slack, "history", &[])["messages"][0]["reactions"].clone();
     assert_eq!(reactions, json!([{ "name": "eyes", "users": ["U1", "U2"], "count": 3 }]));
 }
 
 #[test]
-fn cursors_expire_and_made_up_ones_lead_nowhere() {
+fn expired_and_made_up_cursors_are_refused() {
     let mut slack = slack();
-    slack.cursors_live(Duration::from_secs(60));
+    slack.set_cursor_lifetime(Duration::from_secs(60));
     let answer = ask(&mut slack, "history", &[("limit", "4")]);
     let cursor = answer["response_metadata"]["next_cursor"].as_str().unwrap();
     let next = [("limit", "4"), ("cursor", cursor)];
@@ -189,7 +189,7 @@ fn cursors_expire_and_made_up_ones_lead_nowhere() {
 }
 
 #[test]
-fn an_empty_page_is_not_the_last_and_its_cursor_leads_on() {
+fn an_empty_page_has_a_cursor_to_the_next_page() {
     let mut slack = slack();
     workspace(&mut slack).empty_page_every = 1;
     let latest = ts(6);
@@ -198,12 +198,12 @@ fn an_empty_page_is_not_the_last_and_its_cursor_leads_on() {
     let cursor = empty["response_metadata"]["next_cursor"].as_str().unwrap();
     let next = ask(&mut slack, "history", &[("latest", &latest), ("limit", "2"), ("cursor", cursor)]);
     assert_eq!(numbers(&next), [5, 4]);
-    let nothing = ask(&mut slack, "history", &[("latest", &ts(0))]);
-    assert_eq!((numbers(&nothing), &nothing["has_more"]), (vec![], &false.into()));
+    let last = ask(&mut slack, "history", &[("latest", &ts(0))]);
+    assert_eq!((numbers(&last), &last["has_more"]), (vec![], &false.into()));
 }
 
 #[test]
-fn a_plan_hides_what_is_old_and_says_so_on_the_last_page() {
+fn a_plan_hides_old_messages_and_the_last_page_is_limited() {
     let mut slack = slack();
     workspace(&mut slack).visible_from_s = Some(1_600_000_004);
     let first = ask(&mut slack, "history", &[("limit", "4")]);
@@ -217,7 +217,7 @@ fn a_plan_hides_what_is_old_and_says_so_on_the_last_page() {
 #[test]
 fn a_restricted_app_gets_15_objects_once_a_minute() {
     let mut slack = slack();
-    (10..40).for_each(|n| workspace(&mut slack).said_in("C1").post(&message(n)));
+    (10..40).for_each(|n| workspace(&mut slack).channel_history("C1").post(&message(n)));
     workspace(&mut slack).restricted = true;
     let answer = ask(&mut slack, "history", &[("limit", "999")]);
     assert_eq!((numbers(&answer).len(), &answer["has_more"]), (15, &true.into()));
@@ -231,7 +231,7 @@ fn a_restricted_app_gets_15_objects_once_a_minute() {
 }
 
 #[test]
-fn each_channel_is_refused_for_its_own_reason() {
+fn each_unreadable_channel_is_refused_with_its_own_error() {
     let mut slack = slack();
     let here = workspace(&mut slack);
     for (id, is_member, is_private) in [("C2", false, false), ("C3", false, true), ("C4", true, true)] {
@@ -260,15 +260,15 @@ fn each_channel_is_refused_for_its_own_reason() {
 }
 
 #[test]
-fn volatile_members_differ_from_call_to_call_and_content_does_not() {
+fn volatile_fields_differ_from_call_to_call_but_content_does_not() {
     let mut slack = slack();
     let here = workspace(&mut slack);
     here.volatile = true;
-    here.said_in("C1").post(&reply(20, 3));
+    here.channel_history("C1").post(&reply(20, 3));
     let mut shared = message(21);
     shared["files"] = json!([{ "id": "F1", "url_private": "https://files.slack.com/F1" }]);
     shared["metadata"] = json!({ "event_type": "deployed" });
-    here.said_in("C1").post(&shared);
+    here.channel_history("C1").post(&shared);
     let (first, second) = (ask(&mut slack, "history", &[]), ask(&mut slack, "history", &[]));
     let pairs = first["messages"].as_array().unwrap().iter().zip(second["messages"].as_array().unwrap());
     for (first, second) in pairs {
@@ -277,7 +277,7 @@ fn volatile_members_differ_from_call_to_call_and_content_does_not() {
     }
     assert_ne!(first["messages"][7]["reply_count"], second["messages"][7]["reply_count"]);
     assert_ne!(first["messages"][0]["files"], second["messages"][0]["files"]);
-    assert!(first["messages"][0].get("metadata").is_none(), "it was not asked for");
-    let asked = ask(&mut slack, "history", &[("include_all_metadata", "true")]);
-    assert_eq!(asked["messages"][0]["metadata"]["event_type"], "deployed");
+    assert!(first["messages"][0].get("metadata").is_none(), "metadata was not requested");
+    let with_metadata = ask(&mut slack, "history", &[("include_all_metadata", "true")]);
+    assert_eq!(with_metadata["messages"][0]["metadata"]["event_type"], "deployed");
 }

@@ -1,4 +1,4 @@
-//! The methods about a workspace, its channels, people, bots, emoji and files.
+//! The methods for a workspace, its channels, people, bots, emoji and files.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::answer::refused;
 use crate::paging::Paging;
 use crate::workspace::FakeWorkspace;
 
-/// What a method answers.
+/// Answers a method.
 pub(crate) fn answer<'a>(
     workspace: &mut FakeWorkspace,
     method: &str,
@@ -23,16 +23,16 @@ pub(crate) fn answer<'a>(
         "conversations.list" => paging.list("channels", &workspace.channels, parameter("cursor")),
         "users.list" => paging.list("members", &workspace.members, parameter("cursor")),
         "emoji.list" => json!({ "ok": true, "emoji": workspace.emoji }),
-        "conversations.info" => one("channel", workspace.channel(parameter("channel"))),
-        "users.info" => one("user", workspace.member(parameter("user"))),
-        "bots.info" => one("bot", bot(workspace, parameter("bot"))),
-        "files.info" => one("file", workspace.files.get(parameter("file")).cloned()),
+        "conversations.info" => object_or_refusal("channel", workspace.channel(parameter("channel"))),
+        "users.info" => object_or_refusal("user", workspace.member(parameter("user"))),
+        "bots.info" => object_or_refusal("bot", bot(workspace, parameter("bot"))),
+        "files.info" => object_or_refusal("file", workspace.files.get(parameter("file")).cloned()),
         "conversations.join" => join(workspace, parameter("channel")),
         _ => refused("unknown_method"),
     }
 }
 
-fn one(kind: &str, found: Option<Value>) -> Value {
+fn object_or_refusal(kind: &str, found: Option<Value>) -> Value {
     match found {
         Some(found) => json!({ "ok": true, kind: found }),
         None => refused(&format!("{kind}_not_found")),

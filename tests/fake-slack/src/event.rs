@@ -1,11 +1,11 @@
-//! Single events, shaped as Slack documents and sends them.
+//! Single events, in the format that Slack documents and sends.
 //!
-//! A function returns the inner `event`; [`envelope`] wraps it into the body of a request. A *message* is what stands
-//! in history and inside `message_changed`; [`posted`] makes of it the event that announces it.
+//! Each function returns the inner `event`; [`envelope`] wraps it into a request body. A *message* is the
+//! object in history and inside `message_changed`; [`posted`] turns it into the event that announces it.
 
 use serde_json::{Value, json};
 
-/// The body of a request that delivers `event`. `event_id` tells deliveries apart.
+/// Returns the body of a request that delivers `event`. `event_id` distinguishes deliveries.
 pub fn envelope(team: &str, event_id: &str, event: &Value) -> String {
     let event_time_s: i64 = event["event_ts"]
         .as_str()
@@ -33,9 +33,9 @@ pub fn envelope(team: &str, event_id: &str, event: &Value) -> String {
     .to_string()
 }
 
-/// The event that announces a message in a public channel.
+/// Returns the event that announces a message in a public channel.
 pub fn posted(channel: &str, message: &Value) -> Value {
-    with(
+    with_fields(
         message.clone(),
         [
             ("channel", channel.into()),
@@ -45,7 +45,7 @@ pub fn posted(channel: &str, message: &Value) -> Value {
     )
 }
 
-/// The event of an edit, an unfurl or a tombstone: `after` replaced `before`.
+/// Returns the event of an edit, an unfurl or a tombstone: `after` replaced `before`.
 pub fn changed(channel: &str, before: &Value, after: &Value, event_ts: &str) -> Value {
     json!({
         "type": "message", "subtype": "message_changed", "hidden": true, "channel": channel,
@@ -54,7 +54,7 @@ pub fn changed(channel: &str, before: &Value, after: &Value, event_ts: &str) -> 
     })
 }
 
-/// The event of a deletion.
+/// Returns the event of a deletion.
 pub fn deleted(channel: &str, message: &Value, event_ts: &str) -> Value {
     json!({
         "type": "message", "subtype": "message_deleted", "hidden": true, "channel": channel,
@@ -63,9 +63,9 @@ pub fn deleted(channel: &str, message: &Value, event_ts: &str) -> Value {
     })
 }
 
-/// The event that tells a thread's root of a reply.
+/// Returns the `message_replied` event, which reports a reply on the root of its thread.
 pub fn replied(channel: &str, root: &Value, reply_ts: &str, event_ts: &str) -> Value {
-    let root = with(
+    let root = with_fields(
         root.clone(),
         [("thread_ts", root["ts"].clone()), ("reply_count", 1.into()), ("latest_reply", reply_ts.into())],
     );
@@ -75,12 +75,12 @@ pub fn replied(channel: &str, root: &Value, reply_ts: &str, event_ts: &str) -> V
     })
 }
 
-/// A reaction that came.
+/// Returns the event of an added reaction.
 pub fn reaction_added(channel: &str, ts: &str, user: &str, name: &str, event_ts: &str) -> Value {
     reaction("reaction_added", channel, ts, user, name, event_ts)
 }
 
-/// A reaction that went.
+/// Returns the event of a removed reaction.
 pub fn reaction_removed(channel: &str, ts: &str, user: &str, name: &str, event_ts: &str) -> Value {
     reaction("reaction_removed", channel, ts, user, name, event_ts)
 }
@@ -92,7 +92,7 @@ fn reaction(kind: &str, channel: &str, ts: &str, user: &str, name: &str, event_t
     })
 }
 
-/// A public channel that was created.
+/// Returns the event of a new public channel.
 pub fn channel_created(channel: &str, name: &str, event_ts: &str) -> Value {
     json!({
         "type": "channel_created", "event_ts": event_ts,
@@ -100,13 +100,13 @@ pub fn channel_created(channel: &str, name: &str, event_ts: &str) -> Value {
     })
 }
 
-/// A custom emoji that came.
+/// Returns the event of a new custom emoji.
 pub fn emoji_added(name: &str, url: &str, event_ts: &str) -> Value {
     json!({ "type": "emoji_changed", "subtype": "add", "name": name, "value": url, "event_ts": event_ts })
 }
 
-/// `object` with these fields set.
-pub fn with<const N: usize>(mut object: Value, fields: [(&str, Value); N]) -> Value {
+/// Returns `object` with these fields set.
+pub fn with_fields<const N: usize>(mut object: Value, fields: [(&str, Value); N]) -> Value {
     if let Value::Object(object) = &mut object {
         object.extend(fields.map(|(name, value)| (name.to_owned(), value)));
     }

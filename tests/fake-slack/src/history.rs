@@ -1,4 +1,4 @@
-//! What was said in a channel, as Slack would show it now.
+//! The messages of a channel, as Slack would show them now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -17,13 +17,13 @@ pub struct ChannelHistory {
 #[derive(Debug, Clone, Default)]
 struct PostedMessage {
     message: Value,
-    /// Names and users, each in the order of the first reaction.
+    /// The name and users of each reaction, in the order in which they were added.
     reactions: Vec<(String, Vec<String>)>,
 }
 
 impl ChannelHistory {
-    /// A message as it stands in history; it replaces the one of the same `ts` and keeps its reactions. A reply whose
-    /// root is missing makes a tombstone of it, because Slack keeps the root of every thread.
+    /// Adds a message. It replaces the one with the same `ts` and keeps its reactions. A reply whose root is
+    /// missing adds a tombstone for the root, because Slack keeps the root of every thread.
     pub fn post(&mut self, message: &Value) {
         let Some(ts) = ts_of(&message["ts"]) else { return };
         if let Some(root) = ts_of(&message["thread_ts"]).filter(|root| *root != ts) {
@@ -50,20 +50,20 @@ impl ChannelHistory {
         }
     }
 
-    /// A reaction comes.
+    /// Adds a reaction.
     pub fn react(&mut self, ts: &str, user: &str, name: &str) {
         let Some(posted) = ts_of(&ts.into()).and_then(|ts| self.messages.get_mut(&ts)) else { return };
-        let at = posted.reactions.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+        let index = posted.reactions.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
             posted.reactions.push((name.to_owned(), Vec::new()));
             posted.reactions.len() - 1
         });
-        let users = &mut posted.reactions[at].1;
+        let users = &mut posted.reactions[index].1;
         if !users.iter().any(|known| known == user) {
             users.push(user.to_owned());
         }
     }
 
-    /// A reaction goes.
+    /// Removes a reaction.
     pub fn unreact(&mut self, ts: &str, user: &str, name: &str) {
         let Some(posted) = ts_of(&ts.into()).and_then(|ts| self.messages.get_mut(&ts)) else { return };
         for (_, users) in posted.reactions.iter_mut().filter(|(known, _)| known == name) {
@@ -72,8 +72,8 @@ impl ChannelHistory {
         posted.reactions.retain(|(_, users)| !users.is_empty());
     }
 
-    /// Does what an event about a message of this channel reports.
-    pub fn happen(&mut self, event: &Value) {
+    /// Applies an event about a message of this channel.
+    pub fn apply_event(&mut self, event: &Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let item = text(&event["item"]["ts"]);
         match (event["type"].as_str(), event["subtype"].as_str()) {
@@ -98,26 +98,26 @@ impl ChannelHistory {
         }
     }
 
-    /// The messages of a channel that goes on under this one's id.
-    pub(crate) fn take_over(&mut self, other: Self) {
+    /// Adds the messages of a channel that continues under this channel's id.
+    pub(crate) fn merge(&mut self, other: Self) {
         self.messages.extend(other.messages);
         for (root, replies) in other.threads {
             self.threads.entry(root).or_default().extend(replies);
         }
     }
 
-    /// Every message, oldest first.
+    /// Returns every message, oldest first.
     pub(crate) fn all(&self) -> impl Iterator<Item = Value> {
         self.messages.values().map(|posted| posted.message.clone())
     }
 
-    /// Whether there is such a message.
-    pub(crate) fn has(&self, ts: &Ts) -> bool {
+    /// Whether there is a message with this timestamp.
+    pub(crate) fn contains(&self, ts: &Ts) -> bool {
         self.messages.contains_key(ts)
     }
 
-    /// What the channel itself shows up to a time in microseconds, newest first: everything but replies, apart from
-    /// those that were sent to the channel too.
+    /// Returns the messages that the channel itself shows up to a time in microseconds, newest first: all
+    /// except replies that were not also sent to the channel.
     pub(crate) fn in_channel_before(&self, micros: i64) -> impl Iterator<Item = &Ts> {
         let latest = ts_at(micros);
         let shown = |(ts, posted): &(&Ts, &PostedMessage)| {
@@ -128,13 +128,14 @@ impl ChannelHistory {
         self.messages.range::<Ts, _>((Bound::Unbounded, until)).rev().filter(shown).map(|(ts, _)| ts)
     }
 
-    /// The replies of a root, oldest first.
+    /// Returns the replies of a root, oldest first.
     pub(crate) fn replies(&self, root: &Ts) -> impl DoubleEndedIterator<Item = &Ts> {
         self.threads.get(root).into_iter().flatten()
     }
 
-    /// A message as Slack shows it: with its reactions and, if it is a root, what is known of its thread.
-    pub(crate) fn shown(&self, ts: &Ts, listed_reaction_users: usize) -> Value {
+    /// Returns a message as Slack shows it: with its reactions and, if it is a root, with the figures of its
+    /// thread.
+    pub(crate) fn shown_message(&self, ts: &Ts, listed_reaction_users: usize) -> Value {
         let Some(posted) = self.messages.get(ts) else { return Value::Null };
         let mut message = posted.message.clone();
         if !posted.reactions.is_empty() {
@@ -152,7 +153,7 @@ impl ChannelHistory {
             message["thread_ts"] = ts.as_str().into();
             message["reply_count"] = self.replies(ts).count().into();
             message["reply_users_count"] = users.len().into();
-            // Slack names five of them.
+            // Slack lists at most five of them.
             message["reply_users"] = users.into_iter().take(5).collect();
             message["latest_reply"] = latest.as_str().into();
             message["is_locked"] = false.into();
@@ -166,12 +167,12 @@ fn ts_of(value: &Value) -> Option<Ts> {
     Ts::parse(value.as_str()?).ok()
 }
 
-/// A time as a key; `None` if it is beyond what a key can say.
+/// Converts a time to a timestamp; `None` if a timestamp cannot represent it.
 fn ts_at(micros: i64) -> Option<Ts> {
     Ts::parse(&format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)).ok()
 }
 
-/// What remains of a root that was deleted.
+/// Returns the tombstone that remains of a deleted root.
 fn tombstone(ts: &Ts) -> Value {
     json!({
         "type": "message", "subtype": "tombstone", "user": "USLACKBOT", "text": "This message was deleted.",

@@ -1,12 +1,13 @@
-//! A Slack without a socket or a clock: the state of workspaces, and what the Web API answers.
+//! A fake Slack without a socket or a clock: the state of workspaces, and the answers of the Web API.
 //!
-//! [`SlackState::answer`] is a function of the state, a call and the time. What carries it (a socket, a transport in
-//! memory), and what goes wrong on the way, is the caller's: the tests', the simulation's, the bench's and the demo's.
+//! [`SlackState::answer`] is a function of the state, a call and the time. The caller (tests, simulation,
+//! bench, demo) provides the transport, such as a socket or memory, and injects transport faults.
 //!
-//! * [`SlackState`] records the calls, plays scripted answers and counts calls against limits.
-//! * [`FakeWorkspace`] is what one token sees: channels, people, bots, emoji, files, and how history is answered.
-//! * [`ChannelHistory`] is what was said in a channel, told by events or set by a test.
-//! * [`event`] makes the events that announce it.
+//! * [`SlackState`] records the calls, returns scripted answers and counts calls against limits.
+//! * [`FakeWorkspace`] is the workspace behind one token: channels, people, bots, emoji, files, and settings
+//!   of history.
+//! * [`ChannelHistory`] has the messages of a channel, from events or set by a test.
+//! * [`event`] creates the events that announce them.
 
 mod answer;
 mod conversations;

@@ -6,7 +6,7 @@ use slack::ids::Ts;
 use crate::answer::refused;
 use crate::workspace::FakeWorkspace;
 
-/// Longer texts are cut off there; this Slack refuses them, so that a test sees them.
+/// Slack truncates longer texts. The fake refuses them, so that a test fails.
 const MAX_TEXT_CHARS: usize = 40_000;
 
 /// Posts a message as the app.
@@ -49,25 +49,25 @@ pub(crate) fn post<'a>(
     if !parameter("thread_ts").is_empty() {
         message["thread_ts"] = parameter("thread_ts").into();
     }
-    workspace.said_in(channel).post(&message);
+    workspace.channel_history(channel).post(&message);
     json!({ "ok": true, "channel": channel, "ts": ts.as_str(), "message": message })
 }
 
 impl FakeWorkspace {
-    /// A time that no message of a channel has: Slack's clock has microseconds, and counts up within one.
+    /// Returns the first timestamp from `now_ms` on that no message of the channel has.
     fn next_ts(&mut self, channel: &str, now_ms: i64) -> Ts {
-        let history = self.said_in(channel);
+        let history = self.channel_history(channel);
         let mut micros = now_ms.saturating_mul(1_000);
         loop {
             let text = format!("{}.{:06}", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
             match Ts::parse(&text) {
-                Ok(ts) if !history.has(&ts) => return ts,
+                Ok(ts) if !history.contains(&ts) => return ts,
                 Ok(_) | Err(_) => micros += 1,
             }
         }
     }
 
-    /// The messages that the app has posted to a channel, oldest first.
+    /// Returns the messages that the app has posted to a channel, oldest first.
     pub fn posted_in(&self, channel: &str) -> Vec<Value> {
         let own = |message: &Value| message["user"] == self.bot_user.as_str();
         self.history.get(channel).map(|history| history.all().filter(own).collect()).unwrap_or_default()
@@ -91,13 +91,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_posted_is_in_its_thread_with_its_metadata() {
+    fn a_posted_message_is_in_its_thread_with_its_metadata() {
         let mut slack = SlackState::default();
         let mut workspace =
             FakeWorkspace { channels: vec![channel("C1", "one")], ..FakeWorkspace::new("T1") };
         let root = json!({ "type": "message", "user": "U1", "text": "why?", "ts": "1600000000.000100" });
-        workspace.said_in("C1").post(&root);
-        slack.set(TOKEN, workspace);
+        workspace.channel_history("C1").post(&root);
+        slack.set_workspace(TOKEN, workspace);
         let parameters = [
             ("channel", "C1"),
             ("thread_ts", "1600000000.000100"),
@@ -114,19 +114,19 @@ mod tests {
         assert_eq!(found["messages"][1]["metadata"]["event_payload"]["id"], "1");
         assert_eq!(found["messages"].as_array().map(Vec::len), Some(3));
         slack.lose_answers("chat.postMessage", 1);
-        assert_eq!(ask(&mut slack, "chat.postMessage", &parameters), Value::Null, "no answer comes");
-        assert_eq!(slack.workspace(TOKEN).unwrap().posted_in("C1").len(), 3, "and the message is there");
+        assert_eq!(ask(&mut slack, "chat.postMessage", &parameters), Value::Null, "there is no answer");
+        assert_eq!(slack.workspace(TOKEN).unwrap().posted_in("C1").len(), 3, "the message is stored");
     }
 
     #[test]
-    fn what_may_not_be_posted_is_refused() {
+    fn a_post_that_slack_would_reject_is_refused() {
         let mut slack = SlackState::default();
         let mut archived = channel("C2", "two");
         archived["is_archived"] = true.into();
         let mut left = channel("C3", "three");
         left["is_member"] = false.into();
         let channels = vec![channel("C1", "one"), archived, left];
-        slack.set(TOKEN, FakeWorkspace { channels, ..FakeWorkspace::new("T1") });
+        slack.set_workspace(TOKEN, FakeWorkspace { channels, ..FakeWorkspace::new("T1") });
         let mut error = |channel: &str, text: &str| {
             ask(&mut slack, "chat.postMessage", &[("channel", channel), ("text", text)])["error"].take()
         };

@@ -1,4 +1,4 @@
-//! What a call for messages asks for, and whether its token may read the channel.
+//! The parameters of a call for messages, and the check whether its token may read the channel.
 
 use serde_json::{Value, json};
 
@@ -6,22 +6,22 @@ use crate::answer::refused;
 use crate::paging::Paging;
 use crate::workspace::FakeWorkspace;
 
-/// What a page has if the caller does not say.
+/// Page size if the caller does not set a limit.
 const DEFAULT_LIMIT: usize = 100;
-/// What a page has at most.
+/// Maximum page size.
 const MAX_LIMIT: usize = 999;
-/// What a page has for an app that Slack restricts: at most, and if the caller does not say.
+/// Default and maximum page size of an app that Slack restricts.
 const RESTRICTED_LIMIT: usize = 15;
 
-/// What is asked for: a time, of which `after` and `before` are the exclusive ends in microseconds, and a page of it.
+/// The requested interval and page. `after` and `before` are the exclusive ends in microseconds.
 pub(crate) struct SpanRequest {
     pub(crate) after: i64,
     pub(crate) before: i64,
-    /// Nothing is shown from before this time.
+    /// Messages before this time, in microseconds, are hidden.
     pub(crate) visible_from: i64,
     pub(crate) limit: usize,
     pub(crate) metadata: bool,
-    /// Where the page begins.
+    /// The position of the cursor.
     pub(crate) position: Option<i64>,
 }
 
@@ -31,7 +31,7 @@ impl SpanRequest {
         parameter: &impl Fn(&str) -> &'a str,
         paging: Paging,
     ) -> Result<Self, Value> {
-        may_read(workspace, parameter("channel"))?;
+        check_access(workspace, parameter("channel"))?;
         let inclusive = i64::from(matches!(parameter("inclusive"), "true" | "1"));
         let end = |name: &str, error: &str| match parameter(name) {
             "" => Ok(None),
@@ -44,7 +44,7 @@ impl SpanRequest {
         } else {
             (DEFAULT_LIMIT, MAX_LIMIT)
         };
-        let limit = parameter("limit").parse().unwrap_or(default).clamp(1, most).min(paging.most);
+        let limit = parameter("limit").parse().unwrap_or(default).clamp(1, most).min(paging.max_entries);
         let visible_from = workspace.visible_from_s.map_or(0, |from_s| from_s.saturating_mul(1_000_000));
         let metadata = matches!(parameter("include_all_metadata"), "true" | "1");
         let position = paging.position(parameter("cursor"))?;
@@ -52,8 +52,8 @@ impl SpanRequest {
     }
 }
 
-/// Refuses what this token may not read.
-fn may_read(workspace: &FakeWorkspace, id: &str) -> Result<(), Value> {
+/// Refuses a channel that this token may not read.
+fn check_access(workspace: &FakeWorkspace, id: &str) -> Result<(), Value> {
     if let Some(error) = workspace.unreadable.get(id) {
         return Err(refused(error));
     }
@@ -71,7 +71,7 @@ fn may_read(workspace: &FakeWorkspace, id: &str) -> Result<(), Value> {
     }
 }
 
-/// A time as Slack takes it: seconds, with or without a fraction.
+/// Parses a time in Slack's format: seconds, with or without a fraction. Returns microseconds.
 fn micros(text: &str) -> Option<i64> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
     let fraction = format!("{fraction:0<6}");

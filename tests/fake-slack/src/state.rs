@@ -1,4 +1,4 @@
-//! The whole state, and the one function that answers.
+//! The state of the fake Slack, and the function that answers calls.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -11,27 +11,27 @@ use crate::paging::Paging;
 use crate::workspace::FakeWorkspace;
 use crate::{conversations, directory, posting};
 
-/// Entries on a page at most, unless a test says otherwise.
+/// Default of the maximum number of entries per page.
 const PAGE: usize = 1_000;
 
-/// One call that was made.
+/// A recorded call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Which method.
+    /// The method.
     pub method: String,
     /// The bearer token; empty if there was no token.
     pub token: String,
-    /// Its form.
+    /// The form parameters.
     pub parameters: BTreeMap<String, String>,
-    /// When it came, in milliseconds since the Unix epoch.
+    /// The time of the call, in milliseconds since the Unix epoch.
     pub at_ms: i64,
-    /// The status of its answer.
+    /// The status of the answer.
     pub status: u16,
-    /// It came before the `Retry-After` of an earlier answer had passed.
+    /// Whether the call came before the `Retry-After` of an earlier answer had passed.
     pub early: bool,
 }
 
-/// Workspaces by their tokens, the calls so far, and what should go wrong.
+/// The workspaces by token, the calls so far, and the planned faults.
 #[derive(Debug)]
 pub struct SlackState {
     page: usize,
@@ -39,7 +39,7 @@ pub struct SlackState {
     workspaces: BTreeMap<String, FakeWorkspace>,
     answers: BTreeMap<String, VecDeque<SlackAnswer>>,
     refusals: BTreeMap<String, Value>,
-    /// How many of the next answers of a method do not arrive.
+    /// The number of next answers of a method that do not arrive.
     lost: BTreeMap<String, usize>,
     away: bool,
     limits: RateLimits,
@@ -63,68 +63,68 @@ impl Default for SlackState {
 }
 
 impl SlackState {
-    /// A workspace behind a token; it replaces what was there.
-    pub fn set(&mut self, token: &str, workspace: FakeWorkspace) {
+    /// Sets the workspace behind a token.
+    pub fn set_workspace(&mut self, token: &str, workspace: FakeWorkspace) {
         self.workspaces.insert(token.to_owned(), workspace);
     }
 
-    /// The workspace behind a token.
+    /// Returns the workspace behind a token.
     #[must_use]
     pub fn workspace(&mut self, token: &str) -> Option<&mut FakeWorkspace> {
         self.workspaces.get_mut(token)
     }
 
-    /// Pages have at most this many entries, whatever is asked for.
-    pub fn pages_of(&mut self, entries: usize) {
+    /// Sets the maximum number of entries per page, even if the caller asks for more.
+    pub fn set_page_size(&mut self, entries: usize) {
         self.page = entries;
     }
 
-    /// A cursor leads nowhere after this time.
-    pub fn cursors_live(&mut self, life: Duration) {
+    /// Sets the lifetime of cursors.
+    pub fn set_cursor_lifetime(&mut self, life: Duration) {
         self.cursor_life = Some(life);
     }
 
-    /// From now on a method may be called this often in any minute, for each workspace.
-    pub fn limit(&mut self, method: &str, per_minute: usize) {
+    /// Limits the calls of a method per minute and workspace.
+    pub fn set_rate_limit(&mut self, method: &str, per_minute: usize) {
         self.limits.set(method, per_minute);
     }
 
-    /// The next answers of a method; after them it answers as it should.
-    pub fn next(&mut self, method: &str, answers: impl IntoIterator<Item = SlackAnswer>) {
+    /// Plans the next answers of a method. After them it answers normally.
+    pub fn plan_answers(&mut self, method: &str, answers: impl IntoIterator<Item = SlackAnswer>) {
         self.answers.entry(method.to_owned()).or_default().extend(answers);
     }
 
-    /// From now on a method answers as it should.
-    pub fn forget_planned(&mut self, method: &str) {
+    /// Removes the planned answers of a method.
+    pub fn clear_planned_answers(&mut self, method: &str) {
         self.answers.remove(method);
     }
 
-    /// The next calls of a method are done, and their answers do not arrive.
+    /// Performs the next `count` calls of a method but loses their answers: the caller receives 504.
     pub fn lose_answers(&mut self, method: &str, count: usize) {
         *self.lost.entry(method.to_owned()).or_default() += count;
     }
 
-    /// From now on a method refuses: the whole answer.
-    pub fn refuse(&mut self, method: &str, answer: Value) {
+    /// Makes a method return this answer from now on.
+    pub fn set_refusal(&mut self, method: &str, answer: Value) {
         self.refusals.insert(method.to_owned(), answer);
     }
 
-    /// From now on it answers nothing but 503, or answers again.
+    /// Makes every method return 503 from now on, or ends that.
     pub fn set_away(&mut self, away: bool) {
         self.away = away;
     }
 
-    /// Every call so far.
+    /// Returns every call so far.
     pub fn calls(&self) -> &[Call] {
         &self.calls
     }
 
-    /// How often a method was called.
-    pub fn called(&self, method: &str) -> usize {
+    /// Returns how often a method was called.
+    pub fn call_count(&self, method: &str) -> usize {
         self.calls.iter().filter(|call| call.method == method).count()
     }
 
-    /// What Slack answers to a call at this time, in milliseconds since the Unix epoch.
+    /// Answers a call at this time, in milliseconds since the Unix epoch, and records it.
     pub fn answer(
         &mut self,
         method: &str,
@@ -133,10 +133,10 @@ impl SlackState {
         now_ms: i64,
     ) -> SlackAnswer {
         let team = self.workspaces.get(token).map_or_else(String::new, |workspace| workspace.team.clone());
-        let early = self.limits.is_held(&team, method, now_ms);
+        let early = self.limits.is_paused(&team, method, now_ms);
         let answer = self.decide(method, token, &parameters, &team, now_ms);
         if let Some(pause_s) = answer.header("retry-after").and_then(|pause| pause.parse::<i64>().ok()) {
-            self.limits.hold(&team, method, now_ms.saturating_add(pause_s.saturating_mul(1_000)));
+            self.limits.pause(&team, method, now_ms.saturating_add(pause_s.saturating_mul(1_000)));
         }
         let (method, token) = (method.to_owned(), token.to_owned());
         self.calls.push(Call { method, token, parameters, at_ms: now_ms, status: answer.status, early });
@@ -158,7 +158,7 @@ impl SlackState {
         let planned = self.answers.get_mut(method).and_then(VecDeque::pop_front);
         let answer = match planned {
             Some(planned) => planned,
-            None => match self.limits.take(team, method, now_ms, lowered) {
+            None => match self.limits.count_call(team, method, now_ms, lowered) {
                 Err(retry_after_s) => SlackAnswer::rate_limited(retry_after_s),
                 Ok(()) => SlackAnswer::json(&self.call(method, token, parameters, now_ms)),
             },
@@ -185,7 +185,7 @@ impl SlackState {
         now_ms: i64,
     ) -> Value {
         let paging = Paging {
-            most: self.page,
+            max_entries: self.page,
             cursor_life_ms: self.cursor_life.and_then(|life| i64::try_from(life.as_millis()).ok()),
             now_ms,
         };
@@ -207,7 +207,7 @@ impl SlackState {
     }
 }
 
-/// A time as the `Date` header has it.
+/// Formats a time for the `Date` header.
 fn http_date(now_ms: i64) -> String {
     let now = jiff::Timestamp::from_millisecond(now_ms).unwrap_or_default();
     now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
@@ -221,7 +221,7 @@ mod tests {
 
     fn slack() -> SlackState {
         let mut slack = SlackState::default();
-        slack.set("xoxb-1", FakeWorkspace::of("T1", 9, 2));
+        slack.set_workspace("xoxb-1", FakeWorkspace::with_size("T1", 9, 2));
         slack
     }
 
@@ -231,9 +231,9 @@ mod tests {
     }
 
     #[test]
-    fn every_channel_is_on_one_page() {
+    fn every_channel_is_on_exactly_one_page() {
         let mut slack = slack();
-        slack.pages_of(4);
+        slack.set_page_size(4);
         let (mut seen, mut cursor) = (Vec::new(), String::new());
         loop {
             let answer = ask(&mut slack, "conversations.list", &[("cursor", &cursor)], NOW_MS).value();
@@ -245,13 +245,13 @@ mod tests {
                 break;
             }
         }
-        assert_eq!((seen.len(), slack.called("conversations.list")), (9, 3));
+        assert_eq!((seen.len(), slack.call_count("conversations.list")), (9, 3));
         let wrong = ask(&mut slack, "conversations.list", &[("cursor", "x")], NOW_MS);
         assert_eq!(wrong.value()["error"], "invalid_cursor");
     }
 
     #[test]
-    fn a_channel_that_was_joined_says_so_and_an_archived_one_cannot_be() {
+    fn a_joined_channel_has_the_app_as_member_and_an_archived_one_cannot_be_joined() {
         let mut slack = slack();
         let workspace = slack.workspace("xoxb-1").unwrap();
         workspace.channels[3]["is_archived"] = true.into();
@@ -271,16 +271,16 @@ mod tests {
         let workspace = slack.workspace("xoxb-1").unwrap();
         workspace.knows_every_id = true;
         workspace.unknown.insert("U9".into());
-        let mut asked = |id: &str| ask(&mut slack, "users.info", &[("user", id)], NOW_MS).value();
-        assert_eq!(asked("U8")["user"]["id"], "U8");
-        assert_eq!(asked("U9")["error"], "user_not_found");
-        assert_eq!(asked("U00001")["user"]["name"], "person-1");
+        let mut user = |id: &str| ask(&mut slack, "users.info", &[("user", id)], NOW_MS).value();
+        assert_eq!(user("U8")["user"]["id"], "U8");
+        assert_eq!(user("U9")["error"], "user_not_found");
+        assert_eq!(user("U00001")["user"]["name"], "person-1");
     }
 
     #[test]
-    fn a_call_beyond_the_limit_says_when_the_next_one_may_come() {
+    fn a_call_beyond_the_limit_returns_the_seconds_until_the_next_one() {
         let mut slack = slack();
-        slack.limit("team.info", 2);
+        slack.set_rate_limit("team.info", 2);
         for (at_s, status, pause) in [
             (0, 200, None),
             (10, 200, None),
@@ -295,17 +295,13 @@ mod tests {
         }
         let early: Vec<i64> = slack.calls().iter().filter(|call| call.early).map(|call| call.at_ms).collect();
         assert_eq!(early, [NOW_MS + 69_000]);
-        assert_eq!(
-            ask(&mut slack, "users.list", &[], NOW_MS).status,
-            200,
-            "each method has a limit of its own"
-        );
+        assert_eq!(ask(&mut slack, "users.list", &[], NOW_MS).status, 200, "each method has its own limit");
     }
 
     #[test]
-    fn planned_answers_come_first_and_every_answer_has_the_time() {
+    fn planned_answers_come_first_and_every_answer_has_a_date() {
         let mut slack = slack();
-        slack.next("team.info", [SlackAnswer::new(500)]);
+        slack.plan_answers("team.info", [SlackAnswer::new(500)]);
         let answer = ask(&mut slack, "team.info", &[], NOW_MS);
         assert_eq!((answer.status, answer.header("date")), (500, Some("Tue, 14 Nov 2023 22:13:20 GMT")));
         assert_eq!(ask(&mut slack, "team.info", &[], NOW_MS).value()["team"]["id"], "T1");

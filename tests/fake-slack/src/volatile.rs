@@ -1,9 +1,9 @@
-//! What Slack shows differently in each call, although the message is the same.
+//! Message fields that Slack returns differently in each call although the message is unchanged.
 
 use serde_json::{Value, json};
 use slack::ids::Ts;
 
-/// Changes what has nothing to do with the content.
+/// Changes the fields that do not belong to the content.
 pub(crate) fn vary(message: &mut Value, ts: &Ts, nonce: usize) {
     let is_odd = nonce % 2 == 1;
     if !message["reply_count"].is_null() {

@@ -1,4 +1,4 @@
-//! What one token sees.
+//! The workspace behind one token.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,64 +6,67 @@ use serde_json::{Value, json};
 
 use crate::history::ChannelHistory;
 
-/// Users that Slack lists of each reaction; its `count` is of all.
+/// Number of users that Slack lists for each reaction. Its `count` includes all users.
 const LISTED_REACTION_USERS: usize = 50;
 
-/// One workspace. What it lists, it also knows; [`Self::knows_every_id`] makes it know the rest.
+/// A workspace. It knows every object that it lists; with [`Self::knows_every_id`] it knows all other ids
+/// too.
 #[derive(Debug, Clone)]
 pub struct FakeWorkspace {
-    /// Its id.
+    /// The id.
     pub team: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its address.
+    /// The URL.
     pub url: String,
     /// The app's own user.
     pub bot_user: String,
-    /// What `conversations.list` lists.
+    /// The channels of `conversations.list`.
     pub channels: Vec<Value>,
-    /// Channels that `conversations.info` knows and no list shows: private ones, and those that are listed later.
+    /// Channels that `conversations.info` knows but no list shows: private channels, and channels that are
+    /// listed later.
     pub unlisted_channels: Vec<Value>,
-    /// What `users.list` lists.
+    /// The members of `users.list`.
     pub members: Vec<Value>,
-    /// People that `users.info` knows and no list shows yet.
+    /// People that `users.info` knows but no list shows yet.
     pub unlisted_members: Vec<Value>,
-    /// Bots that `bots.info` knows, by their ids.
+    /// The ids of bots that `bots.info` knows.
     pub bots: BTreeSet<String>,
-    /// What `emoji.list` lists.
+    /// The emoji of `emoji.list`.
     pub emoji: Value,
-    /// What `files.info` shows, by the ids of the files.
+    /// The file objects of `files.info`, by file id.
     pub files: BTreeMap<String, Value>,
-    /// Every person, bot and channel that is asked about exists, apart from [`Self::unknown`].
+    /// Every person, bot and channel id exists, except those in [`Self::unknown`].
     pub knows_every_id: bool,
     /// Ids that do not exist.
     pub unknown: BTreeSet<String>,
     /// Channels that were joined.
     pub joined: BTreeSet<String>,
-    /// What its token may do; if it is empty, no answer says so and nothing is refused for it.
+    /// The scopes of the token. If empty, answers have no scopes header and no call is refused for a missing
+    /// scope.
     pub scopes: Vec<String>,
-    /// What was said, by the ids of channels.
+    /// The messages, by channel id.
     pub history: BTreeMap<String, ChannelHistory>,
-    /// Ids that channels had, and those that they go on under.
+    /// The current id of each channel whose id changed, by the old id.
     pub moved: BTreeMap<String, String>,
-    /// Channels whose history is refused, and with which error.
+    /// Channels whose history is refused, with the error.
     pub unreadable: BTreeMap<String, String>,
-    /// The plan hides what is older than this time, in seconds since the Unix epoch.
+    /// The plan hides messages before this time, in seconds since the Unix epoch.
     pub visible_from_s: Option<i64>,
-    /// The app is one that Slack gives 15 messages a minute.
+    /// The app is restricted to one call of 15 messages a minute.
     /// <https://docs.slack.dev/changelog/2025/05/29/rate-limit-changes-for-non-marketplace-apps/>
     pub restricted: bool,
-    /// Members of messages that have nothing to do with their content differ from call to call.
+    /// Message fields that do not belong to the content differ from call to call.
     pub volatile: bool,
-    /// One call in this number answers an empty page of history that is not the last, if it carries no cursor; 0 for
-    /// never.
+    /// One history call in this number returns an empty page that is not the last, unless the call has a
+    /// cursor; 0 for never.
     pub empty_page_every: usize,
-    /// Users that are listed of each reaction.
+    /// Maximum number of users listed for each reaction.
     pub listed_reaction_users: usize,
 }
 
 impl FakeWorkspace {
-    /// An empty workspace.
+    /// Creates an empty workspace.
     pub fn new(team: &str) -> Self {
         Self {
             team: team.to_owned(),
@@ -92,16 +95,16 @@ impl FakeWorkspace {
         }
     }
 
-    /// With `channels` channels and `people` people.
-    pub fn of(team: &str, channels: usize, people: usize) -> Self {
+    /// Creates a workspace with `channels` channels and `people` people.
+    pub fn with_size(team: &str, channels: usize, people: usize) -> Self {
         let channels = (0..channels).map(|n| channel(&format!("C{n:05}"), &format!("channel-{n}"))).collect();
         let members = (0..people).map(|n| person(&format!("U{n:05}"), &format!("person-{n}"))).collect();
         Self { channels, members, ..Self::new(team) }
     }
 
-    /// With six channels: the app is in two, could join three, and one is archived.
+    /// Creates a workspace with six channels: the app is in two, could join three, and one is archived.
     pub fn half_joined(team: &str) -> Self {
-        let mut workspace = Self::of(team, 6, 0);
+        let mut workspace = Self::with_size(team, 6, 0);
         for channel in &mut workspace.channels[2..] {
             channel["is_member"] = false.into();
         }
@@ -109,19 +112,19 @@ impl FakeWorkspace {
         workspace
     }
 
-    /// What was said in a channel, to be added to.
-    pub fn said_in(&mut self, channel: &str) -> &mut ChannelHistory {
+    /// Returns the history of a channel, which is created if it does not exist.
+    pub fn channel_history(&mut self, channel: &str) -> &mut ChannelHistory {
         self.history.entry(channel.to_owned()).or_default()
     }
 
-    /// Does what an event reports: a message, an edit, a deletion, a reaction, a file, another id of a channel. Other
-    /// events change nothing here.
-    pub fn happen(&mut self, event: &Value) {
+    /// Applies an event: a message, an edit, a deletion, a reaction, a file, or another id of a channel.
+    /// Other events are ignored.
+    pub fn apply_event(&mut self, event: &Value) {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         if let (Some(old), Some(new)) = (text(&event["old_channel_id"]), text(&event["new_channel_id"])) {
             self.unknown.insert(old.clone());
             if let Some(history) = self.history.remove(&old) {
-                self.said_in(&new).take_over(history);
+                self.channel_history(&new).merge(history);
             }
             self.moved.insert(old, new);
         }
@@ -134,23 +137,23 @@ impl FakeWorkspace {
         let channel = text(&event["channel"]).or_else(|| text(&event["item"]["channel"]));
         if let Some(channel) = channel {
             let channel = self.moved.get(&channel).cloned().unwrap_or(channel);
-            self.said_in(&channel).happen(event);
+            self.channel_history(&channel).apply_event(event);
         }
     }
 
-    /// A channel, listed or not.
+    /// Returns a channel, listed or not.
     pub(crate) fn channel(&self, id: &str) -> Option<Value> {
         let listed = self.channels.iter().chain(&self.unlisted_channels);
         let minimal = || json!({ "id": id, "is_private": false, "is_ext_shared": false });
         self.known(listed, id, minimal)
     }
 
-    /// A person, listed or not.
+    /// Returns a person, listed or not.
     pub(crate) fn member(&self, id: &str) -> Option<Value> {
         self.known(self.members.iter().chain(&self.unlisted_members), id, || json!({ "id": id }))
     }
 
-    /// Whether an id exists of which nothing else is known.
+    /// Whether an id exists although the workspace has no object for it.
     pub(crate) fn exists(&self, id: &str) -> bool {
         self.knows_every_id && !self.unknown.contains(id)
     }
@@ -167,14 +170,14 @@ impl FakeWorkspace {
         listed.find(|listed| listed["id"] == id).cloned().or_else(|| self.exists(id).then(minimal))
     }
 
-    /// A limit of this workspace's own.
+    /// Returns the lowered limit of a restricted workspace, if any.
     pub(crate) fn calls_per_minute(&self, method: &str) -> Option<usize> {
         let lowered = matches!(method, "conversations.history" | "conversations.replies");
         (self.restricted && lowered).then_some(1)
     }
 }
 
-/// A public channel as Slack lists it; the app is in it.
+/// Returns a public channel as Slack lists it. The app is a member.
 pub fn channel(id: &str, name: &str) -> Value {
     json!({
         "id": id, "name": name, "is_channel": true, "is_group": false, "is_im": false, "is_mpim": false,
@@ -188,7 +191,7 @@ pub fn channel(id: &str, name: &str) -> Value {
     })
 }
 
-/// A person as Slack lists them.
+/// Returns a person as Slack lists them.
 pub fn person(id: &str, name: &str) -> Value {
     json!({
         "id": id, "team_id": "T1", "name": name, "deleted": false, "color": "9f69e7", "real_name": format!("Real {name}"),

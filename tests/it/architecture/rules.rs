@@ -1,23 +1,22 @@
-//! The rules, as a table.
+//! The table of rules.
 
 use super::Rule;
 
 const EVERYWHERE: &[&str] =
     &["cli/", "ingest/", "reader/", "search/", "shared/", "tests/", "viewer/", "workers/"];
 
-/// The table.
 pub(super) const RULES: &[Rule] = &[
     Rule {
-        rooms: &["ingest/src/"],
+        paths: &["ingest/src/"],
         except: &[],
         forbidden: &["archive", "Archive"],
         tests_too: true,
-        why: "ingest answers as soon as the queue has the event: it knows no archive, so that none can slow it \
-              down or stop it",
+        why: "ingest responds as soon as the queue has the event: without access to the archive, it cannot \
+              be slowed down or stopped by one",
         example: "use ports::archive::{Archive, ArchiveExt};",
     },
     Rule {
-        rooms: &[
+        paths: &[
             "shared/aws-template/src/",
             "shared/ports/src/",
             "shared/rules/src/",
@@ -27,20 +26,20 @@ pub(super) const RULES: &[Rule] = &[
         except: &[],
         forbidden: &["std::fs", "std::net", "std::io", "std::process", "std::thread"],
         tests_too: false,
-        why: "they are functions, keys and contracts: what reads or waits is a backend or a process",
+        why: "these packages are functions, keys and contracts: only backends and processes do I/O or wait",
         example: "let text = std::fs::read_to_string(path)?;",
     },
     Rule {
-        rooms: &["shared/rules/src/"],
+        paths: &["shared/rules/src/"],
         except: &[],
         forbidden: &["async", "await", "Clock", "SharedClock"],
         tests_too: false,
-        why: "the rules are functions of their arguments: convergence is proven by running them on every order of \
-              events, which only holds while nothing else goes in or out",
+        why: "the rules are functions of their arguments: convergence is proven by running them on every \
+              order of events, which is only a proof while they have no other input or output",
         example: "async fn fold(clock: SharedClock) {}",
     },
     Rule {
-        rooms: &["reader/src/", "search/src/", "viewer/src/", "cli/src/view.rs"],
+        paths: &["reader/src/", "search/src/", "viewer/src/", "cli/src/view.rs"],
         except: &[],
         forbidden: &[
             ".write(",
@@ -54,11 +53,11 @@ pub(super) const RULES: &[Rule] = &[
             ".erase(",
         ],
         tests_too: false,
-        why: "what only reads is safe to ask at any time, on a folder that is in use",
+        why: "code that only reads is safe to run at any time, on a folder that is in use",
         example: "archive.write(&Update::mark(key)).await?;",
     },
     Rule {
-        rooms: EVERYWHERE,
+        paths: EVERYWHERE,
         except: &[
             "shared/ports/src/archive/",
             "shared/aws/src/archive/",
@@ -72,39 +71,41 @@ pub(super) const RULES: &[Rule] = &[
         ],
         forbidden: &["apply_once"],
         tests_too: true,
-        why: "a write that does not settle loses the set-if-absent attributes of an update whose register lost: \
-              everyone but backends and doubles writes by ArchiveExt",
+        why: "a write that does not settle loses the set-if-absent attributes of an update whose register \
+              lost: all code except backends and test doubles writes through ArchiveExt",
         example: "archive.apply_once(&[&update]).await;",
     },
     Rule {
-        rooms: &["viewer/src/pages/"],
+        paths: &["viewer/src/pages/"],
         except: &[],
         forbidden: &["async", "await", "Archive", "axum", "tokio", "handlers", "ServedLinks"],
         tests_too: true,
-        why: "a page is a function from what was read to HTML: what serves pages and what writes them to files show the same",
+        why: "a page is a function from rows to HTML: the server and the HTML export show the same",
         example: "async fn page(archive: &dyn Archive) -> Markup {}",
     },
     Rule {
-        rooms: &["reader/src/"],
+        paths: &["reader/src/"],
         except: &[],
         forbidden: &["println!", "print!", "std::io", "std::fs"],
         tests_too: true,
-        why: "pages, exports and the command line stand on it: it answers values, and each of them shows these in its way",
+        why: "pages, exports and the command line use the reader: it returns values, and each of them \
+              formats these itself",
         example: "println!(\"{row}\");",
     },
     Rule {
-        rooms: &["shared/aws/src/", "shared/embedded/src/"],
+        paths: &["shared/aws/src/", "shared/embedded/src/"],
         except: &[],
         forbidden: &["rules::", "slack::event", "slack::envelope", "key::messages"],
         tests_too: false,
-        why: "a backend keeps queues, items and bytes: one that knows what a message is would have rules of its own",
+        why: "a backend stores queues, items and bytes: if it knew what a message is, each backend would \
+              have its own rules",
         example: "use rules::message::content;",
     },
     Rule {
-        rooms: &["tests/"],
+        paths: &["tests/"],
         except: &[
             "tests/bench/src/bin/bench/aws/",
-            "tests/src/harness/place.rs",
+            "tests/src/harness/environment.rs",
             "tests/src/harness/lambda/",
             "tests/src/harness/stack/",
             "tests/it/aws/",
@@ -112,69 +113,72 @@ pub(super) const RULES: &[Rule] = &[
         ],
         forbidden: &["aws_sdk_*", "aws_config", "aws_smithy_*"],
         tests_too: true,
-        why: "the SDK's types end at the ports: code that names them elsewhere would work on one backend only",
+        why: "the SDK's types end at the ports: code that names them elsewhere would work on one backend \
+              only",
         example: "let client = aws_sdk_sqs::Client::new(&config);",
     },
     Rule {
-        rooms: &["shared/process/src/telemetry/alerts.rs", "shared/process/src/telemetry/dashboard.rs"],
+        paths: &["shared/process/src/telemetry/alerts.rs", "shared/process/src/telemetry/dashboard.rs"],
         except: &[],
         forbidden: &["async", "await", "tokio", "std::fs", "counter!", "gauge!", "histogram!"],
         tests_too: true,
-        why: "what watches is made from the table of metrics alone, so that it names nothing that is not there",
+        why: "alerts and dashboards are generated from the table of metrics alone, so they only name metrics \
+              that exist",
         example: "std::fs::read_to_string(\"dashboard.json\");",
     },
     Rule {
-        rooms: &["workers/src/quarantine/redaction.rs"],
+        paths: &["workers/src/quarantine/redaction.rs"],
         except: &[],
         forbidden: &["async", "await", "Archive", "Queue", "tracing"],
         tests_too: true,
-        why: "what may be shown of a job is a function of the job: that no secret is left is shown by examples",
+        why: "redaction is a function of the job: examples show that it leaves no secret",
         example: "async fn shown(archive: &dyn Archive) {}",
     },
     Rule {
-        rooms: &["workers/src/"],
+        paths: &["workers/src/"],
         except: &["workers/src/lambda/"],
         forbidden: &["aws", "aws_*"],
         tests_too: true,
-        why: "a worker gets its ports handed in: the same worker runs on one machine and in a fleet",
+        why: "a worker receives its ports as arguments: the same worker runs on one machine and in a fleet",
         example: "let queue = aws::Aws::connect(names).await?.queue();",
     },
     Rule {
-        rooms: &["workers/src/existence/"],
-        // What an event writes is held there against what was asked about.
+        paths: &["workers/src/existence/"],
+        // It compares the entities that an event writes with those that are checked.
         except: &["workers/src/existence/entities_properties.rs"],
         forbidden: &[
             "Queue",
             "Worker",
-            "Outcome",
+            "JobOutcome",
             "Delivery",
             "changes()",
             "message_writer",
             "channel_indexer",
         ],
         tests_too: true,
-        why: "the check says whether something exists, regardless of who asks: what is stored, and what becomes of a job, is the \
-              worker's",
+        why: "the check reports whether an entity exists, regardless of the caller: the worker decides what \
+              is stored and how a job ends",
         example: "fn judge(job: &Delivery) -> Outcome {}",
     },
     Rule {
-        rooms: &["workers/src/claims/"],
+        paths: &["workers/src/claims/"],
         except: &[],
         forbidden: &["archive", "Archive", "queue", "Queue", "slack", "rules", "runtime", "file_downloader"],
         tests_too: true,
-        why: "a claim is a key and a time: what is claimed, and what it means that it was done, its worker knows",
+        why: "a claim is a key and a time: only its worker knows what is claimed and what completion means",
         example: "use ports::archive::Archive;",
     },
     Rule {
-        rooms: &["cli/", "ingest/", "workers/"],
+        paths: &["cli/", "ingest/", "workers/"],
         except: &["workers/tests/"],
-        forbidden: &["Transport", "carried_by"],
+        forbidden: &["Transport", "with_transport"],
         tests_too: true,
-        why: "what carries a token to Slack is chosen beside it: only a test on virtual time puts something in its place",
-        example: "let api = WebApi::carried_by(transport, url, tokens);",
+        why: "slack-api holds the tokens and chooses the transport for them: only a test on virtual time \
+              replaces it",
+        example: "let api = WebApi::with_transport(transport, url, tokens);",
     },
     Rule {
-        rooms: &["tests/simulation/src/"],
+        paths: &["tests/simulation/src/"],
         except: &["tests/simulation/src/bin/"],
         forbidden: &[
             "std::time::Instant",
@@ -187,41 +191,43 @@ pub(super) const RULES: &[Rule] = &[
             "fastrand::Rng::new",
         ],
         tests_too: true,
-        why: "a seed does the same thing whenever it runs: real time, threads, sockets and maps in random order would \
-              each make another run of it",
+        why: "a seed must reproduce the same run: real time, threads, sockets and maps in random order would \
+              each make runs differ",
         example: "let leases: HashMap<u64, u64> = HashMap::new();",
     },
     Rule {
-        rooms: &["workers/src/responder/"],
+        paths: &["workers/src/responder/"],
         except: &[],
         forbidden: &["WebApi", "slack_api", "Token"],
         tests_too: true,
-        why: "the responder asks a processor and writes rows; only the poster, which runs no processor, can post",
+        why: "the responder asks a processor and writes rows; only the poster, which runs no processor, can \
+              post",
         example: "let web: Arc<WebApi> = environment.web.clone();",
     },
     Rule {
-        rooms: &["shared/slack-api/src/probe.rs"],
+        paths: &["shared/slack-api/src/probe.rs"],
         except: &[],
         forbidden: &["Token", "Tokens", "TokenKind", "WebApi", "bearer_auth", "basic_auth", "AUTHORIZATION"],
         tests_too: true,
-        why: "it calls addresses that a user typed: code that knows no token cannot leak one",
+        why: "the probe calls addresses that a user typed: code without access to a token cannot leak one",
         example: "let request = client.post(url).bearer_auth(token);",
     },
     Rule {
-        rooms: &[
+        paths: &[
             "cli/src/operate/doctor/setup.rs",
             "cli/src/operate/doctor/arrival.rs",
             "cli/src/operate/doctor/keeping.rs",
-            "cli/src/operate/doctor/answering.rs",
+            "cli/src/operate/doctor/responder.rs",
         ],
         except: &[],
         forbidden: &["async", "await", "tokio", "std::fs", "Clock", "Archive", "Queue", "Backend"],
         tests_too: true,
-        why: "a judgement is a function of the facts: what it says of each fault is shown by a table, without making the fault",
+        why: "a finding is a function of the facts: a table can test the finding for each fault without \
+              causing the fault",
         example: "async fn judge(archive: &dyn Archive) {}",
     },
     Rule {
-        rooms: &["cli/src/operate/doctor/"],
+        paths: &["cli/src/operate/doctor/"],
         except: &[],
         forbidden: &[".write(", ".send(", ".ack(", "delete_unchanged", ".erase(", "Update", "Backend::open("],
         tests_too: true,
@@ -229,15 +235,15 @@ pub(super) const RULES: &[Rule] = &[
         example: "archive.write(&update).await?;",
     },
     Rule {
-        rooms: EVERYWHERE,
+        paths: EVERYWHERE,
         except: &["shared/slack/src/", "shared/slack-api/src/", "shared/processor/src/"],
         forbidden: &["expose_secret", "ExposeSecret"],
         tests_too: true,
-        why: "a secret is opened where it is used, beside the signature and the bearer header, and nowhere else",
+        why: "a secret is only exposed where it is used: for the signature and the bearer header",
         example: "let token = token.expose_secret();",
     },
     Rule {
-        rooms: &["cli/src/mcp/", "cli/src/read/"],
+        paths: &["cli/src/mcp/", "cli/src/read/"],
         except: &[],
         forbidden: &[
             ".write(",
@@ -251,36 +257,37 @@ pub(super) const RULES: &[Rule] = &[
             "apply_once",
         ],
         tests_too: false,
-        why: "reading must be safe on a folder that is in use: the read half has no way to change anything",
+        why: "reading must be safe on a folder that is in use: the read commands cannot change anything",
         example: "archive.delete_unchanged(&item).await?;",
     },
     Rule {
-        rooms: &["cli/src/export/"],
+        paths: &["cli/src/export/"],
         except: &[],
         forbidden: &["ArchiveExt", "Update", "Queue", "delete_unchanged", ".erase(", ".create(&"],
         tests_too: false,
-        why: "an export writes files of the user's: of the archive and its files it can only read",
+        why: "an export writes only the user's files: it can only read the archive and the archive's files",
         example: "use ports::archive::ArchiveExt;",
     },
     Rule {
-        rooms: EVERYWHERE,
+        paths: EVERYWHERE,
         except: &["cli/src/mcp/", "tests/it/mcp.rs"],
         forbidden: &["rmcp"],
         tests_too: true,
-        why: "a protocol that changes each year is one more way to ask: what is answered is the reader's, and knows none",
+        why: "MCP changes every year and is only one more front end: the answers come from the reader, which \
+              knows no protocol",
         example: "use rmcp::ServerHandler;",
     },
     Rule {
-        rooms: EVERYWHERE,
+        paths: EVERYWHERE,
         except: &["cli/src/operate/"],
         forbidden: &["tar"],
         tests_too: true,
-        why: "what a backup holds and how it is packed change for different reasons, and reading a tar from outside \
-              takes care: one place does it",
+        why: "the contents of a backup and its packing change for different reasons, and reading an \
+              untrusted tar takes care: one module does it",
         example: "let tar = tar::Builder::new(file);",
     },
     Rule {
-        rooms: EVERYWHERE,
+        paths: EVERYWHERE,
         except: &[
             "cli/src/export/slack/zipped.rs",
             "cli/src/operate/import/zipped.rs",
@@ -289,61 +296,62 @@ pub(super) const RULES: &[Rule] = &[
         ],
         forbidden: &["zip::"],
         tests_too: true,
-        why: "a zip from outside needs bounds on whatever comes out of it: one place has them, and what an export consists of is \
-              known without a zip",
+        why: "an untrusted zip needs limits on its contents: one module has them, and the format of an \
+              export does not depend on the zip",
         example: "let archive = zip::ZipArchive::new(file)?;",
     },
     Rule {
-        rooms: &["workers/src/import/"],
+        paths: &["workers/src/import/"],
         except: &[],
         forbidden: &["std::fs", "std::path", "tokio::fs"],
         tests_too: true,
-        why: "a name in an export is no path: code that knows no paths cannot follow one",
+        why: "a name in an export is not a path: code without access to paths cannot follow one",
         example: "let day = std::fs::File::open(name)?;",
     },
     Rule {
-        rooms: &["cli/src/"],
+        paths: &["cli/src/"],
         except: &["cli/src/demo/", "cli/src/operate/"],
         forbidden: &["embedded::"],
         tests_too: false,
-        why: "commands work on any backend through the ports; only a backup and the demo are of one folder",
+        why: "commands work on any backend through the ports; only a backup and the demo belong to one \
+              folder",
         example: "let database = embedded::Database::open(folder, clock)?;",
     },
     Rule {
-        rooms: EVERYWHERE,
+        paths: EVERYWHERE,
         except: &["shared/ports/src/clock.rs"],
         forbidden: &["SystemTime", "UNIX_EPOCH", "Timestamp::now", "Zoned::now"],
         tests_too: true,
-        why: "time is handed in as a Clock: a test decides what time it is, and nothing stored comes from a writer's \
+        why: "the time is passed as a Clock: a test controls it, and no stored value comes from a writer's \
               clock by accident",
         example: "let now = std::time::SystemTime::now();",
     },
     Rule {
-        rooms: EVERYWHERE,
+        paths: EVERYWHERE,
         except: &["shared/process/src/config/", "tests/src/harness/"],
         forbidden: &["env::var", "env::var_os", "env::vars", "env::set_var", "(env =", ", env ="],
         tests_too: true,
-        why: "settings are read in one place, so that the list of them there is whole",
+        why: "settings are read in one module, so its list of them is complete",
         example: "#[arg(long, env = \"ANNALIST_DATA\")]",
     },
     Rule {
-        rooms: EVERYWHERE,
+        paths: EVERYWHERE,
         except: &[],
         forbidden: &["PreEscaped"],
         tests_too: true,
-        why: "what a page shows comes from outside: all of it is escaped, and nothing can say that it is not",
+        why: "a page shows untrusted data: all of it is escaped, and no code can opt out",
         example: "html! { (PreEscaped(text)) }",
     },
     Rule {
-        rooms: EVERYWHERE,
+        paths: EVERYWHERE,
         except: &[],
         forbidden: &["todo!", "unimplemented!", "dbg!"],
         tests_too: true,
-        why: "what is in the repository is finished",
+        why: "code in the repository is finished",
         example: "fn later() { todo!() }",
     },
     Rule {
-        rooms: EVERYWHERE,
+        paths: EVERYWHERE,
         except: &[],
         forbidden: &[
             "mod utils",
@@ -355,11 +363,11 @@ pub(super) const RULES: &[Rule] = &[
             "mod misc",
         ],
         tests_too: true,
-        why: "a module's name says what it is about; a name that fits everything collects everything",
+        why: "a module's name states its topic; a name that fits everything collects everything",
         example: "pub mod utils;",
     },
     Rule {
-        rooms: &["shared/slack-api/tests/", "tests/it/", "workers/tests/"],
+        paths: &["shared/slack-api/tests/", "tests/it/", "workers/tests/"],
         except: &[
             ON_VIRTUAL_TIME[0],
             ON_VIRTUAL_TIME[1],
@@ -369,14 +377,15 @@ pub(super) const RULES: &[Rule] = &[
         ],
         forbidden: &["sleep", "sleep_until", "sleep_ms"],
         tests_too: true,
-        why: "a test that sleeps is slow when it passes and fails on a busy machine: wait for the signal itself",
+        why: "a test that sleeps is slow when it passes and fails on a busy machine: wait for the signal \
+              itself",
         example: "tokio::time::sleep(Duration::from_secs(1)).await;",
     },
 ];
 
-/// Their runtime is paused: timers there are exact and cost nothing, so sleeping is moving a clock.
+/// Tests on a paused runtime: timers are exact and cost nothing, since sleeping only advances the clock.
 pub(super) const ON_VIRTUAL_TIME: [&str; 2] = ["tests/it/aws/idle.rs", "workers/tests/it/runtime/"];
 
-/// They kill at random moments: the moment itself is what is tested, nothing is waited for.
+/// Tests that kill at random moments: they test the moment itself, so there is no signal to wait for.
 const AT_RANDOM_MOMENTS: [&str; 3] =
     ["tests/it/aws/crash.rs", "tests/it/crash.rs", "tests/it/backfill/killed.rs"];

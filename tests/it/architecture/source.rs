@@ -1,4 +1,4 @@
-//! Source files as the rules see them: code without comments and without the insides of strings.
+//! Source files as the rules read them: code without comments and without the contents of strings.
 
 use std::path::{Path, PathBuf};
 
@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct SourceFile {
     /// Its path within the workspace, with `/`.
     pub(crate) path: String,
-    /// Its text.
     pub(crate) text: String,
-    /// Its code: comments and the insides of strings are blanks, lines are where they were.
+    /// The code: comments and the contents of strings are blanked, line numbers are unchanged.
     pub(crate) code: String,
 }
 
@@ -18,7 +17,7 @@ impl SourceFile {
         Self { path: path.into(), code: blank_comments_and_strings(&text), text }
     }
 
-    /// The code in front of an inline `#[cfg(test)] mod …`; nothing of a file that is such a module.
+    /// The code before an inline `#[cfg(test)] mod …`; empty for a file of tests.
     pub(crate) fn code_without_tests(&self) -> &str {
         if self.path.ends_with("_tests.rs") {
             return "";
@@ -65,7 +64,7 @@ pub(crate) fn source_files() -> Vec<SourceFile> {
         for entry in std::fs::read_dir(&folder).unwrap() {
             let entry = entry.unwrap();
             let path = entry.path();
-            // A package may have been given a target folder of its own.
+            // A package may have its own target folder.
             let is_source_folder = entry.file_type().unwrap().is_dir() && !path.ends_with("target");
             if is_source_folder {
                 folders.push(path);
@@ -81,8 +80,8 @@ pub(crate) fn source_files() -> Vec<SourceFile> {
     files
 }
 
-/// Where `pattern` is in the code as a whole: an identifier is not found within a longer one. A `*` at the end
-/// stands for the rest of an identifier.
+/// Returns the number and text of the first line that contains `pattern`. An identifier is not found within a
+/// longer one; a trailing `*` matches the rest of an identifier.
 pub(crate) fn find<'a>(code: &'a str, pattern: &str) -> Option<(usize, &'a str)> {
     let (pattern, open_end) = match pattern.strip_suffix('*') {
         Some(start) => (start, true),
@@ -100,7 +99,7 @@ pub(crate) fn find<'a>(code: &'a str, pattern: &str) -> Option<(usize, &'a str)>
     Some((line, code.lines().nth(line - 1).unwrap_or_default().trim()))
 }
 
-/// Replaces comments and the insides of strings with blanks, keeping line breaks.
+/// Replaces comments and the contents of strings with blanks, keeping line breaks.
 fn blank_comments_and_strings(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -134,7 +133,7 @@ fn blank_comments_and_strings(text: &str) -> String {
     code
 }
 
-/// The length of a block comment; they nest.
+/// The length of a block comment; block comments nest.
 fn block_comment(text: &str) -> usize {
     let mut depth = 0;
     let mut at = 0;
@@ -163,7 +162,7 @@ fn raw_string(text: &str) -> Option<usize> {
     rest[hashes..].starts_with('"').then_some(hashes)
 }
 
-/// The length of a string's inside.
+/// The length of a string's contents.
 fn quoted(inside: &str) -> usize {
     let mut escaped = false;
     for (at, c) in inside.char_indices() {
@@ -190,7 +189,7 @@ fn character(text: &str) -> Option<usize> {
 }
 
 #[test]
-fn comments_and_strings_are_no_code() {
+fn comments_and_strings_are_not_code() {
     let source = SourceFile::new(
         "x.rs",
         r##"use a::b; // todo!() "
@@ -212,7 +211,7 @@ mod tests { sleep }
 }
 
 #[test]
-fn an_identifier_is_found_as_a_whole() {
+fn an_identifier_is_not_found_within_a_longer_one() {
     assert_eq!(find("let archives = re_archive;", "archive"), None);
     assert_eq!(find("use ports::archive;", "archive"), Some((1, "use ports::archive;")));
     assert_eq!(find("use aws_sdk_sqs;", "aws_*"), Some((1, "use aws_sdk_sqs;")));

@@ -2,10 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "what a test unwraps is what it claims")]
 
 mod answers;
+mod batches;
 mod bulk;
 mod fixture;
 mod lost_answers;
-mod many;
 mod model;
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use testkit::conformance::archive::{ArchiveTraits, suite};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
-/// What DynamoDB promises.
+/// The guarantees of DynamoDB.
 const DYNAMODB: ArchiveTraits = ArchiveTraits {
     parent_lag: Duration::from_secs(5),
     orders_equal_timestamps_of_a_parent: false,
@@ -24,5 +24,5 @@ const DYNAMODB: ArchiveTraits = ArchiveTraits {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_dynamodb_archive_conforms() {
-    suite(DYNAMODB, || block_in_place(|| Handle::current().block_on(fixture::for_the_suite()))).await;
+    suite(DYNAMODB, || block_in_place(|| Handle::current().block_on(fixture::conformance_fixture()))).await;
 }

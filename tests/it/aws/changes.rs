@@ -1,4 +1,4 @@
-//! What was written to messages, on DynamoDB.
+//! Changes of messages, on DynamoDB.
 #![expect(clippy::unwrap_used, reason = "what a test unwraps is what it claims")]
 
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ async fn provisioned() -> Aws {
     aws
 }
 
-/// Stands on a whole hour of today.
+/// A clock set to the start of the current hour.
 fn clock() -> Arc<ManualClock> {
     ManualClock::starting_at(TimestampMs(SystemClock.now().seconds() / 3600 * 3_600_000))
 }
@@ -55,7 +55,7 @@ async fn the_changes_of_dynamodb_conform() {
     .await;
 }
 
-/// What an index finds, which is read from the archive before it is an answer.
+/// The keys of the rows that a search finds; it reads each hit from the archive.
 async fn found(aws: &Aws, index: &SearchIndex, team: &TeamId) -> BTreeSet<(String, String)> {
     let request = SearchRequest {
         query: SearchQuery::parse("written").unwrap(),
@@ -66,11 +66,11 @@ async fn found(aws: &Aws, index: &SearchIndex, team: &TeamId) -> BTreeSet<(Strin
         with_deleted: false,
     };
     let answer = hits::search(&*aws.archive(), index, request).await.unwrap();
-    answer.hits.into_iter().map(|hit| (hit.place.messages(), hit.ts.to_string())).collect()
+    answer.hits.into_iter().map(|hit| (hit.location.messages(), hit.ts.to_string())).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_index_finds_what_writers_wrote_that_died() {
+async fn an_index_finds_the_rows_of_writers_that_crashed() {
     let (aws, clock) = (provisioned().await, clock());
     let changes = aws.changes(clock.clone());
     let team = TeamId::parse("T1").unwrap();
@@ -83,14 +83,15 @@ async fn an_index_finds_what_writers_wrote_that_died() {
 
     let folder = tempfile::tempdir().unwrap();
     let index = SearchIndex::open(&folder.path().join("index.db")).await.unwrap();
-    let follow =
-        async || follower::catch_up(&index, &*changes, &*archive, follower::BATCH, |_| true).await.unwrap();
+    let follow = async || {
+        follower::catch_up(&index, &*changes, &*archive, follower::BATCH_SIZE, |_| true).await.unwrap()
+    };
     assert!(follow().await);
     let (mut processes, mut hours) = (0, BTreeSet::new());
     for round in 0..6 {
         hours.insert(ports::changes::hour_of(clock.now()));
         let writers = (0..WRITERS).map(|writer| {
-            // Each dies after some steps; what it did not write, the next one is handed again.
+            // Each crashes after some steps; the next one writes the messages that are left.
             let mut random = fastrand::Rng::with_seed(round * WRITERS + writer);
             let (aws, clock) = (aws.clone(), Arc::clone(&clock));
             let (team, channels) = (team.clone(), channels.clone());
@@ -100,7 +101,7 @@ async fn an_index_finds_what_writers_wrote_that_died() {
                     lives += 1;
                     let point = CrashPoint::after(random.u64(5..40));
                     let archive = aws.writing_archive(clock.clone());
-                    let archive = FaultyArchive::until(archive, point);
+                    let archive = FaultyArchive::with_crash_point(archive, point);
                     while left > 0 {
                         let seconds = 1_700_000_000 + (left % 3) * 86_400 + round * 1000 + left;
                         let ts = format!("{seconds}.00000{writer}");
@@ -124,13 +125,13 @@ async fn an_index_finds_what_writers_wrote_that_died() {
     clock.advance(Duration::from_secs(2 * 3600));
     assert!(follow().await);
 
-    let mut held = BTreeSet::new();
+    let mut stored = BTreeSet::new();
     for channel in &channels {
         let rows = query_all(&*archive, Query::partition(key::messages(&team, channel))).await.unwrap();
-        held.extend(rows.into_iter().map(|row| (row.key.item_id, row.key.timestamp)));
+        stored.extend(rows.into_iter().map(|row| (row.key.item_id, row.key.timestamp)));
     }
-    assert_eq!(held.len(), 6 * 3 * 28);
-    assert_eq!(found(&aws, &index, &team).await, held);
+    assert_eq!(stored.len(), 6 * 3 * 28);
+    assert_eq!(found(&aws, &index, &team).await, stored);
     assert_eq!(index.count().await.unwrap(), 6 * 3 * 28);
     let marks = query_all(&*archive, Query::partition(key::change_marks(&team))).await.unwrap().len();
     let most = processes * hours.len() * channels.len() * 3;

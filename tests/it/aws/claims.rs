@@ -9,7 +9,7 @@ use aws::Aws;
 use aws::provision::{Parts, provision};
 use aws_sdk_dynamodb::types::AttributeValue;
 use ports::claims::{
-    About, Claim, ClaimAnswer, ClaimKey, ClaimOwner, Claims, ClaimsError, DEFAULT_TTL, Take,
+    Claim, ClaimAnswer, ClaimContext, ClaimKey, ClaimMode, ClaimOwner, Claims, ClaimsError, DEFAULT_TTL,
 };
 use ports::clock::{Clock, ManualClock, SystemClock, TimestampMs};
 use ports::queue::topology::TableRole;
@@ -27,7 +27,7 @@ async fn provisioned() -> Aws {
     aws
 }
 
-/// Stands on a whole second of today: DynamoDB may delete what it takes for expired.
+/// A clock set to the current second: DynamoDB may delete rows that it considers expired.
 fn clock() -> Arc<ManualClock> {
     ManualClock::starting_at(TimestampMs(SystemClock.now().seconds() * 1000))
 }
@@ -35,9 +35,9 @@ fn clock() -> Arc<ManualClock> {
 fn claim(owner: u64) -> Claim {
     let (file, ts) = (FileId::parse("F01").unwrap(), Ts::parse("1700000000.000100").unwrap());
     Claim {
-        key: ClaimKey::of_file(&file, &ts),
-        owner: ClaimOwner::of("instance", owner),
-        about: About { file_id: Some(file), ..About::default() },
+        key: ClaimKey::for_file(&file, &ts),
+        owner: ClaimOwner::new("instance", owner),
+        about: ClaimContext { file_id: Some(file), ..ClaimContext::default() },
         lease: LEASE,
         ttl: DEFAULT_TTL,
     }
@@ -48,7 +48,7 @@ async fn dynamodb() -> aws_sdk_dynamodb::Client {
     aws_sdk_dynamodb::Client::new(&stack.sdk(stack.endpoint()).await)
 }
 
-/// How often each status is in the table.
+/// The number of rows with each status.
 pub(super) async fn statuses(aws: &Aws) -> BTreeMap<String, usize> {
     let scan = dynamodb().await.scan().table_name(aws.names().table(TableRole::Claims));
     let mut statuses = BTreeMap::new();
@@ -69,7 +69,7 @@ async fn the_dynamodb_claims_conform() {
 
 /// Claims behind a proxy that loses the answer to the next request of one kind.
 async fn behind(lost: ProxyFault, kind: &'static str) -> (Proxy, Arc<dyn Claims>) {
-    let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
+    let proxy = Proxy::in_front_of(Stack::shared().endpoint(), 0).await;
     let names = provisioned().await.names().clone();
     let claims = Stack::shared().aws_at(&proxy.endpoint, names).await.claims(clock());
     proxy.break_next(kind, lost);
@@ -77,12 +77,12 @@ async fn behind(lost: ProxyFault, kind: &'static str) -> (Proxy, Arc<dyn Claims>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_whose_answer_is_lost_finds_itself() {
+async fn a_call_whose_answer_was_lost_recognizes_its_own_write() {
     for lost in [ProxyFault::LostAnswer, ProxyFault::HalfAnAnswer] {
         let (proxy, claims) = behind(lost, "PutItem").await;
-        assert_eq!(claims.claim(&claim(1), Take::IfFree).await, Ok(ClaimAnswer::Claimed));
+        assert_eq!(claims.claim(&claim(1), ClaimMode::IfFree).await, Ok(ClaimAnswer::Claimed));
         assert_eq!(proxy.requests()["PutItem"], 2);
-        let second = claims.claim(&claim(2), Take::IfFree).await;
+        let second = claims.claim(&claim(2), ClaimMode::IfFree).await;
         assert!(matches!(second, Ok(ClaimAnswer::HeldUntil(_))), "{second:?}");
 
         proxy.break_next("UpdateItem", lost);
@@ -92,34 +92,34 @@ async fn a_call_whose_answer_is_lost_finds_itself() {
         assert_eq!(proxy.requests()["UpdateItem"], 4);
 
         proxy.break_next("PutItem", lost);
-        assert_eq!(claims.claim(&claim(3), Take::EvenCompleted).await, Ok(ClaimAnswer::Claimed));
+        assert_eq!(claims.claim(&claim(3), ClaimMode::EvenCompleted).await, Ok(ClaimAnswer::Claimed));
         proxy.break_next("DeleteItem", lost);
         assert_eq!(claims.release(&claim(3)).await, Ok(()));
         assert_eq!(proxy.requests()["DeleteItem"], 2);
-        assert_eq!(claims.claim(&claim(4), Take::IfFree).await, Ok(ClaimAnswer::Claimed));
+        assert_eq!(claims.claim(&claim(4), ClaimMode::IfFree).await, Ok(ClaimAnswer::Claimed));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_that_is_throttled_or_fails_is_asked_again() {
+async fn a_request_that_is_throttled_or_fails_is_retried() {
     for fault in [ProxyFault::Throttled, ProxyFault::Unavailable, ProxyFault::Cut] {
         let (proxy, claims) = behind(fault, "PutItem").await;
-        assert_eq!(claims.claim(&claim(1), Take::IfFree).await, Ok(ClaimAnswer::Claimed), "{fault:?}");
+        assert_eq!(claims.claim(&claim(1), ClaimMode::IfFree).await, Ok(ClaimAnswer::Claimed), "{fault:?}");
         assert_eq!(proxy.requests()["PutItem"], 2);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_that_is_not_there_is_named() {
+async fn a_missing_table_is_named_in_the_error() {
     let claims = Stack::shared().aws().await.claims(clock());
     let Err(ClaimsError::Unavailable(reason)) = claims.ready().await else { panic!("there is no table") };
     assert!(reason.contains("annalist provision") && reason.contains("ANNALIST_CLAIMS_TABLE"), "{reason}");
-    let nowhere = claims.claim(&claim(1), Take::IfFree).await;
+    let nowhere = claims.claim(&claim(1), ClaimMode::IfFree).await;
     assert!(matches!(nowhere, Err(ClaimsError::Unavailable(_))), "{nowhere:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_that_something_else_wrote_is_named_and_kept() {
+async fn a_row_that_another_program_wrote_is_named_and_kept() {
     let aws = provisioned().await;
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let later = (SystemClock.now().seconds() + 3600).to_string();
@@ -132,7 +132,7 @@ async fn a_row_that_something_else_wrote_is_named_and_kept() {
     let put = dynamodb().await.put_item().table_name(aws.names().table(TableRole::Claims));
     put.set_item(Some(row)).send().await.unwrap();
     let claims = aws.claims(clock());
-    for take in [Take::IfFree, Take::EvenCompleted] {
+    for take in [ClaimMode::IfFree, ClaimMode::EvenCompleted] {
         let Err(ClaimsError::Unavailable(reason)) = claims.claim(&claim(1), take).await else {
             panic!("{take:?}")
         };

@@ -1,4 +1,5 @@
-//! `annalist cloudformation`: the template says what `provision` does, and a linter that knows AWS finds nothing in it.
+//! `annalist cloudformation`: the template describes what `provision` creates, and a linter for AWS templates
+//! finds no fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -14,7 +15,7 @@ use tests::harness::python;
 use tests::harness::stack::{Stack, fresh_names};
 
 const REQUIREMENTS: &str = include_str!("cfn-lint.txt");
-/// Where the functions, the alarms and the pricing are the same, but not everything else is.
+/// Regions with the same functions, alarms and pricing that differ otherwise.
 const REGIONS: [&str; 3] = ["us-east-1", "eu-central-1", "ap-southeast-2"];
 
 async fn printed(args: &[&str]) -> String {
@@ -23,7 +24,7 @@ async fn printed(args: &[&str]) -> String {
     outcome.stdout
 }
 
-/// With the names that `localstack/init/requests.jsonl` has.
+/// The template with the names that `localstack/init/requests.jsonl` uses.
 async fn template() -> Value {
     serde_json::from_str(&printed(&["--bucket", "annalist-files"]).await).unwrap()
 }
@@ -34,7 +35,7 @@ fn of_type<'a>(template: &'a Value, kind: &str) -> BTreeMap<&'a str, &'a Value> 
     of_type.map(|(id, resource)| (id.as_str(), resource)).collect()
 }
 
-/// Every call by which `provision` makes something; another test holds the file to it.
+/// Every call with which `provision` creates something; another test checks that the file is complete.
 fn requests() -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../localstack/init/requests.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
@@ -45,7 +46,7 @@ fn is_for(request: &Value, operation: &str) -> bool {
     request["target"].as_str().is_some_and(|target| target.ends_with(&format!(".{operation}")))
 }
 
-/// As SQS writes an attribute.
+/// The value as SQS writes an attribute.
 fn as_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -71,11 +72,11 @@ async fn its_queues_are_those_that_provision_makes() {
                 assert_eq!(as_text(&properties[attribute]), value, "{attribute} of {name}");
                 continue;
             }
-            let (policy, wanted) = (&properties[attribute], serde_json::from_str::<Value>(value).unwrap());
-            assert_eq!(policy["maxReceiveCount"], wanted["maxReceiveCount"]);
+            let (policy, made) = (&properties[attribute], serde_json::from_str::<Value>(value).unwrap());
+            assert_eq!(policy["maxReceiveCount"], made["maxReceiveCount"]);
             let target = policy["deadLetterTargetArn"]["Fn::GetAtt"][0].as_str().unwrap();
             let target = queues[target]["Properties"]["QueueName"].as_str().unwrap();
-            let arn = wanted["deadLetterTargetArn"].as_str().unwrap();
+            let arn = made["deadLetterTargetArn"].as_str().unwrap();
             assert_eq!(arn.rsplit(':').next(), Some(target));
         }
     }
@@ -88,7 +89,7 @@ async fn its_tables_are_those_that_provision_makes_and_they_outlive_the_stack() 
     assert_eq!(tables.len(), TABLES.len());
     for table in tables.values() {
         let name = &table["Properties"]["TableName"];
-        // Everything that is ever said about the table.
+        // The settings from all calls about the table.
         let mut made = Map::new();
         for call in requests().iter().filter(|call| call["body"]["TableName"] == *name) {
             made.extend(call["body"].as_object().unwrap().clone());
@@ -111,17 +112,17 @@ async fn its_bucket_is_the_one_that_provision_makes_and_it_outlives_the_stack() 
         (&json!("Retain"), &json!("Retain"))
     );
     let calls: Vec<Value> = requests().into_iter().filter(|call| call["service"] == "s3").collect();
-    let said = |what: &str| -> String {
+    let body_of = |what: &str| -> String {
         let path = |call: &&Value| call["path"].as_str().unwrap().trim_end_matches('/').ends_with(what);
-        let mut said = calls.iter().filter(path).map(|call| call["body"].as_str().unwrap().to_owned());
-        said.next().unwrap_or_else(|| panic!("no call about {what}: {calls:?}"))
+        let mut bodies = calls.iter().filter(path).map(|call| call["body"].as_str().unwrap().to_owned());
+        bodies.next().unwrap_or_else(|| panic!("no call about {what}: {calls:?}"))
     };
     let properties = &bucket["Properties"];
     let mut settings: BTreeSet<&str> = properties.as_object().unwrap().keys().map(String::as_str).collect();
     let mut is = |property: &'static str, what: &str, pieces: &[String]| {
-        let said = said(what);
+        let body = body_of(what);
         for piece in pieces {
-            assert!(said.contains(piece), "{property}: {piece} is not in {said}");
+            assert!(body.contains(piece), "{property}: {piece} is not in {body}");
         }
         settings.remove(property);
     };
@@ -145,7 +146,7 @@ async fn its_bucket_is_the_one_that_provision_makes_and_it_outlives_the_stack() 
     is("LifecycleConfiguration", "?lifecycle", &rule);
     // New buckets are encrypted already, on emulators as on S3, so that there is no call about it.
     assert_eq!(settings, ["BucketEncryption"].into());
-    // Its policy names it in CloudFormation's words.
+    // The policy refers to the bucket with CloudFormation's functions.
     let policy = &template["Resources"]["BucketPolicy"];
     assert_eq!(
         (&policy["DeletionPolicy"], &policy["Properties"]["Bucket"]),
@@ -161,7 +162,7 @@ async fn its_bucket_is_the_one_that_provision_makes_and_it_outlives_the_stack() 
     assert_eq!(calls.len(), 5, "{calls:?}");
 }
 
-/// Asks CloudFormation for a stack, and waits until it is there; what it says is on standard error.
+/// Creates a CloudFormation stack and waits until it is complete; an error goes to standard error.
 const DEPLOY: &str = r#"
 import sys, time, urllib.error, urllib.parse, urllib.request
 endpoint, name = sys.argv[1:]
@@ -172,14 +173,14 @@ def ask(**form):
     except urllib.error.HTTPError as refused: sys.exit(refused.read().decode())
 ask(Action="CreateStack", TemplateBody=sys.stdin.read())
 for _ in range(300):
-    said = ask(Action="DescribeStacks")
-    if "_IN_PROGRESS" not in said: break
+    stack = ask(Action="DescribeStacks")
+    if "_IN_PROGRESS" not in stack: break
     time.sleep(0.1)
-sys.exit(None if "CREATE_COMPLETE" in said else said)
+sys.exit(None if "CREATE_COMPLETE" in stack else stack)
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn provision_finds_little_to_do_where_an_emulator_deployed_it() {
+async fn provision_finds_little_to_do_after_an_emulator_deployed_the_template() {
     let (stack, names) = (Stack::shared(), fresh_names());
     let table = |role| names.table(role);
     let mut template: Value = serde_json::from_str(
@@ -198,7 +199,7 @@ async fn provision_finds_little_to_do_where_an_emulator_deployed_it() {
         .await,
     )
     .unwrap();
-    // What `provision` makes too; an emulator of three services has no functions.
+    // The resources that `provision` creates too; an emulator of three services has no functions.
     let resources = template["Resources"].as_object_mut().unwrap();
     let made = ["AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::S3::BucketPolicy"];
     resources.retain(|_, resource| made.iter().any(|kind| resource["Type"] == *kind));
@@ -228,7 +229,7 @@ async fn provision_finds_little_to_do_where_an_emulator_deployed_it() {
     provision(&aws, Parts::ALL, true, &mut |step| steps.push(step.clone())).await.unwrap();
     assert_eq!(steps.len(), QUEUES.len() * 2 + TABLES.len() + 1);
     for step in steps {
-        // They forget these as well; that the template says them is another test's.
+        // Emulators forget these as well; another test checks that the template contains them.
         let forgotten = match &step.change {
             ResourceChange::Keep => true,
             ResourceChange::Create => false,
@@ -269,31 +270,32 @@ async fn slack_reaches_ingest_and_every_queue_with_a_worker_wakes_it() {
         assert_eq!(properties["BatchSize"], 10);
         let queue = queues[properties["EventSourceArn"]["Fn::GetAtt"][0].as_str().unwrap()];
         let function = functions[properties["FunctionName"]["Ref"].as_str().unwrap()];
-        // Lambda refuses less than the function's timeout; AWS asks for six times.
+        // Lambda refuses a visibility timeout below the function's timeout; AWS recommends six times that.
         let visibility_s = queue["Properties"]["VisibilityTimeout"].as_u64().unwrap();
         assert!(visibility_s >= 6 * function["Properties"]["Timeout"].as_u64().unwrap());
         let artifact = function["Properties"]["Code"]["S3Key"]["Fn::Sub"].as_str().unwrap();
         woken.insert((queue["Properties"]["QueueName"].as_str().unwrap().to_owned(), artifact.to_owned()));
     }
-    let wanted = QUEUES.iter().map(|spec| {
-        let artifact = format!("${{CodePrefix}}{}.zip", WorkerSpec::of(spec.name).name);
+    let expected = QUEUES.iter().map(|spec| {
+        let artifact = format!("${{CodePrefix}}{}.zip", WorkerSpec::for_queue(spec.name).name);
         (format!("annalist-{}.fifo", spec.label), artifact)
     });
-    assert_eq!(woken, wanted.collect());
-    // Each mapping asks its queue all month long, so dead letters have none: each worker is told to look once an hour.
+    assert_eq!(woken, expected.collect());
+    // A mapping polls its queue all month, so dead-letter queues have none: a rule makes each worker poll
+    // once an hour.
     let rules = of_type(&template, "AWS::Events::Rule");
-    let told: BTreeSet<&str> = rules
+    let polled: BTreeSet<&str> = rules
         .values()
         .filter(|rule| rule["Properties"]["Targets"][0]["Input"] == "{\"annalist\":\"dead-letters\"}")
         .filter_map(|rule| rule["Properties"]["Targets"][0]["Arn"]["Fn::GetAtt"][0].as_str())
         .collect();
     let workers =
         mappings.values().filter_map(|mapping| mapping["Properties"]["FunctionName"]["Ref"].as_str());
-    assert_eq!(told, workers.collect());
+    assert_eq!(polled, workers.collect());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_role_may_do_anything_on_more_than_it_names() {
+async fn every_role_permits_only_named_actions_and_resources() {
     let template = template().await;
     let roles = of_type(&template, "AWS::IAM::Role");
     assert_eq!(roles.len(), of_type(&template, "AWS::Lambda::Function").len());
@@ -314,7 +316,7 @@ async fn no_role_may_do_anything_on_more_than_it_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_linter_finds_nothing_to_say_about_it() {
+async fn a_linter_finds_no_fault() {
     let python = python::environment("cfn-lint", REQUIREMENTS).unwrap_or_else(|why| {
         panic!("cfn-lint cannot be installed: {why}\nInstall Python 3.11 or newer with venv and pip (Debian: apt install python3-venv)")
     });
@@ -332,14 +334,14 @@ async fn a_linter_finds_nothing_to_say_about_it() {
             .unwrap();
         linter.stdin.take().unwrap().write_all(template.as_bytes()).unwrap();
         let output = linter.wait_with_output().unwrap();
-        let said =
+        let findings =
             String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.trim().is_empty(), "{said}");
+        assert!(output.status.success() && findings.trim().is_empty(), "{findings}");
     }
 }
 
 #[tokio::test]
-async fn without_a_bucket_it_says_what_to_set() {
+async fn without_a_bucket_the_error_names_the_setting() {
     let outcome = annalist_with(&["cloudformation"], &[]).await;
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");
     assert!(outcome.stderr.lines().count() == 1 && outcome.stderr.contains("ANNALIST_BUCKET"), "{outcome:?}");

@@ -1,4 +1,4 @@
-//! Every command that reads or operates, on AWS: it prints what it prints on the embedded backend.
+//! Every command that reads or operates prints the same on AWS as on the embedded backend.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
 use tests::harness::client::deliver;
 use tests::harness::command::{annalist_at, json_lines, wait_until_idle};
-use tests::harness::place::{AwsInstallation, ProgramEnvironment};
+use tests::harness::environment::{AwsInstallation, ProgramEnvironment};
 use tests::harness::process;
 
 const CHANNEL: &str = "C0GENERAL";
@@ -14,13 +14,15 @@ const ROOT: &str = "1700000000.000100";
 const REPLY: &str = "1700000001.000100";
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// One of everything that shows somewhere.
+/// One event of every kind that the commands show.
 fn events() -> [Value; 8] {
     let root = event::reply(ROOT, ROOT, "U0FIRST", "root");
     let edited = event::edited(&root, "1700000005.000000", "root, edited");
     let file = event::file("F0FIRST", "U0FIRST");
-    let share =
-        event::with(event::message("1700000002.000100", "U0FIRST", "look"), [("files", json!([file]))]);
+    let share = event::with_fields(
+        event::message("1700000002.000100", "U0FIRST", "look"),
+        [("files", json!([file]))],
+    );
     [
         event::channel_created(CHANNEL, "general", "1699999999.000100"),
         event::posted(CHANNEL, &root),
@@ -29,17 +31,17 @@ fn events() -> [Value; 8] {
         event::reaction_added(CHANNEL, ROOT, "U0SECOND", "tada", "1700000006.000000"),
         event::posted(CHANNEL, &share),
         event::user_change("U0FIRST", "first", "1700000007.000000"),
-        // Signed, and nothing that may become part of a key.
+        // Signed, but with a channel that must not become part of a key.
         event::posted("c/../x", &event::message("1700000008.000100", "U0FIRST", "hostile")),
     ]
 }
 
-async fn play(place: &(impl ProgramEnvironment + ?Sized)) {
-    let up = process::up(place).await;
+async fn run_and_deliver(environment: &(impl ProgramEnvironment + ?Sized)) {
+    let up = process::up(environment).await;
     deliver(up.address, TEAM, &events()).await;
-    // Quarantined, stored, passed on: the last of it shows last.
-    up.process.says("quarantine", DEADLINE).await;
-    wait_until_idle(place, 3 * DEADLINE).await;
+    // The hostile event is quarantined, and the others are stored and passed to other queues.
+    up.process.wait_for_log("quarantine", DEADLINE).await;
+    wait_until_idle(environment, 3 * DEADLINE).await;
     assert!(up.process.sigterm(DEADLINE).await.success());
 }
 
@@ -64,7 +66,7 @@ const READS: [&[&str]; 14] = [
 async fn every_read_prints_the_same_as_on_one_machine_and_quarantined_jobs_can_be_replayed_and_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let installation = AwsInstallation::new().await;
-    tokio::join!(play(folder.path()), play(&installation));
+    tokio::join!(run_and_deliver(folder.path()), run_and_deliver(&installation));
     for args in READS {
         let here = annalist_at(folder.path(), args).await;
         let there = annalist_at(&installation, args).await;
@@ -95,9 +97,9 @@ async fn operate(installation: &AwsInstallation) {
     let retried = annalist_at(installation, &["files", "retry", "--all"]).await;
     assert_eq!(retried.code, Some(0), "{retried:?}");
 
-    // It fails again as it did before, and is the same job.
+    // The replayed job fails again and keeps its ID.
     let writer = process::message_writer(installation).await;
-    writer.says("quarantine", DEADLINE).await;
+    writer.wait_for_log("quarantine", DEADLINE).await;
     assert!(writer.sigterm(DEADLINE).await.success());
     assert_eq!(json_lines(installation, &["quarantine", "list"]).await[0]["id"], id);
     let dropped = annalist_at(installation, &["quarantine", "drop", id]).await;

@@ -13,7 +13,7 @@ use crate::convergence::{ListableArchive, channels, messages};
 
 const CASES: u32 = 40;
 
-/// A table of its own.
+/// A table for one test case.
 struct OwnTable {
     aws: Aws,
     archive: Arc<dyn Archive>,

@@ -1,21 +1,21 @@
-//! What the way of an event costs in requests to AWS: counted by the metric, and compared with a proxy that counts too.
+//! The number of AWS requests per event, as counted by the metric and compared with a proxy that counts too.
 
 use serde_json::Value;
 use testkit::corpus::{TEAM, channel_id, event, ts};
-use tests::harness::metered::{READS, Requests, SENDS, WRITES, send, write};
-use tests::harness::place::AwsInstallation;
+use tests::harness::environment::AwsInstallation;
+use tests::harness::metered::{READS, Requests, SENDS, WRITES, drain_with_writer, send_through_ingest};
 
 const CONNECTIONS: usize = 64;
 const CHANNELS: usize = 8;
 const EVENTS: usize = 1000;
-/// What may be written of a run of ingest: its beginning and its end, by each of the first batches at once, and then its end
-/// with each batch that is too small to be a load.
+/// Maximum writes about an ingest session: each of the first concurrent batches writes its start and its end;
+/// after that, each batch that is too small to count as load writes its end.
 const RUN: u64 = 20;
-/// What may be sent of the events: a tenth of them if each batch is full. Batches fill while others are under way, so their
-/// number follows the machine's timing: 115 to 152 were counted here.
+/// Maximum requests that send the events: a tenth of the events if each batch is full. Batches fill while
+/// others are in flight, so their number depends on the machine's timing: 115 to 152 were counted.
 const SENT: u64 = 200;
 
-/// The channels, as followers see what changed: for the hour in which the test runs, and perhaps the next one.
+/// The change marks of the channels: for the hour in which the test runs, and perhaps the next one.
 const MARKS: u64 = 2 * CHANNELS as u64;
 
 fn posted(number: usize) -> (String, Value) {
@@ -40,26 +40,26 @@ fn at_most(counted: &Requests, operations: &[&str], limit: u64) {
     assert!(sum <= limit, "{operations:?}: {sum} of at most {limit}: {counted:?}");
 }
 
-/// Queries for what is erased, in two minutes.
+/// Queries for erased entities, in two minutes.
 const ERASURES: u64 = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_messages_and_a_hundred_edits_take_no_more_requests_than_promised() {
     let installation = AwsInstallation::new().await;
-    let sent = send(&installation, (0..EVENTS).map(plain).collect(), CONNECTIONS).await;
+    let sent = send_through_ingest(&installation, (0..EVENTS).map(plain).collect(), CONNECTIONS).await;
     at_most(&sent, &SENDS, SENT);
-    let written = write(&installation).await;
+    let written = drain_with_writer(&installation).await;
     at_most(&written, &["ReceiveMessage"], 110);
     at_most(&written, &["DeleteMessage", "DeleteMessageBatch"], 110);
-    // Each message, the channels and the workspace once, and now and then when the run of ingest took the last of them. In
-    // each hour, each channel is marked as written to.
+    // Each message, the channels and the workspace once, and occasionally the time of the ingest session's
+    // last event. Each channel is marked as changed once per hour.
     at_most(&written, &WRITES, 1010 + RUN + MARKS);
-    // `ready` asks for one row that is not there. What is erased is asked for every 30 s.
+    // `ready` reads one row that does not exist. Erased entities are queried every 30 s.
     at_most(&written, &READS, 1 + ERASURES);
 
     let edits = 100;
-    send(&installation, (0..edits).map(edit).collect(), CONNECTIONS).await;
-    let written = write(&installation).await;
+    send_through_ingest(&installation, (0..edits).map(edit).collect(), CONNECTIONS).await;
+    let written = drain_with_writer(&installation).await;
     // A new process marks each channel, and the workspace, once.
     at_most(&written, &WRITES, 3 * edits as u64 + CHANNELS as u64 + 1 + RUN + MARKS);
 }

@@ -1,4 +1,4 @@
-//! Parts of the fleet killed at random moments, while Slack repeats what was not answered 200.
+//! Kills parts of the fleet at random moments, while Slack retries every request that did not get a 200.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use testkit::corpus::TEAM;
 use tests::harness::binaries::binaries;
 use tests::harness::client::RetryDelays;
+use tests::harness::environment::{AwsInstallation, ProgramEnvironment};
 use tests::harness::load::RunningLoad;
-use tests::harness::place::{AwsInstallation, ProgramEnvironment};
 use tests::harness::process::{self, Process};
 use tests::harness::verify::assert_messages;
 use tokio::process::Command;
 
 use super::fleet::{DRAIN_DEADLINE, MINUTE, SENDERS, TOKEN, assert_no_quarantine};
-use testkit::scripted_http::{Then, script};
+use testkit::scripted_http::{AfterAnswer, serve_script};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_when_parts_are_killed_under_load() {
+async fn no_event_is_lost_when_parts_are_killed_under_load() {
     let installation = AwsInstallation::new().await;
     let mut random = fastrand::Rng::with_seed(20_261_123);
     let mut ingest = process::ingest(&installation).await;
@@ -33,40 +33,41 @@ async fn nothing_is_lost_when_parts_are_killed_under_load() {
     ];
     let mut load = RunningLoad::start(ingest.address, SENDERS, 2, &RetryDelays::slack(MINUTE));
     for _ in 0..4 {
-        load.acked(1 + random.usize(..60)).await;
-        // The moment itself is what is tested: nothing is waited for.
+        load.wait_for_acks(1 + random.usize(..60)).await;
+        // This tests the moment itself: there is no signal to wait for.
         tokio::time::sleep(Duration::from_micros(random.u64(..300_000))).await;
         writers.swap_remove(random.usize(..writers.len())).sigkill().await;
         ingest.process.sigkill().await;
         ingest = process::ingest(&installation).await;
-        load.follow(ingest.address);
+        load.set_server(ingest.address);
         writers.push(process::message_writer(&installation).await);
     }
-    load.acked(1).await;
+    load.wait_for_acks(1).await;
     let sent = load.stop().await;
-    assert!(sent.requests > sent.acked, "no kill was felt by any sender");
-    // What a killed writer held is free once its lease ends.
-    installation.drained(DRAIN_DEADLINE).await;
+    assert!(sent.requests > sent.acked, "no kill affected a sender");
+    // The messages of a killed writer become visible once their leases end.
+    installation.wait_until_drained(DRAIN_DEADLINE).await;
     assert_messages(&installation, &sent.model).await;
     assert_no_quarantine(&installation).await;
 }
 
-/// Two parts and a half.
+/// Two and a half parts of an upload.
 const SIZE_BYTES: usize = 20 * 1024 * 1024;
 
 async fn downloader(installation: &AwsInstallation, slack: &str) -> Process {
     let mut command = Command::new(binaries().worker("file-downloader"));
-    installation.lead(&mut command);
+    installation.configure(&mut command);
     command.env("SLACK_API_URL", format!("{slack}/api/")).env("SLACK_BOT_TOKEN", TOKEN);
     process::worker(&mut command).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_download_leaves_no_part_of_a_file_under_its_key_and_is_begun_again() {
+async fn a_killed_download_publishes_no_partial_file_and_is_restarted() {
     let installation = AwsInstallation::new().await;
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {SIZE_BYTES}\r\n\r\n");
     let whole: &'static [u8] = [head.as_bytes(), &[7; SIZE_BYTES]].concat().leak();
-    let slack = script(vec![(&whole[..SIZE_BYTES / 2], Then::Stall), (whole, Then::Close)]).await;
+    let slack =
+        serve_script(vec![(&whole[..SIZE_BYTES / 2], AfterAnswer::Stall), (whole, AfterAnswer::Close)]).await;
 
     let (team, file) = (TeamId::parse(TEAM).unwrap(), FileId::parse("F01").unwrap());
     let share = Share { channel: ChannelId::parse("C01").unwrap(), ts: Ts::parse("1.000000").unwrap() };
@@ -77,20 +78,20 @@ async fn a_killed_download_leaves_no_part_of_a_file_under_its_key_and_is_begun_a
     installation.aws.queue().send(vec![job.outgoing()]).await.remove(0).unwrap();
 
     let killed = downloader(&installation, &slack).await;
-    installation.uploading(DRAIN_DEADLINE).await;
+    installation.wait_for_upload(DRAIN_DEADLINE).await;
     killed.sigkill().await;
     let files = installation.aws.files();
     assert!(files.open(&key).await.unwrap().is_none());
 
     let _finishes = downloader(&installation, &slack).await;
-    installation.drained(DRAIN_DEADLINE).await;
+    installation.wait_until_drained(DRAIN_DEADLINE).await;
     let row = installation.aws.archive().get(&ItemKey::file(&team, &file)).await.unwrap().unwrap();
     let row = project::file(&row).unwrap();
     assert_eq!((&row["state"], &row["size_bytes"]), (&json!("held"), &json!(SIZE_BYTES)));
     let mut reader = files.open(&key).await.unwrap().unwrap();
-    let mut held = Vec::new();
+    let mut content = Vec::new();
     while let Some(chunk) = reader.next().await.unwrap() {
-        held.extend_from_slice(&chunk);
+        content.extend_from_slice(&chunk);
     }
-    assert!(held == vec![7; SIZE_BYTES], "{} bytes are held", held.len());
+    assert!(content == vec![7; SIZE_BYTES], "{} bytes are stored", content.len());
 }

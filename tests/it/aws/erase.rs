@@ -1,19 +1,19 @@
-//! `annalist erase` on AWS: rows go from the table, and what is delivered again does not come back.
+//! `annalist erase` on AWS: rows are deleted from the table, and redelivered events do not restore them.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
-use tests::harness::client::play;
+use tests::harness::client::deliver_through_up;
 use tests::harness::command::json_lines;
-use tests::harness::place::AwsInstallation;
+use tests::harness::environment::AwsInstallation;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const CHANNEL: &str = "C0GENERAL";
 const ERASED: &str = "U0ANA";
 
-/// What is said.
-fn told() -> [Value; 6] {
+/// The events before the erasure.
+fn events() -> [Value; 6] {
     let first = event::message("1700000000.000100", ERASED, "the first draft");
     let edited = event::edited(&first, "1700000005.000000", "the second draft");
     [
@@ -31,8 +31,8 @@ async fn erase(installation: &AwsInstallation, yes: &[&str]) -> Value {
     json_lines(installation, &args).await.pop().unwrap()
 }
 
-/// The texts of all messages that are read, and the names of people.
-async fn held(installation: &AwsInstallation) -> (Vec<Value>, Vec<Value>) {
+/// The texts of all messages in the channel, and the names of people.
+async fn stored(installation: &AwsInstallation) -> (Vec<Value>, Vec<Value>) {
     let messages = json_lines(installation, &["messages", CHANNEL]).await;
     let people = json_lines(installation, &["users"]).await;
     let of = |rows: Vec<Value>, name: &str| rows.iter().map(|row| row[name].clone()).collect();
@@ -40,19 +40,19 @@ async fn held(installation: &AwsInstallation) -> (Vec<Value>, Vec<Value>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_person_is_erased_and_nothing_brings_them_back() {
+async fn an_erased_person_stays_erased() {
     let installation = AwsInstallation::new().await;
-    play(&installation, TEAM, &told(), installation.drained(DEADLINE)).await;
+    deliver_through_up(&installation, TEAM, &events(), installation.wait_until_drained(DEADLINE)).await;
     let all =
         (vec![json!("the second draft"), json!("what stays"), json!("another one")], vec![json!("ana")]);
-    assert_eq!(held(&installation).await, all);
+    assert_eq!(stored(&installation).await, all);
 
     let planned = erase(&installation, &[]).await;
     assert_eq!(
         (&planned["dry_run"], &planned["messages"], &planned["revisions"]),
         (&json!(true), &json!(2), &json!(1))
     );
-    assert_eq!(held(&installation).await, all, "a dry run changes nothing");
+    assert_eq!(stored(&installation).await, all, "a dry run changes nothing");
 
     let erased = erase(&installation, &["--yes"]).await;
     assert_eq!(
@@ -60,8 +60,8 @@ async fn a_person_is_erased_and_nothing_brings_them_back() {
         (&json!(false), &json!(2), &json!(1))
     );
     let rest = (vec![json!("what stays")], Vec::new());
-    assert_eq!(held(&installation).await, rest);
+    assert_eq!(stored(&installation).await, rest);
 
-    play(&installation, TEAM, &told(), installation.drained(DEADLINE)).await;
-    assert_eq!(held(&installation).await, rest, "events that come again bring nothing back");
+    deliver_through_up(&installation, TEAM, &events(), installation.wait_until_drained(DEADLINE)).await;
+    assert_eq!(stored(&installation).await, rest, "redelivered events restore nothing");
 }

@@ -1,4 +1,4 @@
-//! The cache of the existence check on DynamoDB: the port's contract, and its row.
+//! The cache of the existence check on DynamoDB: the port's contract, and the format of its rows.
 
 use aws::Aws;
 use aws::provision::{Parts, provision};
@@ -29,7 +29,7 @@ async fn the_dynamodb_existence_cache_conforms() {
 }
 
 #[tokio::test]
-async fn a_row_is_stored_as_the_seed_has_it() {
+async fn a_row_has_the_format_of_the_seed() {
     let aws = with_tables().await;
     let key = CacheKey::new(
         &TeamId::parse("T01234567").unwrap(),
@@ -52,7 +52,7 @@ async fn a_row_is_stored_as_the_seed_has_it() {
 }
 
 #[tokio::test]
-async fn without_a_table_nothing_works_and_provision_is_named() {
+async fn without_a_table_the_error_names_provision() {
     let aws = Stack::shared().aws().await;
     let existence = aws.existence();
     let line = existence.ready().await.unwrap_err().to_string();

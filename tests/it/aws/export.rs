@@ -1,24 +1,24 @@
-//! `annalist export` on AWS writes what it writes of a data folder.
+//! `annalist export` writes the same files on AWS as from a data folder.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tests::harness::place::ProgramEnvironment;
+use tests::harness::environment::ProgramEnvironment;
 
-use super::view::{Both, assert_same};
+use super::view::{FolderAndFleet, assert_same};
 use crate::export::export;
 use crate::export::formats::files_below;
 use crate::import::export::entries;
 
 /// The files of an export by their names.
 async fn exported(
-    place: &(impl ProgramEnvironment + ?Sized),
+    environment: &(impl ProgramEnvironment + ?Sized),
     format: &str,
     folder: &Path,
 ) -> BTreeMap<PathBuf, Vec<u8>> {
     let out = folder.join(format);
-    let outcome = export(place, format, &out, &["--tz", "UTC", "--include-deleted"]).await;
+    let outcome = export(environment, format, &out, &["--tz", "UTC", "--include-deleted"]).await;
     assert_eq!(outcome.code, Some(0), "{format}: {outcome:?}");
     if format == "slack" {
         return entries(&out).into_iter().map(|(name, bytes)| (name.into(), bytes)).collect();
@@ -26,19 +26,19 @@ async fn exported(
     files_below(&out)
 }
 
-/// Where the bytes of files are is another place.
-fn without_place(bytes: &[u8]) -> String {
+/// The text without the locations of stored files, which differ between backends.
+fn without_locations(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let words = text.split('"').map(|word| match word.split_once("/slack/") {
-        Some((place, key)) if place.contains("://") => key,
+        Some((location, key)) if location.contains("://") => key,
         Some(_) | None => word,
     });
     words.collect::<Vec<_>>().join("\"")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_fleet_wrote_is_exported_as_on_one_machine() {
-    let both = Both::filled().await;
+async fn an_export_from_a_fleet_is_the_same_as_from_one_machine() {
+    let both = FolderAndFleet::filled().await;
     let (here, there) = (both.folder("here"), both.folder("there"));
     fs::create_dir(&here).unwrap();
     fs::create_dir(&there).unwrap();
@@ -48,10 +48,10 @@ async fn what_a_fleet_wrote_is_exported_as_on_one_machine() {
         assert_eq!(
             of_folder.keys().collect::<Vec<_>>(),
             of_fleet.keys().collect::<Vec<_>>(),
-            "{format} has other files"
+            "{format} has different files"
         );
         for (name, bytes) in &of_folder {
-            let [here, there] = [bytes, &of_fleet[name]].map(|bytes| without_place(bytes));
+            let [here, there] = [bytes, &of_fleet[name]].map(|bytes| without_locations(bytes));
             assert_same(&format!("{format}: {}", name.display()), &here, &there);
         }
     }

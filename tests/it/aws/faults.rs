@@ -1,4 +1,4 @@
-//! Every call to AWS broken in every way: while separate processes work, and one port after the other.
+//! Breaks every call to AWS with every fault: while separate processes run, and one port after the other.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use ports::queue::{DedupId, GroupId, Outgoing, QueueError, QueueName, QueueRef, 
 use serde_json::json;
 use slack::ids::TeamId;
 use tests::harness::client::RetryDelays;
+use tests::harness::environment::AwsInstallation;
 use tests::harness::load::RunningLoad;
-use tests::harness::place::AwsInstallation;
 use tests::harness::process;
 use tests::harness::proxy::{FAULTS, Proxy, ProxyFault};
 use tests::harness::stack::Stack;
@@ -23,38 +23,38 @@ use super::fleet::{MINUTE, SENDERS, assert_no_quarantine, workers};
 const EVENTS: usize = 300;
 const DRAIN_DEADLINE: Duration = Duration::from_secs(120);
 
-/// What the way from a signed event to a row asks of AWS.
+/// The AWS operations between a signed event and its row.
 const OPERATIONS: [&str; 4] = ["SendMessageBatch", "ReceiveMessage", "DeleteMessageBatch", "UpdateItem"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_call_is_broken_in_whatever_way_nothing_is_lost_or_doubled() {
+async fn no_event_is_lost_or_duplicated_whichever_call_fails() {
     let installation = AwsInstallation::new().await;
-    // First whole: what starts up wants to find everything in order.
-    let proxy = Proxy::before(Stack::shared().endpoint(), 2).await;
-    let broken = installation.through(&proxy.endpoint);
-    proxy.mend();
+    // No faults at first: processes check their ports at startup.
+    let proxy = Proxy::in_front_of(Stack::shared().endpoint(), 2).await;
+    let broken = installation.with_endpoint(&proxy.endpoint);
+    proxy.stop_faults();
     let ingest = process::ingest(&broken).await;
     let workers = workers(&broken, 2, None).await;
-    proxy.break_again();
+    proxy.resume_faults();
     let mut load = RunningLoad::start(ingest.address, SENDERS, 4, &RetryDelays::slack(MINUTE));
-    load.acked(EVENTS).await;
-    // The number of batches that the workers make of them varies: there are more until every call has met every fault.
+    load.wait_for_acks(EVENTS).await;
+    // The number of batches varies: send more events until every operation has met every fault.
     let until = Instant::now() + DRAIN_DEADLINE;
     while !unbroken(&proxy, &OPERATIONS).is_empty() && Instant::now() < until {
-        load.acked(SENDERS).await;
+        load.wait_for_acks(SENDERS).await;
     }
-    proxy.mend();
+    proxy.stop_faults();
     let sent = load.stop().await;
-    installation.drained(DRAIN_DEADLINE).await;
+    installation.wait_until_drained(DRAIN_DEADLINE).await;
     assert_messages(&installation, &sent.model).await;
     assert_no_quarantine(&installation).await;
     workers.end().await;
     assert_broken(&proxy, &OPERATIONS);
 }
 
-/// What has not happened yet.
+/// The operations and faults that have not met yet.
 fn unbroken<'a>(proxy: &Proxy, operations: &[&'a str]) -> Vec<(&'a str, ProxyFault)> {
-    let broken = proxy.broken();
+    let broken = proxy.injected_faults();
     let all = operations.iter().flat_map(|operation| FAULTS.map(|fault| (*operation, fault)));
     all.filter(|(operation, fault)| !broken.contains(&((*operation).to_owned(), *fault))).collect()
 }
@@ -63,16 +63,16 @@ fn assert_broken(proxy: &Proxy, operations: &[&str]) {
     assert_eq!(unbroken(proxy, operations), []);
 }
 
-/// So often that each operation meets each fault, with the retries in between.
+/// Enough rounds for each operation to meet each fault, with the retries in between.
 const ROUNDS: usize = 12;
-/// What a caller does who hears that a port is unavailable.
+/// Attempts of a caller to whom a port reports that it is unavailable.
 const TRIES: usize = 10;
 
-/// Does something until it succeeds, which it must soon.
-async fn insist<T, E: std::fmt::Debug>(what: impl AsyncFn() -> Result<T, E>) -> T {
+/// Retries an operation until it succeeds; panics after [`TRIES`] attempts.
+async fn insist<T, E: std::fmt::Debug>(operation: impl AsyncFn() -> Result<T, E>) -> T {
     let mut failures = Vec::new();
     for _ in 0..TRIES {
-        match what().await {
+        match operation().await {
             Ok(done) => return done,
             Err(failure) => failures.push(failure),
         }
@@ -80,16 +80,16 @@ async fn insist<T, E: std::fmt::Debug>(what: impl AsyncFn() -> Result<T, E>) -> 
     panic!("it never succeeds: {failures:?}")
 }
 
-/// An account behind a proxy that breaks, and the same without.
+/// An account behind a proxy that injects faults, and the same account without the proxy.
 async fn account() -> (Proxy, Aws, Aws) {
     let installation = AwsInstallation::new().await;
-    let proxy = Proxy::before(Stack::shared().endpoint(), 1).await;
+    let proxy = Proxy::in_front_of(Stack::shared().endpoint(), 1).await;
     let broken = Stack::shared().aws_at(&proxy.endpoint, installation.aws.names().clone()).await;
     (proxy, broken, installation.aws)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_are_whole_whatever_call_of_the_archive_is_broken() {
+async fn rows_are_complete_whichever_call_of_the_archive_fails() {
     let (proxy, broken, whole) = account().await;
     let archive = broken.archive();
     let partition = || Query::partition("i");
@@ -115,7 +115,7 @@ async fn rows_are_whole_whatever_call_of_the_archive_is_broken() {
         let gone = ItemKey::new("gone", format!("{round:03}"));
         insist(async || archive.write(&Update::mark(gone.clone())).await).await;
         let item = insist(async || archive.get(&gone).await).await.unwrap();
-        // That it was deleted by an earlier try of this call looks like another client's delete.
+        // A delete by an earlier attempt of this call looks like another client's delete.
         insist(async || archive.delete_unchanged(&item).await).await;
         assert_eq!(whole.archive().get(&gone).await.unwrap(), None);
     }
@@ -125,7 +125,7 @@ async fn rows_are_whole_whatever_call_of_the_archive_is_broken() {
     assert_broken(&proxy, &["UpdateItem", "GetItem", "BatchGetItem", "Query", "DeleteItem"]);
 }
 
-/// A write that is done again after it was heard to be unavailable may find itself.
+/// Whether a write has taken effect: a retry after `Unavailable` may find the row of an earlier attempt.
 fn applied_or_there(outcome: &WriteOutcome, version: &str) -> bool {
     match outcome {
         WriteOutcome::Applied => true,
@@ -134,7 +134,7 @@ fn applied_or_there(outcome: &WriteOutcome, version: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bytes_are_whole_whatever_call_of_the_files_is_broken() {
+async fn bytes_are_complete_whichever_call_of_the_files_fails() {
     let (proxy, broken, whole) = account().await;
     let files = broken.files();
     let team = TeamId::parse("T1").unwrap();
@@ -159,7 +159,7 @@ async fn bytes_are_whole_whatever_call_of_the_files_is_broken() {
                 Ok::<_, FilesError>(read)
             })
             .await;
-            assert!(read == content, "{size_bytes} bytes changed on their way");
+            assert!(read == content, "{size_bytes} bytes changed in transit");
         }
     }
     whole.files().ready().await.unwrap();
@@ -169,7 +169,7 @@ async fn bytes_are_whole_whatever_call_of_the_files_is_broken() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_arrive_once_and_in_order_whatever_call_of_the_queue_is_broken() {
+async fn messages_arrive_once_and_in_order_whichever_call_of_the_queue_fails() {
     let (proxy, broken, whole) = account().await;
     let (queue, events) = (broken.queue(), QueueRef::from(QueueName::Events));
     let request = ReceiveRequest {
@@ -183,13 +183,13 @@ async fn messages_arrive_once_and_in_order_whatever_call_of_the_queue_is_broken(
         let body = round.to_string();
         let sent = Outgoing {
             queue: QueueName::Events,
-            group: GroupId::of(&["g"]),
-            dedup: DedupId::of(&[body.as_bytes()]),
+            group: GroupId::from_parts(&["g"]),
+            dedup: DedupId::from_parts(&[body.as_bytes()]),
             body,
         };
         insist(async || queue.ready().await).await;
         insist(async || queue.send(vec![sent.clone()]).await.remove(0)).await;
-        // What an answer that was lost had leased comes back when that lease ends.
+        // A message whose receive response was lost becomes visible again when its lease ends.
         let received = loop {
             let received = insist(async || queue.receive(request).await).await;
             if let Some(delivery) = received.into_iter().next() {
@@ -201,7 +201,7 @@ async fn messages_arrive_once_and_in_order_whatever_call_of_the_queue_is_broken(
         insist(async || queue.depth(events).await).await;
         let acked = insist(async || {
             match queue.ack(events, std::slice::from_ref(&received.receipt)).await.remove(0) {
-                // An earlier try of this ack did it.
+                // An earlier attempt of this ack succeeded.
                 Ok(()) | Err(QueueError::LeaseLost) => Ok(()),
                 Err(error) => Err(error),
             }

@@ -1,4 +1,5 @@
-//! Figures on AWS: a report from rows, from roll-ups, and stored is the one of a data folder.
+//! Figures on AWS: a report computed from rows, from roll-ups, and a stored one each equal the report of a
+//! data folder.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,52 +12,54 @@ use slack::ids::{ChannelId, TeamId};
 use testkit::deliveries;
 use testkit::memory::queue::MemoryQueue;
 use tests::harness::command::json_lines;
-use tests::harness::place::ProgramEnvironment;
+use tests::harness::environment::ProgramEnvironment;
 use workers::runtime::{JobOutcome, Ports, Worker};
 use workers::statistician::Statistician;
 
-use super::view::Both;
+use super::view::FolderAndFleet;
 use crate::import::export::TEAM;
 
-/// Everything that the export and the events say is of these two weeks.
+/// All messages of the export and of the events are from these two weeks.
 const WEEKS: [&str; 2] = ["2020-W37", "2020-W38"];
 
-/// The reports of a place: of the workspace, of a channel, and of a person.
-async fn reports(place: &(impl ProgramEnvironment + ?Sized)) -> Vec<Value> {
+/// The reports of an installation: for the workspace, for a channel, and for a person.
+async fn reports(environment: &(impl ProgramEnvironment + ?Sized)) -> Vec<Value> {
     let mut reports = Vec::new();
     for week in WEEKS {
-        for asked in [&[][..], &["--channel", "general"], &["--user", "U1"]] {
-            let args = [&["report", "--week", week], asked].concat();
-            let [report] = &json_lines(place, &args).await[..] else { panic!("{args:?}: not one line") };
+        for scope in [&[][..], &["--channel", "general"], &["--user", "U1"]] {
+            let args = [&["report", "--week", week], scope].concat();
+            let [report] = &json_lines(environment, &args).await[..] else {
+                panic!("{args:?}: not one line")
+            };
             reports.push(report.clone());
         }
     }
     reports
 }
 
-/// The figures of channels, and of the messages of one.
-async fn figures(place: &(impl ProgramEnvironment + ?Sized)) -> Vec<Value> {
-    let mut figures = json_lines(place, &["channels", "--figures"]).await;
-    for mut message in json_lines(place, &["messages", "general", "--figures"]).await {
-        // Where the bytes of files are is another place.
+/// The figures of all channels, and of the messages of one channel.
+async fn figures(environment: &(impl ProgramEnvironment + ?Sized)) -> Vec<Value> {
+    let mut figures = json_lines(environment, &["channels", "--figures"]).await;
+    for mut message in json_lines(environment, &["messages", "general", "--figures"]).await {
+        // Backends store files in different locations.
         message["files_s3"].take();
         figures.push(message);
     }
     figures
 }
 
-/// Whether each was stored, and all of them as if none had been.
+/// Whether each report was cached, and the reports without that flag.
 fn without_cached(mut reports: Vec<Value>) -> (Vec<bool>, Vec<Value>) {
     let cached = reports.iter_mut().map(|report| report["cached"].take() == json!(true)).collect();
     (cached, reports)
 }
 
-/// Marks of changes are read again for two hours of the clock, and those of the hour before.
+/// Longer than followers re-read change marks: for two hours of the clock, and the hour before.
 const MARKS_ARE_OLD: Duration = Duration::from_secs(4 * 3_600);
 
-/// Looks once, and counts what that asks for. Its jobs are in memory, so that their delay passes at once.
+/// Runs the statistician once, and its jobs. The jobs are in memory, so that their delay passes at once.
 async fn look_and_count(statistician: &Statistician, queue: &MemoryQueue, clock: &ManualClock) {
-    statistician.look().await;
+    statistician.poll().await;
     clock.advance(MARKS_ARE_OLD);
     deliveries::drain(queue, QueueName::Stats, async |jobs| {
         let outcomes = statistician.handle(jobs).await;
@@ -67,8 +70,8 @@ async fn look_and_count(statistician: &Statistician, queue: &MemoryQueue, clock:
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_report_of_what_a_fleet_wrote_is_that_of_one_machine() {
-    let both = Both::filled().await;
+async fn a_report_from_a_fleet_equals_one_from_one_machine() {
+    let both = FolderAndFleet::filled().await;
     let (data, installation) = (both.data(), &both.installation);
     let (of_folder, of_fleet) = (reports(&*data).await, reports(installation).await);
     assert!(of_folder[0]["figures"]["messages"]["value"].as_u64() > Some(0), "{}", of_folder[0]);
@@ -86,7 +89,7 @@ async fn a_report_of_what_a_fleet_wrote_is_that_of_one_machine() {
     let statistician = Statistician::new(ports, installation.aws.changes(clock.clone()));
     let team = TeamId::parse(TEAM).unwrap();
     let days = key::rollups(&team, &ChannelId::parse("C1").unwrap());
-    // The first look is told every channel, the second one what was written lately, and the third one nothing.
+    // The first round finds every channel, the second one recent changes, and the third one nothing.
     for _ in 0..3 {
         look_and_count(&statistician, &queue, &clock).await;
     }
@@ -96,7 +99,8 @@ async fn a_report_of_what_a_fleet_wrote_is_that_of_one_machine() {
     let (cached, counted) = without_cached(reports(installation).await);
     assert_eq!(cached, [false; 6], "no report was stored before days were counted");
     let (cached, stored) = without_cached(reports(installation).await);
-    // What a person has to do with others is in no roll-up: their reports are made anew.
+    // Roll-ups do not contain a person's interactions with others: reports about a person are computed each
+    // time.
     assert_eq!(cached, [true, true, false].repeat(WEEKS.len()));
     let (_, from_rows) = without_cached(of_folder);
     assert_eq!(from_rows, counted);

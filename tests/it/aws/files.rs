@@ -1,4 +1,4 @@
-//! Files on S3: the port's contract, parts, and what S3 may answer.
+//! Files on S3: the port's contract, multipart uploads, and S3's responses.
 
 mod answers;
 
@@ -22,7 +22,7 @@ use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
 const MIB: usize = 1024 * 1024;
 
-/// An account with nothing but a bucket.
+/// An account with only a bucket.
 async fn with_bucket() -> Aws {
     with_bucket_on(Stack::shared()).await
 }
@@ -34,7 +34,7 @@ async fn with_bucket_on(stack: &Stack) -> Aws {
     aws
 }
 
-/// The emulator's client, to look behind the port.
+/// A client of the emulator, to inspect the objects that the port stored.
 async fn client() -> aws_sdk_s3::Client {
     client_of(Stack::shared()).await
 }
@@ -72,7 +72,7 @@ async fn read(aws: &Aws, key: &FileKey) -> Result<Option<Bytes>, FilesError> {
     Ok(Some(content.into()))
 }
 
-/// The uploads in parts that are neither completed nor aborted.
+/// The multipart uploads that are neither completed nor aborted.
 async fn unfinished(aws: &Aws) -> Vec<String> {
     unfinished_on(Stack::shared(), aws).await
 }
@@ -83,8 +83,8 @@ async fn unfinished_on(stack: &Stack, aws: &Aws) -> Vec<String> {
     found.uploads().iter().map(|upload| upload.upload_id().unwrap().to_owned()).collect()
 }
 
-/// Asks until a dropped writer's upload is gone.
-async fn wait_until_none_is_unfinished(aws: &Aws) {
+/// Polls until a dropped writer's upload is gone.
+async fn wait_until_no_upload_is_unfinished(aws: &Aws) {
     let gone = async {
         while !unfinished(aws).await.is_empty() {
             tokio::task::yield_now().await;
@@ -108,20 +108,20 @@ async fn the_files_on_s3_conform() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_files_on_s3_conform_on_a_second_emulator() {
-    let Some(stack) = Stack::second() else { return };
+    let Some(stack) = Stack::second_emulator() else { return };
     conform(stack).await;
-    of_two_long_files_one_is_new(stack, creation(stack)).await;
+    assert_one_of_two_long_files_is_new(stack, creation(stack)).await;
 }
 
 #[tokio::test]
-async fn a_long_file_goes_up_in_parts_of_which_one_is_in_memory() {
+async fn a_long_file_is_uploaded_in_parts_with_one_part_in_memory() {
     let aws = with_bucket().await;
     let (name, content) = (key("long"), noise(1, 30 * MIB));
     let mut writer = aws.files().create(&name).await.unwrap();
     let client = client().await;
     for (number, mebibyte) in (1..).zip((0..30).map(|n| content.slice(n * MIB..(n + 1) * MIB))) {
         writer.write(mebibyte).await.unwrap();
-        // All but the last 8 MiB at most have left.
+        // At most the last 8 MiB have not been sent.
         let (parts_sent, uploads) = ((number - 1) / 8, unfinished(&aws).await);
         assert_eq!(uploads.len(), usize::from(parts_sent > 0), "after {number} MiB");
         if let [upload] = uploads.as_slice() {
@@ -139,7 +139,7 @@ async fn a_long_file_goes_up_in_parts_of_which_one_is_in_memory() {
 }
 
 #[tokio::test]
-async fn a_file_that_fits_a_part_is_one_request() {
+async fn a_file_that_fits_one_part_is_one_request() {
     let aws = with_bucket().await;
     for (size_bytes, in_parts) in [(0, false), (8 * MIB, false), (8 * MIB + 1, true)] {
         let name = key(&size_bytes.to_string());
@@ -152,20 +152,20 @@ async fn a_file_that_fits_a_part_is_one_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_long_files_under_one_key_one_is_new() {
+async fn one_of_two_long_files_under_one_key_is_new() {
     let stack = Stack::shared();
-    of_two_long_files_one_is_new(stack, creation(stack)).await;
+    assert_one_of_two_long_files_is_new(stack, creation(stack)).await;
 }
 
-/// LocalStack 4.5 looks for an object first and puts it there later, whether it goes up at once or in parts.
+/// LocalStack 4.5 checks for an object first and writes it later, for both single and multipart uploads.
 fn creation(stack: &Stack) -> Creation {
     match stack.emulator() {
         Emulator::Unknown | Emulator::Ministack => Creation::Atomic,
-        Emulator::LocalStack | Emulator::LocalStackPackage => Creation::LooksFirst,
+        Emulator::LocalStack | Emulator::LocalStackPackage => Creation::ChecksFirst,
     }
 }
 
-async fn of_two_long_files_one_is_new(stack: &Stack, creation: Creation) {
+async fn assert_one_of_two_long_files_is_new(stack: &Stack, creation: Creation) {
     for round in 0..4 {
         let aws = with_bucket_on(stack).await;
         let name = key("contended");
@@ -177,12 +177,12 @@ async fn of_two_long_files_one_is_new(stack: &Stack, creation: Creation) {
                 let [first, second] = [first, second].map(|writer| tokio::spawn(writer.publish()));
                 [first.await.unwrap().unwrap(), second.await.unwrap().unwrap()]
             }
-            Creation::LooksFirst => [first.publish().await.unwrap(), second.publish().await.unwrap()],
+            Creation::ChecksFirst => [first.publish().await.unwrap(), second.publish().await.unwrap()],
         };
         let winner = published.iter().position(|published| *published == Published::New).unwrap();
         assert_eq!(published[1 - winner], Published::AlreadyThere);
         assert!(read(&aws, &name).await.unwrap().as_ref() == Some(&contents[winner]));
-        // What the other one has sent is gone as well.
+        // The loser's upload is gone as well.
         assert_eq!(unfinished_on(stack, &aws).await, Vec::<String>::new());
     }
 }
@@ -193,7 +193,7 @@ async fn a_dropped_writer_leaves_no_upload() {
     let writer = begin(&aws, &key("dropped"), &noise(1, 17 * MIB)).await;
     assert_eq!(unfinished(&aws).await.len(), 1);
     drop(writer);
-    wait_until_none_is_unfinished(&aws).await;
+    wait_until_no_upload_is_unfinished(&aws).await;
     assert_eq!(read(&aws, &key("dropped")).await.unwrap(), None);
 }
 
@@ -207,12 +207,12 @@ async fn a_file_is_found_under_its_key() {
 }
 
 #[tokio::test]
-async fn without_a_bucket_nothing_works_and_provision_is_named() {
+async fn without_a_bucket_the_error_names_provision() {
     let aws = Stack::shared().aws().await;
     let files = aws.files();
     let lines = [
         files.ready().await.unwrap_err(),
-        // A missing bucket is no missing file.
+        // A missing bucket is not a missing file.
         files.open(&key("a")).await.err().unwrap(),
         begin(&aws, &key("a"), &noise(1, 10)).await.publish().await.unwrap_err(),
     ];

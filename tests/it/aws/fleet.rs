@@ -9,8 +9,8 @@ use testkit::fake_files;
 use tests::harness::binaries::binaries;
 use tests::harness::client::{EventClient, RetryDelays};
 use tests::harness::command::{annalist_at, json_lines};
+use tests::harness::environment::{AwsInstallation, ProgramEnvironment};
 use tests::harness::load::{AckedLoad, RunningLoad};
-use tests::harness::place::{AwsInstallation, ProgramEnvironment};
 use tests::harness::process::{self, Process, ServerProcess};
 use tests::harness::verify::assert_messages;
 use tokio::process::Command;
@@ -18,29 +18,34 @@ use wiremock::MockServer;
 
 pub(super) const SENDERS: usize = 4;
 const EVENTS: usize = 400;
-/// Slack's minute.
+/// The duration that stands for one of Slack's minutes.
 pub(super) const MINUTE: Duration = Duration::from_millis(50);
 pub(super) const TOKEN: &str = "xoxb-test";
 const EACH: usize = 3;
-/// An emulator in Python does a few hundred requests a second for everybody together.
+/// An emulator in Python serves a few hundred requests per second in total.
 pub(super) const DRAIN_DEADLINE: Duration = Duration::from_secs(120);
 const END_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Everything that runs beside ingest.
+/// The worker processes.
 pub(super) struct Workers(Vec<Process>);
 
 /// `each` processes of each worker.
-pub(super) async fn workers(place: &impl ProgramEnvironment, each: usize, slack: Option<&str>) -> Workers {
+pub(super) async fn workers(
+    environment: &impl ProgramEnvironment,
+    each: usize,
+    slack: Option<&str>,
+) -> Workers {
     let mut started = Vec::new();
     for program in WORKERS.iter().map(|worker| binaries().worker(worker.name)) {
         for _ in 0..each {
             let mut command = Command::new(&program);
-            place.lead(&mut command);
-            // Those that answer questions run only then.
+            environment.configure(&mut command);
+            // The workers that answer questions run only with this setting.
             command.env("ANNALIST_RESPONDER", "on");
             if let Some(slack) = slack {
                 command.env("SLACK_API_URL", format!("{slack}/api/")).env("SLACK_BOT_TOKEN", TOKEN);
-                // Hundreds of made-up people at Slack's pace are minutes; `permissions` has the check on AWS.
+                // Checking hundreds of invented people at Slack's rate takes minutes; `permissions` tests the
+                // check on AWS.
                 command.env("ANNALIST_EXISTENCE_CHECK", "off");
             }
             started.push(process::worker(&mut command).await);
@@ -50,7 +55,7 @@ pub(super) async fn workers(place: &impl ProgramEnvironment, each: usize, slack:
 }
 
 impl Workers {
-    /// Ends all of them well.
+    /// Ends all of them with SIGTERM, which must succeed.
     pub(super) async fn end(self) {
         for process in self.0 {
             assert!(process.sigterm(END_DEADLINE).await.success());
@@ -60,21 +65,21 @@ impl Workers {
 
 fn sharing(slack: &MockServer, number: usize) -> String {
     let ts = testkit::corpus::ts(1_700_000_000_000_000 + i64::try_from(number).unwrap());
-    let message = fake_files::shared(slack, &format!("F{number:04}"), &ts);
+    let message = fake_files::message_with_file(slack, &format!("F{number:04}"), &ts);
     event::envelope(TEAM, &format!("EvFile{number}"), &event::posted(&channel_id(900), &message))
 }
 
 async fn deliver(ingest: &ServerProcess, bodies: &[String]) {
-    let mut slack = EventClient::to(ingest.address, RetryDelays::slack(MINUTE));
+    let mut slack = EventClient::for_address(ingest.address, RetryDelays::slack(MINUTE));
     for body in bodies {
         slack.deliver(body).await.unwrap();
     }
 }
 
-/// Loads ingest with `events` events; returns what was acked.
+/// Loads ingest with `events` events; returns the acked events.
 pub(super) async fn load(ingest: &ServerProcess, events: usize, seed: u64) -> AckedLoad {
     let mut load = RunningLoad::start(ingest.address, SENDERS, seed, &RetryDelays::slack(MINUTE));
-    load.acked(events).await;
+    load.wait_for_acks(events).await;
     load.stop().await
 }
 
@@ -91,7 +96,7 @@ async fn three_of_each_worker_turn_signed_events_into_rows_and_files() {
     let workers = workers(&installation, EACH, Some(&slack.uri())).await;
     let sharing: Vec<String> = (0..20).map(|number| sharing(&slack, number)).collect();
     let (sent, ()) = tokio::join!(load(&ingest, EVENTS, 1), deliver(&ingest, &sharing));
-    installation.drained(DRAIN_DEADLINE).await;
+    installation.wait_until_drained(DRAIN_DEADLINE).await;
 
     assert_messages(&installation, &sent.model).await;
     assert_no_quarantine(&installation).await;
@@ -99,7 +104,7 @@ async fn three_of_each_worker_turn_signed_events_into_rows_and_files() {
     assert_eq!(files.len(), sharing.len());
     assert!(files.iter().all(|file| file["state"] == "held"), "{files:?}");
     let claims = super::claims::statuses(&installation.aws).await;
-    assert_eq!(claims, [("completed".to_owned(), sharing.len())].into(), "each was claimed, and done");
+    assert_eq!(claims, [("completed".to_owned(), sharing.len())].into(), "each was claimed and completed");
     let store = installation.aws.files();
     for file in &files {
         let uri = file["uri"].as_str().unwrap_or_else(|| panic!("no uri in {file}"));
@@ -130,14 +135,14 @@ async fn read(store: &dyn ports::files::Files, key: &str) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn up_runs_everything_in_one_process_too() {
+async fn up_runs_all_parts_in_one_process() {
     let installation = AwsInstallation::new().await;
     let up = process::up(&installation).await;
     let sent = load(&up, EVENTS / 4, 3).await;
-    installation.drained(DRAIN_DEADLINE).await;
+    installation.wait_until_drained(DRAIN_DEADLINE).await;
     assert_messages(&installation, &sent.model).await;
     assert!(up.process.sigterm(END_DEADLINE).await.success());
-    // The status waits as long as SQS's counts may lag before it says idle.
+    // `status` reports idle only after the time by which SQS's counts may lag.
     let status = annalist_at(&installation, &["status", "--json"]).await;
     assert_eq!(status.code, Some(0), "{}", status.stderr);
     let status: Value = serde_json::from_str(&status.stdout).unwrap();

@@ -1,4 +1,4 @@
-//! Slack's history on AWS: `annalist backfill`, and the historian with a job that goes on in another one.
+//! Slack's history on AWS: `annalist backfill`, and the historian with a job that continues in another one.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use slack::ids::{ChannelId, TeamId, Ts};
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, channel, one_token};
 use tests::harness::command::{annalist_at, json_lines};
+use tests::harness::environment::AwsInstallation;
 use tests::harness::metered::WRITES;
-use tests::harness::place::AwsInstallation;
-use tests::harness::proxy::{Passed, Proxy};
+use tests::harness::proxy::{ForwardedRequest, Proxy};
 use tests::harness::stack::Stack;
 use workers::historian::Historian;
 use workers::runtime::{JobOutcome, Ports, Worker};
@@ -26,31 +26,31 @@ const CHANNEL: &str = "C1";
 /// A job reads twenty pages, and a page here is one message.
 const MESSAGES: i64 = 22;
 
-/// Slack permits a call every 1.2 s, and the emulator takes its time.
+/// Slack permits a call every 1.2 s, and the emulator is slow.
 const VISIBLE_AFTER: Duration = Duration::from_secs(300);
 
-/// This number of hours before Slack's clock stands still.
+/// The timestamp this number of hours before the fixed time of Slack's clock.
 fn ts(hours: i64) -> Ts {
     Ts::parse(&format!("{}.000000", START_S - hours * 3_600)).unwrap()
 }
 
-/// A Slack with a channel in which something was said every hour, and a thread.
+/// A Slack with a channel that has one message every hour, and a thread.
 async fn slack() -> FakeSlack {
     let slack = FakeSlack::start().await;
     let mut workspace = FakeWorkspace::new("T1");
     workspace.channels = vec![channel(CHANNEL, "general")];
-    let history = workspace.said_in(CHANNEL);
+    let history = workspace.channel_history(CHANNEL);
     (1..=MESSAGES).for_each(|hours| history.post(&event::message(ts(hours).as_str(), "U1", "hello")));
     let root = ts(MESSAGES);
     let reply = format!("{}.500000", START_S - 5 * 3_600);
     history.post(&event::reply(&reply, root.as_str(), "U2", "a reply"));
-    slack.set(TOKEN, workspace);
+    slack.set_workspace(TOKEN, workspace);
     slack
 }
 
-/// What was written to tables, as far as it was recorded.
-fn writes(proxy: &Proxy) -> Vec<Passed> {
-    let is_write = |passed: &Passed| {
+/// The recorded requests that write to tables.
+fn writes(proxy: &Proxy) -> Vec<ForwardedRequest> {
+    let is_write = |passed: &ForwardedRequest| {
         let operation = passed.target.as_deref().and_then(|target| target.rsplit('.').next());
         operation.is_some_and(|operation| WRITES.contains(&operation))
     };
@@ -60,23 +60,25 @@ fn writes(proxy: &Proxy) -> Vec<Passed> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn history_that_is_read_again_writes_no_message() {
     let (installation, slack) = (AwsInstallation::new().await, slack().await);
-    let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
-    let place = installation.through(&proxy.endpoint);
-    let place = place.with("SLACK_BOT_TOKEN", Some(TOKEN)).with("SLACK_API_URL", Some(&slack.url()));
-    let synced = annalist_at(&place, &["sync", "--no-join"]).await;
+    let proxy = Proxy::in_front_of(Stack::shared().endpoint(), 0).await;
+    let environment = installation.with_endpoint(&proxy.endpoint);
+    let environment = environment
+        .with_variable("SLACK_BOT_TOKEN", Some(TOKEN))
+        .with_variable("SLACK_API_URL", Some(&slack.url()));
+    let synced = annalist_at(&environment, &["sync", "--no-join"]).await;
     assert_eq!(synced.code, Some(0), "{synced:?}");
     proxy.record();
-    let first = json_lines(&place, &["backfill", "general"]).await;
+    let first = json_lines(&environment, &["backfill", "general"]).await;
     let all = MESSAGES + 1;
     assert_eq!((&first[1]["new"], &first[1]["remaining"]), (&all.into(), &0.into()), "{first:?}");
-    let of_messages = |writes: &[Passed]| {
+    let of_messages = |writes: &[ForwardedRequest]| {
         writes.iter().filter(|write| write.body.contains("message#")).cloned().collect::<Vec<_>>()
     };
-    assert!(!of_messages(&writes(&proxy)).is_empty(), "what is counted is seen");
+    assert!(!of_messages(&writes(&proxy)).is_empty(), "the proxy records writes of messages");
 
-    slack.change(TOKEN, |workspace| workspace.volatile = true);
+    slack.change_workspace(TOKEN, |workspace| workspace.volatile = true);
     proxy.record();
-    let again = json_lines(&place, &["backfill", "general", "--refetch-days", "2"]).await;
+    let again = json_lines(&environment, &["backfill", "general", "--refetch-days", "2"]).await;
     let counts = |name: &str| again[1][name].as_i64().unwrap();
     assert!(counts("messages") >= MESSAGES, "{again:?}");
     assert_eq!((counts("new"), counts("updated")), (0, 0), "{again:?}");
@@ -95,9 +97,9 @@ async fn received(queue: &dyn Queue) -> Vec<Delivery> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_that_is_too_long_for_one_turn_goes_on_in_another() {
+async fn a_job_with_too_many_pages_continues_in_another_job() {
     let (installation, slack) = (AwsInstallation::new().await, slack().await);
-    slack.pages_of(1);
+    slack.set_page_size(1);
     let ports = Ports {
         queue: installation.aws.queue(),
         archive: installation.aws.archive(),

@@ -1,4 +1,4 @@
-//! What a worker asks of a queue that bills each call, while there is nothing to do.
+//! The calls of an idle worker to a queue that bills each call.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,8 @@ use workers::runtime::{self, Ports, RuntimeSettings};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// An empty queue of SQS: a receive is a call for each 20 s it waits, as `aws::queue::calls` shows, and counts lag.
+/// An empty SQS queue: a receive is one call per 20 s of waiting, as `aws::queue::calls` shows, and counts
+/// lag.
 #[derive(Default)]
 struct EmptySqs {
     calls: Mutex<BTreeMap<(&'static str, String), CallCounts>>,
@@ -77,7 +78,7 @@ impl Queue for EmptySqs {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_worker_has_one_long_poll_in_flight_and_asks_for_little_else() {
+async fn an_idle_worker_has_one_long_poll_in_flight_and_makes_few_other_calls() {
     let sqs = Arc::new(EmptySqs::default());
     let ports = Ports {
         queue: sqs.clone(),
@@ -98,8 +99,8 @@ async fn an_idle_worker_has_one_long_poll_in_flight_and_asks_for_little_else() {
         (QueueRef::from(QueueName::Events), QueueRef::dead_letters(QueueName::Events));
     let of = |operation: &'static str, queue: QueueRef| calls[&(operation, queue.to_string())];
     let a_day = |calls: CallCounts, every_s: u64| {
-        let wanted = DAY.as_secs() / every_s;
-        assert!((wanted..=wanted + 1).contains(&calls.made), "{calls:?}, {wanted} are wanted");
+        let expected = DAY.as_secs() / every_s;
+        assert!((expected..=expected + 1).contains(&calls.made), "{calls:?}, expected {expected}");
     };
     for receives in [of("ReceiveMessage", queue), of("ReceiveMessage", dead_letters)] {
         assert_eq!(receives.most_in_flight, 1);

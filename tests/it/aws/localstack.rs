@@ -1,4 +1,4 @@
-//! `annalist provision` as people type it, and the folder that tells them how to try the fleet out.
+//! `annalist provision` as users run it, and the folder `localstack`, with which they try the fleet out.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use ports::queue::topology::{QUEUES, TABLES};
 use ports::queue::{QueueName, QueueRef};
 use serde_json::{Value, json};
 use tests::harness::command::annalist_with;
-use tests::harness::proxy::{Passed, Proxy};
+use tests::harness::proxy::{ForwardedRequest, Proxy};
 use tests::harness::stack::{LOCALSTACK_TAG, REGION, Stack, fresh_names};
 
 fn folder() -> PathBuf {
@@ -19,17 +19,17 @@ fn folder() -> PathBuf {
 }
 
 #[test]
-fn people_try_out_the_emulator_that_the_tests_run_on() {
+fn users_try_out_the_emulator_that_the_tests_use() {
     let compose = std::fs::read_to_string(folder().join("compose.yaml")).unwrap();
     let images: Vec<&str> = compose.lines().filter_map(|line| line.trim().strip_prefix("image: ")).collect();
     assert_eq!(images, [format!("localstack/localstack:{LOCALSTACK_TAG}")]);
-    // It checks no credentials.
+    // It must only listen locally, because it checks no credentials.
     let ports: Vec<&str> = compose.lines().filter(|line| line.contains(":4566\"")).collect();
     assert!(ports.len() == 1 && ports[0].contains("- \"127.0.0.1:4566:4566\""), "{compose}");
 }
 
 #[test]
-fn the_settings_lead_to_the_emulator_whatever_the_shell_was_set_up_for() {
+fn the_settings_select_the_emulator_whatever_the_shell_has_set() {
     let output = Command::new("sh")
         .args(["-c", ". ./env && env"])
         .current_dir(folder())
@@ -41,7 +41,7 @@ fn the_settings_lead_to_the_emulator_whatever_the_shell_was_set_up_for() {
     let text = String::from_utf8(output.stdout).unwrap();
     let set: HashMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
     assert_eq!((set["ANNALIST_BACKEND"], set["AWS_ENDPOINT_URL"]), ("aws", "http://127.0.0.1:4566"));
-    // What a process needs, but for the names that have a default.
+    // The settings that a process needs, except names with a default.
     for (name, _) in Stack::shared().environment(&fresh_names()) {
         let has_default = name == "ANNALIST_PREFIX" || name.ends_with("TABLE");
         assert_eq!(set.contains_key(name), !has_default, "{name}");
@@ -53,7 +53,7 @@ fn the_settings_lead_to_the_emulator_whatever_the_shell_was_set_up_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn provision_says_what_it_does_and_needs_no_other_setting() {
+async fn provision_prints_each_step_and_needs_no_other_setting() {
     let (stack, names) = (Stack::shared(), fresh_names());
     let mut variables = stack.environment(&names);
     variables.retain(|(name, _)| *name != "ANNALIST_BACKEND");
@@ -97,13 +97,13 @@ async fn resources_of_another_owner_are_one_line_and_exit_code_1() {
     let outcome = annalist_with(&["provision"], &variables).await;
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""), "{outcome:?}");
     assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
-    for says in [queue.as_str(), "nothing was changed", "ANNALIST_PREFIX"] {
-        assert!(outcome.stderr.contains(says), "{outcome:?}");
+    for expected in [queue.as_str(), "nothing was changed", "ANNALIST_PREFIX"] {
+        assert!(outcome.stderr.contains(expected), "{outcome:?}");
     }
 }
 
 #[tokio::test]
-async fn without_a_bucket_or_a_region_provision_says_what_to_set() {
+async fn without_a_bucket_or_a_region_provision_names_the_setting() {
     let bucket = annalist_with(&["provision"], &[("AWS_REGION", "eu-central-1")]).await;
     assert!(bucket.code == Some(2) && bucket.stderr.contains("ANNALIST_BUCKET"), "{bucket:?}");
     let nowhere = [("ANNALIST_BUCKET", "bucket"), ("AWS_EC2_METADATA_DISABLED", "true")];
@@ -111,17 +111,17 @@ async fn without_a_bucket_or_a_region_provision_says_what_to_set() {
     assert!(region.code == Some(1) && region.stderr.contains("AWS_REGION"), "{region:?}");
 }
 
-/// What changes something, in the order of the topology, as `provision.py` reads it.
-fn calls(passed: Vec<Passed>, names: &Names) -> String {
+/// The calls that change something, in the order of the topology and in the format that `provision.py` reads.
+fn calls(passed: Vec<ForwardedRequest>, names: &Names) -> String {
     let order = |call: &Value| {
         let body = call["body"].to_string();
         let queues = QUEUES.iter().flat_map(|spec| [QueueRef::dead_letters(spec.name), spec.name.into()]);
         let queues = queues.map(|queue| format!("\"QueueName\":\"{}\"", names.queue(queue)));
         let tables = TABLES.iter().map(|spec| format!("\"TableName\":\"{}\"", names.table(spec.role)));
-        let place = queues.chain(tables).position(|name| body.contains(&name));
-        place.unwrap_or(usize::MAX)
+        let index = queues.chain(tables).position(|name| body.contains(&name));
+        index.unwrap_or(usize::MAX)
     };
-    let changes = |passed: &Passed| {
+    let changes = |passed: &ForwardedRequest| {
         let target = passed.target.as_deref().unwrap_or_default();
         let operation = target.rsplit('.').next().unwrap_or_default();
         (target.is_empty() && passed.method == "PUT")
@@ -129,15 +129,15 @@ fn calls(passed: Vec<Passed>, names: &Names) -> String {
     };
     let mut calls: Vec<Value> = passed.into_iter().filter(changes).map(call).collect();
     calls.sort_by_key(order);
-    // A store that knows no tags when a bucket is made gets them by a call of their own; elsewhere that changes nothing. It
-    // stands last whether this store was asked or not.
+    // A store that does not support tags in CreateBucket gets them in a separate call, which changes nothing
+    // on others. List that call last whether or not this store received it.
     calls.retain(|call| !call["path"].as_str().is_some_and(|path| path.ends_with("?tagging")));
     let tagging = format!(
         "<Tagging xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><TagSet><Tag><Key>{TAG}</Key><Value>{}</Value></Tag>\
          </TagSet></Tagging>",
         names.prefix()
     );
-    calls.push(call(Passed {
+    calls.push(call(ForwardedRequest {
         method: "PUT".into(),
         path: format!("/{}/?tagging", names.bucket()),
         target: None,
@@ -147,16 +147,16 @@ fn calls(passed: Vec<Passed>, names: &Names) -> String {
     calls.iter().map(|call| format!("{call}\n")).collect()
 }
 
-fn call(passed: Passed) -> Value {
-    let Passed { method, path, target, content_type, body } = passed;
+fn call(passed: ForwardedRequest) -> Value {
+    let ForwardedRequest { method, path, target, content_type, body } = passed;
     let service = match target.as_deref() {
         Some(target) if target.starts_with("AmazonSQS") => "sqs",
         Some(_) => "dynamodb",
         None => "s3",
     };
-    // Maps have no order on the wire.
+    // JSON objects have no order: parse the body to sort its keys.
     let body = serde_json::from_str(&body).unwrap_or(Value::String(body));
-    // Which SDK it is says nothing.
+    // `x-id` only identifies the operation for the SDK.
     let path = path.split("x-id=").next().unwrap_or_default().trim_end_matches(['?', '&']).to_owned();
     json!({
         "service": service, "region": "eu-central-1", "method": method, "path": path, "target": target,
@@ -164,21 +164,23 @@ fn call(passed: Passed) -> Value {
     })
 }
 
-/// The names that `localstack/env` leads to.
+/// The names that result from `localstack/env`.
 fn default_names() -> Names {
     Names::new("annalist", [None; 3], "annalist-files").unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_init_hook_makes_what_provision_makes() {
+async fn the_init_hook_creates_the_resources_of_provision() {
     let stack = Stack::shared();
-    // Elsewhere, since the hook's names are used below.
+    // In another region, since the hook's names are used below.
     let elsewhere = "eu-west-1";
-    let proxy = Proxy::before(stack.endpoint(), 0).await;
+    let proxy = Proxy::in_front_of(stack.endpoint(), 0).await;
     proxy.record();
     let sdk = stack.sdk_in(&proxy.endpoint, elsewhere).await;
-    provision(&Aws::of(sdk, default_names()).unwrap(), Parts::ALL, false, &mut |_| {}).await.unwrap();
-    let wanted = calls(proxy.recorded(), &default_names()).replace(elsewhere, REGION);
+    provision(&Aws::from_sdk_config(sdk, default_names()).unwrap(), Parts::ALL, false, &mut |_| {})
+        .await
+        .unwrap();
+    let expected_calls = calls(proxy.recorded(), &default_names()).replace(elsewhere, REGION);
     // A bucket's name is taken in every region.
     let sdk = stack.sdk_in(stack.endpoint(), elsewhere).await;
     let s3 =
@@ -187,11 +189,14 @@ async fn the_init_hook_makes_what_provision_makes() {
 
     let init = folder().join("init");
     let requests = std::fs::read_to_string(init.join("requests.jsonl")).unwrap_or_default();
-    // A stack that closes a bucket from its first moment, as AWS does, is not asked to.
+    // A stack that blocks public access to new buckets by default, as AWS does, gets no call for that.
     let closes = |line: &str| line.contains("/?publicAccessBlock");
-    let asked = |line: &&str| !closes(line) || wanted.lines().any(closes);
-    let comparable: String = requests.lines().filter(asked).map(|line| format!("{line}\n")).collect();
-    assert!(comparable == wanted, "localstack/init/requests.jsonl should be, made from the code:\n{wanted}");
+    let is_expected = |line: &&str| !closes(line) || expected_calls.lines().any(closes);
+    let comparable: String = requests.lines().filter(is_expected).map(|line| format!("{line}\n")).collect();
+    assert!(
+        comparable == expected_calls,
+        "localstack/init/requests.jsonl should be, made from the code:\n{expected_calls}"
+    );
 
     let hook = Command::new("python3").arg(init.join("provision.py")).arg(stack.endpoint()).output().unwrap();
     assert!(hook.status.success(), "{}", String::from_utf8_lossy(&hook.stderr));

@@ -1,4 +1,4 @@
-//! Everything that runs on AWS's side of the ports, on whatever stack the harness finds.
+//! Tests of the AWS backend, on the stack that the harness finds.
 
 mod archive;
 mod changes;

@@ -1,5 +1,6 @@
-//! What each part may do on AWS, held to what it does: to the calls in the source, and to those of running parts.
+//! The permissions of each part on AWS, compared with the calls in the source and with those of running
+//! parts.
 
 mod iam;
 mod running;
-mod written;
+mod source;

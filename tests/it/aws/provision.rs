@@ -1,8 +1,8 @@
-//! AWS is made to follow the topology, and resources of other owners are not touched.
+//! `provision` makes AWS match the topology and does not touch resources of other owners.
 
 mod answers;
+mod created;
 mod foreign;
-mod made;
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::SeqCst;
@@ -38,20 +38,20 @@ async fn run(aws: &Aws, parts: Parts<'_>, dry_run: bool) -> (Vec<ProvisionStep>,
     (steps, result)
 }
 
-/// What a run that succeeds does.
+/// The steps of a successful run.
 async fn steps(aws: &Aws, parts: Parts<'_>) -> Vec<ProvisionStep> {
     let (steps, result) = run(aws, parts, false).await;
     result.unwrap();
     steps
 }
 
-/// What a run that succeeds changes.
+/// The changes of a successful run.
 async fn changes(aws: &Aws, parts: Parts<'_>) -> Vec<String> {
     let steps = steps(aws, parts).await;
     steps.iter().filter(|step| step.change != ResourceChange::Keep).map(ProvisionStep::to_string).collect()
 }
 
-/// An installation, and clients to look at it and to interfere with it.
+/// An installation, and clients to inspect it and to interfere with it.
 struct ProvisionFixture {
     aws: Aws,
     sqs: aws_sdk_sqs::Client,
@@ -83,8 +83,8 @@ impl ProvisionFixture {
 
     async fn attributes(&self, queue: QueueRef) -> HashMap<Attribute, String> {
         let url = self.url(queue).await;
-        let asked = self.sqs.get_queue_attributes().queue_url(url).attribute_names(Attribute::All);
-        asked.send().await.unwrap().attributes.unwrap()
+        let request = self.sqs.get_queue_attributes().queue_url(url).attribute_names(Attribute::All);
+        request.send().await.unwrap().attributes.unwrap()
     }
 
     async fn set_attribute(&self, queue: QueueRef, name: Attribute, value: &str) {
@@ -111,16 +111,16 @@ impl ProvisionFixture {
     }
 
     async fn make_bucket(&self, tags: &[(&str, &str)]) {
-        let place = BucketLocationConstraint::from(REGION);
-        let place = CreateBucketConfiguration::builder().location_constraint(place).build();
+        let location = BucketLocationConstraint::from(REGION);
+        let location = CreateBucketConfiguration::builder().location_constraint(location).build();
         let request = self.s3.create_bucket().bucket(self.names().bucket());
-        request.create_bucket_configuration(place).send().await.unwrap();
+        request.create_bucket_configuration(location).send().await.unwrap();
         let tag = |(key, value): &(&str, &str)| Tag::builder().key(*key).value(*value).build().unwrap();
         let tags = Tagging::builder().set_tag_set(Some(tags.iter().map(tag).collect())).build().unwrap();
         self.s3.put_bucket_tagging().bucket(self.names().bucket()).tagging(tags).send().await.unwrap();
     }
 
-    /// The resources there are, of those that this installation has names for.
+    /// The existing resources that have this installation's names.
     async fn resources(&self) -> Vec<String> {
         let names = self.names();
         let queues = self.sqs.list_queues().queue_name_prefix(names.prefix()).send().await.unwrap();
@@ -140,7 +140,7 @@ impl ProvisionFixture {
     }
 }
 
-/// Everything, as it is called, in the order of the topology.
+/// The names of all resources, in the order of the topology.
 fn everything(names: &Names) -> Vec<String> {
     let queue = |queue| format!("queue {}", names.queue(queue));
     let queues = QUEUES

@@ -1,4 +1,5 @@
-//! Questions on AWS: a mention goes through every queue and table of the responder, and one reply comes into its thread.
+//! Questions on AWS: a mention passes through every queue and table of the responder, and gets one reply in
+//! its thread.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
 use tests::harness::client::{EventClient, RetryDelays};
 use tests::harness::command::{annalist_at, json_lines};
-use tests::harness::place::AwsInstallation;
+use tests::harness::environment::AwsInstallation;
 use tests::harness::process::{self, ServerProcess};
 use tokio::time::Instant;
 use wiremock::matchers::{any, body_string_contains};
@@ -18,12 +19,12 @@ use crate::responder::workspace::{AskingWorkspace, CHANNEL, TOKEN};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Processes of each worker: each job may go to either.
+/// Processes of each worker: either may receive a job.
 const EACH: usize = 2;
 
-/// A fleet that answers, beside a Slack and a processor.
+/// A fleet that answers questions, with a Slack and a processor.
 struct AnsweringFleet {
-    place: AwsInstallation,
+    installation: AwsInstallation,
     workspace: AskingWorkspace,
     processor: MockServer,
     ingest: ServerProcess,
@@ -34,64 +35,65 @@ impl AnsweringFleet {
     async fn start() -> Self {
         let (workspace, processor) = (AskingWorkspace::start().await, MockServer::start().await);
         answers(&processor, []).await;
-        let place = AwsInstallation::new()
+        let installation = AwsInstallation::new()
             .await
-            .with("SLACK_BOT_TOKEN", Some(TOKEN))
-            .with("SLACK_API_URL", Some(&workspace.slack.url()))
-            .with("ANNALIST_PROCESSOR_URL", Some(&format!("{}/answer", processor.uri())));
-        let synced = annalist_at(&place, &["sync", "--no-join"]).await;
+            .with_variable("SLACK_BOT_TOKEN", Some(TOKEN))
+            .with_variable("SLACK_API_URL", Some(&workspace.slack.url()))
+            .with_variable("ANNALIST_PROCESSOR_URL", Some(&format!("{}/answer", processor.uri())));
+        let synced = annalist_at(&installation, &["sync", "--no-join"]).await;
         assert_eq!(synced.code, Some(0), "{synced:?}");
-        let ingest = process::ingest(&place).await;
-        let workers = workers(&place, EACH, None).await;
-        Self { place, workspace, processor, ingest, workers }
+        let ingest = process::ingest(&installation).await;
+        let workers = workers(&installation, EACH, None).await;
+        Self { installation, workspace, processor, ingest, workers }
     }
 
-    async fn deliver(&self, event_id: &str, told: &Value) {
-        let mut sender = EventClient::to(self.ingest.address, RetryDelays::none());
-        assert_eq!(sender.deliver(&event::envelope(TEAM, event_id, told)).await, Ok(1));
+    async fn deliver(&self, event_id: &str, event: &Value) {
+        let mut sender = EventClient::for_address(self.ingest.address, RetryDelays::none());
+        assert_eq!(sender.deliver(&event::envelope(TEAM, event_id, event)).await, Ok(1));
     }
 
-    /// A person asks; the time of the question.
+    /// Delivers a person's question, and returns its `ts`.
     async fn ask(&self, n: u32, text: &str) -> String {
-        let (ts, told) = self.workspace.mention(n, text);
-        self.deliver(&format!("Ev{n}"), &told).await;
+        let (ts, mention) = self.workspace.mention(n, text);
+        self.deliver(&format!("Ev{n}"), &mention).await;
         ts
     }
 
     async fn drained(&self) {
-        self.place
-            .emptied(&[QueueName::Events, QueueName::Questions, QueueName::Replies], DRAIN_DEADLINE)
+        self.installation
+            .wait_until_empty(&[QueueName::Events, QueueName::Questions, QueueName::Replies], DRAIN_DEADLINE)
             .await;
     }
 
-    /// `annalist questions` with these arguments, which succeeds.
+    /// The output of `annalist questions` with these arguments, which must succeed.
     async fn questions(&self, args: &[&str]) -> String {
-        let outcome = annalist_at(&self.place, &[&["questions"], args].concat()).await;
+        let outcome = annalist_at(&self.installation, &[&["questions"], args].concat()).await;
         assert_eq!((outcome.code, &*outcome.stderr), (Some(0), ""), "{outcome:?}");
         outcome.stdout
     }
 
-    /// The questions of a status.
+    /// The questions with a status.
     async fn listed(&self, status: &str) -> Vec<Value> {
-        json_lines(&self.place, &["questions", "list", "--status", status]).await
+        json_lines(&self.installation, &["questions", "list", "--status", status]).await
     }
 
-    /// Posts to Slack, as it counted them, and what they are.
+    /// The number of posts that Slack counted, and the posts.
     fn posted(&self) -> (usize, Vec<Value>) {
-        (self.workspace.slack.called("chat.postMessage"), self.workspace.posted())
+        (self.workspace.slack.call_count("chat.postMessage"), self.workspace.posted())
     }
 
     async fn end(self) {
-        assert_no_quarantine(&self.place).await;
+        assert_no_quarantine(&self.installation).await;
         self.workers.end().await;
         assert!(self.ingest.process.sigterm(DEADLINE).await.success());
     }
 }
 
-/// A processor that answers, but for questions with a word of these, to which it has another response.
-async fn answers<const N: usize>(processor: &MockServer, but_for: [(&str, ResponseTemplate); N]) {
+/// Makes the processor answer every question, with another response for questions that contain one of these
+/// words.
+async fn answers<const N: usize>(processor: &MockServer, exceptions: [(&str, ResponseTemplate); N]) {
     processor.reset().await;
-    for (word, response) in but_for {
+    for (word, response) in exceptions {
         Mock::given(body_string_contains(word)).respond_with(response).mount(processor).await;
     }
     let answer = ResponseTemplate::new(200).set_body_json(json!({ "text": "an answer" }));
@@ -99,30 +101,30 @@ async fn answers<const N: usize>(processor: &MockServer, but_for: [(&str, Respon
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mention_has_one_reply_in_its_thread_however_often_slack_delivers_it() {
+async fn a_mention_gets_one_reply_in_its_thread_however_often_slack_delivers_it() {
     let fleet = AnsweringFleet::start().await;
-    let (asked, told) = fleet.workspace.mention(1, "why?");
-    fleet.deliver("Ev1", &told).await;
+    let (question_ts, mention) = fleet.workspace.mention(1, "why?");
+    fleet.deliver("Ev1", &mention).await;
     fleet.drained().await;
     let (calls, posted) = fleet.posted();
     let [reply] = &posted[..] else { panic!("{posted:?}") };
-    assert_eq!((calls, &reply["text"], &reply["thread_ts"]), (1, &json!("an answer"), &json!(asked)));
+    assert_eq!((calls, &reply["text"], &reply["thread_ts"]), (1, &json!("an answer"), &json!(question_ts)));
 
-    // SQS knows the first one, and the archive the second.
-    fleet.deliver("Ev1", &told).await;
-    fleet.deliver("Ev2", &told).await;
+    // SQS deduplicates the first one, and the archive the second.
+    fleet.deliver("Ev1", &mention).await;
+    fleet.deliver("Ev2", &mention).await;
     fleet.drained().await;
     assert_eq!(fleet.posted(), (1, posted.clone()));
 
-    let listed = json_lines(&fleet.place, &["questions", "list"]).await;
+    let listed = json_lines(&fleet.installation, &["questions", "list"]).await;
     let [question] = &listed[..] else { panic!("{listed:?}") };
     assert_eq!(
         (&question["message_id"], &question["status"], &question["channel_name"], &question["retries"]),
-        (&json!(asked), &json!("processed"), &json!("general"), &json!(0))
+        (&json!(question_ts), &json!("processed"), &json!("general"), &json!(0))
     );
     let answer = &question["answer"];
     assert_eq!((&answer["status"], &answer["posted"]), (&json!("sent"), &json!([reply["ts"]])));
-    let shown = fleet.questions(&["show", "#general", &asked]).await;
+    let shown = fleet.questions(&["show", "#general", &question_ts]).await;
     assert!(shown.contains("processed, answer sent") && shown.contains("an answer"), "{shown}");
     fleet.end().await;
 }
@@ -144,9 +146,13 @@ async fn a_question_that_fails_is_retried_and_one_that_waits_is_cancelled() {
 
     let waiting = fleet.ask(2, "with patience?").await;
     let until = Instant::now() + DEADLINE;
-    // The responder cannot tell this program; each look of it takes a while.
+    // The responder cannot notify this program, so it polls; each poll takes a while.
     while fleet.listed("processing").await.is_empty() {
-        assert!(Instant::now() < until, "{:?}", json_lines(&fleet.place, &["questions", "list"]).await);
+        assert!(
+            Instant::now() < until,
+            "{:?}",
+            json_lines(&fleet.installation, &["questions", "list"]).await
+        );
     }
     let cancelled = fleet.questions(&["cancel", CHANNEL, &waiting]).await;
     assert_eq!(cancelled, format!("{waiting} is not answered.\n"));
@@ -155,13 +161,13 @@ async fn a_question_that_fails_is_retried_and_one_that_waits_is_cancelled() {
     assert_eq!(fleet.posted(), (0, Vec::new()));
 
     let retried = fleet.questions(&["retry", CHANNEL, &failing]).await;
-    assert_eq!(retried, format!("{failing} is asked again, by a responder that runs.\n"));
+    assert_eq!(retried, format!("{failing} is question_ts again, by a responder that runs.\n"));
     fleet.drained().await;
     let (calls, posted) = fleet.posted();
     let [reply] = &posted[..] else { panic!("{posted:?}") };
     assert_eq!((calls, &reply["thread_ts"]), (1, &json!(failing)));
     let stays = fleet.questions(&["retry", CHANNEL, &failing]).await;
-    assert_eq!(stays, format!("{failing} was answered, and that stays so.\n"));
+    assert_eq!(stays, format!("{failing} was already answered; nothing changes.\n"));
 
     let processed = fleet.listed("processed").await;
     let [question] = &processed[..] else { panic!("{processed:?}") };

@@ -11,7 +11,7 @@ use aws::provision::{Parts, provision};
 use ports::queue::QueueName;
 use tests::harness::stack::Stack;
 
-/// An account of which these queues are there, each with its dead-letter queue.
+/// An account with these queues, each with its dead-letter queue.
 async fn provisioned(stack: &Stack, queues: &[QueueName]) -> Aws {
     let aws = stack.aws().await;
     let parts = Parts { queues, tables: false, bucket: false };

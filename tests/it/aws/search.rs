@@ -1,4 +1,4 @@
-//! `annalist index` and `annalist search` on AWS: an index on this machine, of an archive that is not.
+//! `annalist index` and `annalist search` on AWS: a local index of a remote archive.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use ports::queue::topology::TableRole;
 use serde_json::Value;
 use testkit::corpus::{TEAM, event};
-use tests::harness::client::play;
+use tests::harness::client::deliver_through_up;
 use tests::harness::command::{annalist_at, json_lines, wait_until_idle};
-use tests::harness::place::AwsInstallation;
+use tests::harness::environment::AwsInstallation;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const CHANNEL: &str = "C0GENERAL";
 const ROOT: &str = "1700000000.000100";
 
-/// What is written at first, and what changes it.
-fn told() -> [Vec<Value>; 2] {
+/// Events, and later events that change their messages.
+fn event_batches() -> [Vec<Value>; 2] {
     let root = event::message(ROOT, "U0ANA", "the deployment of 会議室 failed");
     let edited = event::edited(&root, "1700000005.000000", "the rollout of 会議室 failed");
     let reply = event::reply("1700000001.000100", ROOT, "U0BEN", "which deployment?");
@@ -56,17 +56,20 @@ async fn assert_same(folder: &Path, installation: &AwsInstallation, index: &str)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_fleet_wrote_is_found_as_on_one_machine() {
+async fn a_search_of_a_fleets_archive_finds_the_same_as_on_one_machine() {
     let folder = tempfile::tempdir().unwrap();
     let (data, index) = (folder.path().join("data"), folder.path().join("index"));
     let index = index.to_str().unwrap();
     let installation = AwsInstallation::new().await;
-    let [first, then] = told();
+    let [first, then] = event_batches();
     let here = async || drop(wait_until_idle(&*data, DEADLINE).await);
-    let there = async || installation.drained(DEADLINE).await;
-    tokio::join!(play(&*data, TEAM, &first, here()), play(&installation, TEAM, &first, there()));
+    let there = async || installation.wait_until_drained(DEADLINE).await;
+    tokio::join!(
+        deliver_through_up(&*data, TEAM, &first, here()),
+        deliver_through_up(&installation, TEAM, &first, there())
+    );
     let cache = folder.path().join("cache");
-    let by_default = installation.with("XDG_CACHE_HOME", cache.to_str());
+    let by_default = installation.with_variable("XDG_CACHE_HOME", cache.to_str());
     assert_eq!(annalist_at(&by_default, &["index"]).await.code, Some(0));
     let table = installation.aws.names().table(TableRole::Archive);
     assert!(cache.join("annalist").join(table).join("index.db").exists());
@@ -76,8 +79,11 @@ async fn what_a_fleet_wrote_is_found_as_on_one_machine() {
     assert_same(&data, &installation, index).await;
     assert_eq!(json_lines(&installation, &["search", "deployment", "--index", index]).await.len(), 3);
 
-    // A search takes in what was written since.
-    tokio::join!(play(&*data, TEAM, &then, here()), play(&installation, TEAM, &then, there()));
+    // A search first indexes the rows written since.
+    tokio::join!(
+        deliver_through_up(&*data, TEAM, &then, here()),
+        deliver_through_up(&installation, TEAM, &then, there())
+    );
     assert_same(&data, &installation, index).await;
     let later = json_lines(&installation, &["search", "deployment", "--index", index]).await;
     assert_eq!(later.len(), 2, "{later:?}");

@@ -1,4 +1,4 @@
-//! `annalist view` on AWS shows what it shows of a data folder.
+//! `annalist view` shows the same pages on AWS as for a data folder.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tests::harness::binaries::binaries;
 use tests::harness::command::{annalist_at, wait_until_idle};
-use tests::harness::place::{AwsInstallation, ProgramEnvironment};
+use tests::harness::environment::{AwsInstallation, ProgramEnvironment};
 use tests::harness::process::{self, ServerProcess};
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -19,19 +19,19 @@ use crate::view::get;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The same import and the same events, in a data folder and on AWS.
-pub(super) struct Both {
+pub(super) struct FolderAndFleet {
     folder: TempDir,
     pub(super) installation: AwsInstallation,
 }
 
-impl Both {
+impl FolderAndFleet {
     pub(super) async fn filled() -> Self {
         let both = Self { folder: tempfile::tempdir().unwrap(), installation: AwsInstallation::new().await };
         let (data, zip) = (both.data(), both.folder("older.zip"));
         imported().zip(&zip);
         tokio::join!(
             fill(&*data, &zip, async { drop(wait_until_idle(&*data, DEADLINE).await) }),
-            fill(&both.installation, &zip, both.installation.drained(DEADLINE)),
+            fill(&both.installation, &zip, both.installation.wait_until_drained(DEADLINE)),
         );
         both
     }
@@ -45,9 +45,9 @@ impl Both {
     }
 }
 
-/// Shows the first lines that differ.
+/// Asserts that two texts are the same; shows the first lines that differ.
 pub(super) fn assert_same(what: &str, here: &str, there: &str) {
-    // Pages have their ends of lines where nothing else is.
+    // Pages have few line breaks: split between tags.
     let lines = |text: &str| text.replace("><", ">\n<").lines().map(str::to_owned).collect::<Vec<_>>();
     let (here, there) = (lines(here), lines(there));
     let different = here.iter().zip(&there).find(|(here, there)| here != there);
@@ -55,24 +55,24 @@ pub(super) fn assert_same(what: &str, here: &str, there: &str) {
     assert_eq!(here.len(), there.len(), "{what}");
 }
 
-/// Brings the index up to date, and serves pages.
-async fn viewer(place: &(impl ProgramEnvironment + ?Sized), index: &str) -> ServerProcess {
-    let indexed = annalist_at(place, &["index", "--index", index]).await;
+/// Updates the index, and starts the viewer.
+async fn viewer(environment: &(impl ProgramEnvironment + ?Sized), index: &str) -> ServerProcess {
+    let indexed = annalist_at(environment, &["index", "--index", index]).await;
     assert_eq!(indexed.code, Some(0), "{indexed:?}");
     let mut command = Command::new(&binaries().annalist);
     command.args(["view", "--viewer-listen", "127.0.0.1:0", "--tz", "UTC", "--index", index]);
-    place.lead(&mut command);
+    environment.configure(&mut command);
     let server = process::serve(&mut command).await;
-    // Messages are counted behind a page that does not wait for them.
+    // Messages are counted in the background, and pages do not wait for the counts.
     let counted = async { while !page(server.address, "/").await.contains("class=\"count\"") {} };
     timeout(DEADLINE, counted).await.unwrap();
     server
 }
 
-/// What only a search on AWS remarks: there nothing counts what the index lacks.
+/// A note that only a search on AWS shows: there, nothing counts the rows that the index lacks.
 const MAY_BE_BEHIND: &str = "The index may be behind: `annalist index` brings it up to date.";
 
-/// An answer, without the time at which it was given, and without that remark.
+/// A response without its date, and without that note.
 async fn page(address: SocketAddr, path: &str) -> String {
     let answer =
         get(address, path, "localhost").await.replace(&format!("<p class=\"note\">{MAY_BE_BEHIND}</p>"), "");
@@ -80,11 +80,11 @@ async fn page(address: SocketAddr, path: &str) -> String {
     answer.split_inclusive('\n').filter(is_kept).collect()
 }
 
-/// A page, without the times at which this test ran: what it plays is of 2020.
+/// A page without the times of this test run: its messages are from 2020.
 fn timeless(page: &str) -> String {
     let cells = page.split("<td>").map(|cell| {
-        let is_of_now = cell.split_once("</td>").is_some_and(|(told, _)| {
-            told.ends_with(|last: char| last.is_ascii_digit()) && !told.contains("2020")
+        let is_of_now = cell.split_once("</td>").is_some_and(|(text, _)| {
+            text.ends_with(|last: char| last.is_ascii_digit()) && !text.contains("2020")
         });
         if is_of_now { cell.split_once("</td>").map_or(cell, |(_, rest)| rest) } else { cell }
     });
@@ -92,8 +92,8 @@ fn timeless(page: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_fleet_wrote_is_shown_as_on_one_machine() {
-    let both = Both::filled().await;
+async fn a_fleets_archive_is_shown_as_on_one_machine() {
+    let both = FolderAndFleet::filled().await;
     let [here, there] = ["index-here", "index-there"].map(|name| both.folder(name));
     let data = both.data();
     let here = viewer(&*data, here.to_str().unwrap()).await;

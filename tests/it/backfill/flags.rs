@@ -1,4 +1,4 @@
-//! What `annalist backfill` reads with each of its flags, what it prints, and how it ends.
+//! The pages that `annalist backfill` reads with each of its flags, its output, and its exit code.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, SlackAnswer, channel};
 use tests::harness::binaries::binaries;
 use tests::harness::command::{CommandOutput, annalist_at, json_lines, status};
-use tests::harness::place::{FolderWithSlack, ProgramEnvironment};
+use tests::harness::environment::{FolderWithSlack, ProgramEnvironment};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -20,57 +20,57 @@ const TOKEN: &str = "xoxb-1";
 const HISTORY: &str = "conversations.history";
 const DAY_S: i64 = 86_400;
 
-/// When Slack says that its channels were created: nothing can be missing from before.
+/// The creation time of the channels on Slack: no earlier message can be missing.
 const CREATED: &str = "1600000000.000000";
 
 /// A line on standard error that the test waits for, on a machine that is busy compiling.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// This number of days before Slack's clock stands still, which is at 2023-11-14T22:13:20Z.
+/// The timestamp this number of days before the fixed time of Slack's clock, 2023-11-14T22:13:20Z.
 fn ts(days: i64) -> String {
     format!("{}.000000", START_S - days * DAY_S)
 }
 
-fn said(days: i64) -> Value {
+fn message_before(days: i64) -> Value {
     event::message(&ts(days), "U1", &format!("said {days} days ago"))
 }
 
-/// A Slack whose app is in one of two channels, and a data folder that knows both.
-struct FlagsScene {
+/// A Slack whose app is in one of two channels, and a data folder that contains both channels.
+struct FlagsFixture {
     slack: FakeSlack,
     folder: tempfile::TempDir,
 }
 
-impl FlagsScene {
-    async fn new(said_in_general: &[Value]) -> Self {
+impl FlagsFixture {
+    async fn new(messages: &[Value]) -> Self {
         let slack = FakeSlack::start().await;
         let mut workspace = FakeWorkspace::new("T1");
         workspace.channels = vec![channel("C1", "general"), channel("C2", "outside")];
         workspace.channels[1]["is_member"] = false.into();
-        said_in_general.iter().for_each(|message| workspace.said_in("C1").post(message));
-        workspace.said_in("C2").post(&said(1));
-        slack.set(TOKEN, workspace);
-        let scene = Self { slack, folder: tempfile::tempdir().unwrap() };
+        messages.iter().for_each(|message| workspace.channel_history("C1").post(message));
+        workspace.channel_history("C2").post(&message_before(1));
+        slack.set_workspace(TOKEN, workspace);
+        let fixture = Self { slack, folder: tempfile::tempdir().unwrap() };
         let clock: SharedClock = ManualClock::starting_at(TimestampMs(0));
-        embedded::Database::open(scene.data(), clock).unwrap().close().await;
-        let synced = scene.run(&["sync", "--no-join"]).await;
+        embedded::Database::open(fixture.data(), clock).unwrap().close().await;
+        let synced = fixture.run(&["sync", "--no-join"]).await;
         assert_eq!(synced.code, Some(0), "{synced:?}");
-        scene
+        fixture
     }
 
     fn data(&self) -> &Path {
         self.folder.path()
     }
 
-    fn place(&self) -> FolderWithSlack<'_> {
+    fn environment(&self) -> FolderWithSlack<'_> {
         FolderWithSlack { data: self.data(), slack: &self.slack, token: TOKEN }
     }
 
     async fn run(&self, args: &[&str]) -> CommandOutput {
-        annalist_at(&self.place(), args).await
+        annalist_at(&self.environment(), args).await
     }
 
-    /// The lines that it prints with `--json`, and its exit code.
+    /// The lines that `backfill --json` prints, and its exit code.
     async fn backfill(&self, args: &[&str]) -> (Vec<Value>, Option<i32>) {
         let outcome = self.run(&[&["backfill", "--json"], args].concat()).await;
         (lines(&outcome.stdout), outcome.code)
@@ -92,7 +92,8 @@ fn lines(stdout: &str) -> Vec<Value> {
     stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What is printed of `#general` if it is read to its end, and the sum. The counts are messages, new, updated, threads, calls.
+/// The lines printed if `#general` is read to its end: the channel and the sum. Counts: messages, new,
+/// updated, threads, calls.
 fn done(from: &str, to: &str, [messages, new, updated, threads, calls]: [u64; 5]) -> Vec<Value> {
     let line = json!({ "channel_id": "C1", "name": "general", "from": from, "to": to, "messages": messages,
         "new": new, "updated": updated, "threads": threads, "calls": calls, "state": "done", "error": null });
@@ -102,37 +103,43 @@ fn done(from: &str, to: &str, [messages, new, updated, threads, calls]: [u64; 5]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dates_limit_what_is_read_and_late_replies_and_files_come_with_it_or_not() {
+async fn dates_limit_the_span_and_flags_control_late_replies_and_files() {
     let shared = event::file_share(&ts(5), "U1", "said 5 days ago", &["F1"]);
     let late = event::reply(&ts(4), &ts(20), "U2", "a late reply");
-    let scene = FlagsScene::new(&[said(20), said(10), shared, late, said(2)]).await;
+    let fixture =
+        FlagsFixture::new(&[message_before(20), message_before(10), shared, late, message_before(2)]).await;
     let span = ["general", "--since", "2023-11-05", "--until", "2023-11-12T00:00:00Z"];
     let (from, to) = ("1699142400.000000", "1699747200.000000");
 
     let args = [&span[..], &["--thread-days", "10", "--no-files"]].concat();
-    assert_eq!(scene.backfill(&args).await, (done(from, to, [1, 1, 0, 0, 1]), Some(0)));
-    assert_eq!((scene.texts().await, scene.files_waiting().await), (vec!["said 5 days ago".to_owned()], 0));
+    assert_eq!(fixture.backfill(&args).await, (done(from, to, [1, 1, 0, 0, 1]), Some(0)));
+    assert_eq!(
+        (fixture.texts().await, fixture.files_waiting().await),
+        (vec!["said 5 days ago".to_owned()], 0)
+    );
 
-    // Its thread began ten days and some hours before.
+    // The thread of the late reply began ten days and some hours before the span.
     let args = [&span[..], &["--thread-days", "11"]].concat();
-    assert_eq!(scene.backfill(&args).await, (done(from, to, [3, 2, 0, 1, 2]), Some(0)));
-    assert_eq!(scene.texts().await, ["said 20 days ago", "said 5 days ago", "a late reply"]);
-    assert_eq!(scene.files_waiting().await, 1);
+    assert_eq!(fixture.backfill(&args).await, (done(from, to, [3, 2, 0, 1, 2]), Some(0)));
+    assert_eq!(fixture.texts().await, ["said 20 days ago", "said 5 days ago", "a late reply"]);
+    assert_eq!(fixture.files_waiting().await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_held_is_read_again_for_as_many_days_as_are_asked_for() {
-    let scene = FlagsScene::new(&[said(20), said(10), said(5), said(2)]).await;
+async fn stored_messages_are_read_again_for_the_requested_number_of_days() {
+    let fixture =
+        FlagsFixture::new(&[message_before(20), message_before(10), message_before(5), message_before(2)])
+            .await;
     let (from, now) = (CREATED, ts(0));
-    assert_eq!(scene.backfill(&["general"]).await, (done(from, &now, [4, 4, 0, 0, 1]), Some(0)));
-    scene.slack.change(TOKEN, |workspace| {
+    assert_eq!(fixture.backfill(&["general"]).await, (done(from, &now, [4, 4, 0, 0, 1]), Some(0)));
+    fixture.slack.change_workspace(TOKEN, |workspace| {
         for days in [5, 2] {
-            let edited = event::edited(&said(days), &ts(1), "edited");
-            workspace.said_in("C1").post(&edited);
+            let edited = event::edited(&message_before(days), &ts(1), "edited");
+            workspace.channel_history("C1").post(&edited);
         }
     });
     for (days, counts) in [("3", [1, 0, 1, 0, 1]), ("7", [2, 0, 1, 0, 1]), ("0", [0, 0, 0, 0, 0])] {
-        let (lines, code) = scene.backfill(&["general", "--refetch-days", days]).await;
+        let (lines, code) = fixture.backfill(&["general", "--refetch-days", days]).await;
         let from = ts(days.parse().unwrap());
         let mut expected = done(&from, &now, counts);
         if days == "0" {
@@ -146,45 +153,45 @@ async fn what_is_held_is_read_again_for_as_many_days_as_are_asked_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_channel_that_the_app_is_not_in_is_joined_only_on_demand() {
-    let scene = FlagsScene::new(&[]).await;
-    let (lines, code) = scene.backfill(&["outside"]).await;
+    let fixture = FlagsFixture::new(&[]).await;
+    let (lines, code) = fixture.backfill(&["outside"]).await;
     let of = |calls: u64, new: u64, state: &str, error: Value| {
         json!({ "channel_id": "C2", "name": "outside", "from": CREATED, "to": ts(0), "messages": new,
             "new": new, "updated": 0, "threads": 0, "calls": calls, "state": state, "error": error })
     };
     let refused = json!("Slack refused conversations.history: not_in_channel");
     assert_eq!((&lines[0], code), (&of(1, 0, "unreadable", refused), Some(1)));
-    assert_eq!((&lines[1]["remaining"], scene.slack.joined(TOKEN)), (&json!(1), vec![]));
-    let (lines, code) = scene.backfill(&["outside", "--join"]).await;
+    assert_eq!((&lines[1]["remaining"], fixture.slack.joined(TOKEN)), (&json!(1), vec![]));
+    let (lines, code) = fixture.backfill(&["outside", "--join"]).await;
     assert_eq!((&lines[0], code), (&of(3, 1, "done", Value::Null), Some(0)));
-    assert_eq!((&lines[1]["remaining"], scene.slack.joined(TOKEN)), (&json!(0), vec!["C2".to_owned()]));
+    assert_eq!((&lines[1]["remaining"], fixture.slack.joined(TOKEN)), (&json!(0), vec!["C2".to_owned()]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_cannot_be_stored_and_an_invalid_time_are_failures() {
-    let scene = FlagsScene::new(&[]).await;
-    let odd = json!({ "ok": true, "has_more": false, "messages": [{ "type": "message", "text": "no time" }, said(1)] });
-    scene.slack.next(HISTORY, [SlackAnswer::json(&odd)]);
-    let outcome = scene.run(&["backfill", "--json", "general"]).await;
+    let fixture = FlagsFixture::new(&[]).await;
+    let odd = json!({ "ok": true, "has_more": false, "messages": [{ "type": "message", "text": "no time" }, message_before(1)] });
+    fixture.slack.plan_answers(HISTORY, [SlackAnswer::json(&odd)]);
+    let outcome = fixture.run(&["backfill", "--json", "general"]).await;
     let expected = done(CREATED, &ts(0), [1, 1, 0, 0, 1]);
     assert_eq!((lines(&outcome.stdout), outcome.code), (expected, Some(1)));
     assert!(outcome.stderr.contains("1 of Slack's messages cannot be stored"), "{outcome:?}");
 
-    let calls = scene.slack.called(HISTORY);
+    let calls = fixture.slack.call_count(HISTORY);
     for period in [
         ["--since", "2023-11-10", "--until", "2023-11-10"],
         ["--since", "2023-11-15", "--until", "2024-01-01"],
     ] {
-        let outcome = scene.run(&[&["backfill", "general"], &period[..]].concat()).await;
+        let outcome = fixture.run(&[&["backfill", "general"], &period[..]].concat()).await;
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");
         assert!(outcome.stderr.contains("--since") && outcome.stderr.lines().count() == 1, "{outcome:?}");
     }
-    assert_eq!(scene.slack.called(HISTORY), calls);
+    assert_eq!(fixture.slack.call_count(HISTORY), calls);
 }
 
-/// What a restricted app is given first, one page a minute.
+/// The first pages of a restricted app, which gets one page a minute.
 fn first_pages(slack: &FakeSlack) -> [SlackAnswer; 2] {
-    slack.with(|state| {
+    slack.with_state(|state| {
         let mut latest = ts(0);
         [0, 60_000].map(|after_ms| {
             let parameters = [("channel", "C1"), ("latest", latest.as_str()), ("limit", "999")];
@@ -197,24 +204,24 @@ fn first_pages(slack: &FakeSlack) -> [SlackAnswer; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restricted_app_is_told_what_to_do_while_it_reads_and_ctrl_c_stops_what_goes_on_later() {
-    let messages: Vec<Value> = (0..50).map(|n| said(50 - n)).collect();
-    let scene = FlagsScene::new(&messages).await;
-    scene.slack.change(TOKEN, |workspace| workspace.restricted = true);
-    let pages = first_pages(&scene.slack);
-    scene.slack.next(HISTORY, pages);
+async fn a_restricted_app_gets_advice_while_it_reads_and_ctrl_c_stops_a_backfill_that_continues_later() {
+    let messages: Vec<Value> = (0..50).map(|n| message_before(50 - n)).collect();
+    let fixture = FlagsFixture::new(&messages).await;
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.restricted = true);
+    let pages = first_pages(&fixture.slack);
+    fixture.slack.plan_answers(HISTORY, pages);
 
     let mut command = Command::new(&binaries().annalist);
     command.args(["backfill", "general", "--json"]).env_clear();
-    scene.place().lead(&mut command);
+    fixture.environment().configure(&mut command);
     let mut running =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
-    let mut said = BufReader::new(running.stderr.take().unwrap()).lines();
+    let mut stderr_lines = BufReader::new(running.stderr.take().unwrap()).lines();
     let mut seen = String::new();
     let reading = async {
         // Two pages are stored, and the next one has to wait for a minute.
         while !(seen.contains(RESTRICTED_ADVICE) && seen.contains(" 30 messages")) {
-            seen += &said.next_line().await.unwrap().unwrap();
+            seen += &stderr_lines.next_line().await.unwrap().unwrap();
         }
     };
     timeout(DEADLINE, reading).await.unwrap();
@@ -229,14 +236,14 @@ async fn a_restricted_app_is_told_what_to_do_while_it_reads_and_ctrl_c_stops_wha
     stopped[1]["remaining"] = 1.into();
     assert_eq!((lines(&stdout), code), (stopped, Some(1)));
     let mut last = String::new();
-    while let Some(line) = said.next_line().await.unwrap() {
+    while let Some(line) = stderr_lines.next_line().await.unwrap() {
         last = line;
     }
-    assert!(last.contains("stopped: run it again to go on where it was"), "{last}");
+    assert!(last.contains("stopped: run it again to continue where it stopped"), "{last}");
 
-    // It goes on behind the first page, of which it is known that all of it is stored.
-    scene.slack.change(TOKEN, |workspace| workspace.restricted = false);
+    // It continues after the first page, whose messages are known to be stored completely.
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.restricted = false);
     let rest = done(CREATED, &ts(15), [35, 20, 0, 0, 1]);
-    assert_eq!(scene.backfill(&["general"]).await, (rest, Some(0)));
-    assert_eq!(scene.texts().await.len(), 50);
+    assert_eq!(fixture.backfill(&["general"]).await, (rest, Some(0)));
+    assert_eq!(fixture.texts().await.len(), 50);
 }

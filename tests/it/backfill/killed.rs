@@ -1,4 +1,4 @@
-//! `annalist backfill --all` that is killed again and again.
+//! Kills `annalist backfill --all` repeatedly.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -13,37 +13,40 @@ use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, channel};
 use tests::harness::binaries::binaries;
 use tests::harness::command::annalist_at;
-use tests::harness::place::{FolderWithSlack, ProgramEnvironment};
+use tests::harness::environment::{FolderWithSlack, ProgramEnvironment};
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
 const TOKEN: &str = "xoxb-1";
 const CHANNELS: [&str; 2] = ["C0GENERAL", "C0RANDOM"];
 
-/// Messages of a page. Each channel has [`PAGES`] of them, two of whose messages begin threads.
+/// Messages per page. Each channel has [`PAGES`] pages, and two messages of each page begin threads.
 const PAGE: u64 = 10;
 const PAGES: u64 = 4;
 const KILLS: usize = 20;
 
-/// A page lasts longer than the look for late replies reaches back, as a real page of 999 messages mostly does.
+/// A page spans more time than the search for late replies looks back, as a real page of 999 messages mostly
+/// does.
 const BETWEEN_MESSAGES_S: u64 = 5 * 86_400;
 
-/// A process is killed before this. It calls a method every 1.2 s and each channel needs a call, so no run comes to its end.
+/// Maximum life of a killed process. It calls a method every 1.2 s and each channel needs a call, so no
+/// killed run ends.
 const LONGEST_LIFE_MS: u64 = 600;
 
-/// Calls that a kill may cost: the page again, the threads in hand, the look back, and who the token belongs to.
+/// Calls that a kill may cost: the page again, the current threads, the search for late replies, and
+/// `auth.test`.
 const CALLS_PER_KILL: usize = 7;
 
-/// A Slack with two channels, and a data folder whose archive keeps both.
-struct Scene {
+/// A Slack with two channels, and a data folder whose archive contains both.
+struct KilledFixture {
     slack: FakeSlack,
     data: tempfile::TempDir,
 }
 
-impl Scene {
+impl KilledFixture {
     async fn new() -> Self {
         let slack = FakeSlack::start().await;
-        slack.pages_of(usize::try_from(PAGE).unwrap());
+        slack.set_page_size(usize::try_from(PAGE).unwrap());
         let mut workspace = FakeWorkspace::new("T1");
         for id in CHANNELS {
             workspace.channels.push(channel(id, &id.to_lowercase()));
@@ -51,15 +54,15 @@ impl Scene {
                 let at_s = 1_700_000_000 - (PAGE * PAGES - n) * BETWEEN_MESSAGES_S;
                 let root = format!("{at_s}.000100");
                 let message = event::message(&root, "U1", &format!("message {n} of {id}"));
-                workspace.said_in(id).post(&message);
+                workspace.channel_history(id).post(&message);
                 if n % PAGE < 2 {
                     let reply = event::reply(&format!("{}.000100", at_s + 60), &root, "U2", "a reply");
-                    workspace.said_in(id).post(&reply);
+                    workspace.channel_history(id).post(&reply);
                 }
-                workspace.said_in(id).react(&root, "U2", "eyes");
+                workspace.channel_history(id).react(&root, "U2", "eyes");
             }
         }
-        slack.set(TOKEN, workspace);
+        slack.set_workspace(TOKEN, workspace);
         slack.run_clock();
         let data = tempfile::tempdir().unwrap();
         let database = Database::open(data.path(), SystemClock::shared()).unwrap();
@@ -71,19 +74,19 @@ impl Scene {
         Self { slack, data }
     }
 
-    fn place(&self) -> FolderWithSlack<'_> {
+    fn environment(&self) -> FolderWithSlack<'_> {
         FolderWithSlack { data: self.data.path(), slack: &self.slack, token: TOKEN }
     }
 
     fn start(&self) -> Child {
         let mut command = Command::new(&binaries().annalist);
         command.args(["backfill", "--all", "--json"]).env_clear();
-        self.place().lead(&mut command);
+        self.environment().configure(&mut command);
         command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap()
     }
 
     async fn finish(&self) {
-        let outcome = annalist_at(&self.place(), &["backfill", "--all", "--json"]).await;
+        let outcome = annalist_at(&self.environment(), &["backfill", "--all", "--json"]).await;
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
 
@@ -92,7 +95,7 @@ impl Scene {
     }
 }
 
-/// Every row of a message, of a version of it, or of a thread.
+/// All rows of messages, of their revisions, and of threads.
 fn rows(data: &Path) -> Vec<(String, String, String)> {
     let connection = rusqlite::Connection::open(data.join(DATABASE_FILE)).unwrap();
     let sql = "SELECT item_id, timestamp, attributes FROM items WHERE item_id NOT LIKE 'filled#%' \
@@ -103,13 +106,14 @@ fn rows(data: &Path) -> Vec<(String, String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backfill_that_is_killed_at_any_moment_goes_on_and_asks_for_little_again() {
-    let (whole, broken) = (Scene::new().await, Scene::new().await);
+async fn a_backfill_that_is_killed_at_any_moment_continues_and_repeats_few_calls() {
+    let (whole, broken) = (KilledFixture::new().await, KilledFixture::new().await);
     let killing = async {
         let mut random = fastrand::Rng::with_seed(20_261_123);
         for kill in 0..KILLS {
             let mut running = broken.start();
-            // The moment is what is tested: it may be during the start, between two writes, or while it waits for Slack.
+            // This tests the moment itself: during the start, between two writes, or while it waits for
+            // Slack.
             sleep(Duration::from_millis(random.u64(..LONGEST_LIFE_MS))).await;
             assert_eq!(running.try_wait().unwrap(), None, "it ended before kill {kill}");
             running.kill().await.unwrap();

@@ -1,4 +1,4 @@
-//! Slack's history in the archive, by real processes beside a Slack that has one.
+//! Backfills of Slack's history, by real processes with a Slack that has a history.
 
 mod closing;
 mod flags;

@@ -1,5 +1,5 @@
 //! The demo's archive in a real browser, as `annalist view` serves it and as `annalist export` writes it. `.ci/run` installs the
-//! browser; without it these tests are ignored. The viewer's own tests say what a person does there.
+//! browser; without it these tests are ignored. The viewer's own tests cover what a user does there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,15 +14,15 @@ use tests::harness::process::{self, ServerProcess};
 use tests::harness::python;
 use tokio::process::Command;
 
-/// The kinds of faults that keep people from reading a page, as axe calls them.
+/// A script that returns axe's serious and critical faults, which keep people from reading a page.
 const FAULTS: &str = "return axe.run(document, { resultTypes: ['violations'], preload: false }).then((found) => found.violations \
     .filter((fault) => ['serious', 'critical'].includes(fault.impact)) \
     .map((fault) => `${fault.id}: ${fault.nodes.map((node) => node.html).slice(0, 3).join(' ')}`));";
 
-/// The addresses of the page's links, without the part that scrolls.
+/// A script that returns the addresses of the page's links, without fragments.
 const LINKS: &str = "return [...document.links].map((link) => link.href.split('#')[0]);";
 
-/// axe-core, <https://github.com/dequelabs/axe-core>, from a package that carries it.
+/// axe-core, <https://github.com/dequelabs/axe-core>, from a Python package that contains it.
 fn axe() -> String {
     let python = python::environment("axe", include_str!("axe.txt")).unwrap();
     let library = python.parent().and_then(Path::parent).unwrap().join("lib");
@@ -39,14 +39,14 @@ async fn demo() -> (TempDir, PathBuf) {
     (folder, data)
 }
 
-/// All pages that links lead to from this one, a few of each kind.
+/// The pages that are reachable from this one by links, at most `most` of each kind.
 async fn walk(browser: &Browser, start: &str, kind: impl Fn(&str) -> String, most: usize) -> Vec<String> {
     let mut kinds: Vec<String> = Vec::new();
     let (mut found, mut next) = (BTreeSet::from([start.to_owned()]), 0);
     let mut pages = vec![start.to_owned()];
     while let Some(page) = pages.get(next).cloned() {
-        browser.go(&page).await;
-        for link in browser.run(LINKS).await.as_array().unwrap().iter().filter_map(Value::as_str) {
+        browser.navigate(&page).await;
+        for link in browser.run_script(LINKS).await.as_array().unwrap().iter().filter_map(Value::as_str) {
             let of_kind = kind(link);
             if !of_kind.is_empty()
                 && found.insert(link.to_owned())
@@ -62,10 +62,10 @@ async fn walk(browser: &Browser, start: &str, kind: impl Fn(&str) -> String, mos
 }
 
 async fn assert_faultless(browser: &Browser, page: &str, axe: &str) {
-    browser.go(page).await;
-    let faults = browser.run(&format!("{axe};\n{FAULTS}")).await;
+    browser.navigate(page).await;
+    let faults = browser.run_script(&format!("{axe};\n{FAULTS}")).await;
     assert_eq!(faults, json!([]), "{page}");
-    assert_eq!(browser.complaints().await, [""; 0], "{page}");
+    assert_eq!(browser.console_problems().await, [""; 0], "{page}");
 }
 
 async fn view(data: &Path) -> ServerProcess {
@@ -85,7 +85,7 @@ async fn axe_finds_no_serious_fault_in_pages() {
     let kind = |link: &str| {
         let path = link.strip_prefix(&site).unwrap_or_default();
         let kind = path.split(['/', '?']).next().unwrap_or_default();
-        // The bytes of a file are no page.
+        // The bytes of a file are not a page.
         if path.starts_with("files/") || path.starts_with("pictures/") {
             String::new()
         } else {
@@ -135,10 +135,10 @@ async fn an_exported_site_is_read_without_a_server() {
             .map((image) => image.decode().then(() => null, () => image.src));";
         let broken =
             format!("return Promise.all((() => {{ {broken} }})()).then((all) => all.filter(Boolean));");
-        assert_eq!(browser.run(&broken).await, json!([]), "{page}");
+        assert_eq!(browser.run_script(&broken).await, json!([]), "{page}");
         let list = "return getComputedStyle(document.querySelector('.channel-list')).listStyleType;";
-        assert_eq!(browser.run(list).await, "none", "{page} has its style");
-        for link in browser.run(LINKS).await.as_array().unwrap().iter().filter_map(Value::as_str) {
+        assert_eq!(browser.run_script(list).await, "none", "{page} has its style");
+        for link in browser.run_script(LINKS).await.as_array().unwrap().iter().filter_map(Value::as_str) {
             if let Some(path) = link.strip_prefix(&site) {
                 assert!(out.join(path).exists(), "{page} leads to {path}");
             }

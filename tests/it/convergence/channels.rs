@@ -1,4 +1,4 @@
-//! Channels: their rows, regardless of who folds them, and the index.
+//! Channels: their rows, regardless of which process folds them, and the index.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use testkit::memory::archive::MemoryArchive;
 use workers::channel_indexer::{self, ChannelIndexer};
 use workers::runtime::{JobOutcome, Worker};
 
-use super::{Interleaved, ListableArchive, hold, only_in};
+use super::{Interleaved, ListableArchive, check_property, only_in};
 use testkit::deliveries::delivery;
 
 const CHANNELS: [&str; 3] = ["C01", "C02", "C03"];
@@ -24,37 +24,37 @@ const CHANNELS: [&str; 3] = ["C01", "C02", "C03"];
 /// Three entries do not fit one shard.
 const SHARD_BYTES: usize = 50;
 
-/// How the indexer hears of something.
+/// A source of the indexer's input.
 #[derive(Debug, Clone)]
 enum IndexerSource {
     Event(Value),
-    /// From the directory, beside the queue.
+    /// From the directory sync, which does not use the queue.
     Listed(Box<RawValue>, String),
 }
 
-/// Something that happens to one of a few channels; the clock says how much later than the one before.
-fn happening() -> impl Strategy<Value = (usize, usize, u8, u8)> {
+/// A change of one of a few channels: its kind, channel, new name, and seconds since the previous change.
+fn channel_change() -> impl Strategy<Value = (usize, usize, u8, u8)> {
     (0..14usize, 0..CHANNELS.len(), 0..4u8, 0..2u8)
 }
 
-/// What Slack would tell of it.
-fn told(happenings: &[(usize, usize, u8, u8)]) -> Vec<IndexerSource> {
+/// The events and listings that Slack would send for these changes.
+fn sources(changes: &[(usize, usize, u8, u8)]) -> Vec<IndexerSource> {
     let mut second = 1_700_000_000;
-    let mut told = Vec::new();
-    for (what, channel, name, later) in happenings {
+    let mut sources = Vec::new();
+    for (kind, channel, name, later) in changes {
         second += u64::from(*later);
         let ts = format!("{second}.000000");
         let id = CHANNELS[*channel];
         let name = format!("name{name}");
         let object = json!({ "id": id, "name": name });
-        let simple = |kind: &str| json!({ "type": kind, "channel": id, "event_ts": ts });
+        let simple = |event_type: &str| json!({ "type": event_type, "channel": id, "event_ts": ts });
         let message = |subtype: &str| {
             json!({
                 "type": "message", "subtype": subtype, "channel": id, "ts": ts, "event_ts": ts, "topic": name,
                 "purpose": name,
             })
         };
-        told.push(IndexerSource::Event(match what {
+        sources.push(IndexerSource::Event(match kind {
             0 => json!({ "type": "channel_created", "channel": object, "event_ts": ts }),
             1 | 2 => json!({ "type": "channel_rename", "channel": object, "event_ts": ts }),
             3 => json!({ "type": "group_rename", "channel": object, "event_ts": ts }),
@@ -76,17 +76,17 @@ fn told(happenings: &[(usize, usize, u8, u8)]) -> Vec<IndexerSource> {
                 let listed =
                     json!({ "id": id, "name": name, "is_archived": *later == 0, "topic": { "value": "t" } });
                 let raw = serde_json::value::to_raw_value(&listed).unwrap();
-                told.push(IndexerSource::Listed(raw, ts));
+                sources.push(IndexerSource::Listed(raw, ts));
                 continue;
             }
         }));
     }
-    told
+    sources
 }
 
 #[derive(Debug, Clone)]
 struct ChannelDelivery {
-    told: Vec<IndexerSource>,
+    sources: Vec<IndexerSource>,
     order: Vec<usize>,
     batch: usize,
     lives: Vec<u64>,
@@ -94,15 +94,15 @@ struct ChannelDelivery {
 }
 
 fn delivered() -> impl Strategy<Value = ChannelDelivery> {
-    let told = prop::collection::vec(happening(), 1..10).prop_map(|happenings| told(&happenings));
-    told.prop_flat_map(|told| {
-        let again = prop::collection::vec(0..told.len(), 0..6);
-        let all: Vec<usize> = (0..told.len()).collect();
+    let sources = prop::collection::vec(channel_change(), 1..10).prop_map(|changes| sources(&changes));
+    sources.prop_flat_map(|sources| {
+        let again = prop::collection::vec(0..sources.len(), 0..6);
+        let all: Vec<usize> = (0..sources.len()).collect();
         let order =
             again.prop_map(move |again| all.iter().copied().chain(again).collect::<Vec<_>>()).prop_shuffle();
-        (Just(told), order, 1..6usize, prop::collection::vec(0..40u64, 0..6), any::<u64>()).prop_map(
-            |(told, order, batch, lives, interleaving)| ChannelDelivery {
-                told,
+        (Just(sources), order, 1..6usize, prop::collection::vec(0..40u64, 0..6), any::<u64>()).prop_map(
+            |(sources, order, batch, lives, interleaving)| ChannelDelivery {
+                sources,
                 order,
                 batch,
                 lives,
@@ -116,7 +116,8 @@ fn team() -> TeamId {
     TeamId::parse(TEAM).unwrap()
 }
 
-/// All channels were public once: what is dropped for want of that depends on the order by design.
+/// Marks all channels as public: whether events of channels that were never public are dropped depends on the
+/// order by design.
 async fn open<S: ListableArchive>(store: S) -> S {
     for channel in CHANNELS {
         let mark = ItemKey::public_mark(&team(), &ChannelId::parse(channel).unwrap());
@@ -125,37 +126,37 @@ async fn open<S: ListableArchive>(store: S) -> S {
     store
 }
 
-/// Whether everything that was told is done.
-async fn hear(archive: &Arc<dyn Archive>, told: &[&IndexerSource]) -> bool {
-    let indexer = ChannelIndexer::new(Arc::clone(archive), None).with_shards_of(SHARD_BYTES);
+/// Processes these sources; returns whether all of them succeeded.
+async fn process(archive: &Arc<dyn Archive>, sources: &[&IndexerSource]) -> bool {
+    let indexer = ChannelIndexer::new(Arc::clone(archive), None).with_shard_bytes(SHARD_BYTES);
     let mut jobs = Vec::new();
     let mut listed = Vec::new();
-    for (place, told) in told.iter().enumerate() {
-        match told {
-            IndexerSource::Event(told) => {
-                jobs.push(delivery(&event::envelope(TEAM, &format!("Ev{place}"), told)))
+    for (index, source) in sources.iter().enumerate() {
+        match source {
+            IndexerSource::Event(event) => {
+                jobs.push(delivery(&event::envelope(TEAM, &format!("Ev{index}"), event)))
             }
             IndexerSource::Listed(raw, ts) => {
                 listed.push(ChannelEvent::listed(&team(), raw, &Ts::parse(ts).unwrap()).unwrap());
             }
         }
     }
-    // The directory sync is not on the queue: it folds at the same time.
+    // The directory sync does not use the queue: it folds concurrently.
     let (outcomes, stored) =
         join(indexer.handle(&jobs), channel_indexer::store(&**archive, &listed, SHARD_BYTES)).await;
     outcomes.iter().all(|outcome| *outcome == JobOutcome::Done) && stored.iter().all(Result::is_ok)
 }
 
-/// Every row but the shards, whose placement depends on the order; and the index as readers see it.
+/// Every row except the shards, whose contents depend on the order; and the index as readers see it.
 async fn seen(store: &impl ListableArchive) -> (Vec<Item>, directory::WorkspaceChannels) {
     let rows = store.items().await.into_iter().filter(|item| !item.key.item_id.starts_with("channelindex#"));
     (rows.collect(), directory::read(&*store.archive(), &team()).await.unwrap())
 }
 
-async fn in_order(told: &[IndexerSource]) -> (Vec<Item>, directory::WorkspaceChannels) {
+async fn in_order(sources: &[IndexerSource]) -> (Vec<Item>, directory::WorkspaceChannels) {
     let memory = open(Arc::new(MemoryArchive::new())).await;
-    for told in told {
-        assert!(hear(&memory.archive(), &[told]).await);
+    for source in sources {
+        assert!(process(&memory.archive(), &[source]).await);
     }
     seen(&memory).await
 }
@@ -165,17 +166,18 @@ async fn as_delivered(
     store: impl ListableArchive,
 ) -> (Vec<Item>, directory::WorkspaceChannels) {
     let store = open(store).await;
-    let archive = Interleaved::of(store.archive(), delivered.interleaving);
+    let archive = Interleaved::interleave(store.archive(), delivered.interleaving);
     let mut lives = delivered.lives.iter();
     for pair in delivered.order.chunks(delivered.batch * 2) {
         let (one, other) = pair.split_at(delivered.batch.min(pair.len()));
-        let batch = |places: &[usize]| places.iter().map(|place| &delivered.told[*place]).collect::<Vec<_>>();
-        // Two at once, as when a lease was lost.
+        let batch =
+            |indexes: &[usize]| indexes.iter().map(|index| &delivered.sources[*index]).collect::<Vec<_>>();
+        // Two batches concurrently, as after a lost lease.
         loop {
             let point = lives.next().map_or_else(CrashPoint::never, |steps| CrashPoint::after(*steps));
             let mortal: Arc<dyn Archive> =
-                Arc::new(FaultyArchive::until(Arc::clone(&archive), Arc::clone(&point)));
-            let (first, second) = join(hear(&mortal, &batch(one)), hear(&mortal, &batch(other))).await;
+                Arc::new(FaultyArchive::with_crash_point(Arc::clone(&archive), Arc::clone(&point)));
+            let (first, second) = join(process(&mortal, &batch(one)), process(&mortal, &batch(other))).await;
             if !point.has_crashed() {
                 assert!(first && second);
                 break;
@@ -185,10 +187,10 @@ async fn as_delivered(
     seen(&store).await
 }
 
-/// Compares `cases` cases with what an archive in memory makes of the same events in their order.
+/// Compares `cases` cases with an in-memory archive that processes the same events in order.
 pub(crate) fn converge<S: ListableArchive>(cases: u32, store: impl AsyncFn() -> S) {
-    hold(cases, &delivered(), async |delivered| {
-        let expected = in_order(&delivered.told).await;
+    check_property(cases, &delivered(), async |delivered| {
+        let expected = in_order(&delivered.sources).await;
         let found = as_delivered(&delivered, store().await).await;
         prop_assert_eq!(only_in(&expected.0, &found.0), only_in(&found.0, &expected.0));
         prop_assert_eq!(expected.1, found.1);
@@ -203,16 +205,16 @@ fn any_order_duplication_and_crash_gives_the_same_channels() {
 
 #[test]
 fn a_writer_that_read_older_rows_does_not_decide_on_a_name() {
-    // It is named, then listed under another name, then named back: who sees only the first two is behind, and finds the
-    // index as it was before.
-    let told = told(&[(1, 2, 2, 1), (13, 2, 0, 1), (1, 2, 2, 1)]);
+    // The channel is renamed, then listed under another name, then renamed back: a writer that sees only the
+    // first two is behind, and finds the same index as before.
+    let sources = sources(&[(1, 2, 2, 1), (13, 2, 0, 1), (1, 2, 2, 1)]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for interleaving in 0..1_000 {
         let order = vec![0, 0, 0, 0, 2, 1, 0, 1];
         let delivered =
-            ChannelDelivery { told: told.clone(), order, batch: 2, lives: Vec::new(), interleaving };
+            ChannelDelivery { sources: sources.clone(), order, batch: 2, lives: Vec::new(), interleaving };
         runtime.block_on(async {
-            let expected = in_order(&delivered.told).await;
+            let expected = in_order(&delivered.sources).await;
             let found = as_delivered(&delivered, Arc::new(MemoryArchive::new())).await;
             assert_eq!(expected.1, found.1, "interleaving {interleaving}");
         });

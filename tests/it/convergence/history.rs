@@ -1,5 +1,5 @@
-//! Pages of history and exports between events: the messages of the archive are a function of the set of all three, whatever
-//! their order, however often each comes, and wherever a process dies.
+//! Pages of history and exports between events: the archive's messages are a function of the set of all
+//! three, regardless of their order, of duplicates, and of crashes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use workers::message_writer::MessageWriter;
 use workers::runtime::{JobOutcome, Worker};
 use workers::store::store_history;
 
-use super::messages::{MessageEvent, happening, told};
-use super::{Interleaved, hold, only_in, queue};
-use crate::import::overlapping::InMemory;
+use super::messages::{MessageEvent, events_of, message_event};
+use super::{Interleaved, check_property, only_in, queue};
+use crate::import::overlapping::InMemoryExport;
 
 const CHANNEL: &str = "C01";
 
-/// What reaches the archive: an event, a page, or the one day of an export.
+/// An input of the archive: an event, a page, or the one day of an export.
 #[derive(Debug, Clone)]
 enum Arrival {
     Event(usize, Value),
@@ -39,12 +39,12 @@ enum Arrival {
 struct Arrived {
     in_order: Vec<Arrival>,
     shuffled: Vec<Arrival>,
-    /// The process dies after these numbers of steps of the archive; one number per life.
+    /// The number of archive steps after which each successive process crashes.
     lives: Vec<u64>,
     interleaving: u64,
 }
 
-/// The messages that an event carries, as history shows them.
+/// The messages in an event, as Slack's history returns them.
 fn carried(event: &Value) -> Vec<Value> {
     if event["type"] != "message" {
         return Vec::new();
@@ -62,7 +62,7 @@ fn carried(event: &Value) -> Vec<Value> {
     messages
 }
 
-/// What pages show: the messages that events carry, each with members that change from page to page.
+/// Pages with the messages of the events, each with members that change from page to page.
 fn pages(events: &[Value], volatile: &[u8]) -> Vec<Arrival> {
     let page = |(event, count): (&Value, &u8)| {
         let mut messages = carried(event);
@@ -76,7 +76,7 @@ fn pages(events: &[Value], volatile: &[u8]) -> Vec<Arrival> {
     events.iter().filter(is_kept).zip(volatile).map(page).collect()
 }
 
-/// The export that Slack makes after some of the events: each message once, as it is then.
+/// The export that Slack creates after some of the events: each message once, in its state at that time.
 fn export(events: &[Value]) -> Arrival {
     let mut day: BTreeMap<String, Value> = BTreeMap::new();
     for mut message in events.iter().flat_map(carried) {
@@ -92,9 +92,9 @@ fn export(events: &[Value]) -> Arrival {
 fn arrived() -> impl Strategy<Value = Arrived> {
     let volatile = prop::collection::vec(0..3u8, 12);
     let exported = prop::collection::vec(any::<prop::sample::Index>(), 0..3);
-    let happenings = (prop::collection::vec(happening(), 1..8), volatile, exported);
-    happenings.prop_flat_map(|(happenings, volatile, exported): (Vec<MessageEvent>, Vec<u8>, Vec<_>)| {
-        let events = told(&happenings);
+    let happenings = (prop::collection::vec(message_event(), 1..8), volatile, exported);
+    happenings.prop_flat_map(|(message_events, volatile, exported): (Vec<MessageEvent>, Vec<u8>, Vec<_>)| {
+        let events = events_of(&message_events);
         let pages = pages(&events, &volatile);
         let after = |index: prop::sample::Index| export(&events[..=index.index(events.len())]);
         let exports: Vec<Arrival> = exported.into_iter().map(after).collect();
@@ -108,7 +108,7 @@ fn arrived() -> impl Strategy<Value = Arrived> {
     })
 }
 
-async fn take(archive: Arc<dyn Archive>, arrival: &Arrival) -> bool {
+async fn process_arrival(archive: Arc<dyn Archive>, arrival: &Arrival) -> bool {
     match arrival {
         Arrival::Event(number, event) => {
             let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), event));
@@ -122,13 +122,13 @@ async fn take(archive: Arc<dyn Archive>, arrival: &Arrival) -> bool {
             store_history(&*archive, &messages).await.iter().all(Result::is_ok)
         }
         Arrival::Export(day) => {
-            let export = InMemory::of_lists([
+            let export = InMemoryExport::with_entries([
                 ("users.json", json!([{ "id": "U00", "team_id": TEAM, "name": "ada" }])),
                 ("channels.json", json!([{ "id": CHANNEL, "name": "general" }])),
                 ("general/2023-11-14.json", day.clone().into()),
             ]);
             let files = FileTarget { queue: queue(), files: Arc::new(MemoryFiles::new()) };
-            let target = ImportTarget { archive, files: ImportFiles::Taken(files) };
+            let target = ImportTarget { archive, files: ImportFiles::Imported(files) };
             let options = ImportOptions { team: None, tokens: None, now: TimestampMs(1_700_100_000_000) };
             let imported = import(export, &target, &options, &mut |_| {}).await;
             assert!(imported.as_ref().ok().is_none_or(|sum| sum.skipped == 0), "{imported:?}");
@@ -140,22 +140,23 @@ async fn take(archive: Arc<dyn Archive>, arrival: &Arrival) -> bool {
 async fn rows(arrivals: &[Arrival], lives: &[u64], interleaving: Option<u64>) -> Vec<Item> {
     let memory = Arc::new(MemoryArchive::new());
     let archive: Arc<dyn Archive> = memory.clone();
-    // A channel that was never seen in public would drop what does not say that it is public.
+    // Events that do not state that a channel is public would be dropped if the channel was never seen as
+    // public.
     let opener = event::posted(CHANNEL, &event::message("1600000000.000100", "U00", "opens the channel"));
-    assert!(take(Arc::clone(&archive), &Arrival::Event(999, opener)).await);
-    let archive = interleaving.map_or(Arc::clone(&archive), |seed| Interleaved::of(archive, seed));
+    assert!(process_arrival(Arc::clone(&archive), &Arrival::Event(999, opener)).await);
+    let archive = interleaving.map_or(Arc::clone(&archive), |seed| Interleaved::interleave(archive, seed));
     let mut lives = lives.iter();
     for arrival in arrivals {
         loop {
             let point = lives.next().map_or_else(CrashPoint::never, |steps| CrashPoint::after(*steps));
-            let mortal = Arc::new(FaultyArchive::until(Arc::clone(&archive), Arc::clone(&point)));
-            if take(mortal, arrival).await {
+            let mortal = Arc::new(FaultyArchive::with_crash_point(Arc::clone(&archive), Arc::clone(&point)));
+            if process_arrival(mortal, arrival).await {
                 break;
             }
             assert!(point.has_crashed(), "{arrival:?}");
         }
     }
-    // Which listing of people and of channels came first may be told; what was said may not.
+    // Rows of users and channels may depend on which listing came first; messages may not.
     let kept = |item: &Item| ["message#", "revision#"].iter().any(|kind| item.key.item_id.starts_with(kind));
     let items = memory.items();
     if arrivals.iter().any(|arrival| matches!(arrival, Arrival::Export(_))) {
@@ -166,7 +167,7 @@ async fn rows(arrivals: &[Arrival], lives: &[u64], interleaving: Option<u64>) ->
 
 #[test]
 fn pages_exports_and_events_in_any_order_twice_and_with_crashes_give_the_same_messages() {
-    hold(600, &arrived(), async |arrived| {
+    check_property(600, &arrived(), async |arrived| {
         let expected = rows(&arrived.in_order, &[], None).await;
         let found = rows(&arrived.shuffled, &arrived.lives, Some(arrived.interleaving)).await;
         prop_assert_eq!(only_in(&expected, &found), only_in(&found, &expected));

@@ -1,4 +1,5 @@
-//! Messages of a channel that lies in several places: readers see what one place would have that heard of everything.
+//! Messages of a channel with several partitions: readers see the same as if one partition had received every
+//! event.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,49 +16,50 @@ use testkit::memory::archive::MemoryArchive;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{JobOutcome, Worker};
 
-use super::messages::{happening, told};
-use super::{hold, queue};
+use super::messages::{events_of, message_event};
+use super::{check_property, queue};
 use testkit::deliveries::delivery;
 
-/// An id, the one it was changed to, and the same in a workspace that shares the channel.
-const PLACES: [(&str, &str); 3] = [(TEAM, "C01"), (TEAM, "C02"), ("T2", "C02")];
+/// A channel's old id, its new id, and the new id in a workspace that shares the channel.
+const PARTITIONS: [(&str, &str); 3] = [(TEAM, "C01"), (TEAM, "C02"), ("T2", "C02")];
 
-/// Events, and where each is heard of, in which order: at least once, and sometimes again somewhere else.
+/// Events, and the partition and order in which each is received: at least once, and sometimes again in
+/// another partition.
 #[derive(Debug, Clone)]
 struct Scattered {
     events: Vec<Value>,
-    heard: Vec<(usize, usize)>,
+    received: Vec<(usize, usize)>,
 }
 
 fn scattered() -> impl Strategy<Value = Scattered> {
-    let events = prop::collection::vec(happening(), 1..10).prop_map(|happenings| told(&happenings));
+    let events = prop::collection::vec(message_event(), 1..10).prop_map(|happenings| events_of(&happenings));
     events.prop_flat_map(|events| {
-        let once = prop::collection::vec(0..PLACES.len(), events.len())
+        let once = prop::collection::vec(0..PARTITIONS.len(), events.len())
             .prop_map(|places| places.into_iter().enumerate().collect::<Vec<_>>());
-        let again = prop::collection::vec((0..events.len(), 0..PLACES.len()), 0..6);
-        let heard = (once, again).prop_map(|(once, again)| [once, again].concat()).prop_shuffle();
-        (Just(events), heard).prop_map(|(events, heard)| Scattered { events, heard })
+        let again = prop::collection::vec((0..events.len(), 0..PARTITIONS.len()), 0..6);
+        let received = (once, again).prop_map(|(once, again)| [once, again].concat()).prop_shuffle();
+        (Just(events), received).prop_map(|(events, received)| Scattered { events, received })
     })
 }
 
-/// The same event as the channel of another id has it.
+/// The same event with another channel id.
 fn in_channel(event: &Value, channel: &str) -> Value {
     let mut event = event.clone();
-    for place in ["/channel", "/item/channel"] {
-        if let Some(named) = event.pointer_mut(place) {
+    for pointer in ["/channel", "/item/channel"] {
+        if let Some(named) = event.pointer_mut(pointer) {
             *named = channel.into();
         }
     }
     event
 }
 
-/// What an archive has that heard of these events in these places. The first event opens each of them.
-async fn archive_of(events: &[Value], heard: &[(usize, usize)]) -> Arc<MemoryArchive> {
+/// An archive that received these events in these partitions. An event marks each of them as public first.
+async fn archive_of(events: &[Value], received: &[(usize, usize)]) -> Arc<MemoryArchive> {
     let archive = Arc::new(MemoryArchive::new());
     let writer = MessageWriter::new(archive.clone(), queue());
-    let opened = (0..PLACES.len()).map(|place| (0, place));
-    for (number, (event, place)) in opened.chain(heard.iter().copied()).enumerate() {
-        let (team, channel) = PLACES[place];
+    let opened = (0..PARTITIONS.len()).map(|partition| (0, partition));
+    for (number, (event, partition)) in opened.chain(received.iter().copied()).enumerate() {
+        let (team, channel) = PARTITIONS[partition];
         let event = in_channel(&events[event], channel);
         let job = delivery(&event::envelope(team, &format!("Ev{number}"), &event));
         assert_eq!(writer.handle(&[job]).await, [JobOutcome::Done]);
@@ -65,12 +67,12 @@ async fn archive_of(events: &[Value], heard: &[(usize, usize)]) -> Arc<MemoryArc
     archive
 }
 
-fn place(number: usize) -> ChannelOfTeam {
-    let (team, channel) = PLACES[number];
+fn partition(number: usize) -> ChannelOfTeam {
+    let (team, channel) = PARTITIONS[number];
     ChannelOfTeam { team: TeamId::parse(team).unwrap(), channel: ChannelId::parse(channel).unwrap() }
 }
 
-/// Every row of a query, a few at a time.
+/// Every row of a query, read in small pages.
 async fn all(channel: &JoinedChannel<'_>, query: Query) -> Vec<Item> {
     let mut query = Query { limit: 3, ..query };
     let mut rows = Vec::new();
@@ -84,13 +86,14 @@ async fn all(channel: &JoinedChannel<'_>, query: Query) -> Vec<Item> {
     }
 }
 
-/// What readers see of each message, but for where it lies: what it says, what it said, and its thread.
+/// Each message as readers see it, without its partition: its current state, its earlier texts, and its
+/// thread.
 async fn seen(channel: &JoinedChannel<'_>) -> BTreeMap<String, Value> {
-    let query = Query::partition(channel.main().messages());
+    let query = Query::partition(channel.current_location().messages());
     let rows = all(channel, query.clone()).await;
     let mut backwards = all(channel, Query { descending: true, ..query }).await;
     backwards.reverse();
-    assert_eq!(rows, backwards, "a page backwards has other rows");
+    assert_eq!(rows, backwards, "a descending query returns other rows");
     let mut seen = BTreeMap::new();
     for row in rows {
         let ts = Ts::parse(&row.key.timestamp).unwrap();
@@ -98,8 +101,8 @@ async fn seen(channel: &JoinedChannel<'_>) -> BTreeMap<String, Value> {
         let Some(mut message) = project::message(&row) else { continue };
         let revisions = channel.revisions(&ts).await.unwrap();
         let versions = message::versions(&revisions, Some(&row));
-        let before: Vec<_> = versions.replaced.iter().map(|said| said.row.text("text")).collect();
-        let parent = Query::parent(thread_parent(&channel.main().team, &ts));
+        let before: Vec<_> = versions.replaced.iter().map(|version| version.row.text("text")).collect();
+        let parent = Query::parent(thread_parent(&channel.current_location().team, &ts));
         let thread: Vec<String> =
             all(channel, parent).await.into_iter().map(|row| row.key.timestamp).collect();
         for identity in ["itemId", "team_id", "channel_id", "parent", "raw_event"] {
@@ -111,15 +114,15 @@ async fn seen(channel: &JoinedChannel<'_>) -> BTreeMap<String, Value> {
 }
 
 #[test]
-fn a_channel_in_several_places_reads_as_if_it_were_in_one() {
-    hold(500, &scattered(), async |Scattered { events, heard }| {
+fn a_channel_in_several_partitions_reads_like_one_partition() {
+    check_property(500, &scattered(), async |Scattered { events, received }| {
         let in_one: Vec<(usize, usize)> = (0..events.len()).map(|event| (event, 0)).collect();
         let one = archive_of(&events, &in_one).await;
-        let expected = seen(&JoinedChannel::new(&*one, place(0), Vec::new())).await;
-        let archive = archive_of(&events, &heard).await;
-        for main in 0..PLACES.len() {
-            let others = (0..PLACES.len()).rev().map(place).collect();
-            let found = seen(&JoinedChannel::new(&*archive, place(main), others)).await;
+        let expected = seen(&JoinedChannel::new(&*one, partition(0), Vec::new())).await;
+        let archive = archive_of(&events, &received).await;
+        for main in 0..PARTITIONS.len() {
+            let others = (0..PARTITIONS.len()).rev().map(partition).collect();
+            let found = seen(&JoinedChannel::new(&*archive, partition(main), others)).await;
             prop_assert_eq!(&expected, &found);
         }
         Ok(())

@@ -11,18 +11,18 @@ use testkit::memory::archive::MemoryArchive;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{JobOutcome, Worker};
 
-use super::{Interleaved, ListableArchive, hold, only_in, queue};
+use super::{Interleaved, ListableArchive, check_property, only_in, queue};
 use testkit::deliveries::delivery;
 
 const CHANNEL: &str = "C01";
 
-/// Something that happens to one of a few messages.
+/// A change of one of a few messages, or of a user or an emoji.
 #[derive(Debug, Clone)]
 enum MessageStep {
     Edit,
-    /// Another edit in the second of the one before, or of the post.
+    /// Another edit in the same second as the previous one, or as the post.
     EditAtOnce,
-    /// An app writes something else, or what it wrote before: Slack marks no edit.
+    /// An app changes its text, perhaps to an earlier one: Slack marks no edit.
     Update {
         text: u8,
     },
@@ -31,7 +31,7 @@ enum MessageStep {
     File {
         deleted: bool,
     },
-    /// Slack lists the reactions in the message.
+    /// The message lists its reactions.
     List {
         user: u8,
         name: u8,
@@ -59,11 +59,11 @@ enum MessageStep {
 pub(super) struct MessageEvent {
     message: usize,
     step: MessageStep,
-    /// Slack's clock stands still: two things happen at one time.
+    /// Whether Slack's clock has not advanced since the previous event.
     same_clock: bool,
 }
 
-pub(super) fn happening() -> impl Strategy<Value = MessageEvent> {
+pub(super) fn message_event() -> impl Strategy<Value = MessageEvent> {
     let step = prop_oneof![
         4 => Just(MessageStep::Edit),
         2 => Just(MessageStep::EditAtOnce),
@@ -91,13 +91,13 @@ fn ts(second: i64, micro: i64) -> String {
     format!("{}.{micro:06}", 1_700_000_000 + second)
 }
 
-/// What Slack would send if all this happened.
-pub(super) fn told(happenings: &[MessageEvent]) -> Vec<Value> {
+/// The events that Slack would send for these changes.
+pub(super) fn events_of(message_events: &[MessageEvent]) -> Vec<Value> {
     let mut messages: Vec<Value> =
         (0..2).map(|n| event::message(&ts(n, 100), &format!("U0{n}"), &format!("message {n}"))).collect();
     let mut events: Vec<Value> = messages.iter().map(|message| event::posted(CHANNEL, message)).collect();
     let mut second = 10;
-    for (number, MessageEvent { message, step, same_clock }) in happenings.iter().enumerate() {
+    for (number, MessageEvent { message, step, same_clock }) in message_events.iter().enumerate() {
         if !same_clock {
             second += 1;
         }
@@ -119,16 +119,16 @@ pub(super) fn told(happenings: &[MessageEvent]) -> Vec<Value> {
             }
             MessageStep::Update { text } => {
                 let text = format!("update {text}");
-                change(event::with(before.clone(), [("text", text.into()), ("blocks", json!([]))]))
+                change(event::with_fields(before.clone(), [("text", text.into()), ("blocks", json!([]))]))
             }
             MessageStep::File { deleted } => {
                 let whole = event::file("F01", "U00");
                 let file = if *deleted { json!({ "id": "F01", "mode": "tombstone" }) } else { whole };
-                change(event::with(before.clone(), [("files", json!([file]))]))
+                change(event::with_fields(before.clone(), [("files", json!([file]))]))
             }
             MessageStep::List { user, name } => {
                 let listed = json!([{ "name": format!("emoji{name}"), "users": [format!("U1{user}")], "count": 1 }]);
-                change(event::with(before.clone(), [("reactions", listed)]))
+                change(event::with_fields(before.clone(), [("reactions", listed)]))
             }
             MessageStep::Unfurl => change(event::unfurled(&before, &format!("https://example.com/{number}"))),
             MessageStep::Reply => event::posted(CHANNEL, &event::reply(&new_ts, &of, "U03", "a reply")),
@@ -157,14 +157,14 @@ pub(super) fn told(happenings: &[MessageEvent]) -> Vec<Value> {
     events
 }
 
-/// A way the same events may reach the writer.
+/// One order, batching and crash pattern in which the events may reach the writer.
 #[derive(Debug, Clone)]
 struct MessageDelivery {
     events: Vec<Value>,
-    /// Places in `events`, each at least once.
+    /// Indexes into `events`, each at least once.
     order: Vec<usize>,
     batch: usize,
-    /// The process dies after these numbers of steps of the archive; one number per life.
+    /// The number of archive steps after which each successive process crashes.
     lives: Vec<u64>,
     /// Decides how the jobs of one batch interleave.
     interleaving: u64,
@@ -172,8 +172,8 @@ struct MessageDelivery {
 
 fn delivered() -> impl Strategy<Value = MessageDelivery> {
     let missed = prop::collection::vec(prop::bool::weighted(0.25), 11);
-    let events = (prop::collection::vec(happening(), 1..10), missed)
-        .prop_map(|(happenings, missed)| heard(told(&happenings), &missed));
+    let events = (prop::collection::vec(message_event(), 1..10), missed)
+        .prop_map(|(message_events, missed)| received(events_of(&message_events), &missed));
     events.prop_flat_map(|events| {
         let again = prop::collection::vec(0..events.len(), 0..6);
         let all: Vec<usize> = (0..events.len()).collect();
@@ -191,8 +191,9 @@ fn delivered() -> impl Strategy<Value = MessageDelivery> {
     })
 }
 
-/// What was missed is only known from what later events bring. The first message opens the channel.
-fn heard(events: Vec<Value>, missed: &[bool]) -> Vec<Value> {
+/// Drops missed events: the writer only learns of these from later events. The first message marks the
+/// channel as public.
+fn received(events: Vec<Value>, missed: &[bool]) -> Vec<Value> {
     let missed = std::iter::once(&false).chain(missed).chain(std::iter::repeat(&false));
     events.into_iter().zip(missed).filter(|(_, missed)| !**missed).map(|(event, _)| event).collect()
 }
@@ -208,25 +209,26 @@ async fn rows_in_order(events: &[Value]) -> Vec<Item> {
 }
 
 async fn rows_as_delivered(delivered: &MessageDelivery, store: impl ListableArchive) -> Vec<Item> {
-    // A channel that was never seen in public would drop what does not say that it is public.
+    // Events that do not state that a channel is public would be dropped if the channel was never seen as
+    // public.
     let opener = event::posted(CHANNEL, &event::message(&ts(0, 100), "U00", "message 0"));
-    let opened = MessageWriter::new(store.archive(), queue());
-    opened.handle(&[delivery(&event::envelope(TEAM, "EvOpener", &opener))]).await;
+    let opener_writer = MessageWriter::new(store.archive(), queue());
+    opener_writer.handle(&[delivery(&event::envelope(TEAM, "EvOpener", &opener))]).await;
 
-    let archive = Interleaved::of(store.archive(), delivered.interleaving);
+    let archive = Interleaved::interleave(store.archive(), delivered.interleaving);
     let mut lives = delivered.lives.iter();
     for batch in delivered.order.chunks(delivered.batch) {
         let jobs: Vec<_> = batch
             .iter()
             .enumerate()
             // Slack also delivers one event under several ids.
-            .map(|(place, number)| {
-                delivery(&event::envelope(TEAM, &format!("Ev{number}x{place}"), &delivered.events[*number]))
+            .map(|(index, number)| {
+                delivery(&event::envelope(TEAM, &format!("Ev{number}x{index}"), &delivered.events[*number]))
             })
             .collect();
         loop {
             let point = lives.next().map_or_else(CrashPoint::never, |steps| CrashPoint::after(*steps));
-            let mortal = Arc::new(FaultyArchive::until(Arc::clone(&archive), Arc::clone(&point)));
+            let mortal = Arc::new(FaultyArchive::with_crash_point(Arc::clone(&archive), Arc::clone(&point)));
             let outcomes = MessageWriter::new(mortal, queue()).handle(&jobs).await;
             if !point.has_crashed() {
                 assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
@@ -237,9 +239,9 @@ async fn rows_as_delivered(delivered: &MessageDelivery, store: impl ListableArch
     store.items().await
 }
 
-/// Compares `cases` cases with what an archive in memory makes of the same events in their order.
+/// Compares `cases` cases with an in-memory archive that processes the same events in order.
 pub(crate) fn converge<S: ListableArchive>(cases: u32, store: impl AsyncFn() -> S) {
-    hold(cases, &delivered(), async |delivered| {
+    check_property(cases, &delivered(), async |delivered| {
         let expected = rows_in_order(&delivered.events).await;
         let found = rows_as_delivered(&delivered, store().await).await;
         prop_assert_eq!(only_in(&expected, &found), only_in(&found, &expected));

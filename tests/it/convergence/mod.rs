@@ -1,5 +1,5 @@
-//! The archive is a function of the set of events: any order, any duplication, any crash and redelivery give the same
-//! rows.
+//! The archive is a function of the set of events: any order, any duplication, any crash and redelivery
+//! produce the same rows.
 
 pub(crate) mod channels;
 mod history;
@@ -22,7 +22,6 @@ use testkit::memory::queue::MemoryQueue;
 /// An archive whose every row can be listed.
 #[async_trait]
 pub(crate) trait ListableArchive {
-    /// The archive.
     fn archive(&self) -> Arc<dyn Archive>;
 
     /// Every row.
@@ -40,8 +39,8 @@ impl ListableArchive for Arc<MemoryArchive> {
     }
 }
 
-/// Runs `cases` cases, each to its end before the next.
-fn hold<T: std::fmt::Debug>(
+/// Runs `cases` cases of a property, one after the other.
+fn check_property<T: std::fmt::Debug>(
     cases: u32,
     strategy: &impl Strategy<Value = T>,
     case: impl AsyncFn(T) -> TestCaseResult,
@@ -51,16 +50,16 @@ fn hold<T: std::fmt::Debug>(
     TestRunner::new(config).run(strategy, |value| runtime.block_on(case(value))).unwrap();
 }
 
-/// Gives way before each step, so that the jobs of a batch overtake each other.
+/// Yields before each step a random number of times, so that the jobs of a batch overtake each other.
 struct Interleaved(Mutex<fastrand::Rng>);
 
 impl Interleaved {
-    fn of(inner: Arc<dyn Archive>, seed: u64) -> Arc<dyn Archive> {
+    fn interleave(inner: Arc<dyn Archive>, seed: u64) -> Arc<dyn Archive> {
         let schedule = Self(Mutex::new(fastrand::Rng::with_seed(seed)));
-        Arc::new(FaultyArchive::on(inner, Arc::new(schedule)))
+        Arc::new(FaultyArchive::with_schedule(inner, Arc::new(schedule)))
     }
 
-    async fn give_way(&self) {
+    async fn yield_sometimes(&self) {
         let times = self.0.lock().unwrap().u8(0..4);
         for _ in 0..times {
             tokio::task::yield_now().await;
@@ -72,25 +71,25 @@ impl Interleaved {
 impl FaultSchedule for Interleaved {
     async fn before(&self, method: PortMethod, _: usize) -> Option<CallFault> {
         if matches!(method, PortMethod::Write | PortMethod::Get | PortMethod::Query) {
-            self.give_way().await;
+            self.yield_sometimes().await;
         }
         None
     }
 
-    /// What was read may be old by the time it arrives.
+    /// A row may be outdated by the time the caller receives it.
     async fn after(&self, method: PortMethod) {
         if matches!(method, PortMethod::Get | PortMethod::Query) {
-            self.give_way().await;
+            self.yield_sometimes().await;
         }
     }
 }
 
-/// Where follow-ups go.
+/// A queue for follow-up jobs.
 fn queue() -> Arc<dyn Queue> {
     Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))))
 }
 
-/// Only the rows that differ, so that a counterexample can be read.
+/// The rows that are missing in `others`, so that a counterexample is short.
 fn only_in(rows: &[Item], others: &[Item]) -> Vec<String> {
     rows.iter().filter(|row| !others.contains(row)).map(|row| row.to_json().to_string()).collect()
 }

@@ -1,4 +1,4 @@
-//! An installation that a Slack has delivered to, and what the doctor says of it.
+//! An installation that has received an event from a Slack, and the doctor's output for it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,13 +10,14 @@ use testkit::corpus::TEAM;
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, person};
 use tests::harness::client::deliver;
 use tests::harness::command::{CommandOutput, annalist, annalist_with, wait_until_idle};
-use tests::harness::place::FolderWithSlack;
+use tests::harness::environment::FolderWithSlack;
 use tests::harness::process::{self, SIGNING_SECRET, ServerProcess};
 
 pub(super) const TOKEN: &str = "xoxb-1-hidden";
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A Slack, an `annalist up` that it has delivered a message to, and what `doctor` is told of them.
+/// A Slack, an `annalist up` to which it has delivered a message, and the settings with which `doctor` finds
+/// both.
 pub(super) struct DoctorInstallation {
     pub(super) slack: FakeSlack,
     pub(super) data: PathBuf,
@@ -24,7 +25,7 @@ pub(super) struct DoctorInstallation {
     _folder: TempDir,
 }
 
-/// What the doctor is to be told instead of what is right.
+/// Settings for the doctor in place of the right ones.
 #[derive(Default)]
 pub(super) struct DoctorOverrides<'a> {
     pub(super) token: Option<&'a str>,
@@ -41,7 +42,7 @@ impl DoctorInstallation {
         let scopes = manifest["oauth_config"]["scopes"]["bot"].as_array().unwrap().iter();
         let scopes = scopes.map(|scope| scope.as_str().unwrap().to_owned()).collect();
         let members = vec![person("U1", "ada")];
-        slack.set(TOKEN, FakeWorkspace { scopes, members, ..FakeWorkspace::of(TEAM, 3, 0) });
+        slack.set_workspace(TOKEN, FakeWorkspace { scopes, members, ..FakeWorkspace::with_size(TEAM, 3, 0) });
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("archive");
         let up = up(&data, &slack).await;
@@ -50,15 +51,15 @@ impl DoctorInstallation {
         installation
     }
 
-    /// A message that is written now.
+    /// A message with the current time.
     pub(super) fn message(&self, text: &str) -> Value {
         let ts = format!("{}.000100", SystemClock.now().seconds());
         json!({ "type": "message", "channel": "C00000", "channel_type": "channel", "user": "U1", "text": text,
             "ts": ts, "event_ts": ts })
     }
 
-    pub(super) async fn deliver(&self, told: Value) {
-        deliver(self.up.address, TEAM, &[told]).await;
+    pub(super) async fn deliver(&self, event: Value) {
+        deliver(self.up.address, TEAM, &[event]).await;
         wait_until_idle(self.data.as_path(), DEADLINE).await;
     }
 
@@ -70,31 +71,41 @@ impl DoctorInstallation {
         format!("http://{}/slack/events", self.up.address)
     }
 
-    pub(super) async fn doctor(&self, instead: DoctorOverrides<'_>) -> CommandOutput {
-        self.slack.at(SystemClock.now().seconds());
-        self.doctor_at_this_time(instead).await
+    pub(super) async fn doctor(&self, overrides: DoctorOverrides<'_>) -> CommandOutput {
+        self.slack.set_clock(SystemClock.now().seconds());
+        self.doctor_without_setting_clock(overrides).await
     }
 
-    pub(super) async fn doctor_at_this_time(&self, instead: DoctorOverrides<'_>) -> CommandOutput {
+    pub(super) async fn doctor_without_setting_clock(&self, overrides: DoctorOverrides<'_>) -> CommandOutput {
         let (address, url, api) = (self.up.address.to_string(), self.request_url(), self.slack.url());
         let metrics = self.up.process.metrics_address().await.to_string();
         let mut args = vec!["doctor", "--data", self.data(), "--slack-api-url", &api];
         args.extend(["--metrics-listen", &metrics]);
-        args.extend(["--listen", instead.listen.unwrap_or(&address), "--url", instead.url.unwrap_or(&url)]);
-        args.extend(instead.flags);
-        let secret = ("SLACK_SIGNING_SECRET", instead.secret.unwrap_or(SIGNING_SECRET));
-        let token = ("SLACK_BOT_TOKEN", instead.token.unwrap_or(TOKEN));
+        args.extend([
+            "--listen",
+            overrides.listen.unwrap_or(&address),
+            "--url",
+            overrides.url.unwrap_or(&url),
+        ]);
+        args.extend(overrides.flags);
+        let secret = ("SLACK_SIGNING_SECRET", overrides.secret.unwrap_or(SIGNING_SECRET));
+        let token = ("SLACK_BOT_TOKEN", overrides.token.unwrap_or(TOKEN));
         let outcome = annalist_with(&args, &[secret, token]).await;
-        let said = format!("{}{}", outcome.stdout, outcome.stderr);
+        let output = format!("{}{}", outcome.stdout, outcome.stderr);
         for secret in [SIGNING_SECRET, "hidden", "wrong-secret"] {
-            assert!(!said.contains(secret), "a secret was printed: {said}");
+            assert!(!output.contains(secret), "a secret was printed: {output}");
         }
         outcome
     }
 
-    /// The doctor finds exactly this and says so at the end as well.
-    pub(super) async fn finds(&self, instead: DoctorOverrides<'_>, check: &str, says: &[&str]) {
-        assert_finds(&self.doctor(instead).await, check, says);
+    /// Asserts that the doctor finds exactly this, and repeats it in its last line.
+    pub(super) async fn assert_one_finding(
+        &self,
+        overrides: DoctorOverrides<'_>,
+        check: &str,
+        expected: &[&str],
+    ) {
+        assert_finding(&self.doctor(overrides).await, check, expected);
     }
 }
 
@@ -106,12 +117,12 @@ pub(super) fn findings(outcome: &CommandOutput) -> Vec<&str> {
     outcome.stdout.lines().filter(|line| line.starts_with("finding")).collect()
 }
 
-pub(super) fn assert_finds(outcome: &CommandOutput, check: &str, says: &[&str]) {
+pub(super) fn assert_finding(outcome: &CommandOutput, check: &str, expected: &[&str]) {
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     let [line] = findings(outcome)[..] else { panic!("not one finding: {outcome:?}") };
     assert!(line.starts_with(&format!("finding  {check} ")), "{line}");
-    for expected in says {
-        assert!(line.contains(expected), "{expected:?} is not in {line}");
+    for part in expected {
+        assert!(line.contains(part), "{part:?} is not in {line}");
     }
     assert!(line.contains(" → "), "{line}");
     let last = outcome.stderr.trim_end();

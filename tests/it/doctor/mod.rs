@@ -1,4 +1,4 @@
-//! `annalist doctor` on the real binary: an installation where all is well, and each fault made for real.
+//! `annalist doctor` on the real binary: a healthy installation, and each fault caused for real.
 
 mod fixture;
 
@@ -16,10 +16,10 @@ use tokio::net::TcpListener;
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use fixture::{DEADLINE, DoctorInstallation, DoctorOverrides, TOKEN, assert_finds, findings, up};
+use fixture::{DEADLINE, DoctorInstallation, DoctorOverrides, TOKEN, assert_finding, findings, up};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_all_is_well_it_says_so_of_everything() {
+async fn a_healthy_installation_passes_every_check() {
     let installation = DoctorInstallation::new().await;
     let outcome = installation.doctor(DoctorOverrides::default()).await;
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
@@ -68,64 +68,70 @@ async fn where_all_is_well_it_says_so_of_everything() {
         assert_eq!(fields, ["check", "next", "says", "state"]);
         assert_eq!((&object["state"], &object["next"]), (&"ok".into(), &Value::Null), "{object}");
     }
-    // One look at the token and one page of channels.
-    let asked = installation.slack.called("conversations.list");
+    // A run calls `conversations.list` once.
+    let calls = installation.slack.call_count("conversations.list");
     installation.doctor(DoctorOverrides::default()).await;
-    assert_eq!(installation.slack.called("conversations.list"), asked + 1);
+    assert_eq!(installation.slack.call_count("conversations.list"), calls + 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_fault_on_slacks_side_is_one_finding() {
     let installation = DoctorInstallation::new().await;
     let slack = &installation.slack;
-    let as_it_is = DoctorOverrides::default;
+    let defaults = DoctorOverrides::default;
 
-    slack.change(TOKEN, |workspace| workspace.scopes.retain(|scope| scope != "files:read"));
-    installation.finds(as_it_is(), "scopes", &["lacks files:read (files) →", "reinstall"]).await;
-    slack.change(TOKEN, |workspace| workspace.scopes.push("files:read".to_owned()));
+    slack.change_workspace(TOKEN, |workspace| workspace.scopes.retain(|scope| scope != "files:read"));
+    installation.assert_one_finding(defaults(), "scopes", &["lacks files:read (files) →", "reinstall"]).await;
+    slack.change_workspace(TOKEN, |workspace| workspace.scopes.push("files:read".to_owned()));
 
-    slack.change(TOKEN, |workspace| {
+    slack.change_workspace(TOKEN, |workspace| {
         for channel in &mut workspace.channels {
             channel["is_member"] = false.into();
         }
     });
-    installation.finds(as_it_is(), "channels", &["none of 3", "/invite @annalist"]).await;
-    slack.change(TOKEN, |workspace| workspace.channels[0]["is_member"] = true.into());
-    let some = installation.doctor(as_it_is()).await;
+    installation.assert_one_finding(defaults(), "channels", &["none of 3", "/invite @annalist"]).await;
+    slack.change_workspace(TOKEN, |workspace| workspace.channels[0]["is_member"] = true.into());
+    let some = installation.doctor(defaults()).await;
     assert!(some.code == Some(0) && some.stdout.contains("in 1 of 3 public channels"), "{some:?}");
 
     // A pause that Slack asks for is neither waited out nor a finding.
-    slack.next("conversations.list", [SlackAnswer::rate_limited(3_600)]);
-    let limited = installation.doctor(as_it_is()).await;
+    slack.plan_answers("conversations.list", [SlackAnswer::rate_limited(3_600)]);
+    let limited = installation.doctor(defaults()).await;
     assert!(limited.code == Some(0) && limited.stdout.contains("again in 3600 s"), "{limited:?}");
 
-    for (error, says) in [
+    for (error, expected) in [
         ("token_revoked", "was revoked"),
         ("account_inactive", "removed from the workspace"),
         ("token_expired", "has expired"),
         ("invalid_auth", "unknown to Slack"),
     ] {
-        slack.next("auth.test", [refusal(error)]);
-        installation.finds(as_it_is(), "bot-token", &[says]).await;
+        slack.plan_answers("auth.test", [refusal(error)]);
+        installation.assert_one_finding(defaults(), "bot-token", &[expected]).await;
     }
-    for (token, says) in [("xoxp-1-hidden", "user token"), ("xapp-1-hidden", "app-level token")] {
-        installation.finds(DoctorOverrides { token: Some(token), ..as_it_is() }, "bot-token", &[says]).await;
+    for (token, expected) in [("xoxp-1-hidden", "user token"), ("xapp-1-hidden", "app-level token")] {
+        installation
+            .assert_one_finding(
+                DoctorOverrides { token: Some(token), ..defaults() },
+                "bot-token",
+                &[expected],
+            )
+            .await;
     }
     installation
-        .finds(
-            DoctorOverrides { token: Some(""), ..as_it_is() },
+        .assert_one_finding(
+            DoctorOverrides { token: Some(""), ..defaults() },
             "bot-token",
             &["SLACK_BOT_TOKEN is not set"],
         )
         .await;
 
-    slack.at(SystemClock.now().seconds() - 400);
-    let skewed = installation.doctor_at_this_time(as_it_is()).await;
-    assert_finds(&skewed, "clock", &["s ahead of Slack's", "timedatectl"]);
+    slack.set_clock(SystemClock.now().seconds() - 400);
+    let skewed = installation.doctor_without_setting_clock(defaults()).await;
+    assert_finding(&skewed, "clock", &["s ahead of Slack's", "timedatectl"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_fault_on_the_way_to_ingest_is_one_finding() {
+async fn each_fault_between_slack_and_ingest_is_one_finding() {
     let installation = DoctorInstallation::new().await;
     let address = installation.up.address;
     let at = |url: &str| url.to_owned();
@@ -140,18 +146,22 @@ async fn each_fault_on_the_way_to_ingest_is_one_finding() {
     let login = proxy(ResponseTemplate::new(401)).await;
     let slow = proxy(ResponseTemplate::new(200).set_delay(DEADLINE)).await;
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    for (url, says) in [
+    for (url, expected) in [
         (at(&format!("http://{address}/other")), "nothing for events at this path (HTTP 404)"),
         (at(&format!("https://{address}/slack/events")), "the encryption fails"),
         (refusing.uri(), "reaches no annalist"),
-        (elsewhere.uri(), "it sends on to https://b.example/"),
+        (elsewhere.uri(), "it redirects to https://b.example/"),
         (parked.uri(), "not with the challenge"),
-        (login.uri(), "wants a login"),
+        (login.uri(), "requires a login"),
         (slow.uri(), "no answer within 3 s"),
         (at(&format!("http://{closed}/slack/events")), "no connection"),
     ] {
         installation
-            .finds(DoctorOverrides { url: Some(&url), ..DoctorOverrides::default() }, "request-url", &[says])
+            .assert_one_finding(
+                DoctorOverrides { url: Some(&url), ..DoctorOverrides::default() },
+                "request-url",
+                &[expected],
+            )
             .await;
     }
     for server in [&refusing, &elsewhere, &parked, &login, &slow] {
@@ -161,45 +171,53 @@ async fn each_fault_on_the_way_to_ingest_is_one_finding() {
     }
     let unused = closed.to_string();
     let down = DoctorOverrides { listen: Some(&unused), ..DoctorOverrides::default() };
-    installation.finds(down, "ingest", &["nothing listens on", "annalist up --data"]).await;
+    installation.assert_one_finding(down, "ingest", &["nothing listens on", "annalist up --data"]).await;
     let other = parked.address().to_string();
     let foreign = DoctorOverrides { listen: Some(&other), ..DoctorOverrides::default() };
-    installation.finds(foreign, "ingest", &["something else than annalist"]).await;
+    installation.assert_one_finding(foreign, "ingest", &["something other than annalist"]).await;
 
-    // Last: the running process counts it, and the doctor finds that the next time.
+    // Last, because the running process counts the refused request, which is a finding from then on.
     let other = DoctorOverrides { secret: Some("wrong-secret"), ..DoctorOverrides::default() };
     installation
-        .finds(other, "request-url", &["(401): it is signed with another secret", "SLACK_SIGNING_SECRET"])
+        .assert_one_finding(
+            other,
+            "request-url",
+            &["(401): it is signed with another secret", "SLACK_SIGNING_SECRET"],
+        )
         .await;
     let counted = installation.doctor(DoctorOverrides::default()).await;
-    assert_finds(&counted, "refused", &["1 request was refused", "SLACK_SIGNING_SECRET"]);
+    assert_finding(&counted, "refused", &["1 request was refused", "SLACK_SIGNING_SECRET"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_fault_in_what_is_kept_is_one_finding() {
+async fn each_fault_of_the_archive_is_one_finding() {
     use std::os::unix::fs::PermissionsExt;
 
     let installation = DoctorInstallation::new().await;
     let folder = &installation.data;
-    let as_it_is = DoctorOverrides::default;
+    let defaults = DoctorOverrides::default;
     let mode = |mode| std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).unwrap();
     mode(0o755);
     installation
-        .finds(as_it_is(), "permissions", &["(0755)", &format!("chmod 700 {}", installation.data())])
+        .assert_one_finding(
+            defaults(),
+            "permissions",
+            &["(0755)", &format!("chmod 700 {}", installation.data())],
+        )
         .await;
     mode(0o700);
 
-    // In a channel from which nothing came since: a message would show that the app is there again.
+    // In a channel without later events: a message would prove that the app is back.
     let left = json!({ "type": "channel_left", "channel": "C00002", "event_ts": "1700000000.000000" });
     installation.deliver(left).await;
-    let says = ["1 time", "from 2023-11-14 22:13 UTC in C00002", "/invite @annalist"];
-    installation.finds(as_it_is(), "gaps", &says).await;
+    let expected = ["1 time", "from 2023-11-14 22:13 UTC in C00002", "/invite @annalist"];
+    installation.assert_one_finding(defaults(), "gaps", &expected).await;
 
     // A malformed id: quarantined, because no version could store it.
     let mut odd = installation.message("odd");
     odd["channel"] = "not an id".into();
     installation.deliver(odd).await;
-    let both = installation.doctor(as_it_is()).await;
+    let both = installation.doctor(defaults()).await;
     assert_eq!(both.code, Some(1));
     let found = findings(&both);
     assert!(found.len() == 2 && found[0].contains("1 job could not be stored"), "{both:?}");
@@ -211,10 +229,10 @@ async fn each_fault_in_what_is_kept_is_one_finding() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_events_and_without_a_worker_it_says_where_to_look() {
+async fn without_events_or_without_a_worker_the_finding_names_the_next_step() {
     let slack = FakeSlack::start().await;
     let scopes = vec!["none".to_owned()];
-    slack.set(TOKEN, FakeWorkspace { scopes, ..FakeWorkspace::of(TEAM, 3, 0) });
+    slack.set_workspace(TOKEN, FakeWorkspace { scopes, ..FakeWorkspace::with_size(TEAM, 3, 0) });
     let folder = tempfile::tempdir().unwrap();
     let up = up(folder.path(), &slack).await;
     let data = folder.path().to_str().unwrap();
@@ -226,7 +244,7 @@ async fn without_events_and_without_a_worker_it_says_where_to_look() {
     assert!(found.iter().any(|line| line.contains("no message has ever arrived → look at")), "{silent:?}");
     assert!(up.process.sigterm(DEADLINE).await.success());
 
-    // One that ingest has accepted, and no worker handles.
+    // An event that ingest has accepted and no worker handles.
     let ingest = process::ingest(folder.path()).await;
     let message =
         event::posted("C00000", &event::reply("1700000000.000100", "1700000000.000100", "U1", "text"));
@@ -245,11 +263,11 @@ async fn without_events_and_without_a_worker_it_says_where_to_look() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_nothing_set_up_the_first_step_comes_first_and_nothing_is_made() {
-    // Before Slack's clock is set: building them takes longer than a clock may be off.
+async fn without_any_setup_the_first_step_is_listed_first_and_nothing_is_created() {
+    // Before Slack's clock is set: building the binaries takes longer than a clock may be off.
     binaries();
     let slack = FakeSlack::start().await;
-    slack.at(SystemClock.now().seconds());
+    slack.set_clock(SystemClock.now().seconds());
     let parent = tempfile::tempdir().unwrap();
     let data = parent.path().join("archive");
     let data = data.to_str().unwrap();
@@ -261,7 +279,7 @@ async fn with_nothing_set_up_the_first_step_comes_first_and_nothing_is_made() {
     let names: Vec<&str> =
         findings(&first).iter().filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert_eq!(names, ["signing-secret", "bot-token", "archive", "ingest"], "{first:?}");
-    assert!(first.stdout.contains("ok       clock"), "Slack tells the time to everybody: {first:?}");
+    assert!(first.stdout.contains("ok       clock"), "Slack's clock can be read without a token: {first:?}");
     assert!(first.stderr.contains("4 findings; the first: signing-secret"), "{first:?}");
     assert!(
         first.stderr.contains("annalist manifest --url") && first.stderr.lines().count() == 1,
@@ -278,7 +296,7 @@ async fn with_nothing_set_up_the_first_step_comes_first_and_nothing_is_made() {
             && wrong.stdout.contains("SLACK_BOT_TOKEN cannot be used")
     );
     assert!(!format!("{wrong:?}").contains("hidden"), "{wrong:?}");
-    assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0, "something was made");
+    assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0, "something was created");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -292,7 +310,7 @@ async fn a_damaged_database_is_found() {
     let insert = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 2000)
         INSERT INTO items (item_id, timestamp, attributes) SELECT 'spare#' || x, '1', '{}' FROM n";
     database.execute_batch(insert).unwrap();
-    // Entries of an index without their rows, as a torn page leaves them.
+    // Index entries without their rows, as after a torn page.
     database
         .execute_batch(
             "PRAGMA writable_schema = ON;

@@ -1,4 +1,4 @@
-//! What cannot be exported is one line that says so, and leaves nothing behind.
+//! A refused export is one line on standard error and leaves no files.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +9,14 @@ use tests::harness::binaries::binaries;
 use tests::harness::command::{self, CommandOutput};
 
 use super::{export, imported, ts};
-use crate::import::export::{Export, ImportFolder, said};
+use crate::import::export::{Export, ImportFolder, exported_message};
 use crate::import::import;
 
 async fn archive() -> ImportFolder {
-    let place = ImportFolder::new();
-    let zip = place.zip("older.zip", &imported());
-    assert_eq!(import(&zip, &place.data()).await.code, Some(0));
-    place
+    let import_folder = ImportFolder::new();
+    let zip = import_folder.zip("older.zip", &imported());
+    assert_eq!(import(&zip, &import_folder.data()).await.code, Some(0));
+    import_folder
 }
 
 fn assert_refused(outcome: &CommandOutput, code: i32, expected: &str, folder: &Path) {
@@ -26,9 +26,9 @@ fn assert_refused(outcome: &CommandOutput, code: i32, expected: &str, folder: &P
 }
 
 #[tokio::test]
-async fn what_is_not_there_or_cannot_be_meant_is_refused() {
-    let place = archive().await;
-    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+async fn missing_entities_and_invalid_arguments_are_refused() {
+    let import_folder = archive().await;
+    let (data, folder) = (import_folder.data(), tempfile::tempdir().unwrap());
     let long = "x".repeat(10_000);
     for (args, code, expected) in [
         (&["--channel", "nowhere"][..], 1, "no channel nowhere"),
@@ -55,9 +55,9 @@ async fn what_is_not_there_or_cannot_be_meant_is_refused() {
 }
 
 #[tokio::test]
-async fn nothing_that_is_there_is_replaced() {
-    let place = archive().await;
-    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+async fn an_export_replaces_no_existing_file() {
+    let import_folder = archive().await;
+    let (data, folder) = (import_folder.data(), tempfile::tempdir().unwrap());
     let (file, full) = (folder.path().join("mine.zip"), folder.path().join("mine"));
     fs::write(&file, "mine").unwrap();
     fs::create_dir(&full).unwrap();
@@ -74,11 +74,11 @@ async fn nothing_that_is_there_is_replaced() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
-/// As behind `| head -1`, which has seen enough.
+/// As with `| head -1`, which closes the pipe early.
 #[tokio::test]
-async fn output_that_is_read_no_more_is_no_failure() {
-    let place = archive().await;
-    let (data, folder) = (place.data(), tempfile::tempdir().unwrap());
+async fn a_closed_output_pipe_is_not_a_failure() {
+    let import_folder = archive().await;
+    let (data, folder) = (import_folder.data(), tempfile::tempdir().unwrap());
     let run = |args: &[&str]| {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -90,7 +90,7 @@ async fn output_that_is_read_no_more_is_no_failure() {
     for format in ["slack", "jsonl", "html", "markdown", "text"] {
         let out = folder.path().join(format);
         run(&["export", "--format", format, "--out", out.to_str().unwrap()]);
-        assert!(out.exists(), "{format}: the export is whole");
+        assert!(out.exists(), "{format}: the export is complete");
     }
     for args in [
         &["messages", "#general"][..],
@@ -107,23 +107,25 @@ async fn output_that_is_read_no_more_is_no_failure() {
     }
 }
 
-/// A limit on the length of files stands for a disk that is full: a write fails in the same way.
+/// A limit on the length of files simulates a full disk: a write fails in the same way.
 #[tokio::test]
-async fn a_full_disk_ends_it_in_one_line_and_leaves_nothing() {
-    let place = ImportFolder::new();
+async fn a_full_disk_ends_an_export_with_one_line_and_no_files() {
+    let import_folder = ImportFolder::new();
     let letters = |seed: u32| -> String {
         let next = |number: &u32| Some(number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
         let numbers = std::iter::successors(Some(seed), next);
         numbers.take(40_000).map(|number| char::from(b'a' + (number >> 24) as u8 % 26)).collect()
     };
-    let long: Vec<Value> = (0..10).map(|second| said(&ts(second), "U1", &letters(second))).collect();
-    let export = Export::of(&["U1"], &[("C1", "general")]).with("general/2020-09-13.json", &json!(long));
-    let data = place.data();
-    assert_eq!(import(&place.zip("long.zip", &export), &data).await.code, Some(0));
+    let long: Vec<Value> =
+        (0..10).map(|second| exported_message(&ts(second), "U1", &letters(second))).collect();
+    let export =
+        Export::with_lists(&["U1"], &[("C1", "general")]).with("general/2020-09-13.json", &json!(long));
+    let data = import_folder.data();
+    assert_eq!(import(&import_folder.zip("long.zip", &export), &data).await.code, Some(0));
     let folder = tempfile::tempdir().unwrap();
     for format in ["slack", "jsonl", "html", "markdown", "text"] {
         let out = folder.path().join("out");
-        // The signal that comes with it would end the process before it could say anything.
+        // Without the trap, SIGXFSZ would end the process before it could print the error.
         let command = format!(
             "trap '' XFSZ; ulimit -f 100; exec '{}' export --format {format} --out '{}' --data '{}' 2>&1 | cat",
             binaries().annalist.display(),

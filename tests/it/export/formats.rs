@@ -1,4 +1,4 @@
-//! Folders of files, as people and programs read them.
+//! The formats that write folders of files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,8 +23,8 @@ fn lines(path: &Path) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn jsonl_is_what_the_commands_print() {
-    let (_place, data) = archive().await;
+async fn jsonl_equals_the_output_of_the_commands() {
+    let (_import_folder, data) = archive().await;
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let exported = export(data.as_path(), "jsonl", &out, &["--include-deleted"]).await;
@@ -34,8 +34,8 @@ async fn jsonl_is_what_the_commands_print() {
         ["channels.jsonl", "files.jsonl", "messages.jsonl", "revisions.jsonl", "users.jsonl"]
     );
     let messages = lines(&out.join("messages.jsonl"));
-    let said = format!("Exported {} messages of 6 channels to {}.\n", messages.len(), out.display());
-    assert_eq!(exported.stdout, said);
+    let summary = format!("Exported {} messages of 6 channels to {}.\n", messages.len(), out.display());
+    assert_eq!(exported.stdout, summary);
     for id in ["C1", "C2", "C3", "C4", "C6", "C7"] {
         let printed = json_lines(data.as_path(), &["messages", id]).await;
         let of_channel =
@@ -55,8 +55,8 @@ async fn jsonl_is_what_the_commands_print() {
 }
 
 #[tokio::test]
-async fn text_is_what_messages_prints() {
-    let (_place, data) = archive().await;
+async fn text_equals_the_output_of_messages() {
+    let (_import_folder, data) = archive().await;
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let exported = export(data.as_path(), "text", &out, &["--include-deleted", "--tz", "UTC"]).await;
@@ -78,8 +78,8 @@ async fn text_is_what_messages_prints() {
 }
 
 #[tokio::test]
-async fn markdown_has_threads_in_their_places_and_no_markup_of_strangers() {
-    let (_place, data) = archive().await;
+async fn markdown_nests_threads_and_escapes_markup_in_messages() {
+    let (_import_folder, data) = archive().await;
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let exported = export(data.as_path(), "markdown", &out, &["--tz", "UTC"]).await;
@@ -105,7 +105,7 @@ async fn markdown_has_threads_in_their_places_and_no_markup_of_strangers() {
     }
 }
 
-/// Every file below a folder, by its path there.
+/// Every file below a folder, by its relative path.
 pub(crate) fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -122,7 +122,7 @@ pub(crate) fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Every address that a page loads or leads to.
+/// Every address that a page loads or links to.
 fn addresses(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     for attribute in [" href=\"", " src=\"", " action=\""] {
@@ -132,26 +132,26 @@ fn addresses(page: &str) -> Vec<String> {
     found
 }
 
-/// Where an address on a page leads in the site, and to what on that page.
+/// The path within the site that an address on a page refers to, and its anchor.
 fn followed(page: &Path, address: &str) -> (PathBuf, Option<String>) {
     let (path, anchor) = match address.split_once('#') {
         Some((path, anchor)) => (path, Some(anchor.to_owned())),
         None => (address, None),
     };
-    let mut place = if path.is_empty() { page.to_owned() } else { page.parent().unwrap().to_owned() };
+    let mut target = if path.is_empty() { page.to_owned() } else { page.parent().unwrap().to_owned() };
     for part in path.split('/').filter(|part| !part.is_empty()) {
         if part == ".." {
-            assert!(place.pop(), "{address} leads out of the site");
+            assert!(target.pop(), "{address} leads out of the site");
         } else {
-            place.push(part);
+            target.push(part);
         }
     }
-    (place, anchor)
+    (target, anchor)
 }
 
 #[tokio::test]
-async fn html_is_a_site_in_which_every_link_leads_somewhere_and_nothing_is_loaded_from_elsewhere() {
-    let (_place, data) = archive().await;
+async fn html_is_a_site_without_broken_links_that_loads_nothing_from_elsewhere() {
+    let (_import_folder, data) = archive().await;
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let exported = export(data.as_path(), "html", &out, &["--tz", "UTC"]).await;
@@ -181,10 +181,10 @@ async fn html_is_a_site_in_which_every_link_leads_somewhere_and_nothing_is_loade
         }
     }
     let (general, threads) = (page("c/general/2020-09.html"), page("c/general/2020-09-threads.html"));
-    for said in
+    for expected in
         ["a question", "corrected", "after the edit", "deployed", "to the channel too", "made of words"]
     {
-        assert_eq!(general.contains(said), said != "made of words", "{said}");
+        assert_eq!(general.contains(expected), expected != "made of words", "{expected}");
     }
     assert!(
         !general.contains("an answer") && threads.contains("an answer") && threads.contains("a live reply")
@@ -204,8 +204,8 @@ async fn html_is_a_site_in_which_every_link_leads_somewhere_and_nothing_is_loade
 }
 
 #[tokio::test]
-async fn what_was_erased_is_in_no_export() {
-    let (_place, data) = archive().await;
+async fn no_export_contains_erased_messages() {
+    let (_import_folder, data) = archive().await;
     let folder = tempfile::tempdir().unwrap();
     let erased = annalist_at(data.as_path(), &["erase", "--user", "U1", "--yes"]).await;
     assert_eq!(erased.code, Some(0), "{}", erased.stderr);

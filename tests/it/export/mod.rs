@@ -1,4 +1,4 @@
-//! `annalist export` on the real binary: what comes out, and what becomes of it.
+//! `annalist export` on the real binary: its output, and importing it again.
 
 mod bad_input;
 pub(crate) mod formats;
@@ -11,60 +11,61 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::corpus::event;
-use tests::harness::client::play;
+use tests::harness::client::deliver_through_up;
 use tests::harness::command::{CommandOutput, annalist_at, json_lines, wait_until_idle};
-use tests::harness::place::ProgramEnvironment;
+use tests::harness::environment::ProgramEnvironment;
 
-use crate::import::export::{Export, TEAM, channel, file, person, said};
+use crate::import::export::{Export, TEAM, channel, exported_message, file, person};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Runs `annalist export` in this format.
 pub(crate) async fn export(
-    place: &(impl ProgramEnvironment + ?Sized),
+    environment: &(impl ProgramEnvironment + ?Sized),
     format: &str,
     out: &Path,
     args: &[&str],
 ) -> CommandOutput {
     let args = [&["export", "--format", format, "--out", out.to_str().unwrap()], args].concat();
-    annalist_at(place, &args).await
+    annalist_at(environment, &args).await
 }
 
-/// A folder in which everything has happened.
+/// A data folder with the import and all events.
 async fn archive() -> (crate::import::export::ImportFolder, PathBuf) {
-    let place = crate::import::export::ImportFolder::new();
-    let (zip, data) = (place.zip("older.zip", &imported()), place.data());
+    let import_folder = crate::import::export::ImportFolder::new();
+    let (zip, data) = (import_folder.zip("older.zip", &imported()), import_folder.data());
     fill(&*data, &zip, async { drop(wait_until_idle(&*data, DEADLINE).await) }).await;
-    (place, data)
+    (import_folder, data)
 }
 
-/// Brings an older export into a place and plays what happened then.
+/// Imports an older export and delivers the later events.
 pub(crate) async fn fill(
-    place: &(impl ProgramEnvironment + ?Sized),
+    environment: &(impl ProgramEnvironment + ?Sized),
     zip: &Path,
     drained: impl Future<Output = ()>,
 ) {
-    let outcome = annalist_at(place, &["import", zip.to_str().unwrap()]).await;
+    let outcome = annalist_at(environment, &["import", zip.to_str().unwrap()]).await;
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    play(place, TEAM, &events(), drained).await;
+    deliver_through_up(environment, TEAM, &events(), drained).await;
 }
 
-/// A timestamp of the second.
+/// A timestamp with this second.
 pub(crate) fn ts(second: u32) -> String {
     format!("16000{second:05}.000100")
 }
 
-/// What an older export brings: a thread, an edit, reactions, files with their bytes.
+/// An older export: a thread, an edit, reactions, files with their bytes.
 pub(crate) fn imported() -> Export {
-    let mut root = said(&ts(1), "U1", "a question");
+    let mut root = exported_message(&ts(1), "U1", "a question");
     root["thread_ts"] = ts(1).into();
     root["reply_count"] = 1.into();
-    let mut reply = said(&ts(2), "U2", "an answer");
+    let mut reply = exported_message(&ts(2), "U2", "an answer");
     reply["thread_ts"] = ts(1).into();
-    let mut edited = said(&ts(3), "U1", "corrected");
+    let mut edited = exported_message(&ts(3), "U1", "corrected");
     edited["edited"] = json!({ "user": "U1", "ts": ts(9) });
     edited["reactions"] = json!([{ "name": "tada", "users": ["U2", "U9"], "count": 2 }]);
-    let mut shared = said("1600086400.000100", "U2", "see <https://x.test/?t=xoxe-1-secret|this>");
+    let mut shared =
+        exported_message("1600086400.000100", "U2", "see <https://x.test/?t=xoxe-1-secret|this>");
     shared["files"] = json!([file("F1", 5), file("F2", 5)]);
     Export::default()
         .with("users.json", &json!([person("U1"), person("U2")]))
@@ -74,11 +75,11 @@ pub(crate) fn imported() -> Export {
         )
         .with("general/2020-09-13.json", &json!([root, reply, edited]))
         .with("general/2020-09-14.json", &json!([shared]))
-        .with("random/2020-09-13.json", &json!([said(&ts(4), "U2", "elsewhere")]))
+        .with("random/2020-09-13.json", &json!([exported_message(&ts(4), "U2", "elsewhere")]))
         .with_bytes("__uploads/F1/a.txt", "hello")
 }
 
-/// What happens then, as events.
+/// The events after the export.
 pub(crate) fn events() -> Vec<Value> {
     let message = |second: u32, text: &str| event::message(&ts(second), "U1", text);
     let reply = |second: u32, root: u32, text: &str| event::reply(&ts(second), &ts(root), "U2", text);
@@ -106,7 +107,7 @@ pub(crate) fn events() -> Vec<Value> {
         event::reaction_removed("C1", &ts(20), "U1", "tada", &ts(28)),
         event::posted("C1", &event::message(&ts(29), "U7", hostile)),
         event::posted("C1", &event::file_share(&ts(30), "U1", "a file", &["F7"])),
-        // Another channel of the same name, and one that got another id.
+        // Another channel with the same name, and one whose id changes.
         event::channel_created("C4", "random", &ts(40)),
         event::posted("C4", &message(41, "in the second random")),
         event::channel_created("C5", "../partners", &ts(42)),
@@ -115,7 +116,7 @@ pub(crate) fn events() -> Vec<Value> {
         event::posted("C6", &reply(45, 43, "under the new id")),
         event::posted("C6", &message(46, "on its own")),
         json!({ "type": "channel_shared", "event_ts": ts(47), "channel": "C2", "connected_team_id": "T8" }),
-        // One that is private by now.
+        // A channel that becomes private.
         event::channel_created("C7", "closed", &ts(50)),
         event::posted("C7", &message(51, "while it was open")),
         event::posted(
@@ -129,19 +130,24 @@ pub(crate) fn events() -> Vec<Value> {
     ]
 }
 
-/// Every message by its channel's id, as an export of Slack can hold it: channels that are private now, earlier versions, how
-/// an edit is stamped and where bytes are kept are not in it.
-pub(crate) async fn comparable(place: &(impl ProgramEnvironment + ?Sized)) -> BTreeMap<String, Vec<Value>> {
+/// Every message by its channel's id, reduced to what Slack's export format can represent: without channels
+/// that are now private, earlier revisions, the stamps of edits and the locations of files.
+pub(crate) async fn comparable(
+    environment: &(impl ProgramEnvironment + ?Sized),
+) -> BTreeMap<String, Vec<Value>> {
     let mut all = BTreeMap::new();
-    for listed in json_lines(place, &["channels"]).await {
+    for listed in json_lines(environment, &["channels"]).await {
         let id = listed["channel_id"].as_str().unwrap();
-        let state = json_lines(place, &["channel", id]).await;
+        let state = json_lines(environment, &["channel", id]).await;
         if state.iter().any(|state| state["visibility"] == "private" || state["next_channel_id"].is_string())
         {
             continue;
         }
-        let messages: Vec<Value> =
-            json_lines(place, &["messages", id]).await.iter().map(|message| reduced(message, id)).collect();
+        let messages: Vec<Value> = json_lines(environment, &["messages", id])
+            .await
+            .iter()
+            .map(|message| reduced(message, id))
+            .collect();
         all.insert(id.to_owned(), messages);
     }
     all
@@ -157,7 +163,7 @@ fn reduced(message: &Value, channel: &str) -> Value {
             || (is_root && ["thread_ts", "parent"].contains(&name.as_str()));
         !is_left_out
     });
-    // A channel that had several ids has the newest.
+    // A channel with several ids is listed under its newest.
     object.insert("channel_id".into(), channel.into());
     if object.get("deleted") == Some(&true.into()) {
         object.retain(|name, _| ["ts", "thread_ts", "deleted", "channel_id"].contains(&name.as_str()));

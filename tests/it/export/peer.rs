@@ -1,4 +1,5 @@
-//! An export of `slack` in slack-export-viewer, <https://github.com/hfaran/slack-export-viewer>, which knows nothing of Annalist.
+//! Reads an export in the format `slack` with slack-export-viewer,
+//! <https://github.com/hfaran/slack-export-viewer>.
 
 use std::fs;
 
@@ -10,10 +11,10 @@ use tokio::process::Command;
 use super::{archive, export};
 use crate::import::export::entries;
 
-/// What the other program makes markup of.
+/// Characters that slack-export-viewer turns into markup.
 const MARKUP: [char; 6] = ['<', '>', '|', '*', '`', '\n'];
 
-/// No export has tokens.
+/// The beginning of a token; exports contain none.
 const TOKEN: &str = "xox";
 
 #[tokio::test]
@@ -21,13 +22,13 @@ async fn every_text_is_shown_by_another_program() {
     let program = python::slack_export_viewer().unwrap_or_else(|why| {
         panic!("slack-export-viewer cannot be installed: {why}\nInstall Python 3.11 or newer with venv and pip (Debian: apt install python3-venv)")
     });
-    let (_place, data) = archive().await;
+    let (_import_folder, data) = archive().await;
     let folder = tempfile::tempdir().unwrap();
     let (zip, pages) = (folder.path().join("out.zip"), folder.path().join("pages"));
     let exported = export(data.as_path(), "slack", &zip, &[]).await;
     assert_eq!(exported.code, Some(0), "{}", exported.stderr);
 
-    // It unpacks the export into its folder for temporary files, and leaves it there.
+    // The viewer unpacks the export into the folder for temporary files and leaves it there.
     let mut command = Command::new(program);
     command.args(["--no-browser", "--html-only", "--output-dir"]).arg(&pages).arg("--archive").arg(&zip);
     let output = command.env_clear().env("TMPDIR", folder.path()).output().await.unwrap();

@@ -1,4 +1,5 @@
-//! What is exported as `slack` and imported again is the same, as far as Slack's own exports can say it.
+//! An archive that is exported as `slack` and imported again is the same, except for data that Slack's format
+//! cannot represent.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use super::{archive, comparable, export, ts};
 use crate::import::export::entries;
 use crate::import::{Imported, import, import_with};
 
-/// Exports and imports again.
+/// Exports an archive and imports it into a new folder.
 async fn copied(data: &Path, folder: &Path, args: &[&str]) -> (Imported, PathBuf) {
     let (zip, copy) = (folder.join("out.zip"), folder.join("copy"));
     let exported = export(data, "slack", &zip, args).await;
@@ -19,15 +20,15 @@ async fn copied(data: &Path, folder: &Path, args: &[&str]) -> (Imported, PathBuf
 }
 
 #[tokio::test]
-async fn an_archive_is_the_same_after_it_was_exported_and_imported() {
-    let (_place, data) = archive().await;
+async fn an_archive_is_the_same_after_an_export_and_import() {
+    let (_import_folder, data) = archive().await;
     let folder = tempfile::tempdir().unwrap();
     let (imported, copy) = copied(&data, folder.path(), &["--include-deleted"]).await;
     assert_eq!((imported.code, imported.kinds()), (Some(0), vec![]), "{}", imported.stderr);
     assert_eq!(
         imported.count("private_skipped"),
         1,
-        "what is private by now is in the export, and in no archive"
+        "a channel that became private is in the export, but is not imported"
     );
     let (before, after) = (comparable(data.as_path()).await, comparable(copy.as_path()).await);
     assert_eq!(before.keys().collect::<Vec<_>>(), ["C1", "C2", "C3", "C4", "C6"]);
@@ -39,8 +40,9 @@ async fn an_archive_is_the_same_after_it_was_exported_and_imported() {
         let thread = async |data: &Path| json_lines(data, &["thread", "C1", &root]).await.len();
         assert_eq!(thread(&data).await, thread(&copy).await, "{root}");
     }
-    let held = copy.join(format!("files/slack/{}/C1/1600086400.000100/F1", crate::import::export::TEAM));
-    assert_eq!(fs::read_to_string(held).unwrap(), "hello");
+    let stored_file =
+        copy.join(format!("files/slack/{}/C1/1600086400.000100/F1", crate::import::export::TEAM));
+    assert_eq!(fs::read_to_string(stored_file).unwrap(), "hello");
     let names = async |data: &Path| -> Vec<String> {
         let channels = json_lines(data, &["channels"]).await;
         channels.iter().map(|channel| channel["name"].as_str().unwrap_or_default().to_owned()).collect()
@@ -54,8 +56,8 @@ async fn an_archive_is_the_same_after_it_was_exported_and_imported() {
 }
 
 #[tokio::test]
-async fn deleted_messages_are_left_out_and_those_with_replies_say_only_that_they_are_gone() {
-    let (_place, data) = archive().await;
+async fn deleted_messages_are_left_out_and_those_with_replies_are_placeholders() {
+    let (_import_folder, data) = archive().await;
     let folder = tempfile::tempdir().unwrap();
     let (imported, copy) = copied(&data, folder.path(), &["--no-files"]).await;
     assert_eq!(imported.code, Some(0), "{}", imported.stderr);
@@ -71,7 +73,7 @@ async fn deleted_messages_are_left_out_and_those_with_replies_say_only_that_they
 }
 
 #[tokio::test]
-async fn the_demos_workspace_survives_it() {
+async fn the_demos_workspace_survives_an_export_and_import() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("demo");
     let demo = annalist(&["demo", "--data", data.to_str().unwrap()]).await;
@@ -84,8 +86,8 @@ async fn the_demos_workspace_survives_it() {
 }
 
 #[tokio::test]
-async fn a_period_of_some_channels_is_what_messages_prints_of_it() {
-    let (_place, data) = archive().await;
+async fn an_export_of_a_period_equals_the_output_of_messages() {
+    let (_import_folder, data) = archive().await;
     let folder = tempfile::tempdir().unwrap();
     let (since, until) = (ts(2), ts(25));
     let args = [
@@ -113,17 +115,17 @@ async fn a_period_of_some_channels_is_what_messages_prints_of_it() {
 }
 
 #[tokio::test]
-async fn several_workspaces_are_an_export_of_an_organisation() {
-    let (place, data) = archive().await;
+async fn several_workspaces_are_exported_as_an_organisation() {
+    let (import_folder, data) = archive().await;
     let mut other = crate::import::export::person("U1");
     other["team_id"] = "T0OTHER".into();
     let general = crate::import::export::channel("C9", "general");
-    let said = crate::import::export::said(&ts(5), "U1", "in the other workspace");
+    let message = crate::import::export::exported_message(&ts(5), "U1", "in the other workspace");
     let other = crate::import::export::Export::default()
         .with("users.json", &serde_json::json!([other]))
         .with("channels.json", &serde_json::json!([general]))
-        .with("general/2020-09-13.json", &serde_json::json!([said]));
-    let zip = place.zip("other.zip", &other);
+        .with("general/2020-09-13.json", &serde_json::json!([message]));
+    let zip = import_folder.zip("other.zip", &other);
     assert_eq!(import_with(&zip, &data, &["--team", "T0OTHER"], &[]).await.code, Some(0));
     let folder = tempfile::tempdir().unwrap();
     let (imported, copy) = copied(&data, folder.path(), &["--include-deleted"]).await;

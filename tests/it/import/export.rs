@@ -1,4 +1,4 @@
-//! Exports as zips: as Slack and slackdump make them, and damaged ones.
+//! Exports as zips: as Slack and slackdump create them, and damaged ones.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use zip::write::SimpleFileOptions;
 /// The workspace of every export here.
 pub(crate) const TEAM: &str = "T0EXPORT";
 
-/// What goes into a zip, in order.
+/// The entries of a zip, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Export {
     entries: Vec<(String, Vec<u8>)>,
@@ -21,18 +21,18 @@ pub(crate) struct Export {
 
 impl Export {
     /// An export with these people and public channels, by id and name.
-    pub(crate) fn of(people: &[&str], channels: &[(&str, &str)]) -> Self {
+    pub(crate) fn with_lists(people: &[&str], channels: &[(&str, &str)]) -> Self {
         let people: Vec<Value> = people.iter().map(|user| person(user)).collect();
         let channels: Vec<Value> = channels.iter().map(|(id, name)| channel(id, name)).collect();
         Self::default().with("users.json", &json!(people)).with("channels.json", &json!(channels))
     }
 
-    /// The same with an entry of this JSON.
+    /// Adds an entry with this JSON.
     pub(crate) fn with(self, name: &str, value: &Value) -> Self {
         self.with_bytes(name, value.to_string())
     }
 
-    /// The same with an entry of these bytes.
+    /// Adds an entry with these bytes.
     pub(crate) fn with_bytes(mut self, name: &str, bytes: impl Into<Vec<u8>>) -> Self {
         self.entries.push((name.to_owned(), bytes.into()));
         self
@@ -67,7 +67,7 @@ pub(crate) fn channel(id: &str, name: &str) -> Value {
 }
 
 /// A message as an export lists it.
-pub(crate) fn said(ts: &str, user: &str, text: &str) -> Value {
+pub(crate) fn exported_message(ts: &str, user: &str, text: &str) -> Value {
     json!({
         "type": "message", "user": user, "text": text, "ts": ts, "team": TEAM, "client_msg_id": format!("m-{ts}"),
         "user_team": TEAM, "source_team": TEAM, "user_profile": { "name": user, "real_name": "volatile" },
@@ -106,7 +106,7 @@ impl ImportFolder {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// The data folder, which is not made.
+    /// The path of the data folder, which is not created.
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }

@@ -4,22 +4,20 @@ mod bad_input;
 pub(crate) mod export;
 mod figures;
 pub(crate) mod overlapping;
-mod whole;
+mod valid;
 
 use std::path::Path;
 
 use serde_json::Value;
 use tests::harness::command::{CommandOutput, annalist_with};
 
-/// What an import printed with `--json`.
+/// The output of an import with `--json`.
 pub(crate) struct Imported {
     /// The problems: kind, path, detail.
     pub(crate) problems: Vec<(String, String, String)>,
-    /// The last line.
+    /// The last line, with the sums.
     pub(crate) sum: Value,
-    /// Its exit code.
     pub(crate) code: Option<i32>,
-    /// What it wrote to standard error.
     pub(crate) stderr: String,
 }
 
@@ -45,7 +43,7 @@ pub(crate) async fn import(zip: &Path, data: &Path) -> Imported {
 }
 
 impl Imported {
-    /// A number of the sum.
+    /// A count of the last line.
     pub(crate) fn count(&self, name: &str) -> u64 {
         self.sum[name].as_u64().unwrap_or_else(|| panic!("{name} in {}: {}", self.sum, self.stderr))
     }

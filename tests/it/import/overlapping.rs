@@ -25,7 +25,7 @@ use super::export::{TEAM, channel, person};
 
 const CHANNEL: &str = "C1";
 
-/// What happens to one of three messages.
+/// A change of one of three messages.
 #[derive(Debug, Clone)]
 enum MessageChange {
     Edit { message: usize, text: u8 },
@@ -35,7 +35,7 @@ enum MessageChange {
     Share { message: usize, file: u8 },
 }
 
-/// A message as Slack knows it.
+/// The state of a message in Slack.
 #[derive(Debug, Clone)]
 struct SlackMessage {
     object: Value,
@@ -48,8 +48,8 @@ fn ts(second: usize, micro: usize) -> String {
     format!("{}.{micro:06}", 1_600_000_000 + second)
 }
 
-/// The events of all that happens, and the export that Slack would make after each of them.
-fn told(happenings: &[MessageChange]) -> (Vec<Value>, Vec<Value>) {
+/// The events of all changes, and the export that Slack would create after each of them.
+fn events_and_exports(changes: &[MessageChange]) -> (Vec<Value>, Vec<Value>) {
     let mut known: Vec<SlackMessage> = (0..3)
         .map(|n| SlackMessage {
             object: event::message(&ts(n, 100), &format!("U{n}"), &format!("message {n}")),
@@ -60,18 +60,18 @@ fn told(happenings: &[MessageChange]) -> (Vec<Value>, Vec<Value>) {
         .collect();
     let mut events: Vec<Value> = known.iter().map(|known| event::posted(CHANNEL, &known.object)).collect();
     let mut days = vec![day(&known)];
-    for (number, happening) in happenings.iter().enumerate() {
+    for (number, change) in changes.iter().enumerate() {
         let clock = ts(100 + number, 0);
         let (MessageChange::Edit { message, .. }
         | MessageChange::React { message, .. }
         | MessageChange::Reply { message }
         | MessageChange::Delete { message }
-        | MessageChange::Share { message, .. }) = happening;
+        | MessageChange::Share { message, .. }) = change;
         let before = known[*message].object.clone();
         if known[*message].is_deleted {
             continue;
         }
-        match happening {
+        match change {
             MessageChange::Edit { text, .. } => {
                 let after = event::edited(&before, &clock, &format!("text {text}"));
                 events.push(event::changed(CHANNEL, &before, &after, &clock));
@@ -80,7 +80,7 @@ fn told(happenings: &[MessageChange]) -> (Vec<Value>, Vec<Value>) {
             MessageChange::Share { file, .. } => {
                 let files = json!([event::file(&format!("F{file}"), "U0")]);
                 let after = event::edited(&before, &clock, "with a file");
-                let after = event::with(after, [("files", files)]);
+                let after = event::with_fields(after, [("files", files)]);
                 events.push(event::changed(CHANNEL, &before, &after, &clock));
                 known[*message].object = after;
             }
@@ -142,23 +142,23 @@ fn day(known: &[SlackMessage]) -> Value {
 }
 
 /// An export in memory.
-pub(crate) struct InMemory {
+pub(crate) struct InMemoryExport {
     entries: Vec<ExportEntry>,
     bytes: Vec<Vec<u8>>,
 }
 
-impl InMemory {
-    /// One with a day of a channel.
-    pub(super) fn of(day: &Value) -> Box<Self> {
-        Self::of_lists([
+impl InMemoryExport {
+    /// An export with one day of a channel.
+    pub(super) fn with_day(day: &Value) -> Box<Self> {
+        Self::with_entries([
             ("users.json", json!([person("U0"), person("U1"), person("U2")])),
             ("channels.json", json!([channel(CHANNEL, "general")])),
             ("general/2020-09-13.json", day.clone()),
         ])
     }
 
-    /// One with these entries.
-    pub(crate) fn of_lists(lists: [(&str, Value); 3]) -> Box<Self> {
+    /// An export with these entries.
+    pub(crate) fn with_entries(lists: [(&str, Value); 3]) -> Box<Self> {
         let (entries, bytes) = lists
             .into_iter()
             .map(|(name, list)| {
@@ -170,7 +170,7 @@ impl InMemory {
     }
 }
 
-impl ExportEntries for InMemory {
+impl ExportEntries for InMemoryExport {
     fn entries(&self) -> &[ExportEntry] {
         &self.entries
     }
@@ -180,12 +180,12 @@ impl ExportEntries for InMemory {
     }
 }
 
-/// Where follow-ups go.
+/// A queue for follow-up jobs.
 pub(super) fn queue() -> Arc<dyn Queue> {
     Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))))
 }
 
-/// One thing that is done to an archive: an event is handled, or an export is imported.
+/// A step of a test case: an event is handled, or an export is imported.
 #[derive(Debug, Clone)]
 enum OverlapStep {
     Event(usize),
@@ -196,8 +196,8 @@ async fn rows(steps: &[OverlapStep], events: &[Value], days: &[Value]) -> Vec<It
     let archive = Arc::new(MemoryArchive::new());
     let writer = MessageWriter::new(archive.clone(), queue());
     let files = FileTarget { queue: queue(), files: Arc::new(MemoryFiles::new()) };
-    let target = ImportTarget { archive: archive.clone(), files: ImportFiles::Taken(files) };
-    // A channel that was never seen in public would keep what does not say that it is public waiting.
+    let target = ImportTarget { archive: archive.clone(), files: ImportFiles::Imported(files) };
+    // Events that do not state that a channel is public would wait if the channel was never seen as public.
     let opener = event::envelope(TEAM, "EvOpener", &events[0]);
     assert_eq!(writer.handle(&[delivery(&opener)]).await, [JobOutcome::Done]);
     let options = ImportOptions { team: None, tokens: None, now: TimestampMs(1_700_000_000_000) };
@@ -208,7 +208,9 @@ async fn rows(steps: &[OverlapStep], events: &[Value], days: &[Value]) -> Vec<It
                 assert_eq!(writer.handle(&[job]).await, [JobOutcome::Done]);
             }
             OverlapStep::Export(export) => {
-                let sum = import(InMemory::of(&days[*export]), &target, &options, &mut |_| {}).await.unwrap();
+                let sum = import(InMemoryExport::with_day(&days[*export]), &target, &options, &mut |_| {})
+                    .await
+                    .unwrap();
                 assert_eq!((sum.skipped, sum.problems), (0, 0));
             }
         }
@@ -217,8 +219,8 @@ async fn rows(steps: &[OverlapStep], events: &[Value], days: &[Value]) -> Vec<It
     MemoryArchive::items(&archive).into_iter().filter(kept).collect()
 }
 
-fn happenings() -> impl Strategy<Value = Vec<MessageChange>> {
-    let happening = prop_oneof![
+fn changes() -> impl Strategy<Value = Vec<MessageChange>> {
+    let change = prop_oneof![
         4 => (0..3usize, 0..4u8).prop_map(|(message, text)| MessageChange::Edit { message, text }),
         2 => (0..3usize, 0..3u8, any::<bool>())
             .prop_map(|(message, user, added)| MessageChange::React { message, user, added }),
@@ -226,19 +228,19 @@ fn happenings() -> impl Strategy<Value = Vec<MessageChange>> {
         1 => (0..3usize).prop_map(|message| MessageChange::Delete { message }),
         1 => (0..3usize, 0..2u8).prop_map(|(message, file)| MessageChange::Share { message, file }),
     ];
-    prop::collection::vec(happening, 0..8)
+    prop::collection::vec(change, 0..8)
 }
 
 #[test]
 fn overlapping_exports_and_live_events_in_any_order_leave_the_same_messages() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config = Config { cases: 200, failure_persistence: None, ..Config::default() };
-    let strategy = (happenings(), any::<u64>());
+    let strategy = (changes(), any::<u64>());
     TestRunner::new(config)
-        .run(&strategy, |(happenings, seed)| {
-            let (events, days) = told(&happenings);
+        .run(&strategy, |(changes, seed)| {
+            let (events, days) = events_and_exports(&changes);
             let mut random = fastrand::Rng::with_seed(seed);
-            // Some of the events were live; three exports, one of them twice.
+            // Some of the events are live; there are three exports, one of them twice.
             let mut steps: Vec<OverlapStep> =
                 (0..events.len()).filter(|_| random.bool()).map(OverlapStep::Event).collect();
             let exports: Vec<usize> = (0..3).map(|_| random.usize(0..days.len())).collect();

@@ -1,4 +1,5 @@
-//! What one message takes on Lambda if it comes alone: no more than docs/deploy-aws.md reckons with.
+//! The requests that one message costs on Lambda if it comes alone: at most those that docs/deploy-aws.md
+//! assumes.
 
 use ports::queue::QueueName;
 use ports::queue::topology::TableRole;
@@ -7,10 +8,10 @@ use testkit::corpus::{TEAM, event};
 use testkit::fake_slack::{self, FakeSlack, FakeWorkspace};
 use tests::bill::OneMessage;
 use tests::harness::binaries::binaries;
+use tests::harness::environment::{AwsInstallation, ProgramEnvironment};
 use tests::harness::lambda::RunningFunction;
 use tests::harness::lambda::poller::Poller;
-use tests::harness::place::{AwsInstallation, ProgramEnvironment};
-use tests::harness::proxy::{Passed, Proxy};
+use tests::harness::proxy::{ForwardedRequest, Proxy};
 use tests::harness::stack::Stack;
 use tokio::process::Command;
 
@@ -19,24 +20,24 @@ use super::{answer, signed};
 const TOKEN: &str = "xoxb-test";
 const CHANNEL: &str = "C0GENERAL";
 
-/// A function behind a proxy that keeps what it asked for.
+/// A function behind a proxy that records its requests.
 async fn watched(
     program: &std::path::Path,
     installation: &AwsInstallation,
     slack: Option<&str>,
 ) -> (RunningFunction, Proxy) {
-    let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
+    let proxy = Proxy::in_front_of(Stack::shared().endpoint(), 0).await;
     proxy.record();
     let mut command = Command::new(program);
-    installation.through(&proxy.endpoint).lead(&mut command);
+    installation.with_endpoint(&proxy.endpoint).configure(&mut command);
     if let Some(slack) = slack {
         command.env("SLACK_API_URL", slack).env("SLACK_BOT_TOKEN", TOKEN);
     }
     (RunningFunction::start_command(command).await, proxy)
 }
 
-/// Requests of these operations, and how many keys and rows of this table they name.
-fn rows(passed: &[Passed], operations: &[&str], table: &str) -> (u64, u64) {
+/// The number of requests of these operations on this table, and of the keys and rows that they name.
+fn rows(passed: &[ForwardedRequest], operations: &[&str], table: &str) -> (u64, u64) {
     let (mut requests, mut named) = (0, 0);
     for passed in passed {
         let operation = passed.target.as_deref().unwrap_or_default().rsplit('.').next().unwrap_or_default();
@@ -53,18 +54,18 @@ fn rows(passed: &[Passed], operations: &[&str], table: &str) -> (u64, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_comes_alone_takes_what_the_bill_reckons_with() {
+async fn a_single_message_costs_no_more_than_the_bill_assumes() {
     let installation = AwsInstallation::new().await;
     let slack = FakeSlack::start().await;
     let mut workspace = FakeWorkspace::new(TEAM);
     workspace.channels = vec![fake_slack::channel(CHANNEL, "general")];
     workspace.members = vec![fake_slack::person("U0001", "ada")];
-    slack.set(TOKEN, workspace);
+    slack.set_workspace(TOKEN, workspace);
     let names = installation.aws.names();
     let (archive, existence) = (names.table(TableRole::Archive), names.table(TableRole::Existence));
-    let poller = Poller::of(&installation, QueueName::Events).await;
+    let poller = Poller::for_queue(&installation, QueueName::Events).await;
 
-    // Slack has to be asked about the first; functions are new for both.
+    // The first message needs a request to Slack; both get new function instances.
     for (number, ts) in ["1700000000.000100", "1700000001.000100"].into_iter().enumerate() {
         let (ingest, ingests) = watched(&binaries().ingest, &installation, None).await;
         let (writer, writes) =
@@ -72,10 +73,11 @@ async fn a_message_that_comes_alone_takes_what_the_bill_reckons_with() {
         let message = event::posted(CHANNEL, &event::message(ts, "U0001", "hello"));
         let body = event::envelope(TEAM, &format!("Ev{number}"), &message);
         assert_eq!(answer(&ingest, &signed(&body)).await.status, 200);
-        let handled = poller.once(&writer).await;
+        let handled = poller.poll_once(&writer).await;
         assert_eq!((handled.received, handled.failed.len()), (1, 0));
 
-        // Lambda's poller receives and deletes, once for each batch; a new function also looks its queues up.
+        // Lambda's poller receives and deletes once per batch; a new function also looks up the URLs of its
+        // queues.
         let sends = ingests.requests();
         let sends = ["SendMessage", "SendMessageBatch"].iter().filter_map(|operation| sends.get(*operation));
         assert_eq!(sends.sum::<usize>() as u64 + 2, OneMessage::SQS_REQUESTS);
@@ -87,7 +89,7 @@ async fn a_message_that_comes_alone_takes_what_the_bill_reckons_with() {
         assert!(read <= OneMessage::CONFIRMED_READ, "{number}: {read} read: {passed:?}");
         assert!(confirmed <= OneMessage::CONFIRMED_WRITTEN, "{number}: {confirmed} written: {passed:?}");
         if number == 0 {
-            assert!(read > 0 && confirmed > 0, "Slack was asked, and what it said was kept: {passed:?}");
+            assert!(read > 0 && confirmed > 0, "Slack was asked, and its answer was cached: {passed:?}");
         }
     }
 }

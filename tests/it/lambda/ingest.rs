@@ -6,11 +6,11 @@ use std::time::Instant;
 use ports::queue::{Queue, QueueName};
 use slack::verification::without_token;
 use testkit::corpus::{TEAM, channel_id, event};
-use testkit::deliveries::received;
+use testkit::deliveries::receive_visible;
 use tests::harness::binaries::binaries;
+use tests::harness::environment::AwsInstallation;
 use tests::harness::lambda::RunningFunction;
 use tests::harness::lambda::payloads::FunctionUrlRequest;
-use tests::harness::place::AwsInstallation;
 
 use super::{answer, metric_lines, signed, signed_with};
 
@@ -26,15 +26,15 @@ async fn function(installation: &AwsInstallation) -> RunningFunction {
     RunningFunction::start(&binaries().ingest, installation).await
 }
 
-/// The bodies of what is on the queue of events.
+/// The bodies of the messages on the events queue.
 async fn queued(queue: &dyn Queue) -> Vec<String> {
-    received(queue, QueueName::Events).await.into_iter().map(|delivery| delivery.body).collect()
+    receive_visible(queue, QueueName::Events).await.into_iter().map(|delivery| delivery.body).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_challenge_is_echoed_and_needs_no_queue() {
-    // Nothing is provisioned here.
-    let installation = AwsInstallation::new().await.with("ANNALIST_PREFIX", Some("nowhere"));
+    // This installation has no resources.
+    let installation = AwsInstallation::new().await.with_variable("ANNALIST_PREFIX", Some("nowhere"));
     let ingest = function(&installation).await;
     let echoed = answer(&ingest, &signed(CHALLENGE)).await;
     assert_eq!(
@@ -46,26 +46,26 @@ async fn the_challenge_is_echoed_and_needs_no_queue() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_is_on_the_queue_before_the_answer_whatever_form_its_body_comes_in() {
+async fn an_event_is_on_the_queue_before_the_response_in_every_encoding_of_its_body() {
     let installation = AwsInstallation::new().await;
     let ingest = function(&installation).await;
     let queue = installation.aws.queue();
-    // Bytes that are no single characters, and those JSON would spell differently.
+    // Characters of several bytes, and some that JSON may encode differently.
     let body = posted(1, "naïve 🦀 \u{2028} \\u00e9 </script>");
     let stored = answer(&ingest, &signed(&body)).await;
     assert_eq!((stored.status, stored.body.as_str()), (200, ""));
     let [job] = &queued(&*queue).await[..] else { panic!("one job") };
-    assert!(job.contains(&*without_token(&body)), "the event travels as the bytes Slack signed: {job}");
+    assert!(job.contains(&*without_token(&body)), "the job contains the bytes that Slack signed: {job}");
 
     let body = posted(2, "as bytes");
     assert_eq!(answer(&ingest, &signed(&body).as_bytes()).await.status, 200);
-    // The same group is leased, so the count tells.
+    // The message group is leased, so check the depth.
     let depth = queue.depth(QueueName::Events.into()).await.unwrap();
     assert_eq!((depth.waiting, depth.in_flight), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_unsigned_is_kept_and_slack_may_repeat_it() {
+async fn an_unsigned_event_is_not_stored_and_slack_may_retry_it() {
     let installation = AwsInstallation::new().await;
     let ingest = function(&installation).await;
     let body = posted(1, "forged");
@@ -73,7 +73,7 @@ async fn nothing_unsigned_is_kept_and_slack_may_repeat_it() {
     let changed = {
         let request = signed(&body).payload();
         let mut request = request;
-        request["body"] = posted(1, "changed on its way").into();
+        request["body"] = posted(1, "changed in transit").into();
         request
     };
     for payload in [
@@ -94,11 +94,11 @@ async fn nothing_unsigned_is_kept_and_slack_may_repeat_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_that_fails_is_a_failure_that_slack_repeats() {
+async fn a_queue_failure_is_answered_503_so_that_slack_retries() {
     let installation = AwsInstallation::new().await;
-    // A port that was free a moment ago: no process listens.
+    // A port that was free a moment ago, so no process listens on it.
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let unreachable = function(&installation.through(&format!("http://{unused}"))).await;
+    let unreachable = function(&installation.with_endpoint(&format!("http://{unused}"))).await;
     let body = posted(1, "not yet");
     let failed = answer(&unreachable, &signed(&body)).await;
     assert_eq!(failed.status, 503, "{failed:?}");
@@ -111,12 +111,12 @@ async fn a_queue_that_fails_is_a_failure_that_slack_repeats() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_are_lines_that_cloudwatch_reads_and_few_of_them() {
+async fn metrics_are_few_lines_in_cloudwatchs_format() {
     let installation = AwsInstallation::new().await;
-    let ingest = function(&installation.with("ANNALIST_METRICS", Some("full"))).await;
+    let ingest = function(&installation.with_variable("ANNALIST_METRICS", Some("full"))).await;
     let began = Instant::now();
     let mut sent = 0;
-    // How many it takes until a line comes depends on how fast this machine is.
+    // The number of requests until a line is printed depends on the machine's speed.
     let (lines, counts) = loop {
         assert_eq!(answer(&ingest, &signed(&posted(sent, "hello"))).await.status, 200);
         sent += 1;
@@ -130,7 +130,7 @@ async fn metrics_are_lines_that_cloudwatch_reads_and_few_of_them() {
         assert!(sent < 1_000, "{lines:?}");
     };
     assert!(counts.iter().sum::<u64>() <= u64::try_from(sent).unwrap(), "{sent}: {counts:?}");
-    // One at first, one for each ten seconds, one for each ninety requests.
+    // One line at first, one per ten seconds, and one per ninety requests.
     let most = 1 + began.elapsed().as_secs() / 10 + u64::try_from(sent / 90).unwrap();
     assert!(counts.len() as u64 <= most, "a line per event would cost as much as the queue: {counts:?}");
     for line in &lines {

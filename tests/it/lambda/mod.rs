@@ -1,4 +1,4 @@
-//! The parts as Lambda functions: real programs between a Runtime API that is played and an emulated AWS.
+//! The parts as Lambda functions: real programs with a simulated Runtime API and an emulated AWS.
 
 mod bill;
 mod ingest;
@@ -15,10 +15,10 @@ use tests::harness::lambda::RunningFunction;
 use tests::harness::lambda::payloads::{FunctionUrlRequest, Response};
 use tests::harness::process::SIGNING_SECRET;
 
-/// Nothing here takes longer on a busy machine.
+/// More than any step takes, even on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A request as Slack signs it now.
+/// A request that Slack signs with the current time.
 fn signed(body: &str) -> FunctionUrlRequest {
     signed_with(SIGNING_SECRET, body)
 }
@@ -35,10 +35,10 @@ async fn answer(ingest: &RunningFunction, request: &FunctionUrlRequest) -> Respo
     ingest.request(&request.payload()).await
 }
 
-/// What a function printed: lines in CloudWatch's format, and no others.
+/// The lines that a function printed, all of which must be in CloudWatch's format.
 fn metric_lines(printed: &str) -> Vec<Value> {
     printed
         .lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line} is no JSON")))
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line} is not JSON")))
         .collect()
 }

@@ -1,10 +1,10 @@
-//! Secrets that the configuration only names.
+//! Secrets that the configuration refers to by ARN.
 
 use aws_sdk_secretsmanager::Client;
 use tests::harness::binaries::binaries;
 use tests::harness::command::run;
+use tests::harness::environment::AwsInstallation;
 use tests::harness::lambda::RunningFunction;
-use tests::harness::place::AwsInstallation;
 use tests::harness::process::SIGNING_SECRET;
 use tests::harness::stack::Stack;
 
@@ -23,9 +23,9 @@ async fn secret(text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_signing_secret_is_read_by_its_arn_and_two_are_good_while_rotating() {
+async fn the_signing_secret_is_read_by_its_arn_and_two_are_valid_during_rotation() {
     let arn = secret(&format!("{OLD},{NEW}")).await;
-    let installation = AwsInstallation::new().await.with("SLACK_SIGNING_SECRET_ARN", Some(&arn));
+    let installation = AwsInstallation::new().await.with_variable("SLACK_SIGNING_SECRET_ARN", Some(&arn));
     let ingest = RunningFunction::start(&binaries().ingest, &installation).await;
     for (secret, status) in [(OLD, 200), (NEW, 200), (SIGNING_SECRET, 401)] {
         assert_eq!(answer(&ingest, &signed_with(secret, CHALLENGE)).await.status, status, "{secret}");

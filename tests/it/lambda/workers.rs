@@ -9,9 +9,9 @@ use testkit::fake_files;
 use testkit::fake_slack::{self, FakeSlack, FakeWorkspace};
 use tests::harness::binaries::binaries;
 use tests::harness::command::{annalist_at, json_lines};
+use tests::harness::environment::{AwsInstallation, ProgramEnvironment};
 use tests::harness::lambda::RunningFunction;
 use tests::harness::lambda::poller::{PolledBatch, Poller};
-use tests::harness::place::{AwsInstallation, ProgramEnvironment};
 use tests::harness::verify::assert_messages;
 use tokio::process::Command;
 
@@ -19,9 +19,13 @@ use super::{DEADLINE, answer, metric_lines, signed};
 
 const TOKEN: &str = "xoxb-test";
 
-async fn worker(program: &std::path::Path, place: &AwsInstallation, slack: Option<&str>) -> RunningFunction {
+async fn worker(
+    program: &std::path::Path,
+    installation: &AwsInstallation,
+    slack: Option<&str>,
+) -> RunningFunction {
     let mut command = Command::new(program);
-    place.lead(&mut command);
+    installation.configure(&mut command);
     if let Some(slack) = slack {
         command.env("SLACK_API_URL", slack).env("SLACK_BOT_TOKEN", TOKEN);
     }
@@ -38,7 +42,7 @@ fn assert_all_done(handled: &[PolledBatch]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_go_through_functions_into_rows_and_files() {
+async fn functions_turn_events_into_rows_and_files() {
     let installation = AwsInstallation::new().await;
     let slack = fake_files::slack().await;
     let ingest = RunningFunction::start(&binaries().ingest, &installation).await;
@@ -47,24 +51,28 @@ async fn events_go_through_functions_into_rows_and_files() {
         deliver(&ingest, &event.body).await;
         model.apply(&event);
     }
-    let shared = fake_files::shared(&slack, "F0001", "1700000000.000001");
+    let shared = fake_files::message_with_file(&slack, "F0001", "1700000000.000001");
     deliver(&ingest, &event::envelope(TEAM, "EvFile", &event::posted(&channel_id(900), &shared))).await;
 
     let writer = worker(&binaries().worker("message-writer"), &installation, None).await;
-    assert_all_done(&Poller::of(&installation, QueueName::Events).await.until_empty(&writer).await);
+    assert_all_done(
+        &Poller::for_queue(&installation, QueueName::Events).await.poll_until_empty(&writer).await,
+    );
     let api = format!("{}/api/", slack.uri());
     let downloader = worker(&binaries().worker("file-downloader"), &installation, Some(&api)).await;
-    assert_all_done(&Poller::of(&installation, QueueName::Files).await.until_empty(&downloader).await);
+    assert_all_done(
+        &Poller::for_queue(&installation, QueueName::Files).await.poll_until_empty(&downloader).await,
+    );
 
     assert_messages(&installation, &model).await;
     let files = json_lines(&installation, &["files", &channel_id(900)]).await;
     assert_eq!(files.iter().map(|file| file["state"].clone()).collect::<Vec<_>>(), ["held"]);
-    // Every job is in the metrics.
+    // The metrics count every job.
     let jobs = |printed: &str| {
         metric_lines(printed).iter().filter_map(|line| line["annalist_acks_total"].as_u64()).sum::<u64>()
     };
-    writer.process.prints_what(|printed| jobs(printed) == 121, DEADLINE).await;
-    // And the bill knows five metrics at most: a name with each value of its dimensions.
+    writer.process.wait_for_output_that(|printed| jobs(printed) == 121, DEADLINE).await;
+    // AWS bills each name with each value of its dimensions as a metric: at most five.
     let printed = [&ingest, &writer, &downloader].map(|function| function.process.output());
     let mut billed = BTreeSet::new();
     for line in printed.iter().flat_map(|printed| metric_lines(printed)) {
@@ -78,22 +86,27 @@ async fn events_go_through_functions_into_rows_and_files() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_stored_is_quarantined_and_counted_in_the_metrics() {
+async fn an_event_that_cannot_be_stored_is_quarantined_and_counted_in_the_metrics() {
     let installation = AwsInstallation::new().await;
     let ingest = RunningFunction::start(&binaries().ingest, &installation).await;
     let odd = event::posted("not/an id", &event::message("1700000000.000001", "U0001", "odd"));
     deliver(&ingest, &event::envelope(TEAM, "Ev1", &odd)).await;
-    let full = installation.with("ANNALIST_METRICS", Some("full"));
+    let full = installation.with_variable("ANNALIST_METRICS", Some("full"));
     let prefix = installation.aws.names().prefix();
     let writer = worker(&binaries().worker("message-writer"), &full, None).await;
-    assert_all_done(&Poller::of(&installation, QueueName::Events).await.until_empty(&writer).await);
+    assert_all_done(
+        &Poller::for_queue(&installation, QueueName::Events).await.poll_until_empty(&writer).await,
+    );
     assert_eq!(json_lines(&installation, &["quarantine", "list"]).await.len(), 1);
-    // What the alarm of the template looks at.
-    writer.process.prints("quarantined", DEADLINE).await;
+    // The metric that the template's alarm evaluates.
+    writer.process.wait_for_output("quarantined", DEADLINE).await;
     let lines = metric_lines(&writer.process.output());
-    let told = lines.iter().find(|line| line.get("annalist_quarantined_total").is_some()).unwrap();
-    assert_eq!((&told["annalist_quarantined_total"], &told["installation"]), (&json!(1), &json!(prefix)));
-    // And what is asked for beside it.
+    let alarm_line = lines.iter().find(|line| line.get("annalist_quarantined_total").is_some()).unwrap();
+    assert_eq!(
+        (&alarm_line["annalist_quarantined_total"], &alarm_line["installation"]),
+        (&json!(1), &json!(prefix))
+    );
+    // The metrics that `ANNALIST_METRICS=full` adds.
     let quarantined = lines.iter().find(|line| line["outcome"] == "quarantined").unwrap();
     assert_eq!(quarantined["annalist_worker_jobs_total"], 1);
     assert_eq!(quarantined["_aws"]["CloudWatchMetrics"][0]["Namespace"], "Annalist");
@@ -108,7 +121,7 @@ async fn what_cannot_be_stored_is_quarantined_and_counted_in_the_metrics() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_that_fails_brings_every_message_back_and_nothing_is_lost() {
+async fn every_message_returns_to_the_queue_if_the_table_fails() {
     let installation = AwsInstallation::new().await;
     let ingest = RunningFunction::start(&binaries().ingest, &installation).await;
     let posted = |number: i64| {
@@ -118,27 +131,27 @@ async fn a_table_that_fails_brings_every_message_back_and_nothing_is_lost() {
     for number in 0..3 {
         deliver(&ingest, &posted(number)).await;
     }
-    let broken = installation.with("ANNALIST_TABLE", Some("nowhere-at-all"));
+    let broken = installation.with_variable("ANNALIST_TABLE", Some("nowhere-at-all"));
     let writer = worker(&binaries().worker("message-writer"), &broken, None).await;
-    let poller = Poller::of(&installation, QueueName::Events).await;
-    let handled = poller.once(&writer).await;
+    let poller = Poller::for_queue(&installation, QueueName::Events).await;
+    let handled = poller.poll_once(&writer).await;
     assert_eq!((handled.received, handled.failed.len()), (3, 3));
 
     let writer = worker(&binaries().worker("message-writer"), &installation, None).await;
     let until = tokio::time::Instant::now() + DEADLINE;
     let mut done = 0;
     while done < 3 {
-        // The head backs off for a moment; the emulator does not say for how long.
-        let handled = poller.once(&writer).await;
+        // The first message of the group backs off for an unknown time.
+        let handled = poller.poll_once(&writer).await;
         done += handled.received - handled.failed.len();
-        assert!(tokio::time::Instant::now() < until, "{done} of 3 came back");
+        assert!(tokio::time::Instant::now() < until, "{done} of 3 were handled");
     }
     let rows = json_lines(&installation, &["messages", &channel_id(1)]).await;
     assert_eq!(rows.len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dead_letters_end_in_quarantine_when_the_schedule_says_so() {
+async fn dead_letters_are_quarantined_by_the_scheduled_command() {
     let installation = AwsInstallation::new().await;
     let name = installation.aws.names().queue(QueueRef::dead_letters(QueueName::Events));
     let stack = tests::harness::stack::Stack::shared();
@@ -160,15 +173,15 @@ async fn dead_letters_end_in_quarantine_when_the_schedule_says_so() {
     let listed = json_lines(&installation, &["quarantine", "list"]).await;
     assert_eq!(listed.len(), 1);
     assert!(listed[0]["reason"].as_str().unwrap().contains("without success"), "{listed:?}");
-    // The alarm hears of these too.
-    writer.process.prints("quarantined", DEADLINE).await;
+    // The alarm's metric counts these too.
+    writer.process.wait_for_output("quarantined", DEADLINE).await;
     let lines = metric_lines(&writer.process.output());
     let sum = |name: &str| lines.iter().filter_map(|line| line[name].as_u64()).sum::<u64>();
     assert_eq!((sum("annalist_dead_letters_total"), sum("annalist_quarantined_total")), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_a_functions_own_is_refused_whole() {
+async fn a_payload_for_another_function_is_refused_completely() {
     let installation = AwsInstallation::new().await;
     let writer = worker(&binaries().worker("message-writer"), &installation, None).await;
     let record = |arn: &str| {
@@ -181,7 +194,7 @@ async fn what_is_not_a_functions_own_is_refused_whole() {
     for (payload, expected) in [
         (record("arn:aws:sqs:eu-central-1:1:elsewhere.fifo"), "ANNALIST_PREFIX"),
         (record(&format!("arn:aws:sqs:eu-central-1:1:{prefix}-files.fifo")), "map events to it"),
-        (json!({}), "brings no messages"),
+        (json!({}), "contains no messages"),
         (json!({ "annalist": "sync" }), "has no command"),
     ] {
         let error = writer.invoke(&payload, DEADLINE).await.unwrap_err();
@@ -190,13 +203,13 @@ async fn what_is_not_a_functions_own_is_refused_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_schedule_brings_in_the_directory_and_a_new_channel_is_joined_before_the_answer() {
+async fn the_scheduled_command_syncs_the_directory_and_a_new_channel_is_joined_before_the_response() {
     let installation = AwsInstallation::new().await;
     let slack = FakeSlack::start().await;
     let mut workspace = FakeWorkspace::new(TEAM);
     let not_joined = [("is_member", false.into())];
-    workspace.channels = vec![event::with(fake_slack::channel("C0001", "general"), not_joined)];
-    slack.set(TOKEN, workspace);
+    workspace.channels = vec![event::with_fields(fake_slack::channel("C0001", "general"), not_joined)];
+    slack.set_workspace(TOKEN, workspace);
     let indexer = worker(&binaries().worker("channel-indexer"), &installation, Some(&slack.url())).await;
     let answered = indexer.invoke(&json!({ "annalist": "sync" }), DEADLINE).await.unwrap();
     assert_eq!(answered, json!({ "batchItemFailures": [] }));
@@ -204,8 +217,8 @@ async fn the_schedule_brings_in_the_directory_and_a_new_channel_is_joined_before
     assert_eq!(names.iter().map(|channel| channel["name"].clone()).collect::<Vec<_>>(), ["general"]);
     assert!(slack.joined(TOKEN) == ["C0001"], "the sync joins what it found");
 
-    // Made a moment ago.
-    slack.change(TOKEN, |workspace| {
+    // A channel that was created a moment ago.
+    slack.change_workspace(TOKEN, |workspace| {
         workspace.channels.push(fake_slack::channel("C0002", "new"));
         workspace.members.push(fake_slack::person("U0001", "ada"));
     });
@@ -215,7 +228,9 @@ async fn the_schedule_brings_in_the_directory_and_a_new_channel_is_joined_before
         "channel": { "id": "C0002", "name": "new", "created": 1_700_000_000, "creator": "U0001" },
     });
     deliver(&ingest, &event::envelope(TEAM, "EvNew", &created)).await;
-    assert_all_done(&Poller::of(&installation, QueueName::Channels).await.until_empty(&indexer).await);
+    assert_all_done(
+        &Poller::for_queue(&installation, QueueName::Channels).await.poll_until_empty(&indexer).await,
+    );
     let joined = slack.calls().into_iter().filter(|call| call.method == "conversations.join");
     let channels: Vec<String> = joined.filter_map(|call| call.parameters.get("channel").cloned()).collect();
     assert_eq!(channels, ["C0001", "C0002"]);

@@ -1,4 +1,4 @@
-//! `annalist questions`, beside an `annalist up` whose processor is there, or is not.
+//! `annalist questions`, with an `annalist up` whose processor is available or unavailable.
 
 use serde_json::{Value, json};
 use tests::harness::command::{CommandOutput, annalist_at, json_lines};
@@ -13,10 +13,10 @@ async fn questions(installation: &ResponderInstallation, args: &[&str]) -> Comma
     annalist_at(installation.data(), &[&["questions"], args].concat()).await
 }
 
-/// A processor that answers, but for questions with this word, which it wants to be asked again.
-async fn answers(model: &MockServer, but_for: Option<&str>) {
+/// Makes the processor answer every question, except that it answers 503 to questions with this word.
+async fn answers(model: &MockServer, exception: Option<&str>) {
     model.reset().await;
-    if let Some(word) = but_for {
+    if let Some(word) = exception {
         let busy = ResponseTemplate::new(503).insert_header("retry-after", "1");
         Mock::given(body_string_contains(word)).respond_with(busy).mount(model).await;
     }
@@ -25,7 +25,7 @@ async fn answers(model: &MockServer, but_for: Option<&str>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_question_is_listed_shown_cancelled_and_asked_again() {
+async fn a_question_is_listed_shown_cancelled_and_retried() {
     let installation = ResponderInstallation::new().await;
     let model = MockServer::start().await;
     answers(&model, Some("unanswerable")).await;
@@ -61,7 +61,7 @@ async fn a_question_is_listed_shown_cancelled_and_asked_again() {
     assert_eq!((refused.code, refused.stderr.lines().count()), (Some(1), 1), "{refused:?}");
     assert!(refused.stderr.contains("delete the answer in Slack"), "{refused:?}");
     let stays = questions(&installation, &["retry", CHANNEL, &answered]).await;
-    assert_eq!(stays.stdout, format!("{answered} was answered, and that stays so.\n"));
+    assert_eq!(stays.stdout, format!("{answered} was already answered; nothing changes.\n"));
     for command in ["show", "retry", "cancel"] {
         let unknown = questions(&installation, &[command, CHANNEL, "1.000000"]).await;
         assert_eq!((unknown.code, unknown.stderr.lines().count()), (Some(1), 1), "{unknown:?}");
@@ -71,7 +71,7 @@ async fn a_question_is_listed_shown_cancelled_and_asked_again() {
     let again = questions(&installation, &["retry", CHANNEL, &waiting]).await;
     assert_eq!(again.code, Some(0), "{again:?}");
     installation.until_answers("sent", 2, DEADLINE).await;
-    assert_eq!(installation.slack.called("chat.postMessage"), 2);
+    assert_eq!(installation.slack.call_count("chat.postMessage"), 2);
     let shown = questions(&installation, &["show", CHANNEL, &waiting, "--json"]).await.stdout;
     let shown: Value = serde_json::from_str(&shown).unwrap();
     let expected = [json!(waiting), json!("processed"), json!(null), json!(2)];
@@ -81,13 +81,13 @@ async fn a_question_is_listed_shown_cancelled_and_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_question_of_any_length_waits_for_a_processor_that_is_not_there() {
+async fn a_question_of_any_length_waits_for_an_unavailable_processor() {
     let installation = ResponderInstallation::new().await;
     // On this port no process listens.
     let server = installation.up(&[("ANNALIST_PROCESSOR_URL", "http://127.0.0.1:1/answer")]).await;
     installation.ask(&server, 1, &"why ".repeat(10_000)).await;
     installation.until_questions("processing", 1, DEADLINE).await;
-    assert_eq!(installation.slack.called("chat.postMessage"), 0);
+    assert_eq!(installation.slack.call_count("chat.postMessage"), 0);
     assert!(server.process.sigterm(DEADLINE).await.success());
 
     let model = MockServer::start().await;
@@ -95,10 +95,10 @@ async fn a_question_of_any_length_waits_for_a_processor_that_is_not_there() {
     let url = format!("{}/answer", model.uri());
     let server = installation.up(&[("ANNALIST_PROCESSOR_URL", &*url)]).await;
     installation.until_answers("sent", 1, DEADLINE).await;
-    assert_eq!(installation.slack.called("chat.postMessage"), 1);
-    let asked: Value = serde_json::from_slice(&model.received_requests().await.unwrap()[0].body).unwrap();
-    assert_eq!(asked["question"].as_str().map(str::len), Some(4 * 10_000 - 1));
-    // What a script reads at a prompt.
+    assert_eq!(installation.slack.call_count("chat.postMessage"), 1);
+    let request: Value = serde_json::from_slice(&model.received_requests().await.unwrap()[0].body).unwrap();
+    assert_eq!(request["question"].as_str().map(str::len), Some(4 * 10_000 - 1));
+    // The views that scripts read with SQL.
     let prompt = rusqlite::Connection::open(installation.data().join("annalist.db")).unwrap();
     for (table, expected) in [("message_queue", "processed"), ("response_queue", "sent")] {
         let status: String =

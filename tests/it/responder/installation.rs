@@ -1,4 +1,4 @@
-//! A workspace with an archive whose questions are answered by `annalist up`.
+//! A workspace with an archive, and an `annalist up` that answers questions.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ impl Deref for ResponderInstallation {
 }
 
 impl ResponderInstallation {
-    /// A workspace that the archive knows already.
+    /// A workspace whose directory is already in the archive.
     pub(super) async fn new() -> Self {
         let workspace = AskingWorkspace::start().await;
         let folder = tempfile::tempdir().unwrap();
@@ -62,17 +62,17 @@ impl ResponderInstallation {
         process::serve(&mut command).await
     }
 
-    /// A person asks; the time of the question.
+    /// Posts a person's question, and returns its `ts`.
     pub(super) async fn ask(&self, server: &ServerProcess, n: u32, text: &str) -> String {
         deliver(server, n, self.mention(n, text)).await
     }
 
-    /// A person says something; its time.
-    pub(super) async fn say(&self, server: &ServerProcess, n: u32, text: &str) -> String {
+    /// Posts a person's message, and returns its `ts`.
+    pub(super) async fn post(&self, server: &ServerProcess, n: u32, text: &str) -> String {
         deliver(server, n, self.message(n, text)).await
     }
 
-    /// What the app has posted, once it is this many messages.
+    /// Waits until the app has posted this number of messages, and returns them.
     pub(super) async fn posted(&self, count: usize, deadline: Duration) -> Vec<Value> {
         let until = Instant::now() + deadline;
         loop {
@@ -86,7 +86,7 @@ impl ResponderInstallation {
                 posted.len(),
                 self.all().await
             );
-            // The program cannot tell this one; each question of it takes a while.
+            // The program cannot notify this one, so it polls; each poll takes a while.
             self.all().await;
         }
     }
@@ -109,20 +109,20 @@ impl ResponderInstallation {
         self.until(count, deadline, |question| question["answer"]["status"] == status).await;
     }
 
-    async fn until(&self, count: usize, deadline: Duration, is_so: impl Fn(&Value) -> bool) {
+    async fn until(&self, count: usize, deadline: Duration, matches: impl Fn(&Value) -> bool) {
         let until = Instant::now() + deadline;
         loop {
             let all = self.all().await;
-            if all.iter().filter(|question| is_so(question)).count() >= count {
+            if all.iter().filter(|question| matches(question)).count() >= count {
                 return;
             }
-            assert!(Instant::now() < until, "it is not so: {all:?}");
+            assert!(Instant::now() < until, "too few questions match: {all:?}");
         }
     }
 }
 
-async fn deliver(server: &ServerProcess, n: u32, (ts, told): (String, Value)) -> String {
-    let mut sender = EventClient::to(server.address, RetryDelays::none());
-    assert_eq!(sender.deliver(&event::envelope(TEAM, &format!("Ev{n}"), &told)).await, Ok(1));
+async fn deliver(server: &ServerProcess, n: u32, (ts, event): (String, Value)) -> String {
+    let mut sender = EventClient::for_address(server.address, RetryDelays::none());
+    assert_eq!(sender.deliver(&event::envelope(TEAM, &format!("Ev{n}"), &event)).await, Ok(1));
     ts
 }

@@ -1,4 +1,5 @@
-//! The responder in real processes, beside a Slack on a socket: questions in, one reply each, and the statements at a prompt.
+//! The responder in real processes, with a Slack on a socket: questions, one reply for each, and SQL
+//! statements of operators.
 
 mod commands;
 mod installation;
@@ -16,17 +17,17 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 use installation::{ResponderInstallation, SIGNED};
 use workspace::CHANNEL;
 
-/// What a busy machine needs for a question.
+/// Enough time for a question, even on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The processor that docs/responder.md shows.
+/// The processor in docs/responder.md.
 fn ten_lines_of_python() -> String {
     let page = include_str!("../../../docs/responder.md");
     let (_, from) = page.split_once("```python\n").expect("the page has a processor");
     from.split_once("```").expect("which ends").0.to_owned()
 }
 
-/// Where Python is: it may be anywhere, and the path of a command is short.
+/// The path of Python, which a processor's command needs, since its `PATH` is short.
 async fn python() -> String {
     let variables = [("PATH", "/usr/local/bin:/usr/bin:/bin")];
     let found = run(Path::new("/bin/sh"), &["-c", "command -v python3"], &variables).await;
@@ -40,18 +41,21 @@ async fn the_processor_of_the_documentation_answers_in_the_thread() {
     std::fs::write(&script, ten_lines_of_python()).unwrap();
     let command = json!([python().await, script.to_str().unwrap()]).to_string();
     let server = installation.up(&[("ANNALIST_PROCESSOR_CMD", &command)]).await;
-    let asked = installation.ask(&server, 1, "is it & was it < \"so\"?").await;
+    let question_ts = installation.ask(&server, 1, "is it & was it < \"so\"?").await;
     let posted = installation.posted(1, DEADLINE).await;
     let text = posted[0]["text"].as_str().unwrap();
     assert_eq!(text, "You asked in #general: *is it &amp; was it &lt; \"so\"?*\nNothing was said before.");
-    assert_eq!(posted[0]["thread_ts"], asked.as_str());
+    assert_eq!(posted[0]["thread_ts"], question_ts.as_str());
 
-    // Slack has it before the row says so.
+    // Slack receives the post before the row is updated.
     installation.until_answers("sent", 1, DEADLINE).await;
     let listed = installation.questions("processed").await;
-    assert_eq!((&listed[0]["message_id"], &listed[0]["answer"]["status"]), (&json!(asked), &json!("sent")));
+    assert_eq!(
+        (&listed[0]["message_id"], &listed[0]["answer"]["status"]),
+        (&json!(question_ts), &json!("sent"))
+    );
     assert_eq!(listed[0]["answer"]["posted"], json!([posted[0]["ts"]]));
-    let shown = annalist_at(installation.data(), &["questions", "show", CHANNEL, &asked]).await;
+    let shown = annalist_at(installation.data(), &["questions", "show", CHANNEL, &question_ts]).await;
     assert!(
         shown.stdout.contains("processed, answer sent") && shown.stdout.contains("Nothing was said"),
         "{shown:?}"
@@ -60,7 +64,7 @@ async fn the_processor_of_the_documentation_answers_in_the_thread() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_row_that_is_reset_at_a_prompt_is_answered_once_and_by_the_command_too() {
+async fn a_question_that_is_reset_with_sql_or_by_the_command_is_answered_once() {
     let installation = ResponderInstallation::new().await;
     let model = MockServer::start().await;
     let broken = ResponseTemplate::new(400);
@@ -86,7 +90,7 @@ async fn a_row_that_is_reset_at_a_prompt_is_answered_once_and_by_the_command_too
     let prompt = rusqlite::Connection::open(installation.data().join("annalist.db")).unwrap();
     let reset = "UPDATE message_queue SET status = 'pending' WHERE message_id = ?1";
     prompt.execute(reset, [&by_sql]).unwrap();
-    // The responder looks for it every 45 s.
+    // The responder polls for reset rows every 45 s.
     let posted = installation.posted(2, 2 * DEADLINE).await;
     assert_eq!(posted.len(), 2);
     installation.until_questions("processed", 2, DEADLINE).await;
@@ -95,12 +99,12 @@ async fn a_row_that_is_reset_at_a_prompt_is_answered_once_and_by_the_command_too
     assert!(server.process.sigterm(DEADLINE).await.success());
 }
 
-/// Runs statements as a script does that knows nothing of Annalist.
+/// A Python program that runs SQL statements with only the path of the database.
 const PROMPT: &str =
     "import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(open(sys.argv[2]).read())";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_question_that_is_stuck_is_answered_once_after_the_statements_of_claude_slack_bot() {
+async fn a_stuck_question_is_answered_once_after_the_statements_of_claude_slack_bot() {
     let installation = ResponderInstallation::new().await;
     let model = MockServer::start().await;
     let busy = ResponseTemplate::new(503).insert_header("retry-after", "1");
@@ -129,24 +133,24 @@ async fn a_question_that_is_stuck_is_answered_once_after_the_statements_of_claud
     model.reset().await;
     let answer = ResponseTemplate::new(200).set_body_json(json!({ "text": "at last" }));
     Mock::given(method("POST")).respond_with(answer).mount(&model).await;
-    // The responder looks for it every 45 s.
+    // The responder polls for reset rows every 45 s.
     installation.until_answers("sent", 1, 2 * DEADLINE).await;
     assert_eq!(installation.questions("processed").await[0]["message_id"], stuck.as_str());
-    assert_eq!(installation.slack.called("chat.postMessage"), 1);
+    assert_eq!(installation.slack.call_count("chat.postMessage"), 1);
     assert!(server.process.sigterm(DEADLINE).await.success());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_after_a_post_was_accepted_the_next_process_does_not_repeat_it() {
+async fn a_process_does_not_repeat_a_post_that_was_accepted_before_a_kill() {
     let installation = ResponderInstallation::new().await;
-    installation.slack.with(|slack| slack.lose_answers("chat.postMessage", 1));
+    installation.slack.with_state(|slack| slack.lose_answers("chat.postMessage", 1));
     let server = installation.up(&[("ANNALIST_PROCESSOR_CMD", "/bin/cat")]).await;
     installation.ask(&server, 1, "why?").await;
     installation.posted(1, DEADLINE).await;
     server.process.sigkill().await;
     let server = installation.up(&[("ANNALIST_PROCESSOR_CMD", "/bin/cat")]).await;
     installation.until_answers("sent", 1, DEADLINE).await;
-    assert_eq!(installation.slack.called("chat.postMessage"), 1);
+    assert_eq!(installation.slack.call_count("chat.postMessage"), 1);
     assert!(server.process.sigterm(DEADLINE).await.success());
 }
 
@@ -185,10 +189,10 @@ async fn a_model_behind_anthropics_api_gets_one_document_in_one_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_processor_the_archive_is_searched_and_else_there_is_help() {
+async fn without_a_processor_the_app_searches_the_archive_or_replies_with_help() {
     let installation = ResponderInstallation::new().await;
     let server = installation.up(&[]).await;
-    installation.say(&server, 1, "the deploy failed again").await;
+    installation.post(&server, 1, "the deploy failed again").await;
     installation.ask(&server, 2, "what is this?").await;
     let posted = installation.posted(1, DEADLINE).await;
     assert!(posted[0]["text"].as_str().unwrap().contains("@annalist search"), "{posted:?}");
@@ -200,19 +204,19 @@ async fn without_a_processor_the_archive_is_searched_and_else_there_is_help() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_it_is_off_nothing_is_asked_and_nothing_posted() {
+async fn a_responder_that_is_off_asks_no_processor_and_posts_nothing() {
     let installation = ResponderInstallation::new().await;
     let server = installation.up(&[("ANNALIST_RESPONDER", "off")]).await;
     installation.ask(&server, 1, "why?").await;
     let status = tests::harness::command::wait_until_idle(installation.data(), DEADLINE).await;
     assert_eq!(status["busy"], json!([]), "{status}");
     assert_eq!(json_lines(installation.data(), &["questions", "list"]).await.len(), 0);
-    assert_eq!(installation.slack.called("chat.postMessage"), 0);
+    assert_eq!(installation.slack.call_count("chat.postMessage"), 0);
     assert!(server.process.sigterm(DEADLINE).await.success());
 }
 
 #[tokio::test]
-async fn every_mistake_in_the_settings_is_one_line_and_exit_code_2() {
+async fn every_invalid_setting_is_one_line_and_exit_code_2() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let args = ["up", "--data", data.to_str().unwrap(), "--listen", "127.0.0.1:0", "--responder", "on"];

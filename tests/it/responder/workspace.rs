@@ -1,4 +1,4 @@
-//! A workspace in which a person asks, and what the app has posted to it.
+//! A workspace in which a person asks questions and the app posts replies.
 
 use ports::clock::{Clock, SystemClock};
 use serde_json::Value;
@@ -13,12 +13,12 @@ const ASKER: &str = "U0ADA";
 /// A workspace of one person and one channel, in which the app may post.
 pub(crate) struct AskingWorkspace {
     pub(crate) slack: FakeSlack,
-    /// The second at which it begins.
+    /// The time of its start, in seconds.
     began_s: i64,
 }
 
 impl AskingWorkspace {
-    /// One whose time passes as it does.
+    /// A workspace whose clock runs in real time.
     pub(crate) async fn start() -> Self {
         let slack = FakeSlack::start().await;
         let mut ada = person(ASKER, "ada");
@@ -29,29 +29,29 @@ impl AskingWorkspace {
             bot_user: APP.to_owned(),
             ..FakeWorkspace::new(TEAM)
         };
-        slack.set(TOKEN, workspace);
+        slack.set_workspace(TOKEN, workspace);
         let began_s = SystemClock.now().seconds();
-        slack.at(began_s);
+        slack.set_clock(began_s);
         slack.run_clock();
         Self { slack, began_s }
     }
 
-    /// A person mentions the app; the time of the question, and the event that reports it.
+    /// Posts a message that mentions the app; returns its `ts` and its event.
     pub(crate) fn mention(&self, n: u32, text: &str) -> (String, Value) {
         self.message(n, &format!("<@{APP}> {text}"))
     }
 
-    /// A person says something; its time, and the event that reports it.
+    /// Posts a message; returns its `ts` and its event.
     pub(super) fn message(&self, n: u32, text: &str) -> (String, Value) {
         let ts = format!("{}.{n:06}", self.began_s);
         let text = text.replace('&', "&amp;").replace('<', "&lt;").replace("&lt;@", "<@");
-        let told = event::posted(CHANNEL, &event::message(&ts, ASKER, &text));
-        self.slack.change(TOKEN, |workspace| workspace.happen(&told));
-        (ts, told)
+        let posted = event::posted(CHANNEL, &event::message(&ts, ASKER, &text));
+        self.slack.change_workspace(TOKEN, |workspace| workspace.apply_event(&posted));
+        (ts, posted)
     }
 
-    /// What the app has posted.
+    /// The messages that the app has posted.
     pub(crate) fn posted(&self) -> Vec<Value> {
-        self.slack.change(TOKEN, |workspace| workspace.posted_in(CHANNEL))
+        self.slack.change_workspace(TOKEN, |workspace| workspace.posted_in(CHANNEL))
     }
 }

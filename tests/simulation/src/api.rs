@@ -1,4 +1,4 @@
-//! Slack's other side: its Web API, its files and its pictures, played without a socket.
+//! A simulated Slack without a socket: the Web API, files and pictures.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,20 +20,20 @@ use super::schedule::Steps;
 use super::workload::{self, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
 use super::world::{FaultKind, Invariant, World, lock};
 
-/// Where a token may go: Slack itself, and where it keeps files.
+/// Hosts that may receive a token: Slack's API and Slack's file hosts.
 const TRUSTED: [&str; 3] = ["slack.com", "files.slack.com", "files-origin.slack.com"];
 
-/// Channels that only the directory lists.
+/// Number of channels that only the directory lists.
 pub(super) const LISTED_CHANNELS: usize = 3;
 
-/// People that only the directory lists.
+/// Number of people that only the directory lists.
 pub(super) const LISTED_PEOPLE: usize = 3;
 
-/// What Slack knows, regardless of which process asks.
+/// Slack's state, the same for every process.
 pub(super) struct SlackTruth {
     state: Mutex<SlackState>,
-    /// Each event once: Slack may deliver one twice, and under two ids.
-    happened: Mutex<BTreeSet<String>>,
+    /// Each event once: Slack may deliver an event twice, and under two ids.
+    applied_events: Mutex<BTreeSet<String>>,
 }
 
 impl SlackTruth {
@@ -44,8 +44,8 @@ impl SlackTruth {
         };
         let private = |id: &str| json!({ "id": id, "is_private": true, "is_ext_shared": false });
         let mut state = SlackState::default();
-        state.pages_of(2);
-        state.set(
+        state.set_page_size(2);
+        state.set_workspace(
             BOT_TOKEN,
             FakeWorkspace {
                 channels: (0..LISTED_CHANNELS)
@@ -65,19 +65,19 @@ impl SlackTruth {
                 ..FakeWorkspace::new(TEAM)
             },
         );
-        Self { state: Mutex::new(state), happened: Mutex::default() }
+        Self { state: Mutex::new(state), applied_events: Mutex::default() }
     }
 
-    /// What the event of a request body reports has happened.
-    pub(super) fn happen(&self, body: &str) {
+    /// Applies the event of a request body to Slack's state, unless it was applied before.
+    pub(super) fn apply_event(&self, body: &str) {
         let event = serde_json::from_str::<Value>(body).unwrap_or_default()["event"].take();
-        let is_news = lock(&self.happened).insert(event.to_string());
-        if let Some(workspace) = lock(&self.state).workspace(BOT_TOKEN).filter(|_| is_news) {
-            workspace.happen(&event);
+        let is_new = lock(&self.applied_events).insert(event.to_string());
+        if let Some(workspace) = lock(&self.state).workspace(BOT_TOKEN).filter(|_| is_new) {
+            workspace.apply_event(&event);
         }
     }
 
-    /// What the app has posted in a channel.
+    /// Returns the app's posts in a channel.
     pub(super) fn posted_in(&self, channel: &str) -> Vec<Value> {
         lock(&self.state)
             .workspace(BOT_TOKEN)
@@ -85,28 +85,28 @@ impl SlackTruth {
             .unwrap_or_default()
     }
 
-    /// Everything that happened, each event as the body of a request.
-    pub(super) fn happened(&self) -> Vec<Value> {
+    /// Returns every event that happened, each as a request body.
+    pub(super) fn event_bodies(&self) -> Vec<Value> {
         let event = |text: &String| serde_json::from_str::<Value>(text).unwrap_or_default();
-        lock(&self.happened).iter().map(|text| json!({ "event": event(text) })).collect()
+        lock(&self.applied_events).iter().map(|text| json!({ "event": event(text) })).collect()
     }
 
-    /// The id that a channel has in the end.
-    pub(super) fn id_now(&self, channel: &str) -> String {
+    /// Returns the channel's current id, after any id change.
+    pub(super) fn current_id(&self, channel: &str) -> String {
         let moved = lock(&self.state)
             .workspace(BOT_TOKEN)
             .and_then(|workspace| workspace.moved.get(channel).cloned());
         moved.unwrap_or_else(|| channel.to_owned())
     }
 
-    /// What Slack answers when nothing goes wrong.
-    pub(super) fn ask(&self, method: &str, parameters: &[(&str, &str)]) -> Value {
+    /// Returns the answer of Slack's API without any fault.
+    pub(super) fn answer_without_faults(&self, method: &str, parameters: &[(&str, &str)]) -> Value {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         lock(&self.state).answer(method, BOT_TOKEN, parameters.collect(), 0).value()
     }
 }
 
-/// Slack as one process of the fleet sees it.
+/// Slack as seen by one process of the fleet.
 pub(super) struct PlayedSlack {
     pub(super) world: Arc<World>,
     pub(super) steps: Steps,
@@ -119,12 +119,12 @@ impl fmt::Debug for PlayedSlack {
     }
 }
 
-/// What is played back.
+/// A response of the simulated Slack.
 struct PlayedReply {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
-    /// The connection is cut after half of it.
+    /// The connection is cut after half of the body.
     cut: bool,
 }
 
@@ -150,11 +150,11 @@ impl PlayedReply {
 
 #[async_trait]
 impl Transport for PlayedSlack {
-    async fn carry(&self, question: SlackRequest<'_>) -> Result<SlackResponse, String> {
+    async fn send_request(&self, question: SlackRequest<'_>) -> Result<SlackResponse, String> {
         self.steps.step().await;
         let host = question.url.host_str().unwrap_or_default().to_owned();
         if question.token.is_some() && !TRUSTED.contains(&host.as_str()) {
-            self.world.broke(Invariant::Secret, format!("the token goes to {host}"));
+            self.world.report_violation(Invariant::Secret, format!("the token goes to {host}"));
         }
         let what = format!("{host}{}", question.url.path());
         let time_limit = question.time_limit;
@@ -163,8 +163,8 @@ impl Transport for PlayedSlack {
             None => Ok(self.reply(&question, &host, &what).await),
         };
         let reply = reply.map_err(|_| "no answer in time".to_owned())??;
-        self.steps.hold_up().await;
-        self.steps.life.go_on().await;
+        self.steps.random_delay().await;
+        self.steps.life.pend_if_dead().await;
         let size_bytes = Some(reply.body.len() as u64);
         let (whole, cut) = (reply.body, reply.cut);
         let half = if cut { whole.slice(..whole.len() / 2) } else { whole };
@@ -181,23 +181,23 @@ impl PlayedSlack {
         what: &str,
     ) -> Result<PlayedReply, String> {
         let (world, who) = (&self.world, self.steps.life.name.as_str());
-        tokio::time::sleep(world.millis(5..120)).await;
+        tokio::time::sleep(world.random_millis(5..120)).await;
         world.note(who, || format!("asks {what}"));
-        if world.strikes(FaultKind::Unreachable) {
+        if world.should_inject(FaultKind::Unreachable) {
             world.fault(FaultKind::Unreachable, who, || what.to_owned());
-            return match world.below(4) {
+            return match world.random_below(4) {
                 0 => pending().await,
                 1 => Ok(PlayedReply::new(503, "text/html", "<html>down for maintenance</html>")),
                 2 => Ok(PlayedReply::json(&json!({ "ok": false, "error": "internal_error" }))),
                 _ => Err("connection reset".to_owned()),
             };
         }
-        if world.strikes(FaultKind::RateLimited) {
-            let seconds = world.below(90) + 1;
+        if world.should_inject(FaultKind::RateLimited) {
+            let seconds = world.random_below(90) + 1;
             world.fault(FaultKind::RateLimited, who, || format!("{what}: {seconds} s"));
             return Ok(PlayedReply::new(429, "text/plain", "").with(RETRY_AFTER, &seconds.to_string()));
         }
-        let revoked = world.is_in(FaultKind::TokenRevoked) && question.token.is_some();
+        let revoked = world.is_in_window(FaultKind::TokenRevoked) && question.token.is_some();
         if revoked {
             world.fault(FaultKind::TokenRevoked, who, || what.to_owned());
         }
@@ -212,8 +212,8 @@ impl PlayedSlack {
                 |(kind, body)| PlayedReply::new(200, kind, body),
             ),
         };
-        // An answer to a request without a token has no length or shape to be checked against.
-        if question.token.is_some() && world.strikes(FaultKind::GarbageAnswer) {
+        // The client cannot check the length or shape of an answer to a request without a token.
+        if question.token.is_some() && world.should_inject(FaultKind::GarbageAnswer) {
             world.fault(FaultKind::GarbageAnswer, who, || what.to_owned());
             self.garble(&mut reply);
         }
@@ -221,7 +221,7 @@ impl PlayedSlack {
     }
 
     fn garble(&self, reply: &mut PlayedReply) {
-        match self.world.below(5) {
+        match self.world.random_below(5) {
             0 => reply.cut = true,
             1 => reply.body = reply.body.slice(..reply.body.len() / 2),
             2 => reply.body = Bytes::from_static(b"\xff\xfe\x00"),
@@ -238,7 +238,7 @@ impl PlayedSlack {
         let method = question.url.path().trim_start_matches("/api/");
         let form = question.form.unwrap_or_default().iter();
         let parameters = form.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        // No other token exists here, and a client shows it to no transport.
+        // The transport does not see the token; there is only one in the simulation.
         let token = question.token.map_or("", |_| BOT_TOKEN);
         let answer = lock(&self.truth.state).answer(method, token, parameters, self.world.true_now().0);
         let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -248,12 +248,12 @@ impl PlayedSlack {
     }
 }
 
-/// The id of a listed channel.
+/// Returns the id of a listed channel.
 pub(super) fn listed_channel(n: usize) -> String {
     format!("C9{n:05}")
 }
 
-/// The id of a listed person.
+/// Returns the id of a listed person.
 pub(super) fn listed_person(n: usize) -> String {
     format!("U9{n:05}")
 }

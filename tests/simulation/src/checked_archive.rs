@@ -1,4 +1,4 @@
-//! The archive's own side: what is written is looked at before it is kept.
+//! An archive that checks each update before storing it.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use testkit::memory::archive::MemoryArchive;
 /// The bot token of the simulated workspace.
 pub(super) const BOT_TOKEN: &str = "xoxb-simulated-and-secret";
 
-/// What requests are signed with.
+/// The secret that signs requests.
 pub(super) const SIGNING_SECRET: &str = "0123456789abcdef0123456789abcdef";
 
-/// Slack's old verification token, which every envelope holds.
+/// Slack's old verification token, which every envelope contains.
 const VERIFICATION_TOKEN: &str = "not-checked-any-more";
 
-/// An archive that refuses nothing and notices everything.
+/// Stores every update, and reports those that violate an invariant.
 pub(super) struct CheckedArchive {
     pub(super) world: Arc<World>,
     pub(super) inner: Arc<MemoryArchive>,
@@ -29,22 +29,25 @@ impl CheckedArchive {
         for (name, value) in update.set.iter().chain(&update.set_if_absent) {
             if *value == Value::Bool(false) {
                 let what = format!("{} of {:?} is an explicit false", name, update.key);
-                self.world.broke(Invariant::Archive, what);
+                self.world.report_violation(Invariant::Archive, what);
             }
-            if holds_secret(value) {
-                self.world.broke(Invariant::Secret, format!("{name} of {:?} holds one", update.key));
+            if contains_secret(value) {
+                self.world.report_violation(
+                    Invariant::Secret,
+                    format!("{name} of {:?} contains a secret", update.key),
+                );
             }
         }
     }
 }
 
-fn holds_secret(value: &Value) -> bool {
+fn contains_secret(value: &Value) -> bool {
     match value {
         Value::String(text) => {
             [BOT_TOKEN, SIGNING_SECRET, VERIFICATION_TOKEN].iter().any(|secret| text.contains(secret))
         }
-        Value::Array(values) => values.iter().any(holds_secret),
-        Value::Object(fields) => fields.values().any(holds_secret),
+        Value::Array(values) => values.iter().any(contains_secret),
+        Value::Object(fields) => fields.values().any(contains_secret),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }

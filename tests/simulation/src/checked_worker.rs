@@ -1,4 +1,5 @@
-//! A worker that is looked at: what it begins with, what it says, and that it panics where the seed says so.
+//! A wrapper around a worker that checks the order of its jobs, records their outcomes, and panics if the
+//! seed asks for it.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use workers::runtime::{Batch, JobOutcome, Worker};
 use super::ledger::Ledger;
 use super::world::{FaultKind, Invariant, World};
 
-/// A job with this in it makes its handler panic for as long as the faults last.
+/// A job that contains this text makes its handler panic while the faults last.
 pub(super) const POISON: &str = "a bug is asleep in this text";
 
 /// A worker of the fleet.
@@ -23,10 +24,10 @@ pub(super) struct CheckedWorker {
 }
 
 impl CheckedWorker {
-    /// Silently: ten thousand intended panics would only fill the output.
+    /// Panics without a message: ten thousand intended panics would only fill the output.
     fn panic_if_poisoned(&self, jobs: &[&Delivery]) {
         let poisoned = jobs.iter().find(|job| job.body.contains(POISON));
-        if let Some(job) = poisoned.filter(|_| self.world.has(FaultKind::Panicked)) {
+        if let Some(job) = poisoned.filter(|_| self.world.is_enabled(FaultKind::Panicked)) {
             self.world.fault(FaultKind::Panicked, &self.process, || job.message_id.to_string());
             resume_unwind(Box::new("a panic of the simulation"));
         }
@@ -51,17 +52,17 @@ impl Worker for CheckedWorker {
         self.inner.permit().await;
     }
 
-    fn looks_every(&self) -> Option<Duration> {
-        self.inner.looks_every()
+    fn poll_interval(&self) -> Option<Duration> {
+        self.inner.poll_interval()
     }
 
-    fn first_look_after(&self) -> Duration {
-        self.inner.first_look_after()
+    fn first_poll_delay(&self) -> Duration {
+        self.inner.first_poll_delay()
     }
 
-    async fn look(&self) {
+    async fn poll(&self) {
         self.world.note(&self.process, || format!("{} looks for work", self.name()));
-        self.inner.look().await;
+        self.inner.poll().await;
     }
 
     async fn work(&self, batch: &Batch<'_>) {
@@ -71,17 +72,17 @@ impl Worker for CheckedWorker {
             format!("{} begins {}", self.name(), ids.join(" "))
         });
         if jobs.len() > self.max_batch() {
-            self.world.broke(Invariant::Bounded, format!("{} jobs at once", jobs.len()));
+            self.world.report_violation(Invariant::Bounded, format!("{} jobs at once", jobs.len()));
         }
         self.ledger.check_order(self.queue(), &jobs);
         self.panic_if_poisoned(&jobs);
-        // Dropped when the work ends in whatever way: what was settled by then counts.
+        // The drop also runs if the work is cancelled, and records the jobs settled by then.
         let _observer = OutcomeObserver { checked: self, batch };
         self.inner.work(batch).await;
     }
 }
 
-/// Notes the outcomes of a batch once its work has ended, or was cut off.
+/// Records the outcomes of a batch when its work ends or is cancelled.
 struct OutcomeObserver<'w> {
     checked: &'w CheckedWorker,
     batch: &'w Batch<'w>,
@@ -100,8 +101,8 @@ impl Drop for OutcomeObserver<'_> {
             let delivery = job.delivery();
             world.note(process, || format!("{} {}: {word}", self.checked.name(), delivery.message_id));
             match job.outcome() {
-                Some(JobOutcome::Done) => ledger.decided(delivery, true),
-                Some(JobOutcome::Quarantine(_)) => ledger.decided(delivery, false),
+                Some(JobOutcome::Done) => ledger.record_outcome(delivery, true),
+                Some(JobOutcome::Quarantine(_)) => ledger.record_outcome(delivery, false),
                 Some(JobOutcome::Retry(_)) | None => {}
             }
         }

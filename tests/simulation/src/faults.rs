@@ -1,4 +1,4 @@
-//! What goes wrong by itself: clocks jump, leases end early.
+//! Faults that no call triggers: clocks jump, leases end early.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::world::{FaultKind, World};
 pub(super) async fn inject(world: Arc<World>, ledger: Arc<Ledger>) {
     tokio::select! {
         biased;
-        () = world.calm() => {}
+        () = world.wait_until_calm() => {}
         () = clocks_jump(&world, &ledger) => {}
         () = leases_end(&world, &ledger) => {}
     }
@@ -20,12 +20,12 @@ pub(super) async fn inject(world: Arc<World>, ledger: Arc<Ledger>) {
 
 async fn clocks_jump(world: &World, ledger: &Ledger) {
     loop {
-        sleep(world.millis(5_000..300_000)).await;
-        if world.has(FaultKind::ClockJump) {
-            // Seconds mostly; sometimes far beyond what a signature may be old.
-            let span_ms = if world.percent(70) { 60_000 } else { 900_000 };
-            let offset_ms =
-                i64::try_from(world.below(2 * span_ms)).unwrap_or(0) - i64::try_from(span_ms).unwrap_or(0);
+        sleep(world.random_millis(5_000..300_000)).await;
+        if world.is_enabled(FaultKind::ClockJump) {
+            // Mostly less than a minute; sometimes far beyond the maximum age of a signature.
+            let span_ms = if world.chance_percent(70) { 60_000 } else { 900_000 };
+            let offset_ms = i64::try_from(world.random_below(2 * span_ms)).unwrap_or(0)
+                - i64::try_from(span_ms).unwrap_or(0);
             world.fault(FaultKind::ClockJump, "world", || format!("{offset_ms} ms from the truth"));
             world.set_offset_ms(offset_ms);
             ledger.clock_jumped();
@@ -35,9 +35,9 @@ async fn clocks_jump(world: &World, ledger: &Ledger) {
 
 async fn leases_end(world: &World, ledger: &Ledger) {
     loop {
-        sleep(world.millis(1_000..30_000)).await;
-        if world.has(FaultKind::Redelivered) {
-            ledger.end_a_lease();
+        sleep(world.random_millis(1_000..30_000)).await;
+        if world.is_enabled(FaultKind::Redelivered) {
+            ledger.end_random_lease();
         }
     }
 }

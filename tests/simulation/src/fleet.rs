@@ -1,4 +1,4 @@
-//! One process of the fleet: what `annalist up` composes, on the simulation's ports.
+//! One process of the fleet, composed like `annalist up` but with the simulation's ports.
 
 use std::sync::{Arc, Mutex};
 
@@ -29,7 +29,7 @@ use super::checked_worker::CheckedWorker;
 use super::figures;
 use super::ledger::Ledger;
 use super::mutation::Mutants;
-use super::questions::{self, LastWishes};
+use super::questions::{self, LastRequests};
 use super::schedule::{Life, Steps};
 use super::world::{JumpyClock, World};
 use testkit::faults::{FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue};
@@ -38,8 +38,8 @@ use testkit::memory::claims::MemoryClaims;
 use testkit::memory::existence::MemoryExistence;
 use testkit::memory::files::MemoryFiles;
 
-/// What outlives every process.
-pub(super) struct Surroundings {
+/// The state that outlives every process.
+pub(super) struct SimulationState {
     pub(super) world: Arc<World>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) archive: Arc<MemoryArchive>,
@@ -48,21 +48,21 @@ pub(super) struct Surroundings {
     pub(super) claims: Arc<MemoryClaims>,
     pub(super) truth: Arc<SlackTruth>,
     pub(super) mutants: Mutants,
-    /// What is erased.
+    /// Every erasure so far.
     pub(super) erasures: Mutex<Vec<ErasureFact>>,
-    /// Whether the processes fill gaps from history while events come. If not, the archive is exactly what the events make of
-    /// it, and the gaps are filled afterwards.
+    /// Whether the processes fill gaps from history while events arrive. If not, the archive depends on the
+    /// events alone, and the gaps are filled afterwards.
     pub(super) fills_at_once: bool,
     /// Whether people ask questions.
     pub(super) asks: bool,
-    /// What a person wanted last of some of them.
-    pub(super) wishes: LastWishes,
+    /// A person's last request for each question that the person cancelled or asked again.
+    pub(super) last_requests: LastRequests,
 }
 
-/// A process that runs.
+/// A running process.
 pub(super) struct RunningProcess {
     pub(super) router: Router,
-    /// Each part, and what stops it: a channel of its own, since one for all would wake them in a random order.
+    /// Each part and its shutdown sender. A shared channel would wake the parts in a random order.
     pub(super) parts: Vec<(&'static str, watch::Sender<bool>)>,
     pub(super) tasks: JoinSet<&'static str>,
 }
@@ -75,44 +75,44 @@ pub(super) struct ProcessDependencies {
     claims: Arc<dyn Claims>,
 }
 
-impl Surroundings {
-    /// The ports as one life of a process sees them.
+impl SimulationState {
+    /// Returns the ports for one life of a process.
     ///
     /// # Panics
-    /// Never: the token is a good one.
-    pub(super) fn seen_by(&self, life: &Arc<Life>) -> ProcessDependencies {
+    /// Never: the token is valid.
+    pub(super) fn dependencies_for(&self, life: &Arc<Life>) -> ProcessDependencies {
         let steps = || Steps { world: Arc::clone(&self.world), life: Arc::clone(life) };
         let clock: SharedClock = Arc::new(JumpyClock(Arc::clone(&self.world)));
         let checked_archive =
             CheckedArchive { world: Arc::clone(&self.world), inner: Arc::clone(&self.archive) };
-        let queue = FaultyQueue::on(self.ledger.clone(), Arc::new(steps()));
+        let queue = FaultyQueue::with_schedule(self.ledger.clone(), Arc::new(steps()));
         let queue: Arc<dyn Queue> = Arc::new(queue);
         let slack =
             PlayedSlack { world: Arc::clone(&self.world), steps: steps(), truth: Arc::clone(&self.truth) };
-        let token = BotToken::parse(BOT_TOKEN).expect("it could be sent");
+        let token = BotToken::parse(BOT_TOKEN).expect("a valid token");
         ProcessDependencies {
             ports: Ports {
                 queue: self.mutants.queue(queue),
-                archive: Arc::new(FaultyArchive::on(
+                archive: Arc::new(FaultyArchive::with_schedule(
                     Arc::new(checked_archive) as Arc<dyn Archive>,
                     Arc::new(steps()),
                 )),
                 clock,
             },
-            web: Arc::new(WebApi::carried_by(Arc::new(slack), ApiUrl::default(), Tokens::one(token))),
+            web: Arc::new(WebApi::with_transport(Arc::new(slack), ApiUrl::default(), Tokens::one(token))),
             files: self
                 .mutants
-                .files(Arc::new(FaultyFiles::on(Arc::new(self.files.clone()), Arc::new(steps())))),
-            claims: Arc::new(FaultyClaims::on(self.claims.clone(), Arc::new(steps()))),
+                .files(Arc::new(FaultyFiles::with_schedule(Arc::new(self.files.clone()), Arc::new(steps())))),
+            claims: Arc::new(FaultyClaims::with_schedule(self.claims.clone(), Arc::new(steps()))),
         }
     }
 
     /// Starts a process.
     ///
     /// # Panics
-    /// Never: the secret is a good one.
+    /// Never: the secret is valid.
     pub(super) fn start(&self, life: &Arc<Life>, backfill: BackfillMode) -> RunningProcess {
-        let ProcessDependencies { ports, web, files, claims } = self.seen_by(life);
+        let ProcessDependencies { ports, web, files, claims } = self.dependencies_for(life);
         let secrets = SigningSecrets::parse(&SecretString::from(SIGNING_SECRET)).expect("one secret");
         let router = ingest::router(Ingest {
             queue: ports.queue.clone(),
@@ -169,10 +169,10 @@ impl Surroundings {
             });
             parts.push((name, stop));
         }
-        let (sync, asked) = environment.into_directory();
+        let (sync, requests) = environment.into_directory();
         let (name, (stop, shutdown)) = ("directory", watch::channel(false));
         tasks.spawn(async move {
-            sync.run(asked, shutdown).await;
+            sync.run(requests, shutdown).await;
             name
         });
         parts.push((name, stop));
@@ -180,7 +180,7 @@ impl Surroundings {
     }
 }
 
-/// Nothing of Slack's trouble lasts here, so a file is asked for until it comes.
+/// Slack's faults are temporary in the simulation, so the downloader retries a file without limit.
 fn downloads() -> file_downloader::DownloadSettings {
     file_downloader::DownloadSettings { file_tries: u32::MAX, ..file_downloader::DownloadSettings::default() }
 }

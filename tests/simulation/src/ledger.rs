@@ -1,4 +1,4 @@
-//! The queue's own side: it keeps account of every message, and holds each step of the fleet against the invariants.
+//! A queue that records every message and checks each step of the fleet against the invariants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -21,10 +21,10 @@ use super::world::{FaultKind, Invariant, JumpyClock, World, lock};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 
-/// How the runtime ends the standing of a job that it has found to be poison.
+/// Suffix of the attempt state of a job that the runtime has found to be poison.
 const POISON: &str = " poison";
 
-/// The queue, and what happened on it.
+/// The queue and a record of everything that happened on it.
 pub(super) struct Ledger {
     world: Arc<World>,
     clock: JumpyClock,
@@ -35,15 +35,15 @@ pub(super) struct Ledger {
 
 #[derive(Default)]
 struct Book {
-    /// What was sent to the queues that carry events, in the order of its acceptance.
+    /// The queue and body of each accepted message, in the order of acceptance.
     accepted: Vec<(QueueName, String)>,
     sent: BTreeSet<(QueueName, DedupId)>,
     delivered: BTreeMap<String, DeliveredMessage>,
-    /// Who has each message until when.
+    /// The end of each message's lease.
     leases: BTreeMap<MessageId, TimestampMs>,
-    /// A handler said that their effects are durable.
+    /// Messages whose effects are durable, according to their handler.
     done: BTreeSet<MessageId>,
-    /// A handler said that, or that they never can be.
+    /// The messages in `done`, and those that their handler quarantined.
     decided: BTreeSet<MessageId>,
 }
 
@@ -56,7 +56,7 @@ struct DeliveredMessage {
 impl Ledger {
     pub(super) fn new(world: &Arc<World>, archive: &Arc<MemoryArchive>) -> Arc<Self> {
         let mut queue = MemoryQueue::on_virtual_time(Arc::new(JumpyClock(Arc::clone(world))));
-        if world.has(FaultKind::DeadLetters) && world.percent(30) {
+        if world.is_enabled(FaultKind::DeadLetters) && world.chance_percent(30) {
             queue = queue.with_max_receives(12);
         }
         Arc::new(Self {
@@ -68,21 +68,21 @@ impl Ledger {
         })
     }
 
-    /// The clock is not where it was.
+    /// Notifies the queue of a clock jump.
     pub(super) fn clock_jumped(&self) {
         self.queue.clock_jumped();
     }
 
-    /// A lease ends although its holder is still at work.
-    pub(super) fn end_a_lease(&self) {
-        let pick = |leased| usize::try_from(self.world.below(leased as u64)).unwrap_or_default();
-        if let Some(id) = self.queue.end_a_lease(pick) {
+    /// Ends a random lease early, while its holder is still working.
+    pub(super) fn end_random_lease(&self) {
+        let pick = |leased| usize::try_from(self.world.random_below(leased as u64)).unwrap_or_default();
+        if let Some(id) = self.queue.end_lease(pick) {
             self.world.fault(FaultKind::Redelivered, "queue", || id.to_string());
             lock(&self.book).leases.remove(&id);
         }
     }
 
-    /// What was accepted on a queue, in its order.
+    /// Returns the messages accepted on a queue, in order.
     pub(super) fn accepted(&self, queue: QueueName) -> Vec<String> {
         let book = lock(&self.book);
         book.accepted.iter().filter(|(on, _)| *on == queue).map(|(_, body)| body.clone()).collect()
@@ -100,41 +100,42 @@ impl Ledger {
         true
     }
 
-    /// An event was answered 200: everything it is routed to must be here.
+    /// Checks, after a 200 response, that the event was sent to every queue of its route.
     pub(super) fn check_acked(&self, body: &str) {
         let Ok(envelope) = Envelope::peek(body.as_bytes()) else { return };
         let Route::Queues(messages) = route(&envelope, body) else { return };
         let book = lock(&self.book);
         for message in messages {
             if !book.sent.contains(&(message.queue, message.dedup)) {
-                let what = format!("{} was answered 200 and is not on {}", name_of(body), message.queue);
-                self.world.broke(Invariant::Lost, what);
+                let what = format!("{} was answered 200 but is not on {}", event_id_in(body), message.queue);
+                self.world.report_violation(Invariant::Lost, what);
             }
         }
     }
 
-    /// A worker begins with jobs: nothing before them in their groups may be open.
+    /// Checks, when a worker begins jobs, that no earlier job of their groups is undecided.
     pub(super) fn check_order(&self, queue: QueueName, jobs: &[&Delivery]) {
         let mut before: BTreeMap<&GroupId, &MessageId> = BTreeMap::new();
         for job in jobs {
             if let Some(earlier) = before.insert(&job.group, &job.message_id)
                 && number(earlier) >= number(&job.message_id)
             {
-                let what = format!("{} was handed over before {earlier} in {}", job.message_id, job.group);
-                self.world.broke(Invariant::OutOfOrder, what);
+                let what =
+                    format!("{} was passed to the worker before {earlier} in {}", job.message_id, job.group);
+                self.world.report_violation(Invariant::OutOfOrder, what);
             }
-            for ahead in self.queue.ahead_of(queue.into(), &job.message_id) {
+            for ahead in self.queue.unacked_before(queue.into(), &job.message_id) {
                 let together = jobs.iter().any(|other| other.message_id == ahead);
                 if !together && !self.is_decided(queue, &ahead) {
-                    let what = format!("{} was begun before {ahead} in {}", job.message_id, job.group);
-                    self.world.broke(Invariant::OutOfOrder, what);
+                    let what = format!("{} began before {ahead} in {}", job.message_id, job.group);
+                    self.world.report_violation(Invariant::OutOfOrder, what);
                 }
             }
         }
     }
 
-    /// A handler returned.
-    pub(super) fn decided(&self, job: &Delivery, done: bool) {
+    /// Records the outcome of a job: `done`, or quarantined.
+    pub(super) fn record_outcome(&self, job: &Delivery, done: bool) {
         let mut book = lock(&self.book);
         book.decided.insert(job.message_id.clone());
         if done {
@@ -142,7 +143,7 @@ impl Ledger {
         }
     }
 
-    /// Whether nothing more is to be done for a message before those behind it.
+    /// Whether the later messages of the group may begin.
     fn is_decided(&self, queue: QueueName, id: &MessageId) -> bool {
         let (decided, delivered) = {
             let book = lock(&self.book);
@@ -157,17 +158,17 @@ impl Ledger {
         let key = ItemKey::new(format!("meta#attempts#{queue}"), id.to_string());
         self.archive
             .item(&key)
-            .is_some_and(|item| item.text("attempts").is_some_and(|standing| standing.ends_with(POISON)))
+            .is_some_and(|item| item.text("attempts").is_some_and(|state| state.ends_with(POISON)))
     }
 
-    /// Whether what a message asked for is durable.
+    /// Whether the effects of a message are durable or the message is in quarantine.
     fn is_settled(&self, queue: QueueRef, delivered: &DeliveredMessage) -> bool {
         lock(&self.book).done.contains(&delivered.id) || self.is_quarantined(queue.name, &delivered.origin)
     }
 
     fn is_quarantined(&self, queue: QueueName, origin: &Origin) -> bool {
-        let place = format!("{:013}-{}", origin.sent_at_ms, origin.message_id);
-        let key = ItemKey::new(format!("quarantine#{queue}"), place);
+        let timestamp = format!("{:013}-{}", origin.sent_at_ms, origin.message_id);
+        let key = ItemKey::new(format!("quarantine#{queue}"), timestamp);
         self.archive.item(&key).is_some() || !erased_jobs(&self.world, &self.archive, Some(&key)).is_empty()
     }
 
@@ -185,15 +186,15 @@ impl Ledger {
                 continue;
             }
             if !self.is_settled(queue, &delivered) {
-                let what = format!("{} was acked on {queue} and nothing of it is durable", delivered.id);
-                self.world.broke(Invariant::Lost, what);
+                let what = format!("{} was acked on {queue} but its effects are not durable", delivered.id);
+                self.world.report_violation(Invariant::Lost, what);
             }
-            // Dead letters go to quarantine one by one: there is no order to be kept any more.
+            // Dead letters go to quarantine one by one, in any order.
             for earlier in ahead.iter().filter(|_| !queue.dead_letters) {
                 let known = lock(&self.book).delivered.values().find(|other| other.id == *earlier).cloned();
                 if !known.is_some_and(|earlier| self.is_settled(queue, &earlier)) {
                     let what = format!("{} was acked on {queue} past {earlier}", delivered.id);
-                    self.world.broke(Invariant::OutOfOrder, what);
+                    self.world.report_violation(Invariant::OutOfOrder, what);
                 }
             }
             lock(&self.book).leases.remove(&delivered.id);
@@ -214,12 +215,12 @@ impl Ledger {
             let until = now.plus(request.visibility_timeout);
             let before = book.leases.insert(delivery.message_id.clone(), until);
             if before.is_some_and(|before| before > now) {
-                let what = format!("{} is leased by two at a time", delivery.message_id);
-                self.world.broke(Invariant::Doubled, what);
+                let what = format!("{} is leased twice at the same time", delivery.message_id);
+                self.world.report_violation(Invariant::Doubled, what);
             }
         }
         if deliveries.len() > request.max {
-            self.world.broke(Invariant::Bounded, format!("{} received at once", deliveries.len()));
+            self.world.report_violation(Invariant::Bounded, format!("{} received at once", deliveries.len()));
         }
         drop(book);
         if !deliveries.is_empty() {
@@ -238,7 +239,7 @@ impl Ledger {
         }
     }
 
-    /// The same deliveries, each group in its order, the groups in any.
+    /// Interleaves the groups at random. Each group keeps its order.
     fn reordered(&self, deliveries: Vec<Delivery>) -> Vec<Delivery> {
         let mut groups: BTreeMap<GroupId, std::collections::VecDeque<Delivery>> = BTreeMap::new();
         for delivery in deliveries {
@@ -246,7 +247,7 @@ impl Ledger {
         }
         let mut order = Vec::new();
         while !groups.is_empty() {
-            let pick = usize::try_from(self.world.below(groups.len() as u64)).unwrap_or_default();
+            let pick = usize::try_from(self.world.random_below(groups.len() as u64)).unwrap_or_default();
             let Some(group) = groups.keys().nth(pick).cloned() else { break };
             let emptied = groups.get_mut(&group).is_none_or(|waiting| {
                 order.extend(waiting.pop_front());
@@ -276,11 +277,12 @@ impl Queue for Ledger {
     }
 
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
-        // SQS hands out ten at a time, and fewer as it likes.
-        let max = 1 + usize::try_from(self.world.below(request.max.min(20) as u64)).unwrap_or_default();
+        // A real queue may return fewer messages than requested, as SQS does.
+        let max =
+            1 + usize::try_from(self.world.random_below(request.max.min(20) as u64)).unwrap_or_default();
         let deliveries = self.queue.receive(ReceiveRequest { max, ..request }).await?;
         self.note_deliveries(&request, &deliveries);
-        if deliveries.len() > 1 && self.world.strikes(FaultKind::Reordered) {
+        if deliveries.len() > 1 && self.world.should_inject(FaultKind::Reordered) {
             self.world.fault(FaultKind::Reordered, "queue", || format!("{} messages", deliveries.len()));
             return Ok(self.reordered(deliveries));
         }
@@ -310,7 +312,7 @@ impl Queue for Ledger {
         };
         let ahead: Vec<Vec<MessageId>> = ids
             .iter()
-            .map(|id| id.as_ref().map(|id| self.queue.ahead_of(queue, id)).unwrap_or_default())
+            .map(|id| id.as_ref().map(|id| self.queue.unacked_before(queue, id)).unwrap_or_default())
             .collect();
         let results = self.queue.ack(queue, receipts).await;
         self.check_ack(queue, receipts, &results, &ahead);
@@ -335,13 +337,13 @@ fn word(result: &Result<(), QueueError>) -> &'static str {
     }
 }
 
-/// Messages are numbered in the order of their sending.
+/// Returns the number of a message: messages are numbered in the order of sending.
 fn number(id: &MessageId) -> u64 {
     id.0.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
-/// The event id in a body.
-pub(super) fn name_of(body: &str) -> String {
+/// Returns the event id in a body.
+pub(super) fn event_id_in(body: &str) -> String {
     let after = body.split("\"event_id\":\"").nth(1).unwrap_or_default();
     after.split('"').next().unwrap_or_default().to_owned()
 }

@@ -1,25 +1,30 @@
-//! The whole fleet on virtual time, with everything that happens decided by one number.
+//! Runs the whole fleet on virtual time; one number determines everything that happens.
 //!
-//! Several processes of the fleet (ingest's router, every worker with its runtime, the directory sync) share ports in
-//! memory, and a Slack that is played beside them sends events, answers calls and hands out files. The runtime is
-//! tokio's on one thread with paused time; every random choice is drawn from one generator, whose seed is the number:
-//! what Slack sends, how calls overlap, what fails, when a process dies. So a seed that finds a bug finds it again.
+//! Several processes of the fleet (ingest's router, every worker with its runtime, the directory sync) share
+//! in-memory ports. A simulated Slack sends events, answers calls and serves files. The runtime is tokio's on
+//! one thread with paused time. Every random choice comes from one generator, seeded with the number: the
+//! events that Slack sends, how calls overlap, which calls fail, when a process dies. So a seed that finds a
+//! bug finds it again.
 //!
-//! * [`world`] holds the generator, the clock, the trace and what was violated; [`faults`] injects the faults that no call triggers.
-//! * [`workload`] is what Slack sends, [`sender`] sends it as Slack does, [`api`] answers.
+//! * [`world`] contains the generator, the clock, the trace and the first violation; [`faults`] injects the
+//!   faults that no call triggers.
+//! * [`workload`] is the list of requests that Slack sends, [`sender`] sends them as Slack does, [`api`]
+//!   answers calls.
 //! * [`schedule`] delays and breaks the calls of one process; [`fleet`] composes a process, [`supervisor`] kills, drains
 //!   and restarts it.
 //! * [`ledger`], [`checked_archive`] and [`checked_worker`] check each step of the queue, the archive and the workers
 //!   against the invariants.
-//! * [`verdict`] is the end: nothing waits, and the archive is what [`model`] and a fleet without faults make of the same
-//!   events.
-//! * [`gap_filling`] waits until the historian has filled every gap: in some seeds while events come, in the others after the
-//!   verdict. What it may have brought beyond the accepted events is in [`unaccepted`].
-//! * [`erasing`] is a person who wants something forgotten, at any time: in the end nothing of it is there.
-//! * [`questions`] are asked in some seeds, of a model that never says the same thing twice, and the app hears its own messages;
-//!   [`answers`] says what has to become of them.
-//! * [`history`] reads what Slack shows in the end, and fills the archive from it; [`reconciling`] then finds no difference.
-//! * [`mutation`] breaks the fleet on purpose, to show that this would be found.
+//! * [`verdict`] compares the final archive with [`model`] and with a fleet without faults that handles the
+//!   same events.
+//! * [`gap_filling`] waits until the historian has filled every gap: in some seeds while events arrive, in
+//!   the others after the verdict. [`unaccepted`] lists the messages that history may add to those of the
+//!   accepted events.
+//! * [`erasing`] is a person who erases data at any time; at the end none of it may be left.
+//! * [`questions`] are asked in some seeds. The model never gives the same answer twice, and the app receives
+//!   events for its own messages; [`answers`] checks the result.
+//! * [`history`] reads Slack's final state and fills the archive from it; [`reconciling`] then finds no
+//!   difference.
+//! * [`mutation`] plants bugs in the fleet, to show that the simulation finds them.
 
 mod answers;
 mod api;

@@ -1,4 +1,5 @@
-//! What the messages should be, by a second and much simpler reading of the same events: greatest edit, greatest clock.
+//! The expected messages, from a second and much simpler reading of the same events: the greatest edit and
+//! clock win.
 
 use std::collections::BTreeMap;
 
@@ -6,47 +7,47 @@ use serde_json::Value;
 
 use super::workload::PRIVATE_CHANNEL;
 
-/// Where a message is: its channel and its timestamp.
-pub(super) type ModelPlace = (String, String);
+/// The channel and the timestamp of a message.
+pub(super) type MessageLocation = (String, String);
 
-/// A message as it should be.
+/// The expected state of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ModelledMessage {
-    /// What it said, by the time of the edit.
+    /// The text of each version, by the timestamp of the edit.
     versions: BTreeMap<String, String>,
     /// Whether it was deleted.
     pub(super) deleted: bool,
     /// The thread it belongs to.
     pub(super) thread_ts: Option<String>,
-    /// By name and person: the clock of the last word, and whether the reaction is there.
+    /// By name and user: the clock of the newest event, and whether the reaction is present.
     reactions: BTreeMap<(String, String), (String, bool)>,
     /// Ids of its files.
     pub(super) files: Vec<String>,
 }
 
 impl ModelledMessage {
-    /// What it says now.
+    /// Returns the newest text.
     pub(super) fn text(&self) -> Option<&str> {
         self.versions.values().next_back().map(String::as_str)
     }
 
-    /// What it said before each edit, by the time of that version.
+    /// Returns the replaced texts by the timestamp of their version.
     pub(super) fn replaced(&self) -> BTreeMap<&str, &str> {
         let newest = self.versions.keys().next_back();
         let older = self.versions.iter().filter(|(time, _)| Some(*time) != newest);
         older.map(|(time, text)| (time.as_str(), text.as_str())).collect()
     }
 
-    /// Who reacts with what.
+    /// Returns the name and the user of each reaction that is present.
     pub(super) fn reactions(&self) -> Vec<(&str, &str)> {
-        let there = self.reactions.iter().filter(|(_, (_, there))| *there);
-        there.map(|((name, user), _)| (name.as_str(), user.as_str())).collect()
+        let present = self.reactions.iter().filter(|(_, (_, is_present))| *is_present);
+        present.map(|((name, user), _)| (name.as_str(), user.as_str())).collect()
     }
 }
 
-/// The messages that these request bodies tell of.
-pub(super) fn messages(bodies: &[Value]) -> BTreeMap<ModelPlace, ModelledMessage> {
-    let mut messages: BTreeMap<ModelPlace, ModelledMessage> = BTreeMap::new();
+/// Returns the messages that these request bodies describe.
+pub(super) fn messages(bodies: &[Value]) -> BTreeMap<MessageLocation, ModelledMessage> {
+    let mut messages: BTreeMap<MessageLocation, ModelledMessage> = BTreeMap::new();
     for body in bodies {
         let event = &body["event"];
         let item = if event["item"].is_object() { &event["item"] } else { event };
@@ -55,39 +56,39 @@ pub(super) fn messages(bodies: &[Value]) -> BTreeMap<ModelPlace, ModelledMessage
         if hostile || channel == PRIVATE_CHANNEL {
             continue;
         }
-        let place = |message: &Value| (channel.clone(), text(message, "ts").unwrap_or_default());
+        let location = |message: &Value| (channel.clone(), text(message, "ts").unwrap_or_default());
         match (text(event, "type").as_deref(), text(event, "subtype").as_deref()) {
             (Some("message"), Some("message_changed")) => {
                 let (after, before) = (&event["message"], &event["previous_message"]);
                 if after["subtype"] == "tombstone" {
-                    let message = messages.entry(place(after)).or_default();
+                    let message = messages.entry(location(after)).or_default();
                     message.deleted = true;
                     message.thread_ts = message.thread_ts.take().or_else(|| text(after, "thread_ts"));
-                    say(message, before);
+                    add_version(message, before);
                     continue;
                 }
                 for version in [before, after] {
-                    say(messages.entry(place(version)).or_default(), version);
+                    add_version(messages.entry(location(version)).or_default(), version);
                 }
             }
             (Some("message"), Some("message_deleted")) => {
                 let before = &event["previous_message"];
-                let message = messages.entry(place(before)).or_default();
-                say(message, before);
+                let message = messages.entry(location(before)).or_default();
+                add_version(message, before);
                 message.deleted = true;
             }
-            (Some("message"), _) => say(messages.entry(place(event)).or_default(), event),
+            (Some("message"), _) => add_version(messages.entry(location(event)).or_default(), event),
             (Some(kind @ ("reaction_added" | "reaction_removed")), _) => {
                 let (Some(name), Some(user), Some(clock)) =
                     (text(event, "reaction"), text(event, "user"), text(event, "event_ts"))
                 else {
                     continue;
                 };
-                let said = (clock, kind == "reaction_added");
+                let change = (clock, kind == "reaction_added");
                 let known =
-                    messages.entry(place(item)).or_default().reactions.entry((name, user)).or_default();
-                if known.0 <= said.0 {
-                    *known = said;
+                    messages.entry(location(item)).or_default().reactions.entry((name, user)).or_default();
+                if known.0 <= change.0 {
+                    *known = change;
                 }
             }
             _ => {}
@@ -96,7 +97,7 @@ pub(super) fn messages(bodies: &[Value]) -> BTreeMap<ModelPlace, ModelledMessage
     messages
 }
 
-fn say(message: &mut ModelledMessage, version: &Value) {
+fn add_version(message: &mut ModelledMessage, version: &Value) {
     let time = text(&version["edited"], "ts").or_else(|| text(version, "ts")).unwrap_or_default();
     message.versions.insert(time, text(version, "text").unwrap_or_default());
     message.thread_ts = message.thread_ts.take().or_else(|| text(version, "thread_ts"));

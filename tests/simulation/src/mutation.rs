@@ -1,4 +1,4 @@
-//! Bugs on purpose: what a fleet with one of them does must not pass.
+//! Planted bugs: the simulation must find each of them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -15,28 +15,28 @@ use workers::runtime::{Batch, JobOutcome, Worker};
 
 use super::world::lock;
 
-/// A bug.
+/// A planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutation {
-    /// A message is acked as soon as it is received, before anything of it is written.
+    /// A message is acked as soon as it is received, before its effects are written.
     AckBeforeWrite,
-    /// An event is marked as done before it is: what fails in between is never tried again.
+    /// A job is marked as done before it is: if it then fails, it is never retried.
     MarkBeforeDo,
-    /// What lies behind a failure is acked instead of given back.
+    /// Messages behind a failed one are acked instead of released.
     AckPastFailure,
-    /// A batch that could not be kept to its end is acked.
+    /// A batch is acked after one of its leases could not be extended.
     AckOnLeaseLoss,
-    /// A send that failed is taken for durable.
+    /// A failed send is treated as durable.
     AnswerBeforeDurable,
-    /// What follows from an event is not sent.
+    /// The file jobs that follow from an event are not sent.
     ForgetFollowUps,
-    /// What is handed over together is done in the wrong order.
+    /// A batch is received in reverse order.
     Backwards,
-    /// Any sender with the signing secret is believed.
+    /// Events from any sender with the signing secret are accepted without the existence check.
     BelieveAll,
-    /// What is erased is not written down: nothing keeps it from coming back.
+    /// No erasure fact is written, so erased data can come back.
     EraseWithoutFact,
-    /// Bytes that come too late are left where they are.
+    /// Bytes that arrive after an erasure are not deleted.
     KeepBytes,
 }
 
@@ -56,11 +56,11 @@ impl Mutation {
     ];
 }
 
-/// The bug a simulated fleet has, if any.
+/// The bug of a simulated fleet, if any.
 #[derive(Clone, Default)]
 pub(super) struct Mutants {
     pub(super) mutation: Option<Mutation>,
-    /// What [`Mutation::MarkBeforeDo`] takes for done; it outlives every process.
+    /// Messages that [`Mutation::MarkBeforeDo`] treats as done. The set outlives every process.
     marked: Arc<Mutex<BTreeSet<MessageId>>>,
 }
 
@@ -69,7 +69,7 @@ impl Mutants {
         Self { mutation, marked: Arc::default() }
     }
 
-    /// The queue as a fleet with the bug uses it.
+    /// Returns the queue with the bug.
     pub(super) fn queue(&self, inner: Arc<dyn Queue>) -> Arc<dyn Queue> {
         match self.mutation {
             Some(
@@ -90,12 +90,12 @@ impl Mutants {
         }
     }
 
-    /// How a fleet with the bug checks what it is told.
+    /// Returns the existence mode of a fleet with the bug.
     pub(super) fn existence_mode(&self) -> Option<ExistenceMode> {
         (self.mutation == Some(Mutation::BelieveAll)).then_some(ExistenceMode::Off)
     }
 
-    /// A worker of a fleet with the bug.
+    /// Returns the worker with the bug.
     pub(super) fn worker(&self, inner: Arc<dyn Worker>) -> Arc<dyn Worker> {
         match self.mutation {
             Some(Mutation::MarkBeforeDo) => Arc::new(MarksBefore { inner, marked: Arc::clone(&self.marked) }),
@@ -114,18 +114,18 @@ impl Mutants {
         }
     }
 
-    /// Whether those who erase write down what they erased.
+    /// Whether the eraser writes erasure facts.
     pub(super) fn binds_writers(&self) -> bool {
         self.mutation != Some(Mutation::EraseWithoutFact)
     }
 
-    /// The store of files as a fleet with the bug uses it.
+    /// Returns the file store with the bug.
     pub(super) fn files(&self, inner: Arc<dyn Files>) -> Arc<dyn Files> {
         if self.mutation == Some(Mutation::KeepBytes) { Arc::new(KeepingFiles(inner)) } else { inner }
     }
 }
 
-/// Deletes nothing.
+/// A file store that deletes nothing.
 struct KeepingFiles(Arc<dyn Files>);
 
 #[async_trait]
@@ -222,16 +222,16 @@ impl Worker for MarksBefore {
         self.inner.permit().await;
     }
 
-    fn looks_every(&self) -> Option<Duration> {
-        self.inner.looks_every()
+    fn poll_interval(&self) -> Option<Duration> {
+        self.inner.poll_interval()
     }
 
-    fn first_look_after(&self) -> Duration {
-        self.inner.first_look_after()
+    fn first_poll_delay(&self) -> Duration {
+        self.inner.first_poll_delay()
     }
 
-    async fn look(&self) {
-        self.inner.look().await;
+    async fn poll(&self) {
+        self.inner.poll().await;
     }
 
     async fn work(&self, batch: &Batch<'_>) {

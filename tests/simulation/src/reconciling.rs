@@ -1,5 +1,5 @@
-//! Once history was read, a comparison with Slack finds nothing missing and nothing changed, and takes nothing that Slack shows for
-//! gone.
+//! Checks, after history was read, that a comparison with Slack finds no missing and no changed message, and
+//! reports no shown message as extra.
 
 use rules::interval::Interval;
 use slack::ids::{ChannelId, TeamId};
@@ -9,29 +9,31 @@ use workers::historian::{
 };
 use workers::store::PreviewArchive;
 
-use super::fleet::{ProcessDependencies, Surroundings};
+use super::fleet::{ProcessDependencies, SimulationState};
 use super::history::shown;
 use super::schedule::Life;
 use super::workload;
 use super::world::Invariant;
 
-/// Everything that was ever posted.
+/// The interval of all messages.
 const ALWAYS: Interval = Interval { from: 0, to: i64::MAX };
 
 /// Compares every public channel that Slack shows, as `annalist reconcile --all --dry-run` does.
-pub(super) async fn compare(all: &Surroundings, channels: usize) {
+pub(super) async fn compare(all: &SimulationState, channels: usize) {
     let life = Life::new("reconcile".into(), 0);
-    let ProcessDependencies { web, .. } = all.seen_by(&life);
+    let ProcessDependencies { web, .. } = all.dependencies_for(&life);
     let Ok(team) = TeamId::parse(TEAM) else { return };
-    let archive = PreviewArchive::of(Some(all.archive.clone()));
+    let archive = PreviewArchive::new(Some(all.archive.clone()));
     let calls = HistoryCalls::new(web, team, PausePolicy::WaitOut);
     let shown = shown(&all.truth, channels);
     let ids = workload::public_ids(channels);
     for channel in ids.iter().filter_map(|id| ChannelId::parse(id).ok()) {
-        if all.truth.ask("conversations.history", &[("channel", channel.as_str())])["ok"] != true {
+        if all.truth.answer_without_faults("conversations.history", &[("channel", channel.as_str())])["ok"]
+            != true
+        {
             continue;
         }
-        let (comparison, counts) = (Comparison::of(ALWAYS, false), ReadCounts::default());
+        let (comparison, counts) = (Comparison::new(ALWAYS, false), ReadCounts::default());
         let reader = ChannelReader {
             archive: &archive,
             queue: None,
@@ -41,17 +43,25 @@ pub(super) async fn compare(all: &Surroundings, channels: usize) {
             counts: &counts,
             threads: ThreadChoice::Compared(&comparison),
         };
-        let wanted = PlannedSpan { span: ALWAYS, to: ALWAYS.to_ts() };
-        let end = reader.read_span(&wanted, &mut PageBudget::unlimited()).await;
+        let planned = PlannedSpan { span: ALWAYS, to: ALWAYS.to_ts() };
+        let end = reader.read_span(&planned, &mut PageBudget::unlimited()).await;
         let found = comparison.found();
         let is_shown = |ts: &str| shown.contains_key(&(channel.to_string(), ts.to_owned()));
         if let Err(error) = end {
-            all.world.broke(Invariant::Bounded, format!("{channel} cannot be compared with Slack: {error}"));
+            all.world.report_violation(
+                Invariant::Bounded,
+                format!("{channel} cannot be compared with Slack: {error}"),
+            );
         } else if found.missing + found.changed > 0 {
-            all.world.broke(Invariant::Lost, format!("of {channel} not all is here: {found:?}"));
+            all.world.report_violation(
+                Invariant::Lost,
+                format!("messages of {channel} are missing or outdated: {found:?}"),
+            );
         } else if found.extra_ts.iter().any(|ts| is_shown(ts.as_str())) {
-            all.world
-                .broke(Invariant::Archive, format!("in {channel} something shown seems gone: {found:?}"));
+            all.world.report_violation(
+                Invariant::Archive,
+                format!("messages of {channel} that Slack shows are reported as extra: {found:?}"),
+            );
         }
     }
     life.die();

@@ -11,11 +11,11 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::api::SlackTruth;
-use super::fleet::Surroundings;
+use super::fleet::SimulationState;
 use super::ledger::Ledger;
 use super::mutation::{Mutants, Mutation};
 use super::questions::OwnPosts;
-use super::sender::{Doors, SlackSender};
+use super::sender::{OpenRouters, SlackSender};
 use super::world::{FaultCounts, Invariant, JumpyClock, World};
 use super::{
     answers, erasing, faults, figures, gap_filling, history, operator, questions, reconciling, supervisor,
@@ -27,15 +27,15 @@ use testkit::memory::claims::MemoryClaims;
 use testkit::memory::existence::MemoryExistence;
 use testkit::memory::files::MemoryFiles;
 
-/// The faults last this long, which is beyond Slack's last retry.
-const STORM: Duration = Duration::from_secs(560);
+/// The duration of the faults. It is longer than Slack's last retry.
+const FAULT_DURATION: Duration = Duration::from_secs(560);
 
 /// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Which one.
+    /// The invariant.
     pub invariant: Invariant,
-    /// What was seen.
+    /// A description of the violation.
     pub what: String,
 }
 
@@ -45,28 +45,28 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a seed came to.
+/// The outcome of a seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeedOutcome {
-    /// What happened.
+    /// The counts of faults, events and calls.
     pub tally: FaultCounts,
-    /// What was violated first, if anything was.
+    /// The first violation, if any.
     pub finding: Option<Finding>,
-    /// Every step, where that was asked for.
+    /// Every step, if the run was traced.
     pub trace: Vec<String>,
 }
 
-/// Runs a seed; `mutation` is a bug the fleet has on purpose.
+/// Runs a seed. `mutation` is a planted bug.
 ///
 /// # Panics
-/// If there is no runtime to be had.
+/// If the tokio runtime cannot be built.
 pub fn run(seed: u64, mutation: Option<Mutation>, traced: bool) -> SeedOutcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime without input and output").block_on(async {
         let world = World::new(seed, traced);
         tokio::select! {
             biased;
-            () = world.broken() => {}
+            () = world.wait_for_violation() => {}
             () = play(&world, mutation) => {}
         }
         let finding = world.violation().map(|(invariant, what)| Finding { invariant, what });
@@ -77,7 +77,7 @@ pub fn run(seed: u64, mutation: Option<Mutation>, traced: bool) -> SeedOutcome {
 async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
     let archive = Arc::new(MemoryArchive::new());
     let ledger = Ledger::new(world, &archive);
-    let all = Arc::new(Surroundings {
+    let all = Arc::new(SimulationState {
         world: Arc::clone(world),
         ledger: Arc::clone(&ledger),
         archive,
@@ -87,17 +87,17 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         truth: Arc::new(SlackTruth::new()),
         mutants: Mutants::with(mutation),
         erasures: Mutex::default(),
-        fills_at_once: world.percent(60),
-        asks: world.percent(40),
-        wishes: Mutex::default(),
+        fills_at_once: world.chance_percent(60),
+        asks: world.chance_percent(40),
+        last_requests: Mutex::default(),
     });
-    let processes = 1 + usize::try_from(world.below(3)).unwrap_or_default();
-    let doors = Arc::new(Doors::of(processes));
+    let processes = 1 + usize::try_from(world.random_below(3)).unwrap_or_default();
+    let doors = Arc::new(OpenRouters::for_processes(processes));
     let over = Arc::new(Semaphore::new(0));
     let mut supervisors = JoinSet::new();
-    for place in 0..processes {
+    for index in 0..processes {
         let supervisor =
-            supervisor::supervise(Arc::clone(&all), Arc::clone(&doors), place, Arc::clone(&over));
+            supervisor::supervise(Arc::clone(&all), Arc::clone(&doors), index, Arc::clone(&over));
         supervisors.spawn(supervisor);
     }
     let channels = workload::channels(world);
@@ -113,53 +113,55 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
     let injecting = tokio::spawn(faults::inject(Arc::clone(world), Arc::clone(&ledger)));
     tokio::join!(
         async {
-            // A channel whose first message came would be dropped by rule or not, by what was done first.
+            // Events of a channel that is not known yet would be dropped or kept depending on the order of
+            // the jobs.
             for opener in openers {
-                sender.insist(&opener).await;
+                sender.deliver_until_accepted(&opener).await;
             }
             if all_known(&all, channels).await {
-                sender.play(planned).await;
+                sender.send_all(planned).await;
             }
         },
         async {
-            sleep(STORM).await;
-            world.calm_down();
+            sleep(FAULT_DURATION).await;
+            world.stop_faults();
         },
-        erasing::happen(Arc::clone(&all), channels),
-        own_posts.tell(),
-        questions::look_after(&all),
+        erasing::erase_at_random(Arc::clone(&all), channels),
+        own_posts.deliver_during_faults(),
+        questions::cancel_and_ask_again(&all),
     );
     ended(world, injecting.await.is_ok());
-    operator::set_right(&all).await;
-    own_posts.tell_the_rest().await;
+    operator::repair(&all).await;
+    own_posts.deliver_remaining().await;
     if all.fills_at_once {
-        gap_filling::wait(&all).await;
-        operator::until_idle(&all).await;
+        gap_filling::wait_until_filled(&all).await;
+        operator::wait_until_idle(&all).await;
     }
-    figures::judge(&all).await;
+    figures::check_figures(&all).await;
     over.close();
     while let Some(supervisor) = supervisors.join_next().await {
         ended(world, supervisor.is_ok());
     }
-    verdict::judge(&all, channels).await;
-    answers::judge(&all);
+    verdict::check_archive(&all, channels).await;
+    answers::check_answers(&all);
     if !all.fills_at_once {
-        gap_filling::fill(&all, channels).await;
+        gap_filling::fill_gaps(&all, channels).await;
     }
-    history::judge(&all, channels).await;
+    history::check_history(&all, channels).await;
     reconciling::compare(&all, channels).await;
-    erasing::judge(&all);
+    erasing::check_erasures(&all);
 }
 
 fn ended(world: &World, well: bool) {
     if !well {
-        world.broke(Invariant::Bounded, "a part of the simulation panicked".into());
+        world.report_violation(Invariant::Bounded, "a part of the simulation panicked".into());
     }
 }
 
-/// Waits until every channel is known to be public; says whether that came to pass. Where the first message of one became
-/// a dead letter, it waits for a person, and this run has no more events.
-async fn all_known(all: &Surroundings, channels: usize) -> bool {
+/// Waits until every channel is known to be public, and returns whether that happened while the faults
+/// lasted. If the first message of a channel became a dead letter, only the operator can replay it, and the
+/// run has no more events.
+async fn all_known(all: &SimulationState, channels: usize) -> bool {
     let Ok(team) = TeamId::parse(TEAM) else { return false };
     for channel in (0..channels).filter_map(|n| ChannelId::parse(&channel_id(n)).ok()) {
         while all.archive.item(&ItemKey::public_mark(&team, &channel)).is_none() {

@@ -1,4 +1,5 @@
-//! The calls of one process: when each is done, what goes wrong with it, and that none is done after its death.
+//! Schedules the calls of one process: delays them, injects faults, and stops every call after the death of
+//! the process.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -14,9 +15,10 @@ use testkit::faults::{CallFault, FaultSchedule, PortMethod};
 /// One life of a process.
 pub(super) struct Life {
     pub(super) name: String,
-    /// Has no permits; closed by death. It wakes those who wait in their order, where a `watch` picks at random.
+    /// Has no permits and is closed on death. It wakes its waiters in order; a `watch` would wake them at
+    /// random.
     death: Semaphore,
-    /// It is killed at this call.
+    /// The process is killed at this call.
     last_step: u64,
     steps: AtomicU64,
 }
@@ -34,28 +36,28 @@ impl Life {
         self.death.is_closed()
     }
 
-    /// Resolves when it dies.
+    /// Resolves when the process dies.
     pub(super) async fn died(&self) {
         drop(self.death.acquire().await);
     }
 
-    /// Nothing of a process that is dead goes on.
-    pub(super) async fn go_on(&self) {
+    /// Returns if the process is alive; never resolves if it is dead.
+    pub(super) async fn pend_if_dead(&self) {
         if self.is_dead() {
             pending::<()>().await;
         }
     }
 }
 
-/// What happens to the calls of a process.
+/// Delays and fault injection for the calls of a process.
 pub(super) struct Steps {
     pub(super) world: Arc<World>,
     pub(super) life: Arc<Life>,
 }
 
 impl Steps {
-    /// Lets others go first, so that every order of calls comes to pass in some run.
-    pub(super) async fn hold_up(&self) {
+    /// Yields or sleeps at random, so that every order of calls occurs in some run.
+    pub(super) async fn random_delay(&self) {
         let (dice, millis) = {
             let mut random = self.world.random();
             (random.u32(..100), random.u64(1..40))
@@ -71,19 +73,19 @@ impl Steps {
         }
     }
 
-    /// A step of the process: it may be its last.
+    /// Counts a step of the process, which may be its last.
     pub(super) async fn step(&self) {
-        self.life.go_on().await;
+        self.life.pend_if_dead().await;
         self.world.count_step();
         if self.life.steps.fetch_add(1, Ordering::Relaxed) + 1 == self.life.last_step
-            && self.world.has(FaultKind::Killed)
+            && self.world.is_enabled(FaultKind::Killed)
         {
             self.world.fault(FaultKind::Killed, &self.life.name, || "in the middle of a call".into());
             self.life.die();
         }
-        self.life.go_on().await;
-        self.hold_up().await;
-        self.life.go_on().await;
+        self.life.pend_if_dead().await;
+        self.random_delay().await;
+        self.life.pend_if_dead().await;
     }
 
     fn decide(&self, method: PortMethod, entries: usize) -> Option<(FaultKind, CallFault)> {
@@ -92,35 +94,39 @@ impl Steps {
             return None;
         }
         if changes(method) {
-            if world.is_in(FaultKind::DiskFull) {
+            if world.is_in_window(FaultKind::DiskFull) {
                 return Some((FaultKind::DiskFull, CallFault::FailBefore));
             }
-            if world.is_in(FaultKind::DatabaseLocked) {
+            if world.is_in_window(FaultKind::DatabaseLocked) {
                 return Some((FaultKind::DatabaseLocked, CallFault::FailBefore));
             }
         }
-        if world.is_in(FaultKind::Throttled) && world.percent(50) {
+        if world.is_in_window(FaultKind::Throttled) && world.chance_percent(50) {
             return Some((FaultKind::Throttled, CallFault::FailBefore));
         }
-        if world.strikes(FaultKind::FailedCall) {
+        if world.should_inject(FaultKind::FailedCall) {
             return Some((FaultKind::FailedCall, CallFault::FailBefore));
         }
-        if world.strikes(FaultKind::LostAnswer) {
+        if world.should_inject(FaultKind::LostAnswer) {
             return Some((FaultKind::LostAnswer, CallFault::FailAfter));
         }
-        if entries > 1 && world.strikes(FaultKind::FailedEntry) {
-            let entry = usize::try_from(world.below(entries as u64)).unwrap_or_default();
+        if entries > 1 && world.should_inject(FaultKind::FailedEntry) {
+            let entry = usize::try_from(world.random_below(entries as u64)).unwrap_or_default();
             return Some((FaultKind::FailedEntry, CallFault::FailEntry(entry)));
         }
-        if world.strikes(FaultKind::SlowCall) {
+        if world.should_inject(FaultKind::SlowCall) {
             return Some((FaultKind::SlowCall, CallFault::Delay(self.slowness())));
         }
         None
     }
 
-    /// Mostly some seconds; sometimes longer than a lease.
+    /// Returns a random delay: mostly some seconds, sometimes longer than a lease.
     fn slowness(&self) -> Duration {
-        if self.world.percent(30) { self.world.millis(20_000..50_000) } else { self.world.millis(500..5_000) }
+        if self.world.chance_percent(30) {
+            self.world.random_millis(20_000..50_000)
+        } else {
+            self.world.random_millis(500..5_000)
+        }
     }
 }
 
@@ -134,27 +140,29 @@ impl FaultSchedule for Steps {
         };
         self.world.fault(kind, &self.life.name, || format!("{method:?} of {entries}: {fault:?}"));
         if kind == FaultKind::DatabaseLocked {
-            // The old owner does not learn at once that another process has it.
-            tokio::time::sleep(self.world.millis(100..3_000)).await;
+            // The process does not notice at once that another process holds the lock.
+            tokio::time::sleep(self.world.random_millis(100..3_000)).await;
         }
         Some(fault)
     }
 
     async fn after(&self, method: PortMethod) {
-        self.life.go_on().await;
-        if method != PortMethod::Receive && self.world.strikes(FaultKind::SlowCall) && self.world.percent(20)
+        self.life.pend_if_dead().await;
+        if method != PortMethod::Receive
+            && self.world.should_inject(FaultKind::SlowCall)
+            && self.world.chance_percent(20)
         {
             let by = self.slowness();
             self.world
                 .fault(FaultKind::SlowCall, &self.life.name, || format!("the answer to {method:?}: {by:?}"));
             tokio::time::sleep(by).await;
         }
-        self.hold_up().await;
-        self.life.go_on().await;
+        self.random_delay().await;
+        self.life.pend_if_dead().await;
     }
 }
 
-/// Whether a call needs the disk, and the lock of the database.
+/// Whether a call writes to the disk and needs the database lock.
 fn changes(method: PortMethod) -> bool {
     match method {
         PortMethod::Send

@@ -1,4 +1,5 @@
-//! Slack sends events as it does: signed, within 3 s, and three times more where that was not answered 200.
+//! Sends events as Slack does: signed, with a timeout of 3 s, and with three retries if the response is not
+//! 200.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,50 +17,51 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::api::SlackTruth;
 use super::checked_archive::SIGNING_SECRET;
-use super::ledger::{Ledger, name_of};
+use super::ledger::{Ledger, event_id_in};
 use super::schedule::Life;
-use super::workload::{Fate, Planned};
+use super::workload::{ExpectedOutcome, PlannedRequest};
 use super::world::{FaultKind, Invariant, World, lock};
 
-/// Slack counts a delivery as failed after this. <https://docs.slack.dev/apis/events-api/#responding>
+/// Slack treats a delivery as failed after this timeout. <https://docs.slack.dev/apis/events-api/#responding>
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// At once, after a minute, after five. <https://docs.slack.dev/apis/events-api/#retries>
+/// Slack retries immediately, after one minute and after five minutes.
+/// <https://docs.slack.dev/apis/events-api/#retries>
 const RETRIES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(60), Duration::from_secs(300)];
 
-/// A process and its router.
+/// A running process and its router.
 type Door = (Arc<Life>, Router);
 
-/// Who takes requests now.
+/// The processes that accept requests now, by their index.
 #[derive(Default)]
-pub(super) struct Doors(Mutex<Vec<Option<Door>>>);
+pub(super) struct OpenRouters(Mutex<Vec<Option<Door>>>);
 
-impl Doors {
-    pub(super) fn of(processes: usize) -> Self {
+impl OpenRouters {
+    pub(super) fn for_processes(processes: usize) -> Self {
         Self(Mutex::new((0..processes).map(|_| None).collect()))
     }
 
-    pub(super) fn open(&self, place: usize, life: &Arc<Life>, router: Router) {
-        lock(&self.0)[place] = Some((Arc::clone(life), router));
+    pub(super) fn open(&self, index: usize, life: &Arc<Life>, router: Router) {
+        lock(&self.0)[index] = Some((Arc::clone(life), router));
     }
 
-    pub(super) fn close(&self, place: usize) {
-        lock(&self.0)[place] = None;
+    pub(super) fn close(&self, index: usize) {
+        lock(&self.0)[index] = None;
     }
 
     fn any(&self, world: &World) -> Option<Door> {
         let doors = lock(&self.0);
         let open: Vec<_> = doors.iter().flatten().collect();
-        let pick = usize::try_from(world.below(open.len() as u64)).unwrap_or_default();
+        let pick = usize::try_from(world.random_below(open.len() as u64)).unwrap_or_default();
         open.get(pick).map(|(life, router)| (Arc::clone(life), router.clone()))
     }
 }
 
-/// What Slack sends with.
+/// The sender of the simulated Slack.
 pub(super) struct SlackSender {
     world: Arc<World>,
     ledger: Arc<Ledger>,
-    doors: Arc<Doors>,
+    doors: Arc<OpenRouters>,
     truth: Arc<SlackTruth>,
     secrets: SigningSecrets,
     forger: SigningSecrets,
@@ -73,11 +75,11 @@ enum SenderAnswer {
 
 impl SlackSender {
     /// # Panics
-    /// Never: the secrets are good ones.
+    /// Never: the secrets are valid.
     pub(super) fn new(
         world: &Arc<World>,
         ledger: &Arc<Ledger>,
-        doors: &Arc<Doors>,
+        doors: &Arc<OpenRouters>,
         truth: &Arc<SlackTruth>,
     ) -> Arc<Self> {
         let secrets = |text: &str| SigningSecrets::parse(&SecretString::from(text)).expect("one secret");
@@ -91,37 +93,37 @@ impl SlackSender {
         })
     }
 
-    /// Sends everything at its time, until the last retry.
-    pub(super) async fn play(self: &Arc<Self>, planned: Vec<Planned>) {
+    /// Sends each request at its planned time, with retries.
+    pub(super) async fn send_all(self: &Arc<Self>, planned: Vec<PlannedRequest>) {
         let began = Instant::now();
         let mut sending = JoinSet::new();
         for planned in planned {
             sleep_until(began + Duration::from_millis(planned.at_ms)).await;
-            self.happens(&planned);
+            self.apply(&planned);
             let sender = Arc::clone(self);
             sending.spawn(async move { sender.deliver(&planned).await });
         }
         while sending.join_next().await.is_some() {}
     }
 
-    /// What an event reports has happened before it is sent.
-    fn happens(&self, planned: &Planned) {
-        if planned.fate == Fate::Accepted {
-            self.truth.happen(&planned.body);
+    /// Applies the event to Slack's state before it is sent.
+    fn apply(&self, planned: &PlannedRequest) {
+        if planned.fate == ExpectedOutcome::Accepted {
+            self.truth.apply_event(&planned.body);
         }
     }
 
-    /// Sends one event until it is answered 200, however often that takes.
-    pub(super) async fn insist(&self, body: &str) {
-        let planned = Planned { at_ms: 0, body: body.to_owned(), fate: Fate::Accepted };
-        self.happens(&planned);
+    /// Sends one event until it is answered 200.
+    pub(super) async fn deliver_until_accepted(&self, body: &str) {
+        let planned = PlannedRequest { at_ms: 0, body: body.to_owned(), fate: ExpectedOutcome::Accepted };
+        self.apply(&planned);
         while !self.deliver(&planned).await {
             sleep(Duration::from_secs(10)).await;
         }
     }
 
-    /// Whether it was answered 200 in the end.
-    async fn deliver(&self, planned: &Planned) -> bool {
+    /// Sends a request with retries. Returns whether it was answered 200.
+    async fn deliver(&self, planned: &PlannedRequest) -> bool {
         self.world.count(|tally| tally.events += 1);
         let mut answered = self.attempt(planned, None).await;
         for (number, delay) in (1..).zip(RETRIES) {
@@ -137,17 +139,17 @@ impl SlackSender {
         matches!(answered, SenderAnswer::Ok)
     }
 
-    async fn attempt(&self, planned: &Planned, retry: Option<(u32, &'static str)>) -> SenderAnswer {
+    async fn attempt(&self, planned: &PlannedRequest, retry: Option<(u32, &'static str)>) -> SenderAnswer {
         let world = &self.world;
-        let name = name_of(&planned.body);
+        let name = event_id_in(&planned.body);
         let Some((life, router)) = self.doors.any(world) else {
             world.note("slack", || format!("{name}: no process listens"));
             return SenderAnswer::Retry("connection_failed");
         };
-        let cut = world.strikes(FaultKind::Cut);
+        let cut = world.should_inject(FaultKind::Cut);
         if cut {
             world.fault(FaultKind::Cut, "slack", || name.clone());
-            if world.percent(50) {
+            if world.chance_percent(50) {
                 return SenderAnswer::Retry("connection_failed");
             }
         }
@@ -162,18 +164,18 @@ impl SlackSender {
         let (Ok(Ok(response)), false) = (answer, cut) else { return SenderAnswer::Retry("http_timeout") };
         let status = response.status().as_u16();
         world.note("slack", || format!("{name}: {} answers {status}", life.name));
-        // The clock may be set while the request is answered.
+        // The clock may jump while the request is being answered.
         self.judge(planned, status, response.headers(), was_skewed || self.is_skewed())
     }
 
-    /// Whether the machines' clock is so wrong that it takes what is genuine for a replay.
+    /// Whether the machines' clock is so wrong that a genuine request is treated as a replay.
     fn is_skewed(&self) -> bool {
         self.world.offset().as_secs() >= WINDOW_S - 5
     }
 
-    fn request(&self, planned: &Planned, retry: Option<(u32, &'static str)>) -> Request<Body> {
+    fn request(&self, planned: &PlannedRequest, retry: Option<(u32, &'static str)>) -> Request<Body> {
         let now_s = self.world.true_now().seconds();
-        let secrets = if planned.fate == Fate::Forged { &self.forger } else { &self.secrets };
+        let secrets = if planned.fate == ExpectedOutcome::Forged { &self.forger } else { &self.secrets };
         let signature = secrets.sign(now_s, planned.body.as_bytes());
         let mut request = Request::post(EVENTS_PATH)
             .header("x-slack-request-timestamp", now_s.to_string())
@@ -184,17 +186,23 @@ impl SlackSender {
         request.body(Body::from(planned.body.clone())).expect("its headers are text")
     }
 
-    fn judge(&self, planned: &Planned, status: u16, headers: &HeaderMap, skewed: bool) -> SenderAnswer {
+    fn judge(
+        &self,
+        planned: &PlannedRequest,
+        status: u16,
+        headers: &HeaderMap,
+        skewed: bool,
+    ) -> SenderAnswer {
         let expected = match planned.fate {
-            Fate::Accepted | Fate::Hostile => 200,
-            Fate::Forged => 401,
-            Fate::Malformed => 400,
-            Fate::TooLarge => 413,
+            ExpectedOutcome::Accepted | ExpectedOutcome::Hostile => 200,
+            ExpectedOutcome::Forged => 401,
+            ExpectedOutcome::Malformed => 400,
+            ExpectedOutcome::TooLarge => 413,
         };
         let stale = status == 401 && skewed;
         if status != expected && status < 500 && !stale {
-            let what = format!("{} was answered {status} instead of {expected}", name_of(&planned.body));
-            self.world.broke(Invariant::Genuine, what);
+            let what = format!("{} was answered {status} instead of {expected}", event_id_in(&planned.body));
+            self.world.report_violation(Invariant::Genuine, what);
         }
         match status {
             200 => {

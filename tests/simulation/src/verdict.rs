@@ -1,4 +1,4 @@
-//! The end: the archive, compared with what the events make of it.
+//! Compares the final archive with the models of the events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use workers::runtime::Worker;
 
 use super::api::{LISTED_CHANNELS, LISTED_PEOPLE, listed_channel, listed_person};
 use super::erasing::ErasedJobs;
-use super::fleet::Surroundings;
-use super::ledger::name_of;
-use super::model::{self, ModelPlace, ModelledMessage};
+use super::fleet::SimulationState;
+use super::ledger::event_id_in;
+use super::model::{self, MessageLocation, ModelledMessage};
 use super::operator::is_hostile;
 use super::unaccepted::Unaccepted;
 use super::workload::{self, DIRECT_CHANNEL, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
@@ -33,33 +33,36 @@ use testkit::corpus::TEAM;
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 
-/// Holds everything against everything.
-pub(super) async fn judge(all: &Surroundings, channels: usize) {
+/// Runs every check of the final archive.
+pub(super) async fn check_archive(all: &SimulationState, channels: usize) {
     let (events, indexed) =
         (all.ledger.accepted(QueueName::Events), all.ledger.accepted(QueueName::Channels));
     let requests: Vec<Value> = events.iter().filter_map(|body| request(body)).collect();
-    let erased = ErasedJobs::of(all);
-    nothing_forged(all, &requests);
-    quarantined_once(all, events.iter().chain(&indexed), &erased).await;
+    let erased = ErasedJobs::collect(all);
+    check_genuine(all, &requests);
+    check_quarantine(all, events.iter().chain(&indexed), &erased).await;
     let messages = model::messages(&requests);
     let unaccepted =
-        if all.fills_at_once { Unaccepted::of(&all.truth, &requests) } else { Unaccepted::default() };
-    as_modelled(all, &messages, &unaccepted, &erased);
-    as_folded(all, (&events, &indexed), channels, &unaccepted, &erased).await;
-    files_settled(all, &messages, &erased);
-    directory_synced(all).await;
-    super::erasing::judge(all);
+        if all.fills_at_once { Unaccepted::collect(&all.truth, &requests) } else { Unaccepted::default() };
+    check_modelled(all, &messages, &unaccepted, &erased);
+    check_folded(all, (&events, &indexed), channels, &unaccepted, &erased).await;
+    check_files(all, &messages, &erased);
+    check_directory(all).await;
+    super::erasing::check_erasures(all);
 }
 
-/// The request that a job carries.
+/// Returns the request that a job contains.
 pub(super) fn request(body: &str) -> Option<Value> {
     serde_json::from_str(Job::decode(body).ok()?.event()?.get()).ok()
 }
 
-fn nothing_forged(all: &Surroundings, requests: &[Value]) {
+fn check_genuine(all: &SimulationState, requests: &[Value]) {
     for request in requests {
         if request["event_id"].as_str().is_some_and(|id| id.starts_with("EvForged")) {
-            all.world.broke(Invariant::Genuine, format!("{} was forged and kept", request["event_id"]));
+            all.world.report_violation(
+                Invariant::Genuine,
+                format!("{} was forged but is stored", request["event_id"]),
+            );
         }
     }
     for item in all.archive.items() {
@@ -68,28 +71,32 @@ fn nothing_forged(all: &Surroundings, requests: &[Value]) {
             .iter()
             .any(|channel| item_id.contains(&format!("#{channel}")) || timestamp == channel);
         if of_a_channel || timestamp == INVENTED_PERSON {
-            all.world.broke(Invariant::Genuine, format!("{:?} should not be kept", item.key));
+            all.world.report_violation(Invariant::Genuine, format!("{:?} should not be stored", item.key));
         }
     }
 }
 
-/// What no worker can do is in quarantine, each message once, and nothing else is.
-async fn quarantined_once(all: &Surroundings, accepted: impl Iterator<Item = &String>, erased: &ErasedJobs) {
-    let hostile = accepted.map(|body| name_of(body)).filter(|name| name.starts_with("EvHostile"));
+/// Checks that quarantine has exactly the accepted hostile events.
+async fn check_quarantine(
+    all: &SimulationState,
+    accepted: impl Iterator<Item = &String>,
+    erased: &ErasedJobs,
+) {
+    let hostile = accepted.map(|body| event_id_in(body)).filter(|name| name.starts_with("EvHostile"));
     let expected: BTreeSet<String> = hostile.collect();
     let rows = quarantine::list(&*all.archive as &dyn Archive).await.unwrap_or_default();
     let found: BTreeSet<String> =
-        rows.iter().filter(|job| is_hostile(job)).map(|job| name_of(&job.payload)).collect();
-    for name in expected.symmetric_difference(&found).filter(|name| !erased.has(name)) {
+        rows.iter().filter(|job| is_hostile(job)).map(|job| event_id_in(&job.payload)).collect();
+    for name in expected.symmetric_difference(&found).filter(|name| !erased.contains_event(name)) {
         let invariant = if expected.contains(name) { Invariant::Lost } else { Invariant::Doubled };
-        all.world.broke(invariant, format!("{name} is accepted or in quarantine, and not both"));
+        all.world.report_violation(invariant, format!("{name} is accepted or in quarantine, but not both"));
     }
 }
 
-/// The messages are what the simple model says.
-fn as_modelled(
-    all: &Surroundings,
-    messages: &BTreeMap<ModelPlace, ModelledMessage>,
+/// Checks the messages against the simple model.
+fn check_modelled(
+    all: &SimulationState,
+    messages: &BTreeMap<MessageLocation, ModelledMessage>,
     unaccepted: &Unaccepted,
     erased: &ErasedJobs,
 ) {
@@ -101,14 +108,14 @@ fn as_modelled(
         messages.iter().filter(|((channel, ts), _)| !erased.concerns(channel, ts))
     {
         let broke = |what: String| {
-            all.world.broke(Invariant::Archive, format!("{ts} in {channel}: {what}"));
+            all.world.report_violation(Invariant::Archive, format!("{ts} in {channel}: {what}"));
         };
         let Some(row) = all.archive.item(&ItemKey::new(format!("message#{TEAM}#{channel}"), ts.as_str()))
         else {
-            all.world.broke(Invariant::Lost, format!("{ts} in {channel} is not in the archive"));
+            all.world.report_violation(Invariant::Lost, format!("{ts} in {channel} is not in the archive"));
             continue;
         };
-        // Whether it should be, the model of the rows says.
+        // `check_folded` checks whether the message should be erased.
         if unaccepted.concerns(channel, ts) || row.is_erased() {
             continue;
         }
@@ -117,8 +124,8 @@ fn as_modelled(
         }
         let thread_ts = row.text("thread_ts");
         let is_in_thread = thread_ts == expected.thread_ts.as_deref()
-            || (expected.thread_ts.is_none() && unaccepted.makes_root(ts, thread_ts));
-        if row.is("deleted") != expected.deleted || !is_in_thread {
+            || (expected.thread_ts.is_none() && unaccepted.explains_root(ts, thread_ts));
+        if row.has_flag("deleted") != expected.deleted || !is_in_thread {
             broke("its deletion or its thread is wrong".into());
         }
         let reactions: Vec<(&str, &str)> = row
@@ -132,18 +139,18 @@ fn as_modelled(
         }
         let kept = revisions.get(&format!("revision#{TEAM}#{channel}#{ts}")).map(Vec::as_slice);
         for (time, text) in expected.replaced() {
-            let of_that_time = |revision: &&Item| revision.key.timestamp.split('#').next() == Some(time);
-            let mut revisions = kept.unwrap_or_default().iter().filter(of_that_time);
+            let has_time = |revision: &&Item| revision.key.timestamp.split('#').next() == Some(time);
+            let mut revisions = kept.unwrap_or_default().iter().filter(has_time);
             if !revisions.any(|revision| revision.text("text") == Some(text)) {
-                broke(format!("what it said at {time} is lost"));
+                broke(format!("its text at {time} is lost"));
             }
         }
     }
 }
 
-/// The rows are what the same events make of an empty archive, one by one and without faults.
-async fn as_folded(
-    all: &Surroundings,
+/// Checks the rows against an archive to which the same events were applied one by one, without faults.
+async fn check_folded(
+    all: &SimulationState,
     (events, indexed): (&[String], &[String]),
     channels: usize,
     unaccepted: &Unaccepted,
@@ -151,7 +158,8 @@ async fn as_folded(
 ) {
     let archive = Arc::new(MemoryArchive::new());
     let as_port = || -> Arc<dyn Archive> { archive.clone() };
-    // Slack may have shown a channel as public whose events never came, or do not say so: this model does not ask Slack.
+    // Copies the public marks: Slack may report a channel as public although no event does, and this model
+    // does not ask Slack.
     let ids = workload::public_ids(channels);
     let is_shown = |key: &ItemKey| is_public_mark(key) && ids.contains(&key.timestamp);
     for mark in all.archive.items().into_iter().filter(|item| is_shown(&item.key)) {
@@ -162,12 +170,13 @@ async fn as_folded(
     let queue: Arc<dyn Queue> = Arc::new(MemoryQueue::new(clock));
     let writer = MessageWriter::new(as_port(), queue);
     let indexer = ChannelIndexer::new(as_port(), None);
-    // What does not say who may read its channel waits for an event that does: by the second time, there is one.
+    // An event without the channel's visibility is stored only once another event has shown it: hence the
+    // second pass.
     let work = [(&writer as &dyn Worker, events), (&writer, events), (&indexer as &dyn Worker, indexed)];
     for (worker, bodies) in work {
-        // The model does not check whether anything exists.
-        for body in bodies.iter().filter(|body| !name_of(body).starts_with("EvHostile")) {
-            worker.handle(&[alone(body)]).await;
+        // The model has no existence check, so it skips hostile events.
+        for body in bodies.iter().filter(|body| !event_id_in(body).starts_with("EvHostile")) {
+            worker.handle(&[delivery(body)]).await;
         }
     }
     let expected = comparable(&archive, channels);
@@ -180,10 +189,10 @@ async fn as_folded(
             continue;
         }
         match found.get(key) {
-            None => all.world.broke(Invariant::Lost, format!("{key:?} is not in the archive")),
+            None => all.world.report_violation(Invariant::Lost, format!("{key:?} is not in the archive")),
             Some(other) if other != attributes && !unaccepted.explains(key, attributes, other) => {
                 let what = differences(attributes, other);
-                all.world.broke(Invariant::Archive, format!("{key:?} differs: {what}"));
+                all.world.report_violation(Invariant::Archive, format!("{key:?} differs: {what}"));
             }
             Some(_) => {}
         }
@@ -192,9 +201,10 @@ async fn as_folded(
     for (key, _) in
         found.iter().filter(|(key, attributes)| !expected.contains_key(*key) && !is_erased(attributes))
     {
-        // Time that passed may have left gaps of its own.
-        if !key.item_id.starts_with("gap#") && !unaccepted.brings(key) {
-            all.world.broke(Invariant::Doubled, format!("{key:?} is in the archive and in no event"));
+        // The run may have gaps that are not in the events.
+        if !key.item_id.starts_with("gap#") && !unaccepted.explains_row(key) {
+            all.world
+                .report_violation(Invariant::Doubled, format!("{key:?} is in the archive but in no event"));
         }
     }
     let Ok(team) = TeamId::parse(TEAM) else { return };
@@ -204,12 +214,13 @@ async fn as_folded(
         let is_erased = is_of_erased_channel(&erasures, &ItemKey::new(key::channels(&team, &id), ""));
         if expected.name(&id) != found.name(&id) && !is_erased {
             let what = format!("{id} is {:?} instead of {:?}", found.name(&id), expected.name(&id));
-            all.world.broke(Invariant::Archive, what);
+            all.world.report_violation(Invariant::Archive, what);
         }
     }
 }
 
-/// Whether a row is a state of a channel that was erased: what came later was folded with what came before, or not.
+/// Whether a row is a state of an erased channel. Later events may or may not have been folded with the
+/// erased ones.
 fn is_of_erased_channel(erasures: &[ErasureFact], key: &ItemKey) -> bool {
     erasures.iter().any(|fact| match &fact.scope {
         ErasureScope::Channel(channel) => key.item_id == key::channels(&fact.team, channel),
@@ -221,11 +232,11 @@ pub(super) fn is_public_mark(key: &ItemKey) -> bool {
     key.item_id == format!("meta#{TEAM}#public")
 }
 
-fn alone(body: &str) -> Delivery {
-    // The group only matters to what has malformed ids, which is in quarantine and nowhere else.
+fn delivery(body: &str) -> Delivery {
+    // Any group will do: only events with malformed ids depend on it, and those are skipped.
     Delivery {
         message_id: MessageId("1".into()),
-        group: GroupId::of(&["one"]),
+        group: GroupId::from_parts(&["one"]),
         body: body.to_owned(),
         receive_count: 1,
         sent_at: TimestampMs(i64::MAX),
@@ -233,18 +244,17 @@ fn alone(body: &str) -> Delivery {
     }
 }
 
-/// The rows that depend on the events alone. What Slack's directory said, when, and which files it handed out, is
-/// another matter.
+/// Returns the rows that depend on the events alone, without rows of the directory sync and file states.
 fn comparable(archive: &MemoryArchive, channels: usize) -> BTreeMap<ItemKey, Attributes> {
     let ids = workload::public_ids(channels);
     let is_listed = |key: &ItemKey| key.item_id.starts_with("user#") && key.timestamp.starts_with("U9");
     let is_row = |key: &ItemKey| {
-        let of_a_channel = ["message", "channel"]
+        let is_of_channel = ["message", "channel"]
             .iter()
             .any(|kind| ids.iter().any(|id| key.item_id == format!("{kind}#{TEAM}#{id}")));
-        let of_a_kind = ["revision#", "user#", "gap#"].iter().any(|kind| key.item_id.starts_with(kind));
+        let is_of_kind = ["revision#", "user#", "gap#"].iter().any(|kind| key.item_id.starts_with(kind));
         let is_mark = is_public_mark(key) && ids.contains(&key.timestamp);
-        of_a_channel || of_a_kind || is_mark || key.item_id == "meta#teams"
+        is_of_channel || is_of_kind || is_mark || key.item_id == "meta#teams"
     };
     let rows = archive.items().into_iter().filter(|item| is_row(&item.key) && !is_listed(&item.key));
     rows.map(|Item { key, mut attributes }| {
@@ -257,21 +267,26 @@ fn comparable(archive: &MemoryArchive, channels: usize) -> BTreeMap<ItemKey, Att
 fn differences(expected: &Attributes, found: &Attributes) -> String {
     let names: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
     let differing = names.into_iter().filter(|name| expected.get(*name) != found.get(*name));
-    let said =
+    let descriptions =
         differing.map(|name| format!("{name}: {:?} instead of {:?}", found.get(name), expected.get(name)));
-    said.collect::<Vec<_>>().join("; ")
+    descriptions.collect::<Vec<_>>().join("; ")
 }
 
-/// Every file is held whole, or there is a reason, and its messages know.
-fn files_settled(all: &Surroundings, messages: &BTreeMap<ModelPlace, ModelledMessage>, erased: &ErasedJobs) {
+/// Checks that every file is stored completely or has a reason, and that its messages have the same state.
+fn check_files(
+    all: &SimulationState,
+    messages: &BTreeMap<MessageLocation, ModelledMessage>,
+    erased: &ErasedJobs,
+) {
     let Ok(team) = TeamId::parse(TEAM) else { return };
-    let revoked = all.world.tally().of(FaultKind::TokenRevoked) > 0;
+    let revoked = all.world.tally().injected(FaultKind::TokenRevoked) > 0;
     for ((channel, ts), expected) in
         messages.iter().filter(|((channel, ts), _)| !erased.concerns(channel, ts))
     {
         for id in &expected.files {
             let broke = |what: String| {
-                all.world.broke(Invariant::Lost, format!("the file {id} of {ts} in {channel}: {what}"));
+                all.world
+                    .report_violation(Invariant::Lost, format!("the file {id} of {ts} in {channel}: {what}"));
             };
             let (Ok(file), Ok(channel), Ok(ts)) =
                 (FileId::parse(id), ChannelId::parse(channel), Ts::parse(ts))
@@ -291,10 +306,11 @@ fn files_settled(all: &Surroundings, messages: &BTreeMap<ModelPlace, ModelledMes
                     let published = all.files.published();
                     let bytes = published.iter().find(|(key, _)| key.as_str().ends_with(&format!("/{id}")));
                     id.starts_with("F0GOOD")
-                        && bytes.is_some_and(|(_, bytes)| **bytes == *workload::content(id))
+                        && bytes.is_some_and(|(_, bytes)| **bytes == *workload::file_bytes(id))
                 }
                 Some(FileState::Verdict(FileVerdict::NotFound)) => id.starts_with("F0GONE"),
-                // Refused addresses stay refused; a refused token is a reason to ask again later.
+                // Refused addresses stay refused; a file that failed with a refused token can be retried
+                // later.
                 Some(FileState::Failed(_)) => id.starts_with("F0EVIL") || revoked,
                 Some(FileState::Verdict(_)) | None => false,
             };
@@ -302,34 +318,37 @@ fn files_settled(all: &Surroundings, messages: &BTreeMap<ModelPlace, ModelledMes
                 broke(format!("it is {of_file:?}"));
             }
             if of_file != of_message && !revoked {
-                broke(format!("it is {of_file:?}, and its message says {of_message:?}"));
+                broke(format!("it is {of_file:?}, but its message has {of_message:?}"));
             }
         }
     }
     for (key, bytes) in all.files.published() {
         let id = key.as_str().rsplit('/').next().unwrap_or_default();
-        if key.as_str().contains("/images/") == (*bytes == *workload::content(id)) {
-            all.world
-                .broke(Invariant::Archive, format!("{} is not what Slack handed out", FileKey::as_str(&key)));
+        if key.as_str().contains("/images/") == (*bytes == *workload::file_bytes(id)) {
+            all.world.report_violation(
+                Invariant::Archive,
+                format!("{} is not what Slack served", FileKey::as_str(&key)),
+            );
         }
     }
 }
 
-/// The channels and people that only the directory lists are there.
-async fn directory_synced(all: &Surroundings) {
+/// Checks that the channels and people that only the directory lists are in the archive.
+async fn check_directory(all: &SimulationState) {
     let Ok(team) = TeamId::parse(TEAM) else { return };
     let Ok(names) = directory::read(&*all.archive, &team).await else { return };
     for n in 0..LISTED_CHANNELS {
         let id = listed_channel(n);
         let name = ChannelId::parse(&id).ok().and_then(|id| names.name(&id).map(str::to_owned));
         if name.as_deref() != Some(&*format!("listed-{n}")) {
-            all.world.broke(Invariant::Lost, format!("the listed channel {id} is {name:?}"));
+            all.world.report_violation(Invariant::Lost, format!("the listed channel {id} is {name:?}"));
         }
     }
     for n in 0..LISTED_PEOPLE {
         let key = ItemKey::new(format!("user#{TEAM}"), listed_person(n));
         if all.archive.item(&key).is_none() {
-            all.world.broke(Invariant::Lost, format!("the listed person {} is missing", key.timestamp));
+            all.world
+                .report_violation(Invariant::Lost, format!("the listed person {} is missing", key.timestamp));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What everything in a simulation shares: the generator, the time, the trace, and the first violation.
+//! The shared state of a simulation: the generator, the time, the trace and the first violation.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,13 +11,13 @@ use ports::clock::{Clock, TimestampMs};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The moment at which every simulation begins.
+/// The time at which every simulation begins.
 const BEGINNING: TimestampMs = TimestampMs(1_700_000_000_000);
 
-/// A run has some thousand calls of ports.
+/// Far more calls of ports than a normal run has, which is some thousands.
 const MAX_STEPS: u64 = 100_000;
 
-/// What goes wrong, for the table at the end.
+/// A kind of fault, and a row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FaultKind {
     /// A call of a port failed and was not done.
@@ -26,17 +26,17 @@ pub enum FaultKind {
     LostAnswer,
     /// One entry of a batch failed.
     FailedEntry,
-    /// The service had enough for a while.
+    /// The service throttled calls for a while.
     Throttled,
-    /// A call took longer than any caller waits.
+    /// A call was delayed, sometimes longer than a lease.
     SlowCall,
-    /// The disk was full for a while, seen by one call.
+    /// A call failed because the disk was full for a while.
     DiskFull,
-    /// Another process held the database for a while, seen by one call.
+    /// A call failed because another process locked the database for a while.
     DatabaseLocked,
     /// A lease ended early: the message was delivered twice.
     Redelivered,
-    /// Groups came in another order.
+    /// Groups were delivered in another order.
     Reordered,
     /// The machine's clock jumped.
     ClockJump,
@@ -44,13 +44,13 @@ pub enum FaultKind {
     Killed,
     /// A process was asked to end.
     Drained,
-    /// A connection of Slack's was cut.
+    /// A connection from Slack was cut.
     Cut,
-    /// Slack's API made no sense.
+    /// Slack's API returned garbage.
     GarbageAnswer,
     /// Slack's API could not be reached.
     Unreachable,
-    /// Slack's API wanted a pause.
+    /// Slack's API returned 429 with a pause.
     RateLimited,
     /// Slack's API refused the token.
     TokenRevoked,
@@ -58,12 +58,12 @@ pub enum FaultKind {
     Panicked,
     /// A message became a dead letter.
     DeadLetters,
-    /// A person wants something to be forgotten.
+    /// A person erased something.
     Erased,
 }
 
 impl FaultKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 20] = [
         Self::FailedCall,
         Self::LostAnswer,
@@ -87,7 +87,7 @@ impl FaultKind {
         Self::Erased,
     ];
 
-    /// For people.
+    /// Returns the row label of the table.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -115,24 +115,24 @@ impl FaultKind {
     }
 }
 
-/// What must stay true.
+/// A condition that must always hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invariant {
-    /// What was acked is on the queue, in the archive, dropped by rule or in quarantine.
+    /// Every acked event is on the queue, in the archive, dropped by a rule, or in quarantine.
     Lost,
-    /// Nothing is accounted for twice.
+    /// No event has its effect twice.
     Doubled,
-    /// A group's jobs are done in their order.
+    /// The jobs of a group are handled in order.
     OutOfOrder,
-    /// The archive is what the events make of it.
+    /// The archive matches the events.
     Archive,
-    /// Secrets stay inside.
+    /// No secret goes to another host or into the archive.
     Secret,
-    /// Everything is bounded and comes to its end.
+    /// Batches, calls and durations stay within their limits.
     Bounded,
-    /// Only what Slack signed, and only what is public, is kept.
+    /// Only public events that Slack signed are stored.
     Genuine,
-    /// What is erased does not come back.
+    /// Erased data does not come back.
     Erased,
 }
 
@@ -151,12 +151,12 @@ impl fmt::Display for Invariant {
     }
 }
 
-/// How often each kind of fault was injected, and how much was played.
+/// The number of injected faults, events and calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FaultCounts {
-    /// By the place of the kind in [`FaultKind::ALL`].
+    /// By the index of the kind in [`FaultKind::ALL`].
     pub faults: [u64; FaultKind::ALL.len()],
-    /// Events that Slack delivered, without its retries.
+    /// Events that Slack sent, not counting retries.
     pub events: u64,
     /// Events that were answered 200.
     pub acked: u64,
@@ -165,12 +165,12 @@ pub struct FaultCounts {
 }
 
 impl FaultCounts {
-    /// How often a kind of fault was injected.
-    pub fn of(&self, kind: FaultKind) -> u64 {
+    /// Returns how often a kind of fault was injected.
+    pub fn injected(&self, kind: FaultKind) -> u64 {
         self.faults[kind as usize]
     }
 
-    /// Adds another one.
+    /// Adds other counts.
     pub fn add(&mut self, other: &Self) {
         self.faults.iter_mut().zip(other.faults).for_each(|(mine, theirs)| *mine += theirs);
         self.events += other.events;
@@ -179,7 +179,7 @@ impl FaultCounts {
     }
 }
 
-/// A time in which something is wrong.
+/// An interval during which a kind of fault is active.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     kind: FaultKind,
@@ -187,17 +187,17 @@ struct Window {
     to: Duration,
 }
 
-/// What a seed decides for the whole run. Not every run has every kind of fault: with all at once, most would hide
-/// behind the loudest.
+/// The fault settings of a run. Not every run has every kind of fault: with all kinds at once, the most
+/// disruptive would hide the others.
 #[derive(Debug)]
 struct Swarm {
     enabled: [bool; FaultKind::ALL.len()],
-    /// Calls of a hundred that go wrong.
+    /// The percentage of calls that fail.
     rate_percent: u32,
     windows: Vec<Window>,
 }
 
-/// Everything that is shared.
+/// The shared state of a simulation.
 pub(super) struct World {
     random: Mutex<fastrand::Rng>,
     swarm: Swarm,
@@ -206,13 +206,13 @@ pub(super) struct World {
     faults_active: AtomicBool,
     tally: Mutex<FaultCounts>,
     trace: Option<Mutex<Vec<String>>>,
-    broken: Mutex<Option<(Invariant, String)>>,
+    first_violation: Mutex<Option<(Invariant, String)>>,
     changed: Notify,
-    /// Jobs that were in quarantine and are not any more: where they were, and what they were.
+    /// Key and payload of the jobs that have left quarantine.
     pub(super) left_quarantine: Mutex<BTreeMap<ItemKey, String>>,
 }
 
-/// The clock of every machine in the simulation: it runs with tokio's, and jumps.
+/// The clock of every machine in the simulation. It follows tokio's virtual clock, and jumps.
 pub(super) struct JumpyClock(pub(super) Arc<World>);
 
 impl Clock for JumpyClock {
@@ -238,7 +238,7 @@ impl World {
                 windows.push(Window { kind, from, to: from + Duration::from_secs(length_s) });
             }
         }
-        // Most runs are a bad day; some are a disaster.
+        // Most runs have few faults; some have many.
         let rate_percent = if random.u32(..4) == 0 { random.u32(10..30) } else { random.u32(1..10) };
         Arc::new(Self {
             swarm: Swarm { enabled, rate_percent, windows },
@@ -248,23 +248,23 @@ impl World {
             faults_active: AtomicBool::new(true),
             tally: Mutex::default(),
             trace: traced.then(Mutex::default),
-            broken: Mutex::default(),
+            first_violation: Mutex::default(),
             changed: Notify::new(),
             left_quarantine: Mutex::default(),
         })
     }
 
-    /// What time it is where nothing jumps.
+    /// Returns the true time, without clock jumps.
     pub(super) fn true_now(&self) -> TimestampMs {
         BEGINNING.plus(self.began.elapsed())
     }
 
-    /// How far the machines' clocks are from it.
+    /// Returns the absolute offset of the machines' clocks from the true time.
     pub(super) fn offset(&self) -> Duration {
         Duration::from_millis(self.offset_ms.load(Ordering::Relaxed).unsigned_abs())
     }
 
-    /// Lets the machines' clocks be this far from the truth.
+    /// Sets the offset of the machines' clocks from the true time.
     pub(super) fn set_offset_ms(&self, offset_ms: i64) {
         self.offset_ms.store(offset_ms, Ordering::Relaxed);
     }
@@ -273,41 +273,45 @@ impl World {
         lock(&self.random)
     }
 
-    pub(super) fn below(&self, end: u64) -> u64 {
+    pub(super) fn random_below(&self, end: u64) -> u64 {
         self.random().u64(..end.max(1))
     }
 
-    pub(super) fn percent(&self, percent: u32) -> bool {
+    pub(super) fn chance_percent(&self, percent: u32) -> bool {
         self.random().u32(..100) < percent
     }
 
-    pub(super) fn millis(&self, range: std::ops::Range<u64>) -> Duration {
+    pub(super) fn random_millis(&self, range: std::ops::Range<u64>) -> Duration {
         Duration::from_millis(self.random().u64(range))
     }
 
-    /// Whether this run has this kind of fault, now.
-    pub(super) fn has(&self, kind: FaultKind) -> bool {
+    /// Whether this kind of fault is enabled in this run and the faults are not over.
+    pub(super) fn is_enabled(&self, kind: FaultKind) -> bool {
         self.has_faults() && self.swarm.enabled[kind as usize]
     }
 
-    /// Whether a call goes wrong by this kind of fault.
-    pub(super) fn strikes(&self, kind: FaultKind) -> bool {
-        self.has(kind) && self.percent(self.swarm.rate_percent)
+    /// Decides at random whether a call fails with this kind of fault.
+    pub(super) fn should_inject(&self, kind: FaultKind) -> bool {
+        self.is_enabled(kind) && self.chance_percent(self.swarm.rate_percent)
     }
 
-    /// Whether something is wrong for a while, and this is in it.
-    pub(super) fn is_in(&self, kind: FaultKind) -> bool {
+    /// Whether the current time is in a window of this kind of fault.
+    pub(super) fn is_in_window(&self, kind: FaultKind) -> bool {
         let now = self.began.elapsed();
         self.has_faults()
-            && self.swarm.windows.iter().any(|at| at.kind == kind && (at.from..at.to).contains(&now))
+            && self
+                .swarm
+                .windows
+                .iter()
+                .any(|window| window.kind == kind && (window.from..window.to).contains(&now))
     }
 
     pub(super) fn has_faults(&self) -> bool {
         self.faults_active.load(Ordering::Relaxed)
     }
 
-    /// From now on nothing goes wrong any more.
-    pub(super) fn calm_down(&self) {
+    /// Ends all faults.
+    pub(super) fn stop_faults(&self) {
         self.faults_active.store(false, Ordering::Relaxed);
         self.set_offset_ms(0);
         self.note("world", || "the faults are over".into());
@@ -324,7 +328,7 @@ impl World {
         count(&mut lock(&self.tally));
     }
 
-    /// A run that goes round in circles is ended.
+    /// Counts a call, and ends a run that loops.
     pub(super) fn count_step(&self) {
         let steps = {
             let mut tally = lock(&self.tally);
@@ -332,7 +336,7 @@ impl World {
             tally.steps
         };
         if steps == MAX_STEPS {
-            self.broke(Invariant::Bounded, format!("{MAX_STEPS} calls, and no end"));
+            self.report_violation(Invariant::Bounded, format!("{MAX_STEPS} calls, and no end"));
         }
     }
 
@@ -340,7 +344,7 @@ impl World {
         lock(&self.tally).clone()
     }
 
-    /// A line of the trace, where there is one.
+    /// Adds a line to the trace, if the run is traced.
     pub(super) fn note(&self, who: &str, what: impl FnOnce() -> String) {
         if let Some(trace) = &self.trace {
             let at = self.began.elapsed();
@@ -353,22 +357,22 @@ impl World {
         self.trace.as_ref().map(|trace| std::mem::take(&mut *lock(trace))).unwrap_or_default()
     }
 
-    /// Something is not as it must be. The first one counts: what follows may follow from it.
-    pub(super) fn broke(&self, invariant: Invariant, what: String) {
+    /// Records a violation. Only the first one is kept: later ones may be its consequences.
+    pub(super) fn report_violation(&self, invariant: Invariant, what: String) {
         self.note("world", || format!("VIOLATED: {invariant}: {what}"));
-        lock(&self.broken).get_or_insert((invariant, what));
+        lock(&self.first_violation).get_or_insert((invariant, what));
         self.changed.notify_waiters();
     }
 
     pub(super) fn violation(&self) -> Option<(Invariant, String)> {
-        lock(&self.broken).clone()
+        lock(&self.first_violation).clone()
     }
 
-    /// Resolves when something is violated.
-    pub(super) async fn broken(&self) {
+    /// Resolves at the first violation.
+    pub(super) async fn wait_for_violation(&self) {
         loop {
             let changed = self.changed.notified();
-            if lock(&self.broken).is_some() {
+            if lock(&self.first_violation).is_some() {
                 return;
             }
             changed.await;
@@ -376,7 +380,7 @@ impl World {
     }
 
     /// Resolves when the faults are over.
-    pub(super) async fn calm(&self) {
+    pub(super) async fn wait_until_calm(&self) {
         loop {
             let changed = self.changed.notified();
             if !self.has_faults() {
@@ -387,7 +391,7 @@ impl World {
     }
 }
 
-/// A handler that panics on purpose does so outside every lock.
+/// Locks a mutex. A poisoned lock is fine: intended panics happen outside every lock.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

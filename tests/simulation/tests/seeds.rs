@@ -1,16 +1,16 @@
-//! The whole fleet on virtual time, some hundred seeds of it; `simulate --seeds 10000` plays more.
+//! Runs the whole fleet on virtual time for some hundred seeds; `simulate --seeds 10000` runs more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use simulation::{FaultCounts, FaultKind, Mutation, run};
 
-/// Seeds of the ordinary run: seconds, even without optimisation.
+/// Number of seeds of the ordinary run. It takes seconds, even without optimisation.
 const SEEDS: u64 = 300;
 
-/// A planted bug is found within this number of seeds.
+/// Maximum number of seeds until a planted bug is found.
 const SEEDS_FOR_A_BUG: u64 = 300;
 
-/// Every seed once, on two threads; each has a runtime of its own.
+/// Runs every seed once, on two threads. Each seed has its own runtime.
 fn each(seeds: u64, seed: impl Fn(u64) + Sync) {
     let next = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -29,7 +29,7 @@ fn each(seeds: u64, seed: impl Fn(u64) + Sync) {
 }
 
 #[test]
-fn nothing_is_lost_doubled_or_out_of_order_whatever_goes_wrong() {
+fn no_seed_violates_an_invariant() {
     let total = std::sync::Mutex::new(FaultCounts::default());
     each(SEEDS, |seed| {
         let outcome = run(seed, None, false);
@@ -40,29 +40,29 @@ fn nothing_is_lost_doubled_or_out_of_order_whatever_goes_wrong() {
         total.lock().unwrap().add(&outcome.tally);
     });
     let total = total.into_inner().unwrap();
-    // A fault that never comes would prove nothing.
+    // A fault that is never injected would prove nothing.
     for kind in FaultKind::ALL {
-        assert!(total.of(kind) > 0, "no seed had this: {}", kind.label());
+        assert!(total.injected(kind) > 0, "no seed had this: {}", kind.label());
     }
     assert!(total.acked > 20 * SEEDS, "{total:?}");
 }
 
 #[test]
-fn a_seed_does_the_same_again_step_by_step() {
+fn a_seed_repeats_every_step() {
     each(12, |seed| {
         let (first, second) = (run(seed, None, true), run(seed, None, true));
         assert!(first.trace.len() > 300, "{} steps", first.trace.len());
         let differing = first.trace.iter().zip(&second.trace).find(|(first, second)| first != second);
         assert_eq!(differing, None, "seed {seed}");
         assert_eq!(first, second, "seed {seed}");
-        // Looking changes nothing.
+        // Tracing changes nothing.
         assert_eq!(first.tally, run(seed, None, false).tally, "seed {seed}");
     });
     assert_ne!(run(0, None, true).trace, run(1, None, true).trace);
 }
 
 #[test]
-fn every_bug_on_purpose_is_found() {
+fn every_planted_bug_is_found() {
     for mutation in Mutation::ALL {
         let found = (0..SEEDS_FOR_A_BUG).find(|seed| run(*seed, Some(mutation), false).finding.is_some());
         assert!(found.is_some(), "{mutation:?} passes {SEEDS_FOR_A_BUG} seeds");

@@ -1,4 +1,4 @@
-//! The binaries that the harness drives, built by it: never whatever an earlier build left behind.
+//! The binaries that the harness runs. The harness builds them, so they are never outdated.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -7,11 +7,12 @@ use std::sync::OnceLock;
 
 use ports::workers::WORKERS;
 
-use super::say;
+use super::print_uncaptured;
 
-/// What Cargo tells the program it starts about the program's own package. The build script of `ring` asks to be run again
-/// where one of them changes: inherited, each manual build and each build of a test would undo the other.
-const OF_THIS_PROGRAM: [&str; 7] = [
+/// Variables with which Cargo describes the package of the program that it starts. The build script of `ring`
+/// runs again if one of them changes: if nested builds inherited them, manual builds and builds of tests
+/// would invalidate each other.
+const PACKAGE_VARIABLES: [&str; 7] = [
     "CARGO_MANIFEST_DIR",
     "CARGO_MANIFEST_LINKS",
     "CARGO_PKG_NAME",
@@ -26,14 +27,14 @@ pub fn programs() -> impl Iterator<Item = &'static str> {
     ["annalist", "ingest"].into_iter().chain(WORKERS.iter().map(|worker| worker.name))
 }
 
-/// Where the binaries are.
+/// The paths of the binaries.
 #[derive(Debug)]
 pub struct Binaries {
     /// The `annalist` command.
     pub annalist: PathBuf,
     /// Ingest alone.
     pub ingest: PathBuf,
-    /// Where all of them are.
+    /// The folder of all binaries.
     folder: PathBuf,
 }
 
@@ -41,7 +42,7 @@ pub struct Binaries {
 /// the whole workspace, so that `cargo test --workspace` has compiled everything but the programs themselves.
 ///
 /// # Panics
-/// If they do not build: nothing that follows could mean anything.
+/// If they do not build.
 pub fn binaries() -> &'static Binaries {
     static BINARIES: OnceLock<Binaries> = OnceLock::new();
     BINARIES.get_or_init(|| {
@@ -55,12 +56,12 @@ pub fn binaries() -> &'static Binaries {
     })
 }
 
-/// Builds the parts as they are deployed to Lambda, without SQLite, in a target directory of their own. There is no
-/// `annalist` among them.
+/// Builds the parts as they are deployed to Lambda, without SQLite, in a separate target directory. They
+/// include no `annalist`.
 ///
 /// # Panics
 /// As [`binaries`].
-pub fn of_lambda() -> &'static Binaries {
+pub fn lambda_binaries() -> &'static Binaries {
     static BINARIES: OnceLock<Binaries> = OnceLock::new();
     BINARIES.get_or_init(|| {
         let exe = std::env::current_exe().expect("the running program has a path");
@@ -98,7 +99,8 @@ fn profile_dir(exe: &Path) -> &Path {
     if dir.ends_with("deps") { dir.parent().expect("deps lies in a profile's folder") } else { dir }
 }
 
-/// `what` is what people read about it, once, if there is anything to compile: that may take minutes.
+/// Runs `cargo build`. Prints one line with `what` if there is anything to compile, since that may take
+/// minutes.
 fn build(profile_dir: &Path, args: &[&str], what: &str) {
     let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev",
@@ -107,8 +109,8 @@ fn build(profile_dir: &Path, args: &[&str], what: &str) {
     let target_dir = profile_dir.parent().expect("a profile's folder lies in the target directory");
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
     let mut cargo = Command::new(env!("CARGO"));
-    for of_this_program in OF_THIS_PROGRAM {
-        cargo.env_remove(of_this_program);
+    for variable in PACKAGE_VARIABLES {
+        cargo.env_remove(variable);
     }
     let mut building = cargo
         .arg("build")
@@ -118,7 +120,7 @@ fn build(profile_dir: &Path, args: &[&str], what: &str) {
         .arg(manifest)
         .arg("--target-dir")
         .arg(target_dir)
-        // Its lines are read here.
+        // The loop below reads its lines.
         .envs([
             ("CARGO_TERM_QUIET", "false"),
             ("CARGO_TERM_COLOR", "never"),
@@ -129,14 +131,14 @@ fn build(profile_dir: &Path, args: &[&str], what: &str) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("cargo can be started");
-    let mut said = String::new();
+    let mut output = String::new();
     let lines = BufReader::new(building.stderr.take().expect("it is a pipe")).lines();
     for line in lines.map(|line| line.expect("cargo writes text")) {
-        if line.trim_start().starts_with("Compiling") && !said.contains("Compiling") {
-            say(&format!("building {what}, into {}", target_dir.display()));
+        if line.trim_start().starts_with("Compiling") && !output.contains("Compiling") {
+            print_uncaptured(&format!("building {what}, into {}", target_dir.display()));
         }
-        said = said + &line + "\n";
+        output = output + &line + "\n";
     }
     let built = building.wait().expect("cargo ends").success();
-    assert!(built, "the binaries do not build:\n{said}");
+    assert!(built, "the binaries do not build:\n{output}");
 }

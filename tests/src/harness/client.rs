@@ -1,4 +1,4 @@
-//! Plays Slack: signed requests over one kept-alive connection, retried as Slack retries them.
+//! Simulates Slack: sends signed requests over one keep-alive connection and retries them as Slack does.
 //!
 //! <https://docs.slack.dev/apis/events-api/#retries>
 
@@ -20,32 +20,32 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::place::ProgramEnvironment;
+use super::environment::ProgramEnvironment;
 use super::process::{self, SIGNING_SECRET};
 
-/// Slack waits this long for an answer.
+/// Slack's timeout for a response.
 pub const SLACK_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a program may take to end, on a machine that is busy compiling.
+/// Maximum time for a program to end, on a machine that is busy compiling.
 const END_DEADLINE: Duration = Duration::from_secs(60);
-/// Bolt's path, and Annalist's.
+/// The path for events, which is also Bolt's default.
 pub const PATH: &str = "/slack/events";
 
 /// Why a delivery counts as failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeliveryError {
-    /// There is no connection, or it broke before the answer was complete.
+    /// No connection, or it broke before the response was complete.
     #[error("connection failed: {0}")]
     Connection(String),
-    /// The answer took longer than [`SLACK_TIMEOUT`].
+    /// The response took longer than [`SLACK_TIMEOUT`].
     #[error("no answer in time")]
     Timeout,
-    /// Something else than 200.
+    /// A status other than 200.
     #[error("answered {0}")]
     Status(StatusCode),
 }
 
 impl DeliveryError {
-    /// Slack's word for it in `x-slack-retry-reason`.
+    /// Slack's value for this error in `x-slack-retry-reason`.
     pub fn retry_reason(&self) -> &'static str {
         match self {
             Self::Connection(_) => "connection_failed",
@@ -55,18 +55,18 @@ impl DeliveryError {
     }
 }
 
-/// A complete answer.
+/// A complete response.
 #[derive(Debug)]
 pub struct ClientResponse {
-    /// Its status.
+    /// The status.
     pub status: StatusCode,
-    /// Its headers.
+    /// The headers.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The body.
     pub body: Bytes,
 }
 
-/// How long to wait before each retry; after the last one a delivery is given up.
+/// The delay before each retry; after the last one, the client gives up.
 #[derive(Debug, Clone)]
 pub struct RetryDelays(pub Vec<Duration>);
 
@@ -84,36 +84,37 @@ impl RetryDelays {
     }
 }
 
-/// Delivers events of a workspace in their order, each under an id of its own. Each is taken at the first try.
+/// Delivers events of a workspace in order, each with its own event id. Each must be accepted at the first
+/// attempt.
 ///
 /// # Panics
-/// If one is not.
+/// If one is not accepted.
 pub async fn deliver(server: SocketAddr, team: &str, events: &[Value]) {
     static DELIVERED: AtomicU64 = AtomicU64::new(0);
-    let mut slack = EventClient::to(server, RetryDelays::none());
-    for told in events {
+    let mut slack = EventClient::for_address(server, RetryDelays::none());
+    for event in events {
         let event_id = format!("EvNew{}", DELIVERED.fetch_add(1, Ordering::Relaxed));
-        assert_eq!(slack.deliver(&event::envelope(team, &event_id, told)).await, Ok(1), "{told}");
+        assert_eq!(slack.deliver(&event::envelope(team, &event_id, event)).await, Ok(1), "{event}");
     }
 }
 
-/// Delivers events to an `annalist up` here, which is stopped once they are `drained`.
+/// Starts `annalist up`, delivers events to it, and stops it once they are `drained`.
 ///
 /// # Panics
-/// If one is not taken, or it does not end well.
-pub async fn play(
-    place: &(impl ProgramEnvironment + ?Sized),
+/// If an event is not accepted, or the process does not end with success.
+pub async fn deliver_through_up(
+    environment: &(impl ProgramEnvironment + ?Sized),
     team: &str,
     events: &[Value],
     drained: impl Future<Output = ()>,
 ) {
-    let up = process::up(place).await;
+    let up = process::up(environment).await;
     deliver(up.address, team, events).await;
     drained.await;
     assert!(up.process.sigterm(END_DEADLINE).await.success());
 }
 
-/// One of Slack's senders. It follows the server to whatever address it listens on after a restart.
+/// One of Slack's senders. It uses the server's current address, which changes with a restart.
 pub struct EventClient {
     server: watch::Receiver<SocketAddr>,
     secrets: SigningSecrets,
@@ -126,22 +127,22 @@ impl EventClient {
     /// A sender with the harness's secret and the machine's clock.
     ///
     /// # Panics
-    /// Never: the secret is a good one.
+    /// Never: the secret is valid.
     pub fn new(server: watch::Receiver<SocketAddr>, delays: RetryDelays) -> Self {
         let secrets = SigningSecrets::parse(&SecretString::from(SIGNING_SECRET)).expect("one secret");
         Self { server, secrets, clock: SystemClock::shared(), delays, connection: None }
     }
 
-    /// A sender to a server that stays where it is.
-    pub fn to(address: SocketAddr, delays: RetryDelays) -> Self {
+    /// A sender to a server with a fixed address.
+    pub fn for_address(address: SocketAddr, delays: RetryDelays) -> Self {
         Self::new(watch::channel(address).1, delays)
     }
 
-    /// Delivers an event as Slack does: the same body until it is answered 200, signed anew each time. Says how many
-    /// requests that took.
+    /// Delivers an event as Slack does: sends the same body until the response is 200, with a new signature
+    /// each time. Returns the number of requests.
     ///
     /// # Errors
-    /// The last failure, once the retries are used up or the server asked for none.
+    /// The last failure, once the retries are used up or the server has declined retries.
     pub async fn deliver(&mut self, body: &str) -> Result<u32, DeliveryError> {
         let mut attempts = 1;
         let mut failure = match self.attempt(body, None).await {
@@ -162,10 +163,10 @@ impl EventClient {
         Err(failure.error)
     }
 
-    /// One signed request, whatever it is answered.
+    /// Sends one signed request and returns the response with any status.
     ///
     /// # Errors
-    /// If there is no answer.
+    /// If there is no response.
     pub async fn post(
         &mut self,
         body: &str,
@@ -178,10 +179,10 @@ impl EventClient {
         self.post_unsigned(body, &[&signed, headers].concat()).await
     }
 
-    /// One request with these headers and no signature of its own.
+    /// Sends one request with these headers and no signature.
     ///
     /// # Errors
-    /// If there is no answer.
+    /// If there is no response.
     pub async fn post_unsigned(
         &mut self,
         body: &str,
@@ -228,7 +229,7 @@ impl EventClient {
         let request =
             request.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).map_err(connection_failed)?;
         let connection = self.connected().await?;
-        // The last answer may have been read before the connection was told that it is free again.
+        // The last response may have been read before the connection was marked as free again.
         connection.ready().await.map_err(connection_failed)?;
         let response = connection.send_request(request).await.map_err(connection_failed)?;
         let (head, body) = response.into_parts();
@@ -304,9 +305,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_delivery_is_repeated_with_the_same_body_and_counted() {
+    async fn a_failed_delivery_is_retried_with_the_same_body_and_counted() {
         let (address, seen) = server(&[503, 500], false).await;
-        let mut slack = EventClient::to(address, RetryDelays::slack(Duration::ZERO));
+        let mut slack = EventClient::for_address(address, RetryDelays::slack(Duration::ZERO));
         assert_eq!(slack.deliver("{}").await, Ok(3));
         let seen = seen.lock().unwrap();
         let retries: Vec<_> =
@@ -323,14 +324,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_delivery_is_given_up_when_told_so_or_when_the_retries_are_used_up() {
+    async fn a_delivery_is_given_up_if_the_server_declines_retries_or_the_retries_are_used_up() {
         let (address, seen) = server(&[401, 401], true).await;
-        let mut slack = EventClient::to(address, RetryDelays::slack(Duration::ZERO));
+        let mut slack = EventClient::for_address(address, RetryDelays::slack(Duration::ZERO));
         assert_eq!(slack.deliver("{}").await, Err(DeliveryError::Status(StatusCode::UNAUTHORIZED)));
         assert_eq!(seen.lock().unwrap().len(), 1);
 
         let (address, seen) = server(&[503; 40], false).await;
-        let mut slack = EventClient::to(address, RetryDelays::slack(Duration::ZERO));
+        let mut slack = EventClient::for_address(address, RetryDelays::slack(Duration::ZERO));
         assert_eq!(slack.deliver("{}").await, Err(DeliveryError::Status(StatusCode::SERVICE_UNAVAILABLE)));
         assert_eq!(seen.lock().unwrap().len(), 28);
     }

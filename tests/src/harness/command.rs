@@ -8,21 +8,21 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::binaries::binaries;
-use super::place::ProgramEnvironment;
+use super::environment::ProgramEnvironment;
 use super::secrets;
 
-/// No command that ends by itself takes longer, on a machine that is busy compiling. On AWS `status` alone takes a
-/// minute to see that nothing is left.
+/// Longer than any command that ends by itself takes, on a machine that is busy compiling. On AWS, `status`
+/// alone takes a minute to report that the queues are idle.
 const DEADLINE: Duration = Duration::from_secs(150);
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug)]
 pub struct CommandOutput {
-    /// Its exit code; `None` if a signal ended it.
+    /// The exit code; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub stderr: String,
 }
 
@@ -52,38 +52,39 @@ pub async fn run(program: &Path, args: &[&str], variables: &[(&str, &str)]) -> C
     finish(command).await
 }
 
-/// Runs `annalist` here with these arguments and no other setting from the environment.
+/// Runs `annalist` in this environment with these arguments and no other variables.
 ///
 /// # Panics
 /// If it does not end.
-pub async fn annalist_at(place: &(impl ProgramEnvironment + ?Sized), args: &[&str]) -> CommandOutput {
+pub async fn annalist_at(environment: &(impl ProgramEnvironment + ?Sized), args: &[&str]) -> CommandOutput {
     let mut command = Command::new(&binaries().annalist);
     command.args(args).env_clear();
-    place.lead(&mut command);
+    environment.configure(&mut command);
     finish(command).await
 }
 
 async fn finish(mut command: Command) -> CommandOutput {
     command.kill_on_drop(true);
-    let what = format!("{} {:?}", command.as_std().get_program().display(), command.as_std().get_args());
+    let description =
+        format!("{} {:?}", command.as_std().get_program().display(), command.as_std().get_args());
     let output = timeout(DEADLINE, command.output())
         .await
-        .unwrap_or_else(|_| panic!("{what} does not end"))
+        .unwrap_or_else(|_| panic!("{description} does not end"))
         .expect("a program that was built can be started");
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    secrets::assert_none(&what, &stdout);
-    secrets::assert_none(&what, &stderr);
+    secrets::assert_no_secret(&description, &stdout);
+    secrets::assert_no_secret(&description, &stderr);
     CommandOutput { code: output.status.code(), stdout, stderr }
 }
 
 /// Runs a command that must succeed and returns the JSON values it prints, one per line.
 ///
 /// # Panics
-/// If it fails or prints something else.
-pub async fn json_lines(place: &(impl ProgramEnvironment + ?Sized), args: &[&str]) -> Vec<Value> {
+/// If it fails or prints anything else.
+pub async fn json_lines(environment: &(impl ProgramEnvironment + ?Sized), args: &[&str]) -> Vec<Value> {
     let args = [args, &["--json"]].concat();
-    let outcome = annalist_at(place, &args).await;
+    let outcome = annalist_at(environment, &args).await;
     assert_eq!(outcome.code, Some(0), "annalist {args:?}: {}", outcome.stderr);
     outcome
         .stdout
@@ -95,26 +96,26 @@ pub async fn json_lines(place: &(impl ProgramEnvironment + ?Sized), args: &[&str
 /// `annalist status --json`.
 ///
 /// # Panics
-/// If it fails or prints something else.
-pub async fn status(place: &(impl ProgramEnvironment + ?Sized)) -> Value {
-    let mut lines = json_lines(place, &["status"]).await;
+/// If it fails or prints anything else.
+pub async fn status(environment: &(impl ProgramEnvironment + ?Sized)) -> Value {
+    let mut lines = json_lines(environment, &["status"]).await;
     assert_eq!(lines.len(), 1, "status --json is one object");
     lines.remove(0)
 }
 
-/// Waits until nothing waits or is worked on, as `annalist status` tells it.
+/// Waits until `annalist status` reports that no job is waiting or being handled.
 ///
 /// # Panics
-/// If that is not so at the deadline.
-pub async fn wait_until_idle(place: &(impl ProgramEnvironment + ?Sized), deadline: Duration) -> Value {
+/// If it is not idle at the deadline.
+pub async fn wait_until_idle(environment: &(impl ProgramEnvironment + ?Sized), deadline: Duration) -> Value {
     let until = Instant::now() + deadline;
     loop {
-        let status = status(place).await;
+        let status = status(environment).await;
         if status["idle"] == true {
             return status;
         }
         assert!(Instant::now() < until, "not idle after {deadline:?}: {status}");
-        // The processes that work cannot tell this one; it asks again.
+        // The workers cannot notify this process, so it polls.
         sleep(Duration::from_millis(50)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Several senders that play Slack side by side and remember what was acked.
+//! Several concurrent senders that simulate Slack and record the acked events.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::client::{EventClient, RetryDelays};
 use testkit::corpus::{Model, Shape, Workload};
 
-/// Each sender has channels of its own, so that the order in which it is acked is the order of each channel.
+/// Each sender has its own channels, so that the order of its acks is the order of events in each channel.
 const CHANNELS_PER_SENDER: usize = 3;
 
 /// Running senders.
@@ -18,30 +18,30 @@ pub struct RunningLoad {
     senders: JoinSet<AckedLoad>,
     server: watch::Sender<SocketAddr>,
     stop: watch::Sender<bool>,
-    acked: Arc<watch::Sender<usize>>,
+    acked_count: Arc<watch::Sender<usize>>,
 }
 
-/// What was acked.
+/// The events that were acked.
 #[derive(Debug, Default)]
 pub struct AckedLoad {
-    /// What the archive should hold.
+    /// The expected contents of the archive.
     pub model: Model,
-    /// Per channel the ids of its events, in order.
+    /// The event ids of each channel, in order.
     pub event_ids: BTreeMap<String, Vec<String>>,
-    /// How many events were acked.
+    /// The number of acked events.
     pub acked: usize,
-    /// How many requests that took.
+    /// The number of requests, including retries.
     pub requests: usize,
 }
 
 impl RunningLoad {
-    /// Starts `senders` senders. They repeat what fails as Slack does, with these delays.
+    /// Starts `senders` senders, which retry failed requests with these delays.
     pub fn start(server: SocketAddr, senders: usize, seed: u64, delays: &RetryDelays) -> Self {
         let mut load = Self {
             senders: JoinSet::new(),
             server: watch::Sender::new(server),
             stop: watch::Sender::new(false),
-            acked: Arc::new(watch::Sender::new(0)),
+            acked_count: Arc::new(watch::Sender::new(0)),
         };
         for n in 0..senders {
             let workload = Workload::new(Shape {
@@ -51,27 +51,27 @@ impl RunningLoad {
                 ..Shape::default()
             });
             let slack = EventClient::new(load.server.subscribe(), delays.clone());
-            load.senders.spawn(send(workload, slack, load.stop.subscribe(), Arc::clone(&load.acked)));
+            load.senders.spawn(send(workload, slack, load.stop.subscribe(), Arc::clone(&load.acked_count)));
         }
         load
     }
 
-    /// The server listens elsewhere from now on.
-    pub fn follow(&self, server: SocketAddr) {
+    /// Makes the senders use a new address of the server.
+    pub fn set_server(&self, server: SocketAddr) {
         self.server.send_replace(server);
     }
 
-    /// How many events are acked.
-    pub fn count(&self) -> usize {
-        *self.acked.borrow()
+    /// The number of events acked so far.
+    pub fn acked_events(&self) -> usize {
+        *self.acked_count.borrow()
     }
 
     /// Waits until `more` more events are acked.
     ///
     /// # Panics
     /// If a sender gave up.
-    pub async fn acked(&mut self, more: usize) {
-        let mut acked = self.acked.subscribe();
+    pub async fn wait_for_acks(&mut self, more: usize) {
+        let mut acked = self.acked_count.subscribe();
         let goal = *acked.borrow() + more;
         tokio::select! {
             reached = acked.wait_for(|acked| *acked >= goal) => drop(reached.expect("the counter lives")),
@@ -79,7 +79,7 @@ impl RunningLoad {
         }
     }
 
-    /// Ends the senders once their last events are acked.
+    /// Stops the senders once their current events are acked.
     ///
     /// # Panics
     /// If a sender gave up.

@@ -1,13 +1,13 @@
-//! Drives real processes: builds the binaries, starts and kills them, plays Slack, runs the command line, and holds
-//! the archive against what was sent.
+//! Drives real processes: builds the binaries, starts and kills them, simulates Slack, runs the command line,
+//! and compares the archive with the sent events.
 
 pub mod binaries;
 pub mod client;
 pub mod command;
+pub mod environment;
 pub mod lambda;
 pub mod load;
 pub mod metered;
-pub mod place;
 pub mod process;
 pub mod procfs;
 pub mod proxy;
@@ -19,8 +19,8 @@ pub mod verify;
 
 use std::io::Write;
 
-/// A line that the test runner does not swallow.
-fn say(line: &str) {
+/// Prints a line to standard error that the test runner does not capture.
+fn print_uncaptured(line: &str) {
     // `eprintln!` is captured per test; standard error itself is not. It may be closed.
     drop(writeln!(std::io::stderr(), "{line}"));
 }

@@ -15,21 +15,21 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use super::binaries::binaries;
-use super::place::ProgramEnvironment;
+use super::environment::ProgramEnvironment;
 use super::procfs::{self, Usage};
 use super::secrets;
 
-/// The signing secret every started program knows.
+/// The signing secret of every started program.
 pub const SIGNING_SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
-/// How long a program may take to listen, on a machine that is busy compiling.
+/// Maximum time for a program to start, on a machine that is busy compiling.
 const START_DEADLINE: Duration = Duration::from_secs(30);
-/// Lines of log that are kept for a failure's message.
+/// Number of log lines that are kept for a failure's message.
 const LOG_LINES: usize = 200;
 
-/// Of them the first ones stay: a process says there where it listens.
+/// Number of first log lines that are always kept: they contain the addresses on which a process listens.
 const FIRST_LINES: usize = 20;
 
-/// A program that runs; it is killed when this is dropped.
+/// A running program; it is killed when this is dropped.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -43,7 +43,7 @@ pub struct Process {
 pub struct ServerProcess {
     /// The program.
     pub process: Process,
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
 }
 
@@ -51,13 +51,13 @@ pub struct ServerProcess {
 struct Log {
     lines: Arc<Mutex<VecDeque<String>>>,
     grown: Arc<Notify>,
-    /// The first line that shows a secret, and which.
+    /// The kind of the first secret in the log, and its line.
     leak: Arc<OnceLock<(&'static str, String)>>,
 }
 
 impl Log {
     fn push(&self, line: String) {
-        if let Some(secret) = secrets::shown_in(&line) {
+        if let Some(secret) = secrets::find_secret(&line) {
             self.leak.get_or_init(|| (secret, line.clone()));
         }
         {
@@ -70,12 +70,12 @@ impl Log {
         self.grown.notify_waiters();
     }
 
-    async fn shows(&self, holds: impl Fn(&str) -> bool) {
+    async fn wait_until(&self, matches: impl Fn(&str) -> bool) {
         loop {
             let mut grown = std::pin::pin!(self.grown.notified());
-            // Listening before looking: no line is missed in between.
+            // Register before the check, so that no line in between is missed.
             grown.as_mut().enable();
-            if holds(&self.text()) {
+            if matches(&self.text()) {
                 return;
             }
             grown.await;
@@ -88,74 +88,74 @@ impl Log {
     }
 }
 
-/// `annalist up` here.
-pub async fn up(place: &(impl ProgramEnvironment + ?Sized)) -> ServerProcess {
-    up_with(place, &[]).await
+/// Starts `annalist up` and waits until it listens.
+pub async fn up(environment: &(impl ProgramEnvironment + ?Sized)) -> ServerProcess {
+    up_with(environment, &[]).await
 }
 
-/// The same with these flags.
-pub async fn up_with(place: &(impl ProgramEnvironment + ?Sized), flags: &[&str]) -> ServerProcess {
+/// Starts `annalist up` with these flags and waits until it listens.
+pub async fn up_with(environment: &(impl ProgramEnvironment + ?Sized), flags: &[&str]) -> ServerProcess {
     let args = [&["up", "--listen", "127.0.0.1:0"], flags].concat();
-    listening(&binaries().annalist, &args, place).await
+    listening(&binaries().annalist, &args, environment).await
 }
 
-/// `annalist up` here, just started, at an unknown stage of its start.
-pub fn starting_up(place: &(impl ProgramEnvironment + ?Sized)) -> Process {
+/// Starts `annalist up` without waiting for it: it is at an unknown stage of its startup.
+pub fn starting_up(environment: &(impl ProgramEnvironment + ?Sized)) -> Process {
     let mut command = Command::new(&binaries().annalist);
     command.args(["up", "--listen", "127.0.0.1:0"]);
-    place.lead(&mut command);
+    environment.configure(&mut command);
     Process::spawn_until(&mut command, listening_address).0
 }
 
-/// `ingest` alone.
-pub async fn ingest(place: &(impl ProgramEnvironment + ?Sized)) -> ServerProcess {
-    listening(&binaries().ingest, &["--listen", "127.0.0.1:0"], place).await
+/// Starts `ingest` and waits until it listens.
+pub async fn ingest(environment: &(impl ProgramEnvironment + ?Sized)) -> ServerProcess {
+    listening(&binaries().ingest, &["--listen", "127.0.0.1:0"], environment).await
 }
 
-/// A `message-writer`, as soon as it works.
-pub async fn message_writer(place: &(impl ProgramEnvironment + ?Sized)) -> Process {
-    working(&binaries().worker("message-writer"), place).await
+/// Starts a `message-writer` and waits until it works.
+pub async fn message_writer(environment: &(impl ProgramEnvironment + ?Sized)) -> Process {
+    working(&binaries().worker("message-writer"), environment).await
 }
 
-/// A `channel-indexer`, as soon as it works.
-pub async fn channel_indexer(place: &(impl ProgramEnvironment + ?Sized)) -> Process {
-    working(&binaries().worker("channel-indexer"), place).await
+/// Starts a `channel-indexer` and waits until it works.
+pub async fn channel_indexer(environment: &(impl ProgramEnvironment + ?Sized)) -> Process {
+    working(&binaries().worker("channel-indexer"), environment).await
 }
 
-async fn working(program: &Path, place: &(impl ProgramEnvironment + ?Sized)) -> Process {
+async fn working(program: &Path, environment: &(impl ProgramEnvironment + ?Sized)) -> Process {
     let mut command = Command::new(program);
-    place.lead(&mut command);
+    environment.configure(&mut command);
     worker(&mut command).await
 }
 
-/// Starts a worker and waits until it says that it works.
+/// Starts a worker and waits until it logs that it is working.
 ///
 /// # Panics
-/// If it does not within [`START_DEADLINE`]; the message holds its log.
+/// If it does not within [`START_DEADLINE`]; the message contains its log.
 pub async fn worker(command: &mut Command) -> Process {
     let (process, line) = Process::spawn_until(command, |line| (line["message"] == "working").then_some(()));
-    process.until(line).await.0
+    process.wait_for_start(line).await.0
 }
 
 async fn listening(
     program: &Path,
     args: &[&str],
-    place: &(impl ProgramEnvironment + ?Sized),
+    environment: &(impl ProgramEnvironment + ?Sized),
 ) -> ServerProcess {
     let mut command = Command::new(program);
     command.args(args);
-    place.lead(&mut command);
+    environment.configure(&mut command);
     serve(&mut command).await
 }
 
-/// Starts a program and waits until it says where it listens: a line of JSON on standard error whose `message` is
-/// `listening` and that has an `address`.
+/// Starts a program and waits until it logs where it listens: a line of JSON on standard error whose
+/// `message` is `listening` and that has an `address`.
 ///
 /// # Panics
-/// If it does not within [`START_DEADLINE`]; the message holds its log.
+/// If it does not within [`START_DEADLINE`]; the message contains its log.
 pub async fn serve(command: &mut Command) -> ServerProcess {
     let (process, address) = Process::spawn_until(command, listening_address);
-    let (process, address) = process.until(address).await;
+    let (process, address) = process.wait_for_start(address).await;
     ServerProcess { process, address }
 }
 
@@ -165,10 +165,10 @@ impl Process {
         Self::spawn_until(command, |_| None::<()>).0
     }
 
-    /// Starts a program; the receiver gets what `wanted` makes of the first line of its log that it knows.
+    /// Starts a program; the receiver gets the first value that `parse_line` returns for a line of its log.
     fn spawn_until<T: Send + 'static>(
         command: &mut Command,
-        wanted: impl Fn(&Value) -> Option<T> + Send + 'static,
+        parse_line: impl Fn(&Value) -> Option<T> + Send + 'static,
     ) -> (Self, oneshot::Receiver<T>) {
         let program = command.as_std().get_program().to_owned();
         let name = Path::new(&program).file_name().map_or_else(String::new, lossy);
@@ -204,7 +204,7 @@ impl Process {
             while let Ok(Some(line)) = lines.next_line().await {
                 let json: Option<Value> = serde_json::from_str(&line).ok();
                 sink.push(line);
-                if let Some(it) = json.as_ref().and_then(&wanted)
+                if let Some(it) = json.as_ref().and_then(&parse_line)
                     && let Some(found) = found.take()
                 {
                     // The caller that started the program may have given up.
@@ -215,8 +215,8 @@ impl Process {
         (Self { name, child, log, output }, line)
     }
 
-    /// Waits for the line that says it has started.
-    async fn until<T>(self, line: oneshot::Receiver<T>) -> (Self, T) {
+    /// Waits for the log line which shows that it has started.
+    async fn wait_for_start<T>(self, line: oneshot::Receiver<T>) -> (Self, T) {
         match timeout(START_DEADLINE, line).await {
             Ok(Ok(it)) => (self, it),
             Ok(Err(_)) | Err(_) => panic!("{} does not start:\n{}", self.name, self.log()),
@@ -231,16 +231,16 @@ impl Process {
         self.child.id().unwrap_or_else(|| panic!("{} has ended:\n{}", self.name, self.log()))
     }
 
-    /// Where it serves metrics.
+    /// The address at which it serves metrics.
     ///
     /// # Panics
     /// If it does not.
     pub async fn metrics_address(&self) -> SocketAddr {
-        self.says("metrics listening", START_DEADLINE).await;
+        self.wait_for_log("metrics listening", START_DEADLINE).await;
         let log = self.log();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let mut said = lines.filter(|line| line["message"] == "metrics listening");
-        let address = said.find_map(|line| line["address"].as_str()?.parse().ok());
+        let mut matching = lines.filter(|line| line["message"] == "metrics listening");
+        let address = matching.find_map(|line| line["address"].as_str()?.parse().ok());
         address.unwrap_or_else(|| panic!("{} serves no metrics:\n{log}", self.name))
     }
 
@@ -249,40 +249,40 @@ impl Process {
         self.log.text()
     }
 
-    /// The latest lines of what it printed.
+    /// The latest lines of its standard output.
     pub fn output(&self) -> String {
         self.output.text()
     }
 
-    /// Waits until its log says this.
+    /// Waits until its log contains this text.
     ///
     /// # Panics
-    /// If it does not before the deadline; the message holds its log.
-    pub async fn says(&self, what: &str, deadline: Duration) {
-        if timeout(deadline, self.log.shows(|text| text.contains(what))).await.is_err() {
-            panic!("{} does not say {what:?}:\n{}", self.name, self.log());
+    /// If it does not before the deadline; the message contains its log.
+    pub async fn wait_for_log(&self, what: &str, deadline: Duration) {
+        if timeout(deadline, self.log.wait_until(|text| text.contains(what))).await.is_err() {
+            panic!("{} does not log {what:?}:\n{}", self.name, self.log());
         }
     }
 
-    /// Waits until it has printed this.
+    /// Waits until its standard output contains this text.
     ///
     /// # Panics
-    /// As [`Process::says`].
-    pub async fn prints(&self, what: &str, deadline: Duration) {
-        self.prints_what(|text| text.contains(what), deadline).await;
+    /// As [`Process::wait_for_log`].
+    pub async fn wait_for_output(&self, what: &str, deadline: Duration) {
+        self.wait_for_output_that(|text| text.contains(what), deadline).await;
     }
 
-    /// Waits until what it has printed is like this.
+    /// Waits until its standard output matches.
     ///
     /// # Panics
-    /// As [`Process::says`].
-    pub async fn prints_what(&self, holds: impl Fn(&str) -> bool, deadline: Duration) {
-        if timeout(deadline, self.output.shows(holds)).await.is_err() {
-            panic!("{} does not print it:\n{}\n{}", self.name, self.output(), self.log());
+    /// As [`Process::wait_for_log`].
+    pub async fn wait_for_output_that(&self, matches: impl Fn(&str) -> bool, deadline: Duration) {
+        if timeout(deadline, self.output.wait_until(matches)).await.is_err() {
+            panic!("{} does not print the expected output:\n{}\n{}", self.name, self.output(), self.log());
         }
     }
 
-    /// What it has taken so far.
+    /// The resources that it has used so far.
     ///
     /// # Panics
     /// Once it has ended.
@@ -293,14 +293,14 @@ impl Process {
     /// Ends it without warning, as the kernel does when memory runs out.
     ///
     /// # Panics
-    /// If it has ended before: it crashed, and was not killed.
+    /// If it has already ended, which means that it crashed.
     pub async fn sigkill(mut self) {
         let ended = self.child.try_wait().expect("a child can be waited for");
         assert!(ended.is_none(), "{} ended by itself ({ended:?}):\n{}", self.name, self.log());
         self.child.kill().await.expect("a running child can be killed");
     }
 
-    /// Asks it to end, and returns how it did.
+    /// Sends SIGTERM, and returns the exit status.
     ///
     /// # Panics
     /// If it still runs at the deadline.
@@ -308,14 +308,14 @@ impl Process {
         let pid = self.pid().to_string();
         let sent = Command::new("kill").args(["-s", "TERM", &pid]).status().await;
         assert!(sent.is_ok_and(|status| status.success()), "{} cannot be signalled", self.name);
-        self.ended(deadline).await
+        self.wait_for_end(deadline).await
     }
 
     /// Waits until it ends by itself.
     ///
     /// # Panics
     /// If it still runs at the deadline.
-    pub async fn ended(mut self, deadline: Duration) -> ExitStatus {
+    pub async fn wait_for_end(mut self, deadline: Duration) -> ExitStatus {
         match timeout(deadline, self.child.wait()).await {
             Ok(status) => status.expect("a child can be waited for"),
             Err(_) => panic!("{} still runs after {deadline:?}:\n{}", self.name, self.log()),
@@ -323,7 +323,7 @@ impl Process {
     }
 }
 
-/// Every line of every program was looked at.
+/// Panics if any line of the program contained a secret.
 impl Drop for Process {
     fn drop(&mut self) {
         let leaks = [self.log.leak.get(), self.output.leak.get()];
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_dies_instead_of_listening_is_told_from_one_that_listens() {
+    async fn a_program_that_ends_before_it_listens_is_an_error() {
         let mut dies = Command::new("sh");
         dies.args(["-c", "echo no such luck >&2"]);
         let started = tokio::spawn(async move { serve(&mut dies).await.address });

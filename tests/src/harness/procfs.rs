@@ -1,4 +1,4 @@
-//! What a process takes, from Linux's `/proc`.
+//! Reads the resource usage of a process from Linux's `/proc`.
 
 use std::fs;
 use std::time::Duration;
@@ -6,31 +6,31 @@ use std::time::Duration;
 /// Linux reports CPU time in ticks of this length on every machine.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What a process has taken so far.
+/// The resources that a process has used so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time of all its threads, in user and kernel mode.
     pub cpu: Duration,
-    /// Resident memory now.
+    /// Current resident memory.
     pub rss_kib: u64,
-    /// The most resident memory it ever had.
+    /// Peak resident memory.
     pub peak_rss_kib: u64,
 }
 
-/// Reads what a process has taken; `None` once it is gone, and where there is no `/proc`.
+/// Reads the usage of a process; `None` once it is gone, or if there is no `/proc`.
 pub fn usage(pid: u32) -> Option<Usage> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     Some(Usage { cpu: cpu(&stat)?, rss_kib: kib(&status, "VmRSS:")?, peak_rss_kib: kib(&status, "VmHWM:")? })
 }
 
-/// The words a process was started with.
+/// The command line of a process.
 pub fn command_line(pid: u32) -> String {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&words).replace('\0', " ")
 }
 
-/// The processes that it started and that still run.
+/// The running child processes of a process.
 pub fn children(pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let listed = threads.map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default());
@@ -40,7 +40,8 @@ pub fn children(pid: u32) -> Vec<u32> {
     listed.flat_map(ids).collect()
 }
 
-/// The program's name is in parentheses and may hold anything, so the fields are counted from the last one.
+/// The program's name is in parentheses and may contain anything, so fields are counted from the last
+/// parenthesis.
 fn cpu(stat: &str) -> Option<Duration> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let user: u32 = fields.nth(11)?.parse().ok()?;
@@ -58,14 +59,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fields_are_found_behind_any_name() {
+    fn the_fields_are_found_after_any_program_name() {
         let stat = "7 (a b) c) S 1 7 7 0 -1 4194560 1 2 3 4 150 50 9 9 20 0 1 0 5 6 7";
         assert_eq!(cpu(stat), Some(Duration::from_secs(2)));
         assert_eq!(kib("Name:\tx\nVmRSS:\t    1234 kB\n", "VmRSS:"), Some(1234));
     }
 
     #[test]
-    fn this_process_takes_memory() {
+    fn this_process_uses_memory() {
         let usage = usage(std::process::id()).unwrap();
         assert!(usage.rss_kib > 0 && usage.peak_rss_kib >= usage.rss_kib);
         assert_eq!(super::usage(u32::MAX), None);

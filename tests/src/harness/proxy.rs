@@ -1,4 +1,4 @@
-//! Between a client and AWS: breaks requests in every way a network and a service can.
+//! A proxy between a client and AWS that injects the faults of networks and services.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,18 +18,18 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// What may happen to a request.
+/// A fault of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProxyFault {
-    /// It never arrives.
+    /// The request never arrives.
     Cut,
-    /// It is carried out, and the answer never arrives.
+    /// The request is executed, and the response never arrives.
     LostAnswer,
-    /// It is carried out, and half of the answer arrives.
+    /// The request is executed, and half of the response arrives.
     HalfAnAnswer,
-    /// The service fails.
+    /// The service returns an internal error.
     Unavailable,
-    /// The service has had enough for now.
+    /// The service throttles the request.
     Throttled,
 }
 
@@ -42,27 +42,27 @@ pub const FAULTS: [ProxyFault; 5] = [
     ProxyFault::Throttled,
 ];
 
-/// Listens on this machine and passes on what it does not break: of each operation every second request, with the
-/// faults in turn, until each was done `rounds` times. What follows passes.
+/// A proxy on this machine. It breaks every second request of each operation, with the faults in turn, until
+/// each fault was injected `rounds` times, and forwards all other requests.
 pub struct Proxy {
-    /// Where clients find it.
+    /// The URL for clients.
     pub endpoint: String,
     state: Arc<ProxyState>,
     server: JoinHandle<()>,
 }
 
-/// A request that was passed on.
+/// A request that was forwarded.
 #[derive(Debug, Clone)]
-pub struct Passed {
-    /// `POST`.
+pub struct ForwardedRequest {
+    /// The method, such as `POST`.
     pub method: String,
-    /// With its query.
+    /// The path, with its query.
     pub path: String,
-    /// `AmazonSQS.CreateQueue`; S3 has none.
+    /// The operation, such as `AmazonSQS.CreateQueue`; missing for S3.
     pub target: Option<String>,
-    /// `application/x-amz-json-1.0`.
+    /// The content type, such as `application/x-amz-json-1.0`.
     pub content_type: String,
-    /// Its text.
+    /// The body, as text.
     pub body: String,
 }
 
@@ -70,27 +70,27 @@ struct ProxyState {
     upstream: SocketAddr,
     rounds: usize,
     breaking: AtomicBool,
-    seen: Mutex<Seen>,
+    seen: Mutex<ProxyLog>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct ProxyLog {
     requests: BTreeMap<String, usize>,
-    /// What is to happen once.
+    /// Faults to inject once.
     next: BTreeMap<&'static str, ProxyFault>,
-    /// What was passed on, where it is written down.
-    passed: Option<Vec<Passed>>,
-    /// How far each operation is in its turns.
-    places: BTreeMap<String, usize>,
+    /// The forwarded requests, if they are recorded.
+    passed: Option<Vec<ForwardedRequest>>,
+    /// The number of requests of each operation since faults are injected.
+    positions: BTreeMap<String, usize>,
     broken: BTreeSet<(String, ProxyFault)>,
 }
 
 impl Proxy {
-    /// Starts one before this endpoint, which must be plain http on this machine.
+    /// Starts a proxy in front of this endpoint, which must be plain http on this machine.
     ///
     /// # Panics
     /// If it is not.
-    pub async fn before(endpoint: &str, rounds: usize) -> Self {
+    pub async fn in_front_of(endpoint: &str, rounds: usize) -> Self {
         let authority = endpoint.strip_prefix("http://").expect("a stack on this machine speaks plain http");
         let authority = authority.trim_end_matches('/').replace("localhost", "127.0.0.1");
         let upstream = authority.parse().expect("an address with a port");
@@ -106,38 +106,38 @@ impl Proxy {
         Self { endpoint, state, server }
     }
 
-    /// The next request of this operation is broken like this, whatever else is.
+    /// Injects this fault into the next request of this operation, independently of all others.
     pub fn break_next(&self, operation: &'static str, fault: ProxyFault) {
         self.state.seen().next.insert(operation, fault);
     }
 
-    /// From now on writes down what it passes on.
+    /// Starts to record forwarded requests, and discards earlier records.
     pub fn record(&self) {
         self.state.seen().passed = Some(Vec::new());
     }
 
-    /// What was written down.
-    pub fn recorded(&self) -> Vec<Passed> {
+    /// The recorded requests.
+    pub fn recorded(&self) -> Vec<ForwardedRequest> {
         self.state.seen().passed.clone().unwrap_or_default()
     }
 
-    /// From now on everything passes.
-    pub fn mend(&self) {
+    /// Stops injecting faults.
+    pub fn stop_faults(&self) {
         self.state.breaking.store(false, Ordering::Relaxed);
     }
 
-    /// From now on requests are broken again.
-    pub fn break_again(&self) {
+    /// Resumes injecting faults.
+    pub fn resume_faults(&self) {
         self.state.breaking.store(true, Ordering::Relaxed);
     }
 
-    /// How many requests of each operation came.
+    /// The number of received requests of each operation.
     pub fn requests(&self) -> BTreeMap<String, usize> {
         self.state.seen().requests.clone()
     }
 
-    /// Which operations were broken in which ways.
-    pub fn broken(&self) -> BTreeSet<(String, ProxyFault)> {
+    /// The operations, each with the faults that were injected.
+    pub fn injected_faults(&self) -> BTreeSet<(String, ProxyFault)> {
         self.state.seen().broken.clone()
     }
 }
@@ -149,11 +149,11 @@ impl Drop for Proxy {
 }
 
 impl ProxyState {
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+    fn seen(&self) -> std::sync::MutexGuard<'_, ProxyLog> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What happens to the next request of an operation.
+    /// The fault for the next request of an operation, if any.
     fn next(&self, operation: &str) -> Option<ProxyFault> {
         let mut seen = self.seen();
         let number = seen.requests.entry(operation.to_owned()).or_default();
@@ -164,9 +164,9 @@ impl ProxyState {
         if !self.breaking.load(Ordering::Relaxed) {
             return None;
         }
-        let place = seen.places.entry(operation.to_owned()).or_default();
-        let (turn, spared) = (*place / 2, *place % 2 == 1);
-        *place += 1;
+        let position = seen.positions.entry(operation.to_owned()).or_default();
+        let (turn, spared) = (*position / 2, *position % 2 == 1);
+        *position += 1;
         if spared || turn >= self.rounds * FAULTS.len() {
             return None;
         }
@@ -182,7 +182,7 @@ async fn serve(listener: TcpListener, state: Arc<ProxyState>) {
         let state = Arc::clone(&state);
         tokio::spawn(async move {
             let answer = service_fn(move |request| answer(Arc::clone(&state), request));
-            // A connection that is cut ends with an error, which is the point.
+            // A cut connection ends with an error, which is intended.
             drop(
                 hyper::server::conn::http1::Builder::new()
                     .serve_connection(TokioIo::new(connection), answer)
@@ -204,7 +204,7 @@ async fn answer(state: Arc<ProxyState>, request: Request<Incoming>) -> io::Resul
         Some(ProxyFault::LostAnswer | ProxyFault::HalfAnAnswer) | None => {}
     }
     if let Some(passed) = &mut state.seen().passed {
-        passed.push(Passed::of(&head, &body));
+        passed.push(ForwardedRequest::from_request(&head, &body));
     }
     let (head, answer) = pass(state.upstream, Request::from_parts(head, body)).await?;
     match fault {
@@ -218,8 +218,8 @@ async fn answer(state: Arc<ProxyState>, request: Request<Incoming>) -> io::Resul
     }
 }
 
-impl Passed {
-    fn of(head: &hyper::http::request::Parts, body: &Bytes) -> Self {
+impl ForwardedRequest {
+    fn from_request(head: &hyper::http::request::Parts, body: &Bytes) -> Self {
         let header = |name: &str| Some(head.headers.get(name)?.to_str().ok()?.to_owned());
         Self {
             method: head.method.to_string(),
@@ -243,7 +243,8 @@ async fn pass(
     let (mut head, body) = response.into_parts();
     let has_length = head.headers.contains_key(CONTENT_LENGTH);
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-    // The answer's framing is this server's own, except for the length that a HEAD request asks for.
+    // This server sets the response's framing itself, except for the length in the response to a HEAD
+    // request.
     head.headers.remove(hyper::header::TRANSFER_ENCODING);
     head.headers.remove(hyper::header::CONNECTION);
     if !has_length {
@@ -256,7 +257,8 @@ fn cut() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionReset, "cut")
 }
 
-/// `UpdateItem`, `SendMessageBatch`, `PutObject`; some requests to S3 bear no name, so `S3 HEAD`, `S3 POST uploads`.
+/// `UpdateItem`, `SendMessageBatch`, `PutObject`; some S3 requests contain no name, hence `S3 HEAD`, `S3 POST
+/// uploads`.
 fn operation(method: &Method, query: Option<&str>, headers: &HeaderMap) -> String {
     let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok());
     if let Some((_, operation)) = target.and_then(|target| target.rsplit_once('.')) {

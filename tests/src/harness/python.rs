@@ -1,22 +1,23 @@
-//! Python environments for tools that the tests run, made by the tests themselves.
+//! Python environments for tools that the tests run, created by the tests themselves.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::say;
+use super::print_uncaptured;
 
-/// The Python of an environment that holds exactly what is pinned, each with its hash; made once, under `target/`.
+/// The Python of an environment that contains exactly the pinned packages, checked by hash; created once,
+/// under `target/`.
 ///
 /// # Errors
-/// What is missing on this machine, or could not be installed.
+/// If a program is missing on this machine, or a package cannot be installed.
 pub fn environment(name: &str, requirements: &str) -> Result<PathBuf, String> {
     let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(name);
     make(&home, requirements).map_err(|error| format!("{}: {error}", home.display()))
 }
 
-/// slack-export-viewer, in an environment of its own.
+/// The path of slack-export-viewer, in a separate environment.
 ///
 /// # Errors
 /// As [`environment`].
@@ -29,13 +30,13 @@ fn make(home: &Path, pinned: &str) -> io::Result<PathBuf> {
     fs::create_dir_all(home)?;
     let python = home.join("venv/bin/python");
     let installed = home.join("installed.txt");
-    // Test binaries run side by side; one makes it, the others wait here.
+    // Test binaries run in parallel: one creates the environment, and the others wait here.
     let lock = File::create(home.join("lock"))?;
     lock.lock()?;
     if fs::read_to_string(&installed).is_ok_and(|installed| installed == pinned) {
         return Ok(python);
     }
-    say(&format!("installing Python packages into {}", home.display()));
+    print_uncaptured(&format!("installing Python packages into {}", home.display()));
     let requirements = home.join("requirements.txt");
     fs::write(&requirements, pinned)?;
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(home.join("venv")))?;

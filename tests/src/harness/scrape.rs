@@ -11,8 +11,8 @@ use tokio::net::TcpStream;
 
 use super::process::Process;
 
-/// How many requests of each operation the process has sent to AWS, by its own count. S3's operations have the names
-/// that [`crate::harness::proxy`] gives them.
+/// The number of requests of each operation that the process has sent to AWS, by its own metric. S3's
+/// operations have the same names as in [`crate::harness::proxy`].
 ///
 /// # Panics
 /// If it serves no metrics.
@@ -28,10 +28,10 @@ pub async fn aws_requests(process: &Process) -> BTreeMap<String, u64> {
     counts
 }
 
-/// Everything that is served as metrics there.
+/// The text of the metrics at this address.
 ///
 /// # Panics
-/// If nothing is.
+/// If no metrics are served.
 pub async fn metrics(address: SocketAddr) -> String {
     let stream = TcpStream::connect(address).await.expect("metrics are served");
     let (mut sender, connection) =

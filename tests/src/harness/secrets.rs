@@ -1,15 +1,15 @@
-//! What no program may ever show. The harness looks for it in every line that any program prints.
+//! Secrets that no program may print. The harness searches for them in every line that any program prints.
 
 use super::process::SIGNING_SECRET;
 
-/// Slack's verification token, as it is in the envelopes of the made-up events.
+/// Slack's verification token in the envelopes of generated events.
 pub const VERIFICATION_TOKEN: &str = "not-checked-any-more";
 
-/// How Slack's tokens begin. What merely explains this, such as `xoxb-…`, shows none.
+/// The prefixes of Slack's tokens. A prefix alone, as in `xoxb-…`, is not a secret.
 const TOKEN_PREFIXES: [&str; 6] = ["xoxb-", "xoxp-", "xoxa-", "xoxe-", "xoxs-", "xapp-"];
 
-/// The secret that a text shows, by its kind.
-pub fn shown_in(text: &str) -> Option<&'static str> {
+/// The kind of the secret that a text contains, if any.
+pub fn find_secret(text: &str) -> Option<&'static str> {
     if text.contains(SIGNING_SECRET) {
         return Some("the signing secret");
     }
@@ -25,13 +25,13 @@ pub fn shown_in(text: &str) -> Option<&'static str> {
     TOKEN_PREFIXES.iter().any(is_token).then_some("a token")
 }
 
-/// Nothing secret is in what a program showed.
+/// Asserts that a text contains no secret.
 ///
 /// # Panics
-/// If something is.
-pub fn assert_none(what: &str, text: &str) {
-    if let Some(secret) = shown_in(text) {
-        let lines: Vec<&str> = text.lines().filter(|line| shown_in(line).is_some()).collect();
+/// If it contains one.
+pub fn assert_no_secret(what: &str, text: &str) {
+    if let Some(secret) = find_secret(text) {
+        let lines: Vec<&str> = text.lines().filter(|line| find_secret(line).is_some()).collect();
         panic!("{what} shows {secret}:\n{}", lines.join("\n"));
     }
 }
@@ -41,14 +41,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_told_from_words_about_them() {
+    fn secrets_are_distinguished_from_words_about_them() {
         for secret in
             ["a xoxb-1", "Bearer xoxp-12-ab", SIGNING_SECRET, "{\"token\":\"not-checked-any-more\"}"]
         {
-            assert!(shown_in(secret).is_some(), "{secret}");
+            assert!(find_secret(secret).is_some(), "{secret}");
         }
         for word in ["it begins with xoxb-", "`xoxb-…`", "xoxb-*", "xoxb hidden", ""] {
-            assert_eq!(shown_in(word), None, "{word}");
+            assert_eq!(find_secret(word), None, "{word}");
         }
     }
 }

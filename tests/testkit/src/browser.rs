@@ -1,6 +1,7 @@
-//! A real browser: a client of the WebDriver protocol, as far as tests need one. <https://www.w3.org/TR/webdriver2/>
+//! A real browser, driven by a client of the part of WebDriver that tests need.
+//! <https://www.w3.org/TR/webdriver2/>
 //!
-//! It panics if the browser does not do what it is told.
+//! Every method panics if the browser fails to do its command.
 #![expect(clippy::unwrap_used, reason = "a browser that fails is a test that fails")]
 
 use std::io::{Read, Write};
@@ -21,23 +22,24 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// A browser starts in a second, on a busy machine in some.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The limit for every step. A browser starts in a second, on a busy machine in several.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A browser closes at once.
-const CLOSING: Duration = Duration::from_secs(5);
+/// The limit for closing a browser, which normally takes no time.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Debian's Chromium and its driver.
 const BROWSER: &str = "/usr/bin/chromium";
 const DRIVER: &str = "/usr/bin/chromedriver";
 
-/// The folder of a profile in which downloads are.
+/// The folder of a profile that receives downloads.
 const DOWNLOADS: &str = "downloads";
 
-/// What WebDriver calls an element.
+/// WebDriver's JSON key for an element reference.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// A browser window, closed when this is dropped, also by a test that fails: the driver alone would leave the browser behind.
+/// A browser window. `Drop` closes it even if a test fails: a killed driver alone would leave the browser
+/// running.
 #[derive(Debug)]
 pub struct Browser {
     /// Killed when it is dropped.
@@ -47,16 +49,16 @@ pub struct Browser {
     session: String,
 }
 
-/// How the browser is.
+/// The settings of a browser window.
 #[derive(Debug, Default)]
 pub struct BrowserSettings {
-    /// It runs no script of a page.
+    /// Scripts of pages do not run.
     pub without_scripts: bool,
-    /// It is as wide as a phone.
+    /// The window is as wide as a phone.
     pub is_narrow: bool,
-    /// Its user prefers dark pages.
+    /// The user prefers dark pages.
     pub is_dark: bool,
-    /// Pages look as they are printed.
+    /// Pages are shown as printed.
     pub is_print: bool,
 }
 
@@ -67,11 +69,11 @@ impl Drop for Browser {
             "DELETE /session/{} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 0\r\n\r\n",
             self.session
         );
-        // What cannot be closed is killed with its driver.
-        let is_asked =
-            stream.set_read_timeout(Some(CLOSING)).is_ok() && stream.write_all(end.as_bytes()).is_ok();
+        // A browser that does not close is killed with its driver.
+        let is_sent =
+            stream.set_read_timeout(Some(CLOSE_TIMEOUT)).is_ok() && stream.write_all(end.as_bytes()).is_ok();
         let mut answer = [0; 1];
-        drop(is_asked.then(|| stream.read(&mut answer)));
+        drop(is_sent.then(|| stream.read(&mut answer)));
     }
 }
 
@@ -92,11 +94,11 @@ impl Browser {
             .unwrap();
         let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
         let port = loop {
-            let line = timeout(PATIENCE, lines.next_line())
+            let line = timeout(TIMEOUT, lines.next_line())
                 .await
                 .unwrap()
                 .unwrap()
-                .expect("chromedriver says its port");
+                .expect("chromedriver prints its port");
             if let Some((_, port)) = line.split_once("started successfully on port ") {
                 break port.trim_end_matches('.').parse().unwrap();
             }
@@ -137,9 +139,9 @@ impl Browser {
         browser.session = opened["sessionId"].as_str().unwrap().to_owned();
         let scheme = if settings.is_dark { "dark" } else { "light" };
         let media = if settings.is_print { "print" } else { "screen" };
-        let look =
+        let emulated_media =
             json!({ "media": media, "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
-        browser.command("Emulation.setEmulatedMedia", look).await;
+        browser.command("Emulation.setEmulatedMedia", emulated_media).await;
         browser
     }
 
@@ -148,20 +150,20 @@ impl Browser {
         [BROWSER, DRIVER].into_iter().all(|program| Path::new(program).exists())
     }
 
-    /// Goes to an address, and waits until it is there.
-    pub async fn go(&self, address: &str) {
+    /// Navigates to an address and waits until the page has loaded.
+    pub async fn navigate(&self, address: &str) {
         self.post("/url", json!({ "url": address })).await;
     }
 
-    /// Where it is.
+    /// The address of the page.
     pub async fn address(&self) -> String {
         self.get("/url").await.as_str().unwrap().to_owned()
     }
 
-    /// Waits until a key has led to an address that has this part.
-    pub async fn until_at(&self, part: &str) {
+    /// Waits until a pressed key has led to an address that contains `part`.
+    pub async fn wait_for_address(&self, part: &str) {
         let arrived = async { while !self.address().await.contains(part) {} };
-        timeout(PATIENCE, arrived).await.unwrap_or_else(|_| panic!("no key led to {part}"));
+        timeout(TIMEOUT, arrived).await.unwrap_or_else(|_| panic!("no key led to {part}"));
     }
 
     /// The title of the page.
@@ -169,14 +171,14 @@ impl Browser {
         self.get("/title").await.as_str().unwrap().to_owned()
     }
 
-    /// The first element of this kind.
+    /// The first element that matches a CSS selector.
     pub async fn find(&self, css: &str) -> PageElement {
         let found = self.post("/element", json!({ "using": "css selector", "value": css })).await;
         PageElement(found[ELEMENT].as_str().unwrap_or_else(|| panic!("no {css}: {found}")).to_owned())
     }
 
-    /// All elements of this kind.
-    pub async fn all(&self, css: &str) -> Vec<PageElement> {
+    /// All elements that match a CSS selector.
+    pub async fn find_all(&self, css: &str) -> Vec<PageElement> {
         let found = self.post("/elements", json!({ "using": "css selector", "value": css })).await;
         found
             .as_array()
@@ -186,47 +188,47 @@ impl Browser {
             .collect()
     }
 
-    /// The visible text of the first element of this kind.
+    /// The visible text of the first element that matches.
     pub async fn text(&self, css: &str) -> String {
         let PageElement(id) = self.find(css).await;
         self.get(&format!("/element/{id}/text")).await.as_str().unwrap().to_owned()
     }
 
-    /// An attribute of an element; empty if it has none.
+    /// An attribute of an element; empty if it is missing.
     pub async fn attribute(&self, PageElement(id): &PageElement, name: &str) -> String {
         self.get(&format!("/element/{id}/attribute/{name}")).await.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Whether a person sees it.
-    pub async fn is_seen(&self, css: &str) -> bool {
+    /// Whether the first element that matches is visible.
+    pub async fn is_visible(&self, css: &str) -> bool {
         let PageElement(id) = self.find(css).await;
         self.get(&format!("/element/{id}/displayed")).await == true
     }
 
-    /// Clicks.
+    /// Clicks the first element that matches.
     pub async fn click(&self, css: &str) {
         let PageElement(id) = self.find(css).await;
         let clicked = self
-            .answer(Method::POST, &format!("/session/{}/element/{id}/click", self.session), json!({}))
+            .send(Method::POST, &format!("/session/{}/element/{id}/click", self.session), json!({}))
             .await;
         assert!(clicked["error"].is_null(), "{css}: {}", clicked["message"]);
     }
 
-    /// Clicks, and waits until that has led to another address.
+    /// Clicks, and waits until the address has changed.
     pub async fn follow(&self, css: &str) {
         let before = self.address().await;
         self.click(css).await;
         let left = async { while self.address().await == before {} };
-        timeout(PATIENCE, left).await.unwrap_or_else(|_| panic!("{css} leads nowhere"));
+        timeout(TIMEOUT, left).await.unwrap_or_else(|_| panic!("{css} leads nowhere"));
     }
 
-    /// Types into the first element of this kind.
+    /// Types into the first element that matches.
     pub async fn type_into(&self, css: &str, text: &str) {
         let PageElement(id) = self.find(css).await;
         self.post(&format!("/element/{id}/value"), json!({ "text": text })).await;
     }
 
-    /// Presses keys, whatever has the focus.
+    /// Presses keys in the focused element.
     pub async fn press(&self, keys: &str) {
         let steps = keys.chars().flat_map(|key| {
             [json!({ "type": "keyDown", "value": key }), json!({ "type": "keyUp", "value": key })]
@@ -235,13 +237,13 @@ impl Browser {
         self.post("/actions", json!({ "actions": [source] })).await;
     }
 
-    /// Runs a script, and answers what it returns.
-    pub async fn run(&self, script: &str) -> Value {
+    /// Runs a script and returns its result.
+    pub async fn run_script(&self, script: &str) -> Value {
         self.post("/execute/sync", json!({ "script": script, "args": [] })).await
     }
 
-    /// What the page complained of since the last call.
-    pub async fn complaints(&self) -> Vec<String> {
+    /// Warnings and errors in the browser's log since the last call.
+    pub async fn console_problems(&self) -> Vec<String> {
         let log = self.post("/se/log", json!({ "type": "browser" })).await;
         let lines = log.as_array().unwrap().iter();
         lines
@@ -250,7 +252,7 @@ impl Browser {
             .collect()
     }
 
-    /// The addresses that were asked for since the last call.
+    /// The addresses that the browser has requested since the last call.
     pub async fn requests(&self) -> Vec<String> {
         let log = self.post("/se/log", json!({ "type": "performance" })).await;
         let events = log.as_array().unwrap().iter();
@@ -260,33 +262,33 @@ impl Browser {
         sent.map(|event| event["message"]["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// A file that is downloaded, once it is whole.
+    /// Waits for a download and returns its content.
     pub async fn downloaded(&self, name: &str) -> Vec<u8> {
         let file = self.profile.path().join(DOWNLOADS).join(name);
-        // It has its name once it is whole. Between two looks, the browser is asked something.
+        // A download gets its name once it is complete. The call to the browser spaces out the checks.
         let arrived = async {
             while !file.exists() {
                 self.address().await;
             }
         };
-        timeout(PATIENCE, arrived).await.unwrap_or_else(|_| panic!("{name} is not downloaded"));
+        timeout(TIMEOUT, arrived).await.unwrap_or_else(|_| panic!("{name} is not downloaded"));
         std::fs::read(&file).unwrap()
     }
 
-    /// Milliseconds from the beginning of the page's load until something of it was to be seen.
+    /// Milliseconds from the start of the page's load to its first contentful paint.
     pub async fn first_contentful_paint_ms(&self) -> f64 {
         let script = "return new Promise((done) => new PerformanceObserver((list) => { \
             const found = list.getEntriesByName('first-contentful-paint')[0]; if (found) done(found.startTime); \
             }).observe({ type: 'paint', buffered: true }));";
-        self.run(script).await.as_f64().unwrap()
+        self.run_script(script).await.as_f64().unwrap()
     }
 
-    /// Empties its cache.
+    /// Empties the browser's cache.
     pub async fn forget_cached(&self) {
         self.command("Network.clearBrowserCache", json!({})).await;
     }
 
-    /// A command of the DevTools protocol.
+    /// Runs a command of the DevTools protocol.
     async fn command(&self, name: &str, parameters: Value) -> Value {
         self.post("/goog/cdp/execute", json!({ "cmd": name, "params": parameters })).await
     }
@@ -299,14 +301,14 @@ impl Browser {
         self.call(Method::POST, &format!("/session/{}{path}", self.session), body).await
     }
 
-    /// One request on a connection of its own: a test makes some dozens.
+    /// Sends one request on its own connection, since a test makes only dozens. Panics on a WebDriver error.
     async fn call(&self, method: Method, path: &str, body: Value) -> Value {
-        let value = self.answer(method, path, body).await;
+        let value = self.send(method, path, body).await;
         assert!(value["error"].is_null(), "{path}: {}", value["message"]);
         value
     }
 
-    async fn answer(&self, method: Method, path: &str, body: Value) -> Value {
+    async fn send(&self, method: Method, path: &str, body: Value) -> Value {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
@@ -318,8 +320,8 @@ impl Browser {
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body)))
             .unwrap();
-        let response = timeout(PATIENCE, sender.send_request(request)).await.unwrap().unwrap();
-        let bytes = timeout(PATIENCE, response.into_body().collect()).await.unwrap().unwrap().to_bytes();
+        let response = timeout(TIMEOUT, sender.send_request(request)).await.unwrap().unwrap();
+        let bytes = timeout(TIMEOUT, response.into_body().collect()).await.unwrap().unwrap().to_bytes();
         let mut answer: Value = serde_json::from_slice(&bytes).unwrap();
         answer["value"].take()
     }

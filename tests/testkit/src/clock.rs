@@ -1,4 +1,4 @@
-//! A clock that follows the runtime's, which tests stop and move.
+//! A clock that follows the runtime's clock, which tests pause and advance.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ impl Clock for VirtualClock {
     }
 }
 
-/// A clock that shows `start` now, and later what passes of the runtime's time.
+/// A clock that shows `start` now and advances with the runtime's time.
 pub fn virtual_clock(start: TimestampMs) -> SharedClock {
     Arc::new(VirtualClock { start, began: Instant::now() })
 }

@@ -1,5 +1,5 @@
-//! What a worker receives: requests from Slack, and whatever waits on a queue.
-#![expect(clippy::unwrap_used, reason = "it is test code: what it unwraps is what it claims")]
+//! Deliveries for workers, from Slack's requests or from a queue.
+#![expect(clippy::unwrap_used, reason = "test code: an unwrap that fails is a test that fails")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,13 +13,14 @@ use slack::event::EventHeader;
 
 use crate::corpus::{TEAM, event};
 
-/// When the first request comes.
+/// The time of the first request.
 const BEGINNING: TimestampMs = TimestampMs(1_700_000_000_000);
 
-/// The first delivery of a request's event, which comes when it happens and not before [`BEGINNING`].
+/// The first delivery of a request's event. It is sent at the time of the event, but not before
+/// [`BEGINNING`].
 ///
 /// # Panics
-/// If Slack sends no such request, or it is of a direct message.
+/// If the body is not a request of Slack's, or is a direct message.
 pub fn delivery(body: &str) -> Delivery {
     let envelope = Envelope::peek(body.as_bytes()).unwrap();
     let clock = envelope.event.and_then(|event| EventHeader::read(event).clock());
@@ -30,20 +31,20 @@ pub fn delivery(body: &str) -> Delivery {
     Delivery { sent_at, ..delivery_of(sends.swap_remove(0)) }
 }
 
-/// The first deliveries of events of [`TEAM`], each in a request of its own.
+/// The first deliveries of events of [`TEAM`], one request for each event.
 ///
 /// # Panics
-/// As [`delivery`].
+/// See [`delivery`].
 pub fn deliveries(events: &[Value]) -> Vec<Delivery> {
     let numbered = events.iter().enumerate();
     numbered.map(|(number, event)| delivery(&event::envelope(TEAM, &format!("Ev{number}"), event))).collect()
 }
 
-/// Receives what is visible on a queue.
+/// Receives the visible messages of a queue.
 ///
 /// # Panics
 /// If the queue fails.
-pub async fn received(queue: &dyn Queue, name: QueueName) -> Vec<Delivery> {
+pub async fn receive_visible(queue: &dyn Queue, name: QueueName) -> Vec<Delivery> {
     let (visibility_timeout, wait) = (Duration::from_secs(30), Duration::ZERO);
     queue.receive(ReceiveRequest { queue: name.into(), max: 100, visibility_timeout, wait }).await.unwrap()
 }
@@ -62,11 +63,11 @@ pub fn delivery_of(sent: Outgoing) -> Delivery {
     }
 }
 
-/// Hands over whatever waits on a queue and can be received, until nothing can. `work` says of each job whether it is done; the
-/// others come again once their lease of 30 s has ended.
+/// Receives jobs and passes them to `work` until none can be received. `work` returns for each job whether it
+/// is done; the other jobs become visible again when their lease of 30 s ends.
 ///
 /// # Panics
-/// If the queue fails. That a lease was lost is no failure: time may have passed for another one that drains.
+/// If the queue fails. A lost lease is not a failure: a concurrent drain may have advanced the time.
 pub async fn drain(queue: &dyn Queue, name: QueueName, work: impl AsyncFn(&[Delivery]) -> Vec<bool>) {
     loop {
         let request = ReceiveRequest {

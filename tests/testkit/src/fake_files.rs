@@ -1,4 +1,5 @@
-//! A Slack that knows every token, person and channel, and hands out every file: the id, again and again.
+//! A mock Slack that accepts every token, person and channel, and serves every file: its content is the id,
+//! repeated.
 
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path, path_regex};
@@ -6,10 +7,10 @@ use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
 use crate::corpus::{TEAM, event};
 
-/// How often the id occurs in a file.
-const TIMES: usize = 100;
+/// How often a file repeats its id.
+const REPETITIONS: usize = 100;
 
-/// Starts one; it answers as long as it lives.
+/// Starts a mock Slack, which answers until it is dropped.
 pub async fn slack() -> MockServer {
     let server = MockServer::start().await;
     let file = |request: &Request| {
@@ -17,7 +18,7 @@ pub async fn slack() -> MockServer {
         ResponseTemplate::new(200).set_body_raw(content(id), "application/octet-stream")
     };
     Mock::given(method("GET")).and(path_regex("^/files/")).respond_with(file).mount(&server).await;
-    // Every id that is asked about exists.
+    // Every requested id exists.
     for (method, parameter) in
         [("users.info", "user"), ("bots.info", "bot"), ("conversations.info", "channel")]
     {
@@ -30,22 +31,22 @@ pub async fn slack() -> MockServer {
     }
     let team = ResponseTemplate::new(200).set_body_json(json!({ "ok": true, "team": { "id": TEAM } }));
     Mock::given(path("/api/team.info")).respond_with(team).mount(&server).await;
-    // Whose token it is, and nothing to list.
+    // `auth.test` gets the workspace, and list calls get empty lists.
     let workspace = json!({ "ok": true, "team_id": TEAM, "channels": [], "members": [], "emoji": {} });
     let workspace = ResponseTemplate::new(200).set_body_json(workspace);
     Mock::given(path_regex("^/api/")).respond_with(workspace).mount(&server).await;
     server
 }
 
-/// What it hands out for a file.
+/// The content of a file.
 pub fn content(id: &str) -> Vec<u8> {
-    id.repeat(TIMES).into_bytes()
+    id.repeat(REPETITIONS).into_bytes()
 }
 
-/// A message that shares a file of this Slack's.
-pub fn shared(slack: &MockServer, id: &str, ts: &str) -> Value {
+/// A message that shares a file of this mock Slack.
+pub fn message_with_file(slack: &MockServer, id: &str, ts: &str) -> Value {
     let url = format!("{}/files/{id}", slack.uri());
-    let file = event::with(
+    let file = event::with_fields(
         event::file(id, "U01"),
         [
             ("url_private", json!(url)),
@@ -53,5 +54,5 @@ pub fn shared(slack: &MockServer, id: &str, ts: &str) -> Value {
             ("size", json!(content(id).len())),
         ],
     );
-    event::with(event::message(ts, "U01", "look"), [("files", json!([file]))])
+    event::with_fields(event::message(ts, "U01", "look"), [("files", json!([file]))])
 }

@@ -1,4 +1,4 @@
-//! Slack's Web API, played by [`SlackState`]: over a socket on this machine, or without one on a test's paused time.
+//! Slack's Web API, simulated by [`SlackState`]: on a local socket, or in memory on a test's paused time.
 
 mod carrier;
 
@@ -17,17 +17,17 @@ use crate::faults::CrashPoint;
 
 use self::carrier::{FakeClock, FakeSlackTable, MemoryCarrier, SocketCarrier};
 
-/// The second at which its clock starts.
+/// The second at which the fake Slack's clock starts.
 pub const START_S: i64 = 1_700_000_000;
 
-/// A Slack that answers as long as this lives.
+/// A fake Slack, which answers until it is dropped.
 pub struct FakeSlack {
     server: Option<MockServer>,
     table: Arc<Mutex<FakeSlackTable>>,
 }
 
 impl FakeSlack {
-    /// A Slack on a socket that knows no token yet. Its clock stands still until it is moved.
+    /// A Slack on a socket, without tokens. Its clock is fixed until a test moves it.
     pub async fn start() -> Self {
         let table = FakeSlackTable::starting_at(FakeClock::Fixed(START_S * 1_000));
         let server = MockServer::start().await;
@@ -35,8 +35,8 @@ impl FakeSlack {
         Self { server: Some(server), table }
     }
 
-    /// A Slack without a socket, on the time of the test's runtime: [`Self::client_in_memory`] calls it, and an hour of
-    /// its limits passes at once if the runtime is paused.
+    /// A Slack without a socket, on the time of the test's runtime, for [`Self::client_in_memory`]. An hour
+    /// of its rate limits passes at once if the runtime is paused.
     pub fn on_virtual_time() -> Self {
         Self { server: None, table: FakeSlackTable::starting_at(FakeClock::running_from(START_S * 1_000)) }
     }
@@ -63,81 +63,81 @@ impl FakeSlack {
     /// # Panics
     /// If it is not a token.
     pub fn client_in_memory(&self, token: &str) -> Arc<WebApi> {
-        self.client_until(token, &CrashPoint::never())
+        self.client_with_crash_point(token, &CrashPoint::never())
     }
 
-    /// The same in a process that dies at the point: before a call is carried, or with its answer on the way.
+    /// A client in a process that dies at the point: before a call is sent, or before its response arrives.
     ///
     /// # Panics
     /// If it is not a token.
-    pub fn client_until(&self, token: &str, point: &Arc<CrashPoint>) -> Arc<WebApi> {
+    pub fn client_with_crash_point(&self, token: &str, point: &Arc<CrashPoint>) -> Arc<WebApi> {
         let (table, point) = (Arc::clone(&self.table), Arc::clone(point));
         let carrier = MemoryCarrier { table, token: token.to_owned(), point };
-        Arc::new(WebApi::carried_by(Arc::new(carrier), ApiUrl::default(), one_token(token)))
+        Arc::new(WebApi::with_transport(Arc::new(carrier), ApiUrl::default(), one_token(token)))
     }
 
-    /// What it is made of: workspaces, limits, cursors, calls.
-    pub fn with<T>(&self, work: impl FnOnce(&mut SlackState) -> T) -> T {
+    /// Runs `work` on the state: workspaces, limits, cursors, calls.
+    pub fn with_state<T>(&self, work: impl FnOnce(&mut SlackState) -> T) -> T {
         work(&mut self.table().state)
     }
 
-    /// A workspace behind a token; it replaces what was there.
-    pub fn set(&self, token: &str, workspace: FakeWorkspace) {
-        self.with(|state| state.set(token, workspace));
+    /// Sets the workspace of a token and replaces an earlier one.
+    pub fn set_workspace(&self, token: &str, workspace: FakeWorkspace) {
+        self.with_state(|state| state.set_workspace(token, workspace));
     }
 
     /// Changes a workspace.
     ///
     /// # Panics
     /// If no workspace has this token.
-    pub fn change<T>(&self, token: &str, change: impl FnOnce(&mut FakeWorkspace) -> T) -> T {
-        self.with(|state| change(state.workspace(token).expect("the workspace was set")))
+    pub fn change_workspace<T>(&self, token: &str, change: impl FnOnce(&mut FakeWorkspace) -> T) -> T {
+        self.with_state(|state| change(state.workspace(token).expect("the workspace was set")))
     }
 
-    /// Pages have at most this many entries, whatever is asked for.
-    pub fn pages_of(&self, entries: usize) {
-        self.with(|state| state.pages_of(entries));
+    /// Limits every page to this number of entries, even if a call asks for more.
+    pub fn set_page_size(&self, entries: usize) {
+        self.with_state(|state| state.set_page_size(entries));
     }
 
-    /// Sets its clock, which stands still then.
-    pub fn at(&self, now_s: i64) {
+    /// Sets the clock, which then stays fixed.
+    pub fn set_clock(&self, now_s: i64) {
         self.table().clock = FakeClock::Fixed(now_s * 1_000);
     }
 
-    /// Lets its clock run from now on.
+    /// Lets the clock run from now on.
     pub fn run_clock(&self) {
         let mut table = self.table();
         table.clock = FakeClock::running_from(table.clock.now_ms());
     }
 
-    /// The next answers of a method; after them it answers as it should.
-    pub fn next(&self, method: &str, answers: impl IntoIterator<Item = SlackAnswer>) {
-        self.with(|state| state.next(method, answers));
+    /// Sets the next responses of a method; after them the method works normally.
+    pub fn plan_answers(&self, method: &str, answers: impl IntoIterator<Item = SlackAnswer>) {
+        self.with_state(|state| state.plan_answers(method, answers));
     }
 
-    /// From now on a method refuses: the whole answer.
+    /// Makes a method return this error response from now on.
     pub fn refuse(&self, method: &str, answer: Value) {
-        self.with(|state| state.refuse(method, answer));
+        self.with_state(|state| state.set_refusal(method, answer));
     }
 
-    /// From now on it answers nothing but 503, or answers again.
-    pub fn away(&self, away: bool) {
-        self.with(|state| state.set_away(away));
+    /// Makes every call return 503, or work again.
+    pub fn set_unavailable(&self, away: bool) {
+        self.with_state(|state| state.set_away(away));
     }
 
     /// Every call so far.
     pub fn calls(&self) -> Vec<Call> {
-        self.with(|state| state.calls().to_vec())
+        self.with_state(|state| state.calls().to_vec())
     }
 
-    /// How often a method was called.
-    pub fn called(&self, method: &str) -> usize {
-        self.with(|state| state.called(method))
+    /// The number of calls of a method.
+    pub fn call_count(&self, method: &str) -> usize {
+        self.with_state(|state| state.call_count(method))
     }
 
     /// The channels that were joined with this token.
     pub fn joined(&self, token: &str) -> Vec<String> {
-        self.with(|state| {
+        self.with_state(|state| {
             let joined = state.workspace(token).map(|workspace| &workspace.joined);
             joined.into_iter().flatten().cloned().collect()
         })
@@ -159,7 +159,7 @@ pub fn one_token(token: &str) -> Tokens {
 /// A token for each workspace.
 ///
 /// # Panics
-/// If something is not what it should be.
+/// If an id or a token is invalid.
 pub fn tokens(entries: &[(&str, &str)]) -> Tokens {
     let entry = |(team, token): &(&str, &str)| {
         let team = TeamId::parse(team).expect("an id of a test");
@@ -179,11 +179,11 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_in_memory_runs_into_the_limits_on_virtual_time() {
+    async fn a_client_in_memory_keeps_the_limits_on_virtual_time() {
         let slack = FakeSlack::on_virtual_time();
-        slack.set("xoxb-1", FakeWorkspace::of("T1", 3, 1));
-        slack.with(|state| state.limit("users.info", 2));
-        slack.next("users.info", [SlackAnswer::new(503).after(Duration::from_secs(1))]);
+        slack.set_workspace("xoxb-1", FakeWorkspace::with_size("T1", 3, 1));
+        slack.with_state(|state| state.set_rate_limit("users.info", 2));
+        slack.plan_answers("users.info", [SlackAnswer::new(503).with_delay(Duration::from_secs(1))]);
         let (client, team) = (slack.client_in_memory("xoxb-1"), TeamId::parse("T1").unwrap());
         let ask = async || client.call(&team, Method::UsersInfo, &[("user", "U00000")]).await;
         assert!(ask().await.is_err());
@@ -194,6 +194,6 @@ mod tests {
         let waited = began.elapsed();
         assert!((60..70).contains(&waited.as_secs()), "{waited:?}");
         let early = slack.calls().iter().filter(|call| call.early).count();
-        assert_eq!((slack.called("users.info"), early), (6, 0));
+        assert_eq!((slack.call_count("users.info"), early), (6, 0));
     }
 }

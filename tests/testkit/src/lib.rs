@@ -1,5 +1,6 @@
-//! What every crate's tests may use: conformance suites, ports in memory and ports that fail, made-up events, a recount of
-//! reports, a fake Slack, a real browser, and the functions that a fuzzer calls. It knows ports, rules and what Slack sends, and no backend or process.
+//! Test support for every crate: conformance suites, ports in memory and ports that fail, made-up events, a
+//! recount of reports, a fake Slack, a real browser, and the functions that a fuzzer calls. It depends on
+//! ports, rules and Slack's formats, and on no backend or process.
 
 pub mod browser;
 pub mod clock;

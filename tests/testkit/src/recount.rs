@@ -1,6 +1,6 @@
-//! A report counted anew from all rows of an archive, as plainly as can be: for each figure everything is gone through once.
-//! It shares nothing with what makes reports but the rows, and knows one workspace, `T1`.
-#![expect(clippy::unwrap_used, reason = "it is test code: what it unwraps is what it claims")]
+//! A report recounted from all rows of an archive in the plainest way: each figure scans all messages.
+//! It shares no code with the production reports, only the rows, and supports one workspace, `T1`.
+#![expect(clippy::unwrap_used, reason = "test code: an unwrap that fails is a test that fails")]
 
 mod part;
 
@@ -13,7 +13,7 @@ use part::RecountPart;
 
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// What a report is about.
+/// The scope of a report.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RecountScope {
     /// The workspace.
@@ -24,27 +24,27 @@ pub enum RecountScope {
     User(&'static str),
 }
 
-/// A message that counts, as its row says.
+/// A message that counts in reports, read from its row.
 struct RecountMessage<'a> {
     channel: &'a str,
     ts: &'a str,
     micros: i64,
-    /// Whom its row names as the author; an app's own messages name no person.
+    /// The author in the row; an app's own messages have none.
     author: Option<&'a str>,
     is_bot: bool,
     is_deleted: bool,
     words: u64,
-    /// Who is mentioned, each once, without the author.
+    /// The mentioned people without the author.
     mentions: BTreeSet<&'a str>,
-    /// Each emoji with who reacted with it.
+    /// Pairs of an emoji and the person who reacted with it.
     reactions: Vec<(&'a str, &'a str)>,
     root: Option<&'a str>,
-    told_root_author: Option<String>,
+    stated_root_author: Option<String>,
     is_root: bool,
 }
 
 impl RecountMessage<'_> {
-    /// Whether it is a person's, and there.
+    /// Whether a person wrote the message and it is not deleted.
     fn counts(&self) -> bool {
         !self.is_bot && !self.is_deleted
     }
@@ -59,7 +59,7 @@ pub struct RecountRows(BTreeMap<(String, String), Value>);
 
 impl RecountRows {
     /// The rows as they are now.
-    pub fn of(items: Vec<Item>) -> Self {
+    pub fn new(items: Vec<Item>) -> Self {
         let row = |item: Item| ((item.key.item_id, item.key.timestamp), Value::Object(item.attributes));
         Self(items.into_iter().map(row).collect())
     }
@@ -101,9 +101,9 @@ impl RecountRows {
         people.map(|(_, id)| self.kind(id)).collect()
     }
 
-    /// The messages that count, apps' and deleted ones too, in the order of channels and times.
+    /// The messages that count, including deleted ones and those of apps, ordered by channel and time.
     fn messages(&self) -> Vec<RecountMessage<'_>> {
-        let mut told = Vec::new();
+        let mut messages = Vec::new();
         for ((item_id, ts), row) in &self.0 {
             let Some(channel) = item_id.strip_prefix("message#T1#") else { continue };
             let subtype = row["subtype"].as_str().unwrap_or("none");
@@ -132,7 +132,7 @@ impl RecountRows {
             let thread_ts = row["thread_ts"].as_str();
             let root = thread_ts.filter(|root| root != ts);
             let raw: Value = serde_json::from_str(row["raw_event"].as_str().unwrap_or("{}")).unwrap();
-            told.push(RecountMessage {
+            messages.push(RecountMessage {
                 channel,
                 ts,
                 micros: ts.replace('.', "").parse().unwrap(),
@@ -143,30 +143,31 @@ impl RecountRows {
                 mentions: mentions.filter(|id| Some(*id) != author).collect(),
                 reactions,
                 root,
-                told_root_author: raw["parent_user_id"]
+                stated_root_author: raw["parent_user_id"]
                     .as_str()
                     .filter(|_| root.is_some())
                     .map(str::to_owned),
                 is_root: thread_ts == Some(ts.as_str()),
             });
         }
-        told
+        messages
     }
 
-    /// Who wrote the message that this one replies to: its row says it, or else the replies of that day to it.
-    fn root_author(&self, reply: &RecountMessage<'_>, everyones: &[&RecountMessage<'_>]) -> Option<String> {
+    /// The author of the reply's root: from the root's row, otherwise from the replies of that day to the
+    /// root.
+    fn root_author(&self, reply: &RecountMessage<'_>, all_counted: &[&RecountMessage<'_>]) -> Option<String> {
         let root = self.row(&format!("message#T1#{}", reply.channel), reply.root?);
         if let Some(author) = root["user"].as_str() {
             return Some(author.to_owned());
         }
-        let same_day = everyones.iter().filter(|other| {
+        let same_day = all_counted.iter().filter(|other| {
             (other.channel, other.root, other.micros / DAY_MICROS)
                 == (reply.channel, reply.root, reply.micros / DAY_MICROS)
         });
-        same_day.filter_map(|other| other.told_root_author.clone()).min()
+        same_day.filter_map(|other| other.stated_root_author.clone()).min()
     }
 
-    /// Replies that are in the archive, those of apps and notices too.
+    /// The number of replies in the archive, including those of apps and notices.
     fn replies(&self, channel: &str, root: &str) -> u64 {
         let rows = self.0.iter().filter(|((item_id, ts), row)| {
             *item_id == format!("message#T1#{channel}")
@@ -178,21 +179,21 @@ impl RecountRows {
         rows.count() as u64
     }
 
-    /// The figures of a report from one time on and before another, in microseconds.
+    /// The figures of a report from `from` up to but not including `to`, in microseconds.
     ///
     /// # Panics
-    /// If a row is not as workers write it.
-    pub fn report(&self, of: RecountScope, from: i64, to: i64) -> Value {
+    /// If a row does not have the shape that workers write.
+    pub fn report(&self, scope: RecountScope, from: i64, to: i64) -> Value {
         let all: Vec<RecountMessage<'_>> = self.messages();
-        let all: Vec<RecountMessage<'_>> = match of {
+        let all: Vec<RecountMessage<'_>> = match scope {
             RecountScope::Channel(channel) => {
-                all.into_iter().filter(|told| told.channel == channel).collect()
+                all.into_iter().filter(|message| message.channel == channel).collect()
             }
             RecountScope::Team | RecountScope::User(_) => all,
         };
         let before = from - (to - from);
-        let now = RecountPart { rows: self, of, all: &all, from, to };
-        let then = RecountPart { rows: self, of, all: &all, from: before, to: from };
+        let now = RecountPart { rows: self, scope, all: &all, from, to };
+        let then = RecountPart { rows: self, scope, all: &all, from: before, to: from };
         let figure = |name: &'static str| {
             let [value, previous] = [now.figure(name), then.figure(name)];
             let is_now = name == "all_users" || name == "active_users";
@@ -217,7 +218,7 @@ impl RecountRows {
         report["hours"] = (0..24).map(by_hour).collect();
         report["weekdays"] = weekday_hours.iter().map(|day| day.iter().sum::<u64>()).collect();
         report["weekday_hours"] = json!(weekday_hours);
-        if let RecountScope::User(user) = of {
+        if let RecountScope::User(user) = scope {
             report["partners"] = now.partners(user);
         }
         report
@@ -242,8 +243,8 @@ const NAMES: [&str; 15] = [
     "bot_messages",
 ];
 
-/// What a report says beside its figures.
-const BESIDE: [&str; 12] = [
+/// The fields of a report besides its figures.
+const OTHER_FIELDS: [&str; 12] = [
     "report_id",
     "team_id",
     "scope",
@@ -258,37 +259,38 @@ const BESIDE: [&str; 12] = [
     "incomplete_days",
 ];
 
-/// A report has every figure of a recount, and none that was not recounted.
+/// Asserts that a report has exactly the figures of a recount.
 ///
 /// # Panics
-/// If it has not; `when` says of what.
+/// If they differ; `when` is part of the message.
 pub fn assert_recounted_as(report: &str, recounted: &Value, when: &str) {
     let mut report: Value = serde_json::from_str(report).unwrap();
-    for name in BESIDE {
+    for name in OTHER_FIELDS {
         assert!(report.as_object_mut().unwrap().remove(name).is_some(), "{name} is missing");
     }
     assert_same(&report, recounted, when);
 }
 
-fn assert_same(found: &Value, expected: &Value, place: &str) {
+fn assert_same(found: &Value, expected: &Value, pointer: &str) {
     match (found, expected) {
         (Value::Number(one), Value::Number(other)) => {
             let (one, other) = (one.as_f64().unwrap(), other.as_f64().unwrap());
-            assert!((one - other).abs() <= 1e-9 * other.abs().max(1.0), "{place}: {one} and not {other}");
+            assert!((one - other).abs() <= 1e-9 * other.abs().max(1.0), "{pointer}: {one} and not {other}");
         }
         (Value::Array(found), Value::Array(expected)) => {
-            assert_eq!(found.len(), expected.len(), "{place}: {found:?} and not {expected:?}");
+            assert_eq!(found.len(), expected.len(), "{pointer}: {found:?} and not {expected:?}");
             for (number, (found, expected)) in found.iter().zip(expected).enumerate() {
-                assert_same(found, expected, &format!("{place}/{number}"));
+                assert_same(found, expected, &format!("{pointer}/{number}"));
             }
         }
         (Value::Object(found), Value::Object(expected)) => {
-            let names = |of: &serde_json::Map<String, Value>| of.keys().cloned().collect::<BTreeSet<_>>();
-            assert_eq!(names(found), names(expected), "{place}");
+            let names =
+                |fields: &serde_json::Map<String, Value>| fields.keys().cloned().collect::<BTreeSet<_>>();
+            assert_eq!(names(found), names(expected), "{pointer}");
             for (name, found) in found {
-                assert_same(found, &expected[name], &format!("{place}/{name}"));
+                assert_same(found, &expected[name], &format!("{pointer}/{name}"));
             }
         }
-        (found, expected) => assert_eq!(found, expected, "{place}"),
+        (found, expected) => assert_eq!(found, expected, "{pointer}"),
     }
 }

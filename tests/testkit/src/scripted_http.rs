@@ -1,6 +1,6 @@
-//! A Slack that breaks HTTP: its API answers whose the token is, and every download is answered with exactly the given
-//! bytes.
-#![expect(clippy::unwrap_used, reason = "it is test code: what it unwraps is what it claims")]
+//! A Slack that breaks HTTP: its API returns the workspace of every token, and every download gets exactly
+//! the given bytes.
+#![expect(clippy::unwrap_used, reason = "test code: an unwrap that fails is a test that fails")]
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -10,32 +10,33 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::corpus::TEAM;
 
-/// What follows the bytes.
+/// The server's behaviour after the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Then {
-    /// The connection ends.
+pub enum AfterAnswer {
+    /// Closes the connection.
     Close,
-    /// Nothing comes, and the connection stays.
+    /// Sends nothing and keeps the connection open.
     Stall,
-    /// The same bytes again, without an end.
+    /// Sends these bytes again and again, without an end.
     Repeat(&'static [u8]),
 }
 
-type ScriptedAnswers = Arc<Mutex<VecDeque<(&'static [u8], Then)>>>;
+type ScriptedAnswers = Arc<Mutex<VecDeque<(&'static [u8], AfterAnswer)>>>;
 
-/// Starts one that gives every download the same answer. Returns its address.
+/// Starts a server that gives every download the same answer. Returns its address.
 ///
 /// # Panics
 /// If it cannot listen.
-pub async fn raw(answer: &'static [u8], then: Then) -> String {
-    script(vec![(answer, then)]).await
+pub async fn serve_answer(answer: &'static [u8], then: AfterAnswer) -> String {
+    serve_script(vec![(answer, then)]).await
 }
 
-/// Starts one that gives each download the next answer, and from then on the last one. Returns its address.
+/// Starts a server that gives each download the next answer, and the last answer from then on. Returns its
+/// address.
 ///
 /// # Panics
 /// If it cannot listen.
-pub async fn script(answers: Vec<(&'static [u8], Then)>) -> String {
+pub async fn serve_script(answers: Vec<(&'static [u8], AfterAnswer)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
@@ -70,9 +71,9 @@ async fn serve(mut connection: TcpStream, answers: ScriptedAnswers) {
         return;
     }
     match then {
-        Then::Close => {}
-        // Until the other side gives up.
-        Then::Stall => while connection.read(&mut piece).await.is_ok_and(|read| read > 0) {},
-        Then::Repeat(bytes) => while connection.write_all(bytes).await.is_ok() {},
+        AfterAnswer::Close => {}
+        // Until the client gives up.
+        AfterAnswer::Stall => while connection.read(&mut piece).await.is_ok_and(|read| read > 0) {},
+        AfterAnswer::Repeat(bytes) => while connection.write_all(bytes).await.is_ok() {},
     }
 }

@@ -1,21 +1,21 @@
-//! Emoji by the names that Slack has for them.
+//! Emoji by their names in Slack.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// Names, characters, and whether there are skin tones.
+/// Names, characters, and whether an emoji has skin tones.
 const NAMES: &str = include_str!("names.tsv");
 
-/// What Slack writes between a name and its skin tone, in the names of reactions.
+/// The separator between an emoji's name and its skin tone in the names of reactions.
 const SKIN_TONE: &str = "::skin-tone-";
 
-/// What has a skin tone changes from this character on; Slack counts tones from 2 to 6.
+/// The first of the skin tone modifiers. Slack numbers the tones from 2 to 6.
 const FIRST_TONE: u32 = 0x1f3fb;
 
-/// Asks for a colourful picture of a character. It gives way to a skin tone.
+/// Selects the emoji presentation of a character. A skin tone replaces it.
 const VARIATION: char = '\u{fe0f}';
 
-/// The characters of an emoji of Unicode; `None` for a name that is not one of theirs.
+/// Returns the characters of a Unicode emoji; `None` for an unknown name.
 #[must_use]
 pub fn unicode(name: &str, skin_tone: Option<u8>) -> Option<String> {
     let (characters, has_tones) = *names().get(name)?;
@@ -36,9 +36,9 @@ pub fn unicode(name: &str, skin_tone: Option<u8>) -> Option<String> {
     })
 }
 
-/// The name and the skin tone of a reaction, such as `wave::skin-tone-3`.
+/// Splits the name of a reaction, such as `wave::skin-tone-3`, into its name and skin tone.
 #[must_use]
-pub fn parted(name: &str) -> (&str, Option<u8>) {
+pub fn split_skin_tone(name: &str) -> (&str, Option<u8>) {
     match name.split_once(SKIN_TONE) {
         Some((name, tone)) => (name, tone.parse().ok()),
         None => (name, None),
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_slacks_and_have_skin_tones() {
+    fn slack_names_with_skin_tones_become_unicode_emoji() {
         assert_eq!(names().len(), 1_972);
         for (name, expected) in [
             ("tada", "🎉"),
@@ -74,7 +74,7 @@ mod tests {
             ("wave::skin-tone-9", "👋"),
             ("flag-jp", "🇯🇵"),
         ] {
-            let (name, tone) = parted(name);
+            let (name, tone) = split_skin_tone(name);
             assert_eq!(unicode(name, tone).as_deref(), Some(expected), "{name}");
         }
         assert_eq!(unicode("no-such", None), None);

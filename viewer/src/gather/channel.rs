@@ -1,4 +1,4 @@
-//! Which channel is meant, and what it is called.
+//! Finds channels and their titles.
 
 use ports::archive::{Archive, ArchiveError};
 use reader::directory;
@@ -11,68 +11,70 @@ use slack::ids::{ChannelId, TeamId};
 
 use crate::pages::timeline::ChannelTitle;
 
-/// The channel that has this id in this workspace, in all its places. `None` if nothing of it is stored.
+/// Returns the channel with this id in this workspace, with all its locations. `None` if it is not in the
+/// archive.
 ///
 /// # Errors
 /// As [`Archive::query`].
-pub async fn in_team<'a>(
+pub async fn channel_in_team<'a>(
     archive: &'a dyn Archive,
     team: &str,
     channel: &str,
 ) -> Result<Option<JoinedChannel<'a>>, ArchiveError> {
     let (Ok(team), Ok(channel)) = (TeamId::parse(team), ChannelId::parse(channel)) else { return Ok(None) };
     let teams = find::teams(archive).await?;
-    let place = ChannelOfTeam { team, channel };
-    if !teams.contains(&place.team) || !place.exists(archive).await? {
+    let location = ChannelOfTeam { team, channel };
+    if !teams.contains(&location.team) || !location.exists(archive).await? {
         return Ok(None);
     }
-    find::joined(archive, &place, &teams).await.map(Some)
+    find::joined_channel(archive, &location, &teams).await.map(Some)
 }
 
-/// The channel that has this id, in whatever workspace.
+/// Returns the channel with this id in any workspace.
 ///
 /// # Errors
 /// As [`Archive::query`].
-pub async fn anywhere<'a>(
+pub async fn channel_in_any_team<'a>(
     archive: &'a dyn Archive,
     channel: &ChannelId,
 ) -> Result<Option<JoinedChannel<'a>>, ArchiveError> {
     let teams = find::teams(archive).await?;
     for team in &teams {
-        let place = ChannelOfTeam { team: team.clone(), channel: channel.clone() };
-        if place.exists(archive).await? {
-            return find::joined(archive, &place, &teams).await.map(Some);
+        let location = ChannelOfTeam { team: team.clone(), channel: channel.clone() };
+        if location.exists(archive).await? {
+            return find::joined_channel(archive, &location, &teams).await.map(Some);
         }
     }
     Ok(None)
 }
 
-/// What a channel is called, and what it is about.
+/// Returns a channel's name, topic and marks.
 ///
 /// # Errors
 /// As [`Archive::query`].
 pub async fn title(
     archive: &dyn Archive,
-    place: &ChannelOfTeam,
+    location: &ChannelOfTeam,
     names: &mut DisplayNames<'_>,
 ) -> Result<ChannelTitle, ArchiveError> {
-    let snapshot = place.newest(archive).await?.unwrap_or(Value::Null);
-    let listed = directory::read(archive, &place.team).await?;
-    let name = listed.name(&place.channel).or(snapshot["name"].as_str()).unwrap_or(place.channel.as_str());
+    let snapshot = location.newest(archive).await?.unwrap_or(Value::Null);
+    let listed = directory::read(archive, &location.team).await?;
+    let name =
+        listed.name(&location.channel).or(snapshot["name"].as_str()).unwrap_or(location.channel.as_str());
     let topic = match snapshot["topic"].as_str() {
-        Some(topic) => names.described(topic).await?,
+        Some(topic) => names.description_text(topic).await?,
         None => String::new(),
     };
     Ok(ChannelTitle { name: bare_name(name).to_owned(), topic, marks: marks(&snapshot) })
 }
 
-/// A channel's name without what stands before that of a deleted one: its mark says it.
+/// Removes the prefix of a deleted channel's name, because the mark already shows the deletion.
 #[must_use]
 pub fn bare_name(name: &str) -> &str {
     name.strip_prefix(DELETED_PREFIX).unwrap_or(name)
 }
 
-/// What else a channel is, if it is not simply public.
+/// Returns the marks of a channel that is not simply public.
 #[must_use]
 pub fn marks(snapshot: &Value) -> Vec<&'static str> {
     let marks = [

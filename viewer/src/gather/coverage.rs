@@ -1,4 +1,4 @@
-//! What is held of every channel.
+//! The coverage of every channel.
 
 use ports::archive::{Archive, ArchiveError};
 use reader::coverage::TeamCoverage;
@@ -8,20 +8,20 @@ use reader::{directory, find};
 use super::channel::bare_name;
 use crate::pages::coverage::CoveredRow;
 
-/// Reads it.
+/// Reads the coverage of every channel.
 ///
 /// # Errors
 /// As [`Archive::query`].
 pub async fn read(archive: &dyn Archive) -> Result<Vec<CoveredRow>, ArchiveError> {
     let mut rows = Vec::new();
     for team in find::teams(archive).await? {
-        let known = TeamCoverage::read(archive, &team).await?;
+        let team_coverage = TeamCoverage::read(archive, &team).await?;
         let names = directory::read(archive, &team).await?;
-        for channel in known.channels() {
-            let coverage = known.of(channel).await?;
+        for channel in team_coverage.channels() {
+            let coverage = team_coverage.channel_coverage(channel).await?;
             let name = names.name(channel).map(|name| bare_name(name).to_owned());
             rows.push(CoveredRow {
-                place: ChannelOfTeam { team: team.clone(), channel: channel.clone() },
+                location: ChannelOfTeam { team: team.clone(), channel: channel.clone() },
                 name,
                 coverage,
             });

@@ -7,10 +7,10 @@ use slack::ids::TeamId;
 
 use crate::pages::files::FilesPage;
 
-/// Files of one page.
+/// Files per page.
 const PAGE: usize = 100;
 
-/// Where a page begins: behind this file of this workspace.
+/// The start of a page: after this file of this workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilesStart {
     /// The workspace.
@@ -49,7 +49,7 @@ pub async fn read(archive: &dyn Archive, start: Option<&FilesStart>) -> Result<F
     Ok(page)
 }
 
-/// The address of what follows the last file of a page. Ids are letters and digits.
+/// Returns the address of the page after the last file. Ids are letters and digits, so they need no escaping.
 fn next(page: &FilesPage) -> Option<String> {
     let last = page.files.last()?;
     Some(format!("/files?team={}&after={}", last["team_id"].as_str()?, last["file_id"].as_str()?))

@@ -1,4 +1,4 @@
-//! All channels, for the menu beside each page.
+//! All channels, for the menu of each page.
 
 use std::collections::BTreeMap;
 use std::iter::successors;
@@ -13,7 +13,7 @@ use slack::ids::ChannelId;
 use super::channel::{bare_name, marks};
 use crate::pages::sidebar::{ChannelMenu, MenuChannel};
 
-/// Reads it. Messages are not counted.
+/// Reads the menu, without the numbers of messages.
 ///
 /// # Errors
 /// As [`Archive::query`].
@@ -21,34 +21,34 @@ pub async fn read(archive: &dyn Archive) -> Result<ChannelMenu, ArchiveError> {
     let teams = find::teams(archive).await?;
     let mut workspaces = Vec::new();
     for team in &teams {
-        let name = directory::workspace(archive, team).await?.name;
+        let name = directory::read_workspace_facts(archive, team).await?.name;
         workspaces.push((team.clone(), name.unwrap_or_else(|| team.to_string())));
     }
     let list = ChannelList::read(archive, &teams, ChannelOrder::Name).await?;
     let mut channels = Vec::with_capacity(list.channels().len());
-    // What goes on under another id is counted there.
-    let mut before: BTreeMap<ChannelId, ChannelId> = BTreeMap::new();
+    // A channel that continues under another id is counted there.
+    let mut previous_ids: BTreeMap<ChannelId, ChannelId> = BTreeMap::new();
     for listed in list.channels() {
-        let snapshot = listed.place.newest(archive).await?.unwrap_or(Value::Null);
-        if let Some(next) = list.goes_on_as(&listed.place, &snapshot) {
-            before.insert(next, listed.place.channel.clone());
+        let snapshot = listed.location.newest(archive).await?.unwrap_or(Value::Null);
+        if let Some(next) = list.successor(&listed.location, &snapshot) {
+            previous_ids.insert(next, listed.location.channel.clone());
             continue;
         }
         let mut marks = marks(&snapshot);
-        if list.teams_of(&listed.place.channel).len() > 1 && !marks.contains(&"shared") {
+        if list.teams_of(&listed.location.channel).len() > 1 && !marks.contains(&"shared") {
             marks.push("shared");
         }
-        let (place, name) =
-            (listed.place.clone(), listed.name.as_deref().map(|name| bare_name(name).to_owned()));
-        channels.push(MenuChannel { place, name, marks, messages: None, parts: Vec::new() });
+        let (location, name) =
+            (listed.location.clone(), listed.name.as_deref().map(|name| bare_name(name).to_owned()));
+        channels.push(MenuChannel { location, name, marks, messages: None, parts: Vec::new() });
     }
     for channel in &mut channels {
-        let places = |id: &ChannelId| {
+        let locations = |id: &ChannelId| {
             let teams = list.teams_of(id).iter();
             teams.map(|team| ChannelOfTeam { team: team.clone(), channel: id.clone() }).collect()
         };
-        let ids = successors(Some(&channel.place.channel), |id| before.get(*id));
-        channel.parts = ids.map(places).collect();
+        let ids = successors(Some(&channel.location.channel), |id| previous_ids.get(*id));
+        channel.parts = ids.map(locations).collect();
     }
-    Ok(ChannelMenu { channels, ..ChannelMenu::of(workspaces) })
+    Ok(ChannelMenu { channels, ..ChannelMenu::new(workspaces) })
 }

@@ -1,7 +1,7 @@
-//! What pages show, read from the archive: get and query only.
+//! Reads the data of pages from the archive, with get and query only.
 //!
-//! * [`channel`]: which channel is meant, and what it is called; [`menu`]: all of them.
-//! * [`timeline`], [`thread`], [`versions`]: messages; [`pictures`]: of people, and custom emoji.
+//! * [`channel`]: a channel and its title; [`menu`]: all channels.
+//! * [`timeline`], [`thread`], [`versions`]: messages; [`pictures`]: pictures of people, and custom emoji.
 //! * [`files`], [`coverage`]: the other pages.
 
 pub mod channel;
@@ -20,22 +20,25 @@ use reader::text::MessageText;
 
 use crate::pages::message::PageMessage;
 
-/// Learns everyone who is named in these messages: authors, mentions, and who reacted.
+/// Reads the names of the authors, the mentioned people and the people who reacted in these messages.
 ///
 /// # Errors
 /// As [`ports::archive::Archive::get`] and [`ports::archive::Archive::query`].
-pub async fn learn(names: &mut DisplayNames<'_>, messages: &[&PageMessage]) -> Result<(), ArchiveError> {
-    let texts: Vec<&MessageText> = messages.iter().map(|message| &message.said).collect();
+pub async fn learn_names(
+    names: &mut DisplayNames<'_>,
+    messages: &[&PageMessage],
+) -> Result<(), ArchiveError> {
+    let texts: Vec<&MessageText> = messages.iter().map(|message| &message.content).collect();
     names.learn(texts).await?;
     let reactors: Vec<&str> = messages.iter().flat_map(|message| message.reactors()).collect();
     names.learn_people(reactors.into_iter()).await
 }
 
-/// The names of a channel's workspaces, of which nothing is known yet.
+/// Returns an empty set of names for a channel's workspaces.
 #[must_use]
-pub fn names_of<'a>(
+pub fn names_for_channel<'a>(
     archive: &'a dyn ports::archive::Archive,
     channel: &JoinedChannel<'_>,
 ) -> DisplayNames<'a> {
-    DisplayNames::in_teams(archive, channel.teams())
+    DisplayNames::for_teams(archive, channel.teams())
 }

@@ -1,4 +1,4 @@
-//! Pictures that the archive holds: of people, and custom emoji. None is ever asked for elsewhere.
+//! Pictures of people and custom emoji in the archive. Pictures are never requested from other servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use ports::files::FileKey;
 use rules::project;
 use slack::ids::{TeamId, UserId};
 
-/// How one emoji may be called by another's name, how often: Slack allows it once.
+/// Maximum length of a chain of emoji aliases. Slack allows one alias.
 const MAX_ALIASES: usize = 4;
 
-/// Pictures by what they are of.
+/// The pictures for messages.
 #[derive(Debug, Default)]
 pub struct PictureBook {
-    /// Of people, by id.
+    /// Pictures of people, by id.
     pub people: HashMap<String, FileKey>,
-    /// Of emoji.
+    /// Custom emoji.
     pub emoji: Arc<EmojiBook>,
 }
 
@@ -26,13 +26,13 @@ pub type EmojiBook = HashMap<String, CustomEmoji>;
 /// A custom emoji.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CustomEmoji {
-    /// It has a picture.
+    /// An emoji with a picture.
     Picture(FileKey),
-    /// It is another name for one of Unicode's.
+    /// An alias of a Unicode emoji.
     Alias(String),
 }
 
-/// The pictures of these people.
+/// Reads the pictures of these people.
 ///
 /// # Errors
 /// As [`Archive::get`].
@@ -49,7 +49,7 @@ pub async fn people(
     let rows = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
     let mut pictures = HashMap::new();
     for row in rows.into_iter().flatten() {
-        let key = project::directory(&row)["image_file"].as_str().and_then(FileKey::stored);
+        let key = project::directory(&row)["image_file"].as_str().and_then(FileKey::from_stored);
         if let Some(key) = key {
             pictures.entry(row.key.timestamp).or_insert(key);
         }
@@ -57,7 +57,7 @@ pub async fn people(
     Ok(pictures)
 }
 
-/// The custom emoji of these workspaces, the first that has a name before the others.
+/// Reads the custom emoji of these workspaces. For a name in several workspaces, the first workspace wins.
 ///
 /// # Errors
 /// As [`Archive::query`].
@@ -71,19 +71,19 @@ pub async fn emoji(archive: &dyn Archive, teams: &[TeamId]) -> Result<EmojiBook,
             let name = item.key.timestamp;
             if let Some(other) = row["value"].as_str().and_then(|value| value.strip_prefix("alias:")) {
                 aliases.insert(name, other.to_owned());
-            } else if let Some(key) = row["image_file"].as_str().and_then(FileKey::stored) {
+            } else if let Some(key) = row["image_file"].as_str().and_then(FileKey::from_stored) {
                 pictures.insert(name, key);
             }
         }
         for name in aliases.keys() {
-            let mut meant = name;
+            let mut target = name;
             for _ in 0..MAX_ALIASES {
-                meant = aliases.get(meant).unwrap_or(meant);
+                target = aliases.get(target).unwrap_or(target);
             }
             let emoji = pictures
-                .get(meant)
+                .get(target)
                 .cloned()
-                .map_or_else(|| CustomEmoji::Alias(meant.clone()), CustomEmoji::Picture);
+                .map_or_else(|| CustomEmoji::Alias(target.clone()), CustomEmoji::Picture);
             book.entry(name.clone()).or_insert(emoji);
         }
         for (name, key) in pictures {

@@ -1,4 +1,4 @@
-//! A thread, a page of replies at a time.
+//! A page of a thread.
 
 use ports::archive::{ArchiveError, Query, key};
 use reader::joined::{ChannelOfTeam, JoinedChannel};
@@ -6,15 +6,15 @@ use reader::rows;
 use rules::project;
 use slack::ids::Ts;
 
-use super::timeline::of_row;
+use super::timeline::page_message;
 use crate::pages::message::PageMessage;
 use crate::pages::thread::ThreadPage;
 
-/// Replies of one page.
+/// Replies per page.
 pub const REPLIES: usize = 200;
 
-/// Reads the thread of this root, from behind `after` on, or as far as the reply that is asked for is on the page. `None` if there is
-/// nothing of it.
+/// Reads a page of the thread with this root: the replies after `after`, or the page with the reply `target`.
+/// `None` if the archive has nothing of the thread.
 ///
 /// # Errors
 /// As [`ports::archive::Archive::query`].
@@ -24,10 +24,12 @@ pub async fn read(
     after: Option<&Ts>,
     target: Option<Ts>,
 ) -> Result<Option<ThreadPage>, ArchiveError> {
-    let root = rows::message(channel, root_ts).await?.and_then(of_row);
-    let places: Vec<String> = channel.places().iter().map(ChannelOfTeam::messages).collect();
-    let mut query =
-        Query { limit: REPLIES, ..Query::parent(key::thread_parent(&channel.main().team, root_ts)) };
+    let root = rows::read_message(channel, root_ts).await?.and_then(page_message);
+    let partitions: Vec<String> = channel.locations().iter().map(ChannelOfTeam::messages).collect();
+    let mut query = Query {
+        limit: REPLIES,
+        ..Query::parent(key::thread_parent(&channel.current_location().team, root_ts))
+    };
     let is_before_target = |ts: &Ts| target.as_ref().is_some_and(|target| ts.micros() < target.micros());
     let mut replies: Vec<PageMessage> = Vec::new();
     let mut is_later_part = after.is_some();
@@ -35,8 +37,9 @@ pub async fn read(
     'pages: loop {
         let page = channel.query(&query).await?;
         for item in &page.items {
-            let is_reply = places.contains(&item.key.item_id) && item.key.timestamp != root_ts.as_str();
-            let Some(reply) = is_reply.then(|| project::message(item)).flatten().and_then(of_row) else {
+            let is_reply = partitions.contains(&item.key.item_id) && item.key.timestamp != root_ts.as_str();
+            let Some(reply) = is_reply.then(|| project::message(item)).flatten().and_then(page_message)
+            else {
                 continue;
             };
             if after.is_some_and(|after| reply.ts.micros() <= after.micros()) {
@@ -48,14 +51,14 @@ pub async fn read(
                     next = last;
                     break 'pages;
                 }
-                // The target is further on; what stands before it there is kept.
+                // The target comes later. Keep the second half, so that the page has replies before it.
                 replies.drain(..REPLIES / 2);
                 is_later_part = true;
             }
             replies.push(reply);
         }
         match page.next {
-            Some(more) => query.after = Some(more),
+            Some(next_key) => query.after = Some(next_key),
             None => break,
         }
     }

@@ -1,4 +1,4 @@
-//! A page of a channel: the messages that people see in it, replies left out unless they were sent to the channel too.
+//! A page of a channel, without replies unless they were also sent to the channel.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -13,37 +13,38 @@ use crate::pages::message::PageMessage;
 use crate::pages::timeline::{TimelineEnds, TimelinePage};
 use crate::times;
 
-/// Messages of one page.
+/// Messages per page.
 pub const PAGE: usize = 50;
 
-/// Rows that are read at once, and for one page: where nearly all of them are replies, a page has fewer messages and goes on.
-const ROWS_AT_ONCE: usize = 64;
+/// Rows per read, and maximum rows for one page. If nearly all rows are replies, a page has fewer messages
+/// and a link to more.
+const ROWS_PER_READ: usize = 64;
 const MAX_ROWS: usize = 4_096;
 
-/// Which messages of a channel.
+/// The start of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TimelineStart {
-    /// The newest.
+    /// The newest messages.
     Newest,
-    /// Those before this one.
+    /// The messages before this one.
     Before(Ts),
-    /// Those after this one.
+    /// The messages after this one.
     After(Ts),
-    /// Those around this one.
+    /// The messages around this one.
     Around(Ts),
-    /// Those from this day on.
+    /// The messages from this day on.
     Day(Date),
 }
 
 /// Messages in one direction.
 struct MessageRun {
     messages: Vec<PageMessage>,
-    /// Where it goes on, if it does.
+    /// The message after which more follow, if there are more.
     next: Option<Ts>,
 }
 
 impl MessageRun {
-    /// There are no messages, in as many rows as there are.
+    /// Whether there are no messages in this direction.
     fn is_over(&self) -> bool {
         self.messages.is_empty() && self.next.is_none()
     }
@@ -74,15 +75,15 @@ pub async fn read(
         TimelineStart::Before(ts) => {
             let run = older(channel, Some(ts.clone()), PAGE).await?;
             let edge = run.messages.last().map_or_else(|| neighbour(ts, -1), |last| last.ts.clone());
-            page.ends.newer = there_is_newer(channel, &edge).await?;
+            page.ends.newer = last_if_newer_exist(channel, &edge).await?;
             (page.messages, page.ends.older) = (run.messages, run.next);
             page.is_from_end = true;
         }
-        TimelineStart::After(ts) => from(channel, ts, &mut page).await?,
+        TimelineStart::After(ts) => read_after(channel, ts, &mut page).await?,
         TimelineStart::Day(day) => {
             page.day = Some(*day);
-            if let Some(first) = times::beginning(*day, zone) {
-                from(channel, &neighbour(&first, -1), &mut page).await?;
+            if let Some(first) = times::day_start(*day, zone) {
+                read_after(channel, &neighbour(&first, -1), &mut page).await?;
             }
         }
         TimelineStart::Around(ts) => {
@@ -97,8 +98,12 @@ pub async fn read(
     Ok(page)
 }
 
-/// The messages after a timestamp, and whether there are some before them.
-async fn from(channel: &JoinedChannel<'_>, ts: &Ts, page: &mut TimelinePage) -> Result<(), ArchiveError> {
+/// Reads the messages after a timestamp, and whether there are older ones.
+async fn read_after(
+    channel: &JoinedChannel<'_>,
+    ts: &Ts,
+    page: &mut TimelinePage,
+) -> Result<(), ArchiveError> {
     let run = newer(channel, ts, PAGE).await?;
     let before = neighbour(ts, 1);
     let is_first = older(channel, Some(before.clone()), 1).await?.is_over();
@@ -108,8 +113,8 @@ async fn from(channel: &JoinedChannel<'_>, ts: &Ts, page: &mut TimelinePage) -> 
     Ok(())
 }
 
-/// This timestamp, if there are newer messages.
-async fn there_is_newer(channel: &JoinedChannel<'_>, last: &Ts) -> Result<Option<Ts>, ArchiveError> {
+/// Returns the timestamp `last` if there are newer messages.
+async fn last_if_newer_exist(channel: &JoinedChannel<'_>, last: &Ts) -> Result<Option<Ts>, ArchiveError> {
     let run = newer(channel, last, 1).await?;
     Ok((!run.is_over()).then(|| last.clone()))
 }
@@ -117,35 +122,35 @@ async fn there_is_newer(channel: &JoinedChannel<'_>, last: &Ts) -> Result<Option
 async fn older(
     channel: &JoinedChannel<'_>,
     before: Option<Ts>,
-    most: usize,
+    limit: usize,
 ) -> Result<MessageRun, ArchiveError> {
-    let mut run = collect(channel, before, true, most).await?;
+    let mut run = collect(channel, before, true, limit).await?;
     run.messages.reverse();
     Ok(run)
 }
 
-async fn newer(channel: &JoinedChannel<'_>, after: &Ts, most: usize) -> Result<MessageRun, ArchiveError> {
-    collect(channel, Some(after.clone()), false, most).await
+async fn newer(channel: &JoinedChannel<'_>, after: &Ts, limit: usize) -> Result<MessageRun, ArchiveError> {
+    collect(channel, Some(after.clone()), false, limit).await
 }
 
-/// Reads until there are enough messages, or too many rows were read.
+/// Reads until there are `limit` messages, or too many rows were read.
 async fn collect(
     channel: &JoinedChannel<'_>,
     after: Option<Ts>,
     descending: bool,
-    most: usize,
+    limit: usize,
 ) -> Result<MessageRun, ArchiveError> {
-    let partition = channel.main().messages();
+    let partition = channel.current_location().messages();
     let after = after.map(|after| ItemKey::new(partition.clone(), after.as_str()));
-    let limit = ROWS_AT_ONCE.min(most + 1);
-    let mut query = Query { after, descending, limit, ..Query::partition(partition) };
+    let page_limit = ROWS_PER_READ.min(limit + 1);
+    let mut query = Query { after, descending, limit: page_limit, ..Query::partition(partition) };
     let mut messages: Vec<PageMessage> = Vec::new();
     let mut read = 0;
     loop {
         let page = channel.query(&query).await?;
         read += page.items.len();
         for message in page.items.iter().filter_map(in_channel) {
-            if messages.len() == most {
+            if messages.len() == limit {
                 let next = messages.last().map(|last| last.ts.clone());
                 return Ok(MessageRun { messages, next });
             }
@@ -159,28 +164,29 @@ async fn collect(
             }
             Some(next) => {
                 query.after = Some(next);
-                query.limit = ROWS_AT_ONCE;
+                query.limit = ROWS_PER_READ;
             }
         }
     }
 }
 
-/// A message that people see in the channel itself.
+/// Returns a message that the channel shows, which excludes ordinary replies.
 fn in_channel(item: &Item) -> Option<PageMessage> {
-    let message = of_row(project::message(item)?)?;
+    let message = page_message(project::message(item)?)?;
     let is_seen = message.replies_to().is_none() || message.row["subtype"] == "thread_broadcast";
     is_seen.then_some(message)
 }
 
-/// A row as a message of a page.
+/// Converts a row to a message of a page.
 #[must_use]
-pub fn of_row(row: Value) -> Option<PageMessage> {
+pub fn page_message(row: Value) -> Option<PageMessage> {
     let ts = Ts::parse(row["ts"].as_str().or(row["timestamp"].as_str())?).ok()?;
-    let said = text::read_with_looks(&row);
-    Some(PageMessage { ts, row, said, thread: None })
+    let content = text::read_formatted(&row);
+    Some(PageMessage { ts, row, content, thread: None })
 }
 
-/// The timestamp this number of microseconds away, as long as this one: keys are compared as text.
+/// Returns a timestamp shifted by microseconds, with the same number of digits, because keys are compared as
+/// text.
 fn neighbour(ts: &Ts, micros: i64) -> Ts {
     let moved = ts.micros().saturating_add(micros).max(0);
     let width = ts.as_str().len().saturating_sub(".000000".len());

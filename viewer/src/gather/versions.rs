@@ -6,13 +6,13 @@ use rules::{message, project};
 use slack::envelope;
 use slack::ids::Ts;
 
-use super::timeline::of_row;
+use super::timeline::page_message;
 use crate::pages::versions::MessageVersion;
 
-/// Versions that are shown, the newest of them: their number is unlimited.
+/// Maximum number of versions that are shown, the newest ones. A message may have any number of versions.
 const MAX_VERSIONS: usize = 500;
 
-/// Reads them, oldest first.
+/// Reads the versions, oldest first.
 ///
 /// # Errors
 /// As [`ports::archive::Archive::query`].
@@ -25,16 +25,16 @@ pub async fn read(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<Vec<MessageVer
     let all = replaced.chain(current.as_ref().map(|current| (current, &since)));
     let version = |(row, clock): (&ports::archive::Item, &Ts)| {
         let row = project::message(row)?;
-        // Slack marks only edits with their time: another change stands at the clock at which Slack told of it.
+        // Only edits contain their time. For any other change, use the clock of its event.
         let edited = row["raw_event"].as_str().and_then(edited_ts);
         let since = edited.or_else(|| (clock > ts).then(|| clock.clone()));
-        Some(MessageVersion { since, message: of_row(row)? })
+        Some(MessageVersion { since, message: page_message(row)? })
     };
     Ok(all.filter_map(version).collect())
 }
 
-/// When a message was edited, as its event says.
+/// Returns the time of the edit in a message's event.
 fn edited_ts(raw: &str) -> Option<Ts> {
-    let raw = envelope::value(raw).ok()?;
+    let raw = envelope::parse_value(raw).ok()?;
     Ts::parse(raw["edited"]["ts"].as_str()?).ok()
 }

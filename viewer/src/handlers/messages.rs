@@ -1,4 +1,4 @@
-//! Pages of messages: a channel, a thread, the versions of a message.
+//! Handlers for pages of messages: a channel, a thread, the versions of a message.
 
 use axum::extract::{Path, Query, State};
 use jiff::civil::Date;
@@ -9,19 +9,19 @@ use reader::thread as threads;
 use serde::Deserialize;
 use slack::ids::Ts;
 
-use super::remembered::{emoji, menu};
+use super::cached::{emoji, menu};
 use super::{LINKS, PageResult, SharedState, framed, no_channel, timestamp};
 use crate::answer::{self, PageError};
 use crate::gather::pictures::{self, PictureBook};
 use crate::gather::timeline::TimelineStart;
-use crate::gather::{self, channel, learn, names_of};
+use crate::gather::{self, channel, learn_names, names_for_channel};
 use crate::pages::layout::{self, Frame, MainPane};
 use crate::pages::message::PageMessage;
 use crate::pages::timeline::TimelinePage;
 use crate::pages::{self, PageContext};
 use crate::router::ViewerState;
 
-/// Which messages of a channel are asked for.
+/// Selects the messages of a channel.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct TimelineParams {
@@ -44,39 +44,39 @@ impl TimelineParams {
 }
 
 fn date(text: &str) -> Result<Date, PageError> {
-    text.parse().map_err(|_| PageError::Meaningless("A day is written such as 2026-11-20.".to_owned()))
+    text.parse().map_err(|_| PageError::Invalid("Write a day as 2026-11-20.".to_owned()))
 }
 
 /// `/c/{team}/{channel}`
 pub(crate) async fn timeline(
     State(state): SharedState,
     Path((team, called)): Path<(String, String)>,
-    Query(asked): Query<TimelineParams>,
+    Query(params): Query<TimelineParams>,
 ) -> PageResult {
-    let start = asked.start()?;
-    let channel = channel::in_team(&*state.archive, &team, &called).await?.ok_or_else(no_channel)?;
+    let start = params.start()?;
+    let channel = channel::channel_in_team(&*state.archive, &team, &called).await?.ok_or_else(no_channel)?;
     let page = gather::timeline::read(&channel, &start, &state.zone).await?;
     in_channel(&state, &channel, page, None).await
 }
 
-/// Where in a thread.
+/// Selects a part of a thread.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ThreadParams {
     after: Option<String>,
 }
 
-/// `/t/{team}/{channel}/{ts}`: a thread, beside the messages around its root.
+/// `/t/{team}/{channel}/{ts}`: a thread, next to the messages around its root.
 pub(crate) async fn thread(
     State(state): SharedState,
     Path((team, called, ts)): Path<(String, String, String)>,
-    Query(asked): Query<ThreadParams>,
+    Query(params): Query<ThreadParams>,
 ) -> PageResult {
     let ts = timestamp(&ts)?;
-    let after = asked.after.as_deref().map(timestamp).transpose()?;
-    let channel = channel::in_team(&*state.archive, &team, &called).await?.ok_or_else(no_channel)?;
-    let named = reader::rows::message(&channel, &ts).await?;
-    let root_ts = named.as_ref().and_then(threads::root_ts).unwrap_or_else(|| ts.clone());
+    let after = params.after.as_deref().map(timestamp).transpose()?;
+    let channel = channel::channel_in_team(&*state.archive, &team, &called).await?.ok_or_else(no_channel)?;
+    let requested = reader::rows::read_message(&channel, &ts).await?;
+    let root_ts = requested.as_ref().and_then(threads::root_ts).unwrap_or_else(|| ts.clone());
     let missing = || PageError::missing("This thread is not in the archive.");
     let target = (ts != root_ts).then_some(ts);
     let thread =
@@ -85,18 +85,18 @@ pub(crate) async fn thread(
     in_channel(&state, &channel, page, Some(thread)).await
 }
 
-/// Messages of a channel, and a thread beside them.
+/// Renders messages of a channel, and a thread next to them.
 async fn in_channel(
     state: &ViewerState,
     channel: &JoinedChannel<'_>,
     mut page: TimelinePage,
     thread: Option<pages::thread::ThreadPage>,
 ) -> PageResult {
-    let place = channel.main();
+    let location = channel.current_location();
     let roots: Vec<Ts> = page.messages.iter().map(|message| message.ts.clone()).collect();
     if let Some(index) = state.index.get().await {
-        // Without counts a thread is linked all the same.
-        let mut sizes = index.thread_sizes(channel.places(), &roots).await.unwrap_or_default();
+        // Even without counts, threads are linked.
+        let mut sizes = index.thread_sizes(channel.locations(), &roots).await.unwrap_or_default();
         for message in &mut page.messages {
             message.thread = sizes.remove(&message.ts);
         }
@@ -105,36 +105,37 @@ async fn in_channel(
     if let Some(thread) = &thread {
         all.extend(thread.root.iter().chain(&thread.replies));
     }
-    let (mut names, pictures) = known(state, channel, &all).await?;
-    let title = channel::title(&*state.archive, place, &mut names).await?;
-    let shown = PageContext { links: &LINKS, names: &names, pictures: &pictures, zone: &state.zone, place };
+    let (mut names, pictures) = names_and_pictures(state, channel, &all).await?;
+    let title = channel::title(&*state.archive, location, &mut names).await?;
+    let shown =
+        PageContext { links: &LINKS, names: &names, pictures: &pictures, zone: &state.zone, location };
     let main = html! {
         (pages::timeline::head(&title, &page, &shown, true))
         (pages::timeline::messages(&page, &shown))
     };
-    let beside = thread.as_ref().map(|thread| pages::thread::of(thread, &shown));
-    let main_pane = if beside.is_some() { MainPane::Beside } else { MainPane::Page };
+    let side_pane = thread.as_ref().map(|thread| pages::thread::thread_pane(thread, &shown));
+    let main_pane = if side_pane.is_some() { MainPane::Side } else { MainPane::Page };
     let frame = Frame {
         title: format!("#{}", title.name),
         page: None,
         query: "",
-        menu: &menu(state, Some(place)).await?,
+        menu: &menu(state, Some(location)).await?,
         main_pane,
         main,
-        beside,
+        side_pane,
     };
     Ok(answer::html(layout::page(&frame, &LINKS)))
 }
 
-/// The names and pictures of everyone in these messages.
-async fn known<'a>(
+/// Reads the names and pictures of everyone in these messages.
+async fn names_and_pictures<'a>(
     state: &'a ViewerState,
     channel: &JoinedChannel<'_>,
     messages: &[&PageMessage],
 ) -> Result<(DisplayNames<'a>, PictureBook), PageError> {
-    let mut names = names_of(&*state.archive, channel);
-    learn(&mut names, messages).await?;
-    let authors = messages.iter().filter_map(|message| message.said.author.user.as_deref()).collect();
+    let mut names = names_for_channel(&*state.archive, channel);
+    learn_names(&mut names, messages).await?;
+    let authors = messages.iter().filter_map(|message| message.content.author.user.as_deref()).collect();
     let people = pictures::people(&*state.archive, &channel.teams(), authors).await?;
     Ok((names, PictureBook { people, emoji: emoji(state).await? }))
 }
@@ -145,20 +146,20 @@ pub(crate) async fn versions(
     Path((team, called, ts)): Path<(String, String, String)>,
 ) -> PageResult {
     let ts = timestamp(&ts)?;
-    let channel = channel::in_team(&*state.archive, &team, &called).await?.ok_or_else(no_channel)?;
+    let channel = channel::channel_in_team(&*state.archive, &team, &called).await?.ok_or_else(no_channel)?;
     let versions = gather::versions::read(&channel, &ts).await?;
     if versions.is_empty() {
         return Err(PageError::missing("This message is not in the archive."));
     }
     let messages: Vec<&PageMessage> = versions.iter().map(|version| &version.message).collect();
-    let (names, pictures) = known(&state, &channel, &messages).await?;
+    let (names, pictures) = names_and_pictures(&state, &channel, &messages).await?;
     let shown = PageContext {
         links: &LINKS,
         names: &names,
         pictures: &pictures,
         zone: &state.zone,
-        place: channel.main(),
+        location: channel.current_location(),
     };
-    let main = html! { div class="plain-page" { (pages::versions::of(&versions, &shown)) } };
-    framed(&menu(&state, Some(channel.main())).await?, "Versions", None, MainPane::Page, main)
+    let main = html! { div class="plain-page" { (pages::versions::versions_page(&versions, &shown)) } };
+    framed(&menu(&state, Some(channel.current_location())).await?, "Versions", None, MainPane::Page, main)
 }

@@ -1,11 +1,11 @@
-//! Requests, each answered by what is gathered for its page.
+//! Request handlers, which gather the data of a page and render it.
 //!
-//! * [`messages`]: channels, threads, versions; [`links`]: Slack's links to them; [`search`]: what is looked for.
-//! * [`site`]: the other pages; [`remembered`]: what all pages have, read a moment ago.
+//! * [`messages`]: channels, threads, versions; [`links`]: Slack's links to them; [`search`]: the search.
+//! * [`site`]: the other pages; [`cached`]: cached data that all pages need.
 
+mod cached;
 pub(crate) mod links;
 pub(crate) mod messages;
-mod remembered;
 pub(crate) mod search;
 pub(crate) mod site;
 
@@ -23,7 +23,7 @@ use crate::pages::layout::{self, Frame, MainPane};
 use crate::pages::sidebar::ChannelMenu;
 use crate::router::ViewerState;
 
-pub(crate) use remembered::Remembered;
+pub(crate) use cached::CachedValue;
 
 type PageResult = Result<Response, PageError>;
 type SharedState = State<Arc<ViewerState>>;
@@ -32,7 +32,7 @@ const LINKS: ServedLinks = ServedLinks;
 
 fn timestamp(text: &str) -> Result<Ts, PageError> {
     permalink::ts(text).ok_or_else(|| {
-        PageError::Meaningless("A message is named by a timestamp such as 1620000000.000200.".to_owned())
+        PageError::Invalid("Name a message by its timestamp, such as 1620000000.000200.".to_owned())
     })
 }
 
@@ -47,6 +47,6 @@ fn framed(
     main_pane: MainPane,
     main: Markup,
 ) -> PageResult {
-    let frame = Frame { title: title.to_owned(), page, query: "", menu, main_pane, main, beside: None };
+    let frame = Frame { title: title.to_owned(), page, query: "", menu, main_pane, main, side_pane: None };
     Ok(html(layout::page(&frame, &LINKS)))
 }

@@ -1,4 +1,4 @@
-//! What is looked for.
+//! Handler for the search.
 
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -10,20 +10,20 @@ use reader::search::query::SearchQuery;
 use search::hits::{self, SearchError, SearchRequest};
 use serde::Deserialize;
 
-use super::links::follow;
-use super::remembered::menu;
+use super::cached::menu;
+use super::links::redirect_to_link;
 use super::{LINKS, PageResult, SharedState};
 use crate::answer::{self, PageError};
 use crate::links::SitePage;
 use crate::pages;
 use crate::pages::layout::{self, Frame, MainPane};
-use crate::pages::search::{HITS, SearchPage};
+use crate::pages::search::{HITS_PER_PAGE, SearchPage};
 use crate::router::ViewerState;
 
-/// Pages of hits: who reads further has to say better what they look for.
+/// Maximum number of result pages. Beyond it, the user must refine the query.
 const MAX_HIT_PAGES: usize = 50;
 
-/// What is looked for.
+/// The query and the page number.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct SearchParams {
@@ -32,14 +32,14 @@ pub(crate) struct SearchParams {
 }
 
 /// `/search`
-pub(crate) async fn search(State(state): SharedState, Query(asked): Query<SearchParams>) -> PageResult {
-    if let Some(link) = SlackLink::parse(&asked.q) {
-        return follow(&state, link).await;
+pub(crate) async fn search(State(state): SharedState, Query(params): Query<SearchParams>) -> PageResult {
+    if let Some(link) = SlackLink::parse(&params.q) {
+        return redirect_to_link(&state, link).await;
     }
-    let number = asked.page.unwrap_or(1).clamp(1, MAX_HIT_PAGES);
-    let page = SearchPage { query: asked.q, number, ..SearchPage::default() };
-    let (status, page) = found(&state, page).await?;
-    let main = html! { div class="plain-page" { (pages::search::of(&page, &state.zone, &LINKS)) } };
+    let number = params.page.unwrap_or(1).clamp(1, MAX_HIT_PAGES);
+    let page = SearchPage { query: params.q, number, ..SearchPage::default() };
+    let (status, page) = run_search(&state, page).await?;
+    let main = html! { div class="plain-page" { (pages::search::search_page(&page, &state.zone, &LINKS)) } };
     let frame = Frame {
         title: if page.query.is_empty() { "Search".to_owned() } else { page.query.clone() },
         page: Some(SitePage::Search),
@@ -47,12 +47,15 @@ pub(crate) async fn search(State(state): SharedState, Query(asked): Query<Search
         menu: &menu(&state, None).await?,
         main_pane: MainPane::Page,
         main,
-        beside: None,
+        side_pane: None,
     };
     Ok((status, answer::html(layout::page(&frame, &LINKS))).into_response())
 }
 
-async fn found(state: &ViewerState, mut page: SearchPage) -> Result<(StatusCode, SearchPage), PageError> {
+async fn run_search(
+    state: &ViewerState,
+    mut page: SearchPage,
+) -> Result<(StatusCode, SearchPage), PageError> {
     if page.query.trim().is_empty() {
         return Ok((StatusCode::OK, page));
     }
@@ -64,27 +67,28 @@ async fn found(state: &ViewerState, mut page: SearchPage) -> Result<(StatusCode,
         }
     };
     let Some(index) = state.index.get().await else {
-        page.error = Some("The search index cannot be used: the log of this program says why.".to_owned());
+        page.error = Some("The search index cannot be used: see the log of this program.".to_owned());
         return Ok((StatusCode::SERVICE_UNAVAILABLE, page));
     };
-    page.remarks.extend(state.index.behind(&index).await);
+    page.remarks.extend(state.index.lag_remark(&index).await);
     let teams = find::teams(&*state.archive).await?;
-    let (zone, limit) = (state.zone.clone(), page.number * HITS + 1);
+    let (zone, limit) = (state.zone.clone(), page.number * HITS_PER_PAGE + 1);
     let request = SearchRequest { query, teams, zone, limit, is_ranked: false, with_deleted: false };
     match hits::search(&*state.archive, &index, request).await {
         Ok(mut answer) => {
             page.has_more = answer.hits.len() == limit && page.number < MAX_HIT_PAGES;
             answer.hits.truncate(limit - 1);
-            page.hits = answer.hits.split_off(answer.hits.len().min((page.number - 1) * HITS));
-            if answer.is_cut {
+            page.hits = answer.hits.split_off(answer.hits.len().min((page.number - 1) * HITS_PER_PAGE));
+            if answer.is_truncated {
                 page.remarks
                     .push("Only the newest messages were looked at: add a word or a filter.".to_owned());
             }
         }
         Err(SearchError::Archive(error)) => return Err(error.into()),
         Err(error) => {
-            let is_ours = matches!(error, SearchError::Index(_));
-            let status = if is_ours { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::BAD_REQUEST };
+            let is_server_error = matches!(error, SearchError::Index(_));
+            let status =
+                if is_server_error { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::BAD_REQUEST };
             page.error = Some(error.to_string());
             return Ok((status, page));
         }

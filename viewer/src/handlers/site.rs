@@ -1,4 +1,4 @@
-//! Pages of the whole archive: channels, files, figures, coverage.
+//! Handlers for pages of the whole archive: channels, files, figures, coverage.
 
 use axum::extract::{Query, State};
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use reader::find;
 use serde::Deserialize;
 use slack::ids::TeamId;
 
-use super::remembered::menu;
+use super::cached::menu;
 use super::{LINKS, PageResult, SharedState, framed};
 use crate::answer::PageError;
 use crate::gather;
@@ -21,9 +21,9 @@ use crate::pages::layout::MainPane;
 use crate::pages::sidebar::ChannelMenu;
 
 /// `/`
-pub(crate) async fn channels(State(state): SharedState, Query(asked): Query<ChannelsParams>) -> PageResult {
+pub(crate) async fn channels(State(state): SharedState, Query(params): Query<ChannelsParams>) -> PageResult {
     let menu = menu(&state, None).await?;
-    let filter = asked.channels.unwrap_or_default();
+    let filter = params.channels.unwrap_or_default();
     let menu = ChannelMenu { filter, ..menu };
     let main = html! {
         div class="welcome" {
@@ -38,14 +38,14 @@ pub(crate) async fn channels(State(state): SharedState, Query(asked): Query<Chan
     framed(&menu, "Channels", Some(SitePage::Channels), MainPane::Channels, main)
 }
 
-/// Which channels are listed.
+/// Filters the channels.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ChannelsParams {
     channels: Option<String>,
 }
 
-/// Which page of files.
+/// Selects a page of files.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct FilesParams {
@@ -54,17 +54,17 @@ pub(crate) struct FilesParams {
 }
 
 /// `/files`
-pub(crate) async fn files(State(state): SharedState, Query(asked): Query<FilesParams>) -> PageResult {
-    let start = match (asked.team.as_deref().map(TeamId::parse), asked.after) {
+pub(crate) async fn files(State(state): SharedState, Query(params): Query<FilesParams>) -> PageResult {
+    let start = match (params.team.as_deref().map(TeamId::parse), params.after) {
         (Some(Ok(team)), Some(file)) => Some(FilesStart { team, file }),
         (_, _) => None,
     };
     let page = gather::files::read(&*state.archive, start.as_ref()).await?;
-    let main = html! { div class="plain-page" { (pages::files::of(&page, &LINKS)) } };
+    let main = html! { div class="plain-page" { (pages::files::files_page(&page, &LINKS)) } };
     framed(&menu(&state, None).await?, "Files", Some(SitePage::Files), MainPane::Page, main)
 }
 
-/// Of what, and of when.
+/// Selects a workspace and a week.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct FiguresParams {
@@ -73,29 +73,30 @@ pub(crate) struct FiguresParams {
 }
 
 /// `/stats`
-pub(crate) async fn figures(State(state): SharedState, Query(asked): Query<FiguresParams>) -> PageResult {
+pub(crate) async fn figures(State(state): SharedState, Query(params): Query<FiguresParams>) -> PageResult {
     let now = Timestamp::from_millisecond(state.clock.now().0).unwrap_or_default();
-    let period = match asked.week.as_deref().filter(|week| !week.is_empty()) {
-        Some(week) => Period::week(week).map_err(|error| PageError::Meaningless(error.to_string()))?,
+    let period = match params.week.as_deref().filter(|week| !week.is_empty()) {
+        Some(week) => Period::week(week).map_err(|error| PageError::Invalid(error.to_string()))?,
         None => Period::last_week(now),
     };
     let teams = find::teams(&*state.archive).await?;
-    let wanted = asked.team.as_deref();
-    if teams.is_empty() && wanted.is_none() {
+    let requested_team = params.team.as_deref();
+    if teams.is_empty() && requested_team.is_none() {
         let main =
             html! { div class="plain-page" { h1 { "Figures" } p { "There is nothing to count yet." } } };
         return framed(&menu(&state, None).await?, "Figures", Some(SitePage::Figures), MainPane::Page, main);
     }
-    let team = teams.iter().find(|team| wanted.is_none_or(|wanted| team.as_str() == wanted));
-    let team = team.ok_or_else(|| PageError::missing("Nothing of this workspace is stored."))?;
+    let team =
+        teams.iter().find(|team| requested_team.is_none_or(|requested_team| team.as_str() == requested_team));
+    let team = team.ok_or_else(|| PageError::missing("This workspace is not in the archive."))?;
     let archive = &*state.archive;
     let rollups = Rollups::read(archive, state.index.changes(), team).await?;
-    let report = making::make(archive, team, ReportScope::Team, period, rollups.as_ref(), now).await?;
+    let report = making::make_report(archive, team, ReportScope::Team, period, rollups.as_ref(), now).await?;
     let main = html! {
         div class="plain-page" {
             form class="week-form" action="/stats" method="get" {
                 label for="week" { "Week" }
-                input id="week" name="week" type="week" placeholder="2026-W46" pattern="[0-9]{4}-W[0-9]{2}" value=(asked.week.unwrap_or_default());
+                input id="week" name="week" type="week" placeholder="2026-W46" pattern="[0-9]{4}-W[0-9]{2}" value=(params.week.unwrap_or_default());
                 @if teams.len() > 1 {
                     label for="team" { "Workspace" }
                     select id="team" name="team" {
@@ -104,7 +105,7 @@ pub(crate) async fn figures(State(state): SharedState, Query(asked): Query<Figur
                 }
                 button type="submit" { "Show" }
             }
-            (pages::figures::of(&report, Some(&LINKS)))
+            (pages::figures::report_figures(&report, Some(&LINKS)))
         }
     };
     framed(&menu(&state, None).await?, "Figures", Some(SitePage::Figures), MainPane::Page, main)
@@ -113,6 +114,7 @@ pub(crate) async fn figures(State(state): SharedState, Query(asked): Query<Figur
 /// `/coverage`
 pub(crate) async fn coverage(State(state): SharedState) -> PageResult {
     let rows = gather::coverage::read(&*state.archive).await?;
-    let main = html! { div class="plain-page" { (pages::coverage::of(&rows, &state.zone, &LINKS)) } };
+    let main =
+        html! { div class="plain-page" { (pages::coverage::coverage_page(&rows, &state.zone, &LINKS)) } };
     framed(&menu(&state, None).await?, "Coverage", Some(SitePage::Coverage), MainPane::Page, main)
 }

@@ -1,5 +1,5 @@
-//! The files of a message. What a browser shows by itself is shown, the rest is there to be downloaded; all of it comes from the
-//! archive's own store.
+//! The files of a message. Types that a browser shows are embedded, other files are downloads. All of them
+//! come from the archive's file store.
 
 use maud::{Markup, html};
 use reader::files;
@@ -10,29 +10,29 @@ use slack::ids::FileId;
 
 use super::PageContext;
 
-/// Files of one message that are shown: ten times what Slack's own clients attach.
+/// Maximum number of files that are shown per message: ten times the limit of Slack's clients.
 const MAX_FILES: usize = 100;
 
-/// So much of a name is shown.
+/// Maximum number of characters of a name that are shown.
 const MAX_FILE_NAME_CHARS: usize = 120;
 
-/// What a browser does with a file.
+/// How a browser shows a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileShape {
-    /// It shows a picture.
+    /// As a picture.
     Image,
-    /// It plays a video.
+    /// As a video.
     Video,
-    /// It plays sound.
+    /// As sound.
     Audio,
-    /// It downloads it.
+    /// As a download.
     Other,
 }
 
 impl FileShape {
-    /// By a type, as it was sniffed or as Slack says.
+    /// Determines the shape from a content type, detected or as reported by Slack.
     #[must_use]
-    pub fn of(content_type: &str) -> Self {
+    pub fn from_content_type(content_type: &str) -> Self {
         match content_type {
             "image/png" | "image/jpeg" | "image/gif" | "image/webp" => Self::Image,
             "video/mp4" | "video/webm" => Self::Video,
@@ -44,7 +44,7 @@ impl FileShape {
     }
 }
 
-/// The files of a message.
+/// Renders the files of a message.
 #[must_use]
 pub fn of(message: &Value, shown: &PageContext<'_>) -> Markup {
     let listed = message["files"].as_array().map_or(&[][..], Vec::as_slice);
@@ -64,15 +64,15 @@ fn one(message: &Value, file: &Value, shown: &PageContext<'_>) -> Markup {
         .find_map(|name| file[name].as_str().filter(|text| !text.is_empty()));
     let name = plain::excerpt(name.unwrap_or("unnamed"), MAX_FILE_NAME_CHARS);
     let size = file["size"].as_u64().filter(|bytes| *bytes > 0).map(human_size);
-    let state = files::state_in(message, file);
+    let state = files::file_state(message, file);
     let address = || {
         let id = FileId::parse(file["id"].as_str()?).ok()?;
-        shown.links.file(&shown.place.team, &id)
+        shown.links.file(&shown.location.team, &id)
     };
     let Some(address) = (state == Some("held")).then(address).flatten() else {
         let why = match state {
             Some("held") => "it is not in this copy",
-            Some(state) => files::why(state),
+            Some(state) => files::verdict_text(state),
             None => "it is not fetched yet",
         };
         return html! { span class="file missing" { bdi { (name) } @if let Some(size) = size { " " (size) } " – " (why) } };
@@ -80,7 +80,7 @@ fn one(message: &Value, file: &Value, shown: &PageContext<'_>) -> Markup {
     let caption = html! {
         a class="file" href=(address) download { bdi { (name) } @if let Some(size) = size { " " span class="quiet" { (size) } } }
     };
-    match FileShape::of(file["mimetype"].as_str().unwrap_or_default()) {
+    match FileShape::from_content_type(file["mimetype"].as_str().unwrap_or_default()) {
         FileShape::Image => html! {
             a href=(address) { img src=(address) alt=(name) loading="lazy"; } (caption)
         },

@@ -1,4 +1,4 @@
-//! What is held of each channel, and where the holes are.
+//! The coverage of each channel, and its holes.
 
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
@@ -6,7 +6,7 @@ use reader::coverage::ChannelCoverage;
 use reader::joined::ChannelOfTeam;
 use reader::plain;
 use rules::gap::closing::GapState;
-use rules::gap::coverage::{HeldBy, HeldSpan, Hole};
+use rules::gap::coverage::{CoverageSource, CoveredSpan, Hole};
 use rules::version::zero;
 use slack::ids::Ts;
 
@@ -14,26 +14,26 @@ use super::MAX_NAME_CHARS;
 use crate::links::LinkScheme;
 use crate::times;
 
-/// Holes of one channel that are shown, the newest of them.
+/// Maximum number of holes that are shown per channel, the newest ones.
 const MAX_HOLES: usize = 50;
 
-/// What is held of a channel.
+/// The coverage of a channel.
 #[derive(Debug)]
 pub struct CoveredRow {
     /// The channel.
-    pub place: ChannelOfTeam,
-    /// What it is called.
+    pub location: ChannelOfTeam,
+    /// The channel's name.
     pub name: Option<String>,
-    /// What is held of it.
+    /// The coverage.
     pub coverage: ChannelCoverage,
 }
 
-/// Every channel with what is held of it.
+/// Renders the coverage of every channel.
 #[must_use]
-pub fn of(rows: &[CoveredRow], zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
+pub fn coverage_page(rows: &[CoveredRow], zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
     html! {
         h1 { "Coverage" }
-        p class="quiet" { "What is held of each channel, from which source, and of which times messages may be missing." }
+        p class="quiet" { "The intervals of each channel that the archive covers, their sources, and intervals in which messages may be missing." }
         @if rows.is_empty() { p { "No channel is kept yet." } }
         @for row in rows { (channel(row, zone, links)) }
     }
@@ -46,10 +46,10 @@ fn channel(row: &CoveredRow, zone: &TimeZone, links: &dyn LinkScheme) -> Markup 
     let shown = holes.iter().skip(holes.len().saturating_sub(MAX_HOLES));
     times.extend(shown.map(|hole| (&hole.from, hole.to.as_ref(), missing(hole, zone))));
     times.sort_by_key(|(from, to, _)| (*from, *to));
-    let name = plain::excerpt(row.name.as_deref().unwrap_or(row.place.channel.as_str()), MAX_NAME_CHARS);
+    let name = plain::excerpt(row.name.as_deref().unwrap_or(row.location.channel.as_str()), MAX_NAME_CHARS);
     html! {
-        section class="covered" data-channel=(row.place.channel) {
-            h2 { a href=(links.channel(&row.place)) { bdi { "#" (name) } } }
+        section class="covered" data-channel=(row.location.channel) {
+            h2 { a href=(links.channel(&row.location)) { bdi { "#" (name) } } }
             @if let Some(last) = last_message { p class="quiet" { "The newest message is of " (times::short(last, zone)) "." } }
             @if let Some(limit) = limited_before { p class="note" { "Slack's plan shows nothing before " (times::short(limit, zone)) "." } }
             @if held.is_empty() && holes.is_empty() {
@@ -67,7 +67,7 @@ fn channel(row: &CoveredRow, zone: &TimeZone, links: &dyn LinkScheme) -> Markup 
     }
 }
 
-fn held_row(HeldSpan { from, to, held_by }: &HeldSpan, zone: &TimeZone) -> Markup {
+fn held_row(CoveredSpan { from, to, source: held_by }: &CoveredSpan, zone: &TimeZone) -> Markup {
     html! { tr { td { (moment(from, zone)) } td { (moment(to, zone)) } td { "held" } td { (how(*held_by)) } } }
 }
 
@@ -87,6 +87,6 @@ fn moment(ts: &Ts, zone: &TimeZone) -> String {
     if *ts == zero() { "the beginning".to_owned() } else { times::short(ts, zone) }
 }
 
-fn how(held_by: HeldBy) -> String {
+fn how(held_by: CoverageSource) -> String {
     held_by.as_str().replace('_', " ")
 }

@@ -1,8 +1,8 @@
-//! A report: as a page among others, or as one that needs nothing else, no script, no font, no picture.
+//! Renders a report, as part of the site or as a self-contained page without scripts, fonts and pictures.
 
 use maud::{DOCTYPE, Markup, html};
 use reader::figures::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
-use reader::figures::wording::{WEEKDAYS, change, notes_of, shown, title, whose};
+use reader::figures::wording::{WEEKDAYS, author_and_channel, change, number_text, report_notes, title};
 use reader::numbers::grouped;
 use reader::plain;
 use rules::figures::partners::CountByPerson;
@@ -11,11 +11,11 @@ use super::plots;
 use crate::emoji;
 use crate::links::LinkScheme;
 
-/// Rows of a table, and how much of a name is shown.
-const ROWS: usize = 15;
-const NAME: usize = 60;
+/// Maximum number of rows per table, and of characters per name.
+const MAX_ROWS: usize = 15;
+const MAX_NAME_CHARS: usize = 60;
 
-/// Nothing is loaded, nothing runs.
+/// The policy of a self-contained page: nothing is loaded, and nothing runs.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 const STYLE: &str = concat!(
@@ -24,9 +24,9 @@ const STYLE: &str = concat!(
     include_str!("../../assets/figures.css")
 );
 
-/// A page that needs nothing else. Its messages are linked to in Slack.
+/// Renders a self-contained page. Its messages link to Slack.
 #[must_use]
-pub fn standalone(report: &FiguresReport) -> Markup {
+pub fn standalone_report(report: &FiguresReport) -> Markup {
     let [from, to] = report.period.bounds();
     html! {
         (DOCTYPE)
@@ -39,14 +39,14 @@ pub fn standalone(report: &FiguresReport) -> Markup {
                 title { (title(report)) ", " (from) " to " (to) }
                 style { (STYLE) }
             }
-            body { main { (of(report, None)) } }
+            body { main { (report_figures(report, None)) } }
         }
     }
 }
 
-/// The figures of a report. Its messages are linked to where `links` leads, or else in Slack.
+/// Renders the figures of a report. Messages link to the site of `links`, or otherwise to Slack.
 #[must_use]
-pub fn of(report: &FiguresReport, links: Option<&dyn LinkScheme>) -> Markup {
+pub fn report_figures(report: &FiguresReport, links: Option<&dyn LinkScheme>) -> Markup {
     let ([from, to], [before, before_to]) = (report.period.bounds(), report.period.previous().bounds());
     let people: Vec<RankedRow> = report
         .users
@@ -58,10 +58,10 @@ pub fn of(report: &FiguresReport, links: Option<&dyn LinkScheme>) -> Markup {
         .collect();
     html! {
         h1 { (title(report)) }
-        p { (from) " to " (to) span class="quiet" { ", beside " (before) " to " (before_to) } }
-        @for note in notes_of(report) { p class="note" { (with_code(&note)) } }
+        p { (from) " to " (to) span class="quiet" { ", compared with " (before) " to " (before_to) } }
+        @for note in report_notes(report) { p class="note" { (with_code(&note)) } }
         (figures(report))
-        @if report.figure(FigureName::Messages).value.map(Number::real) != Some(0.0) { (times(report)) }
+        @if report.figure(FigureName::Messages).value.map(Number::as_f64) != Some(0.0) { (times(report)) }
         @if !matches!(report.scope, Scope::Channel(_)) { (channels(report)) }
         (table("People", &people))
         div class="sides" {
@@ -72,24 +72,24 @@ pub fn of(report: &FiguresReport, links: Option<&dyn LinkScheme>) -> Markup {
         (messages("Most replies", &report.most_replied, links))
         (partners(report))
         footer {
-            p { "Counted by Annalist from the messages of its archive. Weekdays and hours are those of each author's own clock, "
+            p { "Counted by Annalist from the messages of its archive. Weekdays and hours are in each author's time zone, "
                 "dates are in UTC." }
         }
     }
 }
 
-/// An emoji with its name, or its name alone: a page that stands alone has no picture of it.
+/// Returns an emoji with its name, or only the name, because a self-contained page has no pictures.
 fn reaction(name: &str) -> String {
-    let (plain_name, tone) = emoji::parted(name);
+    let (plain_name, tone) = emoji::split_skin_tone(name);
     let characters = emoji::unicode(plain_name, tone);
     characters.map_or_else(|| format!(":{name}:"), |characters| format!("{characters} :{name}:"))
 }
 
-/// A text in which every other part, between backticks, is code.
+/// Renders a text with code between backticks.
 fn with_code(text: &str) -> Markup {
     html! {
-        @for (place, part) in text.split('`').enumerate() {
-            @if place % 2 == 1 { code { (part) } } @else { (part) }
+        @for (index, part) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
 }
@@ -102,13 +102,13 @@ fn figures(report: &FiguresReport) -> Markup {
                 @let change = change(name, &figure);
                 div class="figure" {
                     dt { (name.label()) }
-                    dd class="value" { (shown(name, figure.value)) }
+                    dd class="value" { (number_text(name, figure.value)) }
                     dd class="change" {
                         @if figure.previous.is_some() {
                             @if figure.value == figure.previous { "no change" } @else {
                                 (change.delta)
                                 @if !change.percent.is_empty() { " (" (change.percent) ")" }
-                                " from " (shown(name, figure.previous))
+                                " from " (number_text(name, figure.previous))
                             }
                         } @else if figure.value.is_none() {
                             "unknown"
@@ -157,14 +157,14 @@ struct RankedRow {
 }
 
 impl RankedRow {
-    /// Messages and those before; the share of them, and that of all rows up to this one.
+    /// Creates a row from its messages and previous messages, and its share and cumulative share.
     fn new(
         rank: usize,
         name: &str,
         [messages, previous]: [u64; 2],
         [share, cumulative_share]: [f64; 2],
     ) -> Self {
-        Self { rank, name: plain::excerpt(name, NAME), messages, previous, share, cumulative_share }
+        Self { rank, name: plain::excerpt(name, MAX_NAME_CHARS), messages, previous, share, cumulative_share }
     }
 }
 
@@ -179,7 +179,7 @@ fn table(title: &str, rows: &[RankedRow]) -> Markup {
                     th scope="col" class="number" { "share" } th scope="col" class="number cumulative" { "so far" } td {}
                 } }
                 tbody {
-                    @for row in rows.iter().take(ROWS) {
+                    @for row in rows.iter().take(MAX_ROWS) {
                         tr {
                             td class="number quiet" { (row.rank) }
                             td class="name" { (row.name) }
@@ -198,10 +198,10 @@ fn table(title: &str, rows: &[RankedRow]) -> Markup {
 }
 
 fn more(length: usize) -> Markup {
-    html! { @if length > ROWS { p class="quiet" { "and " (grouped((length - ROWS) as u64)) " more" } } }
+    html! { @if length > MAX_ROWS { p class="quiet" { "and " (grouped((length - MAX_ROWS) as u64)) " more" } } }
 }
 
-/// Names with a number and a bar.
+/// Renders names with a number and a bar.
 fn counts(title: &str, rows: impl Iterator<Item = (String, u64)>) -> Markup {
     let rows: Vec<(String, u64)> = rows.collect();
     let greatest = rows.iter().map(|(_, count)| *count).max().unwrap_or_default();
@@ -210,9 +210,9 @@ fn counts(title: &str, rows: impl Iterator<Item = (String, u64)>) -> Markup {
             div {
                 h2 { (title) }
                 table { tbody {
-                    @for (name, count) in rows.iter().take(ROWS) {
+                    @for (name, count) in rows.iter().take(MAX_ROWS) {
                         tr {
-                            td class="name" { (plain::excerpt(name, NAME)) }
+                            td class="name" { (plain::excerpt(name, MAX_NAME_CHARS)) }
                             td class="number" { (grouped(*count)) }
                             td class="bar" { (plots::bar(*count, greatest)) }
                         }
@@ -234,7 +234,7 @@ fn messages(title: &str, messages: &[TopMessage], links: Option<&dyn LinkScheme>
             h2 { (title) }
             ol class="messages" {
                 @for message in messages {
-                    li { b { (grouped(message.count)) } a href=(address(message)) { (whose(message)) } }
+                    li { b { (grouped(message.count)) } a href=(address(message)) { (author_and_channel(message)) } }
                 }
             }
         }

@@ -1,7 +1,7 @@
-//! The files of the archive.
+//! Renders the files of the archive.
 
 use maud::{Markup, html};
-use reader::files::why;
+use reader::files::verdict_text;
 use reader::numbers::human_size;
 use reader::plain;
 use serde_json::Value;
@@ -9,21 +9,21 @@ use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 use crate::links::LinkScheme;
 
-/// So much of a name is shown.
+/// Maximum number of characters of a name that are shown.
 const MAX_FILE_NAME_CHARS: usize = 120;
 
 /// A page of files.
 #[derive(Debug, Default)]
 pub struct FilesPage {
-    /// The rows, as [`rules::project::file`] gives them.
+    /// The rows from [`rules::project::file`].
     pub files: Vec<Value>,
-    /// Where the next page begins.
+    /// The address of the next page, if there is one.
     pub next: Option<String>,
 }
 
-/// The files, each with what became of it.
+/// Renders the files with their states.
 #[must_use]
-pub fn of(page: &FilesPage, links: &dyn LinkScheme) -> Markup {
+pub fn files_page(page: &FilesPage, links: &dyn LinkScheme) -> Markup {
     html! {
         h1 { "Files" }
         @if page.files.is_empty() {
@@ -47,7 +47,7 @@ fn row(file: &Value, links: &dyn LinkScheme) -> Markup {
     let address =
         || links.file(&TeamId::parse(text("team_id")?).ok()?, &FileId::parse(text("file_id")?).ok()?);
     let address = (state == "held").then(address).flatten();
-    let reason = text("verdict").map(why).or(text("error"));
+    let reason = text("verdict").map(verdict_text).or(text("error"));
     html! {
         tr {
             td class="name" {
@@ -68,7 +68,7 @@ fn row(file: &Value, links: &dyn LinkScheme) -> Markup {
     }
 }
 
-/// Where it was shared, the first few of the messages.
+/// Renders links to the first few messages that share a file.
 fn shares(file: &Value, links: &dyn LinkScheme) -> Markup {
     let shares = file["shares"].as_array().map_or(&[][..], Vec::as_slice);
     let message = |share: &Value| {
@@ -76,9 +76,9 @@ fn shares(file: &Value, links: &dyn LinkScheme) -> Markup {
         links.permalink(&channel, &Ts::parse(share["ts"].as_str()?).ok()?)
     };
     html! {
-        @for (place, address) in shares.iter().filter_map(message).take(3).enumerate() {
-            @if place > 0 { ", " }
-            a href=(address) { "message" @if place > 0 { " " (place + 1) } }
+        @for (index, address) in shares.iter().filter_map(message).take(3).enumerate() {
+            @if index > 0 { ", " }
+            a href=(address) { "message" @if index > 0 { " " (index + 1) } }
         }
     }
 }

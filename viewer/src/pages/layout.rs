@@ -1,4 +1,4 @@
-//! What stands around every page: head, navigation, panes.
+//! The layout of every page: head, navigation, panes.
 
 use maud::{DOCTYPE, Markup, html};
 use reader::plain;
@@ -8,43 +8,43 @@ use super::sidebar::{self, ChannelMenu};
 use crate::assets;
 use crate::links::{LinkScheme, SitePage};
 
-/// What a narrow screen shows of the panes.
+/// The pane that a narrow screen shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MainPane {
     /// The channels.
     Channels,
     /// The page itself.
     Page,
-    /// The pane beside it.
-    Beside,
+    /// The pane next to the page.
+    Side,
 }
 
-/// A page, and what stands around it.
+/// A page and its layout.
 pub struct Frame<'a> {
-    /// What the page is called.
+    /// The page's title.
     pub title: String,
-    /// Which page of the navigation it is.
+    /// The page's entry in the navigation.
     pub page: Option<SitePage>,
-    /// What the search field begins with.
+    /// The initial text of the search field.
     pub query: &'a str,
-    /// The channels beside it.
+    /// The menu of channels.
     pub menu: &'a ChannelMenu,
-    /// The pane that matters most.
+    /// The pane that a narrow screen shows.
     pub main_pane: MainPane,
     /// The page.
     pub main: Markup,
-    /// A thread beside it.
-    pub beside: Option<Markup>,
+    /// A thread next to the page.
+    pub side_pane: Option<Markup>,
 }
 
-/// A whole page.
+/// Renders a whole page.
 #[must_use]
 pub fn page(frame: &Frame<'_>, links: &dyn LinkScheme) -> Markup {
     let site = plain::excerpt(&frame.menu.site_name, MAX_NAME_CHARS);
     let shows = match frame.main_pane {
         MainPane::Channels => "shows-channels",
         MainPane::Page => "shows-page",
-        MainPane::Beside => "shows-beside",
+        MainPane::Side => "shows-beside",
     };
     document(
         &format!("{} · {site}", plain::excerpt(&frame.title, MAX_NAME_CHARS)),
@@ -64,16 +64,16 @@ pub fn page(frame: &Frame<'_>, links: &dyn LinkScheme) -> Markup {
                     }
                 }
             }
-            div class={ "panes " (shows) @if frame.beside.is_some() { " has-beside" } } {
+            div class={ "panes " (shows) @if frame.side_pane.is_some() { " has-beside" } } {
                 nav class="channels" aria-label="Channels" { (sidebar::menu(frame.menu, links)) }
                 main id="main" tabindex="-1" { (frame.main) }
-                @if let Some(beside) = &frame.beside { aside aria-label="Thread" { (beside) } }
+                @if let Some(side_pane) = &frame.side_pane { aside aria-label="Thread" { (side_pane) } }
             }
         },
     )
 }
 
-/// The form that searches, where there is a search.
+/// Renders the search form, if the site has a search.
 fn search_form(query: &str, links: &dyn LinkScheme) -> Markup {
     html! {
         @if let Some(address) = links.site_page(SitePage::Search) {
@@ -86,12 +86,12 @@ fn search_form(query: &str, links: &dyn LinkScheme) -> Markup {
     }
 }
 
-/// As much of the policy that is served with pages as a page can say itself: an exported one is opened without a server.
-/// `file:` stands for the folder of the export.
+/// The directives of the served policy that a page can contain itself, because an exported page is opened
+/// without a server. `file:` allows the folder of the export.
 const POLICY: &str = "default-src 'none'; img-src 'self' file:; media-src 'self' file:; style-src 'self' file:; \
     script-src 'self' file:; form-action 'self' file:; base-uri 'none'";
 
-/// A document with its head.
+/// Renders an HTML document with its head.
 #[must_use]
 pub fn document(title: &str, links: &dyn LinkScheme, body: &Markup) -> Markup {
     html! {

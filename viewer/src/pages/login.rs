@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::layout;
 use crate::links::LinkScheme;
 
-/// The form for the password. `next` is where to go then.
+/// Renders the password form. `next` is the address to go to after the log-in.
 #[must_use]
 pub fn page(next: &str, error: Option<&str>, links: &dyn LinkScheme) -> Markup {
     layout::document(

@@ -1,4 +1,4 @@
-//! One message.
+//! Renders one message.
 
 use maud::{Markup, html};
 use reader::numbers::grouped;
@@ -13,42 +13,42 @@ use crate::emoji;
 use crate::links::{anchor, anchor_in_thread};
 use crate::times;
 
-/// Different reactions to one message that are shown.
+/// Maximum number of different reactions that are shown per message.
 const MAX_REACTIONS: usize = 100;
 
-/// People who are named at a reaction.
+/// Maximum number of people who are named per reaction.
 pub const MAX_REACTORS: usize = 20;
 
-/// Colours that initials have.
+/// Number of colours for initials.
 const COLORS: u32 = 8;
 
-/// A message to be shown.
+/// A message on a page.
 #[derive(Debug)]
 pub struct PageMessage {
     /// When it was written.
     pub ts: Ts,
-    /// The row, as [`rules::project::message`] gives it.
+    /// The row from [`rules::project::message`].
     pub row: Value,
-    /// What it says.
-    pub said: MessageText,
-    /// The replies to it; `None` if it has no replies, or if they are not counted.
+    /// The author and content.
+    pub content: MessageText,
+    /// The number of replies; `None` if there are no replies, or if they are not counted.
     pub thread: Option<ThreadSize>,
 }
 
 impl PageMessage {
-    /// Whether it is deleted.
+    /// Whether the message is deleted.
     #[must_use]
     pub fn is_deleted(&self) -> bool {
         self.row["deleted"] == true
     }
 
-    /// The root of the thread that it replies to.
+    /// The root of the thread, if the message is a reply.
     #[must_use]
     pub fn replies_to(&self) -> Option<Ts> {
         reader::thread::root_ts(&self.row).filter(|root_ts| *root_ts != self.ts)
     }
 
-    /// Whether more is said of it than when it was written.
+    /// Whether the message is shown with a mark.
     #[must_use]
     pub fn is_marked(&self) -> bool {
         self.is_edited() || self.is_deleted() || self.is_broadcast()
@@ -62,14 +62,14 @@ impl PageMessage {
         self.row["subtype"] == "thread_broadcast"
     }
 
-    /// Whether it only says that people came or left.
+    /// Whether the message is a notice that a person joined or left.
     #[must_use]
-    pub fn is_coming_or_going(&self) -> bool {
+    pub fn is_join_or_leave(&self) -> bool {
         let subtype = self.row["subtype"].as_str().unwrap_or_default();
         matches!(subtype, "channel_join" | "channel_leave" | "group_join" | "group_leave")
     }
 
-    /// Who reacted, as far as they are named.
+    /// The people who reacted, up to the displayed limit.
     pub fn reactors(&self) -> impl Iterator<Item = &str> {
         let reactions = self.row["reactions"].as_array().into_iter().flatten().take(MAX_REACTIONS);
         let users = reactions
@@ -78,52 +78,52 @@ impl PageMessage {
     }
 }
 
-/// How a message stands among others.
+/// The state of a message in a list.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MessageFlags {
-    /// The one before it is of the same author and moment: it needs no name.
-    pub goes_on: bool,
-    /// It is the one that was asked for.
+    /// The previous message has the same author and is recent, so the name is not repeated.
+    pub continues_previous: bool,
+    /// The message was requested.
     pub is_target: bool,
-    /// It is in its thread, which is not linked again.
+    /// The message is shown in its thread, which is not linked again.
     pub is_in_thread: bool,
 }
 
-/// A message.
+/// Renders a message.
 #[must_use]
-pub fn of(message: &PageMessage, standing: MessageFlags, shown: &PageContext<'_>) -> Markup {
-    let PageMessage { ts, row, said, .. } = message;
-    let author = plain::excerpt(&shown.names.author(&said.author), MAX_NAME_CHARS);
+pub fn message_article(message: &PageMessage, flags: MessageFlags, shown: &PageContext<'_>) -> Markup {
+    let PageMessage { ts, row, content, .. } = message;
+    let author = plain::excerpt(&shown.names.author(&content.author), MAX_NAME_CHARS);
     let classes = [
         ("message", true),
         ("deleted", message.is_deleted()),
-        ("target", standing.is_target),
-        ("goes-on", standing.goes_on),
-        ("notice", said.manner == Manner::Notice),
+        ("target", flags.is_target),
+        ("goes-on", flags.continues_previous),
+        ("notice", content.manner == Manner::Notice),
     ];
     let classes: Vec<&str> =
         classes.into_iter().filter(|(_, is_set)| *is_set).map(|(class, _)| class).collect();
-    let id = if standing.is_in_thread { anchor_in_thread(ts) } else { anchor(ts) };
+    let id = if flags.is_in_thread { anchor_in_thread(ts) } else { anchor(ts) };
     html! {
         article class=(classes.join(" ")) id=(id) data-ts=(ts.as_str()) tabindex="-1" aria-label={ (author) ", " (times::short(ts, shown.zone)) }
-            aria-current=[standing.is_target.then_some("true")] {
-            @if !standing.goes_on { (picture(said.author.user.as_deref(), &author, shown)) }
+            aria-current=[flags.is_target.then_some("true")] {
+            @if !flags.continues_previous { (picture(content.author.user.as_deref(), &author, shown)) }
             div class="body" {
                 p class="head" {
-                    @if !standing.goes_on { bdi class="author" { (author) } " " }
-                    @if said.author.bot.is_some() && !standing.goes_on { span class="app" { "app" } " " }
-                    (time(ts, standing, shown))
+                    @if !flags.continues_previous { bdi class="author" { (author) } " " }
+                    @if content.author.bot.is_some() && !flags.continues_previous { span class="app" { "app" } " " }
+                    (time(ts, flags, shown))
                     (marks(message, shown))
                 }
                 div class="text" dir="auto" {
-                    @match said.manner {
+                    @match content.manner {
                         Manner::Speech => (speech(message, shown)),
-                        Manner::Notice => (words::lines(&said.lines, shown)),
+                        Manner::Notice => (words::lines(&content.lines, shown)),
                     }
                 }
                 (attached::of(row, shown))
                 (reactions(row, shown))
-                @if !standing.is_in_thread { (thread(message, shown)) }
+                @if !flags.is_in_thread { (thread(message, shown)) }
             }
         }
     }
@@ -132,23 +132,24 @@ pub fn of(message: &PageMessage, standing: MessageFlags, shown: &PageContext<'_>
 fn speech(message: &PageMessage, shown: &PageContext<'_>) -> Markup {
     let has_files = message.row["files"].as_array().is_some_and(|files| !files.is_empty());
     html! {
-        @if !message.said.lines.is_empty() {
-            (words::lines(&message.said.lines, shown))
+        @if !message.content.lines.is_empty() {
+            (words::lines(&message.content.lines, shown))
         } @else if message.is_deleted() && !has_files {
-            p class="quiet" { "This message was deleted before it was kept." }
+            p class="quiet" { "This message was deleted before it was archived." }
         } @else if !has_files {
             p class="quiet" { "This message has no text." }
         }
     }
 }
 
-/// When it was written; the link leads to the message. In a thread no day stands above it.
-fn time(ts: &Ts, standing: MessageFlags, shown: &PageContext<'_>) -> Markup {
-    let has_day = standing.is_in_thread && !standing.goes_on;
-    let said = if has_day { times::short(ts, shown.zone) } else { times::clock(ts, shown.zone) };
+/// Renders the time of a message as a link to it. In a thread, which has no headings for days, it includes
+/// the day.
+fn time(ts: &Ts, flags: MessageFlags, shown: &PageContext<'_>) -> Markup {
+    let has_day = flags.is_in_thread && !flags.continues_previous;
+    let text = if has_day { times::short(ts, shown.zone) } else { times::clock(ts, shown.zone) };
     html! {
-        a class="time" href=(shown.links.message(shown.place, ts)) {
-            time datetime=(times::machine(ts)) title=(times::moment(ts, shown.zone)) { (said) }
+        a class="time" href=(shown.links.message(shown.location, ts)) {
+            time datetime=(times::machine_readable(ts)) title=(times::moment(ts, shown.zone)) { (text) }
         }
     }
 }
@@ -156,7 +157,7 @@ fn time(ts: &Ts, standing: MessageFlags, shown: &PageContext<'_>) -> Markup {
 fn marks(message: &PageMessage, shown: &PageContext<'_>) -> Markup {
     html! {
         @if message.is_edited() {
-            " " @match shown.links.versions(shown.place, &message.ts) {
+            " " @match shown.links.versions(shown.location, &message.ts) {
                 Some(address) => a class="edited" href=(address) { "(edited)" },
                 None => span class="edited" { "(edited)" },
             }
@@ -166,7 +167,7 @@ fn marks(message: &PageMessage, shown: &PageContext<'_>) -> Markup {
     }
 }
 
-/// The picture of a person, or else their initials.
+/// Renders the picture of a person, or otherwise their initials.
 pub(super) fn picture(user: Option<&str>, author: &str, shown: &PageContext<'_>) -> Markup {
     let picture = user.and_then(|user| shown.links.picture(shown.pictures.people.get(user)?));
     html! {
@@ -180,13 +181,13 @@ pub(super) fn picture(user: Option<&str>, author: &str, shown: &PageContext<'_>)
     }
 }
 
-/// The first letters of the first two words of a name.
+/// Returns the first letters of the first two words of a name.
 fn initials(name: &str) -> String {
     let words = name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).take(2);
     words.filter_map(|word| word.chars().next()).flat_map(char::to_uppercase).collect()
 }
 
-/// How often each emoji was given, and by whom.
+/// Renders the reactions with their counts and people.
 fn reactions(row: &Value, shown: &PageContext<'_>) -> Markup {
     let listed = row["reactions"].as_array().map_or(&[][..], Vec::as_slice);
     html! {
@@ -194,12 +195,12 @@ fn reactions(row: &Value, shown: &PageContext<'_>) -> Markup {
             ul class="reactions" aria-label="Reactions" {
                 @for reaction in listed.iter().take(MAX_REACTIONS) {
                     @let name = reaction["name"].as_str().unwrap_or_default();
-                    @let (plain_name, _) = emoji::parted(name);
+                    @let (plain_name, _) = emoji::split_skin_tone(name);
                     @let count = reaction["count"].as_u64().unwrap_or_default();
-                    @let said = format!(":{}: {}", plain::excerpt(plain_name, MAX_NAME_CHARS), reactors(reaction, count, shown));
-                    li title=(said) {
+                    @let label = format!(":{}: {}", plain::excerpt(plain_name, MAX_NAME_CHARS), reactors(reaction, count, shown));
+                    li title=(label) {
                         (words::emoji(name, None, shown)) " " (grouped(count))
-                        span class="unseen" { " " (said) }
+                        span class="unseen" { " " (label) }
                     }
                 }
                 @if listed.len() > MAX_REACTIONS { li { "and " (listed.len() - MAX_REACTIONS) " more" } }
@@ -211,27 +212,28 @@ fn reactions(row: &Value, shown: &PageContext<'_>) -> Markup {
 fn reactors(reaction: &Value, count: u64, shown: &PageContext<'_>) -> String {
     let users =
         reaction["users"].as_array().into_iter().flatten().filter_map(Value::as_str).take(MAX_REACTORS);
-    let names: Vec<String> = users.map(|user| plain::excerpt(shown.names.of(user), MAX_NAME_CHARS)).collect();
+    let names: Vec<String> =
+        users.map(|user| plain::excerpt(shown.names.person_name(user), MAX_NAME_CHARS)).collect();
     let more = count.saturating_sub(names.len() as u64);
     let names = names.join(", ");
     if more > 0 { format!("{names} and {} more", grouped(more)) } else { names }
 }
 
-/// The thread under a message, or that a message is in.
+/// Renders the link to the thread of a message.
 fn thread(message: &PageMessage, shown: &PageContext<'_>) -> Markup {
-    let of_reply = message.replies_to();
+    let reply_root = message.replies_to();
     html! {
-        @if let Some(root_ts) = of_reply {
-            p class="thread" { a href=(shown.links.thread(shown.place, &root_ts)) { "replied to a thread" } }
+        @if let Some(root_ts) = reply_root {
+            p class="thread" { a href=(shown.links.thread(shown.location, &root_ts)) { "replied to a thread" } }
         } @else if let Some(ThreadSize { replies, last }) = &message.thread {
             p class="thread" {
-                a class="thread-count" href=(shown.links.thread(shown.place, &message.ts)) {
+                a class="thread-count" href=(shown.links.thread(shown.location, &message.ts)) {
                     (grouped(*replies)) @if *replies == 1 { " reply" } @else { " replies" }
                 }
-                " " span class="quiet" { "last reply " time datetime=(times::machine(last)) { (times::short(last, shown.zone)) } }
+                " " span class="quiet" { "last reply " time datetime=(times::machine_readable(last)) { (times::short(last, shown.zone)) } }
             }
         } @else if reader::thread::root_ts(&message.row).is_some() {
-            p class="thread" { a href=(shown.links.thread(shown.place, &message.ts)) { "thread" } }
+            p class="thread" { a href=(shown.links.thread(shown.location, &message.ts)) { "thread" } }
         }
     }
 }
@@ -241,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn initials_are_those_of_two_words() {
+    fn initials_come_from_the_first_two_words() {
         for (name, expected) in [
             ("Ana Lima", "AL"),
             ("ben", "B"),

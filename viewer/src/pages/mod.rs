@@ -1,9 +1,10 @@
-//! Pages: functions from what was read to HTML. They read nothing, and know neither who asks nor how.
+//! Pages: functions that convert data to HTML. They read nothing, and do not depend on requests.
 //!
-//! * [`layout`]: what stands around each page; [`sidebar`]: the channels beside it.
-//! * [`timeline`], [`thread`], [`versions`]: messages, each of them a [`message`], with its [`words`] and its [`attached`] files.
-//! * [`search`], [`files`], [`figures`] with their [`plots`], [`coverage`]: the other pages; [`login`] and [`notice`]: what is shown
-//!   instead of one; [`site`]: those of a site that is files.
+//! * [`layout`]: the layout of each page; [`sidebar`]: its menu of channels.
+//! * [`timeline`], [`thread`], [`versions`]: lists of a [`message`], with its [`words`] and its [`attached`]
+//!   files.
+//! * [`search`], [`files`], [`figures`] with their [`plots`], [`coverage`]: the other pages; [`login`] and
+//!   [`notice`]: pages that replace another one; [`site`]: pages of an exported site.
 
 pub mod attached;
 pub mod coverage;
@@ -29,19 +30,19 @@ use reader::names::DisplayNames;
 use crate::gather::pictures::PictureBook;
 use crate::links::LinkScheme;
 
-/// How much of a name is shown. Slack's end at 80 characters; one from outside may not.
+/// Maximum number of characters of a name that are shown. Slack limits names to 80, but names are untrusted.
 pub const MAX_NAME_CHARS: usize = 80;
 
-/// What the messages of a page are shown with.
+/// The context for rendering the messages of a page.
 pub struct PageContext<'a> {
-    /// Where links lead.
+    /// The addresses of pages.
     pub links: &'a dyn LinkScheme,
-    /// What people and channels are called.
+    /// The names of people and channels.
     pub names: &'a DisplayNames<'a>,
     /// Pictures of people, and custom emoji.
     pub pictures: &'a PictureBook,
-    /// In which zone times are.
+    /// The time zone of times.
     pub zone: &'a TimeZone,
-    /// The channel whose messages they are.
-    pub place: &'a ChannelOfTeam,
+    /// The location of the messages' channel.
+    pub location: &'a ChannelOfTeam,
 }

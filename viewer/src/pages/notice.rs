@@ -1,4 +1,4 @@
-//! What is said in place of a page.
+//! A page with only a title and a message.
 
 use maud::{Markup, html};
 use reader::plain;
@@ -6,16 +6,16 @@ use reader::plain;
 use super::layout;
 use crate::links::{LinkScheme, SitePage};
 
-/// Why there is no page.
+/// Returns the page.
 #[must_use]
-pub fn page(title: &str, says: &str, links: &dyn LinkScheme) -> Markup {
+pub fn page(title: &str, message: &str, links: &dyn LinkScheme) -> Markup {
     layout::document(
         &format!("{title} · Annalist"),
         links,
         &html! {
             main class="alone" id="main" {
                 h1 { (title) }
-                p { (plain::excerpt(says, 500)) }
+                p { (plain::excerpt(message, 500)) }
                 @if let Some(address) = links.site_page(SitePage::Channels) { p { a href=(address) { "To the channels" } } }
             }
         },

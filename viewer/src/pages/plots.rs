@@ -1,10 +1,10 @@
-//! Plots as SVG, in the colours of the page that they are in.
+//! Plots as SVG, in the colours of the page.
 
 use maud::{Markup, html};
 
 use reader::numbers::grouped;
 
-/// Bars beside each other, each with its label below; a hover shows its number.
+/// Renders a column chart with labels below. Hovering over a column shows its number.
 pub(super) fn columns(title: &str, values: &[u64], labels: &[String]) -> Markup {
     const HEIGHT: f64 = 110.0;
     const WIDTH: f64 = 440.0;
@@ -12,9 +12,9 @@ pub(super) fn columns(title: &str, values: &[u64], labels: &[String]) -> Markup 
     let step = WIDTH / values.len().max(1) as f64;
     html! {
         svg viewBox="0 0 440 140" role="img" aria-label=(title) {
-            @for (place, (value, label)) in values.iter().zip(labels).enumerate() {
+            @for (index, (value, label)) in values.iter().zip(labels).enumerate() {
                 @let height = part(*value, greatest) * HEIGHT;
-                @let left = place as f64 * step;
+                @let left = index as f64 * step;
                 rect class="mark" x=(number(left + step * 0.1)) y=(number(HEIGHT + 5.0 - height)) width=(number(step * 0.8))
                     height=(number(height)) rx="2" { title { (label) ": " (grouped(*value)) } }
                 text x=(number(left + step / 2.0)) y="132" text-anchor="middle" { (label) }
@@ -24,7 +24,7 @@ pub(super) fn columns(title: &str, values: &[u64], labels: &[String]) -> Markup 
     }
 }
 
-/// Weekdays below each other, hours beside each other: the more messages, the stronger the colour.
+/// Renders a heat map with weekdays as rows and hours as columns. More messages have a stronger colour.
 pub(super) fn week(hours: &[[u64; 24]; 7], weekdays: &[&str; 7]) -> Markup {
     const SIDE: f64 = 28.0;
     const LEFT: f64 = 40.0;
@@ -50,7 +50,7 @@ pub(super) fn week(hours: &[[u64; 24]; 7], weekdays: &[&str; 7]) -> Markup {
     }
 }
 
-/// A bar in a table.
+/// Renders a bar in a table.
 pub(super) fn bar(value: u64, greatest: u64) -> Markup {
     html! {
         svg viewBox="0 0 100 8" preserveAspectRatio="none" class="thin" aria-hidden="true" {
@@ -63,7 +63,7 @@ fn part(value: u64, greatest: u64) -> f64 {
     if greatest == 0 { 0.0 } else { value as f64 / greatest as f64 }
 }
 
-/// A length, short.
+/// Formats a length without trailing zeros.
 fn number(length: f64) -> String {
     let text = format!("{length:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,4 +1,4 @@
-//! What was found.
+//! Renders search results.
 
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
@@ -12,23 +12,23 @@ use crate::times;
 /// A page of hits.
 #[derive(Debug, Default)]
 pub struct SearchPage {
-    /// What was looked for.
+    /// The query.
     pub query: String,
-    /// The hits, the newest first.
+    /// The hits, newest first.
     pub hits: Vec<SearchHit>,
-    /// Which page it is, from 1 on.
+    /// The page number, starting at 1.
     pub number: usize,
-    /// Whether there are more.
+    /// Whether there are more hits.
     pub has_more: bool,
-    /// What to say about them.
+    /// Remarks about the result.
     pub remarks: Vec<String>,
-    /// Why nothing was looked for.
+    /// Why the search failed.
     pub error: Option<String>,
 }
 
-/// The hits, each with what was found marked.
+/// Renders the hits with their matches marked.
 #[must_use]
-pub fn of(page: &SearchPage, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
+pub fn search_page(page: &SearchPage, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
     html! {
         h1 { "Search" }
         @if let Some(error) = &page.error { p class="note" role="alert" { (plain::excerpt(error, 500)) } }
@@ -39,33 +39,33 @@ pub fn of(page: &SearchPage, zone: &TimeZone, links: &dyn LinkScheme) -> Markup 
             p { "Nothing was found." }
             (grammar())
         } @else {
-            ol class="hits" start=((page.number.saturating_sub(1)) * HITS + 1) {
+            ol class="hits" start=((page.number.saturating_sub(1)) * HITS_PER_PAGE + 1) {
                 @for hit in &page.hits { li { (one(hit, zone, links)) } }
             }
         }
-        (ways(page, links))
+        (page_links(page, links))
     }
 }
 
-/// Hits of one page.
-pub const HITS: usize = 20;
+/// Hits per page.
+pub const HITS_PER_PAGE: usize = 20;
 
 fn one(hit: &SearchHit, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
     let is_reply = hit.thread_ts.as_ref().is_some_and(|root_ts| *root_ts != hit.ts);
     let is_in_thread_only = is_reply && hit.message["subtype"] != "thread_broadcast";
-    // By the reply, not by the root: a long thread has several parts.
+    // Link the reply and not the root, because a long thread has several pages.
     let address = if is_in_thread_only {
-        format!("{}#{}", links.thread(&hit.place, &hit.ts), crate::links::anchor_in_thread(&hit.ts))
+        format!("{}#{}", links.thread(&hit.location, &hit.ts), crate::links::anchor_in_thread(&hit.ts))
     } else {
-        links.message(&hit.place, &hit.ts)
+        links.message(&hit.location, &hit.ts)
     };
-    let channel = hit.channel_name.as_deref().unwrap_or(hit.place.channel.as_str());
+    let channel = hit.channel_name.as_deref().unwrap_or(hit.location.channel.as_str());
     html! {
         article class={ "hit" @if hit.message["deleted"] == true { " deleted" } } data-ts=(hit.ts.as_str()) {
             p class="head" {
-                a href=(links.channel(&hit.place)) { bdi { "#" (plain::excerpt(channel, MAX_NAME_CHARS)) } }
+                a href=(links.channel(&hit.location)) { bdi { "#" (plain::excerpt(channel, MAX_NAME_CHARS)) } }
                 " " bdi class="author" { (plain::excerpt(&hit.author, MAX_NAME_CHARS)) }
-                " " a class="time" href=(address) { time datetime=(times::machine(&hit.ts)) { (times::short(&hit.ts, zone)) } }
+                " " a class="time" href=(address) { time datetime=(times::machine_readable(&hit.ts)) { (times::short(&hit.ts, zone)) } }
                 @if is_reply { " " span class="quiet" { "in a thread" } }
                 @if hit.message["deleted"] == true { " " span class="mark-deleted" { "(deleted)" } }
             }
@@ -79,7 +79,7 @@ fn one(hit: &SearchHit, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
     }
 }
 
-fn ways(page: &SearchPage, links: &dyn LinkScheme) -> Markup {
+fn page_links(page: &SearchPage, links: &dyn LinkScheme) -> Markup {
     let form = |number: usize, name: &str| {
         html! {
             @if let Some(address) = links.site_page(SitePage::Search) {
@@ -101,13 +101,13 @@ fn ways(page: &SearchPage, links: &dyn LinkScheme) -> Markup {
     }
 }
 
-/// How a query is written.
+/// Renders the help for the query language.
 fn grammar() -> Markup {
     let rows = [
         ("deploy failed", "both words"),
         ("\"deploy failed\"", "the words next to each other"),
-        ("deploy*", "words that begin so"),
-        ("-draft", "messages without it"),
+        ("deploy*", "words with this prefix"),
+        ("-draft", "messages without the word"),
         ("from:@name in:#channel", "of a person, in a channel"),
         ("before:2026-11-01 after:2026-10-01 on:2026-10-05 during:2026-10", "of a time"),
         ("has:file has:link has:reaction has:code has:thread", "with one"),

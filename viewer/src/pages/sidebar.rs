@@ -1,4 +1,4 @@
-//! The channels.
+//! The menu of channels.
 
 use std::collections::BTreeMap;
 
@@ -14,37 +14,38 @@ use crate::links::{LinkScheme, SitePage};
 /// A channel of the menu.
 #[derive(Debug, Clone)]
 pub struct MenuChannel {
-    /// Where it is.
-    pub place: ChannelOfTeam,
-    /// What it is called.
+    /// The channel's location.
+    pub location: ChannelOfTeam,
+    /// The channel's name.
     pub name: Option<String>,
-    /// What else it is: `archived`, `private`, `shared`, `deleted`.
+    /// Its marks: `archived`, `private`, `shared`, `deleted`.
     pub marks: Vec<&'static str>,
-    /// How many messages it has, if they are counted.
+    /// The number of its messages, if they are counted.
     pub messages: Option<u64>,
-    /// The places that its messages are counted in: of each id it has or had, the workspaces that have the same messages.
+    /// The locations at which its messages are counted. Each part has the locations of one current or former
+    /// id, which contain the same messages.
     pub parts: Vec<Vec<ChannelOfTeam>>,
 }
 
 /// The channels of a site.
 #[derive(Debug, Clone, Default)]
 pub struct ChannelMenu {
-    /// What the site is called.
+    /// The site's name.
     pub site_name: String,
     /// The workspaces, each with its name.
     pub workspaces: Vec<(TeamId, String)>,
-    /// The channels, those of each workspace together.
+    /// The channels, grouped by workspace.
     pub channels: Vec<MenuChannel>,
-    /// The one that is shown.
+    /// The channel that is shown.
     pub current: Option<ChannelOfTeam>,
-    /// Only those whose names have this are shown.
+    /// Only channels whose names contain this text are shown.
     pub filter: String,
 }
 
 impl ChannelMenu {
-    /// The menu of these workspaces, in which there are no channels yet.
+    /// Returns the menu of these workspaces, without channels.
     #[must_use]
-    pub fn of(workspaces: Vec<(TeamId, String)>) -> Self {
+    pub fn new(workspaces: Vec<(TeamId, String)>) -> Self {
         let names: Vec<&str> = workspaces.iter().map(|(_, name)| name.as_str()).collect();
         let site_name = if names.is_empty() { "Annalist".to_owned() } else { names.join(", ") };
         Self { site_name, workspaces, ..Self::default() }
@@ -52,29 +53,30 @@ impl ChannelMenu {
 }
 
 impl MenuChannel {
-    /// Its name, or its id.
+    /// Returns the channel's name, or otherwise its id.
     #[must_use]
-    pub fn called(&self) -> String {
-        let name = self.name.as_deref().unwrap_or(self.place.channel.as_str());
+    pub fn display_name(&self) -> String {
+        let name = self.name.as_deref().unwrap_or(self.location.channel.as_str());
         plain::excerpt(name, MAX_NAME_CHARS)
     }
 
-    /// How many messages it has, by how many each place has.
+    /// Returns the number of its messages from the counts of each location.
     #[must_use]
-    pub fn counted(&self, counts: &BTreeMap<ChannelOfTeam, u64>) -> Option<u64> {
-        let of_part = |part: &Vec<ChannelOfTeam>| part.iter().filter_map(|place| counts.get(place)).max();
-        self.parts.iter().filter_map(of_part).copied().reduce(|sum, count| sum + count)
+    pub fn message_count(&self, counts: &BTreeMap<ChannelOfTeam, u64>) -> Option<u64> {
+        let part_count =
+            |part: &Vec<ChannelOfTeam>| part.iter().filter_map(|location| counts.get(location)).max();
+        self.parts.iter().filter_map(part_count).copied().reduce(|sum, count| sum + count)
     }
 }
 
-/// The list of channels, with a field that filters it.
+/// Renders the list of channels, with a filter field.
 #[must_use]
 pub fn menu(menu: &ChannelMenu, links: &dyn LinkScheme) -> Markup {
     let filter = menu.filter.to_lowercase();
     let is_shown =
-        |channel: &&MenuChannel| filter.is_empty() || channel.called().to_lowercase().contains(&filter);
+        |channel: &&MenuChannel| filter.is_empty() || channel.display_name().to_lowercase().contains(&filter);
     let (current, archived): (Vec<_>, Vec<_>) =
-        menu.channels.iter().filter(is_shown).partition(|channel| !is_over(channel));
+        menu.channels.iter().filter(is_shown).partition(|channel| !is_closed(channel));
     html! {
         @if let Some(address) = links.site_page(SitePage::Channels) {
             form class="filter" action=(address) method="get" {
@@ -85,10 +87,10 @@ pub fn menu(menu: &ChannelMenu, links: &dyn LinkScheme) -> Markup {
         }
         @if menu.workspaces.len() > 1 {
             @for (team, name) in &menu.workspaces {
-                @let of_team: Vec<_> = current.iter().copied().filter(|channel| channel.place.team == *team).collect();
-                @if !of_team.is_empty() {
+                @let team_channels: Vec<_> = current.iter().copied().filter(|channel| channel.location.team == *team).collect();
+                @if !team_channels.is_empty() {
                     h2 class="quiet" { bdi { (plain::excerpt(name, MAX_NAME_CHARS)) } }
-                    (list(&of_team, menu, links))
+                    (list(&team_channels, menu, links))
                 }
             }
         } @else {
@@ -106,8 +108,8 @@ pub fn menu(menu: &ChannelMenu, links: &dyn LinkScheme) -> Markup {
     }
 }
 
-/// Nothing more is written in it.
-fn is_over(channel: &MenuChannel) -> bool {
+/// Whether the channel is archived or deleted.
+fn is_closed(channel: &MenuChannel) -> bool {
     channel.marks.iter().any(|mark| matches!(*mark, "archived" | "deleted"))
 }
 
@@ -115,10 +117,10 @@ fn list(channels: &[&MenuChannel], menu: &ChannelMenu, links: &dyn LinkScheme) -
     html! {
         ul class="channel-list" {
             @for channel in channels {
-                @let is_current = menu.current.as_ref() == Some(&channel.place);
-                li data-channel=(channel.place.channel) {
-                    a href=(links.channel(&channel.place)) aria-current=[is_current.then_some("page")] {
-                        bdi class="name" { (channel.called()) }
+                @let is_current = menu.current.as_ref() == Some(&channel.location);
+                li data-channel=(channel.location.channel) {
+                    a href=(links.channel(&channel.location)) aria-current=[is_current.then_some("page")] {
+                        bdi class="name" { (channel.display_name()) }
                         @for mark in &channel.marks { " " span class="mark" { (mark) } }
                         @if let Some(messages) = channel.messages {
                             " " span class="count" { (grouped(messages)) span class="unseen" { " messages" } }

@@ -1,4 +1,5 @@
-//! Pages of a site that is files: without a server there is no search, and what is long is in parts.
+//! Pages of an exported site. It has no search, because there is no server, and long channels are split into
+//! parts.
 
 use maud::{Markup, html};
 use reader::numbers::grouped;
@@ -11,18 +12,18 @@ use super::timeline::{ChannelTitle, TimelinePage};
 use super::{MAX_NAME_CHARS, PageContext, thread, timeline};
 use crate::links::LinkScheme;
 
-/// A part of a channel, for the list of them.
+/// A part of a channel in the list of parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedPart {
-    /// What it is called.
+    /// The part's name.
     pub name: String,
-    /// Where it is.
+    /// The part's address.
     pub address: String,
-    /// The messages on it.
+    /// Number of messages in the part.
     pub messages: u64,
 }
 
-/// The first page: the channels.
+/// Renders the first page, which lists the channels.
 #[must_use]
 pub fn index(menu: &ChannelMenu, links: &dyn LinkScheme) -> String {
     let main = html! {
@@ -34,7 +35,7 @@ pub fn index(menu: &ChannelMenu, links: &dyn LinkScheme) -> String {
     page("Channels".to_owned(), menu, MainPane::Channels, main, links)
 }
 
-/// The parts of a channel, the newest first.
+/// Renders the list of a channel's parts, newest first.
 #[must_use]
 pub fn parts(
     title: &ChannelTitle,
@@ -62,7 +63,7 @@ pub fn parts(
     page(format!("#{}", title.name), menu, MainPane::Page, main, links)
 }
 
-/// The messages of a part.
+/// Renders the messages of a part.
 #[must_use]
 pub fn part(
     title: &ChannelTitle,
@@ -78,7 +79,7 @@ pub fn part(
     page(format!("#{} {name}", title.name), menu, MainPane::Page, main, shown.links)
 }
 
-/// The threads that begin in a part.
+/// Renders the threads that start in a part.
 #[must_use]
 pub fn threads(
     title: &ChannelTitle,
@@ -90,7 +91,7 @@ pub fn threads(
     let main = html! {
         header class="channel-head" { h1 { "Threads of " bdi { "#" (plain::excerpt(&title.name, MAX_NAME_CHARS)) } " " (name) } }
         div class="timeline" tabindex="0" role="region" aria-label="Threads" {
-            div class="timeline-inner" { @for thread in threads { (thread::section(thread, shown)) } }
+            div class="timeline-inner" { @for thread in threads { (thread::thread_section(thread, shown)) } }
         }
     };
     page(format!("Threads of #{} {name}", title.name), menu, MainPane::Page, main, shown.links)
@@ -103,6 +104,6 @@ fn page(
     main: Markup,
     links: &dyn LinkScheme,
 ) -> String {
-    let frame = Frame { title, page: None, query: "", menu, main_pane, main, beside: None };
+    let frame = Frame { title, page: None, query: "", menu, main_pane, main, side_pane: None };
     layout::page(&frame, links).into_string()
 }

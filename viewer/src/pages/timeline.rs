@@ -1,4 +1,4 @@
-//! A channel's messages in the order of time.
+//! Renders a channel's messages in chronological order.
 
 use jiff::civil::Date;
 use maud::{Markup, html};
@@ -9,18 +9,18 @@ use super::message::{self, MessageFlags, PageMessage};
 use super::{MAX_NAME_CHARS, PageContext};
 use crate::times;
 
-/// Messages of one author within this time stand under one name.
+/// Maximum interval between messages of an author that are grouped under one name.
 const SAME_MOMENT_MICROS: i64 = 5 * 60 * 1_000_000;
 
-/// How many people are named if several came or left.
+/// Maximum number of people who are named if several joined or left.
 const MAX_NAMED: usize = 3;
 
-/// Where a page of messages is in its channel.
+/// The position of a page in its channel.
 #[derive(Debug, Default)]
 pub struct TimelineEnds {
-    /// Older messages are before this one.
+    /// The message before which there are older ones.
     pub older: Option<Ts>,
-    /// Newer messages are after this one.
+    /// The message after which there are newer ones.
     pub newer: Option<Ts>,
 }
 
@@ -29,37 +29,37 @@ pub struct TimelineEnds {
 pub struct TimelinePage {
     /// The messages, oldest first.
     pub messages: Vec<PageMessage>,
-    /// What is before and after them.
+    /// The positions of older and newer messages.
     pub ends: TimelineEnds,
-    /// The one that was asked for.
+    /// The requested message.
     pub target: Option<Ts>,
-    /// The day that was asked for.
+    /// The requested day.
     pub day: Option<Date>,
-    /// It is read from its end on.
+    /// Whether the page is scrolled to its end.
     pub is_from_end: bool,
 }
 
-/// What a channel is called, and what it is about.
+/// A channel's name, topic and marks.
 #[derive(Debug, Default)]
 pub struct ChannelTitle {
     /// Its name; its id if it has none.
     pub name: String,
     /// Its topic, as people read it.
     pub topic: String,
-    /// What else it is: archived, private, shared.
+    /// Its marks, such as archived, private or shared.
     pub marks: Vec<&'static str>,
 }
 
-/// The head of a channel: its name, its topic, and the form for a day.
+/// Renders the head of a channel: its name, its topic, and the form for a day.
 #[must_use]
 pub fn head(title: &ChannelTitle, page: &TimelinePage, shown: &PageContext<'_>, has_forms: bool) -> Markup {
     html! {
         header class="channel-head" {
-            h1 { a href=(shown.links.channel(shown.place)) { bdi { "#" (reader::plain::excerpt(&title.name, MAX_NAME_CHARS)) } } }
+            h1 { a href=(shown.links.channel(shown.location)) { bdi { "#" (reader::plain::excerpt(&title.name, MAX_NAME_CHARS)) } } }
             @for mark in &title.marks { span class="mark" { (mark) } }
             @if !title.topic.is_empty() { p class="topic quiet" dir="auto" { (reader::plain::excerpt(&title.topic, 250)) } }
             @if has_forms {
-                form class="day-form" action=(shown.links.channel(shown.place)) method="get" {
+                form class="day-form" action=(shown.links.channel(shown.location)) method="get" {
                     label for="day" { "Day" }
                     input id="day" name="day" type="date" required value=[page.day.map(|day| day.to_string())];
                     button type="submit" { "Go" }
@@ -69,24 +69,24 @@ pub fn head(title: &ChannelTitle, page: &TimelinePage, shown: &PageContext<'_>, 
     }
 }
 
-/// The messages, with the days between them, and the ways to those before and after.
+/// Renders the messages with headings for days and links to older and newer messages.
 #[must_use]
 pub fn messages(page: &TimelinePage, shown: &PageContext<'_>) -> Markup {
     let TimelinePage { messages, ends, target, .. } = page;
-    let older = ends.older.as_ref().and_then(|ts| shown.links.before(shown.place, ts));
-    let newer = ends.newer.as_ref().and_then(|ts| shown.links.after(shown.place, ts));
+    let older = ends.older.as_ref().and_then(|ts| shown.links.before(shown.location, ts));
+    let newer = ends.newer.as_ref().and_then(|ts| shown.links.after(shown.location, ts));
     html! {
         div class={ "timeline" @if page.is_from_end { " from-end" } } tabindex="0" role="region" aria-label="Messages" {
             div class="timeline-inner" {
                 @if let Some(older) = older { p class="way" { a rel="prev" href=(older) { "Older messages" } } }
                 @else if !messages.is_empty() && ends.older.is_none() { p class="quiet way" { "The archive begins here." } }
                 (missing_day(page, shown))
-                @for of_day in messages.chunk_by(|one, other| times::day(&one.ts, shown.zone) == times::day(&other.ts, shown.zone)) {
+                @for day_messages in messages.chunk_by(|one, other| times::day(&one.ts, shown.zone) == times::day(&other.ts, shown.zone)) {
                     section class="day" {
-                        @if let Some(day) = of_day.first().and_then(|first| times::day(&first.ts, shown.zone)) {
+                        @if let Some(day) = day_messages.first().and_then(|first| times::day(&first.ts, shown.zone)) {
                             h2 { time datetime=(day) { (times::day_in_words(day)) } }
                         }
-                        (day(of_day, target.as_ref(), shown))
+                        (day(day_messages, target.as_ref(), shown))
                     }
                 }
                 @if messages.is_empty() { p class="quiet way" { "There are no messages here." } }
@@ -97,7 +97,7 @@ pub fn messages(page: &TimelinePage, shown: &PageContext<'_>) -> Markup {
     }
 }
 
-/// That a day has no messages.
+/// Renders a note if the requested day has no messages.
 fn missing_day(page: &TimelinePage, shown: &PageContext<'_>) -> Markup {
     let first = page.messages.first().and_then(|first| times::day(&first.ts, shown.zone));
     let missing = page.day.filter(|day| first != Some(*day));
@@ -113,11 +113,11 @@ fn missing_day(page: &TimelinePage, shown: &PageContext<'_>) -> Markup {
 
 fn day(messages: &[PageMessage], target: Option<&Ts>, shown: &PageContext<'_>) -> Markup {
     html! {
-        @for run in messages.chunk_by(|one, other| one.is_coming_or_going() == other.is_coming_or_going()) {
+        @for run in messages.chunk_by(|one, other| one.is_join_or_leave() == other.is_join_or_leave()) {
             @let has_target = run.iter().any(|message| Some(&message.ts) == target);
-            @if run.len() > 1 && run[0].is_coming_or_going() {
+            @if run.len() > 1 && run[0].is_join_or_leave() {
                 details class="folded" open[has_target] {
-                    summary { (run.len()) " came or left: " (who(run, shown)) }
+                    summary { (run.len()) " came or left: " (people_of(run, shown)) }
                     (each(run, target, shown))
                 }
             } @else {
@@ -127,17 +127,17 @@ fn day(messages: &[PageMessage], target: Option<&Ts>, shown: &PageContext<'_>) -
     }
 }
 
-/// The first few of the people who came or left.
-fn who(messages: &[PageMessage], shown: &PageContext<'_>) -> Markup {
+/// Renders the first few people who joined or left.
+fn people_of(messages: &[PageMessage], shown: &PageContext<'_>) -> Markup {
     let mut people: Vec<&MessageAuthor> = Vec::new();
     for message in messages {
-        if !people.contains(&&message.said.author) {
-            people.push(&message.said.author);
+        if !people.contains(&&message.content.author) {
+            people.push(&message.content.author);
         }
     }
     html! {
-        @for (place, author) in people.iter().take(MAX_NAMED).enumerate() {
-            @if place > 0 { ", " }
+        @for (index, author) in people.iter().take(MAX_NAMED).enumerate() {
+            @if index > 0 { ", " }
             bdi { (reader::plain::excerpt(&shown.names.author(author), MAX_NAME_CHARS)) }
         }
         @if people.len() > MAX_NAMED { " and " (people.len() - MAX_NAMED) " more" }
@@ -146,22 +146,22 @@ fn who(messages: &[PageMessage], shown: &PageContext<'_>) -> Markup {
 
 fn each(messages: &[PageMessage], target: Option<&Ts>, shown: &PageContext<'_>) -> Markup {
     html! {
-        @for (place, message) in messages.iter().enumerate() {
-            @let before = place.checked_sub(1).and_then(|before| messages.get(before));
-            @let standing = MessageFlags {
-                goes_on: before.is_some_and(|before| is_same_moment(before, message)),
+        @for (index, message) in messages.iter().enumerate() {
+            @let before = index.checked_sub(1).and_then(|before| messages.get(before));
+            @let flags = MessageFlags {
+                continues_previous: before.is_some_and(|before| is_same_moment(before, message)),
                 is_target: Some(&message.ts) == target,
                 is_in_thread: false,
             };
-            (message::of(message, standing, shown))
+            (message::message_article(message, flags, shown))
         }
     }
 }
 
-/// Whether a message stands under the name of the one before it.
+/// Whether a message is grouped with the previous one under one name.
 pub(super) fn is_same_moment(before: &PageMessage, message: &PageMessage) -> bool {
-    before.said.author == message.said.author
-        && before.said.manner == message.said.manner
+    before.content.author == message.content.author
+        && before.content.manner == message.content.manner
         && !message.is_marked()
         && message.ts.micros() - before.ts.micros() < SAME_MOMENT_MICROS
 }

@@ -1,4 +1,4 @@
-//! What a message said before, and what it says now.
+//! Renders the versions of a message.
 
 use maud::{Markup, html};
 use slack::ids::Ts;
@@ -10,38 +10,38 @@ use crate::times;
 /// A version of a message.
 #[derive(Debug)]
 pub struct MessageVersion {
-    /// When it took the place of the one before; `None` for the first.
+    /// When it replaced the previous version; `None` for the first one.
     pub since: Option<Ts>,
-    /// The message as it was.
+    /// The message in this version.
     pub message: PageMessage,
 }
 
-/// The versions of a message, oldest first; the last is that of now.
+/// Renders the versions of a message, oldest first; the last one is the current version.
 #[must_use]
-pub fn of(versions: &[MessageVersion], shown: &PageContext<'_>) -> Markup {
+pub fn versions_page(versions: &[MessageVersion], shown: &PageContext<'_>) -> Markup {
     html! {
         h1 { "Versions of a message" }
         @if let Some(last) = versions.last() {
-            p { a href=(shown.links.message(shown.place, &last.message.ts)) { "Back to the message" } }
+            p { a href=(shown.links.message(shown.location, &last.message.ts)) { "Back to the message" } }
         }
         @if versions.len() == 1 { p class="note" { "It was never edited: there are no earlier versions." } }
         ol class="versions" {
             @for (number, version) in versions.iter().enumerate() {
-                @let is_now = number + 1 == versions.len();
+                @let is_current = number + 1 == versions.len();
                 li data-version=(number + 1) {
                     h2 {
-                        @match (&version.since, is_now) {
-                            (Some(since), _) => { time datetime=(times::machine(since)) { (times::moment(since, shown.zone)) } },
-                            (None, _) => { "As it was posted, " time datetime=(times::machine(&version.message.ts)) { (times::moment(&version.message.ts, shown.zone)) } },
+                        @match (&version.since, is_current) {
+                            (Some(since), _) => { time datetime=(times::machine_readable(since)) { (times::moment(since, shown.zone)) } },
+                            (None, _) => { "As it was posted, " time datetime=(times::machine_readable(&version.message.ts)) { (times::moment(&version.message.ts, shown.zone)) } },
                         }
-                        @if is_now { @if version.message.is_deleted() { " – the last, deleted since" } @else { " – now" } }
+                        @if is_current { @if version.message.is_deleted() { " – the last, deleted since" } @else { " – now" } }
                     }
-                    @let author = reader::plain::excerpt(&shown.names.author(&version.message.said.author), super::MAX_NAME_CHARS);
+                    @let author = reader::plain::excerpt(&shown.names.author(&version.message.content.author), super::MAX_NAME_CHARS);
                     div class="message" {
-                        (message::picture(version.message.said.author.user.as_deref(), &author, shown))
+                        (message::picture(version.message.content.author.user.as_deref(), &author, shown))
                         div class="body" {
                             p class="head" { bdi class="author" { (author) } }
-                            div class="text" dir="auto" { (words::lines(&version.message.said.lines, shown)) }
+                            div class="text" dir="auto" { (words::lines(&version.message.content.lines, shown)) }
                             (attached::of(&version.message.row, shown))
                         }
                     }

@@ -1,4 +1,4 @@
-//! What a message says, as HTML: lines with their kinds, spans with their styles.
+//! Renders the content of a message: lines with their kinds, spans with their styles.
 
 use maud::{Markup, html};
 use reader::plain;
@@ -13,14 +13,14 @@ use reader::joined::ChannelOfTeam;
 /// A tab, as wide as most programs show it.
 const TAB: &str = "    ";
 
-/// Where links may lead. Anything else is shown and does not lead anywhere: `javascript:` would run, `data:` and `file:` would show
-/// what a stranger made as if it were ours.
+/// The allowed schemes of links. Other addresses are shown but not linked: `javascript:` would run code,
+/// `data:` and `file:` would show untrusted content as if it were ours.
 const SCHEMES: [&str; 4] = ["https://", "http://", "mailto:", "tel:"];
 
-/// The longest address that is linked.
+/// Maximum length of a linked address.
 const MAX_ADDRESS_BYTES: usize = 4_096;
 
-/// Lines, those of each attachment in its frame.
+/// Renders lines, with a frame around the lines of each attachment.
 #[must_use]
 pub fn lines(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
     html! {
@@ -33,7 +33,8 @@ pub fn lines(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
     }
 }
 
-/// Slack's three colours by name. No other is shown: a style of its own for each message is what the browser is told to refuse.
+/// Returns the class for one of Slack's three colours. Other colours are not shown, because they would need
+/// inline styles, which the policy blocks.
 fn color(frame: &TextFrame) -> &'static str {
     match frame.color.as_deref() {
         Some("good" | "#2eb886" | "2eb886" | "#36a64f" | "36a64f") => "good",
@@ -64,18 +65,18 @@ fn in_frame(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
     }
 }
 
-/// Text and lists. An empty line ends a paragraph.
+/// Renders text and lists. An empty line ends a paragraph.
 fn paragraphs(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
     let is_alike = |one: &TextLine, other: &TextLine| {
-        one.sign.is_empty() == other.sign.is_empty()
-            && (one.sign.is_empty() || (one.level == other.level && is_numbered(one) == is_numbered(other)))
+        one.marker.is_empty() == other.marker.is_empty()
+            && (one.marker.is_empty() || (one.level == other.level && is_numbered(one) == is_numbered(other)))
             && one.is_empty() == other.is_empty()
     };
     html! {
         @for part in lines.chunk_by(is_alike) {
             @let first = &part[0];
             @if first.is_empty() {
-            } @else if first.sign.is_empty() {
+            } @else if first.marker.is_empty() {
                 p {
                     @for (number, line) in part.iter().enumerate() {
                         @if number > 0 { br; }
@@ -83,7 +84,7 @@ fn paragraphs(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
                     }
                 }
             } @else if is_numbered(first) {
-                ol class=(level(first)) start=[first.sign.trim_end_matches('.').parse::<u64>().ok()] { (items(part, shown)) }
+                ol class=(level(first)) start=[first.marker.trim_end_matches('.').parse::<u64>().ok()] { (items(part, shown)) }
             } @else {
                 ul class=(level(first)) { (items(part, shown)) }
             }
@@ -91,9 +92,10 @@ fn paragraphs(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
     }
 }
 
-/// A line with a number is numbered; one that goes on below has a blank sign, which is as wide as that of the first.
+/// Whether a line belongs to a numbered item. A continuation line has a blank marker with the width of the
+/// first line's marker.
 fn is_numbered(line: &TextLine) -> bool {
-    line.sign.ends_with('.') || (line.sign.trim().is_empty() && line.sign.chars().count() > 1)
+    line.marker.ends_with('.') || (line.marker.trim().is_empty() && line.marker.chars().count() > 1)
 }
 
 fn level(line: &TextLine) -> String {
@@ -102,7 +104,7 @@ fn level(line: &TextLine) -> String {
 
 fn items(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
     html! {
-        @for item in lines.chunk_by(|_, next| next.sign.trim().is_empty()) {
+        @for item in lines.chunk_by(|_, next| next.marker.trim().is_empty()) {
             li {
                 @for (number, line) in item.iter().enumerate() {
                     @if number > 0 { br; }
@@ -123,7 +125,7 @@ fn table(rows: &[TextLine], shown: &PageContext<'_>) -> Markup {
     }
 }
 
-/// Spans in one line.
+/// Renders spans on one line.
 #[must_use]
 pub fn spans(spans: &[TextSpan], shown: &PageContext<'_>) -> Markup {
     html! { @for span in spans { (one(span, shown)) } }
@@ -131,16 +133,19 @@ pub fn spans(spans: &[TextSpan], shown: &PageContext<'_>) -> Markup {
 
 fn one(span: &TextSpan, shown: &PageContext<'_>) -> Markup {
     match span {
-        TextSpan::Text(words, style) => styled(&said(words), *style),
+        TextSpan::Text(words, style) => styled(&safe_text(words), *style),
         TextSpan::Link { address, label } => link(address, label.as_deref(), shown),
         TextSpan::User { id, label } => {
-            let name =
-                if shown.names.knows(id) { shown.names.of(id) } else { label.as_deref().unwrap_or(id) };
-            called('@', name)
+            let name = if shown.names.has_name(id) {
+                shown.names.person_name(id)
+            } else {
+                label.as_deref().unwrap_or(id)
+            };
+            mention('@', name)
         }
         TextSpan::Channel { id, label } => channel(id, label.as_deref(), shown),
-        TextSpan::UserGroup { id, label } => called('@', label.as_deref().unwrap_or(id)),
-        TextSpan::Broadcast(name) => called('@', name),
+        TextSpan::UserGroup { id, label } => mention('@', label.as_deref().unwrap_or(id)),
+        TextSpan::Broadcast(name) => mention('@', name),
         TextSpan::Emoji { name, skin_tone } => emoji(name, *skin_tone, shown),
         TextSpan::Cell => html! { " " },
         TextSpan::Control(label) => {
@@ -149,8 +154,8 @@ fn one(span: &TextSpan, shown: &PageContext<'_>) -> Markup {
     }
 }
 
-/// Words without anything that acts on the text around them.
-fn said(words: &str) -> String {
+/// Returns text without characters that affect the text around them.
+fn safe_text(words: &str) -> String {
     plain::line(&words.replace('\t', TAB))
 }
 
@@ -171,37 +176,37 @@ fn styled(words: &str, TextStyle { bold, italic, strike, code }: TextStyle) -> M
     markup
 }
 
-fn called(sign: char, name: &str) -> Markup {
+fn mention(sign: char, name: &str) -> Markup {
     let name = plain::excerpt(name.trim_start_matches(sign), MAX_NAME_CHARS);
     html! { bdi class="mention" { (sign) (name) } }
 }
 
 fn channel(id: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {
-    let known = shown.names.of_channel(id);
-    let name = called('#', known.as_deref().or(label).unwrap_or(id));
+    let known = shown.names.channel_name(id);
+    let name = mention('#', known.as_deref().or(label).unwrap_or(id));
     match (known.is_some(), ChannelId::parse(id)) {
         (true, Ok(channel)) => {
-            let place = ChannelOfTeam { team: shown.place.team.clone(), channel };
-            html! { a href=(shown.links.channel(&place)) { (name) } }
+            let location = ChannelOfTeam { team: shown.location.team.clone(), channel };
+            html! { a href=(shown.links.channel(&location)) { (name) } }
         }
         (_, _) => name,
     }
 }
 
-/// A label may say anything about where a link leads: if it looks like an address, both are shown.
+/// Renders a link. If the label looks like a different address, both are shown.
 fn link(address: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {
     let visible = address.strip_prefix("mailto:").unwrap_or(address);
-    let label = label.map(said).filter(|label| !label.trim().is_empty());
-    let poses =
+    let label = label.map(safe_text).filter(|label| !label.trim().is_empty());
+    let is_deceptive =
         |label: &String| label.contains('.') && !label.contains(' ') && !address.ends_with(label.as_str());
-    let other = label.as_ref().is_some_and(poses).then(|| plain::excerpt(visible, MAX_NAME_CHARS));
-    let text = label.unwrap_or_else(|| said(visible));
+    let other = label.as_ref().is_some_and(is_deceptive).then(|| plain::excerpt(visible, MAX_NAME_CHARS));
+    let text = label.unwrap_or_else(|| safe_text(visible));
     let words = html! { (text) @if let Some(other) = other { " (" (other) ")" } };
-    match leads_to(address) {
+    match safe_address(address) {
         Some(address) => {
             let here = reader::permalink::SlackLink::parse(&address).and_then(|link| {
                 let channel = ChannelId::parse(&link.channel).ok()?;
-                shown.names.of_channel(channel.as_str())?;
+                shown.names.channel_name(channel.as_str())?;
                 shown.links.permalink(&channel, &link.ts?)
             });
             html! {
@@ -213,18 +218,18 @@ fn link(address: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {
     }
 }
 
-/// The address, if a browser may follow it.
-fn leads_to(address: &str) -> Option<String> {
-    let is_plain = !address.chars().any(|c| plain::acts(c) || c.is_whitespace());
+/// Returns the address, if a browser may follow it.
+fn safe_address(address: &str) -> Option<String> {
+    let is_plain = !address.chars().any(|c| plain::affects_terminal(c) || c.is_whitespace());
     let lowercase = address.get(..8.min(address.len())).unwrap_or_default().to_ascii_lowercase();
     let is_allowed = SCHEMES.iter().any(|scheme| lowercase.starts_with(scheme));
     (is_plain && is_allowed && address.len() <= MAX_ADDRESS_BYTES).then(|| address.to_owned())
 }
 
-/// An emoji: a picture, characters, or its name.
+/// Renders an emoji as a picture, as characters, or as its name.
 #[must_use]
 pub fn emoji(name: &str, skin_tone: Option<u8>, shown: &PageContext<'_>) -> Markup {
-    let (name, tone) = emoji::parted(name);
+    let (name, tone) = emoji::split_skin_tone(name);
     let label = format!(":{}:", plain::excerpt(name, MAX_NAME_CHARS));
     let characters = |name: &str| emoji::unicode(name, skin_tone.or(tone));
     let picture = match shown.pictures.emoji.get(name) {
@@ -252,9 +257,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_browser_may_follow_is_an_address() {
+    fn only_safe_addresses_are_linked() {
         for address in ["https://example.com/?a=b", "HTTP://example.com", "mailto:a@example.com", "tel:+49"] {
-            assert_eq!(leads_to(address).as_deref(), Some(address));
+            assert_eq!(safe_address(address).as_deref(), Some(address));
         }
         for address in [
             "javascript:alert(1)",
@@ -271,7 +276,7 @@ mod tests {
             "https://example.com/\u{202e}",
             &format!("https://{}", "x".repeat(5_000)),
         ] {
-            assert_eq!(leads_to(address), None, "{address}");
+            assert_eq!(safe_address(address), None, "{address}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who may ask, and what a browser may do with the answer.
+//! Access control, and the security headers of responses.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use viewer::access::{ViewerAccess, ViewerPassword};
 
-use crate::fixture::{ViewerFixture, asked};
+use crate::fixture::{ViewerFixture, send_request};
 
 #[tokio::test]
-async fn every_answer_tells_the_browser_to_load_and_run_nothing_else() {
+async fn every_response_forbids_other_content_and_scripts() {
     let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "text").await;
     for path in
@@ -37,7 +37,7 @@ async fn every_answer_tells_the_browser_to_load_and_run_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_the_pages_is_kept_by_browsers() {
+async fn assets_are_cached_by_browsers() {
     let fixture = ViewerFixture::open();
     let page = fixture.page("/").await;
     let names = page.split("/static/").skip(1).map(|rest| rest.split('"').next().unwrap());
@@ -52,50 +52,52 @@ async fn what_belongs_to_the_pages_is_kept_by_browsers() {
 }
 
 #[tokio::test]
-async fn nothing_but_reading_is_possible() {
+async fn pages_accept_only_reads() {
     let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "text").await;
     for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
         for path in ["/", "/c/T1/C1", "/search", "/files"] {
-            let answer = asked(fixture.router(), method.clone(), path, &[("host", "localhost")], "").await;
+            let answer =
+                send_request(fixture.router(), method.clone(), path, &[("host", "localhost")], "").await;
             assert_eq!(answer.status, 405, "{method} {path}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_page_of_another_site_reads_nothing() {
+async fn a_request_with_another_host_name_is_refused() {
     let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "text").await;
     for path in ["/", "/c/T1/C1", "/files/T1/F1", "/pictures/T1/ab", "/login", "/static/x"] {
-        let answer = asked(fixture.router(), Method::GET, path, &[("host", "evil.example")], "").await;
+        let answer = send_request(fixture.router(), Method::GET, path, &[("host", "evil.example")], "").await;
         assert_eq!(answer.status, 421, "{path}");
         assert!(!answer.body.contains("general"));
     }
 }
 
 #[tokio::test]
-async fn a_password_opens_the_pages_and_leads_to_what_was_asked_for() {
+async fn a_log_in_with_the_password_redirects_to_the_requested_page() {
     let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "text").await;
     let readers = ViewerAccess::Password(ViewerPassword::new("correct horse").unwrap());
     let router = fixture.router_for(readers);
     let host = ("host", "localhost");
-    let refused = asked(router.clone(), Method::GET, "/c/T1/C1?around=1000.000000", &[host], "").await;
+    let refused = send_request(router.clone(), Method::GET, "/c/T1/C1?around=1000.000000", &[host], "").await;
     assert_eq!(
         (refused.status.as_u16(), refused.header("location")),
         (303, "/login?next=/c/T1/C1?around=1000.000000")
     );
-    let form = asked(router.clone(), Method::GET, refused.header("location"), &[host], "").await;
+    let form = send_request(router.clone(), Method::GET, refused.header("location"), &[host], "").await;
     assert_eq!(form.body.matches("type=\"password\"").count(), 1);
     assert!(form.body.contains("name=\"next\" value=\"/c/T1/C1?around=1000.000000\""), "{}", form.body);
 
     let form_type = ("content-type", "application/x-www-form-urlencoded");
     let wrong =
-        asked(router.clone(), Method::POST, "/login", &[host, form_type], "password=wrong&next=/").await;
+        send_request(router.clone(), Method::POST, "/login", &[host, form_type], "password=wrong&next=/")
+            .await;
     assert!(wrong.status == 403 && wrong.header("set-cookie").is_empty());
     let body = "password=correct+horse&next=%2Fc%2FT1%2FC1";
-    let right = asked(router.clone(), Method::POST, "/login", &[host, form_type], body).await;
+    let right = send_request(router.clone(), Method::POST, "/login", &[host, form_type], body).await;
     assert_eq!((right.status.as_u16(), right.header("location")), (303, "/c/T1/C1"));
     let cookie = right.header("set-cookie");
     assert!(
@@ -103,21 +105,22 @@ async fn a_password_opens_the_pages_and_leads_to_what_was_asked_for() {
         "{cookie}"
     );
     let cookie = cookie.split(';').next().unwrap();
-    let page = asked(router.clone(), Method::GET, "/c/T1/C1", &[host, ("cookie", cookie)], "").await;
+    let page = send_request(router.clone(), Method::GET, "/c/T1/C1", &[host, ("cookie", cookie)], "").await;
     assert!(page.status == 200 && page.body.contains("data-ts=\"1000.000000\""));
-    let file = asked(router, Method::GET, "/files/T1/F1", &[host], "").await;
-    assert_eq!(file.status, 303, "files are behind it too");
+    let file = send_request(router, Method::GET, "/files/T1/F1", &[host], "").await;
+    assert_eq!(file.status, 303, "files need the password too");
 }
 
-/// The time is virtual: nothing waits for it.
+/// Uses virtual time.
 #[tokio::test(start_paused = true)]
-async fn a_log_in_that_is_not_sent_whole_keeps_no_connection() {
+async fn the_connection_of_an_incomplete_log_in_is_closed() {
     let fixture = ViewerFixture::open();
     let router = fixture.router_for(ViewerAccess::Password(ViewerPassword::new("correct horse").unwrap()));
     let form_type = ("content-type", "application/x-www-form-urlencoded");
     let long = format!("password={}", "x".repeat(9_000));
     let answer =
-        asked(router.clone(), Method::POST, "/login", &[("host", "localhost"), form_type], &long).await;
+        send_request(router.clone(), Method::POST, "/login", &[("host", "localhost"), form_type], &long)
+            .await;
     assert_eq!(answer.status, 413, "{}", answer.body);
 
     let (mut client, server) = tokio::io::duplex(64 * 1024);
@@ -127,7 +130,7 @@ async fn a_log_in_that_is_not_sent_whole_keeps_no_connection() {
         content-length: 100\r\n\r\npassword=";
     client.write_all(head.as_bytes()).await.unwrap();
     let mut answer = String::new();
-    // The connection ends: without that the text would never be whole.
+    // Reading to the end only succeeds if the server closes the connection.
     timeout(Duration::from_secs(11), client.read_to_string(&mut answer)).await.unwrap().unwrap();
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("connection: close\r\n"), "{answer}");
 }

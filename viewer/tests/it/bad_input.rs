@@ -1,4 +1,4 @@
-//! What is not there, or cannot be meant, is said; nothing fails.
+//! Missing items and invalid requests are reported, and nothing fails.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use crate::fixture::{ViewerFixture, timestamps};
 
 #[tokio::test]
-async fn what_is_not_in_the_archive_is_a_page_that_says_so() {
+async fn missing_items_and_invalid_requests_have_an_error_page() {
     let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "text").await;
     for (path, status) in [
@@ -47,7 +47,7 @@ async fn what_is_not_in_the_archive_is_a_page_that_says_so() {
 }
 
 #[tokio::test]
-async fn made_up_cursors_show_what_is_there() {
+async fn arbitrary_cursors_show_existing_messages() {
     let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "text").await;
     for (path, expected) in [
@@ -67,7 +67,7 @@ async fn made_up_cursors_show_what_is_there() {
 }
 
 #[tokio::test]
-async fn a_thousand_requests_at_once_are_all_answered() {
+async fn a_thousand_concurrent_requests_are_all_answered() {
     let fixture = ViewerFixture::open();
     for n in 0..60 {
         fixture.post("C1", &format!("{}.000000", 1000 + n), "text").await;
@@ -76,7 +76,8 @@ async fn a_thousand_requests_at_once_are_all_answered() {
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(viewer::serve(listener, fixture.router(), async { drop(stopped.await) }));
-    // Twice the connections that have a place. Each sends its requests before it reads the first answer.
+    // About twice the maximum number of connections. Each sends its requests before it reads the first
+    // response.
     let mut connections = JoinSet::new();
     for _ in 0..250 {
         connections.spawn(async move {
@@ -103,7 +104,7 @@ async fn a_thousand_requests_at_once_are_all_answered() {
 }
 
 #[tokio::test]
-async fn clients_that_read_slowly_keep_no_other_waiting_and_a_stop_is_not_delayed_by_them() {
+async fn slow_clients_delay_neither_other_clients_nor_a_shutdown() {
     let fixture = ViewerFixture::open();
     let file = json!({ "id": "F1", "name": "large.bin", "mode": "hosted" });
     fixture.share("C1", "1000.000000", file, &vec![7; 4_000_000]).await;
@@ -116,7 +117,7 @@ async fn clients_that_read_slowly_keep_no_other_waiting_and_a_stop_is_not_delaye
     for _ in 0..40 {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET /files/T1/F1 HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-        // The answer has begun; the rest of it is never read.
+        // The response has started; the rest of it is never read.
         assert_eq!(stream.read_u8().await.unwrap(), b'H');
         slow.push(stream);
     }

@@ -1,4 +1,4 @@
-//! The channels beside each page.
+//! The menu of channels on each page.
 
 use serde_json::json;
 use testkit::corpus::event;
@@ -6,7 +6,7 @@ use testkit::corpus::event;
 use crate::fixture::ViewerFixture;
 
 #[tokio::test]
-async fn channels_have_their_marks_and_the_number_of_their_messages() {
+async fn channels_have_their_marks_and_message_counts() {
     let fixture = ViewerFixture::open();
     for (id, name) in [("C1", "general"), ("C2", "secret"), ("C3", "old"), ("C4", "gone")] {
         fixture.channel(id, name).await;
@@ -18,21 +18,25 @@ async fn channels_have_their_marks_and_the_number_of_their_messages() {
     }
     fixture.message("C2", json!({ "ts": "1.000000", "text": "public" })).await;
     let page = fixture.page("/c/T1/C1").await;
-    let of = |id: &str| {
+    let menu_entry = |id: &str| {
         let (_, rest) = page.split_once(&format!("data-channel=\"{id}\"")).unwrap();
         rest.split("</li>").next().unwrap().to_owned()
     };
-    assert!(of("C1").contains("aria-current=\"page\"") && of("C1").contains("12<span"), "{}", of("C1"));
-    assert!(of("C3").contains("<span class=\"mark\">archived</span>"), "{}", of("C3"));
-    assert!(!of("C2").contains("class=\"mark\""));
-    let deleted = of("C4");
+    assert!(
+        menu_entry("C1").contains("aria-current=\"page\"") && menu_entry("C1").contains("12<span"),
+        "{}",
+        menu_entry("C1")
+    );
+    assert!(menu_entry("C3").contains("<span class=\"mark\">archived</span>"), "{}", menu_entry("C3"));
+    assert!(!menu_entry("C2").contains("class=\"mark\""));
+    let deleted = menu_entry("C4");
     assert!(deleted.contains(">gone</bdi> <span class=\"mark\">deleted</span>"), "{deleted}");
     let (_, archived) = page.split_once("<h2 class=\"quiet\">Archived</h2>").unwrap();
     assert!(archived.contains("data-channel=\"C3\"") && !archived.contains("data-channel=\"C1\""));
 }
 
 #[tokio::test]
-async fn what_is_private_or_shared_says_so_in_the_list_and_above_its_messages() {
+async fn a_private_or_shared_channel_is_marked_in_the_menu_and_above_its_messages() {
     let fixture = ViewerFixture::open();
     for (id, name) in [("C1", "general"), ("C2", "closed"), ("C3", "partners")] {
         fixture.channel(id, name).await;
@@ -58,7 +62,7 @@ async fn what_is_private_or_shared_says_so_in_the_list_and_above_its_messages() 
 }
 
 #[tokio::test]
-async fn a_channel_is_counted_under_every_id_it_had() {
+async fn the_message_count_of_a_channel_includes_its_former_ids() {
     let fixture = ViewerFixture::open();
     fixture.channel("C1", "partners").await;
     for (channel, ts) in [("C1", "1000.000000"), ("C1", "1001.000000"), ("C2", "1002.000000")] {
@@ -74,7 +78,7 @@ async fn a_channel_is_counted_under_every_id_it_had() {
 }
 
 #[tokio::test]
-async fn channels_of_several_workspaces_stand_below_their_names() {
+async fn channels_of_several_workspaces_are_listed_below_the_workspace_names() {
     let fixture = ViewerFixture::open();
     fixture.channel("C1", "general").await;
     let page = fixture.page("/").await;
@@ -91,8 +95,8 @@ async fn channels_of_several_workspaces_stand_below_their_names() {
         ">Archived</h2>",
         "\"C3\"",
     ];
-    let places = order.map(|part| page.find(part).unwrap_or_else(|| panic!("{part} is not in {page}")));
-    assert!(places.is_sorted(), "{page}");
+    let positions = order.map(|part| page.find(part).unwrap_or_else(|| panic!("{part} is not in {page}")));
+    assert!(positions.is_sorted(), "{page}");
     let page = fixture.page("/?channels=deploy").await;
     assert!(!page.contains("<bdi>T1</bdi></h2>") && page.contains("<bdi>T2</bdi></h2>"), "{page}");
 }

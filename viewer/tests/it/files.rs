@@ -1,14 +1,14 @@
-//! Files and pictures: from the store alone, and only as what they are.
+//! Files and pictures come only from the store, with the type of their bytes.
 
 use axum::http::Method;
 use serde_json::json;
 
-use crate::fixture::{ViewerFixture, asked};
+use crate::fixture::{ViewerFixture, send_request};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n and more";
 
 #[tokio::test]
-async fn what_a_browser_shows_is_shown_and_the_rest_is_downloaded() {
+async fn safe_types_are_shown_and_other_files_are_downloaded() {
     let fixture = ViewerFixture::open();
     let files: [(&str, &str, &str, &[u8]); 4] = [
         ("F1", "image/png", "a.png", PNG),
@@ -16,10 +16,10 @@ async fn what_a_browser_shows_is_shown_and_the_rest_is_downloaded() {
         ("F3", "image/png", "posing.png", b"<!DOCTYPE html><script>alert(1)</script>"),
         ("F4", "application/pdf", "plan.pdf", b"%PDF-1.7"),
     ];
-    for (place, (id, mimetype, name, bytes)) in files.into_iter().enumerate() {
+    for (index, (id, mimetype, name, bytes)) in files.into_iter().enumerate() {
         let file =
             json!({ "id": id, "name": name, "mimetype": mimetype, "size": bytes.len(), "mode": "hosted" });
-        fixture.share("C1", &format!("{}.000000", 1000 + place), file, bytes).await;
+        fixture.share("C1", &format!("{}.000000", 1000 + index), file, bytes).await;
     }
     for (id, content_type, disposition) in [
         ("F1", "image/png", "inline; filename*=UTF-8''a.png"),
@@ -37,7 +37,7 @@ async fn what_a_browser_shows_is_shown_and_the_rest_is_downloaded() {
     }
     let whole = fixture.get("/files/T1/F4").await;
     assert_eq!((whole.body.as_str(), whole.header("content-length")), ("%PDF-1.7", "8"));
-    let range = asked(
+    let range = send_request(
         fixture.router(),
         Method::GET,
         "/files/T1/F4",
@@ -46,7 +46,8 @@ async fn what_a_browser_shows_is_shown_and_the_rest_is_downloaded() {
     )
     .await;
     assert_eq!((range.status.as_u16(), range.body.as_str()), (200, "%PDF-1.7"));
-    let head = asked(fixture.router(), Method::HEAD, "/files/T1/F4", &[("host", "localhost")], "").await;
+    let head =
+        send_request(fixture.router(), Method::HEAD, "/files/T1/F4", &[("host", "localhost")], "").await;
     assert_eq!((head.status.as_u16(), head.body.as_str(), head.header("content-length")), (200, "", "8"));
 
     let page = fixture.page("/c/T1/C1").await;
@@ -62,12 +63,12 @@ async fn what_a_browser_shows_is_shown_and_the_rest_is_downloaded() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_gone_or_not_held_says_so() {
+async fn a_lost_or_missing_file_is_not_found() {
     let fixture = ViewerFixture::open();
     fixture
         .share("C1", "1000.000000", json!({ "id": "F1", "name": "a.png", "mimetype": "image/png" }), PNG)
         .await;
-    fixture.lose("C1", "1000.000000", "F1").await;
+    fixture.delete_file_bytes("C1", "1000.000000", "F1").await;
     fixture
         .message("C1", json!({ "ts": "1001.000000", "text": "", "files": [{ "id": "F9", "name": "later.png", "mimetype": "image/png" }] }))
         .await;
@@ -96,16 +97,16 @@ async fn pictures_come_from_the_store_by_their_hash_only() {
 }
 
 #[tokio::test]
-async fn videos_and_sound_are_played_in_their_place() {
+async fn videos_and_sound_are_embedded() {
     let fixture = ViewerFixture::open();
     let files: [(&str, &str, &str, &[u8]); 3] = [
         ("F1", "video/mp4", "film.mp4", b"\0\0\0\x20ftypisom"),
         ("F2", "audio/mpeg", "song.mp3", b"ID3\x04"),
         ("F3", "image/heic", "photo.heic", b"\0\0\0\x18ftypheic"),
     ];
-    for (place, (id, mimetype, name, bytes)) in files.into_iter().enumerate() {
+    for (index, (id, mimetype, name, bytes)) in files.into_iter().enumerate() {
         let file = json!({ "id": id, "name": name, "mimetype": mimetype, "mode": "hosted" });
-        fixture.share("C1", &format!("{}.000000", 1000 + place), file, bytes).await;
+        fixture.share("C1", &format!("{}.000000", 1000 + index), file, bytes).await;
     }
     let page = fixture.page("/c/T1/C1").await;
     for expected in [

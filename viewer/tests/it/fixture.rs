@@ -1,4 +1,4 @@
-//! An archive on disk, filled as events fill it, and pages over it.
+//! Fixture: an archive on disk that is filled by events, and its pages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use ports::clock::{ManualClock, TimestampMs};
 use ports::files::FileKey;
 use ports::queue::Delivery;
 use rules::file::FileObject;
-use rules::file::row::{self, HeldBytes, Share};
+use rules::file::row::{self, Share, StoredBytes};
 use rules::file::state::FileState;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
@@ -29,7 +29,7 @@ use workers::channel_indexer::ChannelIndexer;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{JobOutcome, Worker};
 
-/// A Friday noon.
+/// Noon on a Friday.
 const NOW_MS: i64 = 1_795_178_096_000;
 
 pub(crate) struct ViewerFixture {
@@ -38,7 +38,7 @@ pub(crate) struct ViewerFixture {
     clock: Arc<ManualClock>,
 }
 
-/// An answer, read whole.
+/// A complete response.
 pub(crate) struct ServedAnswer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -67,8 +67,8 @@ impl ViewerFixture {
         let index = IndexSource {
             file: self.folder.path().join("index.db"),
             changes: self.database.changes(),
-            every: Duration::ZERO,
-            batch: search::follower::BATCH,
+            poll_interval: Duration::ZERO,
+            batch_size: search::follower::BATCH_SIZE,
         };
         viewer::router(Viewer {
             archive: self.archive(),
@@ -84,7 +84,7 @@ impl ViewerFixture {
         self.router_for(ViewerAccess::All)
     }
 
-    /// A page that is there.
+    /// Requests a page and returns its body; the page must exist.
     pub(crate) async fn page(&self, path: &str) -> String {
         let answer = self.get(path).await;
         assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.body);
@@ -92,11 +92,11 @@ impl ViewerFixture {
     }
 
     pub(crate) async fn get(&self, path: &str) -> ServedAnswer {
-        asked(self.router(), Method::GET, path, &[("host", "localhost:3002")], "").await
+        send_request(self.router(), Method::GET, path, &[("host", "localhost:3002")], "").await
     }
 
-    /// Where a path leads to.
-    pub(crate) async fn leads_to(&self, path: &str) -> String {
+    /// Returns the target of a path's redirect.
+    pub(crate) async fn redirect_target(&self, path: &str) -> String {
         let answer = self.get(path).await;
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{path}: {}", answer.body);
         answer.header("location").to_owned()
@@ -110,12 +110,12 @@ impl ViewerFixture {
         self.message(channel, json!({ "ts": ts, "thread_ts": root_ts, "text": text })).await;
     }
 
-    /// A message of a person, with these fields.
+    /// Stores a message of a person with these fields.
     pub(crate) async fn message(&self, channel: &str, fields: Value) {
         self.messages(channel, &[fields]).await;
     }
 
-    /// Several of them.
+    /// Stores several messages.
     pub(crate) async fn messages(&self, channel: &str, all: &[Value]) {
         let event = |fields: &Value| {
             let mut event = json!({ "type": "message", "channel": channel, "channel_type": "channel", "user": "U1",
@@ -124,8 +124,8 @@ impl ViewerFixture {
             delivery(&event)
         };
         let writer = MessageWriter::new(self.archive(), self.database.queue());
-        for some in all.chunks(500) {
-            let deliveries: Vec<Delivery> = some.iter().map(event).collect();
+        for chunk in all.chunks(500) {
+            let deliveries: Vec<Delivery> = chunk.iter().map(event).collect();
             assert!(writer.handle(&deliveries).await.iter().all(|outcome| *outcome == JobOutcome::Done));
         }
     }
@@ -150,7 +150,7 @@ impl ViewerFixture {
             .await;
     }
 
-    /// A person whose picture is held.
+    /// Stores a person with a picture.
     pub(crate) async fn person_with_picture(&self, user: &str, name: &str, hash: &str) {
         let url = "https://avatars.example/a.png";
         self.write(&json!({ "type": "user_change", "event_ts": "1.000000",
@@ -186,18 +186,18 @@ impl ViewerFixture {
         self.index_in("T1", event).await;
     }
 
-    /// An event of a channel in a workspace.
+    /// Indexes an event of a channel in a workspace.
     pub(crate) async fn index_in(&self, team: &str, event: &Value) {
         let indexer = ChannelIndexer::new(self.archive(), None);
         assert_eq!(indexer.handle(&[delivery_in(team, event)]).await, [JobOutcome::Done]);
     }
 
     /// Makes the search index unusable.
-    pub(crate) fn spoil_index(&self) {
+    pub(crate) fn break_index(&self) {
         std::fs::create_dir(self.folder.path().join("index.db")).unwrap();
     }
 
-    /// A message with a file that is held.
+    /// Stores a message with a file and its bytes.
     pub(crate) async fn share(&self, channel: &str, ts: &str, file: Value, bytes: &[u8]) {
         self.message(channel, json!({ "ts": ts, "text": "look", "files": [file] })).await;
         let team = TeamId::parse("T1").unwrap();
@@ -207,7 +207,7 @@ impl ViewerFixture {
         let mut writer = self.database.files().create(&key).await.unwrap();
         writer.write(Bytes::copy_from_slice(bytes)).await.unwrap();
         writer.publish().await.unwrap();
-        let held = HeldBytes {
+        let held = StoredBytes {
             key: key.clone(),
             source: "own".to_owned(),
             size_bytes: bytes.len() as u64,
@@ -215,12 +215,12 @@ impl ViewerFixture {
         };
         let archive = self.archive();
         archive.write(&row::seen(&team, &object, Some(&share))).await.unwrap();
-        archive.write(&row::held(&team, &object.id, &held)).await.unwrap();
+        archive.write(&row::stored(&team, &object.id, &held)).await.unwrap();
         let state = FileState::Stored(key);
         archive.write(&row::on_message(&team, &share, &object.id, &state)).await.unwrap();
     }
 
-    /// A picture in the store.
+    /// Stores a picture.
     pub(crate) async fn picture(&self, hash: &str, bytes: &[u8]) {
         let key = FileKey::parse(&format!("slack/T1/images/{hash}")).unwrap();
         let mut writer = self.database.files().create(&key).await.unwrap();
@@ -228,8 +228,8 @@ impl ViewerFixture {
         writer.publish().await.unwrap();
     }
 
-    /// Takes a file's bytes out of the store.
-    pub(crate) async fn lose(&self, channel: &str, ts: &str, file: &str) {
+    /// Deletes a file's bytes from the store.
+    pub(crate) async fn delete_file_bytes(&self, channel: &str, ts: &str, file: &str) {
         let key = FileKey::parse(&format!("slack/T1/{channel}/{ts}/{file}")).unwrap();
         assert!(self.database.files().delete(&key).await.unwrap());
     }
@@ -251,14 +251,14 @@ fn delivery(event: &Value) -> Delivery {
     delivery_in("T1", event)
 }
 
-/// A delivery after whatever time the event has.
+/// Returns a delivery that was sent after the event's time.
 fn delivery_in(team: &str, event: &Value) -> Delivery {
     let delivery = deliveries::delivery(&event::envelope(team, "Ev1", event));
     Delivery { sent_at: TimestampMs(i64::MAX), ..delivery }
 }
 
-/// Sends a request, and reads the answer whole. What is no text is read as far as it is.
-pub(crate) async fn asked(
+/// Sends a request and reads the complete response. Invalid UTF-8 in the body is replaced.
+pub(crate) async fn send_request(
     router: Router,
     method: Method,
     path: &str,
@@ -275,13 +275,13 @@ pub(crate) async fn asked(
     ServedAnswer { status, headers, body: String::from_utf8_lossy(&bytes).into_owned() }
 }
 
-/// The values of `data-ts` in a page, in their order.
+/// Returns the values of `data-ts` in a page, in order.
 pub(crate) fn timestamps(page: &str) -> Vec<&str> {
     page.split("data-ts=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }
 
-/// The first link with this `rel`.
-pub(crate) fn way(page: &str, rel: &str) -> Option<String> {
+/// Returns the address of the first link with this `rel`.
+pub(crate) fn link_with_rel(page: &str, rel: &str) -> Option<String> {
     let (_, rest) = page.split_once(&format!("rel=\"{rel}\" href=\""))?;
     Some(rest.split('"').next()?.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Messages, names and queries that would be more than text.
+//! Messages, names and queries that try to inject markup.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::fixture::ViewerFixture;
 const MARKUP: &str =
     "<script>alert(1)</script><img src=x onerror=alert(1)>\" onmouseover=\"alert(1)' </style></title>";
 
-/// What is left of a page if all its tags are ones that pages have.
+/// Panics if a page has tags or attributes that pages must not have.
 fn assert_inert(page: &str) {
     let allowed = [
         "!DOCTYPE",
@@ -83,7 +83,7 @@ fn assert_inert(page: &str) {
         }
         assert!(allowed.contains(&name.as_str()), "<{tag}");
         let attributes = tag.split('>').next().unwrap().to_ascii_lowercase();
-        // Within quotes is text.
+        // Quoted values are text.
         let outside: String = attributes.split('"').step_by(2).collect();
         assert!(!outside.contains(" on") && !outside.contains("style="), "<{tag}");
         for scheme in ["javascript:", "vbscript:", "data:"] {
@@ -143,7 +143,7 @@ async fn markup_in_texts_names_and_queries_is_text() {
 }
 
 #[tokio::test]
-async fn text_cannot_turn_round_what_stands_beside_it() {
+async fn text_cannot_change_the_direction_of_adjacent_text() {
     let fixture = ViewerFixture::open();
     fixture.person("U1", "Ana\u{202e}\u{2066}").await;
     fixture.post("C1", "1000.000000", "pay \u{202e}moc.live\u{202c} \u{200b}now\u{0}\u{7}").await;
@@ -153,7 +153,7 @@ async fn text_cannot_turn_round_what_stands_beside_it() {
 }
 
 #[tokio::test]
-async fn very_much_of_anything_is_bounded_or_shown() {
+async fn large_amounts_of_data_are_shown_or_limited() {
     let fixture = ViewerFixture::open();
     let long_name = "n".repeat(10_000);
     fixture.person("U1", &long_name).await;
@@ -197,7 +197,7 @@ async fn very_much_of_anything_is_bounded_or_shown() {
 }
 
 #[tokio::test]
-async fn a_link_that_poses_as_another_says_where_it_leads() {
+async fn a_link_with_a_deceptive_label_shows_its_address() {
     let fixture = ViewerFixture::open();
     fixture
         .post("C1", "1000.000000", "<https://evil.test/login|bank.example> <https://a.example/x|see here>")

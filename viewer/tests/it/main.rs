@@ -1,5 +1,5 @@
-//! Pages over a real archive: what they show, who may ask, and what hostile messages cannot do.
-#![expect(clippy::unwrap_used, reason = "all of it is test code: what it unwraps is what it claims")]
+//! Tests of the pages with a real archive: their content, access control, and hostile messages.
+#![expect(clippy::unwrap_used, reason = "test code: a failed unwrap fails the test")]
 
 mod access;
 mod bad_input;

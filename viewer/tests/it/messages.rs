@@ -1,4 +1,4 @@
-//! What a message looks like.
+//! The rendering of messages.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ async fn page_of(fields: serde_json::Value) -> String {
 }
 
 #[tokio::test]
-async fn markup_and_mentions_look_as_in_slack() {
+async fn markup_and_mentions_look_like_in_slack() {
     let page = page_of(json!({ "ts": "1000.000100",
         "text": "*bold* <@U1> <#C1> <https://example.com/a|there> :tada:\n&gt; said\n```let x;\n  y```" }))
     .await;
@@ -33,23 +33,23 @@ async fn markup_and_mentions_look_as_in_slack() {
     }
 }
 
-/// Also if nothing else on the page names a channel.
+/// Even if nothing else on the page mentions a channel.
 #[tokio::test]
-async fn a_link_of_slacks_leads_to_the_message_here_too() {
-    let there = "https://acme.slack.com/archives/C1/p1000000100";
-    let page = page_of(json!({ "ts": "1000.000100", "text": format!("see <{there}>") })).await;
+async fn a_slack_link_also_links_to_the_message_in_the_archive() {
+    let slack_link = "https://acme.slack.com/archives/C1/p1000000100";
+    let page = page_of(json!({ "ts": "1000.000100", "text": format!("see <{slack_link}>") })).await;
     let expected = format!(
-        "<a href=\"{there}\" rel=\"noopener noreferrer\">{there}</a> <a href=\"/archives/C1/p1000000100\">(in this archive)</a>"
+        "<a href=\"{slack_link}\" rel=\"noopener noreferrer\">{slack_link}</a> <a href=\"/archives/C1/p1000000100\">(in this archive)</a>"
     );
     assert!(page.contains(&expected), "{page}");
-    let elsewhere =
+    let other_links =
         "<https://acme.slack.com/archives/C9/p1000000100> <https://example.com/archives/C1/p1000000100>";
-    let page = page_of(json!({ "ts": "1000.000100", "text": elsewhere })).await;
+    let page = page_of(json!({ "ts": "1000.000100", "text": other_links })).await;
     assert!(!page.contains("(in this archive)"), "{page}");
 }
 
 #[tokio::test]
-async fn blocks_come_before_the_text_that_stands_for_them() {
+async fn blocks_replace_their_fallback_text() {
     let words = |text: &str| json!({ "type": "text", "text": text });
     let section = |text: &str| json!({ "type": "rich_text_section", "elements": [words(text)] });
     let page = page_of(json!({ "ts": "1000.000100", "text": "not this", "blocks": [
@@ -86,9 +86,9 @@ async fn blocks_come_before_the_text_that_stands_for_them() {
     assert!(!page.contains("not this"));
 }
 
-/// No store has them: Slack fetched them from elsewhere.
+/// The file store does not have these pictures, because Slack fetched them from other sites.
 #[tokio::test]
-async fn pictures_of_previews_are_told_in_words_and_not_loaded() {
+async fn pictures_of_previews_are_described_and_not_loaded() {
     let picture = "https://pictures.example/cat.png";
     let page = page_of(json!({ "ts": "1000.000100", "text": "<https://example.com/cat>",
         "blocks": [{ "type": "image", "image_url": picture, "alt_text": "a cat asleep" }],
@@ -122,18 +122,18 @@ async fn edits_open_their_versions_and_deletions_are_marked() {
     assert!(page.contains("<a class=\"edited\" href=\"/r/T1/C1/1000.000000\">(edited)</a>"), "{page}");
     assert!(page.contains("the last words") && !page.contains("the first words"));
     assert_eq!(page.matches("class=\"message deleted").count(), 2);
-    assert!(page.contains("taken back") && page.contains("deleted before it was kept"));
+    assert!(page.contains("taken back") && page.contains("deleted before it was archived"));
     let versions = fixture.page("/r/T1/C1/1000.000000").await;
-    let places =
+    let positions =
         ["the first words", "the second words", "the last words"].map(|words| versions.find(words).unwrap());
-    assert!(places.is_sorted() && versions.matches("data-version").count() == 3);
+    assert!(positions.is_sorted() && versions.matches("data-version").count() == 3);
     assert!(versions.contains("1970-01-01 00:17:00") && versions.contains("– now"));
     assert!(fixture.page("/r/T1/C1/1001.000000").await.contains("never edited"));
     assert_eq!(fixture.get("/r/T1/C1/1003.000000").await.status, 404);
 }
 
 #[tokio::test]
-async fn reactions_say_who_and_emoji_of_the_workspace_are_pictures() {
+async fn reactions_name_people_and_custom_emoji_are_pictures() {
     let fixture = ViewerFixture::open();
     fixture.person("U1", "Ana").await;
     fixture.person("U2", "Ben").await;
@@ -162,7 +162,7 @@ async fn reactions_say_who_and_emoji_of_the_workspace_are_pictures() {
 }
 
 #[tokio::test]
-async fn an_author_is_named_once_for_a_while() {
+async fn messages_in_quick_succession_name_their_author_once() {
     let fixture = ViewerFixture::open();
     fixture.person("U1", "Ana").await;
     for ts in ["1000.000000", "1060.000000", "1400.000000"] {
@@ -171,13 +171,13 @@ async fn an_author_is_named_once_for_a_while() {
     let page = fixture.page("/c/T1/C1").await;
     assert_eq!(page.matches("<bdi class=\"author\">Ana</bdi>").count(), 2);
     assert_eq!(page.matches("class=\"message goes-on\"").count(), 1);
-    // What is marked has a line for its marks.
+    // A message with marks has its own line for them.
     fixture.edit("C1", "1060.000000", "1070.000000", "text again").await;
     assert!(!fixture.page("/c/T1/C1").await.contains("goes-on"));
 }
 
 #[tokio::test]
-async fn a_person_has_their_picture_if_it_is_held() {
+async fn a_person_with_a_stored_picture_is_shown_with_it() {
     let fixture = ViewerFixture::open();
     fixture.person_with_picture("U1", "Ana", "abc123").await;
     fixture.post("C1", "1000.000000", "text").await;

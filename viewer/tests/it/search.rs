@@ -1,4 +1,4 @@
-//! Searching in pages.
+//! The search page.
 
 use crate::fixture::{ViewerFixture, timestamps};
 
@@ -20,7 +20,7 @@ async fn searchable() -> ViewerFixture {
 }
 
 #[tokio::test]
-async fn hits_are_marked_and_lead_to_their_messages() {
+async fn hits_are_marked_and_link_to_their_messages() {
     let fixture = searchable().await;
     let page = fixture.page("/search?q=deploy+number").await;
     assert_eq!(timestamps(&page).len(), 20);
@@ -37,7 +37,7 @@ async fn hits_are_marked_and_lead_to_their_messages() {
 }
 
 #[tokio::test]
-async fn a_message_is_found_at_once_and_an_unknown_name_is_said() {
+async fn a_new_message_is_found_at_once_and_an_unknown_name_is_an_error() {
     let fixture = searchable().await;
     fixture.post("C1", "2000.000000", "freshly written").await;
     assert_eq!(
@@ -51,13 +51,16 @@ async fn a_message_is_found_at_once_and_an_unknown_name_is_said() {
 }
 
 #[tokio::test]
-async fn an_index_that_cannot_be_used_is_no_fault_of_the_query() {
+async fn an_unusable_index_is_a_server_error() {
     let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "deploy").await;
-    fixture.spoil_index();
+    fixture.break_index();
     let answer = fixture.get("/search?q=deploy").await;
     assert_eq!(answer.status, 503);
     assert!(answer.body.contains("The search index cannot be used"), "{}", answer.body);
-    assert!(fixture.page("/c/T1/C1").await.contains("data-ts=\"1000.000000\""), "pages do without");
+    assert!(
+        fixture.page("/c/T1/C1").await.contains("data-ts=\"1000.000000\""),
+        "pages work without the index"
+    );
     assert_eq!(fixture.get("/search").await.status, 200);
 }

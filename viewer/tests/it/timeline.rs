@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::fixture::{ViewerFixture, timestamps, way};
+use crate::fixture::{ViewerFixture, link_with_rel, timestamps};
 
-/// Three messages a day, beginning at a midnight.
-async fn many(count: i64) -> (ViewerFixture, Vec<String>) {
+/// Stores three messages a day, starting at midnight.
+async fn channel_with_messages(count: i64) -> (ViewerFixture, Vec<String>) {
     let fixture = ViewerFixture::open();
     fixture.channel("C1", "general").await;
     let all: Vec<String> = (0..count).map(|n| format!("{}.000100", 1_790_035_200 + n * 28_800)).collect();
@@ -16,62 +16,62 @@ async fn many(count: i64) -> (ViewerFixture, Vec<String>) {
 }
 
 #[tokio::test]
-async fn every_message_is_on_one_page_in_each_direction() {
-    let (fixture, all) = many(133).await;
+async fn every_message_is_on_exactly_one_page_in_each_direction() {
+    let (fixture, all) = channel_with_messages(133).await;
     let (mut seen, mut path) = (Vec::new(), Some("/c/T1/C1".to_owned()));
     while let Some(next) = path {
         let page = fixture.page(&next).await;
         let mut older: Vec<String> = timestamps(&page).into_iter().map(str::to_owned).collect();
         older.append(&mut seen);
         seen = older;
-        path = way(&page, "prev");
+        path = link_with_rel(&page, "prev");
     }
     assert_eq!(seen, all);
     let (mut seen, mut path) = (Vec::new(), Some(format!("/c/T1/C1?after={}", "1.000000")));
     while let Some(next) = path {
         let page = fixture.page(&next).await;
         seen.extend(timestamps(&page).into_iter().map(str::to_owned));
-        path = way(&page, "next");
+        path = link_with_rel(&page, "next");
     }
     assert_eq!(seen, all);
     let newest = fixture.page("/c/T1/C1").await;
     assert_eq!(timestamps(&newest), &all[83..]);
-    assert!(way(&newest, "next").is_none() && newest.contains("class=\"timeline from-end\""));
+    assert!(link_with_rel(&newest, "next").is_none() && newest.contains("class=\"timeline from-end\""));
 }
 
 #[tokio::test]
-async fn a_day_begins_where_it_does_and_one_without_messages_says_so() {
-    let (fixture, all) = many(60).await;
+async fn a_day_starts_with_its_first_message_and_a_day_without_messages_has_a_note() {
+    let (fixture, all) = channel_with_messages(60).await;
     let page = fixture.page("/c/T1/C1?day=2026-09-27").await;
     assert_eq!(timestamps(&page)[0], all[15]);
-    assert!(page.contains("Sunday, 27 September 2026") && way(&page, "prev").is_some());
+    assert!(page.contains("Sunday, 27 September 2026") && link_with_rel(&page, "prev").is_some());
     assert!(!page.contains("There are no messages of"));
     let page = fixture.page("/c/T1/C1?day=2020-01-01").await;
     assert!(page.contains("no messages of Wednesday, 1 January 2020: the next ones follow"), "{page}");
     assert_eq!(timestamps(&page)[0], all[0]);
     let page = fixture.page("/c/T1/C1?day=2030-01-01").await;
     assert!(page.contains("and none after it") && timestamps(&page).is_empty());
-    assert!(way(&page, "prev").is_some(), "there is a way back");
+    assert!(link_with_rel(&page, "prev").is_some(), "there is a link back");
 }
 
 #[tokio::test]
-async fn a_slack_link_leads_to_the_message_which_is_marked() {
-    let (fixture, all) = many(133).await;
+async fn a_slack_link_redirects_to_the_marked_message() {
+    let (fixture, all) = channel_with_messages(133).await;
     let digits = all[60].replace('.', "");
     for path in [
         format!("/archives/C1/p{digits}"),
         format!("/https://acme.slack.com/archives/C1/p{digits}"),
         format!("/search?q=https%3A%2F%2Facme.slack.com%2Farchives%2FC1%2Fp{digits}"),
     ] {
-        let to = fixture.leads_to(&path).await;
-        assert_eq!(to, format!("/c/T1/C1?around={0}#m{0}", all[60]), "{path}");
-        let page = fixture.page(to.split('#').next().unwrap()).await;
+        let target = fixture.redirect_target(&path).await;
+        assert_eq!(target, format!("/c/T1/C1?around={0}#m{0}", all[60]), "{path}");
+        let page = fixture.page(target.split('#').next().unwrap()).await;
         assert_eq!(timestamps(&page), &all[36..86], "messages before and after it");
         let (before, _) = page.split_once(&format!("id=\"m{}\"", all[60])).unwrap();
         assert!(before.ends_with("class=\"message target\" "), "{before}");
         assert_eq!(page.matches("target").count(), 1);
     }
-    assert_eq!(fixture.leads_to("/archives/C1").await, "/c/T1/C1");
+    assert_eq!(fixture.redirect_target("/archives/C1").await, "/c/T1/C1");
 }
 
 #[tokio::test]
@@ -94,24 +94,24 @@ async fn replies_are_in_their_thread_and_counted_at_its_root() {
     let (timeline, thread) = page.split_once("<aside").unwrap();
     assert_eq!(timestamps(timeline), ["1001.000000", "1003.000000", "1004.000000"]);
     assert_eq!(timestamps(thread), ["1001.000000", "1002.000000", "1003.000000"]);
-    // A reply is shown in its thread, whatever leads to it.
+    // Every link to a reply leads to its thread.
     assert_eq!(
-        fixture.leads_to("/archives/C1/p1002000000?thread_ts=1001.000000&cid=C1").await,
+        fixture.redirect_target("/archives/C1/p1002000000?thread_ts=1001.000000&cid=C1").await,
         "/t/T1/C1/1002.000000#t1002.000000"
     );
     let page = fixture.page("/t/T1/C1/1002.000000").await;
     assert!(page.contains("class=\"message target\" id=\"t1002.000000\""), "{page}");
-    // Replies of one thread may be of different days, and no day stands between them.
+    // Replies of a thread may be from different days, and a thread has no headings for days.
     let (timeline, thread) = page.split_once("<aside").unwrap();
     assert!(thread.contains(">1 Jan 1970, 00:16</time>") && timeline.contains(">00:16</time>"), "{page}");
     assert_eq!(
-        fixture.leads_to("/archives/C1/p1003000000").await,
+        fixture.redirect_target("/archives/C1/p1003000000").await,
         "/c/T1/C1?around=1003.000000#m1003.000000"
     );
 }
 
 #[tokio::test]
-async fn a_long_thread_goes_on() {
+async fn a_long_thread_has_several_pages() {
     let fixture = ViewerFixture::open();
     fixture.post("C1", "1000.000000", "a root").await;
     let reply = |n: u32| json!({ "ts": format!("{}.000000", 1000 + n), "thread_ts": "1000.000000", "text": "a reply" });
@@ -119,7 +119,7 @@ async fn a_long_thread_goes_on() {
     let first = fixture.page("/t/T1/C1/1000.000000").await;
     let (_, thread) = first.split_once("<aside").unwrap();
     assert_eq!(timestamps(thread).len(), 201);
-    let page = fixture.page(&way(thread, "next").unwrap()).await;
+    let page = fixture.page(&link_with_rel(thread, "next").unwrap()).await;
     let (_, thread) = page.split_once("<aside").unwrap();
     assert_eq!(
         timestamps(thread)[1..],
@@ -127,10 +127,10 @@ async fn a_long_thread_goes_on() {
     );
     assert!(thread.contains("First replies"));
 
-    // A link to a reply opens the part that has it, with replies on both sides.
+    // A link to a reply opens the page that contains it, with replies on both sides.
     fixture.messages("C1", &(206..=450).map(reply).collect::<Vec<_>>()).await;
     for (n, first, last) in [(1, 1, 200), (200, 1, 200), (201, 101, 300), (399, 201, 400), (450, 301, 450)] {
-        let to = fixture.leads_to(&format!("/archives/C1/p{}000000", 1000 + n)).await;
+        let to = fixture.redirect_target(&format!("/archives/C1/p{}000000", 1000 + n)).await;
         assert_eq!(to, format!("/t/T1/C1/{0}.000000#t{0}.000000", 1000 + n));
         let page = fixture.page(to.split('#').next().unwrap()).await;
         let (_, thread) = page.split_once("<aside").unwrap();
@@ -139,7 +139,7 @@ async fn a_long_thread_goes_on() {
         let (before, _) = thread.split_once(&format!("id=\"t{}.000000\"", 1000 + n)).unwrap();
         assert!(before.rsplit('<').next().unwrap().contains("class=\"message target"), "{n}: {thread}");
         assert_eq!(thread.contains("First replies"), first > 1, "{n}");
-        assert_eq!(way(thread, "next").is_some(), last < 450, "{n}");
+        assert_eq!(link_with_rel(thread, "next").is_some(), last < 450, "{n}");
     }
 }
 
@@ -156,9 +156,10 @@ async fn a_channel_that_has_only_replies_can_be_paged_through() {
     assert!(page.contains("The archive begins here."));
 }
 
-/// A page reads a bounded number of rows; if all of them are replies, it is short or empty, and leads on.
+/// A page reads a limited number of rows. If all of them are replies, it is short or empty, and links to
+/// more.
 #[tokio::test]
-async fn thousands_of_replies_are_passed_in_both_directions() {
+async fn pages_skip_thousands_of_replies_in_both_directions() {
     let fixture = ViewerFixture::open();
     fixture.post("C1", "1000000000.000000", "the first").await;
     let reply = |n: u32| json!({ "ts": format!("{}.000000", 1_000_000_000 + n), "thread_ts": "1000000000.000000", "text": "a reply" });
@@ -171,8 +172,8 @@ async fn thousands_of_replies_are_passed_in_both_directions() {
             let page = fixture.page(&next).await;
             seen.extend(timestamps(&page).into_iter().map(str::to_owned));
             let back = if rel == "prev" { "next" } else { "prev" };
-            assert!(pages == 0 || way(&page, back).is_some(), "{next} has a way back: {page}");
-            path = way(&page, rel);
+            assert!(pages == 0 || link_with_rel(&page, back).is_some(), "{next} has a link back: {page}");
+            path = link_with_rel(&page, rel);
             pages += 1;
         }
         seen.sort();
@@ -183,7 +184,7 @@ async fn thousands_of_replies_are_passed_in_both_directions() {
 }
 
 #[tokio::test]
-async fn comings_and_goings_are_folded() {
+async fn consecutive_joins_and_leaves_are_folded() {
     let fixture = ViewerFixture::open();
     fixture.person("U0", "Ana").await;
     for (n, user) in [0, 1, 0, 2, 3].into_iter().enumerate() {
@@ -203,7 +204,7 @@ async fn comings_and_goings_are_folded() {
         page.contains("<details class=\"folded\"><summary>5 came or left: <bdi>Ana</bdi>, <bdi>U1</bdi>, <bdi>U2</bdi> and 1 more</summary>"),
         "{page}"
     );
-    assert_eq!(page.matches("<details").count(), 1, "one alone is not folded");
+    assert_eq!(page.matches("<details").count(), 1, "a single one is not folded");
     let page = fixture.page("/c/T1/C1?around=1001.000000").await;
-    assert!(page.contains("<details class=\"folded\" open>"), "what is asked for is seen");
+    assert!(page.contains("<details class=\"folded\" open>"), "the requested message is visible");
 }

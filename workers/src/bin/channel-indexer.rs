@@ -1,4 +1,4 @@
-//! channel-indexer as a process of its own, for a fleet.
+//! The channel-indexer as its own process, for a fleet.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! file-downloader as a process of its own, for a fleet.
+//! The file-downloader as its own process, for a fleet.
 
 use std::process::ExitCode;
 

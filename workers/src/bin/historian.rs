@@ -1,4 +1,4 @@
-//! historian as a process of its own, for a fleet.
+//! The historian as its own process, for a fleet.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! message-writer as a process of its own, for a fleet.
+//! The message-writer as its own process, for a fleet.
 
 use std::process::ExitCode;
 

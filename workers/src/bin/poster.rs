@@ -1,4 +1,4 @@
-//! poster as a process of its own, for a fleet.
+//! The poster as its own process, for a fleet.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! responder as a process of its own, for a fleet.
+//! The responder as its own process, for a fleet.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! statistician as a process of its own, for a fleet.
+//! The statistician as its own process, for a fleet.
 
 use std::process::ExitCode;
 

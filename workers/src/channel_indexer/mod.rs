@@ -1,6 +1,6 @@
-//! channel-indexer: from what happens to channels to their rows, the ChannelIndex, and gaps.
+//! channel-indexer: turns channel events into channel rows, the ChannelIndex and gaps.
 //!
-//! * [`store`] keeps events, folds rows and projects the index.
+//! * [`store`] stores events, folds rows and projects the index.
 
 mod store;
 
@@ -22,17 +22,17 @@ use slack::ids::TeamId;
 
 use crate::audience::{Audiences, BatchFacts};
 use crate::directory::Joiner;
-use crate::existence::{Clearance, EventEntities, ExistenceCheck, require};
+use crate::existence::{Clearance, EventEntities, ExistenceCheck, require_clearance};
 use crate::failure::JobFailure;
 use crate::runs::{Runs, Sightings};
-use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, JobOutcome, RefusedTime, Worker};
+use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, JobOutcome, RefusedInterval, Worker};
 
 pub use store::store;
 
-/// Events taken at once: each batch writes a shard of the index once, however many channels changed.
+/// Maximum events in a batch: each batch writes a shard of the index once, however many channels changed.
 const MAX_BATCH: usize = 512;
 
-/// Keeps channels.
+/// Stores channels and their index.
 pub struct ChannelIndexer {
     archive: Arc<dyn Archive>,
     joiner: Option<Joiner>,
@@ -43,8 +43,8 @@ pub struct ChannelIndexer {
 }
 
 impl ChannelIndexer {
-    /// An indexer of this archive. Where there is a `joiner`, it is asked to join every new channel: Slack delivers
-    /// messages only from channels the app is in.
+    /// An indexer for this archive. If there is a `joiner`, it is asked to join every new channel, because
+    /// Slack delivers messages only from channels the app is in.
     pub fn new(archive: Arc<dyn Archive>, joiner: Option<Joiner>) -> Self {
         Self {
             archive,
@@ -56,19 +56,19 @@ impl ChannelIndexer {
         }
     }
 
-    /// The same, and nothing is written before this check has said that the ids in it exist.
+    /// The same indexer, which writes an event only after this check has confirmed that its IDs exist.
     #[must_use]
     pub fn checked_by(self, check: ExistenceCheck) -> Self {
         Self { check: Some(check), ..self }
     }
 
-    /// With shards of another size: tests have small ones.
+    /// Sets the shard size; tests use small shards.
     #[must_use]
-    pub fn with_shards_of(self, shard_bytes: usize) -> Self {
+    pub fn with_shard_bytes(self, shard_bytes: usize) -> Self {
         Self { shard_bytes, ..self }
     }
 
-    /// What is known of the channels that the events of a batch are about.
+    /// Facts about the channels of a batch's events.
     async fn facts(&self, batch: &Batch<'_>) -> BatchFacts {
         let events = batch.jobs().iter().filter_map(|job| {
             let DecodedPayload::Event(event_job) = &job.payload else { return None };
@@ -79,9 +79,9 @@ impl ChannelIndexer {
         self.audiences.facts(&*self.archive, &events).await
     }
 
-    /// What a job brings, given what those in front of it let in.
-    fn admit(payload: &DecodedPayload<'_>, facts: &mut BatchFacts) -> Result<JobEffects, JobFailure> {
-        if let DecodedPayload::Refused(RefusedTime { team, gap }) = payload {
+    /// The effects of a job, given the effects of the jobs before it.
+    fn effects_of(payload: &DecodedPayload<'_>, facts: &mut BatchFacts) -> Result<JobEffects, JobFailure> {
+        if let DecodedPayload::Refused(RefusedInterval { team, gap }) = payload {
             let (team, gap) = (Some(team.clone()), Some(gap.clone()));
             return Ok(JobEffects { team, gap, ..JobEffects::default() });
         }
@@ -114,39 +114,39 @@ impl ChannelIndexer {
     }
 }
 
-/// Whether an event is stored. A message came through the message-writer, which decided on it.
+/// Whether an event is stored. Messages come through the message-writer, which has already decided on them.
 fn is_stored(event: &SlackEvent<'_>, facts: &BatchFacts) -> Result<bool, JobFailure> {
     if event.rule() == Some(EventRule::Message) {
-        return Ok(Audience::of(&event.header) != Audience::Direct);
+        return Ok(Audience::from_event(&event.header) != Audience::Direct);
     }
     Ok(matches!(facts.decide(event)?, Decision::Store { .. }))
 }
 
-/// Whether an event says that its channel is public. The message-writer lets through only messages of channels that are, or
-/// were.
-fn says_public(event: &SlackEvent<'_>) -> bool {
+/// Whether an event implies that its channel is public. The message-writer lets through only messages of
+/// channels that are or were public.
+fn implies_public(event: &SlackEvent<'_>) -> bool {
     event.rule() == Some(EventRule::Message) || shows_public(event)
 }
 
-/// Whether it was the app that joined.
+/// Whether the app itself joined.
 fn self_joined(event: &SlackEvent<'_>, envelope: &Envelope<'_>) -> bool {
     event.header.user().is_some_and(|user| envelope.is_own_user(&user))
 }
 
-/// What a job claims to exist.
-fn subject(job: &BatchJob<'_>, team: &TeamId) -> Result<EventEntities, JobFailure> {
+/// The entities a job claims to exist.
+fn event_entities(job: &BatchJob<'_>, team: &TeamId) -> Result<EventEntities, JobFailure> {
     let sent_at = job.delivery.sent_at;
-    let subject = if let DecodedPayload::Event(event_job) = &job.payload
+    let entities = if let DecodedPayload::Event(event_job) = &job.payload
         && let Some(event) = &event_job.event
     {
-        EventEntities::of(event, &event_job.envelope, sent_at)?.in_public(says_public(event))
+        EventEntities::from_event(event, &event_job.envelope, sent_at)?.with_public(implies_public(event))
     } else {
         EventEntities::team(team, sent_at)
     };
-    Ok(subject.replayed(job.replayed))
+    Ok(entities.replayed(job.replayed))
 }
 
-/// What one job writes.
+/// The writes of one job.
 #[derive(Default)]
 struct JobEffects {
     team: Option<TeamId>,
@@ -157,9 +157,9 @@ struct JobEffects {
 
 /// Why a job writes nothing.
 enum Skipped {
-    /// Its type is unknown.
+    /// The event type is unknown.
     Unknown,
-    /// It says nothing that is stored.
+    /// The event has nothing to store.
     Known,
     Private,
 }
@@ -203,10 +203,10 @@ impl Worker for ChannelIndexer {
                 continue;
             }
             if waiting.contains(&job.delivery.group) {
-                job.settle(JobOutcome::retry("a job in front of it waits for the existence check"));
+                job.settle(JobOutcome::retry("an earlier job of its group waits for the existence check"));
                 continue;
             }
-            let effects = match admit_cleared(&job.payload, &clearance, &mut facts, &sightings) {
+            let effects = match admit_checked(&job.payload, &clearance, &mut facts, &sightings) {
                 Ok(effects) => effects,
                 Err(failure) => {
                     if matches!(failure, JobFailure::Postponed(..)) {
@@ -217,7 +217,7 @@ impl Worker for ChannelIndexer {
                 }
             };
             effects.count();
-            match (self.write_beside(&effects).await, effects.event) {
+            match (self.write_gap_and_team(&effects).await, effects.event) {
                 (Err(error), _) => job.finish(Err(error)),
                 (Ok(()), Some(event)) => {
                     changed.push(job);
@@ -244,22 +244,22 @@ impl Worker for ChannelIndexer {
 }
 
 impl ChannelIndexer {
-    /// What the existence check says of each job that would be stored if all that the jobs claim existed.
+    /// The existence-check result of each job that would be stored if all its entities existed.
     async fn clear(&self, batch: &Batch<'_>, mut facts: BatchFacts) -> Vec<Clearance> {
-        let Some((check, mode)) = ExistenceCheck::in_force(self.check.as_ref()) else {
+        let Some((check, mode)) = ExistenceCheck::active(self.check.as_ref()) else {
             return vec![Some(Ok(())); batch.jobs().len()];
         };
-        let claim = |job: &BatchJob<'_>| match Self::admit(&job.payload, &mut facts) {
-            Ok(JobEffects { team: Some(team), .. }) => subject(job, &team).map(Some),
-            // What fails here fails again where it counts.
+        let claim = |job: &BatchJob<'_>| match Self::effects_of(&job.payload, &mut facts) {
+            Ok(JobEffects { team: Some(team), .. }) => event_entities(job, &team).map(Some),
+            // A failure here recurs when the job is admitted for real.
             Ok(JobEffects { team: None, .. }) | Err(_) => Ok(None),
         };
         let claims = batch.jobs().iter().map(claim).collect();
-        check.clear(mode, claims).await
+        check.check_batch(mode, claims).await
     }
 
-    /// Rows that no channel is folded from.
-    async fn write_beside(&self, effects: &JobEffects) -> Result<(), ArchiveError> {
+    /// Writes the rows that no channel is folded from: the gap and the team.
+    async fn write_gap_and_team(&self, effects: &JobEffects) -> Result<(), ArchiveError> {
         if let Some(gap) = &effects.gap {
             self.archive.write(gap).await?;
         }
@@ -278,8 +278,8 @@ impl ChannelIndexer {
     }
 }
 
-/// What a job brings if all that it claims exists. A quarantined job lets nothing in.
-fn admit_cleared(
+/// The effects of a job if all its entities exist. A quarantined job has no effects.
+fn admit_checked(
     payload: &DecodedPayload<'_>,
     clearance: &Clearance,
     facts: &mut BatchFacts,
@@ -293,9 +293,9 @@ fn admit_cleared(
     {
         sightings.note(event_job.run.clone(), event);
     }
-    let effects = ChannelIndexer::admit(payload, facts)?;
+    let effects = ChannelIndexer::effects_of(payload, facts)?;
     if effects.skipped.is_none() {
-        require(clearance)?;
+        require_clearance(clearance)?;
     }
     Ok(effects)
 }

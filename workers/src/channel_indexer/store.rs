@@ -1,11 +1,12 @@
-//! Keeps events, folds their channels again, and projects the ChannelIndex.
+//! Stores events, folds their channels again, and projects the ChannelIndex.
 //!
-//! The shards of the index are written only if they are as they were read, so that no entry of another writer is lost.
-//! That alone is not enough: a writer that finds the index up to date writes nothing, and one with older
-//! rows may write after that. So each writer re-reads the newest rows after its write, to see whether its channels have gone on. An
-//! event is kept, and then a greater snapshot is the newest row of its channel, before its writer reads
-//! the index: so either that one sees the last write, or the other writer sees the snapshot, and folds the channel again.
-//! A crash in between leaves a job that is done again.
+//! A shard is written only if it has not changed since it was read, so that no entry of another writer is
+//! lost.
+//! That alone is not enough: a writer that finds the index up to date writes nothing, and a writer with older
+//! rows may write after that. So each writer re-reads the newest rows after its write to see whether its
+//! channels have newer rows. A writer stores the event first, then a greater snapshot as the newest row of
+//! the channel, and reads the index last. So either this writer sees the last write, or the other writer sees
+//! the snapshot and folds the channel again. A crash in between leaves a job that is repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,16 +17,18 @@ use rules::channel::fold::{Folded, Timeline, Timelines, fold};
 use rules::channel::index;
 use slack::ids::{ChannelId, TeamId};
 
-/// Channels read side by side: SQLite has four readers, DynamoDB answers in milliseconds.
+/// Channels read concurrently: SQLite has four readers, DynamoDB answers in milliseconds.
 const READS_AT_ONCE: usize = 16;
 
-/// Ids of one channel that are folded together: what a forged chain of changes may cost.
+/// IDs of one channel that are folded together: bounds the cost of a forged chain of ID changes.
 const MAX_RELATIVES: usize = 64;
 
-/// Each round but the last is a write, or a refusal, which means that another writer's write went through: a few are many.
+/// Every round except the last is a write, or a rejection because another writer wrote first. A few rounds
+/// are already a lot.
 const MAX_ROUNDS: usize = 16;
 
-/// Keeps events: one result per event, in their order. Done again, it changes nothing but what is missing.
+/// Stores events; returns one result per event, in their order. Idempotent: a repetition writes only what is
+/// missing.
 pub async fn store(
     archive: &dyn Archive,
     events: &[ChannelEvent],
@@ -34,30 +37,30 @@ pub async fn store(
     let inserts: Vec<(usize, Update)> = events
         .iter()
         .enumerate()
-        .flat_map(|(place, event)| event.inserts().into_iter().map(move |insert| (place, insert)))
+        .flat_map(|(index, event)| event.inserts().into_iter().map(move |insert| (index, insert)))
         .collect();
     let updates: Vec<&Update> = inserts.iter().map(|(_, insert)| insert).collect();
     let written = archive.write_all(&updates).await;
     let mut results: Vec<Result<(), ArchiveError>> = vec![Ok(()); events.len()];
-    for ((place, _), outcome) in inserts.iter().zip(written) {
+    for ((index, _), outcome) in inserts.iter().zip(written) {
         if let Err(error) = outcome {
-            results[*place] = Err(error);
+            results[*index] = Err(error);
         }
     }
     let mut by_team: BTreeMap<&TeamId, Vec<usize>> = BTreeMap::new();
-    for (place, event) in events.iter().enumerate().filter(|(place, _)| results[*place].is_ok()) {
-        by_team.entry(event.team()).or_default().push(place);
+    for (index, event) in events.iter().enumerate().filter(|(index, _)| results[*index].is_ok()) {
+        by_team.entry(event.team()).or_default().push(index);
     }
-    for (team, places) in by_team {
-        let channels = places.iter().flat_map(|place| events[*place].channels().cloned()).collect();
+    for (team, indexes) in by_team {
+        let channels = indexes.iter().flat_map(|index| events[*index].channels().cloned()).collect();
         if let Err(error) = project(archive, team, channels, shard_bytes).await {
-            places.into_iter().for_each(|place| results[place] = Err(error.clone()));
+            indexes.into_iter().for_each(|index| results[index] = Err(error.clone()));
         }
     }
     results
 }
 
-/// Folds channels from their rows and brings the index up to date.
+/// Folds channels from their rows and updates the index.
 async fn project(
     archive: &dyn Archive,
     team: &TeamId,
@@ -71,29 +74,29 @@ async fn project(
             .filter_map(|(channel, folded)| Some((channel.clone(), folded.index_name.clone()?)))
             .collect();
         let shards = index::shards(&query_all(archive, Query::partition(key::channel_index(team))).await?);
-        let updates = index::plan(team, shards, &names, shard_bytes);
+        let updates = index::plan_names(team, shards, &names, shard_bytes);
         if updates.is_empty() {
             return Ok(());
         }
         match write_index(archive, &updates).await? {
             IndexWrite::Refused => {}
-            IndexWrite::Applied if have_gone_on(archive, team, folded).await? => {}
+            IndexWrite::Applied if have_newer_rows(archive, team, folded).await? => {}
             IndexWrite::Applied | IndexWrite::Erased => return Ok(()),
         }
     }
     Err(ArchiveError::Unavailable("the channel index keeps changing".into()))
 }
 
-/// What became of a write to the index.
+/// The result of a write to the index.
 enum IndexWrite {
     Applied,
-    /// Another writer wrote meanwhile.
+    /// Another writer changed the shard since it was read.
     Refused,
-    /// A shard was erased, and stays so.
+    /// A shard is erased, and stays erased.
     Erased,
 }
 
-/// Writes shards, as far as they are still what was read.
+/// Writes the shards that have not changed since they were read.
 async fn write_index(archive: &dyn Archive, updates: &[Update]) -> Result<IndexWrite, ArchiveError> {
     let mut write = IndexWrite::Applied;
     for update in updates {
@@ -107,34 +110,34 @@ async fn write_index(archive: &dyn Archive, updates: &[Update]) -> Result<IndexW
     Ok(write)
 }
 
-/// Whether anything came to one of these channels after it was folded. Its newest row tells.
-async fn have_gone_on(
+/// Whether one of these channels has a newer row than when it was folded.
+async fn have_newer_rows(
     archive: &dyn Archive,
     team: &TeamId,
     folded: BTreeMap<ChannelId, Folded>,
 ) -> Result<bool, ArchiveError> {
-    let looks = stream::iter(folded).map(|(channel, folded)| async move {
+    let checks = stream::iter(folded).map(|(channel, folded)| async move {
         let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, &channel)) };
         let page = archive.query(&newest).await?;
         Ok::<_, ArchiveError>(page.items.iter().any(|row| folded.newest.is_behind(row)))
     });
-    let mut looks = looks.buffer_unordered(READS_AT_ONCE);
-    while let Some(has_gone_on) = looks.try_next().await? {
-        if has_gone_on {
+    let mut checks = checks.buffer_unordered(READS_AT_ONCE);
+    while let Some(has_newer_row) = checks.try_next().await? {
+        if has_newer_row {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Writes the snapshots that rows lack, and answers how each channel stands then.
+/// Writes the missing snapshots, and returns the resulting state of each channel.
 async fn refold(
     archive: &dyn Archive,
     team: &TeamId,
     channels: &BTreeSet<ChannelId>,
 ) -> Result<BTreeMap<ChannelId, Folded>, ArchiveError> {
-    let timelines = read(archive, team, channels).await?;
-    // What the channels went on as is folded with them: it took over what they were.
+    let timelines = read_timelines(archive, team, channels).await?;
+    // Channels that continue these under another ID are folded with them: they took over their state.
     let mut folded = fold(team, &timelines);
     let snapshots: Vec<Update> =
         folded.values_mut().flat_map(|folded| std::mem::take(&mut folded.snapshots)).collect();
@@ -145,15 +148,15 @@ async fn refold(
     Ok(folded)
 }
 
-/// The rows of these channels and of every id they had or have.
-async fn read(
+/// Reads the rows of these channels and of every ID they had or have.
+async fn read_timelines(
     archive: &dyn Archive,
     team: &TeamId,
     channels: &BTreeSet<ChannelId>,
 ) -> Result<Timelines, ArchiveError> {
     let mut timelines = Timelines::new();
     let mut unread: BTreeSet<ChannelId> = channels.clone();
-    let most = channels.len() + MAX_RELATIVES;
+    let max_channels = channels.len() + MAX_RELATIVES;
     while !unread.is_empty() {
         let found: Vec<(ChannelId, Timeline)> = stream::iter(unread)
             .map(|channel| async move {
@@ -166,9 +169,12 @@ async fn read(
         let relatives: BTreeSet<ChannelId> =
             found.iter().flat_map(|(_, timeline)| timeline.relatives()).collect();
         timelines.extend(found);
-        let room = most.saturating_sub(timelines.len());
-        unread =
-            relatives.into_iter().filter(|channel| !timelines.contains_key(channel)).take(room).collect();
+        let remaining = max_channels.saturating_sub(timelines.len());
+        unread = relatives
+            .into_iter()
+            .filter(|channel| !timelines.contains_key(channel))
+            .take(remaining)
+            .collect();
     }
     Ok(timelines)
 }

@@ -1,4 +1,4 @@
-//! A claim while it is one's own.
+//! A claim that this process owns.
 
 use std::time::Duration;
 
@@ -7,23 +7,24 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{Claimant, GrantedBy, Sink};
 
-/// A claim that is the caller's until it is completed or released. Dropped (the job's lease was lost, the process is
-/// drained, the work panicked), it stays in progress, and its lease ends by itself.
+/// A claim that the caller owns until it is completed or released. If the guard is dropped (the job's lease
+/// was lost, the process is drained, the work panicked), the claim stays in progress until its lease expires.
 pub struct ClaimGuard<'c> {
     claimant: &'c Claimant,
     claim: Claim,
     sink: Sink,
-    place: GrantedBy,
-    /// Until then it is safe to go on.
+    granted_by: GrantedBy,
+    /// Until then the lease is certain not to have expired.
     until: Instant,
 }
 
-/// The claim was lost while the work went on: another owner may work on it.
+/// The claim was lost during the work: another owner may work on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("another process took over the claim")]
 pub struct Lost;
 
-/// A lease is taken for ended a little early, for the way to the table and back.
+/// The part of a lease that is safe to use: it is treated as expired a little early, to allow for the round
+/// trip to the table.
 fn safe(lease: Duration) -> Duration {
     lease - lease / 6
 }
@@ -33,14 +34,15 @@ impl<'c> ClaimGuard<'c> {
         claimant: &'c Claimant,
         claim: Claim,
         sink: Sink,
-        place: GrantedBy,
+        granted_by: GrantedBy,
         asked_at: Instant,
     ) -> Self {
         let until = asked_at + safe(claim.lease);
-        Self { claimant, claim, sink, place, until }
+        Self { claimant, claim, sink, granted_by, until }
     }
 
-    /// Does the work and keeps the claim meanwhile. Work whose claim is lost is dropped where it stands.
+    /// Does the work and renews the claim meanwhile. If the claim is lost, the work is dropped at its current
+    /// await point.
     ///
     /// # Errors
     /// [`Lost`].
@@ -48,45 +50,46 @@ impl<'c> ClaimGuard<'c> {
         tokio::select! {
             biased;
             done = work => Ok(done),
-            lost = self.renew_again_and_again() => Err(lost),
+            lost = self.renew_until_lost() => Err(lost),
         }
     }
 
-    /// The work is done, and what it left is durable.
+    /// Records that the work is done and its result is durable.
     ///
     /// # Errors
-    /// If that could not be recorded. A caller with an idempotent sink need not care: the next claimant finds the work done.
+    /// If the completion could not be recorded. A caller with an idempotent sink may ignore it: the next
+    /// claimant finds the work done.
     pub async fn complete(self) -> Result<(), ClaimsError> {
-        let Self { claimant, claim, sink, place, .. } = self;
+        let Self { claimant, claim, sink, granted_by, .. } = self;
         claimant.memory.complete(&claim, claimant.clock.now());
-        if place == GrantedBy::Memory || claimant.carries_on(sink) {
+        if granted_by == GrantedBy::Memory || claimant.is_in_fallback(sink) {
             return Ok(());
         }
         let completed = claimant.table.complete(&claim).await;
-        claimant.ended("complete", &claim, sink, completed)
+        claimant.note_end("complete", &claim, sink, completed)
     }
 
-    /// The work is not done, and the next may try.
+    /// Releases the claim: the work is not done, and another process may try.
     pub async fn release(self) {
-        let Self { claimant, claim, sink, place, .. } = self;
+        let Self { claimant, claim, sink, granted_by, .. } = self;
         claimant.memory.release(&claim);
-        if place == GrantedBy::Memory || claimant.carries_on(sink) {
+        if granted_by == GrantedBy::Memory || claimant.is_in_fallback(sink) {
             return;
         }
         let released = claimant.table.release(&claim).await;
-        if let Err(error) = claimant.ended("release", &claim, sink, released) {
+        if let Err(error) = claimant.note_end("release", &claim, sink, released) {
             tracing::debug!(event_key = %claim.key, %error, "a claim was not released; its lease ends by itself");
         }
     }
 
-    /// Never ends but by losing the claim.
-    async fn renew_again_and_again(&mut self) -> Lost {
+    /// Returns only when the claim is lost.
+    async fn renew_until_lost(&mut self) -> Lost {
         let lease = self.claim.lease;
         let mut wait = lease / 3;
         loop {
             sleep_until(self.until.min(Instant::now() + wait)).await;
             let asked_at = Instant::now();
-            // After a failure the next try comes sooner: ownership is at stake.
+            // After a failure, retry sooner: ownership is at stake.
             wait = lease / 15;
             let renewed = match timeout_at(self.until, self.renew()).await {
                 Ok(renewed) => renewed,
@@ -108,14 +111,14 @@ impl<'c> ClaimGuard<'c> {
 
     async fn renew(&self) -> Renewed {
         let Claimant { table, memory, clock, .. } = self.claimant;
-        if self.place == GrantedBy::Memory || self.claimant.carries_on(self.sink) {
-            memory.note(&self.claim, clock.now());
+        if self.granted_by == GrantedBy::Memory || self.claimant.is_in_fallback(self.sink) {
+            memory.record_claim(&self.claim, clock.now());
             return Renewed::Yes;
         }
         match table.renew(&self.claim).await {
             Ok(()) => {
-                self.claimant.answered();
-                memory.note(&self.claim, clock.now());
+                self.claimant.note_table_answer();
+                memory.record_claim(&self.claim, clock.now());
                 Renewed::Yes
             }
             Err(ClaimsError::NotOwner) => {
@@ -127,9 +130,9 @@ impl<'c> ClaimGuard<'c> {
     }
 
     fn unrenewed(&self, error: &ClaimsError) -> Renewed {
-        match self.claimant.failed("renew", error, self.sink) {
+        match self.claimant.note_table_failure("renew", error, self.sink) {
             GrantedBy::Memory => {
-                self.claimant.memory.note(&self.claim, self.claimant.clock.now());
+                self.claimant.memory.record_claim(&self.claim, self.claimant.clock.now());
                 Renewed::Yes
             }
             GrantedBy::Table => Renewed::NotYet,
@@ -139,15 +142,15 @@ impl<'c> ClaimGuard<'c> {
 
 enum Renewed {
     Yes,
-    /// It is unknown.
+    /// It is unknown whether the claim was renewed.
     NotYet,
-    /// Another owner has it.
+    /// Another owner has the claim.
     No,
 }
 
 impl Claimant {
-    /// What it means how a claim ended.
-    fn ended(
+    /// Handles the table's answer to the end of a claim.
+    fn note_end(
         &self,
         operation: &'static str,
         claim: &Claim,
@@ -155,11 +158,13 @@ impl Claimant {
         ended: Result<(), ClaimsError>,
     ) -> Result<(), ClaimsError> {
         match &ended {
-            Ok(()) => self.answered(),
+            Ok(()) => self.note_table_answer(),
             Err(ClaimsError::NotOwner) => {}
             Err(error @ ClaimsError::Unavailable(_)) => {
-                if self.failed(operation, error, sink) == GrantedBy::Memory && operation == "complete" {
-                    // Now that memory has to.
+                if self.note_table_failure(operation, error, sink) == GrantedBy::Memory
+                    && operation == "complete"
+                {
+                    // From now on, claims are kept in memory.
                     self.memory.complete(claim, self.clock.now());
                 }
             }

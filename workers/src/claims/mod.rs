@@ -1,10 +1,10 @@
-//! Claims for work that is too expensive to be done twice, or must not be: claimed before it starts, kept while it goes on, completed
-//! once it is done.
+//! Claims for work that is too expensive to be done twice, or must not be: claimed before it starts, renewed
+//! during the work, completed once it is done.
 //!
-//! * [`Claimant`]: this process as it claims. [`ClaimGuard`]: a claim that is its own.
-//! * [`memory`]: the claims while their table is unavailable, for sinks that take the same thing twice.
+//! * [`Claimant`]: makes claims for this process. [`ClaimGuard`]: a claim that this process owns.
+//! * [`memory`]: the claims while their table is unavailable, for idempotent sinks.
 //!
-//! What is claimed and what it is about is the caller's: this room knows keys and times.
+//! The caller decides what it claims and for which subject: this module knows only keys and times.
 
 mod guard;
 mod memory;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
 use ports::claims::{
-    About, Claim, ClaimAnswer, ClaimKey, ClaimOwner, Claims, ClaimsError, DEFAULT_TTL, Take,
+    Claim, ClaimAnswer, ClaimContext, ClaimKey, ClaimMode, ClaimOwner, Claims, ClaimsError, DEFAULT_TTL,
 };
 use ports::clock::SharedClock;
 use ports::metrics::{CLAIM_FALLBACK, CLAIM_FALLBACKS, CLAIM_SECONDS, CLAIM_STORE_ERRORS, CLAIMS};
@@ -25,26 +25,27 @@ use tokio::time::Instant;
 pub use guard::{ClaimGuard, Lost};
 use memory::ClaimMemory;
 
-/// What it would mean to do the work twice.
+/// The consequence of doing the work twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sink {
-    /// Cost and nothing else. Without the table, claims are kept in memory: two processes may do the same for a while.
+    /// Only cost. While the table is unavailable, claims are kept in memory: two processes may do the same
+    /// work for a while.
     Idempotent,
-    /// Harm. Without the table, nothing is done.
+    /// Harm. While the table is unavailable, no work is done.
     Once,
 }
 
-/// Bounds of a process's claims. The defaults are for production; tests shorten them.
+/// Limits of a process's claims. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct ClaimSettings {
-    /// How long a claim lasts without a sign of life; renewed every third of it, as the leases of jobs are. A
-    /// job whose process died comes back after as long.
+    /// How long a claim lasts without a renewal; it is renewed every third of it, as the leases of jobs are.
+    /// A job whose process died is retried after the same time.
     pub lease: Duration,
-    /// How long it is remembered that something was done.
+    /// How long a completed claim is remembered.
     pub ttl: Duration,
-    /// How long claims are kept in memory before their table is tried again.
+    /// How long claims are kept in memory before the table is tried again.
     pub fallback: Duration,
-    /// Claims remembered in memory. What is beyond it may be done twice.
+    /// Maximum number of claims remembered in memory. Work beyond it may be done twice.
     pub remembered: usize,
 }
 
@@ -65,24 +66,24 @@ impl From<&ClaimArgs> for ClaimSettings {
     }
 }
 
-/// This process as it claims.
+/// Makes claims for this process.
 pub struct Claimant {
     table: Arc<dyn Claims>,
     memory: ClaimMemory,
     clock: SharedClock,
-    /// Tells this process from every other: see [`process::config::instance`].
+    /// Distinguishes this process from every other: see [`process::config::instance_id`].
     instance: String,
     claims_made: AtomicU64,
     settings: ClaimSettings,
 }
 
-/// What became of an attempt to claim.
+/// The outcome of an attempt to claim.
 pub enum ClaimOutcome<'c> {
-    /// The work is the caller's.
+    /// The caller owns the work.
     Ours(ClaimGuard<'c>),
     /// The work was done before.
     Completed,
-    /// Another process works on it, for this long at least.
+    /// Another process works on it, for at least this long.
     HeldFor(Duration),
 }
 
@@ -94,7 +95,7 @@ enum GrantedBy {
 }
 
 impl Claimant {
-    /// Claims in this table, as this instance.
+    /// A claimant that claims in this table, as this instance.
     pub fn new(
         table: Arc<dyn Claims>,
         clock: SharedClock,
@@ -105,21 +106,21 @@ impl Claimant {
         Self { table, memory, clock, instance: instance.into(), claims_made: AtomicU64::new(0), settings }
     }
 
-    /// Claims before the work is begun.
+    /// Claims work before it starts.
     ///
     /// # Errors
-    /// [`ClaimsError::Unavailable`] if the table does not answer and the sink does not allow to go on without it.
+    /// [`ClaimsError::Unavailable`] if the table does not answer and the sink requires it.
     pub async fn claim(
         &self,
         key: ClaimKey,
-        about: About,
+        about: ClaimContext,
         sink: Sink,
-        take: Take,
+        take: ClaimMode,
     ) -> Result<ClaimOutcome<'_>, ClaimsError> {
-        let owner = ClaimOwner::of(&self.instance, self.claims_made.fetch_add(1, Ordering::Relaxed));
+        let owner = ClaimOwner::new(&self.instance, self.claims_made.fetch_add(1, Ordering::Relaxed));
         let claim = Claim { key, owner, about, lease: self.settings.lease, ttl: self.settings.ttl };
         let began = Instant::now();
-        let (answer, place) = self.ask(&claim, sink, take).await;
+        let (answer, granted_by) = self.ask(&claim, sink, take).await;
         let took = began.elapsed();
         let result = match &answer {
             Ok(ClaimAnswer::Claimed) => "new",
@@ -130,12 +131,12 @@ impl Claimant {
         counter!(CLAIMS, "result" => result).increment(1);
         histogram!(CLAIM_SECONDS).record(took.as_secs_f64());
         let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let fallback_mode = place == GrantedBy::Memory;
+        let fallback_mode = granted_by == GrantedBy::Memory;
         tracing::info!(event_key = %claim.key, result, latency_ms, fallback_mode, "a claim was checked");
         Ok(match answer? {
-            ClaimAnswer::Claimed => ClaimOutcome::Ours(ClaimGuard::new(self, claim, sink, place, began)),
+            ClaimAnswer::Claimed => ClaimOutcome::Ours(ClaimGuard::new(self, claim, sink, granted_by, began)),
             ClaimAnswer::Completed => ClaimOutcome::Completed,
-            // A holder whose clock is ahead says too much: no lease is longer than this.
+            // A holder whose clock is ahead reports too late a time: no lease is longer than this.
             ClaimAnswer::HeldUntil(until) => {
                 ClaimOutcome::HeldFor(until.since(self.clock.now()).min(self.settings.lease))
             }
@@ -146,24 +147,24 @@ impl Claimant {
         &self,
         claim: &Claim,
         sink: Sink,
-        take: Take,
+        take: ClaimMode,
     ) -> (Result<ClaimAnswer, ClaimsError>, GrantedBy) {
-        if self.carries_on(sink) {
+        if self.is_in_fallback(sink) {
             return (Ok(self.memory.claim(claim, take, self.clock.now())), GrantedBy::Memory);
         }
-        // Granted in memory, and the table knows nothing of it.
-        if let Some(held) = self.memory.held(claim, self.clock.now()) {
+        // A claim granted in memory, unknown to the table.
+        if let Some(held) = self.memory.held_by_other(claim, self.clock.now()) {
             return (Ok(held), GrantedBy::Table);
         }
         match self.table.claim(claim, take).await {
             Ok(answer) => {
-                self.answered();
+                self.note_table_answer();
                 if answer == ClaimAnswer::Claimed {
-                    self.memory.note(claim, self.clock.now());
+                    self.memory.record_claim(claim, self.clock.now());
                 }
                 (Ok(answer), GrantedBy::Table)
             }
-            Err(error) => match self.failed("claim", &error, sink) {
+            Err(error) => match self.note_table_failure("claim", &error, sink) {
                 GrantedBy::Memory => {
                     (Ok(self.memory.claim(claim, take, self.clock.now())), GrantedBy::Memory)
                 }
@@ -172,21 +173,21 @@ impl Claimant {
         }
     }
 
-    /// Whether claims for this sink are in memory now, and the table is left alone.
-    fn carries_on(&self, sink: Sink) -> bool {
-        sink == Sink::Idempotent && self.memory.carries_on(self.clock.now())
+    /// Whether claims for this sink are kept in memory now, without asking the table.
+    fn is_in_fallback(&self, sink: Sink) -> bool {
+        sink == Sink::Idempotent && self.memory.is_in_fallback(self.clock.now())
     }
 
-    /// The table answered.
-    fn answered(&self) {
+    /// Ends the fallback, because the table answered.
+    fn note_table_answer(&self) {
         if self.memory.end_fallback() {
             gauge!(CLAIM_FALLBACK).set(0.0);
-            tracing::info!("the table of claims is available again");
+            tracing::info!("the claims table is available again");
         }
     }
 
-    /// The table did not answer: says where to go on.
-    fn failed(&self, operation: &'static str, error: &ClaimsError, sink: Sink) -> GrantedBy {
+    /// Handles a failure of the table; returns where claims are granted from now on.
+    fn note_table_failure(&self, operation: &'static str, error: &ClaimsError, sink: Sink) -> GrantedBy {
         counter!(CLAIM_STORE_ERRORS, "operation" => operation).increment(1);
         match sink {
             Sink::Once => GrantedBy::Table,

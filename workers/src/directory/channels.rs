@@ -4,7 +4,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, Update, key};
 use reader::directory::{self, WorkspaceChannels};
 use rules::channel::fold::ChannelState;
-use rules::channel::{ChannelEvent, is_news};
+use rules::channel::{ChannelEvent, is_channel_changed};
 use rules::figures::members;
 use rules::public_mark;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ use super::{DirectorySync, SyncError, SyncReport};
 use crate::channel_indexer;
 use crate::existence::{ChannelReach, Entity};
 
-/// Rows read side by side: SQLite has four readers, DynamoDB answers in milliseconds.
+/// Rows read concurrently: SQLite has four readers, DynamoDB answers in milliseconds.
 const READS_AT_ONCE: usize = 16;
 
 const PARAMETERS: [(&str, &str); 2] = [("types", "public_channel"), ("exclude_archived", "false")];
@@ -30,7 +30,8 @@ struct ChannelEntry<'a> {
     channels: Vec<&'a RawValue>,
 }
 
-/// What decides about a channel beside its name. Each flag for itself: one that is odd takes no other with it.
+/// The flags of a channel that decide whether it can be joined. Each is parsed separately, so that a
+/// malformed one does not affect the other.
 #[derive(Default, Deserialize)]
 struct ListedState<'a> {
     #[serde(borrow, default)]
@@ -50,8 +51,8 @@ fn is(flag: Option<&RawValue>, value: &str) -> bool {
 }
 
 impl DirectorySync {
-    /// Brings in every public channel, a page at a time.
-    pub(super) async fn public_channels(
+    /// Syncs every public channel, one page at a time.
+    pub(super) async fn sync_public_channels(
         &self,
         clock: &mut Ts,
         report: &mut SyncReport,
@@ -61,13 +62,13 @@ impl DirectorySync {
         let mut listing =
             Listing::new(&self.api, &team, Method::ConversationsList, &PARAMETERS, clock.clone());
         while let Some(page) = listing.next().await? {
-            self.channels_of(&page, &index, report).await?;
+            self.sync_channel_page(&page, &index, report).await?;
         }
         *clock = listing.into_clock();
         Ok(())
     }
 
-    async fn channels_of(
+    async fn sync_channel_page(
         &self,
         page: &ListingPage,
         index: &WorkspaceChannels,
@@ -78,17 +79,17 @@ impl DirectorySync {
         let mut members = Vec::with_capacity(listed.channels.len());
         for raw in listed.channels {
             report.channels.listed += 1;
-            let standing: ListedState<'_> = envelope::object(raw);
-            let reach = ChannelReach::of(raw);
+            let listed_state: ListedState<'_> = envelope::object_or_default(raw);
+            let reach = ChannelReach::from_channel(raw);
             match ChannelEvent::listed(&report.team, raw, &page.asked) {
-                // Not asked for, and never kept.
+                // Not requested, and never stored.
                 Ok(_) if reach.private => report.channels.skipped += 1,
                 Ok(event) => {
                     if let Some(known) = &self.known {
                         let channel = Entity::Channel(report.team.clone(), event.channel().clone());
                         known.found(channel, Some(reach));
                     }
-                    if standing.could_be_joined() {
+                    if listed_state.could_be_joined() {
                         report.to_join.push(event.channel().clone());
                     }
                     members.extend(members::listed(&report.team, event.channel(), raw, &page.asked));
@@ -102,7 +103,7 @@ impl DirectorySync {
         }
         mark_public(&*self.archive, &events).await?;
         note_members(&*self.archive, members).await?;
-        let news = news(&*self.archive, events, index).await?;
+        let news = changed_channels(&*self.archive, events, index).await?;
         for stored in channel_indexer::store(&*self.archive, &news, self.shard_bytes).await {
             match stored {
                 Ok(()) => report.channels.changed += 1,
@@ -114,18 +115,18 @@ impl DirectorySync {
     }
 }
 
-/// Keeps how many members channels have, once a day.
+/// Stores the member counts of channels, once a day.
 async fn note_members(archive: &dyn Archive, members: Vec<Update>) -> Result<(), ArchiveError> {
     let keys: Vec<&ItemKey> = members.iter().map(|members| &members.key).collect();
     let known = archive.get_all(&keys).await?;
-    let is_first = |(_, known): &(Update, Option<Item>)| known.is_none();
-    let first = members.into_iter().zip(known).filter(is_first).map(|(members, _)| vec![members]);
-    let first: Vec<Vec<Update>> = first.collect();
-    write(archive, &first).await.map(drop)
+    let is_missing = |(_, known): &(Update, Option<Item>)| known.is_none();
+    let missing = members.into_iter().zip(known).filter(is_missing).map(|(members, _)| vec![members]);
+    let missing: Vec<Vec<Update>> = missing.collect();
+    write(archive, &missing).await.map(drop)
 }
 
-/// Lets the message-writer know that these channels are public, as events show them; the number of marks that this sets. The
-/// marks only grow, so they are written past its queue.
+/// Writes the public marks of these channels, as their events do; returns how many marks changed. The marks
+/// only grow, so they are written without the message-writer's queue.
 pub(crate) async fn mark_public(
     archive: &dyn Archive,
     events: &[ChannelEvent],
@@ -141,17 +142,17 @@ pub(crate) async fn mark_public(
     Ok(write(archive, &updates).await?.changed)
 }
 
-/// Those of which the archive knows something else, or which readers would not find.
-pub(crate) async fn news(
+/// The events that differ from the archive, or whose channel readers would not find by its name.
+pub(crate) async fn changed_channels(
     archive: &dyn Archive,
     events: Vec<ChannelEvent>,
     index: &WorkspaceChannels,
 ) -> Result<Vec<ChannelEvent>, ArchiveError> {
     let looked_up = stream::iter(events).map(|event| async move {
         let newest = newest(archive, event.team(), &event).await?;
-        let name = newest.as_ref().and_then(|newest| ChannelState::of(newest).index_name());
+        let name = newest.as_ref().and_then(|newest| ChannelState::from_row(newest).index_name());
         let found = index.name(event.channel()) == name.as_deref();
-        Ok::<_, ArchiveError>((!found || is_news(newest.as_ref(), &event)).then_some(event))
+        Ok::<_, ArchiveError>((!found || is_channel_changed(newest.as_ref(), &event)).then_some(event))
     });
     let looked_up = looked_up.buffered(READS_AT_ONCE);
     looked_up.try_filter_map(|event| async { Ok(event) }).try_collect().await

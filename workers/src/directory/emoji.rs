@@ -9,11 +9,11 @@ use serde_json::Value;
 use slack::ids::Ts;
 use slack_api::Method;
 
-use super::listing::ask;
+use super::listing::call_with_retries;
 use super::sync::write;
 use super::{DirectorySync, SyncError, SyncReport};
 
-/// A URL of Slack's, or the name of another emoji.
+/// A value is a URL of Slack's, or the name of another emoji.
 const MAX_VALUE_BYTES: usize = 4_096;
 
 #[derive(Deserialize)]
@@ -22,14 +22,10 @@ struct ListedEmoji {
 }
 
 impl DirectorySync {
-    /// Brings in all custom emoji. Slack lists them at once; one that is listed no more is gone.
-    pub(super) async fn custom_emoji(
-        &self,
-        clock: &mut Ts,
-        report: &mut SyncReport,
-    ) -> Result<(), SyncError> {
+    /// Syncs all custom emoji. Slack lists them all at once; an emoji that is no longer listed was removed.
+    pub(super) async fn sync_emoji(&self, clock: &mut Ts, report: &mut SyncReport) -> Result<(), SyncError> {
         let team = report.team.clone();
-        let reply = ask(&self.api, &team, Method::EmojiList, &[]).await?;
+        let reply = call_with_retries(&self.api, &team, Method::EmojiList, &[]).await?;
         let ListedEmoji { emoji: listed } = reply.read()?;
         report.emoji.listed = listed.len();
         let rows = query_all(&*self.archive, Query::partition(key::emoji(&team))).await?;

@@ -1,7 +1,7 @@
 //! Joining public channels: Slack delivers messages only from channels the app is in.
 //! <https://docs.slack.dev/reference/methods/conversations.join>
 //!
-//! One call at a time for each workspace, at the pace of the method's limit: 10,000 channels take some 200 minutes.
+//! One concurrent call per workspace, at the rate limit of the method: 10,000 channels take some 200 minutes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -17,16 +17,16 @@ use tokio::time::Instant;
 
 use super::joiner::JoinRequests;
 
-/// Channels that were asked for one by one and wait. More are left to the next sync.
+/// Maximum number of waiting channels that were requested one by one. Further ones are left to the next sync.
 const MAX_ASKED: usize = 1_024;
 
-/// Reasons that are distinguished. Slack has a dozen.
+/// Maximum number of distinct reasons. Slack has a dozen.
 const MAX_REASONS: usize = 32;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// What a sync found: channels of a workspace that the app is not in. It replaces what an earlier one found.
+/// The channels of a workspace that a sync found the app is not in. They replace those of an earlier sync.
 pub type FoundChannels = (TeamId, Vec<ChannelId>);
 
 /// How long to retry if Slack cannot be reached.
@@ -38,12 +38,12 @@ pub enum RetryLimit {
     Failures(u32),
 }
 
-/// What became of the channels of a workspace.
+/// The result of joining the channels of a workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JoinCounts {
-    /// Channels the app is in now.
+    /// Channels the app has joined.
     pub joined: u64,
-    /// Channels it is not in, by the reason.
+    /// Channels that could not be joined, by reason.
     pub failed: BTreeMap<String, u64>,
 }
 
@@ -55,7 +55,7 @@ struct TeamJoins {
     busy: bool,
     not_before: Option<Instant>,
     failures_in_a_row: u32,
-    tally: JoinCounts,
+    counts: JoinCounts,
 }
 
 struct Joined {
@@ -64,36 +64,36 @@ struct Joined {
     result: Result<(), ApiError>,
 }
 
-/// Joins what is asked for and found, until no sender is left; returns the results. May be dropped at any
-/// point: the next sync finds what is left.
+/// Joins requested and found channels until no sender is left; returns the results. May be dropped at any
+/// point: the next sync finds the channels that are left.
 pub async fn run(
     api: &WebApi,
     mut asked: JoinRequests,
     mut found: mpsc::Receiver<FoundChannels>,
-    patience: RetryLimit,
+    retry_limit: RetryLimit,
 ) -> BTreeMap<TeamId, JoinCounts> {
-    let mut lanes: BTreeMap<TeamId, TeamJoins> = BTreeMap::new();
+    let mut joins_by_team: BTreeMap<TeamId, TeamJoins> = BTreeMap::new();
     let mut joining: FuturesUnordered<BoxFuture<'_, Joined>> = FuturesUnordered::new();
     loop {
-        for (team, lane) in &mut lanes {
-            joining.extend(lane.start(api, team));
+        for (team, team_joins) in &mut joins_by_team {
+            joining.extend(team_joins.start(api, team));
         }
         tokio::select! {
-            // A request is only put in line, so it delays no other branch.
+            // A request is only queued, so it delays no other branch.
             biased;
-            Some((team, channel)) = asked.recv() => lanes.entry(team).or_default().ask(channel),
+            Some((team, channel)) = asked.recv() => joins_by_team.entry(team).or_default().ask(channel),
             Some((team, channels)) = found.recv() => {
-                lanes.entry(team).or_default().found = channels.into_iter().collect();
+                joins_by_team.entry(team).or_default().found = channels.into_iter().collect();
             }
             Some(joined) = joining.next() => {
-                if let Some(lane) = lanes.get_mut(&joined.team) {
-                    lane.settle(joined, patience);
+                if let Some(team_joins) = joins_by_team.get_mut(&joined.team) {
+                    team_joins.finish(joined, retry_limit);
                 }
             }
             else => break,
         }
     }
-    lanes.into_iter().map(|(team, lane)| (team, lane.tally)).collect()
+    joins_by_team.into_iter().map(|(team, team_joins)| (team, team_joins.counts)).collect()
 }
 
 impl TeamJoins {
@@ -103,7 +103,8 @@ impl TeamJoins {
         }
     }
 
-    /// The next call, unless one is under way. A new channel goes first: its messages are being written now.
+    /// The next call, unless one is in progress. A new channel goes first: its messages are being written
+    /// now.
     fn start<'a>(&mut self, api: &'a WebApi, team: &TeamId) -> Option<BoxFuture<'a, Joined>> {
         if self.busy {
             return None;
@@ -121,13 +122,13 @@ impl TeamJoins {
         }))
     }
 
-    fn settle(&mut self, joined: Joined, patience: RetryLimit) {
+    fn finish(&mut self, joined: Joined, retry_limit: RetryLimit) {
         let Joined { team, channel, result } = joined;
         self.busy = false;
         match result {
             Ok(()) => {
                 self.failures_in_a_row = 0;
-                self.tally.joined += 1;
+                self.counts.joined += 1;
                 counter!(DIRECTORY_JOINS, "outcome" => "joined").increment(1);
             }
             Err(error) => match Next::after(&error) {
@@ -138,7 +139,7 @@ impl TeamJoins {
                 Next::Nothing => self.give_up(&team, &error),
                 Next::Again { pause } => {
                     self.failures_in_a_row += 1;
-                    if patience == RetryLimit::Failures(self.failures_in_a_row) {
+                    if retry_limit == RetryLimit::Failures(self.failures_in_a_row) {
                         self.give_up(&team, &error);
                     } else {
                         let doubled = FIRST_PAUSE * 2_u32.pow(self.failures_in_a_row.min(10));
@@ -148,9 +149,9 @@ impl TeamJoins {
                 }
             },
         }
-        if self.asked.is_empty() && self.found.is_empty() && patience == RetryLimit::Endless {
-            let JoinCounts { joined, failed } = std::mem::take(&mut self.tally);
-            tracing::info!(%team, joined, ?failed, "public channels are joined");
+        if self.asked.is_empty() && self.found.is_empty() && retry_limit == RetryLimit::Endless {
+            let JoinCounts { joined, failed } = std::mem::take(&mut self.counts);
+            tracing::info!(%team, joined, ?failed, "finished joining public channels");
         }
     }
 
@@ -165,8 +166,8 @@ impl TeamJoins {
 
     fn fail(&mut self, team: &TeamId, error: &ApiError, channels: u64) {
         counter!(DIRECTORY_JOINS, "outcome" => "failed").increment(channels);
-        let reason = error.refusal().map_or_else(|| error.to_string(), str::to_owned);
-        let failed = &mut self.tally.failed;
+        let reason = error.refusal_code().map_or_else(|| error.to_string(), str::to_owned);
+        let failed = &mut self.counts.failed;
         let reason =
             if failed.len() < MAX_REASONS || failed.contains_key(&reason) { reason } else { "others".into() };
         if !failed.contains_key(&reason) {
@@ -176,13 +177,13 @@ impl TeamJoins {
     }
 }
 
-/// What a failure means for what waits.
+/// The effect of a failure on the waiting channels.
 enum Next {
-    /// It was about this channel only.
+    /// The failure is specific to this channel; continue with the others.
     OtherChannels,
-    /// It would be the same for every channel.
+    /// Every channel would fail in the same way; stop.
     Nothing,
-    /// It may pass.
+    /// The failure may pass; retry.
     Again { pause: Option<Duration> },
 }
 

@@ -1,4 +1,4 @@
-//! A list of Slack's, page by page. <https://docs.slack.dev/apis/web-api/pagination>
+//! A paginated Slack list. <https://docs.slack.dev/apis/web-api/pagination>
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,17 +12,18 @@ use slack_api::{ApiError, ApiReply, Method, WebApi};
 
 use super::SyncError;
 
-/// Slack takes any number under 1,000. The largest pages need the fewest calls, of which there are 20 a minute: 10,000
-/// channels and 20,000 people fit into what may be asked at once. A page of people is about two megabytes.
+/// Slack accepts any number under 1,000. The largest pages need the fewest calls, of which there are 20 a
+/// minute: 10,000 channels and 20,000 people fit into one burst of calls. A page of people is about two
+/// megabytes.
 const PAGE: &str = "999";
 
 /// A million entries: more than any workspace has.
 const MAX_PAGES: usize = 1_000;
 
-/// Slack's cursors have less than a hundred characters.
+/// Slack's cursors have fewer than a hundred characters.
 const MAX_CURSOR_BYTES: usize = 4_096;
 
-/// A page that failed is asked for again before the whole sync waits for its next time.
+/// How often a page is requested before the whole sync waits for its next scheduled run.
 const ATTEMPTS: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
@@ -39,14 +40,14 @@ pub(crate) struct Listing<'a> {
     pages: usize,
 }
 
-/// A page, and Slack's clock when it had not been asked for yet: whatever happens later is newer than the page.
+/// A page, and Slack's clock before it was requested: every later change is newer than the page.
 pub(crate) struct ListingPage {
     pub(crate) reply: ApiReply,
     pub(crate) asked: Ts,
 }
 
 impl<'a> Listing<'a> {
-    /// A list of which nothing is read; `clock` is Slack's at its last answer.
+    /// A list that has not been read yet; `clock` is Slack's at its last answer.
     pub(crate) fn new(
         api: &'a WebApi,
         team: &'a TeamId,
@@ -66,7 +67,7 @@ impl<'a> Listing<'a> {
         let mut parameters = self.parameters.to_vec();
         parameters.push(("limit", PAGE));
         parameters.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-        let reply = ask(self.api, self.team, self.method, &parameters).await?;
+        let reply = call_with_retries(self.api, self.team, self.method, &parameters).await?;
         self.pages += 1;
         self.cursor = self.next_cursor(&reply)?;
         let asked = self.clock.clone();
@@ -83,7 +84,8 @@ impl<'a> Listing<'a> {
 
     fn next_cursor(&mut self, reply: &ApiReply) -> Result<Option<String>, SyncError> {
         let head: ListingHead<'_> = reply.read()?;
-        let metadata: ListingCursor<'_> = head.response_metadata.map(envelope::object).unwrap_or_default();
+        let metadata: ListingCursor<'_> =
+            head.response_metadata.map(envelope::object_or_default).unwrap_or_default();
         let next = metadata.next_cursor.map(Cow::into_owned);
         let Some(next) = next.filter(|cursor| !cursor.is_empty()) else { return Ok(None) };
         let known = next.len() > MAX_CURSOR_BYTES || !self.seen.insert(next.clone());
@@ -94,8 +96,8 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// One call, repeated if Slack cannot be reached for a moment.
-pub(super) async fn ask(
+/// Makes one call, and retries it if Slack is briefly unreachable.
+pub(super) async fn call_with_retries(
     api: &WebApi,
     team: &TeamId,
     method: Method,

@@ -1,10 +1,11 @@
-//! The directory: what Slack knows of channels, people and emoji, brought into the archive.
+//! The directory: syncs channels, people and emoji from Slack to the archive.
 //!
-//! Not a worker: it has no queue. It runs when a process starts and every hour after that, for every workspace
-//! with a token, and on request.
-//! * [`sync`] is one workspace once: [`channels`], [`people`] and [`emoji`], read page by page by [`listing`].
-//! * [`joins`] joins the public channels the app is not in, at Slack's pace; [`Joiner`] asks for one more.
-//! * [`schedule`] does both for as long as the process lives.
+//! Not a worker: it has no queue. It runs when a process starts, every hour after that, and on request, for
+//! every workspace with a token.
+//! * [`sync`] syncs one workspace once: [`channels`], [`people`] and [`emoji`], read page by page by
+//!   [`listing`].
+//! * [`joins`] joins the public channels the app is not in, at Slack's pace; [`Joiner`] requests one more.
+//! * [`schedule`] runs both for the life of the process.
 
 pub(crate) mod channels;
 mod emoji;
@@ -32,7 +33,7 @@ pub(crate) use listing::Listing;
 use crate::existence::KnownEntities;
 use crate::marks::Marks;
 
-/// Brings the directory of workspaces into the archive.
+/// Syncs the directory of workspaces to the archive.
 pub struct DirectorySync {
     api: Arc<WebApi>,
     archive: Arc<dyn Archive>,
@@ -44,7 +45,7 @@ pub struct DirectorySync {
 }
 
 impl DirectorySync {
-    /// A sync into this archive; pictures to be fetched go to the queue.
+    /// A sync to this archive; jobs for pictures go to the queue.
     pub fn new(api: Arc<WebApi>, archive: Arc<dyn Archive>, queue: Arc<dyn Queue>) -> Self {
         Self {
             api,
@@ -57,15 +58,15 @@ impl DirectorySync {
         }
     }
 
-    /// Whatever Slack lists exists: the existence check need not ask about it.
+    /// Records every entity that Slack lists in `known`, so that the existence check need not ask for it.
     #[must_use]
-    pub fn telling(self, known: Arc<KnownEntities>) -> Self {
+    pub fn with_known_entities(self, known: Arc<KnownEntities>) -> Self {
         Self { known: Some(known), ..self }
     }
 
-    /// With shards of another size: tests have small ones.
+    /// Sets the shard size; tests use small shards.
     #[must_use]
-    pub fn with_shards_of(self, shard_bytes: usize) -> Self {
+    pub fn with_shard_bytes(self, shard_bytes: usize) -> Self {
         Self { shard_bytes, ..self }
     }
 }

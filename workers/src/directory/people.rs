@@ -1,7 +1,7 @@
 //! The people of a workspace. <https://docs.slack.dev/reference/methods/users.list>
 
 use ports::archive::{Archive, Item, ItemKey, Update};
-use rules::directory::{is_user_news, listed_user, user_updates};
+use rules::directory::{is_user_changed, listed_user, user_updates};
 use rules::figures::person::AuthorKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -20,18 +20,18 @@ struct Members<'a> {
 }
 
 impl DirectorySync {
-    /// Syncs all people, a page at a time.
-    pub(super) async fn people(&self, clock: &mut Ts, report: &mut SyncReport) -> Result<(), SyncError> {
+    /// Syncs all people, one page at a time.
+    pub(super) async fn sync_people(&self, clock: &mut Ts, report: &mut SyncReport) -> Result<(), SyncError> {
         let team = report.team.clone();
         let mut listing = Listing::new(&self.api, &team, Method::UsersList, &[], clock.clone());
         while let Some(page) = listing.next().await? {
-            self.people_of(&page, report).await?;
+            self.sync_people_page(&page, report).await?;
         }
         *clock = listing.into_clock();
         Ok(())
     }
 
-    async fn people_of(&self, page: &ListingPage, report: &mut SyncReport) -> Result<(), SyncError> {
+    async fn sync_people_page(&self, page: &ListingPage, report: &mut SyncReport) -> Result<(), SyncError> {
         let team = report.team.clone();
         let listed: Members<'_> = page.reply.read()?;
         let mut people: Vec<(UserId, &RawValue)> = Vec::with_capacity(listed.members.len());
@@ -42,7 +42,7 @@ impl DirectorySync {
                     if let Some(known) = &self.known {
                         known.found(Entity::User(team.clone(), user.clone()), None);
                     }
-                    report.accounts.add(AuthorKind::listed(raw.get(), user.as_str(), team.as_str()));
+                    report.accounts.add(AuthorKind::from_listed(raw.get(), user.as_str(), team.as_str()));
                     people.push((user, raw));
                 }
                 Err(malformed) => {
@@ -51,12 +51,12 @@ impl DirectorySync {
                 }
             }
         }
-        let rows = rows(&*self.archive, &team, &people).await?;
+        let user_rows = user_rows(&*self.archive, &team, &people).await?;
         let mut updates: Vec<Vec<Update>> = Vec::new();
         let mut unchanged: Vec<&Item> = Vec::new();
-        for ((user, raw), row) in people.iter().zip(&rows) {
+        for ((user, raw), row) in people.iter().zip(&user_rows) {
             match row {
-                Some(row) if !is_user_news(Some(row), raw) => unchanged.push(row),
+                Some(row) if !is_user_changed(Some(row), raw) => unchanged.push(row),
                 Some(_) | None => match user_updates(&team, user, raw, &page.asked) {
                     Ok(person) => updates.push(person),
                     Err(malformed) => {
@@ -74,7 +74,7 @@ impl DirectorySync {
     }
 }
 
-async fn rows(
+async fn user_rows(
     archive: &dyn Archive,
     team: &TeamId,
     people: &[(UserId, &RawValue)],

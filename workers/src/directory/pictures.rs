@@ -10,15 +10,15 @@ use slack::ids::TeamId;
 
 use super::SyncError;
 
-/// Sends the jobs. What is new is sent each time; what a row still lacks, once in the life of the process: a picture
-/// that cannot be had is not asked for every hour.
+/// Sends the jobs. New pictures are sent each time; pictures that stored rows lack, once per process, so that
+/// a picture that cannot be fetched is not requested every hour.
 #[derive(Debug, Default)]
 pub(super) struct Pictures {
     caught_up: Mutex<HashSet<TeamId>>,
 }
 
 impl Pictures {
-    /// Sends the jobs for the pictures that updates bring, and for those that rows lack.
+    /// Sends the jobs for the pictures of these updates, and for those that rows lack.
     pub(super) async fn send<'a>(
         &self,
         queue: &dyn Queue,
@@ -28,7 +28,7 @@ impl Pictures {
     ) -> Result<(), SyncError> {
         let mut jobs: Vec<Outgoing> = updates.filter_map(image::job).collect();
         if !self.caught_up().contains(team) {
-            jobs.extend(rows.into_iter().filter_map(image::missing));
+            jobs.extend(rows.into_iter().filter_map(image::job_for_missing));
         }
         if jobs.is_empty() {
             return Ok(());
@@ -37,8 +37,8 @@ impl Pictures {
         Ok(())
     }
 
-    /// Remembers that every row of a workspace has been looked at.
-    pub(super) fn caught_up_with(&self, team: &TeamId) {
+    /// Remembers that every row of a workspace has been checked.
+    pub(super) fn mark_caught_up(&self, team: &TeamId) {
         self.caught_up().insert(team.clone());
     }
 

@@ -1,4 +1,4 @@
-//! What a sync found, and what stopped it.
+//! The result of a sync, and why it stopped.
 
 use std::collections::BTreeSet;
 
@@ -9,52 +9,52 @@ use rules::figures::person::AuthorKind;
 use slack::ids::{ChannelId, TeamId, Ts};
 use slack_api::{ApiError, Method};
 
-/// What a sync of one workspace found.
+/// The result of a sync of one workspace.
 #[derive(Debug)]
 pub struct SyncReport {
     /// The workspace.
     pub team: TeamId,
-    /// What it calls itself.
+    /// Its name in Slack.
     pub team_name: Option<String>,
     /// Its public channels.
     pub channels: SyncCounts,
     /// Its people.
     pub people: SyncCounts,
-    /// Its accounts, as reports count them.
+    /// Its accounts, counted as reports count them.
     pub accounts: AccountCounts,
     /// Its custom emoji.
     pub emoji: SyncCounts,
-    /// Scopes the app lacks: what they are for was left out.
+    /// Scopes the app lacks: the data they cover was skipped.
     pub missing_scopes: BTreeSet<String>,
     /// Public channels the app is not in and could join.
     pub to_join: Vec<ChannelId>,
-    /// What kept the sync from its end. What it had found by then is kept.
+    /// The error that stopped the sync. Everything found before it is stored.
     pub failure: Option<SyncError>,
-    /// The first thing that was passed over, and why.
+    /// The first skipped entry, as an error.
     pub first_skipped: Option<Malformed>,
 }
 
-/// How many there are.
+/// The counts of one kind of entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SyncCounts {
     /// Listed by Slack.
     pub listed: usize,
     /// New, or changed since they were last seen.
     pub changed: usize,
-    /// Passed over: something in them is missing or odd.
+    /// Skipped: something in them is missing or malformed.
     pub skipped: usize,
 }
 
-/// How many accounts a workspace has, of which kinds.
+/// The number of accounts of a workspace, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AccountCounts {
-    /// All that are of this workspace.
+    /// All accounts of this workspace.
     pub all: usize,
-    /// Those of people who could post today.
+    /// Accounts of people who can post today.
     pub active: usize,
-    /// Those of apps.
+    /// Accounts of apps.
     pub bots: usize,
-    /// Those that were deactivated.
+    /// Deactivated accounts.
     pub deleted: usize,
 }
 
@@ -67,17 +67,17 @@ impl AccountCounts {
     }
 }
 
-/// Why a sync did not reach its end.
+/// The error that stopped a sync.
 #[derive(Debug, thiserror::Error)]
 pub enum SyncError {
-    /// Slack did not answer, or said no.
+    /// Slack did not answer, or refused.
     #[error(transparent)]
     Api(#[from] ApiError),
     /// The pages of a list do not end.
     #[error("the pages of {} repeat or never end", .0.name())]
     Endless(Method),
     /// Slack's clock is unknown.
-    #[error("Slack's answers have no usable Date header: without Slack's clock nothing can be put in order")]
+    #[error("Slack's answers have no usable Date header: without Slack's clock changes cannot be ordered")]
     NoDate,
     /// The archive could not be read or written.
     #[error(transparent)]
@@ -106,7 +106,7 @@ impl SyncError {
 }
 
 impl SyncReport {
-    /// A report on a workspace of which nothing is known yet.
+    /// A report on a workspace before its sync.
     pub fn new(team: TeamId) -> Self {
         Self {
             team,
@@ -122,12 +122,12 @@ impl SyncReport {
         }
     }
 
-    /// How much was passed over.
+    /// The number of skipped entries.
     pub fn skipped(&self) -> usize {
         self.channels.skipped + self.people.skipped + self.emoji.skipped
     }
 
-    /// The row that says so; `clock` is Slack's.
+    /// The row of this report; `clock` is Slack's.
     pub(super) fn row(&self, clock: &Ts) -> Update {
         let mut set = Attributes::new();
         set.insert("synced_ts".into(), clock.as_str().into());

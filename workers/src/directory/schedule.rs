@@ -1,4 +1,4 @@
-//! Syncs and joins for as long as the process lives.
+//! Runs syncs and joins for the life of the process.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use super::joiner::{JoinRequests, Joiner};
 use super::joins::{self, FoundChannels, RetryLimit};
 use super::{DirectorySync, SyncReport};
 
-/// What an event told is known already; this finds what was missed.
+/// Events already carry every change; the hourly sync finds missed ones.
 const BETWEEN_SYNCS: Duration = Duration::from_secs(3_600);
 
-/// After a failure, and long enough to be no burden for a Slack in trouble.
+/// The pause after a failure, long enough not to burden Slack during an incident.
 const AFTER_FAILURE: Duration = Duration::from_secs(300);
 
-/// How soon a workspace that is new in the file of tokens is seen.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
+/// How soon a workspace that was added to the token file is noticed.
+const BETWEEN_TEAM_CHECKS: Duration = Duration::from_secs(60);
 
-/// Tries in a row before Slack counts as unreachable for a caller that waits.
+/// Attempts in a row before Slack counts as unreachable for a waiting caller.
 const JOIN_TRIES: u32 = 3;
 
-/// Lists of channels to join, one per workspace and sync.
+/// Maximum number of queued lists of channels to join, one per workspace and sync.
 const MAX_LISTS: usize = 16;
 
-/// When each workspace is due.
+/// The time of the next sync of each workspace.
 #[derive(Debug, Default)]
 struct DueTimes(HashMap<TeamId, Instant>);
 
@@ -36,27 +36,28 @@ impl DueTimes {
         self.0.get(team).is_none_or(|due| *due <= now)
     }
 
-    fn synced(&mut self, report: &SyncReport, now: Instant) {
+    fn note_sync(&mut self, report: &SyncReport, now: Instant) {
         let pause = if report.failure.is_some() { AFTER_FAILURE } else { BETWEEN_SYNCS };
         self.0.insert(report.team.clone(), now + pause);
     }
 }
 
 impl DirectorySync {
-    /// Syncs every workspace there is a token for, now and every hour, until the shutdown. With `asked`, joins what is
-    /// asked for there and every public channel that the app is not in; without, it joins none.
-    pub async fn run(self, asked: Option<JoinRequests>, mut shutdown: watch::Receiver<bool>) {
+    /// Syncs every workspace with a token, now and every hour, until the shutdown. With `requests`, also
+    /// joins the requested channels and every public channel that the app is not in; without, it joins no
+    /// channel.
+    pub async fn run(self, requests: Option<JoinRequests>, mut shutdown: watch::Receiver<bool>) {
         let (found, lists) = mpsc::channel(MAX_LISTS);
         let working = async {
-            match asked {
-                Some(asked) => {
-                    let joining = joins::run(&self.api, asked, lists, RetryLimit::Endless);
+            match requests {
+                Some(requests) => {
+                    let joining = joins::run(&self.api, requests, lists, RetryLimit::Endless);
                     tokio::join!(self.sync_forever(Some(found)), joining);
                 }
                 None => self.sync_forever(None).await,
             }
         };
-        // Dropped between any two steps, a sync leaves what the next one completes.
+        // A sync that is dropped between two steps is completed by the next one.
         tokio::select! {
             biased;
             _ = shutdown.wait_for(|shutdown| *shutdown) => {}
@@ -64,13 +65,13 @@ impl DirectorySync {
         }
     }
 
-    /// Syncs every workspace there is a token for once. With `join`, joins every public channel that the app is not in. May
-    /// be dropped at any point: the next sync completes it.
+    /// Syncs every workspace with a token once. With `join`, joins every public channel that the app is not
+    /// in. May be dropped at any point: the next sync completes it.
     ///
     /// # Errors
     /// If the workspace of a token is unknown.
     pub async fn run_once(&self, join: bool) -> Result<(), ApiError> {
-        let (joiner, asked) = Joiner::new();
+        let (joiner, requests) = Joiner::new();
         drop(joiner);
         let (found, lists) = mpsc::channel(MAX_LISTS);
         let syncing = async {
@@ -83,14 +84,14 @@ impl DirectorySync {
             drop(found);
             Ok(())
         };
-        let joining = joins::run(&self.api, asked, lists, RetryLimit::Failures(JOIN_TRIES));
+        let joining = joins::run(&self.api, requests, lists, RetryLimit::Failures(JOIN_TRIES));
         tokio::join!(syncing, joining).0
     }
 
-    /// Joins the channels that were asked for. May be dropped at any point: the next sync joins the rest.
-    pub async fn join(&self, asked: &mut JoinRequests) {
+    /// Joins the requested channels. May be dropped at any point: the next sync joins the rest.
+    pub async fn join(&self, requests: &mut JoinRequests) {
         let (joiner, waiting) = Joiner::new();
-        while let Ok((team, channel)) = asked.try_recv() {
+        while let Ok((team, channel)) = requests.try_recv() {
             joiner.ask(&team, &channel);
         }
         drop(joiner);
@@ -100,17 +101,17 @@ impl DirectorySync {
 
     async fn sync_forever(&self, to_join: Option<mpsc::Sender<FoundChannels>>) {
         let mut due = DueTimes::default();
-        let mut complaint = None;
+        let mut last_error = None;
         loop {
             match self.api.teams().await {
                 Ok(teams) => {
-                    complaint = None;
+                    last_error = None;
                     for team in teams {
                         if due.is_due(&team, Instant::now()) {
                             let report = self.sync(&team).await;
-                            due.synced(&report, Instant::now());
+                            due.note_sync(&report, Instant::now());
                             if let Some(to_join) = &to_join {
-                                // The receiver is gone only if the process ends.
+                                // The receiver is dropped only when the process ends.
                                 drop(to_join.send((report.team, report.to_join)).await);
                             }
                         }
@@ -118,13 +119,13 @@ impl DirectorySync {
                 }
                 Err(error) => {
                     let error = error.to_string();
-                    if complaint.as_ref() != Some(&error) {
+                    if last_error.as_ref() != Some(&error) {
                         tracing::warn!(error, "the workspace of the token is unknown");
-                        complaint = Some(error);
+                        last_error = Some(error);
                     }
                 }
             }
-            tokio::time::sleep(BETWEEN_LOOKS).await;
+            tokio::time::sleep(BETWEEN_TEAM_CHECKS).await;
         }
     }
 }
@@ -141,11 +142,11 @@ mod tests {
         let after = |seconds| start + Duration::from_secs(seconds);
         let mut due = DueTimes::default();
         assert!(due.is_due(&team, start));
-        due.synced(&SyncReport::new(team.clone()), start);
+        due.note_sync(&SyncReport::new(team.clone()), start);
         assert!(!due.is_due(&team, after(3_599)) && due.is_due(&team, after(3_600)));
         assert!(due.is_due(&TeamId::parse("T2").unwrap(), start));
         let failed = SyncReport { failure: Some(SyncError::NoDate), ..SyncReport::new(team.clone()) };
-        due.synced(&failed, start);
+        due.note_sync(&failed, start);
         assert!(!due.is_due(&team, after(299)) && due.is_due(&team, after(300)));
     }
 }

@@ -12,33 +12,35 @@ use slack::envelope::text_or_none;
 use slack::ids::{TeamId, Ts};
 use slack_api::{ApiError, Method};
 
-use super::listing::ask;
+use super::listing::call_with_retries;
 use super::{DirectorySync, SyncError, SyncReport};
 use crate::existence::Entity;
 
-/// Slack's word for a call that needs a scope the app lacks.
+/// Slack's error code for a call that needs a scope the app lacks.
 const MISSING_SCOPE: &str = "missing_scope";
 
 impl DirectorySync {
-    /// Brings in the directory of a workspace as it is now. What fails is in the report, beside what was found.
+    /// Syncs the current directory of a workspace. The report contains the failure, if any, and everything
+    /// found before it.
     ///
-    /// Everything listed is an event whose clock is Slack's before the list was asked for: whatever happens later wins.
+    /// Everything listed becomes an event with Slack's clock before the list was requested: every later
+    /// change wins.
     pub async fn sync(&self, team: &TeamId) -> SyncReport {
         let mut report = SyncReport::new(team.clone());
-        report.failure = self.parts(&mut report).await.err();
+        report.failure = self.sync_parts(&mut report).await.err();
         counter!(DIRECTORY_SYNCS, "outcome" => if report.failure.is_some() { "failed" } else { "ok" })
             .increment(1);
         let kinds = [("channels", &report.channels), ("people", &report.people), ("emoji", &report.emoji)];
-        for (kind, tally) in kinds.into_iter().filter(|(_, tally)| tally.skipped > 0) {
-            counter!(DIRECTORY_SKIPPED, "kind" => kind).increment(tally.skipped as u64);
+        for (kind, counts) in kinds.into_iter().filter(|(_, counts)| counts.skipped > 0) {
+            counter!(DIRECTORY_SKIPPED, "kind" => kind).increment(counts.skipped as u64);
         }
         log(&report);
         report
     }
 
-    async fn parts(&self, report: &mut SyncReport) -> Result<(), SyncError> {
+    async fn sync_parts(&self, report: &mut SyncReport) -> Result<(), SyncError> {
         let team = report.team.clone();
-        let reply = ask(&self.api, &team, Method::AuthTest, &[]).await?;
+        let reply = call_with_retries(&self.api, &team, Method::AuthTest, &[]).await?;
         let mut clock = reply.date().ok_or(SyncError::NoDate)?.clone();
         let identity: WorkspaceIdentity<'_> = reply.read()?;
         report.team_name = identity.team.filter(|name| is_shown(name)).map(Cow::into_owned);
@@ -48,16 +50,16 @@ impl DirectorySync {
             known.found(Entity::Team(team.clone()), None);
         }
 
-        let channels = self.public_channels(&mut clock, report).await;
-        let mut failure = excuse(channels, "channels:read", report)?;
-        let people = self.people(&mut clock, report).await;
-        failure = failure.or(excuse(people, "users:read", report)?);
-        let emoji = self.custom_emoji(&mut clock, report).await;
-        failure = failure.or(excuse(emoji, "emoji:read", report)?);
+        let channels = self.sync_public_channels(&mut clock, report).await;
+        let mut failure = record_missing_scope(channels, "channels:read", report)?;
+        let people = self.sync_people(&mut clock, report).await;
+        failure = failure.or(record_missing_scope(people, "users:read", report)?);
+        let emoji = self.sync_emoji(&mut clock, report).await;
+        failure = failure.or(record_missing_scope(emoji, "emoji:read", report)?);
         if let Some(failure) = failure {
             return Err(failure);
         }
-        self.pictures.caught_up_with(&team);
+        self.pictures.mark_caught_up(&team);
         self.archive.write(&report.row(&clock)).await?;
         Ok(())
     }
@@ -67,7 +69,7 @@ impl DirectorySync {
         Ok(self.marks.note_team(&*self.archive, team).await?)
     }
 
-    /// Keeps the workspace's name and address where they differ from what is kept.
+    /// Stores the workspace's name and address if they differ from the stored ones.
     async fn note_workspace(
         &self,
         name: Option<&str>,
@@ -75,10 +77,10 @@ impl DirectorySync {
         team: &TeamId,
         clock: &Ts,
     ) -> Result<(), SyncError> {
-        let known = directory::workspace(&*self.archive, team).await?;
-        let name = name.filter(|name| known.name.as_deref() != Some(name));
+        let stored = directory::read_workspace_facts(&*self.archive, team).await?;
+        let name = name.filter(|name| stored.name.as_deref() != Some(name));
         let address =
-            url.and_then(workspace::address).filter(|address| known.base_url.as_ref() != Some(address));
+            url.and_then(workspace::address).filter(|address| stored.base_url.as_ref() != Some(address));
         let name = name.and_then(|name| workspace::name_update(team, name, clock).ok());
         let address = address.map(|address| workspace::address_update(team, &address, clock));
         for update in name.into_iter().chain(address) {
@@ -88,9 +90,9 @@ impl DirectorySync {
     }
 }
 
-/// A missing scope leaves its part out and is no failure; another failure of one part does not stop the others, unless
-/// they would fail the same way.
-fn excuse(
+/// Records a missing scope in the report: its part is skipped, which is not a failure. Returns any other
+/// failure of the part as a value, so that the other parts still run, unless they would fail in the same way.
+fn record_missing_scope(
     part: Result<(), SyncError>,
     scope: &str,
     report: &mut SyncReport,
@@ -110,11 +112,11 @@ fn is_shown(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_NAME_BYTES && !name.contains(char::is_control)
 }
 
-/// What became of many updates.
+/// The result of many updates.
 pub(super) struct UpdateCounts {
-    /// Entries of which something is new.
+    /// Entries that changed.
     pub(super) changed: usize,
-    /// Entries that no archive could hold.
+    /// Entries that are too large for the archive.
     pub(super) too_large: usize,
 }
 
@@ -141,7 +143,7 @@ pub(super) async fn write(
     Ok(written)
 }
 
-/// One line, and another where something was passed over.
+/// Logs one line, and a second one if entries were skipped.
 fn log(report: &SyncReport) {
     let SyncReport { team, channels, people, emoji, missing_scopes, failure, .. } = report;
     if report.skipped() > 0 {
@@ -152,7 +154,7 @@ fn log(report: &SyncReport) {
             people = people.skipped,
             emoji = emoji.skipped,
             first,
-            "parts of the directory are passed over"
+            "some directory entries were skipped"
         );
     }
     match failure {

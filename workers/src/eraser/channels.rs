@@ -1,4 +1,4 @@
-//! What is known of channels: their states, and their names in the ChannelIndex.
+//! Channels: their states, and their names in the ChannelIndex.
 
 use ports::archive::{ArchiveError, ArchiveExt, Query, WriteOutcome, key, query_all};
 use rules::channel::index;
@@ -6,11 +6,11 @@ use slack::ids::{ChannelId, TeamId};
 
 use super::{Eraser, EraserCounts, EraserError};
 
-/// Each round but the last means that another write to the index went through.
+/// Each round except the last means that another writer changed the index first.
 const MAX_ROUNDS: usize = 16;
 
 impl Eraser<'_> {
-    /// Erases what is known of a channel. If something came after the erasure, the name it has since then stays.
+    /// Erases the states of a channel. If a state came after the erasure, the name it gave the channel stays.
     pub(super) async fn channel(
         &self,
         team: &TeamId,
@@ -44,7 +44,7 @@ impl Eraser<'_> {
     async fn forget_name(&self, team: &TeamId, channel: &ChannelId) -> Result<(), ArchiveError> {
         for _ in 0..MAX_ROUNDS {
             let shards = query_all(self.archive, Query::partition(key::channel_index(team))).await?;
-            let updates = index::without(team, index::shards(&shards), channel);
+            let updates = index::plan_removal(team, index::shards(&shards), channel);
             if updates.is_empty() {
                 return Ok(());
             }

@@ -1,16 +1,16 @@
-//! What is erased, or would be, and what that costs.
+//! The counts of erased rows, and what their erasure costs.
 
 use std::ops::AddAssign;
 
 use ports::archive::Item;
 use serde_json::Value;
 
-/// What a unit of reading is on DynamoDB, and what a unit of writing is.
+/// Bytes per read unit and per write unit on DynamoDB.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html>
 const READ_UNIT_BYTES: u64 = 4096;
 const WRITE_UNIT_BYTES: u64 = 1024;
 
-/// How much is erased, or would be.
+/// The counts of what is erased, or would be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EraserCounts {
     /// Messages.
@@ -29,22 +29,22 @@ pub struct EraserCounts {
     pub reports: u64,
     /// Jobs in quarantine.
     pub quarantined: u64,
-    /// Rows that were read for it.
+    /// Rows that were read.
     pub rows_read: u64,
-    /// About what DynamoDB reads for it.
+    /// Approximate read units on DynamoDB.
     pub read_units: u64,
-    /// About what DynamoDB writes for it.
+    /// Approximate write units on DynamoDB.
     pub write_units: u64,
 }
 
 impl EraserCounts {
-    /// Rows that were read in one query.
+    /// Counts rows that were read in one query.
     pub(super) fn read(&mut self, rows: &[Item]) {
         self.rows_read += rows.len() as u64;
         self.read_units += rows.iter().map(bytes).sum::<u64>().div_ceil(READ_UNIT_BYTES);
     }
 
-    /// A row that is erased.
+    /// Counts a row that is erased.
     pub(super) fn erased(&mut self, row: &Item) {
         self.write_units += bytes(row).div_ceil(WRITE_UNIT_BYTES);
     }
@@ -79,7 +79,7 @@ impl AddAssign for EraserCounts {
     }
 }
 
-/// About what a row takes.
+/// The approximate size of a row.
 fn bytes(row: &Item) -> u64 {
     let keys = row.key.item_id.len() + row.key.timestamp.len();
     let attributes = row.attributes.iter().map(|(name, value)| name.len() + value_bytes(value));

@@ -1,4 +1,4 @@
-//! What was counted of what is erased: stored reports, first posts, and roll-ups, which are counted again.
+//! Figures about erased content: stored reports, first posts, and roll-ups, which are counted again.
 
 use ports::archive::erasure::{ErasureFact, ErasureScope};
 use ports::archive::{ArchiveError, ArchiveExt, Item, ItemKey, Query, key, query_all};
@@ -9,14 +9,15 @@ use slack::ids::{ChannelId, TeamId};
 use super::{Eraser, EraserCounts, EraserError, channels_of};
 use crate::statistician;
 
-/// Days that are asked for at once.
+/// Days requested in one call.
 const AT_ONCE: usize = 100;
 
-/// The statistician takes what was asked for at this time for lost, and counts it with its next look.
+/// The statistician treats a request of this time as lost, and counts the day on its next poll.
 const LONG_AGO: TimestampMs = TimestampMs(0);
 
 impl Eraser<'_> {
-    /// Removes what was counted. It comes after the messages, so that whatever is counted meanwhile is without them.
+    /// Removes the figures. It runs after the messages are erased, so that figures counted meanwhile exclude
+    /// them.
     pub(super) async fn figures(&self, team: &TeamId) -> Result<EraserCounts, EraserError> {
         let mut counts = EraserCounts::default();
         let reports = query_all(self.archive, Query::partition(key::reports(team))).await?;
@@ -38,54 +39,58 @@ impl Eraser<'_> {
         Ok(counts)
     }
 
-    /// Whether a roll-up has anything of what is erased.
+    /// Whether a roll-up may contain erased content.
     fn is_touched(&self, team: &TeamId, channel: &ChannelId, rollup: &Item) -> bool {
         let facts = self.facts.iter().filter(|fact| fact.team == *team);
-        let of = ChannelDay::of_rollup(team, channel, &rollup.key);
+        let channel_day = ChannelDay::from_rollup_key(team, channel, &rollup.key);
         facts.into_iter().any(|ErasureFact { scope, .. }| match scope {
             ErasureScope::User(user) => {
                 rollup.text("figures").is_some_and(|figures| figures.contains(&format!("\"{user}\"")))
             }
             ErasureScope::Channel(id) => id == channel,
             ErasureScope::Message(id, ts) => {
-                id == channel && of.as_ref().map(|of| of.day) == RollupDay::of_message(ts)
+                id == channel
+                    && channel_day.as_ref().map(|channel_day| channel_day.day) == RollupDay::from_ts(ts)
             }
         })
     }
 
-    /// Until they are counted again, readers count the messages.
+    /// Requests a recount of these roll-ups and empties them. Until they are counted again, readers count the
+    /// messages.
     async fn count_again(
         &self,
         team: &TeamId,
         channel: &ChannelId,
         rollups: &[&Item],
     ) -> Result<(), ArchiveError> {
-        let days: Vec<ChannelDay> =
-            rollups.iter().filter_map(|rollup| ChannelDay::of_rollup(team, channel, &rollup.key)).collect();
-        statistician::ask_for(self.archive, &days.iter().collect::<Vec<_>>(), LONG_AGO).await?;
-        let emptied: Vec<_> = rollups.iter().map(|rollup| rollup::emptied(rollup)).collect();
-        // One that was counted meanwhile was counted without what is erased.
+        let days: Vec<ChannelDay> = rollups
+            .iter()
+            .filter_map(|rollup| ChannelDay::from_rollup_key(team, channel, &rollup.key))
+            .collect();
+        statistician::request_counts(self.archive, &days.iter().collect::<Vec<_>>(), LONG_AGO).await?;
+        let emptied: Vec<_> = rollups.iter().map(|rollup| rollup::without_figures(rollup)).collect();
+        // A roll-up that was counted meanwhile was counted without the erased messages.
         for outcome in self.archive.write_all(&emptied.iter().collect::<Vec<_>>()).await {
             outcome?;
         }
         Ok(())
     }
 
-    /// Forgets when those people wrote first whose first message is erased.
+    /// Marks the first posts of people as unsure if their first message is erased.
     async fn first_posts(&self, team: &TeamId, counts: &mut EraserCounts) -> Result<(), ArchiveError> {
         let rows = query_all(self.archive, Query::partition(key::first_posts(team))).await?;
         self.read(counts, &rows);
-        let firsts: Vec<(&Item, ItemKey)> = rows
+        let first_posts: Vec<(&Item, ItemKey)> = rows
             .iter()
             .filter_map(|row| {
                 let (channel, ts) = rollup::first_post(row)?;
                 Some((row, ItemKey::message(team, &channel, &ts)))
             })
             .collect();
-        for firsts in firsts.chunks(AT_ONCE) {
-            let keys: Vec<&ItemKey> = firsts.iter().map(|(_, key)| key).collect();
+        for first_posts in first_posts.chunks(AT_ONCE) {
+            let keys: Vec<&ItemKey> = first_posts.iter().map(|(_, key)| key).collect();
             let messages = self.archive.get_all(&keys).await?;
-            for ((row, _), message) in firsts.iter().zip(messages) {
+            for ((row, _), message) in first_posts.iter().zip(messages) {
                 if message.is_none_or(|message| message.is_erased()) {
                     self.archive.write(&rollup::unsure_first_post(row)).await?;
                 }

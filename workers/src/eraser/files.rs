@@ -1,7 +1,8 @@
 //! Files: their rows, and their bytes.
 //!
-//! A file belongs to every message that shares it, and goes with the last of them. Which these are stands in its own row, so it
-//! is found even if the messages are erased already. A row that names as many as it may hold stays, with its bytes.
+//! A file belongs to every message that shares it, and is erased with the last of them. Its own row lists
+//! these messages, so it is found even if they are already erased. A row that lists the maximum number of
+//! messages stays, with its bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +14,15 @@ use super::{Eraser, EraserCounts, EraserError, PAGE};
 use crate::file_downloader::unshared;
 
 impl Eraser<'_> {
-    /// Erases each file of a workspace that no message shares any more, and what killed runs have left of such files.
+    /// Erases each file of a workspace that no message shares any more, and the remains of such files from
+    /// killed runs.
     pub(super) async fn files(&self, team: &TeamId) -> Result<EraserCounts, EraserError> {
         let mut counts = EraserCounts::default();
         let mut query = Query { limit: PAGE, ..Query::partition(key::files(team)) };
         loop {
             let page = self.archive.query(&query).await?;
             self.read(&mut counts, &page.items);
-            counts += self.files_of(team, page.items).await?;
+            counts += self.erase_unshared(team, page.items).await?;
             match page.next {
                 Some(next) => query.after = Some(next),
                 None => break,
@@ -28,22 +30,26 @@ impl Eraser<'_> {
         }
         let left = query_all(self.archive, Query::partition(key::unshared_files(team))).await?;
         for id in left.iter().filter_map(|left| FileId::parse(&left.key.timestamp).ok()) {
-            counts += self.left_of(team, &id).await?;
+            counts += self.erase_remains(team, &id).await?;
         }
         Ok(counts)
     }
 
-    /// Erases what a killed run has left of a file.
-    pub(super) async fn left_of(&self, team: &TeamId, file: &FileId) -> Result<EraserCounts, EraserError> {
+    /// Erases the remains of a file from a killed run.
+    pub(super) async fn erase_remains(
+        &self,
+        team: &TeamId,
+        file: &FileId,
+    ) -> Result<EraserCounts, EraserError> {
         let mut counts = EraserCounts::default();
         if self.acts() {
-            counts.bytes = unshared::finish(self.archive, self.files, team, file).await?;
+            counts.bytes = unshared::finish_removal(self.archive, self.files, team, file).await?;
         }
         Ok(counts)
     }
 
     /// Erases those of these files that no message shares any more.
-    pub(super) async fn files_of(
+    pub(super) async fn erase_unshared(
         &self,
         team: &TeamId,
         mut files: Vec<Item>,
@@ -62,7 +68,7 @@ impl Eraser<'_> {
         Ok(counts)
     }
 
-    /// Those of these files that no message shares any more.
+    /// The files that no message shares any more.
     async fn unshared<'f>(&self, team: &TeamId, files: &'f [Item]) -> Result<Vec<&'f Item>, EraserError> {
         let shared_with = |file: &Item| -> Vec<ItemKey> {
             row::shares(file).map(|share| ItemKey::message(team, &share.channel, &share.ts)).collect()
@@ -71,20 +77,20 @@ impl Eraser<'_> {
             .iter()
             .filter(|file| !file.is_erased())
             .map(|file| (file, shared_with(file)))
-            // A row that is full may not name every message: the file may be another person's too.
+            // A full row may not list every message: the file may also belong to another person.
             .filter(|(_, messages)| !messages.is_empty() && messages.len() < MAX_SHARES)
             .collect();
         let keys: BTreeSet<&ItemKey> = files.iter().flat_map(|(_, messages)| messages).collect();
         let keys: Vec<&ItemKey> = keys.into_iter().collect();
-        let mut goes = BTreeMap::new();
-        for some in keys.chunks(PAGE) {
-            let messages = self.archive.get_all(some).await?;
+        let mut erased = BTreeMap::new();
+        for keys_of_page in keys.chunks(PAGE) {
+            let messages = self.archive.get_all(keys_of_page).await?;
             let is_gone = |message: &Item| message.is_erased() || self.covered.covers_row(message);
-            // One that is missing may come yet.
+            // A missing message may still arrive.
             let gone = messages.iter().map(|message| message.as_ref().is_some_and(is_gone));
-            goes.extend(some.iter().map(|key| (*key).clone()).zip(gone));
+            erased.extend(keys_of_page.iter().map(|key| (*key).clone()).zip(gone));
         }
-        files.retain(|(_, messages)| messages.iter().all(|message| goes.get(message) == Some(&true)));
+        files.retain(|(_, messages)| messages.iter().all(|message| erased.get(message) == Some(&true)));
         Ok(files.into_iter().map(|(file, _)| file).collect())
     }
 
@@ -97,7 +103,7 @@ impl Eraser<'_> {
             return Ok(removed.map(|bytes| EraserCounts { bytes, ..counts }));
         }
         let id = FileId::parse(&file.key.timestamp).ok();
-        for key in id.iter().flat_map(|id| unshared::places(team, file, id)) {
+        for key in id.iter().flat_map(|id| unshared::possible_keys(team, file, id)) {
             counts.bytes += self.files.open(&key).await?.map_or(0, |reader| reader.size_bytes());
         }
         Ok(Some(counts))

@@ -1,4 +1,4 @@
-//! Whether a job brings something that is erased: the jobs in quarantine, and those that wait on a queue.
+//! Whether a job carries erased content: jobs in quarantine, and jobs that wait on a queue.
 
 use std::collections::BTreeSet;
 
@@ -10,21 +10,21 @@ use super::{Eraser, EraserCounts, EraserError};
 use crate::quarantine;
 use crate::runtime::updates_of;
 
-/// How much of a job is erased.
+/// Which part of a job is erased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobCover {
     /// Nothing.
     Free,
-    /// All that it brings: it may go, and nothing is lost.
+    /// Everything in it: the job can be removed without loss.
     All,
-    /// Some of it; or it cannot be read, and names what is erased.
+    /// Some of it; or the job cannot be decoded, and names an erased entity.
     Some,
 }
 
-/// How much of what a job brings these facts cover.
+/// Which part of a job these facts cover.
 #[must_use]
 pub fn cover_of(body: &str, facts: &[ErasureFact], covered: &ErasureFacts) -> JobCover {
-    // Most jobs name nothing that is erased: they need no second look.
+    // Most jobs name nothing that is erased: they need no decoding.
     if !facts.iter().any(|fact| id_of(fact).is_none_or(|id| body.contains(id))) {
         return JobCover::Free;
     }
@@ -45,7 +45,7 @@ pub fn cover_of(body: &str, facts: &[ErasureFact], covered: &ErasureFacts) -> Jo
     }
 }
 
-/// What a body must hold to be about a fact.
+/// The ID that a body must contain if the fact can affect it.
 fn id_of(fact: &ErasureFact) -> Option<&str> {
     match &fact.scope {
         ErasureScope::User(user) => Some(user.as_str()),
@@ -53,7 +53,7 @@ fn id_of(fact: &ErasureFact) -> Option<&str> {
     }
 }
 
-/// Whether a body that cannot be read names what a fact is about, as a value of its own.
+/// Whether a body that cannot be decoded names a fact's entity, as a complete JSON string.
 fn names(body: &str, fact: &ErasureFact) -> bool {
     let has = |text: &str| body.contains(&format!("\"{text}\""));
     match &fact.scope {
@@ -64,14 +64,14 @@ fn names(body: &str, fact: &ErasureFact) -> bool {
 }
 
 impl Eraser<'_> {
-    /// Removes the jobs in quarantine that bring something erased. Of one that brings something else too, a gap says what is
-    /// lost with it.
+    /// Removes the quarantined jobs that carry erased content. If a job also carries other content, a gap
+    /// records its loss.
     pub(super) async fn quarantine(&self) -> Result<EraserCounts, EraserError> {
         let mut counts = EraserCounts::default();
         for spec in &QUEUES {
             let mut after = None;
             loop {
-                let (jobs, next) = quarantine::page(self.archive, spec.name, after).await?;
+                let (jobs, next) = quarantine::read_page(self.archive, spec.name, after).await?;
                 counts.rows_read += jobs.len() as u64;
                 for job in &jobs {
                     let cover = cover_of(&job.payload, &self.facts, &self.covered);
@@ -80,9 +80,9 @@ impl Eraser<'_> {
                     }
                     counts.quarantined += 1;
                     if self.acts() {
-                        // If it has changed, its handler failed once more; another erasure finds it.
+                        // If the job has changed, its handler failed once more; another erasure finds it.
                         match cover {
-                            JobCover::All => quarantine::forget(self.archive, job).await?,
+                            JobCover::All => quarantine::remove(self.archive, job).await?,
                             JobCover::Some | JobCover::Free => quarantine::discard(self.archive, job).await?,
                         };
                     }
@@ -128,20 +128,20 @@ mod tests {
         ))
     }
 
-    fn said(channel: &str, user: &str, ts: &str) -> Value {
+    fn message(channel: &str, user: &str, ts: &str) -> Value {
         json!({ "type": "message", "channel": channel, "channel_type": "channel", "user": user, "text": "hi", "ts": ts })
     }
 
     #[test]
-    fn an_event_goes_if_all_that_it_brings_is_erased() {
+    fn an_event_is_covered_if_all_its_content_is_erased() {
         let ts = "1700000000.000100";
-        for (told, expected) in [
-            (said("C1", "U1", ts), JobCover::All),
-            (said("C1", "U1", "1900000000.000100"), JobCover::Free),
-            (said("C1", "U2", ts), JobCover::Free),
-            (said("C9", "U2", ts), JobCover::All),
-            (said("C2", "U2", ts), JobCover::All),
-            (said("C2", "U2", "1700000000.000200"), JobCover::Free),
+        for (event_value, expected) in [
+            (message("C1", "U1", ts), JobCover::All),
+            (message("C1", "U1", "1900000000.000100"), JobCover::Free),
+            (message("C1", "U2", ts), JobCover::Free),
+            (message("C9", "U2", ts), JobCover::All),
+            (message("C2", "U2", ts), JobCover::All),
+            (message("C2", "U2", "1700000000.000200"), JobCover::Free),
             (json!({ "type": "user_change", "user": { "id": "U1", "name": "ana" } }), JobCover::All),
             (json!({ "type": "user_change", "user": { "id": "U2", "name": "U1" } }), JobCover::Free),
             (
@@ -154,23 +154,23 @@ mod tests {
                 JobCover::Free,
             ),
         ] {
-            assert_eq!(event(&told), expected, "{told}");
+            assert_eq!(event(&event_value), expected, "{event_value}");
         }
-        let mut told = json!({ "type": "message", "subtype": "message_deleted", "channel": "C1", "channel_type": "channel",
-            "ts": "1700000009.000100", "deleted_ts": ts, "previous_message": said("C1", "U1", ts) });
-        assert_eq!(event(&told), JobCover::All, "the mark of its deletion goes with it");
-        told["previous_message"]["user"] = "U2".into();
-        assert_eq!(event(&told), JobCover::Free);
-        let mut broadcast = said("C1", "U2", "1700000005.000100");
+        let mut event_value = json!({ "type": "message", "subtype": "message_deleted", "channel": "C1", "channel_type": "channel",
+            "ts": "1700000009.000100", "deleted_ts": ts, "previous_message": message("C1", "U1", ts) });
+        assert_eq!(event(&event_value), JobCover::All, "its deletion mark is erased too");
+        event_value["previous_message"]["user"] = "U2".into();
+        assert_eq!(event(&event_value), JobCover::Free);
+        let mut broadcast = message("C1", "U2", "1700000005.000100");
         broadcast["thread_ts"] = ts.into();
-        broadcast["root"] = said("C1", "U1", ts);
-        assert_eq!(event(&broadcast), JobCover::Some, "another person's message comes with it");
+        broadcast["root"] = message("C1", "U1", ts);
+        assert_eq!(event(&broadcast), JobCover::Some, "it contains another person's message");
         let left = json!({ "type": "channel_left", "channel": "C9", "event_ts": ts });
-        assert_eq!(event(&left), JobCover::Some, "that the app left is no content of the channel");
+        assert_eq!(event(&left), JobCover::Some, "the fact that the app left is not content of the channel");
     }
 
     #[test]
-    fn a_download_goes_with_its_message_or_its_person() {
+    fn a_download_is_covered_by_its_message_or_its_person() {
         let job = |channel: &str, user: &str| FileJob {
             team: TeamId::parse("T1").unwrap(),
             share: Share {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_goes_if_it_names_what_is_erased() {
+    fn an_unreadable_job_is_covered_if_it_names_an_erased_entity() {
         for (body, expected) in [
             ("{\"user\":\"U1\"", JobCover::Some),
             ("{\"text\":\"<@U1>\"", JobCover::Free),

@@ -11,7 +11,7 @@ use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use super::{AT_ONCE, Eraser, EraserCounts, EraserError, EraserMode, PAGE};
 
 impl Eraser<'_> {
-    /// Erases what is covered of a channel, page by page.
+    /// Erases the covered messages of a channel, page by page.
     pub(super) async fn messages(
         &self,
         team: &TeamId,
@@ -50,15 +50,15 @@ impl Eraser<'_> {
         let key = ItemKey::message(team, channel, ts);
         let row = self.archive.get(&key).await?;
         match &row {
-            // It says no more which files it had.
+            // An erased row no longer lists its files.
             Some(row) if row.is_erased() => counts += self.files(team).await?,
             Some(row) => {
-                let files: BTreeSet<FileId> = row::of_message(row);
+                let files: BTreeSet<FileId> = row::files_of_message(row);
                 let keys: Vec<ItemKey> = files.iter().map(|file| ItemKey::file(team, file)).collect();
                 let rows = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
-                counts += self.files_of(team, rows.into_iter().flatten().collect()).await?;
+                counts += self.erase_unshared(team, rows.into_iter().flatten().collect()).await?;
                 for file in &files {
-                    counts += self.left_of(team, file).await?;
+                    counts += self.erase_remains(team, file).await?;
                 }
             }
             None => self.erase(&key).await?,
@@ -75,7 +75,7 @@ impl Eraser<'_> {
         channel: &ChannelId,
         rows: &[Item],
     ) -> Result<EraserCounts, EraserError> {
-        // A writer that knew of the facts has erased a row, and left its earlier versions.
+        // A writer that knew the facts erased the row, but left its earlier versions.
         let is_due = |row: &&Item| self.covered.covers_row(row) || (row.is_erased() && self.acts());
         let due = rows.iter().filter(is_due).map(|row| self.message(team, channel, row));
         let add = |mut sum: EraserCounts, counts: EraserCounts| {
@@ -85,7 +85,7 @@ impl Eraser<'_> {
         stream::iter(due).buffer_unordered(AT_ONCE).try_fold(EraserCounts::default(), add).await
     }
 
-    /// Erases a message. Its row goes last: a run that is killed before finds it again.
+    /// Erases a message. Its row is erased last, so that a killed run finds it again.
     pub(super) async fn message(
         &self,
         team: &TeamId,
@@ -97,13 +97,13 @@ impl Eraser<'_> {
         let revisions = query_all(self.archive, Query::partition(key::revisions(team, channel, &ts))).await?;
         self.read(&mut counts, &revisions);
         for revision in &revisions {
-            if self.is_left(revision) {
+            if self.may_remain(revision) {
                 counts.revisions += u64::from(!revision.is_erased());
                 counts.erased(revision);
                 self.erase(&revision.key).await?;
             }
         }
-        if self.is_left(message) {
+        if self.may_remain(message) {
             counts.messages += u64::from(project::message(message).is_some());
             counts.erased(message);
             self.erase(&message.key).await?;
@@ -111,8 +111,8 @@ impl Eraser<'_> {
         Ok(counts)
     }
 
-    /// Whether something may be left of a row that is to be erased.
-    fn is_left(&self, row: &Item) -> bool {
+    /// Whether a row that must be erased may have remains.
+    fn may_remain(&self, row: &Item) -> bool {
         !row.is_erased() || self.mode == EraserMode::ActAgain
     }
 }

@@ -1,12 +1,14 @@
-//! Erases for good what erasures cover: messages with their earlier versions, files with their bytes, people, channels, and
-//! jobs in quarantine. The facts are written before ([`ErasureFact`]), so that no writer brings anything back meanwhile.
+//! Permanently erases everything that erasures cover: messages with their earlier versions, files with their
+//! bytes, people, channels, and jobs in quarantine. The facts are written first ([`ErasureFact`]), so that no
+//! writer restores anything meanwhile.
 //!
-//! Work is in parts, and each may be done again: what names other rows is erased after them, so that a run that is killed is
-//! ended by the next one.
+//! The work is split into parts, and each can be repeated: rows that refer to other rows are erased after
+//! them, so that the next run completes a killed one.
 //!
-//! * [`messages`], [`questions`], [`files`], [`people`], [`channels`]: the rows. [`jobs`]: whether a job brings something that is erased.
-//! * [`figures`]: what was counted of them.
-//! * [`record`]: what is kept of an erasure.
+//! * [`messages`], [`questions`], [`files`], [`people`], [`channels`]: the rows. [`jobs`]: whether a job
+//!   carries erased content.
+//! * [`figures`]: the figures counted from them.
+//! * [`record`]: the stored record of an erasure.
 
 mod channels;
 mod counts;
@@ -33,20 +35,21 @@ pub use record::ErasureRecord;
 
 use crate::file_downloader::erased::ForgetError;
 
-/// Rows read at once.
+/// Rows read in one query.
 const PAGE: usize = 1_000;
 
-/// Rows erased side by side: on one machine each sync carries as many.
+/// Rows erased concurrently: on one machine, one disk sync covers all of them.
 const AT_ONCE: usize = 256;
 
-/// What is done about what is found.
+/// What the eraser does with covered rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EraserMode {
-    /// It is counted, and nothing changes.
+    /// It counts them and changes nothing.
     Plan,
-    /// It is erased.
+    /// It erases them.
     Act,
-    /// It is erased, and so is once more what was: a write that was under way may have left something behind an erased row.
+    /// It erases them, and erases already erased rows once more: a write in progress may have left something
+    /// behind an erased row.
     ActAgain,
 }
 
@@ -70,7 +73,8 @@ impl From<ForgetError> for EraserError {
     }
 }
 
-/// A part of the work, in the order in which they are done: until all else is, who was named can be named so again.
+/// A part of the work, in the order of execution: the channel and the person come last, so that an
+/// interrupted erasure can name them again.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ErasurePart {
     /// The messages of a channel.
@@ -81,18 +85,18 @@ pub enum ErasurePart {
     Questions(TeamId),
     /// The files that no message shares any more.
     Files(TeamId),
-    /// What was counted in a workspace.
+    /// The figures of a workspace.
     Figures(TeamId),
     /// Jobs in quarantine.
     Quarantine,
-    /// What is known of a channel.
+    /// The states and the name of a channel.
     Channel(TeamId, ChannelId),
     /// A person.
     Person(TeamId, UserId),
 }
 
 impl ErasurePart {
-    /// The workspace, if it is of one.
+    /// The workspace, if the part belongs to one.
     #[must_use]
     pub fn team(&self) -> Option<&TeamId> {
         match self {
@@ -108,21 +112,21 @@ impl ErasurePart {
     }
 }
 
-/// Finds what is covered, and erases it.
+/// Finds covered rows, and erases them.
 pub struct Eraser<'a> {
     archive: &'a dyn Archive,
     files: &'a dyn Files,
     facts: Vec<ErasureFact>,
     covered: ErasureFacts,
     mode: EraserMode,
-    /// The pictures of the people who are erased, by their rows.
+    /// The pictures of erased people, by their rows.
     pictures: BTreeMap<ItemKey, BTreeSet<FileKey>>,
     rows_read: AtomicU64,
 }
 
 impl<'a> Eraser<'a> {
-    /// Begins to erase what these facts cover, before they are written: what they bind erases a person's row at once, and
-    /// with it where the person's pictures are.
+    /// Starts an erasure, before its facts are written: writing the facts erases a person's row at once, and
+    /// with it the location of the person's pictures.
     ///
     /// # Errors
     /// As [`Archive::get`].
@@ -137,14 +141,14 @@ impl<'a> Eraser<'a> {
         for ErasureFact { team, scope, .. } in &facts {
             if let ErasureScope::User(user) = scope {
                 let key = ItemKey::user(team, user);
-                let of_person = people::pictures(archive, team, user).await?;
-                pictures.insert(key, of_person);
+                let person_pictures = people::pictures(archive, team, user).await?;
+                pictures.insert(key, person_pictures);
             }
         }
         Ok(Self { archive, files, facts, covered, mode, pictures, rows_read: AtomicU64::new(0) })
     }
 
-    /// The parts of the work, in the order in which they are to be done.
+    /// The parts of the work, in the order of execution.
     ///
     /// # Errors
     /// As [`Archive::query`].
@@ -174,11 +178,11 @@ impl<'a> Eraser<'a> {
         Ok(parts.into_iter().collect())
     }
 
-    /// Does a part.
+    /// Runs a part.
     ///
     /// # Errors
-    /// [`EraserError`]; the part may be done again.
-    pub async fn part(&self, part: &ErasurePart) -> Result<EraserCounts, EraserError> {
+    /// [`EraserError`]; the part can be repeated.
+    pub async fn run_part(&self, part: &ErasurePart) -> Result<EraserCounts, EraserError> {
         match part {
             ErasurePart::Messages(team, channel) => self.messages(team, channel).await,
             ErasurePart::Message(team, channel, ts) => self.one_message(team, channel, ts).await,
@@ -191,7 +195,7 @@ impl<'a> Eraser<'a> {
         }
     }
 
-    /// How many rows were read so far, for those who watch.
+    /// The number of rows read so far, for progress output.
     #[must_use]
     pub fn rows_read(&self) -> u64 {
         self.rows_read.load(Ordering::Relaxed)
@@ -215,7 +219,7 @@ impl<'a> Eraser<'a> {
         Ok(())
     }
 
-    /// Deletes bytes. Answers how many.
+    /// Deletes bytes. Returns their number.
     async fn delete_bytes(&self, key: &FileKey) -> Result<u64, FilesError> {
         let bytes = self.files.open(key).await?.map_or(0, |reader| reader.size_bytes());
         if self.acts() {
@@ -225,11 +229,11 @@ impl<'a> Eraser<'a> {
     }
 }
 
-/// What was erased in these workspaces before.
+/// The earlier erasures of these workspaces.
 ///
 /// # Errors
 /// As [`Archive::query`].
-pub async fn facts_of(
+pub async fn read_facts(
     archive: &dyn Archive,
     teams: impl IntoIterator<Item = &TeamId>,
 ) -> Result<Vec<ErasureFact>, ArchiveError> {
@@ -241,7 +245,7 @@ pub async fn facts_of(
     Ok(facts)
 }
 
-/// Every channel that messages may be kept of.
+/// Every channel that may have stored messages.
 async fn channels_of(archive: &dyn Archive, team: &TeamId) -> Result<BTreeSet<ChannelId>, ArchiveError> {
     let marks = query_all(archive, Query::partition(key::public_marks(team))).await?;
     let marked = marks.iter().filter_map(|mark| ChannelId::parse(&mark.key.timestamp).ok());

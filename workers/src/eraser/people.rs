@@ -9,7 +9,7 @@ use slack::ids::{TeamId, UserId};
 
 use super::{Eraser, EraserCounts, EraserError, PAGE};
 
-/// Every picture that a person has had: each profile says where its own was.
+/// Every picture that a person has had: each profile names its own.
 pub(super) async fn pictures(
     archive: &dyn Archive,
     team: &TeamId,
@@ -27,10 +27,10 @@ impl Eraser<'_> {
         let key = ItemKey::user(team, user);
         let row = self.archive.get(&key).await?.filter(|row| !row.is_erased());
         let pictures = self.pictures.get(&key).cloned().unwrap_or_default();
-        for picture in self.only_theirs(team, user, pictures, &mut counts).await? {
+        for picture in self.exclusive_pictures(team, user, pictures, &mut counts).await? {
             counts.bytes += self.delete_bytes(&picture).await?;
         }
-        // Their row goes last: it names the pictures.
+        // The person's row is erased last: it names the pictures.
         let profiles = query_all(self.archive, Query::partition(key::profiles(team, user))).await?;
         self.read(&mut counts, &profiles);
         for profile in profiles.iter().filter(|profile| !profile.is_erased()) {
@@ -41,13 +41,13 @@ impl Eraser<'_> {
             counts.users += 1;
             counts.erased(row);
         }
-        // Even if it is missing: it may come yet.
+        // Even if the row is missing: it may still arrive.
         self.erase(&key).await?;
         Ok(counts)
     }
 
-    /// Those of a person's pictures that no person who stays has: many have one default picture.
-    async fn only_theirs(
+    /// The pictures of a person that no remaining person has: many people share one default picture.
+    async fn exclusive_pictures(
         &self,
         team: &TeamId,
         user: &UserId,
@@ -58,10 +58,10 @@ impl Eraser<'_> {
         while !pictures.is_empty() {
             let page = self.archive.query(&query).await?;
             self.read(counts, &page.items);
-            let stays = |row: &&Item| {
+            let remains = |row: &&Item| {
                 row.key.timestamp != user.as_str() && !row.is_erased() && !self.covered.covers_row(row)
             };
-            for other in page.items.iter().filter(stays) {
+            for other in page.items.iter().filter(remains) {
                 let theirs = image::keys(other);
                 pictures.retain(|picture| !theirs.contains(picture));
             }

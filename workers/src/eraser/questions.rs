@@ -1,4 +1,4 @@
-//! Questions to the responder, their answers, and what was posted of them.
+//! Questions to the responder, their answers, and the posts of the answers.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use slack::ids::{ChannelId, TeamId, Ts};
 use super::{Eraser, EraserCounts, EraserError};
 
 impl Eraser<'_> {
-    /// Erases what is covered of a workspace: a question with its answer and all that was posted, and an answer of which
-    /// something that was posted is covered. What was posted names the answer, so it goes last.
+    /// Erases the covered questions of a workspace, each with its answer and all posts, and the answers with
+    /// a covered post. A post names its answer, so posts are erased last.
     pub(super) async fn questions(&self, team: &TeamId) -> Result<EraserCounts, EraserError> {
         let mut counts = EraserCounts::default();
         let posted = self.all(&mut counts, key::bot_messages(team)).await?;
@@ -28,16 +28,16 @@ impl Eraser<'_> {
         }
         for row in posted.iter().filter(|row| self.covered.covers_row(row) || self.covers_question(team, row))
         {
-            counts += self.said_by_app(team, row).await?;
+            counts += self.erase_posted_message(team, row).await?;
             counts.erased(row);
             self.erase(&row.key).await?;
         }
         Ok(counts)
     }
 
-    /// Erases the message of the channel that a post is: Slack reports it like any other. No fact about the question covers it,
-    /// so it gets one of its own, after which it cannot come again.
-    async fn said_by_app(&self, team: &TeamId, row: &Item) -> Result<EraserCounts, EraserError> {
+    /// Erases the channel message of a post: Slack reports it like any other message. No fact about the
+    /// question covers it, so it gets its own fact, after which it cannot be stored again.
+    async fn erase_posted_message(&self, team: &TeamId, row: &Item) -> Result<EraserCounts, EraserError> {
         let post = row.key.timestamp.split_once('#');
         let post =
             post.and_then(|(channel, ts)| Some((ChannelId::parse(channel).ok()?, Ts::parse(ts).ok()?)));
@@ -61,7 +61,7 @@ impl Eraser<'_> {
         Ok(rows)
     }
 
-    /// Whether the question that a post answers is covered.
+    /// Whether the question of a post is covered.
     fn covers_question(&self, team: &TeamId, row: &Item) -> bool {
         let key = || {
             let (channel, ts) = (row.text("channel_id")?, row.text("question_ts")?);
@@ -71,7 +71,7 @@ impl Eraser<'_> {
     }
 }
 
-/// The place of the question that a post answers.
+/// The sort key of the question that a post answers.
 fn question_of(row: &Item) -> Option<String> {
     Some(format!("{}#{}", row.text("channel_id")?, row.text("question_ts")?))
 }

@@ -1,4 +1,5 @@
-//! What is kept of an erasure: that there was one, by whom, and how much went. No content, and no name.
+//! The stored record of an erasure: that it happened, by whom, and the counts. It contains no content and no
+//! name.
 
 use ports::archive::{Attributes, ItemKey, Update, key};
 use rules::message::rfc3339;
@@ -7,25 +8,25 @@ use slack::ids::{TeamId, Ts};
 
 use super::EraserCounts;
 
-/// An erasure that was done.
+/// A completed erasure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErasureRecord {
-    /// In which workspace.
+    /// The workspace.
     pub team: TeamId,
-    /// When it was asked for, by the clock of the machine.
+    /// The time of the request, by the clock of the machine.
     pub at: Ts,
     /// What was erased: `user#…`, `channel#…`, `message#…`, or `replay`.
     pub scope: String,
-    /// Who asked for it, as the machine calls them.
+    /// The user who requested it, by their account name on the machine.
     pub by: Option<String>,
-    /// How much went.
+    /// The counts of what was erased.
     pub counts: EraserCounts,
     /// Jobs that were removed from queues.
     pub jobs: u64,
 }
 
 impl ErasureRecord {
-    /// The row.
+    /// The update that writes the row.
     #[must_use]
     pub fn update(&self) -> Update {
         let Self { team, at, scope, by, counts, jobs } = self;

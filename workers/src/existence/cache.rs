@@ -1,5 +1,6 @@
-//! What is known to exist: in this process, a cache per entity, so that the triples of a busy workspace cost no more
-//! questions than it has people and channels; behind it the table that all processes share, which is asked before Slack.
+//! The caches of confirmed entities. In this process, the cache has one entry per entity, so that the triples
+//! of a busy workspace cost no more requests than it has people and channels. Behind it is the table that all
+//! processes share, which is asked before Slack.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
@@ -14,37 +15,38 @@ use tokio::time::timeout;
 use super::entities::{ChannelReach, Entity, EventEntities};
 use super::{ExistenceCheck, answered};
 
-/// Entities remembered, some 10 MB. Beyond it what has expired is forgotten, then everything.
+/// Maximum number of remembered entities, some 10 MB. At the limit, expired ones are forgotten, then all of
+/// them.
 const MAX_REMEMBERED: usize = 100_000;
 
-/// How long an absence answers for what came later: long enough for the jobs of one batch, and short enough that what is
-/// just being created does not count as invented.
+/// How long a missing entity also answers for later events: long enough for the jobs of one batch, and short
+/// enough that an entity that is just being created does not count as invented.
 const MISSING_FOR: Duration = Duration::from_secs(5);
 
-/// What is known of one entity.
+/// The cached state of one entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Knowledge {
-    /// Slack confirmed it at that time. Of a channel it may be known whom it reaches.
+    /// Slack confirmed it at that time. For a channel, its reach may be known.
     Found { verified_at: TimestampMs, reach: Option<ChannelReach> },
-    /// Slack did not know it at that time, by this code.
+    /// Slack did not know it at that time, and returned this error code.
     Missing { found_at: TimestampMs, code: String },
 }
 
-/// Which answers do for an event.
+/// Which cached answers are valid for an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Demand {
-    /// When the event came here. An absence that was found later is about it.
+    /// When the event was received. An absence found later applies to it.
     pub(super) sent_at: TimestampMs,
-    /// It was replayed: no earlier absence answers for it.
+    /// The event was replayed: no earlier absence applies to it.
     pub(super) replayed: bool,
-    /// It may be announced a moment before Slack shows it.
+    /// The event may announce the entity a moment before Slack shows it.
     pub(super) newborn: bool,
-    /// It is an id that a channel should have left: to have been there before says nothing.
+    /// The ID is one that a channel should have left: an earlier confirmation proves nothing.
     pub(super) former: bool,
 }
 
 impl Demand {
-    /// The same for two events: what does for both.
+    /// Combines the demands of two events: an answer must be valid for both.
     pub(super) fn add(&mut self, other: Self) {
         self.sent_at = self.sent_at.max(other.sent_at);
         self.replayed |= other.replayed;
@@ -56,53 +58,54 @@ impl Demand {
         match knowledge {
             Knowledge::Found { verified_at, .. } => !self.former || *verified_at > self.sent_at,
             Knowledge::Missing { found_at, .. } => {
-                let later = *found_at > self.sent_at;
-                let lately = now < found_at.plus(MISSING_FOR);
-                (later && !self.newborn) || (lately && (later || !self.replayed))
+                let is_later = *found_at > self.sent_at;
+                let is_recent = now < found_at.plus(MISSING_FOR);
+                (is_later && !self.newborn) || (is_recent && (is_later || !self.replayed))
             }
         }
     }
 }
 
-/// When the reading of a list began, and whether it came to the list's end.
+/// When the reading of a list began, and whether it reached the list's end.
 #[derive(Debug, Clone, Copy)]
 struct ListReading {
     began: TimestampMs,
     is_whole: bool,
 }
 
-/// What a workspace's list of people says of those it does not have.
+/// What a workspace's list of people shows about people it does not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeopleList {
-    /// They do not exist: it was read to its end.
+    /// They do not exist: the list was read to its end.
     Whole,
-    /// Nothing: it is longer than is read of it, which is remembered as long as what was read.
+    /// Nothing: the list is longer than the part that is read. That is remembered as long as the entries.
     TooLong,
-    /// Nothing yet: it has to be read.
+    /// Nothing yet: the list has to be read.
     Unread,
 }
 
-/// What this process knows of Slack's entities. The directory sync adds to it whatever it reads.
+/// Slack entities that this process knows. The directory sync adds every entity it reads.
 pub struct KnownEntities {
     clock: SharedClock,
     entities: Mutex<HashMap<Entity, (TimestampMs, Knowledge)>>,
-    /// By workspace: the last reading of its list of people that did not fail.
+    /// By workspace: the last successful reading of its list of people.
     listed: Mutex<HashMap<TeamId, ListReading>>,
 }
 
 impl KnownEntities {
-    /// Nothing is known yet.
+    /// An empty cache.
     pub fn new(clock: SharedClock) -> Self {
         Self { clock, entities: Mutex::default(), listed: Mutex::default() }
     }
 
-    /// Slack shows it.
+    /// Records that Slack shows an entity.
     pub(crate) fn found(&self, entity: Entity, reach: Option<ChannelReach>) {
         let now = self.clock.now();
-        self.keep(entity, now, Knowledge::Found { verified_at: now, reach });
+        self.insert(entity, now, Knowledge::Found { verified_at: now, reach });
     }
 
-    /// What a row of the cache says: the oldest of its three confirmations may be all of them. What is known better stays.
+    /// Records a row of the cache table: the oldest of its three confirmations may apply to all of them. A
+    /// better entry stays.
     pub(super) fn found_at(&self, entity: Entity, verified_at: TimestampMs) {
         let now = self.clock.now();
         let is_better = match self.get(&entity) {
@@ -113,16 +116,16 @@ impl KnownEntities {
             }
         };
         if is_better {
-            self.keep(entity, verified_at, Knowledge::Found { verified_at, reach: None });
+            self.insert(entity, verified_at, Knowledge::Found { verified_at, reach: None });
         }
     }
 
     pub(super) fn missing(&self, entity: Entity, code: &str) {
         let now = self.clock.now();
-        self.keep(entity, now, Knowledge::Missing { found_at: now, code: code.to_owned() });
+        self.insert(entity, now, Knowledge::Missing { found_at: now, code: code.to_owned() });
     }
 
-    /// The list of people was read, to its end or as far as it is read at most; nothing of it is older than that.
+    /// Records that the list of people was read since `began`, to its end or to the limit.
     pub(super) fn listed_people(&self, team: &TeamId, began: TimestampMs, is_whole: bool) {
         let mut listed = self.listed();
         if listed.len() >= MAX_REMEMBERED {
@@ -131,7 +134,7 @@ impl KnownEntities {
         listed.insert(team.clone(), ListReading { began, is_whole });
     }
 
-    /// What the list of people says, since this time, of those it does not have.
+    /// What the list of people, if read since this time, shows about people it does not contain.
     pub(super) fn people_list(&self, team: &TeamId, since: TimestampMs) -> PeopleList {
         let now = self.clock.now();
         match self.listed().get(team) {
@@ -143,22 +146,22 @@ impl KnownEntities {
         }
     }
 
-    /// What is known now that does for an event.
+    /// The current entry, if it is valid for an event.
     pub(super) fn answer(&self, entity: &Entity, demand: &Demand) -> Option<Knowledge> {
         self.get(entity).filter(|knowledge| demand.is_met_by(knowledge, self.clock.now()))
     }
 
-    /// What is known now.
+    /// The current entry.
     pub(super) fn get(&self, entity: &Entity) -> Option<Knowledge> {
         let now = self.clock.now();
-        self.entities().get(entity).filter(|entry| counts(entry, now)).map(|(_, known)| known.clone())
+        self.entities().get(entity).filter(|entry| is_current(entry, now)).map(|(_, known)| known.clone())
     }
 
-    fn keep(&self, entity: Entity, at: TimestampMs, knowledge: Knowledge) {
+    fn insert(&self, entity: Entity, at: TimestampMs, knowledge: Knowledge) {
         let now = self.clock.now();
         let mut entities = self.entities();
         if entities.len() >= MAX_REMEMBERED {
-            entities.retain(|_, entry| counts(entry, now));
+            entities.retain(|_, entry| is_current(entry, now));
             if entities.len() >= MAX_REMEMBERED {
                 entities.clear();
             }
@@ -171,13 +174,13 @@ impl KnownEntities {
     }
 
     fn entities(&self) -> MutexGuard<'_, HashMap<Entity, (TimestampMs, Knowledge)>> {
-        // Each change is one insert, so a panic elsewhere leaves a whole map.
+        // Each change is one insert, so a panic elsewhere leaves a valid map.
         self.entities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Knowledge from a time that has not come yet is of a clock that was put back: its age is unknown.
-fn counts((at, _): &(TimestampMs, Knowledge), now: TimestampMs) -> bool {
+/// An entry dated in the future comes from a clock that was set back: its age is unknown.
+fn is_current((at, _): &(TimestampMs, Knowledge), now: TimestampMs) -> bool {
     *at <= now && now < at.plus(TTL)
 }
 
@@ -185,7 +188,7 @@ fn counts((at, _): &(TimestampMs, Knowledge), now: TimestampMs) -> bool {
 const TABLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl ExistenceCheck {
-    /// Asks the cache about the triples that this process does not know.
+    /// Asks the cache table for the triples that this process does not know.
     pub(super) async fn consult_table<'s>(&self, subjects: impl Iterator<Item = &'s EventEntities>) {
         let now = self.0.parts.clock.now();
         let triples: BTreeMap<CacheKey, [&Entity; 3]> = subjects.flat_map(EventEntities::keys).collect();
@@ -193,19 +196,19 @@ impl ExistenceCheck {
             return;
         }
         let keys: Vec<CacheKey> = triples.keys().cloned().collect();
-        let rows = self.in_time(self.0.parts.table.look_up(&keys)).await.unwrap_or_default();
+        let rows = self.with_timeout(self.0.parts.table.look_up(&keys)).await.unwrap_or_default();
         for (entities, row) in triples.into_values().zip(rows) {
-            let Some(verified_at) = row.and_then(|row| row.counts_since(now)) else { continue };
+            let Some(verified_at) = row.and_then(|row| row.valid_since(now)) else { continue };
             entities.into_iter().for_each(|entity| self.0.known.found_at(entity.clone(), verified_at));
         }
     }
 
-    /// Keeps the triples that Slack has just confirmed, but for private channels: a row then also vouches that its channel
-    /// is not private.
+    /// Stores the triples that Slack has just confirmed, except those of private channels: a row also implies
+    /// that its channel is not private.
     pub(super) async fn store_in_table<'s>(&self, subjects: impl Iterator<Item = &'s EventEntities>) {
         let triples: BTreeMap<CacheKey, [&Entity; 3]> = subjects.flat_map(EventEntities::keys).collect();
         let verified = |(key, entities): (CacheKey, [&Entity; 3])| {
-            // A triple is as old as the oldest of its three.
+            // A triple is as old as its oldest entity.
             let ages = entities.map(|entity| match self.0.known.get(entity) {
                 Some(Knowledge::Found { reach: Some(ChannelReach { private: true, .. }), .. }) => None,
                 Some(Knowledge::Found { verified_at, .. }) => Some(verified_at),
@@ -216,20 +219,21 @@ impl ExistenceCheck {
         };
         let rows: Vec<(CacheKey, Verified)> = triples.into_iter().filter_map(verified).collect();
         if !rows.is_empty() {
-            self.in_time(self.0.parts.table.remember(&rows)).await;
+            self.with_timeout(self.0.parts.table.remember(&rows)).await;
         }
     }
 
-    /// A cache that fails has nothing, which is no reason to wait.
-    async fn in_time<T>(&self, asked: impl Future<Output = Result<T, ExistenceError>>) -> Option<T> {
-        let answer = match timeout(TABLE_TIMEOUT, asked).await {
+    /// Limits the duration of a call to the cache table. A failing cache counts as empty: the check does not
+    /// wait for it.
+    async fn with_timeout<T>(&self, call: impl Future<Output = Result<T, ExistenceError>>) -> Option<T> {
+        let answer = match timeout(TABLE_TIMEOUT, call).await {
             Ok(answer) => answer.map_err(|error| error.to_string()),
             Err(_) => Err("it did not answer in time".to_owned()),
         };
         match answer {
             Ok(answer) => {
                 if self.0.table_fails.swap(false, Ordering::Relaxed) {
-                    tracing::info!("the cache of the existence check answers again");
+                    tracing::info!("the existence check's cache answers again");
                 }
                 Some(answer)
             }
@@ -238,7 +242,7 @@ impl ExistenceCheck {
                 if !self.0.table_fails.swap(true, Ordering::Relaxed) {
                     tracing::warn!(
                         error,
-                        "the existence check goes on without its cache: Slack is asked more often"
+                        "the existence check continues without its cache and asks Slack more often"
                     );
                 }
                 None
@@ -270,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exists_is_known_for_five_minutes_and_what_does_not_for_seconds() {
+    fn a_found_entity_is_known_for_five_minutes_and_a_missing_one_for_seconds() {
         let (clock, known) = known();
         known.found(team(), None);
         clock.advance(Duration::from_millis(299_999));
@@ -286,14 +290,14 @@ mod tests {
         assert_eq!(known.answer(&team(), &Demand { replayed: true, ..demand }), None);
         clock.advance(MISSING_FOR);
         assert_eq!(known.answer(&team(), &demand), None);
-        // For what came before, it is an answer for as long as it is remembered.
+        // For earlier events, the absence applies for as long as it is remembered.
         let earlier = Demand { sent_at: TimestampMs(0), ..demand };
         assert!(known.answer(&team(), &Demand { replayed: true, ..earlier }).is_some());
         assert_eq!(known.answer(&team(), &Demand { newborn: true, ..earlier }), None);
     }
 
     #[test]
-    fn that_a_former_id_was_there_before_says_nothing() {
+    fn an_earlier_confirmation_of_a_former_id_is_no_answer() {
         let (clock, known) = known();
         known.found(team(), None);
         let sent_at = clock.now();
@@ -305,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_adds_no_time_to_what_it_confirms() {
+    fn a_row_does_not_extend_its_confirmation() {
         let (clock, known) = known();
         let start = TimestampMs(1_700_000_000_000);
         clock.advance(Duration::from_secs(200));

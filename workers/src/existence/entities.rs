@@ -1,9 +1,11 @@
-//! What an event claims to exist: its workspace, its channel, and the people whose doings its rows hold.
+//! The entities an event claims to exist: its workspace, its channel, and the people whose actions its rows
+//! record.
 //!
-//! Only what an event names is checked. Of a message that is the author of each version and everyone who reacted to it, as the
-//! rule that writes them reads them; of a reaction, who reacted; of a channel, who made it, did something to it or joined it; of
-//! a person, that person. A person who is only mentioned or invited becomes part of no key and of no row of their own, and is
-//! not asked about. A message without an author is judged by its workspace and channel.
+//! Only entities that an event names are checked. For a message, these are the author of each version and
+//! everyone who reacted to it, as the rule that writes them reads them; for a reaction, the person who
+//! reacted; for a channel, the person who created it, changed it or joined it; for a person, that person. A
+//! person who is only mentioned or invited becomes part of no key and gets no row, so Slack is not asked
+//! about them. A message without an author is judged by its workspace and channel.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,12 +24,13 @@ use slack_api::Method;
 
 use super::cache::Demand;
 
-/// Something an event is about. Slack is asked about each alone; a row of the cache is about three of them.
+/// An entity that an event refers to. Slack is asked about each one separately; a row of the cache covers
+/// three of them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Entity {
     Team(TeamId),
     User(TeamId, UserId),
-    /// A bot that wrote a message without a user of its own: `B…`.
+    /// A bot that wrote a message without its own user: `B…`.
     Bot(TeamId, UserId),
     Channel(TeamId, ChannelId),
 }
@@ -39,7 +42,7 @@ impl Entity {
         }
     }
 
-    /// What Slack's answer has it under, and its id.
+    /// The key of the entity in Slack's answer, and its ID.
     pub(super) fn field(&self) -> (&'static str, &str) {
         match self {
             Self::Team(team) => ("team", team.as_str()),
@@ -49,7 +52,7 @@ impl Entity {
         }
     }
 
-    /// What Slack is asked.
+    /// The method that looks the entity up.
     pub(super) fn method(&self) -> Method {
         match self {
             Self::Team(_) => Method::TeamInfo,
@@ -70,19 +73,20 @@ impl fmt::Display for Entity {
     }
 }
 
-/// Whom a channel reaches.
+/// The visibility of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChannelReach {
-    /// People of other workspaces write in it.
+    /// People of other workspaces can write in it.
     pub(crate) shared: bool,
-    /// Not everybody of the workspace may read it.
+    /// Not every member of the workspace can read it.
     pub(crate) private: bool,
 }
 
 impl ChannelReach {
-    /// Of a channel as Slack's methods return it: <https://docs.slack.dev/reference/objects/conversation-object>.
-    pub(crate) fn of(channel: &RawValue) -> Self {
-        let channel = envelope::value(channel.get()).unwrap_or_default();
+    /// Reads the visibility from a channel object of Slack's methods:
+    /// <https://docs.slack.dev/reference/objects/conversation-object>.
+    pub(crate) fn from_channel(channel: &RawValue) -> Self {
+        let channel = envelope::parse_value(channel.get()).unwrap_or_default();
         let any = |flags: [&str; 3]| flags.iter().any(|flag| channel.get(flag) == Some(&Value::Bool(true)));
         Self {
             shared: any(["is_ext_shared", "is_org_shared", "is_shared"]),
@@ -91,48 +95,49 @@ impl ChannelReach {
     }
 }
 
-/// Slack's own voice, in every workspace and in no directory.
+/// Slackbot's user, which is present in every workspace and missing from every user list.
 const SLACKBOT: &str = "USLACKBOT";
 
-/// A person an event is about.
+/// A person that an event refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EventPerson {
-    pub(super) who: Entity,
-    /// The event says that they may be of another workspace, whose people this one's token need not see.
+    pub(super) entity: Entity,
+    /// The event indicates that they may belong to another workspace, whose people this workspace's token may
+    /// not see.
     pub(super) foreign: bool,
 }
 
-/// When Slack may rightly not know, any more or yet, what an event is about.
+/// The reason why Slack may legitimately not know, or no longer know, an entity of the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SpecialCase {
     Plain,
-    /// A channel has only just been made.
+    /// A channel was just created.
     ChannelCreated,
-    /// A person as they are now, or were when they left.
+    /// A person's current profile, or their last one before they left.
     Person,
-    /// The app or its token is gone: Slack answers no question of it any more.
+    /// The app or its token was removed: Slack no longer answers its requests.
     Departure,
 }
 
-/// What one event claims.
+/// The entities that one event claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EventEntities {
     pub(super) team: Entity,
     pub(super) channels: Vec<Entity>,
     pub(super) people: Vec<EventPerson>,
-    /// The id that a channel should have left for another.
+    /// The ID that a channel should have given up for another.
     pub(super) former: Option<Entity>,
     pub(super) special_case: SpecialCase,
-    /// It says that its channels are public, or were until now.
+    /// The event implies that its channels are public, or were until now.
     pub(super) public: bool,
-    /// When it came here. What the event itself says of the time is as invented as the rest may be.
+    /// When the event was received. Timestamps in the event itself may be forged like the rest of it.
     pub(super) sent_at: TimestampMs,
-    /// A person had it tried again: Slack is asked again.
+    /// An operator replayed the event: Slack is asked again.
     pub(super) replayed: bool,
 }
 
 impl EventEntities {
-    /// Of a request that is about a workspace and nothing else.
+    /// The entities of a request that refers only to a workspace.
     pub(crate) fn team(team: &TeamId, sent_at: TimestampMs) -> Self {
         Self {
             team: Entity::Team(team.clone()),
@@ -146,42 +151,42 @@ impl EventEntities {
         }
     }
 
-    /// The same, of an event that says so, or not, of its channels: what it opens stays open.
-    pub(crate) fn in_public(self, public: bool) -> Self {
+    /// Sets whether the event implies that its channels are public; a channel that it makes public stays so.
+    pub(crate) fn with_public(self, public: bool) -> Self {
         Self { public: self.public || public, ..self }
     }
 
-    /// The same, of a job that was replayed from quarantine, or not.
+    /// Sets whether the job was replayed from quarantine.
     pub(crate) fn replayed(self, replayed: bool) -> Self {
         Self { replayed, ..self }
     }
 
-    /// Which answers do for it.
+    /// Which cached answers are valid for it.
     pub(super) fn demand(&self) -> Demand {
         let newborn = self.special_case == SpecialCase::ChannelCreated;
         Demand { sent_at: self.sent_at, replayed: self.replayed, newborn, former: false }
     }
 
-    /// Of an event.
+    /// The entities of an event.
     ///
     /// # Errors
-    /// [`Malformed`] if an id does not have Slack's shape, and so cannot exist.
-    pub(crate) fn of(
+    /// [`Malformed`] if an ID does not have Slack's format, and so cannot exist.
+    pub(crate) fn from_event(
         event: &SlackEvent<'_>,
         envelope: &Envelope<'_>,
         sent_at: TimestampMs,
     ) -> Result<Self, Malformed> {
         let header = &event.header;
         let teams = [&header.user_team, &header.source_team];
-        let mut subject = Self::team(&event.team, sent_at);
+        let mut entities = Self::team(&event.team, sent_at);
         let mut reader =
             EntityReader { team: &event.team, shared: envelope.is_ext_shared_channel, people: Vec::new() };
         match event.rule() {
             Some(EventRule::Message) => {
-                subject.channels.push(channel(event, event.channel()?));
+                entities.channels.push(channel(event, event.channel()?));
                 reader.author(header.user(), header.bot_id.as_deref(), teams)?;
                 for MessageUpdate { object, reactions, .. } in
-                    event.told()?.into_iter().flat_map(|told| &told.messages)
+                    event.message_updates()?.into_iter().flat_map(|updates| &updates.messages)
                 {
                     let teams = [&object.user_team, &object.source_team];
                     reader.author(object.user.clone(), object.bot_id.as_deref(), teams)?;
@@ -191,40 +196,41 @@ impl EventEntities {
                 }
             }
             Some(EventRule::Reaction(_)) => {
-                subject.channels.push(channel(event, event.channel()?));
+                entities.channels.push(channel(event, event.channel()?));
                 reader.person(header.user(), teams)?;
             }
             Some(EventRule::User) => {
-                subject.special_case = SpecialCase::Person;
-                // Slackbot too, which Slack knows if it is asked: the row of the workspace's own person is written.
+                entities.special_case = SpecialCase::Person;
+                // Slackbot too, which `users.info` knows: the row of the workspace's own person is written.
                 reader.add(Entity::User, header.user(), false)?;
             }
             Some(EventRule::Channel(ChannelChange::IdChanged)) => {
                 let (old, new) = event.changed_ids()?;
-                // What is stored of the old id is stored of the new one from then on: it opens it.
-                subject.public = true;
-                subject.former = Some(channel(event, old));
-                subject.channels.push(channel(event, new));
+                // Everything stored under the old ID is stored under the new one from now on, so the event
+                // implies that the new one is public.
+                entities.public = true;
+                entities.former = Some(channel(event, old));
+                entities.channels.push(channel(event, new));
             }
             Some(EventRule::Channel(change)) => {
-                subject.channels.push(channel(event, event.channel()?));
+                entities.channels.push(channel(event, event.channel()?));
                 reader.person(header.user(), teams)?;
                 if change == ChannelChange::Created {
-                    subject.special_case = SpecialCase::ChannelCreated;
+                    entities.special_case = SpecialCase::ChannelCreated;
                     let created: Created<'_> =
-                        header.channel_object().map(envelope::read).transpose()?.unwrap_or_default();
+                        header.channel_object().map(envelope::read_object).transpose()?.unwrap_or_default();
                     reader.person(created.creator, [&None, &None])?;
                 }
             }
             Some(EventRule::Joined) => {
-                subject.channels.push(channel(event, event.channel()?));
+                entities.channels.push(channel(event, event.channel()?));
                 reader.person(header.user(), teams)?;
             }
             Some(EventRule::FileDeleted) => {
                 reader.person(header.user(), teams)?;
             }
             Some(EventRule::Gap(GapKind::TokensRevoked | GapKind::Uninstalled)) => {
-                subject.special_case = SpecialCase::Departure
+                entities.special_case = SpecialCase::Departure
             }
             Some(
                 EventRule::Team(_)
@@ -234,18 +240,18 @@ impl EventEntities {
             )
             | None => {}
         }
-        subject.people = reader.people;
-        Ok(subject)
+        entities.people = reader.people;
+        Ok(entities)
     }
 
-    /// The rows of the cache that would confirm it: one per person and channel.
+    /// The cache rows that would confirm it: one per person and channel.
     pub(super) fn keys(&self) -> impl Iterator<Item = (CacheKey, [&Entity; 3])> {
         self.channels.iter().flat_map(move |channel| {
             self.people.iter().filter_map(move |person| {
-                let (Entity::User(team, user), Entity::Channel(_, id)) = (&person.who, channel) else {
+                let (Entity::User(team, user), Entity::Channel(_, id)) = (&person.entity, channel) else {
                     return None;
                 };
-                Some((CacheKey::new(team, user, id), [&self.team, &person.who, channel]))
+                Some((CacheKey::new(team, user, id), [&self.team, &person.entity, channel]))
             })
         })
     }
@@ -261,7 +267,7 @@ struct Created<'a> {
     creator: Option<Cow<'a, str>>,
 }
 
-/// What events say of a person's workspace.
+/// The workspaces of a person that an event names.
 type Teams<'t, 'a> = [&'t Option<Cow<'a, str>>; 2];
 
 struct EntityReader<'t> {
@@ -271,7 +277,7 @@ struct EntityReader<'t> {
 }
 
 impl EntityReader<'_> {
-    /// A message of a bot has the user the bot is, or else only the bot.
+    /// A message of a bot contains the bot's user, or otherwise only the bot.
     fn author(
         &mut self,
         user: Option<Cow<'_, str>>,
@@ -296,13 +302,14 @@ impl EntityReader<'_> {
     ) -> Result<(), Malformed> {
         let Some(id) = id.filter(|id| !id.is_empty()) else { return Ok(()) };
         let who = entity(self.team.clone(), UserId::parse(&id)?);
-        if !self.people.iter().any(|known| known.who == who) {
-            self.people.push(EventPerson { who, foreign });
+        if !self.people.iter().any(|known| known.entity == who) {
+            self.people.push(EventPerson { entity: who, foreign });
         }
         Ok(())
     }
 
-    /// Another workspace is named, or none on a channel that is shared with another.
+    /// Whether a person belongs to another workspace: one is named, or none is named and the channel is
+    /// shared.
     fn is_foreign(&self, teams: Teams<'_, '_>) -> bool {
         let mut named = teams.into_iter().flatten();
         match named.next() {
@@ -322,19 +329,19 @@ mod tests {
 
     use super::*;
 
-    /// Whom an event makes the check ask about.
+    /// The people an event makes the check ask about.
     fn asked_about(body: &str) -> Result<Vec<String>, Malformed> {
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        let subject = EventEntities::of(&SlackEvent::read(&envelope)?, &envelope, TimestampMs(0))?;
-        let id = |person: &EventPerson| match &person.who {
+        let entities = EventEntities::from_event(&SlackEvent::read(&envelope)?, &envelope, TimestampMs(0))?;
+        let id = |person: &EventPerson| match &person.entity {
             Entity::User(_, id) | Entity::Bot(_, id) => id.to_string(),
             Entity::Team(_) | Entity::Channel(..) => String::new(),
         };
-        Ok(subject.people.iter().map(id).collect())
+        Ok(entities.people.iter().map(id).collect())
     }
 
     #[test]
-    fn everyone_who_is_written_is_asked_about() {
+    fn every_written_person_is_asked_about() {
         let message = |user: &str| {
             json!({ "ts": "1.000000", "user": user, "text": "x",
             "reactions": [{ "name": "tada", "users": [format!("{user}R")] }],
@@ -361,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_claims_nothing_and_is_refused() {
+    fn an_unreadable_event_has_no_entities_and_is_refused() {
         for event in [
             r#"{"type":"message","subtype":"message_changed","channel":"C1","message":
                 {"ts":"1.000000","user":"U1","text":"x","user_team":"T1","user_team":"T1"}}"#,
@@ -374,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_is_shared_or_private_where_any_flag_says_so() {
+    fn a_channel_is_shared_or_private_if_any_flag_is_set() {
         for (json, shared, private) in [
             (r#"{"is_ext_shared":true}"#, true, false),
             (r#"{"is_org_shared":true,"is_ext_shared":false}"#, true, false),
@@ -388,7 +395,7 @@ mod tests {
             ("[]", false, false),
         ] {
             let raw = RawValue::from_string(json.to_owned()).unwrap();
-            assert_eq!(ChannelReach::of(&raw), ChannelReach { shared, private }, "{json}");
+            assert_eq!(ChannelReach::from_channel(&raw), ChannelReach { shared, private }, "{json}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Whatever an event writes, its subject was asked about: for what Slack sends, and for what it never would.
+//! Checks that every entity an event writes is among its claimed entities, for events that Slack sends and
+//! for events it never would.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +16,7 @@ use super::*;
 
 const TEAM: &str = "T024BE7LD";
 
-/// What a row holds, as its key and its attributes name it: workspaces, channels, people and bots.
+/// The workspaces, channels, people and bots that a row names in its key and its attributes.
 fn named_by(update: &Update) -> BTreeSet<Entity> {
     let key: Vec<&str> = update.key.item_id.split('#').collect();
     let team = |id: &str| TeamId::parse(id).expect("a team's id in a key");
@@ -37,8 +38,14 @@ fn named_by(update: &Update) -> BTreeSet<Entity> {
         }
         ["gap", team_id] => {
             named.insert(Entity::Team(team(team_id)));
-            let place = update.key.timestamp.split('#').next().filter(|place| *place != gap::ALL_CHANNELS);
-            let channel = place.map(|place| ChannelId::parse(place).expect("a channel's id in a key"));
+            let channel_part = update
+                .key
+                .timestamp
+                .split('#')
+                .next()
+                .filter(|channel_part| *channel_part != gap::ALL_CHANNELS);
+            let channel = channel_part
+                .map(|channel_part| ChannelId::parse(channel_part).expect("a channel's id in a key"));
             named.extend(channel.map(|channel| Entity::Channel(team(team_id), channel)));
         }
         ["file", team_id] | ["meta", team_id, "emoji" | "workspace"] => {
@@ -46,12 +53,13 @@ fn named_by(update: &Update) -> BTreeSet<Entity> {
         }
         _ => panic!("a row of a kind that this test does not know: {:?}", update.key),
     }
-    let said =
-        |name: &str| update.set.get(name).or(update.set_if_absent.get(name)).and_then(|said| said.as_str());
+    let attribute =
+        |name: &str| update.set.get(name).or(update.set_if_absent.get(name)).and_then(|value| value.as_str());
     if key[0] == "message" || key[0] == "revision" {
-        let author = said("user").filter(|author| !author.is_empty() && *author != SLACKBOT);
+        let author = attribute("user").filter(|author| !author.is_empty() && *author != SLACKBOT);
         named.extend(author.map(|author| user(key[1], author)));
-        let bot = said("bot_id").filter(|bot| !bot.is_empty() && said("user").is_none_or(str::is_empty));
+        let bot =
+            attribute("bot_id").filter(|bot| !bot.is_empty() && attribute("user").is_none_or(str::is_empty));
         named.extend(bot.map(|bot| Entity::Bot(team(key[1]), UserId::parse(bot).expect("a bot's id"))));
         let guarded = match &update.guard {
             Guard::Greater { register, .. }
@@ -66,28 +74,32 @@ fn named_by(update: &Update) -> BTreeSet<Entity> {
     named
 }
 
-/// Holds an event against its subject; answers whether it writes anything.
+/// Checks an event against its claimed entities; returns whether it writes anything.
 fn check(event: &str) -> Result<bool, String> {
     let body = format!(r#"{{"team_id":"{TEAM}","type":"event_callback","event":{event}}}"#);
     let Ok(envelope) = Envelope::peek(body.as_bytes()) else { return Ok(false) };
     let Ok(event) = SlackEvent::read(&envelope) else { return Ok(false) };
-    // An event whose claims cannot be read is quarantined.
-    let Ok(subject) = EventEntities::of(&event, &envelope, TimestampMs(0)) else { return Ok(false) };
-    let people = subject.people.iter().map(|person| &person.who);
+    // An event with unreadable claims is quarantined.
+    let Ok(entities) = EventEntities::from_event(&event, &envelope, TimestampMs(0)) else { return Ok(false) };
+    let people = entities.people.iter().map(|person| &person.entity);
     let asked: BTreeSet<&Entity> =
-        people.chain(&subject.channels).chain(&subject.former).chain([&subject.team]).collect();
+        people.chain(&entities.channels).chain(&entities.former).chain([&entities.team]).collect();
     let changes = event.changes().unwrap_or_default();
     let written = changes.iter().map(|change| match change {
         Change::Content(content) => content.if_absent().clone(),
         Change::Register(update) => update.clone(),
     });
-    let told = ChannelEvent::read(&event).ok().flatten().map(|told| told.inserts()).unwrap_or_default();
-    // A changed history is stored only of a channel that has the public mark.
+    let inserts = ChannelEvent::read(&event)
+        .ok()
+        .flatten()
+        .map(|channel_event| channel_event.inserts())
+        .unwrap_or_default();
+    // A changed history is stored only for a channel that has the public mark.
     let needs_mark = event.rule() == Some(EventRule::Gap(GapKind::HistoryChanged));
     let gaps = [gap::joined(&event), gap::opened_by(&event)].into_iter();
     let gaps = gaps.filter_map(|gap| gap.ok().flatten()).filter(|_| !needs_mark);
     let mut writes = false;
-    for update in written.chain(told).chain(gaps) {
+    for update in written.chain(inserts).chain(gaps) {
         writes = true;
         for named in named_by(&update) {
             if !asked.contains(&named) {
@@ -98,7 +110,7 @@ fn check(event: &str) -> Result<bool, String> {
     Ok(writes)
 }
 
-/// A field of an event or of a message in one, as JSON. The same one may come twice, and be of any shape.
+/// A field of an event or of a nested message, as JSON. The same field may occur twice, with any type.
 fn field(depth: u32) -> BoxedStrategy<String> {
     let one_of = |values: &'static [&'static str]| select(values);
     let named = |names: &'static [&'static str], values: &'static [&'static str]| {
@@ -202,7 +214,7 @@ fn event() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn everything_an_event_writes_was_asked_about() {
+fn every_entity_an_event_writes_is_asked_about() {
     let config = Config { cases: 20_000, failure_persistence: None, ..Config::default() };
     let writing = std::cell::Cell::new(0_u32);
     TestRunner::new(config)
@@ -216,7 +228,7 @@ fn everything_an_event_writes_was_asked_about() {
 }
 
 #[test]
-fn what_slack_sends_writes_only_what_was_asked_about() {
+fn every_entity_a_real_event_writes_is_asked_about() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds/events");
     let mut writing = 0;
     for seed in fs::read_dir(folder).unwrap() {

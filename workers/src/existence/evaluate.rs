@@ -1,25 +1,29 @@
-//! What becomes of an event, given what is known of all that it claims.
+//! Decides on an event from the facts about the entities it claims.
 //!
-//! Slack's answer counts, with these exceptions, in which it may rightly not know (any more) what is real:
-//! * A channel that the archive knows already, by its public mark or a row of its own, was confirmed when it was first
-//!   written. It may have been deleted, got another id, or become private, so that the app cannot see it: `channel_deleted`
-//!   and late messages are such. An invented channel has neither mark nor row; of one whose mark a person took back, rows
-//!   say nothing.
-//! * A channel that has just been made may be missing for a moment: `channel_created` waits that long.
-//! * A person whose own event says that they left, if the archive has a row of them.
-//! * People of other workspaces, if the event says that they are and the channel is shared: the event is judged by its
-//!   workspace and channel. Slack says whether it is; if the archive alone vouches for the channel, its newest row does.
-//! * The app's own end (`tokens_revoked`, `app_uninstalled`), after which Slack answers nothing, of a workspace that the
-//!   archive knows.
+//! Slack's answer decides, except in these cases, in which Slack may legitimately not know (or no longer
+//! know) a real entity:
+//! * A channel that the archive already knows, by its public mark or its own row, was confirmed when it was
+//!   first written. It may have been deleted, received another ID, or become private, so that the app cannot
+//!   see it, for example with `channel_deleted` and late messages. A forged channel has neither mark nor row.
+//!   If a person revoked a channel's mark, its rows prove nothing.
+//! * A channel that was just created may be missing for a moment: `channel_created` waits for that long.
+//! * A person whose own event reports that they left, if the archive has their row.
+//! * People of other workspaces, if the event marks them as such and the channel is shared: the event is
+//!   judged by its workspace and channel. Slack reports whether a channel is shared; if only the archive
+//!   confirms the channel, its newest row does.
+//! * The removal of the app itself (`tokens_revoked`, `app_uninstalled`), after which Slack answers no
+//!   request, for a workspace that the archive knows.
 //!
-//! An event that says that a channel is public, while Slack says that it is private and the archive does not know it, counts
-//! as invented: else one forged event would open a private channel for all that is said in it from then on. An event that
-//! says that a channel goes on under another id does the same for that id; and if the old one still answers, the channel
-//! has not left it, even if both are public: readers would take two channels for one.
+//! An event that implies that a channel is public counts as forged if Slack reports the channel as private
+//! and the archive does not know it: otherwise one forged event would open a private channel for all its
+//! later messages. An event that reports a new ID of a channel implies the same for that ID. If the old ID
+//! still answers, the channel has not left it, even if both are public: readers would take two channels for
+//! one.
 //!
-//! A scope that the app lacks is no sign of an invention: events wait until it is added, except in channels that the archive
-//! knows. A private channel that only `groups:read` would show counts as one that Slack does not know. What Slack keeps
-//! failing on, or has no time for in a flood, is quarantined and is no invention either.
+//! A scope that the app lacks is no sign of a forgery: events wait until it is added, except in channels that
+//! the archive knows. A private channel that only `groups:read` would show counts as unknown to Slack. Events
+//! of entities that Slack keeps failing on, or cannot be asked about in a flood, are quarantined, but do not
+//! count as forged.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -39,25 +43,25 @@ use crate::failure::JobFailure;
 /// How long Slack may not know a channel that it announced.
 const NEWBORN: Duration = Duration::from_secs(60);
 
-/// How long until a new channel is asked about again: longer than its absence is remembered.
+/// The delay before Slack is asked about a new channel again: longer than its absence is remembered.
 const NEWBORN_AGAIN: Duration = Duration::from_secs(6);
 
-/// What came of asking about something.
+/// The result of asking about an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fact {
     Found {
-        /// Of a channel; a row of the cache does not say it.
+        /// Set for channels only; a row of the cache table does not contain it.
         reach: Option<ChannelReach>,
     },
     Missing(String),
-    /// It is not known yet.
+    /// The answer is not known yet.
     Later {
         after: Duration,
         why: String,
         not_allowed: bool,
     },
-    /// Slack could not say, for this reason, and waiting does not help.
-    Unsaid(String),
+    /// Slack could not determine it, for this reason, and waiting does not help.
+    Undetermined(String),
 }
 
 impl From<Knowledge> for Fact {
@@ -69,16 +73,16 @@ impl From<Knowledge> for Fact {
     }
 }
 
-/// What is known while a batch is evaluated.
+/// The facts that are known while a batch is evaluated.
 pub(super) struct Evaluation<'a> {
     pub(super) archive: &'a dyn Archive,
     pub(super) known: &'a KnownEntities,
     pub(super) now: TimestampMs,
-    /// What was asked for this batch.
+    /// Facts that were requested for this batch.
     pub(super) facts: HashMap<Entity, Fact>,
 }
 
-/// What stands in the way of a verdict so far.
+/// The facts that a verdict still lacks.
 #[derive(Default)]
 struct Undecided {
     unknown: Vec<(Entity, Demand)>,
@@ -87,13 +91,15 @@ struct Undecided {
 }
 
 impl Undecided {
-    /// Takes in what is known of an entity that the event needs.
+    /// Adds the fact about an entity that the event needs.
     fn add(&mut self, entity: &Entity, demand: Demand, fact: Option<Fact>) -> Result<(), JobFailure> {
         match fact {
             None => self.unknown.push((entity.clone(), demand)),
             Some(Fact::Found { .. }) => {}
             Some(Fact::Missing(code)) => return Err(JobFailure::Permanent(why_missing(entity, &code))),
-            Some(Fact::Unsaid(why)) => return Err(JobFailure::Permanent(why_unsaid(entity, &why))),
+            Some(Fact::Undetermined(why)) => {
+                return Err(JobFailure::Permanent(why_undetermined(entity, &why)));
+            }
             Some(Fact::Later { after, why, .. }) => self.wait(after, &why),
         }
         Ok(())
@@ -107,46 +113,48 @@ impl Undecided {
 }
 
 impl Evaluation<'_> {
-    /// What has to be asked before it is known what becomes of an event; nothing if all that it claims exists.
+    /// Returns the questions that must be answered before the event is decided; none if all its entities
+    /// exist.
     pub(super) async fn evaluate(
         &self,
-        subject: &EventEntities,
+        entities: &EventEntities,
     ) -> Result<Vec<(Entity, Demand)>, JobFailure> {
-        let team = &subject.team;
-        if subject.special_case == SpecialCase::Departure
+        let team = &entities.team;
+        if entities.special_case == SpecialCase::Departure
             && self.row(&ItemKey::team(team.team())).await?.is_some()
         {
             return Ok(Vec::new());
         }
-        let demand = subject.demand();
-        // Whether it matters that people of other workspaces may write in its channels.
+        let demand = entities.demand();
+        // Whether it matters that people of other workspaces can write in its channels.
         let is_unknown =
-            |person: &EventPerson| !matches!(self.fact(&person.who, &demand), Some(Fact::Found { .. }));
-        let has_foreigners = !subject.channels.is_empty()
-            && subject.people.iter().any(|person| person.foreign && is_unknown(person));
+            |person: &EventPerson| !matches!(self.fact(&person.entity, &demand), Some(Fact::Found { .. }));
+        let has_foreigners = !entities.channels.is_empty()
+            && entities.people.iter().any(|person| person.foreign && is_unknown(person));
         let mut undecided = Undecided::default();
         undecided.add(team, demand, self.fact(team, &demand))?;
-        // Whether people of other workspaces may write in all of them; unknown while one of them is.
-        let mut shared = (!subject.channels.is_empty()).then_some(true);
-        for channel in &subject.channels {
+        // Whether people of other workspaces can write in all of them; unknown while it is unknown for one of
+        // them.
+        let mut shared = (!entities.channels.is_empty()).then_some(true);
+        for channel in &entities.channels {
             let is_shared = match self.fact(channel, &demand) {
                 Some(Fact::Found { reach: Some(reach) }) => {
-                    if reach.private && subject.public && !self.knows_channel(channel).await? {
+                    if reach.private && entities.public && !self.knows_channel(channel).await? {
                         return Err(private(channel));
                     }
                     Some(reach.shared)
                 }
                 Some(Fact::Found { reach: None }) if !has_foreigners => continue,
-                // A row of the table does not say whether it is shared: Slack does.
+                // A row of the cache table does not record whether the channel is shared, so Slack is asked.
                 Some(Fact::Found { reach: None }) if !self.facts.contains_key(channel) => {
                     undecided.unknown.push((channel.clone(), demand));
                     None
                 }
                 Some(Fact::Found { reach: None }) => Some(false),
                 fact if self.archive_vouches(channel, &fact).await? => {
-                    Some(has_foreigners && self.is_kept_as_shared(channel).await?)
+                    Some(has_foreigners && self.is_stored_as_shared(channel).await?)
                 }
-                Some(Fact::Missing(_)) if self.is_newborn(subject) => {
+                Some(Fact::Missing(_)) if self.is_newborn(entities) => {
                     undecided.wait(NEWBORN_AGAIN, "Slack does not show the new channel yet");
                     continue;
                 }
@@ -157,7 +165,7 @@ impl Evaluation<'_> {
             };
             shared = is_shared.and_then(|is_shared| shared.map(|all| all && is_shared));
         }
-        if let Some(former) = &subject.former {
+        if let Some(former) = &entities.former {
             let demand = Demand { former: true, ..demand };
             match self.fact(former, &demand) {
                 Some(Fact::Found { .. }) => return Err(not_left(former)),
@@ -165,15 +173,15 @@ impl Evaluation<'_> {
                 fact => undecided.add(former, demand, fact)?,
             }
         }
-        for person in &subject.people {
-            if person.foreign && !subject.channels.is_empty() && shared != Some(false) {
-                // Either the channel is shared, or that is asked first.
+        for person in &entities.people {
+            if person.foreign && !entities.channels.is_empty() && shared != Some(false) {
+                // Either the channel is shared, or Slack is asked about that first.
                 continue;
             }
-            match self.fact(&person.who, &demand) {
-                Some(Fact::Missing(_) | Fact::Unsaid(_))
-                    if subject.special_case == SpecialCase::Person && self.knows_person(person).await? => {}
-                fact => undecided.add(&person.who, demand, fact)?,
+            match self.fact(&person.entity, &demand) {
+                Some(Fact::Missing(_) | Fact::Undetermined(_))
+                    if entities.special_case == SpecialCase::Person && self.knows_person(person).await? => {}
+                fact => undecided.add(&person.entity, demand, fact)?,
             }
         }
         match undecided.wait {
@@ -188,37 +196,39 @@ impl Evaluation<'_> {
         self.facts.get(entity).cloned().or_else(|| self.known.answer(entity, demand).map(Fact::from))
     }
 
-    fn is_newborn(&self, subject: &EventEntities) -> bool {
-        subject.special_case == SpecialCase::ChannelCreated && self.now < subject.sent_at.plus(NEWBORN)
+    fn is_newborn(&self, entities: &EventEntities) -> bool {
+        entities.special_case == SpecialCase::ChannelCreated && self.now < entities.sent_at.plus(NEWBORN)
     }
 
-    /// Whether the archive knows a channel of which Slack does not say that it exists, nor that this is said later.
+    /// Whether the archive knows a channel whose existence Slack neither confirms nor will confirm later.
     async fn archive_vouches(&self, channel: &Entity, fact: &Option<Fact>) -> Result<bool, JobFailure> {
-        let may =
-            matches!(fact, Some(Fact::Missing(_) | Fact::Unsaid(_) | Fact::Later { not_allowed: true, .. }));
+        let may = matches!(
+            fact,
+            Some(Fact::Missing(_) | Fact::Undetermined(_) | Fact::Later { not_allowed: true, .. })
+        );
         Ok(may && self.knows_channel(channel).await?)
     }
 
-    /// By its mark, or by a row: both are written only of channels that were confirmed, or before the check was on. A mark
-    /// that a person took back speaks for the rows too.
+    /// Whether a channel has a public mark or a row: both are written only for confirmed channels, or were
+    /// written before the check was enabled. A mark that a person revoked overrides the rows.
     async fn knows_channel(&self, channel: &Entity) -> Result<bool, JobFailure> {
         let Entity::Channel(team, id) = channel else { return Ok(false) };
-        Ok(match MarkState::of(self.row(&ItemKey::public_mark(team, id)).await?.as_ref()) {
+        Ok(match MarkState::from_row(self.row(&ItemKey::public_mark(team, id)).await?.as_ref()) {
             MarkState::Public => true,
             MarkState::Forgotten => false,
             MarkState::Unmarked => self.newest_row(team, id).await?.is_some(),
         })
     }
 
-    /// Whether the newest row of a channel says that people of other workspaces write in it.
-    async fn is_kept_as_shared(&self, channel: &Entity) -> Result<bool, JobFailure> {
+    /// Whether the newest row of a channel records that people of other workspaces can write in it.
+    async fn is_stored_as_shared(&self, channel: &Entity) -> Result<bool, JobFailure> {
         let Entity::Channel(team, id) = channel else { return Ok(false) };
         let row = self.newest_row(team, id).await?;
         Ok(row.is_some_and(|row| row.attributes.get("ext_shared") == Some(&Value::Bool(true))))
     }
 
     async fn knows_person(&self, person: &EventPerson) -> Result<bool, JobFailure> {
-        let Entity::User(team, user) = &person.who else { return Ok(false) };
+        let Entity::User(team, user) = &person.entity else { return Ok(false) };
         Ok(self.row(&ItemKey::user(team, user)).await?.is_some())
     }
 
@@ -232,12 +242,12 @@ impl Evaluation<'_> {
     }
 }
 
-/// The archive does not say, which is no sign of an invention.
+/// The archive could not be read, which is no sign of a forgery.
 fn unread(error: ArchiveError) -> JobFailure {
     JobFailure::Postponed(error.to_string(), SOON)
 }
 
-/// What a person reads in quarantine about what Slack does not know.
+/// The quarantine reason for an entity that Slack does not know.
 pub(super) fn why_missing(entity: &Entity, code: &str) -> String {
     if code == NO_TOKEN {
         format!(
@@ -253,8 +263,8 @@ pub(super) fn why_missing(entity: &Entity, code: &str) -> String {
     }
 }
 
-/// The same, of what Slack cannot be asked about.
-pub(super) fn why_unsaid(entity: &Entity, why: &str) -> String {
+/// The quarantine reason for an entity that Slack could not be asked about.
+pub(super) fn why_undetermined(entity: &Entity, why: &str) -> String {
     format!(
         "Slack could not say whether {entity} exists ({}: {why}). Replay this job later: it is asked again then; drop it if it \
          is forged",
@@ -262,7 +272,7 @@ pub(super) fn why_unsaid(entity: &Entity, why: &str) -> String {
     )
 }
 
-/// The same, of a channel that still has the id it is said to have left.
+/// The quarantine reason for a channel that still has the ID it reportedly left.
 fn not_left(former: &Entity) -> JobFailure {
     JobFailure::Permanent(format!(
         "Slack still shows {former} under the id that the event says it has left. The event may be forged: drop it and change \
@@ -270,7 +280,7 @@ fn not_left(former: &Entity) -> JobFailure {
     ))
 }
 
-/// The same, of a channel that is not what the event says.
+/// The quarantine reason for a private channel in a public event.
 fn private(channel: &Entity) -> JobFailure {
     JobFailure::Permanent(format!(
         "Slack shows {channel} as private, the event as public, and no public message of it was ever kept. The event may be \

@@ -1,12 +1,15 @@
-//! The existence check, the second key: before anything of an event is written, Slack is asked with the bot token whether
-//! its workspace, people and channel exist. A leaked signing secret alone cannot invent people or channels.
+//! The existence check, a second safeguard: before any part of an event is written, Slack is asked with the
+//! bot token whether its workspace, people and channel exist. A leaked signing secret alone cannot invent
+//! people or channels.
 //!
-//! * [`entities`] is what an event claims, and [`evaluate`] what becomes of it; both hold the exceptions and their reasons.
-//! * [`cache`] remembers, in this process and in the table that all processes share.
+//! * [`entities`] lists the entities an event claims, and [`evaluate`] decides on the event; both document
+//!   the exceptions and their reasons.
+//! * [`cache`] remembers answers, in this process and in the table that all processes share.
 //! * [`lookup`] asks Slack.
 //!
-//! A call runs in a task of its own. A batch waits for it no longer than [`PATIENCE`]; after that only the events that need
-//! its answer go back to the queue, and those behind them in their group. Nothing is quarantined because Slack is out of reach.
+//! Each call runs in its own task. A batch waits for it only a short time; after that, only the events that
+//! need its answer return to the queue, with the later events of their group. No event is quarantined because
+//! Slack is unreachable.
 
 mod cache;
 mod entities;
@@ -37,53 +40,55 @@ use crate::failure::JobFailure;
 
 pub use cache::KnownEntities;
 pub(crate) use entities::{ChannelReach, Entity, EventEntities};
-pub use lookup::{Waiting, waiting};
+pub use lookup::{Waiting, read_waiting};
 
-/// The channels of which it is unknown who may read them, each with when its event came and whether it was replayed.
-pub(crate) type Unseen = BTreeMap<(TeamId, ChannelId), (TimestampMs, bool)>;
+/// The channels of unknown visibility, each with the receive time of its event and whether the event was
+/// replayed.
+pub(crate) type UnseenChannels = BTreeMap<(TeamId, ChannelId), (TimestampMs, bool)>;
 
-/// How long a batch waits for Slack, which answers within a fraction of a second when it is well. The rest of the batch
-/// waits with it, so it must be short beside the lease of 30 s, and unnoticed by people who read the archive.
-const PATIENCE: Duration = Duration::from_millis(1_500);
+/// How long a batch waits for Slack, which normally answers within a fraction of a second. The rest of the
+/// batch waits too, so it must be short compared with the lease of 30 s, and unnoticeable for people who read
+/// the archive.
+const BATCH_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// How soon an event comes back whose answer is on its way.
+/// The retry delay of an event whose answer is pending.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Batches that are only observed, side by side. Beyond it they are not looked at: observing must not pile up.
+/// Maximum number of concurrent batches that are only observed. Further batches are not checked, so that
+/// observation does not pile up.
 const OBSERVED_AT_ONCE: usize = 64;
 
-/// What is to be found out, and which answers will do.
+/// The entities to ask about, and which answers are valid for them.
 type Questions = BTreeMap<Entity, Demand>;
 
-/// What becomes of an event: all it claims exists, or cannot be asked about; or something does not exist, which is permanent,
-/// or is not known yet, which is postponed.
+/// The result for an event: all its entities exist, or cannot be asked about; or one does not exist, which is
+/// permanent, or is not known yet, which is postponed.
 type ExistenceVerdict = Result<(), JobFailure>;
 
-/// Whether a job may be stored; `None` if it was not asked about, because nothing of it will be stored.
+/// Whether a job may be stored; `None` if it was not checked, because it stores nothing.
 pub(crate) type Clearance = Option<ExistenceVerdict>;
 
-/// For a job of which something is stored.
-pub(crate) fn require(clearance: &Clearance) -> Result<(), JobFailure> {
-    let unasked =
-        || Err(JobFailure::Transient("it was not checked whether all that it claims exists".into()));
-    clearance.clone().unwrap_or_else(unasked)
+/// The result of the check for a job that stores something.
+pub(crate) fn require_clearance(clearance: &Clearance) -> Result<(), JobFailure> {
+    let unchecked = || Err(JobFailure::Transient("it was not checked whether its entities exist".into()));
+    clearance.clone().unwrap_or_else(unchecked)
 }
 
-/// The check. Cloning shares what it knows.
+/// The existence check. Clones share its state.
 #[derive(Clone)]
 pub struct ExistenceCheck(Arc<Inner>);
 
-/// What it is made of.
+/// The dependencies of the check.
 pub struct ExistenceParts {
-    /// Slack.
+    /// Slack's Web API.
     pub api: Arc<WebApi>,
-    /// The cache all processes share.
+    /// The cache that all processes share.
     pub table: Arc<dyn Existence>,
-    /// Holds what is known already, and the rows that say that the check waits.
+    /// Contains the known entities, and the rows of the check's open breakers.
     pub archive: Arc<dyn Archive>,
-    /// The time.
+    /// The clock.
     pub clock: SharedClock,
-    /// What it does; unless it is set, it enforces as soon as there is a token.
+    /// The mode; if unset, the check enforces as soon as there is a token.
     pub mode: Option<ExistenceMode>,
 }
 
@@ -92,7 +97,7 @@ struct Inner {
     known: Arc<KnownEntities>,
     failures: Failures,
     floods: Floods,
-    /// How many questions may be on their way, for each kind of thing.
+    /// The limit of concurrent questions, for each kind of entity.
     limits: HashMap<Method, Semaphore>,
     questions: SingleFlight<Entity, Fact>,
     lists: SingleFlight<(TeamId, List), ()>,
@@ -101,7 +106,7 @@ struct Inner {
 }
 
 impl ExistenceCheck {
-    /// A check that knows nothing yet. It asks nothing before the first event.
+    /// A check with an empty cache. It asks Slack nothing before the first event.
     pub fn new(parts: ExistenceParts) -> Self {
         let limited = [Method::TeamInfo, Method::UsersInfo, Method::BotsInfo, Method::ConversationsInfo];
         Self(Arc::new(Inner {
@@ -117,13 +122,14 @@ impl ExistenceCheck {
         }))
     }
 
-    /// What it knows: the directory sync adds to it.
+    /// The cache of entities, to which the directory sync adds.
     pub fn known(&self) -> Arc<KnownEntities> {
         Arc::clone(&self.0.known)
     }
 
-    /// How jobs are checked now, since a token may come and go; `None` if nothing is asked, and every job may be stored.
-    pub(crate) fn in_force(check: Option<&Self>) -> Option<(&Self, ExistenceMode)> {
+    /// The check and its current mode, since a token may come and go; `None` if Slack is not asked and every
+    /// job may be stored.
+    pub(crate) fn active(check: Option<&Self>) -> Option<(&Self, ExistenceMode)> {
         let check = check?;
         match check.0.parts.mode {
             Some(ExistenceMode::Off) => None,
@@ -132,10 +138,11 @@ impl ExistenceCheck {
         }
     }
 
-    /// Asks about a batch, given what each job claims, `None` if nothing of it will be stored; one answer per job, in their
-    /// order. A worker decides twice on the jobs of a batch: first as if everything existed, to select what is asked about. What
-    /// will be dropped costs no questions. If it only observes, every job may be stored, at once.
-    pub(crate) async fn clear(
+    /// Checks a batch. Each claim holds the entities of a job, or `None` if the job stores nothing; returns
+    /// one result per job, in their order. A worker decides twice on the jobs of a batch: first as if every
+    /// entity existed, to select the jobs to check, so that dropped jobs cost no questions. In observe mode,
+    /// every job may be stored at once.
+    pub(crate) async fn check_batch(
         &self,
         mode: ExistenceMode,
         claims: Vec<Result<Option<EventEntities>, JobFailure>>,
@@ -147,7 +154,7 @@ impl ExistenceCheck {
                 tokio::spawn(async move {
                     for verdict in check.judge("observe", &claims).await {
                         if let Err(JobFailure::Permanent(reason)) = verdict {
-                            tracing::warn!(reason, "stored, but `enforce` would have put it in quarantine");
+                            tracing::warn!(reason, "stored, but `enforce` would have quarantined it");
                         }
                     }
                     drop(permit);
@@ -164,7 +171,7 @@ impl ExistenceCheck {
         claims.into_iter().map(clearance).collect()
     }
 
-    /// Judges what is claimed; one verdict per subject, in their order.
+    /// Checks the claimed entities; returns one verdict per claim that has entities, in their order.
     async fn judge(
         &self,
         mode: &'static str,
@@ -189,7 +196,7 @@ impl ExistenceCheck {
     }
 
     async fn verdicts(&self, subjects: &[&EventEntities]) -> Vec<ExistenceVerdict> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + BATCH_TIMEOUT;
         let (ExistenceParts { archive, clock, .. }, known) = (&self.0.parts, &self.0.known);
         let mut evaluation =
             Evaluation { archive: &**archive, known, now: clock.now(), facts: HashMap::new() };
@@ -206,7 +213,7 @@ impl ExistenceCheck {
             }
             answered(layer, open.len() - unknown.len());
             open = unknown;
-            // Most often this process knows all that it takes.
+            // Usually this process knows all the entities.
             if open.is_empty() {
                 return vec![Ok(()); subjects.len()];
             }
@@ -231,8 +238,8 @@ impl ExistenceCheck {
                 }
             }
             open = still_open;
-            // Each round knows something of all that was unknown in the one before, so there are few.
-            evaluation.facts.extend(self.find_out(unknown, deadline).await);
+            // Each round answers every question of the one before, so there are few rounds.
+            evaluation.facts.extend(self.resolve_entities(unknown, deadline).await);
         }
         let confirmed = asked.iter().filter(|index| verdicts[**index].is_ok());
         self.store_in_table(confirmed.map(|index| subjects[*index])).await;

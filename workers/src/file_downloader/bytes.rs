@@ -1,9 +1,9 @@
-//! Takes what comes: counts it, hashes it, looks whether it is what was asked for, and keeps it.
+//! Receives a file's bytes: counts and hashes them, checks that they are the requested file, and stores them.
 
 use metrics::counter;
 use ports::files::{FileKey, FilesError, Published};
 use ports::metrics::FILE_BYTES;
-use rules::file::row::HeldBytes;
+use rules::file::row::StoredBytes;
 use rules::file::{FileObject, FileVerdict};
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
@@ -13,34 +13,34 @@ use slack_api::download::Download;
 use super::FileDownloader;
 use super::fetch::{Fetched, Trouble, login_needed};
 
-/// Enough of a body to see that it is a page.
+/// Enough of a body to recognize an HTML page.
 pub(crate) const HEAD_BYTES: usize = 512;
 
-/// Digest and length of what has come so far.
+/// Hash and length of the bytes received so far.
 #[derive(Default)]
 pub(crate) struct DigestedBytes {
     hash: Sha256,
-    /// Its length.
+    /// The length.
     pub(crate) size_bytes: u64,
 }
 
 impl DigestedBytes {
-    /// Counts more of it.
+    /// Adds received bytes.
     pub(crate) fn add(&mut self, chunk: &[u8]) {
         self.hash.update(chunk);
         self.size_bytes = self.size_bytes.saturating_add(chunk.len() as u64);
     }
 
-    /// What is held then.
-    pub(crate) fn held(self, key: &FileKey, source: String) -> HeldBytes {
+    /// The record of the stored bytes.
+    pub(crate) fn into_held_bytes(self, key: &FileKey, source: String) -> StoredBytes {
         let sha256 = to_hex(&self.hash.finalize());
-        HeldBytes { key: key.clone(), source, size_bytes: self.size_bytes, sha256 }
+        StoredBytes { key: key.clone(), source, size_bytes: self.size_bytes, sha256 }
     }
 }
 
 impl FileDownloader {
-    /// Takes the body of an answer that was found. Nothing is visible before all of it is there.
-    pub(super) async fn take(
+    /// Stores the body of a successful response. The file becomes visible only once it is complete.
+    pub(super) async fn store_body(
         &self,
         team: &TeamId,
         object: &FileObject,
@@ -58,55 +58,55 @@ impl FileDownloader {
             return too_big();
         }
         let mut writer = self.files.create(key).await?;
-        let (mut tally, mut head) = (DigestedBytes::default(), Vec::with_capacity(HEAD_BYTES));
+        let (mut digest, mut head) = (DigestedBytes::default(), Vec::with_capacity(HEAD_BYTES));
         loop {
             let chunk = download.chunk().await.map_err(|error| Trouble::Transient(error.to_string()))?;
             let Some(chunk) = chunk else { break };
             if head.len() < HEAD_BYTES {
                 head.extend_from_slice(&chunk[..chunk.len().min(HEAD_BYTES - head.len())]);
-                // The content type of a CDN says little.
+                // A CDN's content type is unreliable.
                 if !expects_page && begins_a_page(&head) {
                     return login_page();
                 }
             }
-            tally.add(&chunk);
-            if tally.size_bytes > max_bytes {
+            digest.add(&chunk);
+            if digest.size_bytes > max_bytes {
                 return too_big();
             }
             writer.write(chunk).await?;
         }
         for expected in [download.size_bytes, object.exact_size_bytes()].into_iter().flatten() {
-            if tally.size_bytes != expected {
-                let sent = tally.size_bytes;
+            if digest.size_bytes != expected {
+                let sent = digest.size_bytes;
                 let reason = format!("Slack announced {expected} bytes and sent {sent}");
                 return Err(Trouble::Transient(reason));
             }
         }
-        counter!(FILE_BYTES).increment(tally.size_bytes);
+        counter!(FILE_BYTES).increment(digest.size_bytes);
         let held = match writer.publish().await? {
-            Published::New => tally.held(key, object.source(team).unwrap_or_default()),
-            // What is there may be other bytes than these.
+            Published::New => digest.into_held_bytes(key, object.source(team).unwrap_or_default()),
+            // The stored bytes may differ from these.
             Published::AlreadyThere => {
-                let gone = || FilesError::Unavailable(format!("{key} was there and is not any more"));
-                self.held(team, object, key).await?.ok_or_else(gone)?
+                let gone = || FilesError::Unavailable(format!("{key} was stored, but is missing now"));
+                self.stored_bytes(team, object, key).await?.ok_or_else(gone)?
             }
         };
         Ok(Fetched::Held(held))
     }
 
-    /// What is in the store under this key.
-    pub(super) async fn held(
+    /// The bytes stored under this key.
+    pub(super) async fn stored_bytes(
         &self,
         team: &TeamId,
         object: &FileObject,
         key: &FileKey,
-    ) -> Result<Option<HeldBytes>, FilesError> {
+    ) -> Result<Option<StoredBytes>, FilesError> {
         let Some(mut reader) = self.files.open(key).await? else { return Ok(None) };
-        let mut tally = DigestedBytes::default();
+        let mut digest = DigestedBytes::default();
         while let Some(chunk) = reader.next().await? {
-            tally.add(&chunk);
+            digest.add(&chunk);
         }
-        Ok(Some(tally.held(key, object.source(team).unwrap_or_default())))
+        Ok(Some(digest.into_held_bytes(key, object.source(team).unwrap_or_default())))
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_told_by_its_first_tag() {
+    fn a_page_is_recognized_by_its_first_tag() {
         for page in [
             "<!DOCTYPE html><title>Slack</title>",
             "\n\t <!doctype HTML>",

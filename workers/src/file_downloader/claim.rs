@@ -1,10 +1,10 @@
-//! Whose turn it is to fetch a file: a file in a message is fetched by one downloader at a time, and once.
+//! Claims the file of a job, so that one downloader at a time fetches it, and only once.
 //!
-//! The queue hands a file's jobs out one after the other, except after a lease that was lost during the work. Only
-//! a file that is held completes a claim; and the file's row decides, not the claim: a retry of a file
-//! whose row holds no file tries again.
+//! The queue delivers a file's jobs one after the other, except after a lease was lost during the work. A
+//! claim is completed only if the file is stored. The file's row decides, not the claim: a retry of a file
+//! without stored bytes tries again.
 
-use ports::claims::{About, ClaimKey, ClaimsError, Take};
+use ports::claims::{ClaimContext, ClaimKey, ClaimMode, ClaimsError};
 use rules::file::FileJob;
 use slack::ids::UserId;
 
@@ -14,15 +14,15 @@ use crate::claims::{ClaimGuard, ClaimOutcome, Sink};
 use crate::failure::JobFailure;
 use crate::runtime::JobRetry;
 
-/// Whose turn it is.
+/// The result of claiming a file.
 pub(super) enum DownloadTurn<'c> {
-    /// The caller's.
+    /// The caller owns the claim.
     Ours(ClaimGuard<'c>),
-    /// Not ours and not needed: the file is held by now.
+    /// No download is needed: the file has been stored.
     Held(KnownFile),
-    /// Not ours and not needed: it was erased meanwhile.
+    /// No download is needed: the file was erased meanwhile.
     Erased,
-    /// Another process has it, and may yet fail.
+    /// Another process owns the claim, and may still fail.
     Later(JobRetry),
 }
 
@@ -36,35 +36,36 @@ impl From<ClaimsError> for JobFailure {
 
 impl FileDownloader {
     /// Claims the file of a job.
-    pub(super) async fn turn(&self, job: &FileJob) -> Result<DownloadTurn<'_>, JobFailure> {
-        let check = match self.check(job, Take::IfFree).await? {
-            ClaimOutcome::Completed => match self.known(job).await? {
+    pub(super) async fn claim_file(&self, job: &FileJob) -> Result<DownloadTurn<'_>, JobFailure> {
+        let claim = match self.claim(job, ClaimMode::IfFree).await? {
+            ClaimOutcome::Completed => match self.read_known_file(job).await? {
                 None => return Ok(DownloadTurn::Erased),
                 Some(known) if known.held_as.is_some() => return Ok(DownloadTurn::Held(known)),
-                // Another version is, or another workspace that shares the channel holds it, or the row was lost.
-                Some(_) => self.check(job, Take::EvenCompleted).await?,
+                // Another version is stored, or another workspace that shares the channel stored it, or the
+                // row was lost.
+                Some(_) => self.claim(job, ClaimMode::EvenCompleted).await?,
             },
-            check @ (ClaimOutcome::Ours(_) | ClaimOutcome::HeldFor(_)) => check,
+            claim @ (ClaimOutcome::Ours(_) | ClaimOutcome::HeldFor(_)) => claim,
         };
-        Ok(match check {
+        Ok(match claim {
             ClaimOutcome::Ours(guard) => DownloadTurn::Ours(guard),
             ClaimOutcome::HeldFor(left) => DownloadTurn::Later(JobRetry {
-                reason: format!("another process is fetching it, for {} s at least", left.as_secs()),
+                reason: format!("another process is fetching it, for at least {} s", left.as_secs()),
                 after: Some(left),
             }),
             ClaimOutcome::Completed => DownloadTurn::Later(JobRetry {
-                reason: "it was completed in this moment".into(),
+                reason: "it was completed at this moment".into(),
                 after: None,
             }),
         })
     }
 
-    async fn check(&self, job: &FileJob, take: Take) -> Result<ClaimOutcome<'_>, ClaimsError> {
-        let key = ClaimKey::of_file(&job.object.id, &job.share.ts);
-        let about = About {
+    async fn claim(&self, job: &FileJob, take: ClaimMode) -> Result<ClaimOutcome<'_>, ClaimsError> {
+        let key = ClaimKey::for_file(&job.object.id, &job.share.ts);
+        let about = ClaimContext {
             file_id: Some(job.object.id.clone()),
             channel_id: Some(job.share.channel.clone()),
-            // Whose file it is, or else who shared it.
+            // The file's owner, or otherwise the person who shared it.
             user_id: job
                 .object
                 .user
@@ -72,14 +73,14 @@ impl FileDownloader {
                 .and_then(|user| UserId::parse(user).ok())
                 .or_else(|| job.user.clone()),
         };
-        // Bytes have one place and a state only grows: fetched twice, a file is the same file.
+        // Bytes have one key and a state only grows: a file that is fetched twice is stored once.
         self.claimant.claim(key, about, Sink::Idempotent, take).await
     }
 
-    /// The file is held.
+    /// Completes the claim of a stored file.
     pub(super) async fn complete(&self, guard: ClaimGuard<'_>) {
         if let Err(error) = guard.complete().await {
-            tracing::debug!(%error, "a file is held and its claim does not say so; its row does");
+            tracing::debug!(%error, "a file is stored, but its claim could not be completed");
         }
     }
 }

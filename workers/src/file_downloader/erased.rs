@@ -1,7 +1,8 @@
-//! What was stored for a message or a person that was erased meanwhile: it goes again.
+//! Removes data that was stored for a message or a person erased meanwhile.
 //!
-//! Bytes are stored before any row says so, and those who erase delete what the rows say. So a worker that stored bytes and then
-//! finds the message erased deletes them. Each step may be repeated: the job of an erased message does nothing else.
+//! Bytes are stored before a row refers to them, and an erasure deletes the bytes that rows refer to. So a
+//! worker that stored bytes and then finds the message erased deletes them. Each step may be repeated: the
+//! job of an erased message does nothing else.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,7 @@ use slack::ids::TeamId;
 use super::unshared;
 use crate::failure::JobFailure;
 
-/// Why something that was stored too late is still there.
+/// The reason why data that was stored too late could not be removed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum ForgetError {
     /// The archive failed.
@@ -35,7 +36,7 @@ impl From<ForgetError> for JobFailure {
     }
 }
 
-/// Deletes what was stored of a file for a message that is erased, and the file itself if no other message shares it.
+/// Deletes the bytes stored for an erased message, and the file itself if no other message shares it.
 pub(crate) async fn forget_file(
     archive: &dyn Archive,
     files: &dyn Files,
@@ -59,12 +60,12 @@ pub(crate) async fn forget_file(
             break;
         }
     }
-    unshared::finish(archive, files, team, &object.id).await?;
+    unshared::finish_removal(archive, files, team, &object.id).await?;
     Ok(())
 }
 
-/// Whether a message shares a file that is not erased, apart from the one that is. One that is missing may come yet, and a row
-/// that is full may not name them all.
+/// Whether another message that is not erased shares the file. A missing message may still arrive, and a full
+/// row may not list every message.
 async fn is_shared(
     archive: &dyn Archive,
     team: &TeamId,
@@ -82,7 +83,7 @@ async fn is_shared(
     Ok(others.iter().any(|message| message.as_ref().is_none_or(|message| !message.is_erased())))
 }
 
-/// Deletes the picture of a person who is erased, unless it is another person's too.
+/// Deletes the picture of an erased person, unless another person has it too.
 pub(super) async fn forget_picture(
     archive: &dyn Archive,
     files: &dyn Files,
@@ -93,8 +94,8 @@ pub(super) async fn forget_picture(
     let mut people = Query::partition(key::users(&job.team));
     loop {
         let page = archive.query(&people).await?;
-        let is_theirs = |person: &Item| !person.is_erased() && image::keys(person).contains(picture);
-        if page.items.iter().any(|person| person.key != job.key() && is_theirs(person)) {
+        let has_picture = |person: &Item| !person.is_erased() && image::keys(person).contains(picture);
+        if page.items.iter().any(|person| person.key != job.key() && has_picture(person)) {
             return Ok(());
         }
         match page.next {

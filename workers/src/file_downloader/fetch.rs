@@ -1,12 +1,12 @@
-//! Asks Slack for one file: what it knows of it, then its bytes.
+//! Fetches one file from Slack: first its metadata, then its bytes.
 
 use std::time::Duration;
 
 use metrics::counter;
 use ports::files::{FileKey, FilesError};
 use ports::metrics::FILE_PAUSES;
-use rules::file::row::{self, HeldBytes};
-use rules::file::{Before, FileJob, FileObject, FileState, FileVerdict};
+use rules::file::row::{self, StoredBytes};
+use rules::file::{FileJob, FileObject, FilePrecheck, FileState, FileVerdict};
 use serde::Deserialize;
 use serde_json::Value;
 use slack_api::download::{Download, DownloadError, DownloadStatus};
@@ -20,20 +20,20 @@ use crate::failure::JobFailure;
 /// The scope without which Slack shows a login page instead of a file.
 const SCOPE: &str = "files:read";
 
-/// What came of asking.
+/// The result of a request for a file.
 pub(super) enum Fetched {
-    /// Its bytes are in the store.
-    Held(HeldBytes),
-    /// They were there before, as Slack knows the file.
+    /// The bytes are in the store.
+    Held(StoredBytes),
+    /// The bytes were already stored, according to Slack's metadata of the file.
     Known(FileKey),
     /// There are no bytes to fetch.
     Verdict(FileVerdict),
-    /// Asking again by itself would not help.
+    /// An automatic retry would not help.
     Failed(String),
 }
 
 impl Fetched {
-    /// As it is written down.
+    /// The state that is stored.
     pub(super) fn state(&self) -> FileState {
         match self {
             Self::Held(held) => FileState::Stored(held.key.clone()),
@@ -44,23 +44,23 @@ impl Fetched {
     }
 }
 
-/// What was in the way.
+/// The cause of an incomplete attempt.
 pub(super) enum Trouble {
-    /// Slack's side, or the way there: after the permitted number of tries the file has failed.
+    /// A failure of Slack or the network: after the permitted number of tries the file has failed.
     Transient(String),
-    /// This side: a full disk has nothing to do with the file.
-    Ours(JobFailure),
+    /// A local failure: a full disk, for example, has nothing to do with the file.
+    Local(JobFailure),
 }
 
 impl From<FilesError> for Trouble {
     fn from(error: FilesError) -> Self {
         match error {
-            FilesError::Unavailable(_) => Self::Ours(JobFailure::Transient(error.to_string())),
+            FilesError::Unavailable(_) => Self::Local(JobFailure::Transient(error.to_string())),
         }
     }
 }
 
-fn nothing(verdict: FileVerdict) -> Result<Fetched, Trouble> {
+fn without_bytes(verdict: FileVerdict) -> Result<Fetched, Trouble> {
     Ok(Fetched::Verdict(verdict))
 }
 
@@ -70,30 +70,31 @@ fn failed(reason: impl Into<String>) -> Result<Fetched, Trouble> {
 
 impl FileDownloader {
     /// The result for a file that can be decided without a request, if any.
-    pub(super) async fn without_asking(
+    pub(super) async fn decide_without_request(
         &self,
         job: &FileJob,
         key: &FileKey,
         receives: u32,
         permit: &Permit<'_>,
     ) -> Result<Option<Fetched>, Trouble> {
-        // Published before a crash kept its row from saying so: Slack need not be asked for the same bytes again.
+        // The bytes were published before a crash prevented the row from recording it: Slack need not be
+        // asked for them again.
         if receives > 1
-            && let Some(held) = self.held(&job.team, &job.object, key).await?
+            && let Some(held) = self.stored_bytes(&job.team, &job.object, key).await?
         {
             return Ok(Some(Fetched::Held(held)));
         }
-        if let (Before::Settled(verdict), false) = (job.object.before_request(), job.refresh) {
-            return nothing(verdict).map(Some);
+        if let (FilePrecheck::Settled(verdict), false) = (job.object.precheck(), job.refresh) {
+            return without_bytes(verdict).map(Some);
         }
-        match self.web.knows_token(&job.team).await {
+        match self.web.has_token_for(&job.team).await {
             Ok(true) => Ok(None),
-            Ok(false) => nothing(FileVerdict::Pending).map(Some),
+            Ok(false) => without_bytes(FileVerdict::Pending).map(Some),
             Err(error) => refused(error, job, permit).map(Some),
         }
     }
 
-    /// Fetches a file that is not held.
+    /// Fetches a file that is not stored.
     pub(super) async fn fetch(
         &self,
         job: &FileJob,
@@ -102,27 +103,30 @@ impl FileDownloader {
         permit: &mut Permit<'_>,
     ) -> Result<Fetched, Trouble> {
         let mut object = job.object.clone();
-        let mut before = object.before_request();
-        // An event may name any address: bytes are a file's if Slack says that they are there. What plays Slack on this
-        // machine makes addresses as it likes.
-        if before == Before::Download && !object.has_own_address(&job.team) && !self.web.url().is_loopback() {
-            before = Before::InfoNeeded;
+        let mut before = object.precheck();
+        // An event may name any address: bytes belong to a file only if Slack confirms the address. The
+        // simulated Slack on this machine uses arbitrary addresses.
+        if before == FilePrecheck::Download
+            && !object.has_own_address(&job.team)
+            && !self.web.url().is_loopback()
+        {
+            before = FilePrecheck::InfoNeeded;
         }
-        // What failed before may be another file by now: an edited snippet, another address.
-        if before != Before::Download || job.refresh || receives > 1 {
-            match self.ask_about(job, permit).await {
+        // A failed file may have changed since: an edited snippet, another address.
+        if before != FilePrecheck::Download || job.refresh || receives > 1 {
+            match self.request_info(job, permit).await {
                 Ok(answer) => object = answer,
                 Err(FetchAnswer::Final(fetched)) => return Ok(fetched),
-                // Then what the message said has to do.
-                Err(FetchAnswer::Trouble(Trouble::Transient(_))) if before == Before::Download => {}
+                // Use the metadata of the message instead.
+                Err(FetchAnswer::Trouble(Trouble::Transient(_))) if before == FilePrecheck::Download => {}
                 Err(FetchAnswer::Trouble(trouble)) => return Err(trouble),
             }
-            match object.before_request() {
-                Before::Settled(verdict) => return nothing(verdict),
-                Before::InfoNeeded => return failed("Slack gives no address to download it from"),
-                Before::Download => {}
+            match object.precheck() {
+                FilePrecheck::Settled(verdict) => return without_bytes(verdict),
+                FilePrecheck::InfoNeeded => return failed("Slack returns no download address"),
+                FilePrecheck::Download => {}
             }
-            // The message named an address of its own for it.
+            // The message named a different address for a file that is already stored.
             if let Some(key) = known.held_as(job, &object) {
                 return Ok(Fetched::Known(key));
             }
@@ -137,38 +141,40 @@ impl FileDownloader {
         key: &FileKey,
         permit: &mut Permit<'_>,
     ) -> Result<Fetched, Trouble> {
-        let Some(url) = object.url() else { return failed("Slack gives no address to download it from") };
+        let Some(url) = object.url() else { return failed("Slack returns no download address") };
         if object.exact_size_bytes().is_some_and(|size_bytes| size_bytes > self.settings.max_file_bytes) {
-            return nothing(FileVerdict::TooBig);
+            return without_bytes(FileVerdict::TooBig);
         }
         let download = loop {
             permit.request().await;
             match self.web.download(&job.team, url, self.settings.file_time_limits).await {
-                Ok(Download { status: DownloadStatus::TooManyRequests(pause), .. }) => hold(permit, pause),
+                Ok(Download { status: DownloadStatus::TooManyRequests(pause), .. }) => {
+                    pause_downloads(permit, pause)
+                }
                 Ok(download) => break download,
                 Err(error) => return not_begun(error, job, permit),
             }
         };
         match download.status {
-            DownloadStatus::Found => self.take(&job.team, object, key, download).await,
+            DownloadStatus::Found => self.store_body(&job.team, object, key, download).await,
             DownloadStatus::Unauthorized => failed(login_needed("Slack answered 401")),
-            DownloadStatus::Forbidden => nothing(FileVerdict::AccessDenied),
-            DownloadStatus::NotFound => nothing(FileVerdict::NotFound),
-            DownloadStatus::Gone => nothing(FileVerdict::Gone),
+            DownloadStatus::Forbidden => without_bytes(FileVerdict::AccessDenied),
+            DownloadStatus::NotFound => without_bytes(FileVerdict::NotFound),
+            DownloadStatus::Gone => without_bytes(FileVerdict::Gone),
             DownloadStatus::TooManyRequests(pause) => Err(too_many_requests(pause)),
             DownloadStatus::Other(status) => Err(Trouble::Transient(format!("Slack answered {status}"))),
         }
     }
 
-    /// What Slack knows of the file now. <https://docs.slack.dev/reference/methods/files.info>
-    async fn ask_about(&self, job: &FileJob, permit: &mut Permit<'_>) -> Result<FileObject, FetchAnswer> {
+    /// Asks Slack for the current metadata of the file. <https://docs.slack.dev/reference/methods/files.info>
+    async fn request_info(&self, job: &FileJob, permit: &mut Permit<'_>) -> Result<FileObject, FetchAnswer> {
         let file = job.object.id.as_str();
         let reply = loop {
             match self.web.call(&job.team, Method::FilesInfo, &[("file", file)]).await {
                 Ok(reply) => break reply,
-                // It has waited for as long as it will; everyone else should too.
+                // The call has waited as long as it can; pause the other downloads too.
                 Err(ApiError::RateLimited { retry_after, .. }) => {
-                    hold(permit, retry_after);
+                    pause_downloads(permit, retry_after);
                     permit.until_no_pause().await;
                 }
                 Err(error) => return Err(refused(error, job, permit).into()),
@@ -179,39 +185,39 @@ impl FileDownloader {
         let garbled = || Trouble::Transient("files.info answered with another file".into());
         let object = object.ok_or_else(garbled)?;
         let seen = row::seen(&job.team, &object, None);
-        self.write(&[&seen]).await.map_err(|error| Trouble::Ours(error.into()))?;
+        self.write(&[&seen]).await.map_err(|error| Trouble::Local(error.into()))?;
         Ok(object)
     }
 }
 
-/// What it means that no download began.
+/// The result of a download that could not start.
 fn not_begun(error: DownloadError, job: &FileJob, permit: &Permit<'_>) -> Result<Fetched, Trouble> {
     match error {
         DownloadError::Token(error) => refused(error, job, permit),
         DownloadError::NotAUrl | DownloadError::NotAllowed(_) => failed(error.to_string()),
-        // Where Slack sends those who have to log in.
-        DownloadError::RedirectedAway(_) => failed(login_needed(&error.to_string())),
-        DownloadError::RedirectsInVain
+        // Slack redirects to the login page.
+        DownloadError::ForbiddenRedirect(_) => failed(login_needed(&error.to_string())),
+        DownloadError::UnusableRedirects
         | DownloadError::Unreachable(_)
-        | DownloadError::BrokeOff(_)
+        | DownloadError::Interrupted(_)
         | DownloadError::Stalled(_)
         | DownloadError::TooSlow(_) => Err(Trouble::Transient(error.to_string())),
     }
 }
 
-/// What it means that Slack, or the lack of a token, did not let a call through.
+/// The result of a call that was refused, or that has no token.
 fn refused(error: ApiError, job: &FileJob, permit: &Permit<'_>) -> Result<Fetched, Trouble> {
     match &error {
-        ApiError::NoToken(_) => nothing(FileVerdict::Pending),
+        ApiError::NoToken(_) => without_bytes(FileVerdict::Pending),
         ApiError::WrongToken { .. } => failed(error.to_string()),
         ApiError::Refused { error: code, needed, .. } => match code.as_str() {
-            "file_not_found" => nothing(FileVerdict::NotFound),
-            "file_deleted" => nothing(FileVerdict::Gone),
+            "file_not_found" => without_bytes(FileVerdict::NotFound),
+            "file_deleted" => without_bytes(FileVerdict::Gone),
             "access_denied"
             | "no_permission"
             | "team_access_not_granted"
             | "not_allowed"
-            | "not_in_channel" => nothing(FileVerdict::AccessDenied),
+            | "not_in_channel" => without_bytes(FileVerdict::AccessDenied),
             "invalid_auth" | "not_authed" | "token_revoked" | "token_expired" | "account_inactive" => {
                 failed(format!("{error}: workspace {} needs a new token", job.team))
             }
@@ -221,14 +227,14 @@ fn refused(error: ApiError, job: &FileJob, permit: &Permit<'_>) -> Result<Fetche
             _ => failed(error.to_string()),
         },
         ApiError::RateLimited { retry_after, .. } => {
-            hold(permit, *retry_after);
+            pause_downloads(permit, *retry_after);
             Err(too_many_requests(*retry_after))
         }
         ApiError::Unreachable { .. } | ApiError::Garbled { .. } => Err(Trouble::Transient(error.to_string())),
     }
 }
 
-/// What asking about a file ends with, where it is not the file's object.
+/// The result of a metadata request that did not return the file's object.
 enum FetchAnswer {
     Final(Fetched),
     Trouble(Trouble),
@@ -252,18 +258,18 @@ struct FileInfo {
     file: Value,
 }
 
-/// Stops the requests for files of this process for a while.
-fn hold(permit: &Permit<'_>, pause: Duration) {
+/// Pauses the file requests of this process.
+fn pause_downloads(permit: &Permit<'_>, pause: Duration) {
     counter!(FILE_PAUSES).increment(1);
     tracing::warn!(pause_s = pause.as_secs(), "Slack asked for a pause; file downloads resume after it");
     permit.pause(pause);
 }
 
 fn too_many_requests(pause: Duration) -> Trouble {
-    Trouble::Ours(JobFailure::Transient(format!("Slack wants a pause of {} s", pause.as_secs())))
+    Trouble::Local(JobFailure::Transient(format!("Slack wants a pause of {} s", pause.as_secs())))
 }
 
-/// An error that says which scope the app may lack.
+/// An error message that names the scope the app may lack.
 pub(super) fn login_needed(what: &str) -> String {
     format!("{what}: does the app have the scope {SCOPE}?")
 }

@@ -1,13 +1,14 @@
 //! The job of a shared file.
 //!
-//! The file's own row decides: what is held is never asked for again, however many messages it is in. Each write may be
-//! repeated, and a crash between two of them is healed by redelivery, which looks at the row and at the store first.
+//! The file's own row decides: a stored file is never requested again, however many messages share it. Each
+//! write may be repeated, and redelivery recovers from a crash between two writes, because it first checks
+//! the row and the store.
 
 use metrics::counter;
 use ports::archive::{ArchiveExt, Guard, Item, ItemKey, Update, WriteOutcome};
 use ports::files::FileKey;
 use ports::metrics::FILES;
-use rules::file::row::{self, HeldBytes, MAX_SHARES, Share};
+use rules::file::row::{self, MAX_SHARES, Share, StoredBytes};
 use rules::file::{FileJob, FileObject, FileState};
 
 use super::claim::DownloadTurn;
@@ -17,98 +18,100 @@ use super::permits::Permit;
 use super::{DownloadStop, FileDownloader};
 use crate::failure::JobFailure;
 
-/// What the archive knows of a file before anything is asked.
+/// The state of a file in the archive, before any request.
 pub(super) struct KnownFile {
-    /// What became of it.
+    /// The recorded state.
     pub(super) state: Option<FileState>,
-    /// Under which key it is held as the job's object says, if it is.
+    /// The key under which the version of the job's object is stored, if it is.
     pub(super) held_as: Option<FileKey>,
     row: Option<Item>,
-    /// Where its bytes go, if it is fetched.
+    /// The key for its bytes, if it is fetched.
     pub(super) key: FileKey,
-    /// Where it was shared before.
-    places: Vec<Share>,
+    /// The messages that shared it before.
+    shares: Vec<Share>,
 }
 
 impl KnownFile {
-    /// Under which key the file is held as an object says, if it is.
+    /// The key under which the version of this object is stored, if it is.
     pub(super) fn held_as(&self, job: &FileJob, object: &FileObject) -> Option<FileKey> {
-        row::held_as(self.row.as_ref()?, &job.team, object)
+        row::matching_key(self.row.as_ref()?, &job.team, object)
     }
 
-    /// Refused if the file is not held any more as it was when it was read here.
+    /// An update that is rejected if the file is no longer stored as it was when this row was read.
     fn still_held(&self, job: &FileJob) -> Option<Update> {
-        row::still_held(self.row.as_ref()?, &job.object.id)
+        row::still_stored(self.row.as_ref()?, &job.object.id)
     }
 
-    /// Whether several versions are held: each message names its own.
+    /// Whether several versions are stored: each message names its own.
     fn has_versions(&self) -> bool {
         self.row.as_ref().is_some_and(row::has_versions)
     }
 }
 
 impl FileDownloader {
-    /// Fetches a file unless it is held, and tells the messages it is in. `receives` counts deliveries, this one included.
+    /// Fetches a file unless it is stored, and writes its state to its messages. `receives` counts
+    /// deliveries, including this one.
     pub(super) async fn file(
         &self,
         job: &FileJob,
         receives: u32,
         permit: &mut Permit<'_>,
     ) -> Result<(), DownloadStop> {
-        let Some(known) = self.known(job).await? else { return Ok(self.forget(job).await?) };
+        let Some(known) = self.read_known_file(job).await? else { return Ok(self.forget(job).await?) };
         if known.held_as.is_some() {
             return self.already_held(job, known, receives).await;
         }
-        match self.without_asking(job, &known.key, receives, permit).await {
+        match self.decide_without_request(job, &known.key, receives, permit).await {
             Ok(None) => {}
-            Ok(Some(said)) => return self.settle(job, known, receives, Ok(said)).await.map(drop),
+            Ok(Some(fetched)) => return self.settle(job, known, receives, Ok(fetched)).await.map(drop),
             Err(trouble) => return self.settle(job, known, receives, Err(trouble)).await.map(drop),
         }
-        // From here on the work is expensive: no other process does the same meanwhile.
-        match self.turn(job).await? {
+        // The work is expensive from here on: the claim keeps other processes from doing it meanwhile.
+        match self.claim_file(job).await? {
             DownloadTurn::Ours(mut guard) => {
                 let work = async {
                     let fetched = self.fetch(job, &known, receives, permit).await;
                     self.settle(job, known, receives, fetched).await
                 };
-                let kept = guard.keep(work).await.map_err(|lost| JobFailure::Transient(lost.to_string()))?;
-                match kept {
-                    // Its row says so, whatever becomes of the claim.
+                let settled =
+                    guard.keep(work).await.map_err(|lost| JobFailure::Transient(lost.to_string()))?;
+                match settled {
+                    // The row records the result, whatever happens to the claim.
                     Ok(Settled::Held) => self.complete(guard).await,
-                    // A claim that says more than the row would keep the next from trying.
+                    // A completed claim without a stored file would prevent the next attempt.
                     Ok(Settled::NotHeld) | Err(_) => guard.release().await,
                 }
-                kept.map(drop)
+                settled.map(drop)
             }
             DownloadTurn::Held(known) => self.already_held(job, known, receives).await,
             DownloadTurn::Erased => Ok(self.forget(job).await?),
             DownloadTurn::Later(retry) => {
                 counter!(FILES, "outcome" => "retry").increment(1);
-                // While it waits, people see that there is a file.
+                // Show readers that the file exists while it waits.
                 self.write(&[&seen(job, &known)]).await?;
-                Err(DownloadStop::After(retry))
+                Err(DownloadStop::Retry(retry))
             }
         }
     }
 
-    /// What the archive knows; `None` if the message is erased, or the file is.
-    pub(super) async fn known(&self, job: &FileJob) -> Result<Option<KnownFile>, JobFailure> {
+    /// Reads the file's state from the archive; `None` if the message or the file is erased.
+    pub(super) async fn read_known_file(&self, job: &FileJob) -> Result<Option<KnownFile>, JobFailure> {
         let FileJob { team, share, object, .. } = job;
         let keys = [ItemKey::file(team, &object.id), ItemKey::message(team, &share.channel, &share.ts)];
         let rows = self.archive.get_all(&[&keys[0], &keys[1]]).await?;
-        // What is erased stays so. Rows of files are removed now, and were erased by earlier versions.
+        // An erased row stays erased. File rows are deleted now; earlier versions erased them.
         if rows.iter().flatten().any(Item::is_erased) {
             return Ok(None);
         }
         let row = rows.into_iter().next().flatten();
         let stored = row.as_ref();
         let key = FileKey::shared(team, &share.channel, &share.ts, &object.id);
-        let is_taken = stored.is_some_and(|row| row::holds(row, &object.id, &key));
+        let is_taken = stored.is_some_and(|row| row::has_key(row, &object.id, &key));
         Ok(Some(KnownFile {
             state: stored.and_then(|row| row::state(row, &object.id)),
-            held_as: stored.and_then(|row| row::held_as(row, team, object)),
+            held_as: stored.and_then(|row| row::matching_key(row, team, object)),
             key: if is_taken { key.version(&object.fingerprint()[..8]).unwrap_or(key) } else { key },
-            places: stored.map(|row| row::shares(row).collect()).unwrap_or_default(),
+            shares: stored.map(|row| row::shares(row).collect()).unwrap_or_default(),
             row,
         }))
     }
@@ -116,14 +119,15 @@ impl FileDownloader {
     async fn already_held(&self, job: &FileJob, known: KnownFile, receives: u32) -> Result<(), DownloadStop> {
         let Some(key) = known.held_as.clone() else { return Ok(()) };
         let row = std::iter::once(seen(job, &known)).chain(known.still_held(job)).collect();
-        // A first delivery has nothing to heal: the others know already. And of several versions each has its own.
-        let others = (receives > 1 && !known.has_versions()).then_some(known.places);
-        self.tell(job, FileState::Stored(key), others, row).await?;
+        // A first delivery has nothing to repair: the other messages have the state already. If there are
+        // several versions, each message has its own.
+        let others = (receives > 1 && !known.has_versions()).then_some(known.shares);
+        self.write_state(job, FileState::Stored(key), others, row).await?;
         counter!(FILES, "outcome" => "already_held").increment(1);
         Ok(())
     }
 
-    /// Writes down what came of asking.
+    /// Stores the result of an attempt.
     async fn settle(
         &self,
         job: &FileJob,
@@ -139,39 +143,40 @@ impl FileDownloader {
             }
             Err(trouble) => {
                 counter!(FILES, "outcome" => "retry").increment(1);
-                // While it waits, people see that there is a file.
+                // Show readers that the file exists while it waits.
                 self.write(&[&seen]).await?;
                 return Err(match trouble {
                     Trouble::Transient(reason) => JobFailure::Transient(reason).into(),
-                    Trouble::Ours(failure) => failure.into(),
+                    Trouble::Local(failure) => failure.into(),
                 });
             }
         };
         let (team, object) = (&job.team, &job.object);
         let state = fetched.state();
         let (row, settled) = match &fetched {
-            Fetched::Held(held) => (Some(row::held(team, &object.id, held)), Settled::Held),
+            Fetched::Held(held) => (Some(row::stored(team, &object.id, held)), Settled::Held),
             Fetched::Known(_) => (known.still_held(job), Settled::Held),
             Fetched::Verdict(_) | Fetched::Failed(_) => {
                 (Some(row::settled(team, &object.id, &state)), Settled::NotHeld)
             }
         };
         let was_held = matches!(known.state, Some(FileState::Stored(_)));
-        // An earlier attempt, for another message, may have been told something more final. But what another message holds
-        // is another version: it is not what this one names, nor the other way round.
+        // An earlier attempt for another message may have received a more final result. But if another
+        // message has stored bytes, they are another version, which is unrelated to this one.
         let (state, others) =
-            if was_held { (state, None) } else { (state.max(known.state), Some(known.places)) };
-        self.tell(job, state, others, std::iter::once(seen).chain(row).collect()).await?;
+            if was_held { (state, None) } else { (state.max(known.state), Some(known.shares)) };
+        self.write_state(job, state, others, std::iter::once(seen).chain(row).collect()).await?;
         note(job, &fetched);
         Ok(settled)
     }
 
-    /// Writes a file's row, then the messages it is in: this job's and the others it was shared in. Without others, the
-    /// state is this message's alone, whatever the row says.
+    /// Writes a file's row, then the messages that share it: this job's message and `others`. Without others,
+    /// the state applies to this message only, whatever the row contains.
     ///
-    /// In this order: a message that said more than the row would go on saying it after another job, which goes by the
-    /// row, had fetched the file to another place. If this job's message is erased, so is what was stored for it.
-    async fn tell(
+    /// The order matters: a message with a more final state than the row would keep it after another job,
+    /// which reads the row, had fetched the file to another key. If this job's message is erased, the bytes
+    /// stored for it are deleted.
+    async fn write_state(
         &self,
         job: &FileJob,
         state: FileState,
@@ -186,13 +191,13 @@ impl FileDownloader {
                 let gone = "the file was removed meanwhile, with the last message that shared it";
                 return Err(JobFailure::Transient(gone.into()));
             }
-            // Another writer knew something more final.
+            // Another writer stored a more final state.
             if others.is_some() {
                 state = state.max(row::state(&stored, &job.object.id));
             }
         }
-        let others = others.into_iter().flatten().filter(|place| *place != job.share);
-        let on_message = |place: Share| row::on_message(&job.team, &place, &job.object.id, &state);
+        let others = others.into_iter().flatten().filter(|share| *share != job.share);
+        let on_message = |share: Share| row::on_message(&job.team, &share, &job.object.id, &state);
         let messages: Vec<Update> =
             std::iter::once(job.share.clone()).chain(others).map(on_message).collect();
         let refused = self.write(&messages.iter().collect::<Vec<_>>()).await?;
@@ -200,31 +205,31 @@ impl FileDownloader {
         if is_erased { Ok(self.forget(job).await?) } else { Ok(()) }
     }
 
-    /// The message of a job is erased.
+    /// Removes the bytes stored for the erased message of a job.
     async fn forget(&self, job: &FileJob) -> Result<(), ForgetError> {
         let FileJob { team, share, object, .. } = job;
         forget_file(&*self.archive, &*self.files, team, share, object).await
     }
 }
 
-/// Whether the file is held now.
+/// Whether the file is stored now.
 #[derive(Clone, Copy)]
 enum Settled {
     Held,
     NotHeld,
 }
 
-/// A file was seen in a message. Its row remembers a limited number of them.
+/// The update that records the share of a file in a message. A row lists a limited number of shares.
 fn seen(job: &FileJob, known: &KnownFile) -> Update {
-    let remembered = known.places.len() < MAX_SHARES || known.places.contains(&job.share);
-    row::seen(&job.team, &job.object, remembered.then_some(&job.share))
+    let is_listed = known.shares.len() < MAX_SHARES || known.shares.contains(&job.share);
+    row::seen(&job.team, &job.object, is_listed.then_some(&job.share))
 }
 
 fn note(job: &FileJob, fetched: &Fetched) {
     let (team, file) = (&job.team, &job.object.id);
     let outcome = match fetched {
-        Fetched::Held(HeldBytes { size_bytes, .. }) => {
-            tracing::debug!(%team, %file, size_bytes, "a file is held");
+        Fetched::Held(StoredBytes { size_bytes, .. }) => {
+            tracing::debug!(%team, %file, size_bytes, "a file is stored");
             "stored"
         }
         Fetched::Known(_) => "already_held",

@@ -1,8 +1,8 @@
-//! The job of an avatar or an emoji. No job waits for one, and the next sync of the directory asks again: a picture that
-//! cannot be fetched is given up quietly.
+//! The job of an avatar or an emoji. No other job waits for it, and the next directory sync requests it
+//! again, so a picture that cannot be fetched is dropped without an error.
 //!
-//! A picture is not claimed before it is fetched, as a file is: it has no id and no message to be claimed by, it takes a
-//! hundredth of a file's time at most, and two that fetch it at once leave one.
+//! Unlike a file, a picture is not claimed before it is fetched: it has no ID and no message to claim it by,
+//! it takes at most a hundredth of a file's time, and two concurrent downloads store one picture.
 
 use metrics::counter;
 use ports::archive::Item;
@@ -16,13 +16,13 @@ use super::{DownloadStop, FileDownloader};
 use crate::failure::JobFailure;
 use crate::runtime::JobRetry;
 
-/// What came of asking for a picture.
+/// The result of a request for a picture.
 enum Picture {
-    /// It is in the store.
+    /// The picture is in the store.
     Held,
-    /// It cannot be had.
+    /// The picture cannot be fetched.
     GivenUp(String),
-    /// It may be had later, and not before.
+    /// The picture may be fetched later, but not before the delay.
     Later(JobRetry),
 }
 
@@ -41,7 +41,7 @@ impl From<FilesError> for JobFailure {
 }
 
 impl FileDownloader {
-    /// Fetches a picture unless it is held, and tells the row it belongs to.
+    /// Fetches a picture unless it is stored, and writes its key to the row it belongs to.
     pub(super) async fn image(&self, job: &ImageJob, receives: u32) -> Result<(), DownloadStop> {
         let key = FileKey::image(&job.team, &job.url);
         let (archive, files) = (&*self.archive, &*self.files);
@@ -49,21 +49,21 @@ impl FileDownloader {
             return Ok(forget_picture(archive, files, job, &key).await?);
         }
         // Many people share one default picture.
-        let known = self.files.open(&key).await.map_err(JobFailure::from)?.is_some();
-        let picture = if known {
+        let is_stored = self.files.open(&key).await.map_err(JobFailure::from)?.is_some();
+        let picture = if is_stored {
             Picture::Held
         } else {
             self.fetch_image(job, &key).await.map_err(JobFailure::from)?
         };
         let outcome = match picture {
             Picture::Held => {
-                if self.write(&[&job.held(&key)]).await?.iter().any(Item::is_erased) {
+                if self.write(&[&job.stored(&key)]).await?.iter().any(Item::is_erased) {
                     return Ok(forget_picture(archive, files, job, &key).await?);
                 }
-                if known { "already_held" } else { "stored" }
+                if is_stored { "already_held" } else { "stored" }
             }
             Picture::Later(retry) if receives < self.settings.image_tries => {
-                return Err(DownloadStop::After(retry));
+                return Err(DownloadStop::Retry(retry));
             }
             Picture::Later(JobRetry { reason, .. }) | Picture::GivenUp(reason) => {
                 tracing::info!(team = %job.team, image = %key, reason, "gave up on a picture");
@@ -95,7 +95,7 @@ impl FileDownloader {
     async fn take_image(&self, key: &FileKey, mut download: Download) -> Result<Picture, FilesError> {
         let content_type = download.content_type.as_deref().unwrap_or_default();
         if !content_type.starts_with("image/") {
-            return Ok(Picture::GivenUp(format!("{content_type} is no picture")));
+            return Ok(Picture::GivenUp(format!("{content_type} is not a picture")));
         }
         let max_bytes = self.settings.max_image_bytes;
         let too_big = || Ok(Picture::GivenUp(format!("it is longer than {max_bytes} bytes")));
@@ -130,12 +130,12 @@ fn from_error(error: &DownloadError) -> Picture {
     match error {
         DownloadError::NotAUrl
         | DownloadError::NotAllowed(_)
-        | DownloadError::RedirectedAway(_)
-        | DownloadError::RedirectsInVain
-        // No token is ever asked for.
+        | DownloadError::ForbiddenRedirect(_)
+        | DownloadError::UnusableRedirects
+        // Pictures are requested without a token.
         | DownloadError::Token(_) => Picture::GivenUp(error.to_string()),
         DownloadError::Unreachable(_)
-        | DownloadError::BrokeOff(_)
+        | DownloadError::Interrupted(_)
         | DownloadError::Stalled(_)
         | DownloadError::TooSlow(_) => Picture::later(error),
     }

@@ -1,12 +1,12 @@
-//! file-downloader: from file jobs to bytes that are kept, or to a verdict that says why there are no bytes.
+//! file-downloader: turns file jobs into stored bytes, or into a verdict that states why there are no bytes.
 //!
-//! * [`permits`] keeps to a rate, and to the pauses Slack asks for.
-//! * [`file`] does the job of a shared file: what is known already, what has to be asked, what is written.
-//! * [`claim`] makes sure that no other process asks for the same file at the same time.
-//! * [`fetch`] asks Slack for one file; [`bytes`] takes what comes.
-//! * [`erased`] takes back what was stored for what was erased meanwhile.
+//! * [`permits`] limits the request rate, and keeps the pauses Slack asks for.
+//! * [`file`] runs the job of a shared file: reads its known state, makes the requests, writes the result.
+//! * [`claim`] ensures that no other process fetches the same file at the same time.
+//! * [`fetch`] requests one file from Slack; [`bytes`] receives and stores its bytes.
+//! * [`erased`] removes data that was stored for messages or people erased meanwhile.
 //! * [`unshared`] removes files that no message shares any more.
-//! * [`image`] does the job of an avatar or an emoji.
+//! * [`image`] runs the job of an avatar or an emoji.
 
 pub(crate) mod bytes;
 mod claim;
@@ -33,11 +33,12 @@ use crate::runtime::{Batch, BatchJob, DecodedPayload, JobOutcome, Worker};
 use permits::Permits;
 pub use settings::DownloadSettings;
 
-/// One permit is for one job. What is received beyond it would wait here for the next, on a lease, while another process
-/// may have one to spare; and a file that takes an hour would keep what came with it for as long.
+/// One permit covers one job. Further received jobs would wait here for the next permit, on a lease, while
+/// another process may have a spare one; and a file that takes an hour would delay the rest of its batch for
+/// as long.
 const MAX_BATCH: usize = 1;
 
-/// Fetches files and pictures, and keeps them.
+/// Fetches files and pictures, and stores them.
 pub struct FileDownloader {
     archive: Arc<dyn Archive>,
     files: Arc<dyn Files>,
@@ -48,7 +49,7 @@ pub struct FileDownloader {
 }
 
 impl FileDownloader {
-    /// A downloader from Slack to this store and archive, which claims what it fetches.
+    /// A downloader from Slack to this store and archive, which claims files before it fetches them.
     pub fn new(
         archive: Arc<dyn Archive>,
         files: Arc<dyn Files>,
@@ -62,7 +63,7 @@ impl FileDownloader {
 
     async fn do_job(&self, job: &BatchJob<'_>) {
         let mut permit = self.permits.claim();
-        // A replayed job was tried before.
+        // A replayed job has already been tried.
         let receives = job.delivery.receive_count.saturating_add(u32::from(job.replayed));
         let done = if let DecodedPayload::File(file) = &job.payload {
             self.file(file, receives, &mut permit).await
@@ -74,11 +75,11 @@ impl FileDownloader {
         match done {
             Ok(()) => job.settle(JobOutcome::Done),
             Err(DownloadStop::Failure(failure)) => job.settle(failure.outcome()),
-            Err(DownloadStop::After(retry)) => job.settle(JobOutcome::Retry(retry)),
+            Err(DownloadStop::Retry(retry)) => job.settle(JobOutcome::Retry(retry)),
         }
     }
 
-    /// Applies updates together and returns the items that refused one, as they were then.
+    /// Applies updates together; returns the items that rejected an update, as they were then.
     async fn write(&self, updates: &[&Update]) -> Result<Vec<Item>, ArchiveError> {
         let mut refused = Vec::new();
         for outcome in self.archive.write_all(updates).await {
@@ -90,12 +91,12 @@ impl FileDownloader {
     }
 }
 
-/// Why a job ends without being done.
+/// The reason why a job ends without a result.
 enum DownloadStop {
-    /// As every worker's do.
+    /// A failure, as in every worker.
     Failure(JobFailure),
-    /// The other side wants to be left alone about this one.
-    After(crate::runtime::JobRetry),
+    /// A retry whose delay is set by the current claim or the server.
+    Retry(crate::runtime::JobRetry),
 }
 
 impl<F: Into<JobFailure>> From<F> for DownloadStop {

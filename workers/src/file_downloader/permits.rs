@@ -1,7 +1,7 @@
-//! How often Slack is asked for a file, and when not at all.
+//! The rate and the pauses of file requests to Slack.
 //!
-//! A permit is granted before a job is received, so that what cannot be asked for yet stays on the queue. A job that
-//! needs no request gives its permit back, for the next one.
+//! A permit is granted before a job is received, so that a job whose file cannot be requested yet stays on
+//! the queue. A job that needs no request returns its permit for the next one.
 
 use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,10 +15,10 @@ use governor::{Quota, RateLimiter};
 use slack_api::limits::RuntimeClock;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// The rate is smoothed over so much of a minute: that share of it may be asked for at once.
+/// The rate is smoothed over this fraction of a minute: that share of it may be requested at once.
 const BURSTS_PER_MINUTE: u32 = 6;
 
-/// Slack asks for about a minute. After a longer pause it is asked again rather than believed.
+/// Slack asks for about a minute. A longer pause is cut to this limit.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 
 /// The permits of one worker.
@@ -30,9 +30,9 @@ pub(super) struct Permits {
 
 #[derive(Default)]
 struct PermitState {
-    /// Granted for jobs that are still to come.
+    /// Granted for jobs that have not been received yet.
     granted: u32,
-    /// Given back by jobs that needed none.
+    /// Returned by jobs that needed no permit.
     spare: u32,
     paused_until: Option<Instant>,
 }
@@ -52,13 +52,13 @@ impl Permits {
         Self { limiter: RateLimiter::direct_with_clock(quota, clock.clone()), clock, state: Mutex::default() }
     }
 
-    /// Waits for a permit and keeps it for the next job.
+    /// Waits for a permit and reserves it for the next job.
     pub(super) async fn grant(&self) {
         self.obtain().await;
         self.lock().granted += 1;
     }
 
-    /// The permit of a job that has come, if one was granted for it.
+    /// The permit of a received job, if one was granted for it.
     pub(super) fn claim(&self) -> Permit<'_> {
         let mut state = self.lock();
         let unused = state.granted > 0;
@@ -67,7 +67,7 @@ impl Permits {
         Permit { permits: self, unused }
     }
 
-    /// Nothing is asked for until then.
+    /// Pauses all requests for this duration.
     pub(super) fn pause(&self, pause: Duration) {
         let until = Instant::now() + pause.min(LONGEST_PAUSE);
         let mut state = self.lock();
@@ -107,14 +107,15 @@ impl Permits {
     }
 }
 
-/// The permit of one job. Dropped unused, it is there for the next.
+/// The permit of one job. If it is dropped unused, the next job gets it.
 pub(super) struct Permit<'p> {
     permits: &'p Permits,
     unused: bool,
 }
 
 impl Permit<'_> {
-    /// To be called before each request: the first uses what was granted, another one waits its turn.
+    /// Must be called before each request: the first uses the granted permit, every other one waits for its
+    /// own.
     pub(super) async fn request(&mut self) {
         if self.unused {
             self.permits.until_no_pause().await;
@@ -124,12 +125,12 @@ impl Permit<'_> {
         }
     }
 
-    /// Waits until everyone may ask again.
+    /// Waits until requests are allowed again.
     pub(super) async fn until_no_pause(&self) {
         self.permits.until_no_pause().await;
     }
 
-    /// Stops everyone's requests for a while, because Slack said so.
+    /// Pauses the requests of all jobs, because Slack asked for it.
     pub(super) fn pause(&self, pause: Duration) {
         self.permits.pause(pause);
     }
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_job_that_asks_for_nothing_leaves_its_permit_to_the_next() {
+    async fn a_job_without_a_request_returns_its_permit() {
         let permits = permits(6);
         let began = Instant::now();
         for _ in 0..1_000 {
@@ -185,15 +186,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pause_is_for_everyone_and_for_what_is_on_its_way() {
+    async fn a_pause_applies_to_every_job_and_to_granted_permits() {
         let permits = permits(600);
         permits.grant().await;
-        let mut on_its_way = permits.claim();
+        let mut granted = permits.claim();
         job(&permits, 1).await;
         permits.pause(Duration::from_secs(30));
         permits.pause(Duration::from_secs(1));
         let began = Instant::now();
-        tokio::join!(on_its_way.request(), job(&permits, 1));
+        tokio::join!(granted.request(), job(&permits, 1));
         assert_eq!(began.elapsed(), Duration::from_secs(30));
 
         permits.pause(Duration::MAX);
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_second_request_waits_its_turn() {
+    async fn a_second_request_waits_for_its_own_permit() {
         let permits = permits(6);
         let began = Instant::now();
         job(&permits, 3).await;
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_that_is_dropped_takes_nothing() {
+    async fn a_dropped_wait_consumes_no_permit() {
         let permits = permits(6);
         job(&permits, 1).await;
         let began = Instant::now();

@@ -8,26 +8,26 @@ use slack_api::download::DownloadTimeLimits;
 
 use crate::claims;
 
-/// Bounds of the downloader. The defaults are for production; tests shorten them.
+/// Limits of the downloader. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct DownloadSettings {
-    /// Requests for files a minute.
+    /// Requests for files per minute.
     pub files_per_minute: NonZeroU32,
-    /// A longer file is not kept.
+    /// Longer files are not stored.
     pub max_file_bytes: u64,
-    /// A longer picture is not kept: Slack's own limits are 1 MB for avatars and 128 kB for emoji.
+    /// Longer pictures are not stored: Slack's own limits are 1 MB for avatars and 128 kB for emoji.
     pub max_image_bytes: u64,
-    /// After this number of receives a file that still cannot be fetched has failed, and waits for `annalist files retry`. With
-    /// the runtime's backoff they span about ten minutes: longer than Slack's shorter outages, and not so long that
-    /// a longer one stays unnoticed.
+    /// After this number of receives, a file that still cannot be fetched has failed, and waits for `annalist
+    /// files retry`. With the runtime's backoff, the receives span about ten minutes: longer than Slack's
+    /// shorter outages, and short enough that a longer outage is noticed.
     pub file_tries: u32,
-    /// After this number of receives a picture is given up: the next sync asks again.
+    /// After this number of receives, a picture is given up: the next sync requests it again.
     pub image_tries: u32,
-    /// How long a file may take.
+    /// The time limits of a file download.
     pub file_time_limits: DownloadTimeLimits,
-    /// How long a picture may take.
+    /// The time limits of a picture download.
     pub image_time_limits: DownloadTimeLimits,
-    /// How files are claimed.
+    /// The limits of file claims.
     pub claims: claims::ClaimSettings,
 }
 

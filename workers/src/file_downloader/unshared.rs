@@ -1,9 +1,10 @@
-//! Removes files that no message shares any more, by whichever process finds out.
+//! Removes files that no message shares any more. Any process may find and remove them.
 //!
-//! A message may begin to share a file at any moment. So a file is gone in one step: its row is deleted if nothing was written to
-//! it since it was read. A message that shares a file which is held is written to the same row, and the message says where the bytes
-//! are only if the row still says so then ([`row::still_held`]); else the file is downloaded anew, to a place of its own. The keys
-//! of the bytes are written down before, so that another process can end what a killed one began.
+//! A message may start to share a file at any moment. So a file is removed in one step: its row is deleted
+//! only if it has not changed since it was read. A message that shares a stored file is added to the same
+//! row, and refers to the bytes only if the row still does ([`row::still_stored`]); otherwise the file is
+//! downloaded again, under a new key. The keys of the bytes are stored first, so that another process can
+//! complete a removal that a killed one began.
 
 use std::collections::BTreeSet;
 
@@ -14,15 +15,16 @@ use slack::ids::{FileId, TeamId};
 
 use super::erased::ForgetError;
 
-/// Where bytes of a file may be that no message shares: where its row says, and where a message's download stores them
-/// before the row says so.
-pub(crate) fn places(team: &TeamId, file: &Item, id: &FileId) -> BTreeSet<FileKey> {
+/// The keys that may contain bytes of an unshared file: those of its row, and those where a message's
+/// download stores bytes before the row lists them.
+pub(crate) fn possible_keys(team: &TeamId, file: &Item, id: &FileId) -> BTreeSet<FileKey> {
     let mut keys = row::keys(file, id);
     keys.extend(row::shares(file).map(|share| FileKey::shared(team, &share.channel, &share.ts, id)));
     keys
 }
 
-/// Removes a file by its row. Answers how many bytes it had; `None` if the row has changed: a message may share it now.
+/// Removes a file by its row. Returns its size in bytes; `None` if the row has changed, because a message may
+/// share it now.
 pub(crate) async fn remove(
     archive: &dyn Archive,
     files: &dyn Files,
@@ -30,15 +32,15 @@ pub(crate) async fn remove(
     file: &Item,
 ) -> Result<Option<u64>, ForgetError> {
     let Ok(id) = FileId::parse(&file.key.timestamp) else { return Ok(Some(0)) };
-    archive.write(&row::unshared(team, &id, &places(team, file, &id))).await?;
+    archive.write(&row::unshared(team, &id, &possible_keys(team, file, &id))).await?;
     let is_removed = archive.delete_unchanged(file).await?;
-    let bytes = finish(archive, files, team, &id).await?;
+    let bytes = finish_removal(archive, files, team, &id).await?;
     Ok(is_removed.then_some(bytes))
 }
 
-/// Deletes what is left of a file that was removed, unless its row names it: then it was not removed, or is there again.
-/// Answers how many bytes that was.
-pub(crate) async fn finish(
+/// Deletes the remaining bytes of a removed file, except those its row lists: then the file was not removed,
+/// or was stored again. Returns the number of deleted bytes.
+pub(crate) async fn finish_removal(
     archive: &dyn Archive,
     files: &dyn Files,
     team: &TeamId,

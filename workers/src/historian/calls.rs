@@ -1,4 +1,4 @@
-//! Calls of Slack's history: pages as large as Slack gives them, and no more often than it permits this app.
+//! Calls to Slack's history methods: with pages as large as Slack allows, at the rate it permits this app.
 //!
 //! <https://docs.slack.dev/reference/methods/conversations.history>,
 //! <https://docs.slack.dev/reference/methods/conversations.replies>
@@ -14,37 +14,38 @@ use slack::ids::{ChannelId, TeamId, Ts};
 use slack_api::{ApiError, Method, WebApi};
 use tokio::sync::watch;
 
-/// The most that Slack gives in a page.
+/// The largest page that Slack returns.
 const LARGEST_PAGE: usize = 999;
 
-/// Below this a page is not made smaller: its answer would not be too long.
+/// Pages are not made smaller than this: their answers are not too long.
 const SMALLEST_PAGE: usize = 100;
 
-/// What Slack gives an app in a page at most that was distributed outside its Marketplace after May 2025; and it permits that
-/// one call a minute. <https://docs.slack.dev/changelog/2025/05/29/rate-limit-changes-for-non-marketplace-apps>
+/// The largest page that Slack returns to an app that was distributed outside its Marketplace after May 2025;
+/// such an app may make one call a minute.
+/// <https://docs.slack.dev/changelog/2025/05/29/rate-limit-changes-for-non-marketplace-apps>
 const RESTRICTED_PAGE: usize = 15;
 
-/// Pages of exactly that length in a row that show such an app: one may be chance.
+/// Consecutive pages of exactly that length that identify such an app: one may be chance.
 const RESTRICTED_AFTER: u32 = 2;
 
-/// What the user is told then.
+/// The advice shown to the user in that case.
 pub const RESTRICTED_ADVICE: &str = "Slack gives this app 15 messages a minute. Create your own app with `annalist \
      manifest`: 50 requests of 999 messages a minute";
 
-/// A page that failed is asked for again before the rest waits.
+/// How often a page is requested before the rest waits.
 const ATTEMPTS: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Slack's cursors have less than a hundred characters.
+/// Slack's cursors have fewer than a hundred characters.
 const MAX_CURSOR_BYTES: usize = 4_096;
 
-/// What to do while Slack wants a pause.
+/// The reaction to a pause that Slack demands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PausePolicy {
-    /// Wait: a person does too.
+    /// Wait: a person is waiting too.
     WaitOut,
-    /// Hand the pause back, so that the job waits on its queue.
-    HandBack,
+    /// Return the pause to the caller, so that the job waits on its queue.
+    Return,
 }
 
 /// The history of one workspace.
@@ -58,24 +59,24 @@ pub struct HistoryCalls {
     made: AtomicU64,
 }
 
-/// A page of messages, as Slack sent it.
+/// A page of messages, as Slack returned it.
 #[derive(Debug)]
 pub(super) struct RawPage {
-    /// Message objects, of history newest first, of a thread oldest first.
+    /// Message objects, newest first for history, oldest first for a thread.
     pub(super) messages: Vec<Box<RawValue>>,
-    /// Whether Slack says that there is more.
+    /// Whether Slack reports more messages.
     pub(super) has_more: bool,
-    /// Whether it has fewer messages than were asked for although there are more: it may leave out some in between.
+    /// Whether it has fewer messages than requested although there are more: some in between may be missing.
     pub(super) is_short: bool,
-    /// Whether the plan hides what is older.
+    /// Whether the plan hides older messages.
     pub(super) is_limited: bool,
-    /// Where the next page is.
+    /// The cursor of the next page.
     pub(super) cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct HistoryBody {
-    /// An answer without them says nothing of the channel, and not that it is empty.
+    /// A body without messages is an error; it does not mean that the channel is empty.
     messages: Vec<Box<RawValue>>,
     #[serde(default)]
     has_more: Option<bool>,
@@ -91,14 +92,14 @@ struct HistoryCursor {
     next_cursor: Option<String>,
 }
 
-/// Where a page of history begins and ends. Slack leaves out both ends.
+/// The bounds of a page of history. Slack excludes both ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Between {
+pub(super) struct PageBounds {
     /// Messages after this one; `None` for all.
     pub(super) oldest: Option<Ts>,
     /// Messages before this one.
     pub(super) latest: Ts,
-    /// Only if Slack gave an empty page and said that there is more.
+    /// Set only if Slack returned an empty page and reported more messages.
     pub(super) cursor: Option<String>,
 }
 
@@ -121,23 +122,23 @@ impl HistoryCalls {
         &self.team
     }
 
-    /// What time it is by Slack's clock, to the second before.
+    /// The current time by Slack's clock, rounded down to the second.
     pub(super) async fn now(&self) -> Result<Ts, ApiError> {
-        self.api.now(&self.team).await
+        self.api.slack_time(&self.team).await
     }
 
-    /// Calls that were made.
+    /// The number of calls made.
     pub fn made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// Waits until it is noticed that Slack gives this app only a few messages a minute.
+    /// Waits until it is detected that Slack restricts this app to a few messages a minute.
     pub async fn became_restricted(&self) {
-        // An error would mean that the sender is gone, and this holds it.
+        // An error would mean that the sender was dropped, but `self` owns it.
         drop(self.restricted.subscribe().wait_for(|restricted| *restricted).await);
     }
 
-    /// Joins a public channel. People in it see that.
+    /// Joins a public channel. Its members see that.
     pub async fn join(&self, channel: &ChannelId) -> Result<(), ApiError> {
         self.made.fetch_add(1, Ordering::Relaxed);
         let parameters = [("channel", channel.as_str())];
@@ -145,7 +146,11 @@ impl HistoryCalls {
     }
 
     /// A page of a channel, newest first.
-    pub(super) async fn history(&self, channel: &ChannelId, between: &Between) -> Result<RawPage, ApiError> {
+    pub(super) async fn history(
+        &self,
+        channel: &ChannelId,
+        between: &PageBounds,
+    ) -> Result<RawPage, ApiError> {
         let mut parameters =
             vec![("channel", channel.as_str()), ("latest", between.latest.as_str()), ("inclusive", "false")];
         parameters.extend(between.oldest.as_ref().map(|oldest| ("oldest", oldest.as_str())));
@@ -153,7 +158,7 @@ impl HistoryCalls {
         self.ask(Method::ConversationsHistory, &parameters).await
     }
 
-    /// A page of a thread, oldest first, with its root in front.
+    /// A page of a thread, oldest first, starting with its root.
     pub(super) async fn replies(
         &self,
         channel: &ChannelId,
@@ -180,7 +185,7 @@ impl HistoryCalls {
                 Ok(reply) => {
                     self.made.fetch_add(1, Ordering::Relaxed);
                     let read = read(page, reply.read()?);
-                    self.notice(page, &read);
+                    self.detect_restriction(page, &read);
                     return Ok(read);
                 }
                 Err(ApiError::RateLimited { retry_after, .. })
@@ -191,7 +196,7 @@ impl HistoryCalls {
                 Err(error) if error.is_too_long() && smaller < page => {
                     self.made.fetch_add(1, Ordering::Relaxed);
                     page = smaller;
-                    // What follows has messages of the same kind.
+                    // The next pages contain messages of the same kind.
                     self.page.store(page, Ordering::Relaxed);
                 }
                 Err(ApiError::Unreachable { .. }) if attempts < ATTEMPTS => {
@@ -209,14 +214,14 @@ impl HistoryCalls {
         }
     }
 
-    /// Notices an app to which Slack gives less than it documents for the method.
-    fn notice(&self, asked: usize, page: &RawPage) {
+    /// Detects an app to which Slack returns less than it documents for the method.
+    fn detect_restriction(&self, asked: usize, page: &RawPage) {
         match page.messages.len() {
             RESTRICTED_PAGE if page.has_more && asked > RESTRICTED_PAGE => {
                 let pages = self.short_pages.fetch_add(1, Ordering::Relaxed) + 1;
                 if pages >= RESTRICTED_AFTER && !self.restricted.send_replace(true) {
                     for method in [Method::ConversationsHistory, Method::ConversationsReplies] {
-                        self.api.lower(&self.team, method, NonZeroU32::MIN);
+                        self.api.lower_limit(&self.team, method, NonZeroU32::MIN);
                     }
                     tracing::warn!(team = %self.team, "{RESTRICTED_ADVICE}");
                 }

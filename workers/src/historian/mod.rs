@@ -1,28 +1,30 @@
-//! historian: Slack's history into the archive, by the rules that events follow.
+//! historian: reads Slack's history into the archive, by the same rules as events.
 //!
-//! * [`calls`] calls Slack: pages as large as it gives them, as often as it permits.
-//! * [`span`] reads a span of a channel, newest first; [`page`] stores a page; [`threads`] says which threads are complete.
-//! * [`reconcile`] compares what is read with the archive before it is stored.
-//! * [`wanted`] says what is to be read, given what is held; [`run`] whether the last backfill ended.
-//! * [`worker`] is the worker: spans as jobs, and the look for gaps that are to be filled.
-//! * [`trouble`] says what an error means for the rest.
+//! * [`calls`] calls Slack: with pages as large as it allows, at the rate it permits.
+//! * [`span`] reads a span of a channel, newest first; [`page`] stores a page; [`threads`] determines which
+//!   threads are complete.
+//! * [`reconcile`] compares messages with the archive before they are stored.
+//! * [`plan`] selects the spans to read, given the stored ones; [`run`] records whether the last backfill
+//!   ended.
+//! * [`worker`] is the worker: it reads spans as jobs, and searches for gaps to fill.
+//! * [`error`] determines the consequence of an error.
 //!
-//! History needs no existence check: it is Slack's own answer. It is read only of channels that are kept, it asks nothing, and
-//! what is missing in it removes nothing.
+//! History needs no existence check: it is Slack's own answer. It is read only for archived channels, it
+//! sends no questions, and messages missing from it remove nothing.
 
 pub mod calls;
+pub mod error;
 pub mod page;
+pub mod plan;
 mod reconcile;
 pub mod run;
 pub mod span;
 mod threads;
-pub mod trouble;
-pub mod wanted;
 mod worker;
 
 pub use calls::{HistoryCalls, PausePolicy, RESTRICTED_ADVICE};
+pub use error::{Consequence, HistoryError};
 pub use page::{ChannelReader, ReadCounts, ReadSnapshot, ThreadChoice};
 pub use reconcile::{Comparison, FoundDifferences};
 pub use span::{PageBudget, PlannedSpan, SpanEnd};
-pub use trouble::{Consequence, HistoryError};
 pub use worker::Historian;

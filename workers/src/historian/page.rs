@@ -1,4 +1,4 @@
-//! One page of history into the archive: rows, then the replies of its roots, then the jobs of its files.
+//! Stores one page of history: its rows, then the replies of its roots, then the jobs of its files.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,18 +11,18 @@ use serde_json::value::RawValue;
 use slack::ids::{ChannelId, Ts};
 
 use super::calls::HistoryCalls;
+use super::error::HistoryError;
 use super::reconcile::{Comparison, PageTimes, ThreadListing};
 use super::threads;
-use super::trouble::HistoryError;
 use crate::store::{StoredAs, store_history};
 
-/// Threads asked for at once: enough that the pace of calls is the limit and not Slack's answers.
+/// Threads read concurrently: enough that the rate limit is the bottleneck, and not Slack's response time.
 const THREADS_AT_ONCE: usize = 2;
 
-/// Pages in a row that say there is more and show nothing.
+/// Maximum number of consecutive pages that report more messages and contain none.
 pub(super) const MAX_EMPTY_PAGES: u32 = 100;
 
-/// What was read so far.
+/// The counts of a reading in progress.
 #[derive(Debug, Default)]
 pub struct ReadCounts {
     messages: AtomicU64,
@@ -33,26 +33,26 @@ pub struct ReadCounts {
     reactions_cut: AtomicU64,
 }
 
-/// What was read, at one moment.
+/// The counts of a reading at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadSnapshot {
-    /// Messages that Slack gave, replies included.
+    /// Messages that Slack returned, including replies.
     pub messages: u64,
-    /// Those that were not in the archive.
+    /// Messages that were not in the archive.
     pub new: u64,
-    /// Those of which the archive learned something.
+    /// Messages whose archived state changed.
     pub updated: u64,
-    /// Threads that were asked for.
+    /// Threads that were requested.
     pub threads: u64,
-    /// Messages that no archive could hold, or that are not messages.
+    /// Messages that are too large for the archive, or malformed.
     pub skipped: u64,
     /// Messages with more reactions than Slack lists.
     pub reactions_cut: u64,
 }
 
 impl ReadCounts {
-    /// The counts now.
-    pub fn tally(&self) -> ReadSnapshot {
+    /// The current counts.
+    pub fn snapshot(&self) -> ReadSnapshot {
         let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
         ReadSnapshot {
             messages: now(&self.messages),
@@ -72,36 +72,36 @@ impl ReadCounts {
 /// Reads the history of one channel into the archive.
 #[derive(Clone, Copy)]
 pub struct ChannelReader<'a> {
-    /// Where messages are kept.
+    /// The archive that messages are stored in.
     pub archive: &'a dyn Archive,
-    /// Where the jobs of files go; without it, no file is fetched.
+    /// The queue for the jobs of files; without it, no file is fetched.
     pub queue: Option<&'a dyn Queue>,
-    /// Slack.
+    /// The calls to Slack.
     pub calls: &'a HistoryCalls,
-    /// Which channel of the calls' workspace.
+    /// The channel, in the workspace of the calls.
     pub channel: &'a ChannelId,
-    /// How long before a span roots are looked at whose threads may have replies in it, in microseconds.
+    /// How long before a span roots are read because their threads may have replies in it, in microseconds.
     pub look_back_micros: i64,
-    /// Counts what is read.
+    /// The counts of this reading.
     pub counts: &'a ReadCounts,
-    /// Which threads are asked for.
+    /// The threads that are requested.
     pub threads: ThreadChoice<'a>,
 }
 
-/// Which threads of what is read are asked for. Each costs a call.
+/// Which threads of the read messages are requested. Each costs a call.
 #[derive(Clone, Copy)]
 pub enum ThreadChoice<'a> {
-    /// Those of which the archive does not have as many replies as Slack counts, and the latest one. A thread of which a deletion
-    /// and a reply were missed seems to be complete.
+    /// Threads whose archived replies do not match Slack's reply count and latest reply. A thread with both a
+    /// missed deletion and a missed reply may appear complete.
     Incomplete,
-    /// Every one: in a gap, a deletion may have been missed as well as a reply.
+    /// Every thread: in a gap, a deletion may have been missed as well as a reply.
     Each,
-    /// Every one; and what is read is compared with the archive before it is stored.
+    /// Every thread, and messages are compared with the archive before they are stored.
     Compared(&'a Comparison),
 }
 
 impl<'a> ChannelReader<'a> {
-    /// What this reading compares with, if it does.
+    /// The comparison of this reading, if it compares.
     pub(super) fn comparison(&self) -> Option<&'a Comparison> {
         match self.threads {
             ThreadChoice::Compared(comparison) => Some(comparison),
@@ -109,7 +109,7 @@ impl<'a> ChannelReader<'a> {
         }
     }
 
-    /// Reads message objects; what is not one is left out and counted.
+    /// Parses message objects; malformed ones are skipped and counted.
     pub(super) fn messages(&self, page: &[Box<RawValue>]) -> Vec<HistoryMessage> {
         let read = |raw: &RawValue| match history::read(self.calls.team(), self.channel, raw) {
             Ok(message) => Some(message),
@@ -123,7 +123,8 @@ impl<'a> ChannelReader<'a> {
         page.iter().map(AsRef::as_ref).filter_map(read).collect()
     }
 
-    /// Stores a page. Of what is older than the span, only threads with replies in it are.
+    /// Stores a page. Of the messages older than the span, it stores only roots of threads with replies in
+    /// the span.
     pub(super) async fn store_page(
         &self,
         messages: Vec<HistoryMessage>,
@@ -138,19 +139,19 @@ impl<'a> ChannelReader<'a> {
         let reaches_span = |root: &HistoryMessage| {
             let latest = root.thread.as_ref().map(|thread| thread.latest_reply.as_ref().map(Ts::micros));
             latest.is_some_and(|latest| latest.is_none_or(|latest| latest >= span.from))
-                || self.comparison().is_some_and(|comparison| comparison.holds_replies_of(&root.ts))
+                || self.comparison().is_some_and(|comparison| comparison.has_replies_of(&root.ts))
         };
         let older: Vec<HistoryMessage> = older.into_iter().filter(reaches_span).collect();
         self.store(&inside).await?;
         self.note_broadcasts(&inside);
         let mut roots: Vec<&HistoryMessage> = Vec::new();
         for root in &inside {
-            if self.asks_for_replies_of(root).await? {
+            if self.must_read_thread(root).await? {
                 roots.push(root);
             }
         }
         for root in &older {
-            if self.asks_for_replies_of(root).await? {
+            if self.must_read_thread(root).await? {
                 self.store(std::slice::from_ref(root)).await?;
                 roots.push(root);
             }
@@ -160,10 +161,10 @@ impl<'a> ChannelReader<'a> {
         self.queue_files(&inside).await
     }
 
-    async fn asks_for_replies_of(&self, root: &HistoryMessage) -> Result<bool, ArchiveError> {
+    async fn must_read_thread(&self, root: &HistoryMessage) -> Result<bool, ArchiveError> {
         match self.threads {
             ThreadChoice::Compared(comparison) => {
-                Ok(root.thread.is_some() || comparison.holds_replies_of(&root.ts))
+                Ok(root.thread.is_some() || comparison.has_replies_of(&root.ts))
             }
             ThreadChoice::Each => Ok(root.thread.is_some()),
             ThreadChoice::Incomplete => {
@@ -173,7 +174,7 @@ impl<'a> ChannelReader<'a> {
         }
     }
 
-    /// Stores every reply of a thread. One that Slack no longer knows is left out.
+    /// Stores every reply of a thread. A thread that Slack no longer knows is skipped.
     async fn read_thread(&self, root: Ts) -> Result<(), HistoryError> {
         ReadCounts::add(&self.counts.threads, 1);
         let (mut newest, mut after, mut cursor): (Option<Ts>, Option<Ts>, Option<String>) =
@@ -186,7 +187,7 @@ impl<'a> ChannelReader<'a> {
                 Ok(page) => page,
                 Err(error) => match error.refusal() {
                     Some("thread_not_found" | "message_not_found") => return Ok(()),
-                    // A cursor lives for some minutes: go on behind the newest reply.
+                    // A cursor is valid for some minutes: continue after the newest reply.
                     Some("invalid_cursor") if cursor.is_some() => {
                         (after, cursor) = (newest.clone(), None);
                         continue;
@@ -198,13 +199,13 @@ impl<'a> ChannelReader<'a> {
             if self.comparison().is_some() {
                 listing.add(&root, page.messages.len(), &replies);
             }
-            // The root comes in front of every page; it is stored as history shows it.
+            // Every page starts with the root, which is stored as history shows it.
             replies.retain(|reply| reply.ts != root);
             self.store(&replies).await?;
             self.queue_files(&replies).await?;
-            let newest_here = replies.iter().map(|reply| reply.ts.clone()).max();
-            empty_pages = if newest_here > newest { 0 } else { empty_pages + 1 };
-            newest = newest.max(newest_here);
+            let newest_on_page = replies.iter().map(|reply| reply.ts.clone()).max();
+            empty_pages = if newest_on_page > newest { 0 } else { empty_pages + 1 };
+            newest = newest.max(newest_on_page);
             if empty_pages > MAX_EMPTY_PAGES {
                 return Err(HistoryError::Stuck);
             }
@@ -221,13 +222,13 @@ impl<'a> ChannelReader<'a> {
     }
 
     async fn store(&self, messages: &[HistoryMessage]) -> Result<(), HistoryError> {
-        let mut lacking = match self.comparison() {
+        let mut differs = match self.comparison() {
             Some(comparison) => self.compare(comparison, messages).await?.into_iter(),
             None => Vec::new().into_iter(),
         };
         for (message, stored) in messages.iter().zip(store_history(self.archive, messages).await) {
-            let is_lacking = lacking.next() == Some(true);
-            if let Some(comparison) = self.comparison().filter(|_| is_lacking && stored.is_ok()) {
+            let is_different = differs.next() == Some(true);
+            if let Some(comparison) = self.comparison().filter(|_| is_different && stored.is_ok()) {
                 comparison.count_filled();
             }
             ReadCounts::add(&self.counts.messages, 1);
@@ -247,8 +248,8 @@ impl<'a> ChannelReader<'a> {
         Ok(())
     }
 
-    /// Sends the jobs of files of which it is not known what became of them, even if their messages were there: a crash may
-    /// have come between both.
+    /// Sends jobs for files without a known outcome, even if their messages were already archived: an earlier
+    /// run may have crashed between the two steps.
     async fn queue_files(&self, messages: &[HistoryMessage]) -> Result<(), HistoryError> {
         let Some(queue) = self.queue else { return Ok(()) };
         let messages: Vec<&HistoryMessage> = messages.iter().filter(|message| message.has_files()).collect();

@@ -1,59 +1,59 @@
-//! Compares what is read of a channel with the archive before it is stored: what is missing here, what has changed, and what is
-//! here and no longer at Slack.
+//! Compares messages of a channel with the archive before they are stored: which are missing here, which have
+//! changed, and which are archived here but no longer in Slack.
 //!
-//! That a message is not listed proves that it is gone only if Slack listed everything around it. Of the channel, that is the
-//! time between two messages that Slack lists, on a page that is as long as what was asked for or is the last one. Of a thread, it
-//! is everything if Slack counts no more replies than it lists.
+//! An unlisted message is proven to be deleted only if Slack listed everything around it. For the channel,
+//! that is the interval between two messages that Slack lists, on a page that is as long as requested or the
+//! last one. For a thread, it is everything if Slack counts no more replies than it lists.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Query, key};
-use reader::range::{TimeRange, ts_of};
+use reader::range::{TimeRange, ts_from_micros};
 use rules::history::HistoryMessage;
-use rules::history::compare::{CompleteListing, Difference, ListedTimeline, compare, held_reply_of};
+use rules::history::compare::{CompleteListing, Difference, ListedTimeline, archived_reply_root, compare};
 use rules::interval::Interval;
 use rules::message::deletion;
 use slack::ids::{ChannelId, TeamId, Ts};
 
+use super::error::HistoryError;
 use super::page::ChannelReader;
-use super::trouble::HistoryError;
 
-/// Messages that are named of each kind: what a person looks at, and not what a broken channel has.
+/// Messages that are named of each kind: enough for a person to inspect, but not all of a broken channel.
 const MAX_NAMED: usize = 100;
 
-/// What was found in a channel, before anything of it was stored.
+/// The differences found in a channel, before any message was stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundDifferences {
-    /// Messages at Slack that are not here.
+    /// Messages in Slack that are not in the archive.
     pub missing: u64,
-    /// Messages of which Slack has a newer edit, a deletion, or a reaction that is not here.
+    /// Messages for which Slack has a newer edit, a deletion, or a reaction that is not in the archive.
     pub changed: u64,
-    /// Messages that are here and not at Slack.
+    /// Messages in the archive that are no longer in Slack.
     pub extra: u64,
-    /// Reactions that are here and not at Slack.
+    /// Reactions in the archive that are no longer in Slack.
     pub reactions_removed: u64,
-    /// Of the missing and the changed ones, those that were stored then.
+    /// The missing and changed messages that were then stored.
     pub filled: u64,
-    /// Of the extra ones, those that were marked as deleted then.
+    /// The extra messages that were then marked as deleted.
     pub marked: u64,
-    /// The newest missing ones, at most a hundred.
+    /// The newest missing messages, at most a hundred.
     pub missing_ts: BTreeSet<Ts>,
-    /// The newest extra ones, at most a hundred.
+    /// The newest extra messages, at most a hundred.
     pub extra_ts: BTreeSet<Ts>,
 }
 
 impl FoundDifferences {
     /// Whether the archive still differs from Slack.
-    pub fn are_left(&self) -> bool {
+    pub fn has_unresolved(&self) -> bool {
         self.missing + self.changed > self.filled || self.extra > self.marked
     }
 }
 
 /// The comparison of one channel with Slack, while it is read.
 pub struct Comparison {
-    /// What is compared: from the beginning of what is read on, and before the reading began. What is posted meanwhile is on
-    /// its way here.
+    /// The compared interval: from the start of the read spans until the reading began. Later messages are
+    /// still on their way to the archive.
     scope: Interval,
     marks_deleted: bool,
     progress: Mutex<ComparisonProgress>,
@@ -62,30 +62,30 @@ pub struct Comparison {
 #[derive(Default)]
 struct ComparisonProgress {
     found: FoundDifferences,
-    /// Replies that the channel lists too: each is in its thread again.
+    /// Replies that the channel lists too: each also appears in its thread.
     broadcasts: HashSet<Ts>,
-    /// Roots of which replies are here. Slack may no longer count any.
+    /// Roots with archived replies. Slack may no longer count any.
     roots: HashSet<Ts>,
 }
 
 impl Comparison {
-    /// A comparison from a time on, which began at another. `marks_deleted` marks what is no longer at Slack as deleted, for
-    /// good.
-    pub fn of(scope: Interval, marks_deleted: bool) -> Self {
+    /// A comparison of this interval. `marks_deleted` permanently marks messages that are no longer in Slack
+    /// as deleted.
+    pub fn new(scope: Interval, marks_deleted: bool) -> Self {
         Self { scope, marks_deleted, progress: Mutex::default() }
     }
 
-    /// What was found so far.
+    /// The differences found so far.
     pub fn found(&self) -> FoundDifferences {
         self.progress().found.clone()
     }
 
-    /// Whether the archive holds replies of a root, as far as it was read.
-    pub(super) fn holds_replies_of(&self, root: &Ts) -> bool {
+    /// Whether the archive has replies of a root in the part that was compared so far.
+    pub(super) fn has_replies_of(&self, root: &Ts) -> bool {
         self.progress().roots.contains(root)
     }
 
-    /// Counts a message that was found to be missing or changed, and is stored.
+    /// Counts a missing or changed message that is now stored.
     pub(super) fn count_filled(&self) {
         self.progress().found.filled += 1;
     }
@@ -96,36 +96,38 @@ impl Comparison {
     }
 }
 
-/// Which times a page of a channel is about.
+/// The intervals that a page of a channel covers.
 pub(super) struct PageTimes {
-    /// From its oldest message on, and before what it was asked for.
-    held: Option<Interval>,
-    /// Between messages that Slack listed, if the page leaves nothing out there.
-    seen: Option<Interval>,
+    /// From the page's oldest message to the bound it was requested with.
+    covered: Option<Interval>,
+    /// Between messages that Slack listed, if the page is complete there.
+    complete: Option<Interval>,
 }
 
 impl PageTimes {
-    /// Of a page whose oldest message and the time before which it was asked for these are. `newest` is its newest message, or
-    /// the one before which it was asked for. `is_whole` says that it is as long as was asked for and that all of it was read.
-    pub(super) fn of(oldest: Option<&Ts>, newest: Option<&Ts>, latest: &Ts, is_whole: bool) -> Self {
+    /// The intervals of a page with this oldest message, requested with the bound `latest`. `newest` is its
+    /// newest message, or the last message of the page before. `is_whole` is set if the page is as long as
+    /// requested and every message could be parsed.
+    pub(super) fn new(oldest: Option<&Ts>, newest: Option<&Ts>, latest: &Ts, is_whole: bool) -> Self {
         let from = oldest.map(Ts::micros);
-        let held = from.map(|from| Interval { from, to: latest.micros() });
-        let seen = from.zip(newest).map(|(from, newest)| Interval { from: from + 1, to: newest.micros() });
-        Self { held, seen: seen.filter(|_| is_whole) }
+        let covered = from.map(|from| Interval { from, to: latest.micros() });
+        let complete =
+            from.zip(newest).map(|(from, newest)| Interval { from: from + 1, to: newest.micros() });
+        Self { covered, complete: complete.filter(|_| is_whole) }
     }
 }
 
-/// What Slack listed of a thread.
+/// The replies that Slack listed of a thread.
 #[derive(Default)]
 pub(super) struct ThreadListing {
     replies: HashSet<Ts>,
-    /// How many there are, as the root says; `None` if no page had it.
+    /// The reply count of the root; `None` if no page had the root.
     counted: Option<u64>,
     is_broken: bool,
 }
 
 impl ThreadListing {
-    /// Adds what could be read of a page of this length.
+    /// Adds the parsed messages of a page of this length.
     pub(super) fn add(&mut self, root: &Ts, length: usize, messages: &[HistoryMessage]) {
         self.is_broken |= messages.len() < length;
         for message in messages {
@@ -143,7 +145,7 @@ impl ThreadListing {
 }
 
 impl ChannelReader<'_> {
-    /// Compares messages with their rows; says of each whether something of it is not here.
+    /// Compares messages with their rows; returns for each whether it differs from the archive.
     pub(super) async fn compare(
         &self,
         comparison: &Comparison,
@@ -152,7 +154,7 @@ impl ChannelReader<'_> {
         let keys: Vec<&ItemKey> = messages.iter().map(|message| message.change.key()).collect();
         let rows = self.archive.get_all(&keys).await?;
         let ComparisonProgress { found, broadcasts, .. } = &mut *comparison.progress();
-        let lacking = messages.iter().zip(&rows).map(|(message, row)| {
+        let differs = messages.iter().zip(&rows).map(|(message, row)| {
             if !comparison.scope.contains(message.ts.micros()) || broadcasts.contains(&message.ts) {
                 return false;
             }
@@ -161,17 +163,17 @@ impl ChannelReader<'_> {
             match compared.difference {
                 Some(Difference::Missing) => {
                     found.missing += 1;
-                    name(&mut found.missing_ts, message.ts.clone());
+                    add_name(&mut found.missing_ts, message.ts.clone());
                 }
                 Some(Difference::Changed) => found.changed += 1,
                 None => {}
             }
             compared.difference.is_some()
         });
-        Ok(lacking.collect())
+        Ok(differs.collect())
     }
 
-    /// Notes the replies that the channel itself lists, once they are compared.
+    /// Records the replies that the channel itself lists, once they are compared.
     pub(super) fn note_broadcasts(&self, messages: &[HistoryMessage]) {
         if let Some(comparison) = self.comparison() {
             let replies = messages.iter().filter(|message| message.is_reply());
@@ -179,37 +181,38 @@ impl ChannelReader<'_> {
         }
     }
 
-    /// Finds what is here of the time of a page and not on it, and the threads of which replies are here.
+    /// Finds archived messages in the page's interval that are not on the page, and the threads with archived
+    /// replies.
     pub(super) async fn find_gone(
         &self,
         comparison: &Comparison,
         messages: &[HistoryMessage],
         times: &PageTimes,
     ) -> Result<(), HistoryError> {
-        let Some(held) = times.held else { return Ok(()) };
+        let Some(covered) = times.covered else { return Ok(()) };
         let within = |time: Interval| Interval {
             from: time.from.max(comparison.scope.from),
             to: time.to.min(comparison.scope.to),
         };
-        let listing = times.seen.map(|seen| CompleteListing {
-            place: ListedTimeline::Channel,
-            time: within(seen),
+        let listing = times.complete.map(|complete| CompleteListing {
+            timeline: ListedTimeline::Channel,
+            interval: within(complete),
             listed: messages.iter().map(|message| message.ts.clone()).collect(),
         });
-        let held = within(held);
-        if held.from >= held.to {
+        let covered = within(covered);
+        if covered.from >= covered.to {
             return Ok(());
         }
-        let range = TimeRange { since: Some(ts_of(held.from)), until: None };
+        let range = TimeRange { since: Some(ts_from_micros(covered.from)), until: None };
         let query = Query {
-            after: range.after().map(|after| ItemKey::new(self.messages_key(), after)),
-            until: Some(ts_of(held.to).to_string()),
+            after: range.key_before().map(|after| ItemKey::new(self.messages_key(), after)),
+            until: Some(ts_from_micros(covered.to).to_string()),
             ..Query::partition(self.messages_key())
         };
-        self.look_for_gone(comparison, listing.as_ref(), query).await
+        self.find_gone_rows(comparison, listing.as_ref(), query).await
     }
 
-    /// Finds what is here of a thread and no longer at Slack.
+    /// Finds archived replies of a thread that are no longer in Slack.
     pub(super) async fn find_gone_replies(
         &self,
         comparison: &Comparison,
@@ -220,15 +223,15 @@ impl ChannelReader<'_> {
             return Ok(());
         }
         let listing = CompleteListing {
-            place: ListedTimeline::Thread(root.clone()),
-            time: comparison.scope,
+            timeline: ListedTimeline::Thread(root.clone()),
+            interval: comparison.scope,
             listed: listing.replies,
         };
         let query = Query::parent(key::thread_parent(self.calls.team(), root));
-        self.look_for_gone(comparison, Some(&listing), query).await
+        self.find_gone_rows(comparison, Some(&listing), query).await
     }
 
-    async fn look_for_gone(
+    async fn find_gone_rows(
         &self,
         comparison: &Comparison,
         listing: Option<&CompleteListing>,
@@ -236,20 +239,20 @@ impl ChannelReader<'_> {
     ) -> Result<(), HistoryError> {
         loop {
             let page = self.archive.query(&query).await?;
-            // Another channel may have a thread of the same ts.
-            let here = page.items.iter().filter(|row| row.key.item_id == self.messages_key());
+            // Another channel may have a thread with the same ts.
+            let rows_of_channel = page.items.iter().filter(|row| row.key.item_id == self.messages_key());
             let mut gone = Vec::new();
             {
                 let ComparisonProgress { found, roots, .. } = &mut *comparison.progress();
-                for row in here {
-                    roots.extend(held_reply_of(row));
-                    gone.extend(listing.and_then(|listing| listing.lacks(row)));
+                for row in rows_of_channel {
+                    roots.extend(archived_reply_root(row));
+                    gone.extend(listing.and_then(|listing| listing.unlisted_ts(row)));
                 }
                 found.extra += gone.len() as u64;
-                gone.iter().for_each(|ts| name(&mut found.extra_ts, ts.clone()));
+                gone.iter().for_each(|ts| add_name(&mut found.extra_ts, ts.clone()));
             }
             if comparison.marks_deleted {
-                mark(self.archive, self.calls.team(), self.channel, &gone).await?;
+                mark_deleted(self.archive, self.calls.team(), self.channel, &gone).await?;
                 comparison.progress().found.marked += gone.len() as u64;
             }
             match page.next {
@@ -264,7 +267,7 @@ impl ChannelReader<'_> {
     }
 }
 
-async fn mark(
+async fn mark_deleted(
     archive: &dyn Archive,
     team: &TeamId,
     channel: &ChannelId,
@@ -278,8 +281,8 @@ async fn mark(
         .try_for_each(|outcome| outcome.map(drop))
 }
 
-/// Adds a name, and drops the oldest one if there are too many.
-fn name(names: &mut BTreeSet<Ts>, ts: Ts) {
+/// Adds the ts of a message, and drops the oldest one if there are too many.
+fn add_name(names: &mut BTreeSet<Ts>, ts: Ts) {
     names.insert(ts);
     if names.len() > MAX_NAMED {
         names.pop_first();

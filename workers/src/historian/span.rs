@@ -1,7 +1,8 @@
 //! Reads a span of a channel's history, newest first, page by page.
 //!
-//! The order of effects of a page is: its rows, the replies of its roots, the jobs of its files, then the fact that the
-//! channel was read from there on. Stopping between two of them loses a page at most, and claims nothing that is not there.
+//! A page takes effect in this order: its rows, the replies of its roots, the jobs of its files, then the
+//! fact that the channel was read from there on. Stopping between two steps loses at most one page, and never
+//! records a page that is not stored.
 //! While a page is stored, the next one is fetched.
 
 use ports::archive::ArchiveExt;
@@ -11,21 +12,22 @@ use rules::interval::Interval;
 use slack::ids::Ts;
 use tokio::time::Instant;
 
-use super::calls::Between;
+use super::calls::PageBounds;
+use super::error::{Consequence, HistoryError};
 use super::page::{ChannelReader, MAX_EMPTY_PAGES};
 use super::reconcile::PageTimes;
-use super::trouble::{Consequence, HistoryError};
 
-/// A span to be read, and the fact that keeps how far it was read.
+/// A span to be read, and the fact that records how far it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedSpan {
-    /// What is to be read.
+    /// The span to be read.
     pub span: Interval,
-    /// The end of the fact: of the span, or of what was read in front of it and ends where it begins.
+    /// The end of the fact: the end of this span, or of a span that was read before and starts where this one
+    /// ends.
     pub to: Ts,
 }
 
-/// How much may be read before others have their turn.
+/// The limit of one turn of reading, so that other jobs get theirs.
 #[derive(Debug, Clone)]
 pub struct PageBudget {
     pages: Option<u32>,
@@ -33,18 +35,18 @@ pub struct PageBudget {
 }
 
 impl PageBudget {
-    /// As much as there is.
+    /// A budget without a limit.
     pub fn unlimited() -> Self {
         Self { pages: None, until: None }
     }
 
-    /// At most this number of pages, and none after this moment.
-    pub fn of(pages: u32, until: Instant) -> Self {
+    /// A budget of this number of pages, with no page after this moment.
+    pub fn limited(pages: u32, until: Instant) -> Self {
         Self { pages: Some(pages), until: Some(until) }
     }
 
-    /// Whether another page may be read; counts it.
-    fn take(&mut self) -> bool {
+    /// Takes a page from the budget; returns whether it may be read.
+    fn use_page(&mut self) -> bool {
         let in_time = self.until.is_none_or(|until| Instant::now() < until);
         match &mut self.pages {
             None => in_time,
@@ -57,10 +59,10 @@ impl PageBudget {
     }
 }
 
-/// How the reading of a span ended.
+/// The result of reading a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpanEnd {
-    /// All of it was read.
+    /// The whole span was read.
     Whole,
     /// Slack's plan hides the rest.
     Limited,
@@ -68,15 +70,15 @@ pub enum SpanEnd {
     Paused,
 }
 
-/// A page that was fetched.
+/// A fetched page.
 struct FetchedPage {
     messages: Vec<HistoryMessage>,
     times: PageTimes,
-    /// The oldest message of this page and those before it.
+    /// The oldest message of this page and the pages before it.
     oldest: Option<Ts>,
     is_limited: bool,
-    next: Option<Between>,
-    /// Pages in a row without a message.
+    next: Option<PageBounds>,
+    /// Consecutive pages without a message.
     empty_pages: u32,
 }
 
@@ -84,38 +86,38 @@ impl ChannelReader<'_> {
     /// Reads spans, newest first.
     ///
     /// # Errors
-    /// As [`ChannelReader::read_span`]; what was read before stays.
+    /// As [`ChannelReader::read_span`]; spans that were already read stay recorded.
     pub async fn read_spans(
         &self,
-        wanted: &[PlannedSpan],
+        spans: &[PlannedSpan],
         budget: &mut PageBudget,
     ) -> Result<SpanEnd, HistoryError> {
-        for wanted in wanted {
-            match self.read_span(wanted, budget).await? {
+        for span in spans {
+            match self.read_span(span, budget).await? {
                 SpanEnd::Whole => {}
-                // What is older is hidden as well.
+                // Older messages are hidden too.
                 end @ (SpanEnd::Limited | SpanEnd::Paused) => return Ok(end),
             }
         }
         Ok(SpanEnd::Whole)
     }
 
-    /// Reads a span, and before it as far as replies may reach into it.
+    /// Reads a span, and older roots whose replies may be in it.
     ///
     /// # Errors
-    /// [`HistoryError`]; if the channel cannot be read, a fact says why.
+    /// [`HistoryError`]; if the channel cannot be read, a fact records the reason.
     pub async fn read_span(
         &self,
-        wanted: &PlannedSpan,
+        planned: &PlannedSpan,
         budget: &mut PageBudget,
     ) -> Result<SpanEnd, HistoryError> {
-        let end = self.read_pages(wanted, budget).await;
+        let end = self.read_pages(planned, budget).await;
         if let Err(error) = &end
             && let Consequence::Channel(Some(reason)) = error.consequence()
         {
-            let (team, to) = (self.calls.team(), wanted.span.to_ts());
+            let (team, to) = (self.calls.team(), planned.span.to_ts());
             let asked = self.calls.now().await?;
-            let refused = filled::refused(team, self.channel, &to, reason, &asked);
+            let refused = filled::refusal_update(team, self.channel, &to, reason, &asked);
             self.archive.write(&refused).await?;
         }
         end
@@ -123,23 +125,24 @@ impl ChannelReader<'_> {
 
     async fn read_pages(
         &self,
-        wanted: &PlannedSpan,
+        planned: &PlannedSpan,
         budget: &mut PageBudget,
     ) -> Result<SpanEnd, HistoryError> {
-        let span = wanted.span;
-        if !budget.take() {
+        let span = planned.span;
+        if !budget.use_page() {
             return Ok(SpanEnd::Paused);
         }
         let floor = span.from.saturating_sub(self.look_back_micros).max(0);
-        // Slack leaves the oldest one out.
+        // Slack excludes the oldest one.
         let oldest = (floor > 0).then(|| Interval { from: floor - 1, to: floor }.from_ts());
-        let mut page = self.fetch(Between { oldest, latest: span.to_ts(), cursor: None }, None, 0).await?;
+        let mut page = self.fetch(PageBounds { oldest, latest: span.to_ts(), cursor: None }, None, 0).await?;
         loop {
             let FetchedPage { messages, times, oldest, is_limited, next, empty_pages } = page;
             let has_more = next.is_some();
             let is_covered = oldest.as_ref().is_some_and(|oldest| oldest.micros() <= span.from);
-            // What may reach into the span is looked at in one go: only all of it completes the claim.
-            let next = next.filter(|_| is_covered || budget.take());
+            // Roots whose threads may reach into the span are read without a budget: only all of them
+            // complete the span.
+            let next = next.filter(|_| is_covered || budget.use_page());
             let storing = self.store_page(messages, &times, span);
             let (stored, fetched) = match next {
                 Some(next) => {
@@ -151,18 +154,18 @@ impl ChannelReader<'_> {
             };
             stored?;
             if !has_more && (is_covered || !is_limited) {
-                self.note_reached(&span.from_ts(), &wanted.to).await?;
+                self.note_reached(&span.from_ts(), &planned.to).await?;
                 return Ok(SpanEnd::Whole);
             }
             if let Some(oldest) = oldest.as_ref().filter(|_| !is_covered) {
-                self.note_reached(oldest, &wanted.to).await?;
+                self.note_reached(oldest, &planned.to).await?;
             }
             match fetched {
                 Some(fetched) => page = fetched?,
                 None if has_more => return Ok(SpanEnd::Paused),
                 None => {
                     let shown = oldest.unwrap_or_else(|| span.to_ts());
-                    let limited = filled::limited(self.calls.team(), self.channel, &shown);
+                    let limited = filled::plan_limit_update(self.calls.team(), self.channel, &shown);
                     self.archive.write(&limited).await?;
                     return Ok(SpanEnd::Limited);
                 }
@@ -172,13 +175,13 @@ impl ChannelReader<'_> {
 
     async fn fetch(
         &self,
-        mut between: Between,
+        mut between: PageBounds,
         before: Option<Ts>,
         empty_pages: u32,
     ) -> Result<FetchedPage, HistoryError> {
         let mut page = self.calls.history(self.channel, &between).await;
         if let Err(error) = &page
-            && error.refusal() == Some("invalid_cursor")
+            && error.refusal_code() == Some("invalid_cursor")
             && between.cursor.take().is_some()
         {
             page = self.calls.history(self.channel, &between).await;
@@ -190,13 +193,13 @@ impl ChannelReader<'_> {
         let oldest = messages.iter().map(|message| message.ts.clone()).min();
         let newest = messages.iter().map(|message| message.ts.clone()).max();
         let newest = before.as_ref().or(newest.as_ref());
-        let times = PageTimes::of(oldest.as_ref(), newest, &between.latest, is_whole);
+        let times = PageTimes::new(oldest.as_ref(), newest, &between.latest, is_whole);
         let empty_pages = if oldest.is_some() { 0 } else { empty_pages + 1 };
         let next = match (&oldest, page.cursor) {
             (_, None) if !page.has_more => None,
-            (Some(oldest), _) => Some(Between { latest: oldest.clone(), cursor: None, ..between }),
+            (Some(oldest), _) => Some(PageBounds { latest: oldest.clone(), cursor: None, ..between }),
             (None, Some(cursor)) if empty_pages <= MAX_EMPTY_PAGES => {
-                Some(Between { cursor: Some(cursor), ..between })
+                Some(PageBounds { cursor: Some(cursor), ..between })
             }
             (None, Some(_) | None) => return Err(HistoryError::Stuck),
         };
@@ -205,7 +208,7 @@ impl ChannelReader<'_> {
     }
 
     async fn note_reached(&self, from: &Ts, to: &Ts) -> Result<(), HistoryError> {
-        let reached = filled::reached(self.calls.team(), self.channel, from, to, SpanSource::History);
+        let reached = filled::filled_update(self.calls.team(), self.channel, from, to, SpanSource::History);
         Ok(self.archive.write(&reached).await.map(drop)?)
     }
 }

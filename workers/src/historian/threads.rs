@@ -1,4 +1,5 @@
-//! Which threads have to be asked for. Each costs a call, and Slack permits about fifty a minute: what is complete is skipped.
+//! Determines which threads to request. Each costs a call, and Slack permits about fifty a minute, so
+//! complete threads are skipped.
 
 use ports::archive::{Archive, ArchiveError, Item, Query, key, query_all};
 use rules::history::{HistoryMessage, ThreadHead};
@@ -14,18 +15,18 @@ pub(super) async fn is_complete(
 ) -> Result<bool, ArchiveError> {
     let Some(head) = &root.thread else { return Ok(true) };
     let rows = query_all(archive, Query::parent(key::thread_parent(team, &root.ts))).await?;
-    Ok(agrees(head, &replies(&rows, channel, &root.ts)))
+    Ok(is_matching(head, &replies(&rows, channel, &root.ts)))
 }
 
-/// The replies among the rows of a thread that are there and not deleted. A parent names a workspace only: another channel may
-/// have a root of the same ts.
+/// The stored replies among the rows of a thread that are not deleted. A parent key contains only the
+/// workspace: another channel may have a root with the same ts.
 fn replies(rows: &[Item], channel: &ChannelId, root: &Ts) -> Vec<Ts> {
-    let held = rows.iter().filter(|row| stored_version(row).is_some() && !row.is("deleted"));
-    let here = held.filter(|row| row.text("channel_id") == Some(channel.as_str()));
-    here.filter_map(|row| Ts::parse(row.text("ts")?).ok()).filter(|ts| ts != root).collect()
+    let stored = rows.iter().filter(|row| stored_version(row).is_some() && !row.has_flag("deleted"));
+    let in_channel = stored.filter(|row| row.text("channel_id") == Some(channel.as_str()));
+    in_channel.filter_map(|row| Ts::parse(row.text("ts")?).ok()).filter(|ts| ts != root).collect()
 }
 
-fn agrees(head: &ThreadHead, replies: &[Ts]) -> bool {
+fn is_matching(head: &ThreadHead, replies: &[Ts]) -> bool {
     let latest = head.latest_reply.as_ref();
     replies.len() as u64 == head.reply_count && latest.is_none_or(|latest| replies.contains(latest))
 }
@@ -38,12 +39,12 @@ mod tests {
     fn a_thread_is_complete_if_its_count_and_its_latest_reply_agree() {
         let ts = |second: i64| Ts::parse(&format!("{second}.000000")).unwrap();
         let head = |reply_count, latest: i64| ThreadHead { reply_count, latest_reply: Some(ts(latest)) };
-        let held = [ts(2), ts(3)];
-        assert!(agrees(&head(2, 3), &held));
-        assert!(agrees(&ThreadHead { latest_reply: None, ..head(2, 3) }, &held));
-        // One was deleted and another posted.
-        assert!(!agrees(&head(2, 4), &held));
-        assert!(!agrees(&head(3, 3), &held));
-        assert!(!agrees(&head(1, 3), &held));
+        let replies = [ts(2), ts(3)];
+        assert!(is_matching(&head(2, 3), &replies));
+        assert!(is_matching(&ThreadHead { latest_reply: None, ..head(2, 3) }, &replies));
+        // One reply was deleted and another was posted.
+        assert!(!is_matching(&head(2, 4), &replies));
+        assert!(!is_matching(&head(3, 3), &replies));
+        assert!(!is_matching(&head(1, 3), &replies));
     }
 }

@@ -1,4 +1,4 @@
-//! The worker: spans of history as jobs, and the look for gaps that are to be filled.
+//! The worker: reads spans of history as jobs, and polls for gaps to fill.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,22 +16,23 @@ use slack_api::WebApi;
 use tokio::time::Instant;
 
 use super::calls::{HistoryCalls, PausePolicy};
+use super::error::{Consequence, HistoryError};
 use super::page::{ChannelReader, ReadCounts, ThreadChoice};
 use super::span::{PageBudget, PlannedSpan, SpanEnd};
-use super::trouble::{Consequence, HistoryError};
 use crate::runtime::{Batch, DecodedPayload, JobOutcome, JobRetry, Ports, Worker};
 
-/// What one job reads at most: then other spans of the workspace have their turn, so that a short one waits for no long one.
+/// The limit of one job: then other spans of the workspace get their turn, so that a short one does not wait
+/// for a long one.
 const PAGES: u32 = 20;
 const READING_TIME: Duration = Duration::from_secs(60);
 
 /// Roots this long before a gap may have replies in it.
 const LOOK_BACK_MICROS: i64 = 30 * 86_400 * 1_000_000;
 
-/// Between two looks for gaps. A gap is filled within minutes of its end.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(300);
+/// The poll interval for gaps. A gap is filled within minutes of its end.
+const POLL_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Spans sent after one look; the next one sends what is left.
+/// Spans sent after one poll; the next poll sends the rest.
 const MAX_SPANS: usize = 1_000;
 
 /// Reads spans of Slack's history.
@@ -52,8 +53,8 @@ impl Historian {
             Ok(()) => JobOutcome::Done,
             Err(error) => match error.consequence() {
                 Consequence::Later(after) => JobOutcome::Retry(JobRetry { reason: error.to_string(), after }),
-                // The gap stays open or missing. A later look asks again: for what Slack refuses to show, after a day, or once the
-                // app has joined the channel.
+                // The gap stays open or missing. A later poll tries again: after a day if Slack refuses to
+                // show the channel, or once the app has joined it.
                 Consequence::Channel(_) | Consequence::Workspace => {
                     let SpanJob { team, channel, from, to, why, .. } = job;
                     tracing::warn!(%team, %channel, %from, %to, why, %error, "a gap cannot be filled from history");
@@ -63,12 +64,12 @@ impl Historian {
         }
     }
 
-    /// Reads what is left of a span, as far as the turn goes.
+    /// Reads the rest of a span, within the budget of one job.
     async fn read_rest(&self, job: &SpanJob) -> Result<(), HistoryError> {
         let SpanJob { team, channel, from, to, .. } = job;
         let archive = &*self.ports.archive;
         let mark = archive.get(&ItemKey::public_mark(team, channel)).await?;
-        if MarkState::of(mark.as_ref()) != MarkState::Public {
+        if MarkState::from_row(mark.as_ref()) != MarkState::Public {
             return Ok(());
         }
         let fact = archive.get(&ItemKey::filled(team, channel, to)).await?;
@@ -77,7 +78,7 @@ impl Historian {
         if span.from >= span.to || self.is_refused_since(job).await? {
             return Ok(());
         }
-        let calls = HistoryCalls::new(Arc::clone(&self.web), team.clone(), PausePolicy::HandBack);
+        let calls = HistoryCalls::new(Arc::clone(&self.web), team.clone(), PausePolicy::Return);
         let counts = ReadCounts::default();
         let reader = ChannelReader {
             archive,
@@ -88,26 +89,28 @@ impl Historian {
             counts: &counts,
             threads: ThreadChoice::Each,
         };
-        let mut budget = PageBudget::of(PAGES, Instant::now() + READING_TIME);
+        let mut budget = PageBudget::limited(PAGES, Instant::now() + READING_TIME);
         let end = reader.read_span(&PlannedSpan { span, to: to.clone() }, &mut budget).await?;
-        let tally = counts.tally();
-        tracing::info!(%team, %channel, %from, %to, new = tally.new, updated = tally.updated, ?end, "history was read");
+        let snapshot = counts.snapshot();
+        tracing::info!(%team, %channel, %from, %to, new = snapshot.new, updated = snapshot.updated, ?end, "history was read");
         if end == SpanEnd::Paused {
             self.send(vec![SpanJob { page: job.page + 1, ..job.clone() }.outgoing()]).await?;
         }
         Ok(())
     }
 
-    /// Whether Slack has refused to show the channel since the job was sent: another span of the same look asked for it.
+    /// Whether Slack has refused to show the channel since the job was sent: another span from the same poll
+    /// may have been refused.
     async fn is_refused_since(&self, job: &SpanJob) -> Result<bool, HistoryError> {
         let Some(looked) = &job.looked else { return Ok(false) };
         let partition = key::unreadable(&job.team);
         let after = Some(ItemKey::new(partition.clone(), format!("{}#", job.channel)));
-        // The sign that comes next after `#`: the bound of this channel's keys.
+        // `$` is the character after `#`: the bound of this channel's keys.
         let until = Some(format!("{}$", job.channel));
         let rows = Query { after, until, ..Query::partition(partition) };
         let rows = query_all(&*self.ports.archive, rows).await?;
-        let is_later = |fact: &UnreadableBefore| fact.asked.as_ref().is_some_and(|asked| asked >= looked);
+        let is_later =
+            |fact: &UnreadableBefore| fact.refused_at.as_ref().is_some_and(|asked| asked >= looked);
         Ok(filled::unreadables(&rows).iter().any(is_later))
     }
 
@@ -115,21 +118,21 @@ impl Historian {
         Ok(self.ports.queue.send(jobs).await.into_iter().collect::<Result<(), _>>()?)
     }
 
-    /// Sends the spans that fill the gaps that have ended, unless earlier ones still wait.
+    /// Sends the spans that fill the ended gaps, unless earlier spans still wait.
     async fn send_spans(&self) -> Result<(), HistoryError> {
         if !self.ports.queue.depth(QueueName::Backfill.into()).await?.is_empty() {
             return Ok(());
         }
         for team in self.web.teams().await? {
-            // This machine's clock may be ahead: then what is still to come would be taken for read.
-            let now = match self.web.now(&team).await {
+            // This machine's clock may be ahead: then future messages would count as read.
+            let now = match self.web.slack_time(&team).await {
                 Ok(now) => now,
                 Err(error) => {
-                    tracing::warn!(%team, %error, "Slack does not answer for this workspace, so its gaps wait for the next look");
+                    tracing::warn!(%team, %error, "Slack does not answer for this workspace, so its gaps wait for the next poll");
                     continue;
                 }
             };
-            let wanted = gaps::wanted(&*self.ports.archive, &team, &now, MAX_SPANS).await?;
+            let spans = gaps::unread_spans(&*self.ports.archive, &team, &now, MAX_SPANS).await?;
             let job = |span: gaps::UnreadSpan| SpanJob {
                 team: team.clone(),
                 channel: span.channel,
@@ -139,7 +142,7 @@ impl Historian {
                 page: 0,
                 looked: Some(now.clone()),
             };
-            let jobs: Vec<Outgoing> = wanted.into_iter().map(|span| job(span).outgoing()).collect();
+            let jobs: Vec<Outgoing> = spans.into_iter().map(|span| job(span).outgoing()).collect();
             if !jobs.is_empty() {
                 tracing::info!(%team, spans = jobs.len(), "gaps are filled from history");
                 self.send(jobs).await?;
@@ -159,13 +162,13 @@ impl Worker for Historian {
         1
     }
 
-    fn looks_every(&self) -> Option<Duration> {
-        (self.mode == BackfillMode::Gaps && self.web.has_tokens()).then_some(BETWEEN_LOOKS)
+    fn poll_interval(&self) -> Option<Duration> {
+        (self.mode == BackfillMode::Gaps && self.web.has_tokens()).then_some(POLL_INTERVAL)
     }
 
-    async fn look(&self) {
+    async fn poll(&self) {
         if let Err(error) = self.send_spans().await {
-            tracing::warn!(%error, "gaps cannot be looked for; the next look is in some minutes");
+            tracing::warn!(%error, "the search for gaps failed; the next one runs in some minutes");
         }
     }
 

@@ -7,16 +7,16 @@ use serde_json::value::{RawValue, to_raw_value};
 use slack::envelope;
 use slack::ids::Ts;
 
-use super::people::listed;
+use super::people::read_lists;
 use super::plan::ImportPlan;
 use super::source::ExportEntries;
 use super::{Import, ImportError, ImportNotice};
 use crate::channel_indexer;
-use crate::directory::channels::{mark_public, news};
+use crate::directory::channels::{changed_channels, mark_public};
 
 impl Import<'_> {
-    /// Writes the channels of all workspaces, as they were when the newest message was written: an old export takes the name
-    /// of no channel back.
+    /// Writes the channels of all workspaces, dated by the newest message, so that an old export does not
+    /// revert a channel's name.
     pub(super) async fn channels(
         &mut self,
         mut source: Box<dyn ExportEntries>,
@@ -27,13 +27,13 @@ impl Import<'_> {
         let mut marked = 0;
         for section in &plan.sections {
             let known = directory::read(archive, &section.team).await?;
-            source = listed(source, section.list.into_iter().collect(), public, async |channels| {
+            source = read_lists(source, section.list.into_iter().collect(), public, async |channels| {
                 let events =
                     channels.iter().filter_map(|raw| ChannelEvent::listed(&section.team, raw, newest).ok());
                 let events: Vec<ChannelEvent> =
                     events.filter(|event| section.channels.contains_key(event.channel())).collect();
                 marked += mark_public(archive, &events).await? as u64;
-                let news = news(archive, events, &known).await?;
+                let news = changed_channels(archive, events, &known).await?;
                 for stored in channel_indexer::store(archive, &news, index::SHARD_BYTES).await {
                     stored?;
                 }
@@ -46,10 +46,10 @@ impl Import<'_> {
     }
 }
 
-/// A channel as the list of public channels shows it: that it is public is what being in the list says. Its members come and go
-/// and are not kept.
+/// A channel as Slack lists it: public, because the export's list contains only public channels. Its members
+/// change and are not stored.
 fn public(raw: &RawValue) -> Option<Box<RawValue>> {
-    let mut value = envelope::value(raw.get()).ok()?;
+    let mut value = envelope::parse_value(raw.get()).ok()?;
     let object = value.as_object_mut()?;
     object.remove("members");
     object.insert("is_private".into(), false.into());
@@ -62,10 +62,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_channel_whose_text_has_half_a_character_is_taken() {
+    fn a_channel_with_half_a_character_in_its_text_is_accepted() {
         let raw =
             RawValue::from_string(r#"{"id":"C1","name":"plan","topic":{"value":"plan \ud83d"}}"#.to_owned())
                 .unwrap();
-        assert!(public(&raw).is_some_and(|taken| taken.get().contains('\u{fffd}')));
+        assert!(public(&raw).is_some_and(|channel| channel.get().contains('\u{fffd}')));
     }
 }

@@ -1,5 +1,5 @@
-//! Reads the days of an export on a thread of its own, beside the splitting and the writing: each message becomes what it
-//! changes, and these are handed over in batches.
+//! Reads the days of an export on its own thread, alongside the splitting and the writing: each message
+//! becomes its changes, which are sent in batches.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use super::problem::{PathProblems, Problem, ProblemKind};
 use super::source::ExportEntries;
 use super::splitting::{DayChunk, DayEnd, split};
 
-/// Messages of a batch: what one commit holds.
+/// Messages in a batch: the contents of one commit.
 const BATCH: usize = 512;
 
-/// A batch of long messages is handed over sooner, so that a few of them at once have a bounded size.
+/// A batch of long messages is sent sooner, so that a few batches have a bounded size.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
 /// Chunks that are split ahead.
 const SPLIT_AHEAD: usize = 8;
 
-/// Messages of one channel that are remembered to find those that occur twice: 64 MiB of them.
+/// Maximum number of messages of one channel that are remembered to find duplicates: 64 MiB of them.
 const MAX_REMEMBERED: usize = 4_000_000;
 
-/// Authors that are in no list of people: Slack's own.
+/// An author that is in no list of people: Slack's own.
 const SLACKBOT: &str = "USLACKBOT";
 
 /// The days of a public channel.
@@ -41,7 +41,7 @@ pub(crate) struct ChannelDays {
     pub(crate) channel: ChannelId,
     /// Its days, in order.
     pub(crate) days: Vec<EntryIndex>,
-    /// The people that the export lists for its workspace.
+    /// The people that the export lists for the workspace.
     pub(crate) people: Arc<HashSet<UserId>>,
 }
 
@@ -50,33 +50,33 @@ pub(crate) struct ChannelDays {
 pub(crate) struct MessageBatch {
     /// The messages.
     pub(crate) messages: Vec<HistoryMessage>,
-    /// The channel of each, by its place among all that are read, and the name of its day.
-    pub(crate) places: Vec<(usize, Arc<str>)>,
+    /// The channel of each message, by its index among all channels that are read, and the name of its day.
+    pub(crate) origins: Vec<(usize, Arc<str>)>,
 }
 
-/// What the reading thread hands over.
+/// An item that the reading thread sends.
 #[derive(Debug)]
 pub(crate) enum DayDelivery {
-    /// Messages.
+    /// A batch of messages.
     Batch(MessageBatch),
-    /// Something is wrong.
+    /// A problem was found.
     Problem(Problem),
-    /// An entry is read that takes this many bytes in the export.
+    /// An entry of this size in the export was read.
     Read(u64),
 }
 
-/// What was read, once all is.
+/// The totals of a complete reading.
 #[derive(Debug, Default)]
 pub(crate) struct DaysRead {
-    /// The channels of which something is missing, by their places.
+    /// The channels with missing messages, by index.
     pub(crate) incomplete: BTreeSet<usize>,
-    /// The times of the oldest and of the newest message.
+    /// The times of the oldest and the newest message.
     pub(crate) span: Option<(Ts, Ts)>,
     /// Authors that the export does not list.
-    pub(crate) strangers: BTreeSet<(TeamId, UserId)>,
+    pub(crate) unlisted_authors: BTreeSet<(TeamId, UserId)>,
 }
 
-/// Reads all days. It ends early if what it hands over is no longer taken.
+/// Reads all days. It ends early if the receiver is dropped.
 pub(crate) fn read(
     source: &mut dyn ExportEntries,
     channels: &[ChannelDays],
@@ -88,8 +88,8 @@ pub(crate) fn read(
         scope.spawn(move || split(source, channels, &chunks));
         let (batch, read) = (DayBatch::default(), DaysRead::default());
         let mut reader = DaysReader { latest_micros, sender, batch, read };
-        // `None` says that the other side has gone.
-        let _: Option<()> = reader.all(received, channels);
+        // `None` means that the receiver was dropped.
+        let _: Option<()> = reader.read_all(received, channels);
         reader.read
     })
 }
@@ -97,7 +97,7 @@ pub(crate) fn read(
 #[derive(Default)]
 struct DayBatch {
     messages: Vec<HistoryMessage>,
-    places: Vec<(usize, Arc<str>)>,
+    origins: Vec<(usize, Arc<str>)>,
     bytes: usize,
 }
 
@@ -111,24 +111,24 @@ struct DaysReader<'s> {
 /// A day that is being read.
 struct Day<'d> {
     channel: &'d ChannelDays,
-    place: usize,
+    channel_index: usize,
     name: Arc<str>,
     problems: PathProblems,
 }
 
 impl DaysReader<'_> {
-    fn all(&mut self, chunks: Receiver<DayChunk>, channels: &[ChannelDays]) -> Option<()> {
-        let (mut place, mut seen) = (0, HashSet::new());
+    fn read_all(&mut self, chunks: Receiver<DayChunk>, channels: &[ChannelDays]) -> Option<()> {
+        let (mut channel_index, mut seen) = (0, HashSet::new());
         let mut open: Option<Day<'_>> = None;
         for chunk in chunks {
-            if chunk.place != place || seen.len() > MAX_REMEMBERED {
-                place = chunk.place;
+            if chunk.channel_index != channel_index || seen.len() > MAX_REMEMBERED {
+                channel_index = chunk.channel_index;
                 seen.clear();
             }
             let DayChunk { name, first, elements, end, .. } = chunk;
             let mut day = open.take().unwrap_or_else(|| {
-                let problems = PathProblems::of(&name);
-                Day { channel: &channels[place], place, name, problems }
+                let problems = PathProblems::new(&name);
+                Day { channel: &channels[channel_index], channel_index, name, problems }
             });
             for (number, element) in (first..).zip(elements) {
                 match element {
@@ -144,7 +144,7 @@ impl DaysReader<'_> {
                 None => open = Some(day),
             }
         }
-        self.hand_over()
+        self.send_batch()
     }
 
     fn end(&mut self, mut day: Day<'_>, end: &DayEnd) -> Option<()> {
@@ -152,7 +152,7 @@ impl DaysReader<'_> {
             self.problem(&mut day, broken.kind(ProblemKind::BrokenDay), broken.to_string())?;
         }
         if day.problems.has_loss() {
-            self.read.incomplete.insert(day.place);
+            self.read.incomplete.insert(day.channel_index);
         }
         day.problems.rest().try_for_each(|problem| self.send(DayDelivery::Problem(problem)))?;
         self.send(DayDelivery::Read(end.packed_bytes))
@@ -175,12 +175,13 @@ impl DaysReader<'_> {
                     self.problem(day, ProblemKind::Duplicate, format!("{} occurs twice", message.ts))?;
                 }
                 self.note_time(&message.ts);
-                self.take(day, *message, raw.get().len())
+                self.add_message(day, *message, raw.get().len())
             }
-            // It may be about a message of before the time of the export: that time begins no earlier for it.
+            // A log entry may refer to a message from before the export's start, which must not extend the
+            // export's time span.
             Ok(ExportedElement::Log(versions)) => versions.into_iter().try_for_each(|version| {
                 if self.is_past(day, number, &version)? {
-                    self.take(day, version, raw.get().len())?;
+                    self.add_message(day, version, raw.get().len())?;
                 }
                 Some(())
             }),
@@ -192,7 +193,7 @@ impl DaysReader<'_> {
         }
     }
 
-    /// Whether nothing in a message is later than now.
+    /// Whether no time in a message is later than now.
     fn is_past(&mut self, day: &mut Day<'_>, number: u64, message: &HistoryMessage) -> Option<bool> {
         let times = [Some(message.newest_time()), message.thread_ts.as_ref()];
         let Some(future) = times.into_iter().flatten().find(|ts| ts.micros() > self.latest_micros) else {
@@ -203,21 +204,21 @@ impl DaysReader<'_> {
         Some(false)
     }
 
-    fn take(&mut self, day: &mut Day<'_>, message: HistoryMessage, bytes: usize) -> Option<()> {
+    fn add_message(&mut self, day: &mut Day<'_>, message: HistoryMessage, bytes: usize) -> Option<()> {
         let ChannelDays { team, people, .. } = day.channel;
         let stranger =
             message.author.as_ref().filter(|author| author.as_str() != SLACKBOT && !people.contains(*author));
         if let Some(stranger) = stranger
-            && self.read.strangers.insert((team.clone(), stranger.clone()))
+            && self.read.unlisted_authors.insert((team.clone(), stranger.clone()))
         {
             let detail = format!("{stranger} wrote {} and is not among the people", message.ts);
             self.problem(day, ProblemKind::UnknownUser, detail)?;
         }
         self.batch.bytes += bytes;
         self.batch.messages.push(message);
-        self.batch.places.push((day.place, Arc::clone(&day.name)));
+        self.batch.origins.push((day.channel_index, Arc::clone(&day.name)));
         if self.batch.messages.len() >= BATCH || self.batch.bytes >= BATCH_BYTES {
-            self.hand_over()?;
+            self.send_batch()?;
         }
         Some(())
     }
@@ -231,7 +232,7 @@ impl DaysReader<'_> {
                     *newest = ts.clone();
                 }
             }
-            none => *none = Some((ts.clone(), ts.clone())),
+            unset => *unset = Some((ts.clone(), ts.clone())),
         }
     }
 
@@ -242,12 +243,12 @@ impl DaysReader<'_> {
         }
     }
 
-    fn hand_over(&mut self) -> Option<()> {
-        let DayBatch { messages, places, .. } = std::mem::take(&mut self.batch);
+    fn send_batch(&mut self) -> Option<()> {
+        let DayBatch { messages, origins, .. } = std::mem::take(&mut self.batch);
         if messages.is_empty() {
             return Some(());
         }
-        self.send(DayDelivery::Batch(MessageBatch { messages, places }))
+        self.send(DayDelivery::Batch(MessageBatch { messages, origins }))
     }
 
     fn send(&self, delivered: DayDelivery) -> Option<()> {
@@ -263,7 +264,7 @@ mod tests {
     const LATEST_MICROS: i64 = 1_700_000_000_000_000;
 
     fn delivered(days: &[(&str, &str)], people: &[&str]) -> (Vec<DayDelivery>, DaysRead) {
-        let mut source = Entries::of(days.iter().map(|(name, text)| (*name, (*text).to_owned())));
+        let mut source = Entries::new(days.iter().map(|(name, text)| (*name, (*text).to_owned())));
         let channel = ChannelDays {
             team: TeamId::parse("T1").unwrap(),
             channel: ChannelId::parse("C1").unwrap(),
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_that_breaks_is_read_up_to_the_break_and_the_next_one_whole() {
+    fn a_broken_day_is_read_up_to_the_break_and_the_next_day_whole() {
         let (delivered, read) = delivered(
             &[
                 ("general/2023-01-01.json", r#"[{"ts":"1.000000"},{"ts":"2.000000"},{"ts":"#),
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn each_odd_message_is_a_problem_and_no_other_is_lost() {
+    fn each_malformed_message_is_a_problem_and_no_other_is_lost() {
         let day = r#"[null, {"text":"no time"}, {"ts":"soon"}, {"ts":"1700000001.000000"}, {"ts":"1.000000"},
             {"ts":"5.000000","edited":{"ts":"1700000001.000000"}}, {"ts":"1.000000"}, {"ts":2.5}, nonsense,
             {"ts":"6.000000","user":"U9"}, {"ts":"7.000000","user":"U9"}, {"ts":"8.000000","user":"U1"},
@@ -327,11 +328,11 @@ mod tests {
         let expected =
             [BrokenMessage, BrokenMessage, BadTime, BadTime, BadTime, Duplicate, BrokenMessage, UnknownUser];
         assert_eq!(kinds(&delivered), expected);
-        assert_eq!(read.strangers.len(), 1);
+        assert_eq!(read.unlisted_authors.len(), 1);
     }
 
     #[test]
-    fn an_entry_of_a_log_is_versions_of_a_message_and_no_duplicate_and_no_time_of_the_export() {
+    fn a_log_entry_adds_versions_without_a_duplicate_or_an_earlier_time() {
         let day = r#"[{"ts":"5.000000","text":"new","edited":{"ts":"6.000000"}},
             {"ts":"6.000100","subtype":"message_changed","message":{"ts":"5.000000","text":"new","edited":{"ts":"6.000000"}},
                 "original":{"ts":"5.000000","text":"old"}},

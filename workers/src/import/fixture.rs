@@ -4,15 +4,15 @@ use std::io::{self, Read};
 
 use super::source::{ExportEntries, ExportEntry};
 
-/// Entries that are texts.
+/// Entries with text contents.
 pub(crate) struct Entries {
     entries: Vec<ExportEntry>,
     texts: Vec<String>,
 }
 
 impl Entries {
-    /// Entries of these names and texts.
-    pub(crate) fn of<'n>(texts: impl IntoIterator<Item = (&'n str, String)>) -> Self {
+    /// Entries with these names and texts.
+    pub(crate) fn new<'n>(texts: impl IntoIterator<Item = (&'n str, String)>) -> Self {
         let (entries, texts) = texts
             .into_iter()
             .map(|(name, text)| {

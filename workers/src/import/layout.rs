@@ -1,9 +1,11 @@
-//! What is where in an export, decided from the names of its entries. A name is never a path.
+//! Determines what each entry of an export is, from its name. A name is never used as a path.
 //!
-//! * A plain export has lists of people and conversations, and one folder per conversation, with a file for each day.
-//! * An export of an Enterprise organisation has `org_users.json`, and the same once more for each workspace, below `teams/`.
-//! * Slackdump adds the bytes of files: below `__uploads/{file}/`, or in its standard format as `attachments/{file}-{name}` in the
-//!   folder of the conversation.
+//! * A plain export has lists of people and conversations, and one folder per conversation, with a file for
+//!   each day.
+//! * An export of an Enterprise organisation has `org_users.json`, and the same lists and folders for each
+//!   workspace, below `teams/`.
+//! * Slackdump adds the bytes of files: below `__uploads/{file}/`, or in its standard format as
+//!   `attachments/{file}-{name}` in the folder of the conversation.
 //!
 //! <https://slack.com/help/articles/220556107-How-to-read-Slack-data-exports>,
 //! <https://github.com/rusq/slackdump/blob/master/doc/usage-export.md>
@@ -12,23 +14,24 @@ use std::collections::BTreeMap;
 
 use slack::ids::FileId;
 
-/// Where an organisation's workspaces are.
+/// The folder of an organisation's workspaces.
 const TEAMS: &str = "teams";
 
-/// Where slackdump puts the bytes of files, and where in the folder of a conversation it does so in its standard format.
+/// Slackdump's folder for the bytes of files, and the folder it uses inside a conversation in its standard
+/// format.
 const UPLOADS: &str = "__uploads";
 const ATTACHMENTS: &str = "attachments";
 
-/// Folders that are no conversations: what slackdump and the Mac put beside them.
+/// Folders that are not conversations: slackdump and macOS add them.
 const OTHER_FOLDERS: [&str; 3] = [UPLOADS, "__avatars", "__MACOSX"];
 
-/// An entry of the zip, by its place there.
+/// The index of an entry in the export.
 pub(crate) type EntryIndex = usize;
 
 /// A workspace's part of an export.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ExportSection {
-    /// What it is called in names: empty, or `teams/{name}/`.
+    /// The prefix of its entries' names: empty, or `teams/{name}/`.
     pub(crate) name: String,
     /// `users.json`, or `org_users.json`.
     pub(crate) users: Vec<EntryIndex>,
@@ -45,32 +48,32 @@ pub(crate) struct ExportSection {
 }
 
 impl ExportSection {
-    /// Whether it is a part of an export at all.
+    /// Whether the section is part of an export.
     fn is_export(&self) -> bool {
         self.channels.is_some() || self.groups.is_some() || !self.users.is_empty()
     }
 }
 
-/// What is where.
+/// The parts of an export.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ExportLayout {
     /// The workspaces.
     pub(crate) sections: Vec<ExportSection>,
     /// The bytes of files.
     pub(crate) uploads: BTreeMap<FileId, EntryIndex>,
-    /// Entries whose names lead out of where they are.
-    pub(crate) tricks: Vec<EntryIndex>,
+    /// Entries whose names lead out of the export.
+    pub(crate) unsafe_names: Vec<EntryIndex>,
 }
 
 impl ExportLayout {
-    /// Reads the names of all entries, in their order.
-    pub(crate) fn of<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Self {
+    /// Classifies all entries by their names, in their order.
+    pub(crate) fn from_names<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Self {
         let prefix = prefix(names.clone());
         let mut sections: BTreeMap<String, ExportSection> = BTreeMap::new();
         let mut layout = Self::default();
         for (index, name) in names.enumerate() {
             let Some(parts) = parts(name) else {
-                layout.tricks.push(index);
+                layout.unsafe_names.push(index);
                 continue;
             };
             let parts = match &prefix {
@@ -108,7 +111,7 @@ impl ExportLayout {
     /// Sorts the days of each folder by their names, which are dates.
     pub(crate) fn sort_days<'n>(&mut self, name: impl Fn(EntryIndex) -> &'n str) {
         let folders = self.sections.iter_mut().flat_map(|section| section.folders.values_mut());
-        folders.for_each(|days| days.sort_by(|one, other| name(*one).cmp(name(*other))));
+        folders.for_each(|days| days.sort_by(|left, right| name(*left).cmp(name(*right))));
     }
 }
 
@@ -125,7 +128,7 @@ impl ExportSection {
     }
 }
 
-/// The one folder that everything is in, if an export was unpacked and packed again with it.
+/// The single top folder, if an export was unpacked and zipped again with it.
 fn prefix<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
     const LIST: &str = "channels.json";
     let mut names = names.filter_map(parts);
@@ -140,8 +143,8 @@ fn prefix<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
     names.find_map(folder).is_none().then_some(found)
 }
 
-/// The parts of a name, without `.`, which some programs begin every name with; `None` if it leads out of where it is, in
-/// whatever way.
+/// The parts of a name, without `.`, with which some programs start every name; `None` if the name leads out
+/// of its folder in any way.
 fn parts(name: &str) -> Option<Vec<&str>> {
     let name = name.strip_suffix('/').unwrap_or(name);
     let is_plain = |part: &&str| !part.is_empty() && *part != ".." && !part.contains(['\\', '\0']);
@@ -149,7 +152,7 @@ fn parts(name: &str) -> Option<Vec<&str>> {
     parts.iter().all(is_plain).then_some(parts)
 }
 
-/// The file whose bytes an entry is.
+/// The ID of the file whose bytes an entry contains.
 fn upload(parts: &[&str]) -> Option<FileId> {
     let file = match parts {
         [UPLOADS, file, _] => file,
@@ -159,7 +162,8 @@ fn upload(parts: &[&str]) -> Option<FileId> {
     FileId::parse(file).ok()
 }
 
-/// Whether a folder may be that of a conversation. One with a colon is that of the comments on a file, `FC:{file}:{title}`.
+/// Whether a folder may be a conversation. A folder with a colon contains the comments on a file:
+/// `FC:{file}:{title}`.
 fn is_conversation(folder: &str) -> bool {
     !OTHER_FOLDERS.contains(&folder) && !folder.contains(':')
 }
@@ -168,7 +172,7 @@ fn is_json(file: &str) -> bool {
     file.ends_with(".json")
 }
 
-/// `2024-01-02.json`.
+/// Whether a name is like `2024-01-02.json`.
 fn is_day(file: &str) -> bool {
     let Some(date) = file.strip_suffix(".json") else { return false };
     date.len() == 10
@@ -183,13 +187,13 @@ mod tests {
     use super::*;
 
     fn layout(names: &[&str]) -> ExportLayout {
-        let mut layout = ExportLayout::of(names.iter().copied());
+        let mut layout = ExportLayout::from_names(names.iter().copied());
         layout.sort_days(|index| names[index]);
         layout
     }
 
     #[test]
-    fn a_plain_export_is_lists_and_folders_of_days() {
+    fn a_plain_export_has_lists_and_folders_of_days() {
         let names = [
             "users.json",
             "channels.json",
@@ -228,11 +232,11 @@ mod tests {
         let uploads: Vec<(&str, usize)> =
             layout.uploads.iter().map(|(file, entry)| (file.as_str(), *entry)).collect();
         assert_eq!(uploads, [("F1", 12), ("F2", 14)]);
-        assert_eq!(layout.tricks, [13, 17, 18]);
+        assert_eq!(layout.unsafe_names, [13, 17, 18]);
     }
 
     #[test]
-    fn an_organisation_has_a_part_for_each_workspace() {
+    fn an_organisation_has_a_section_for_each_workspace() {
         let layout = layout(&[
             "org_users.json",
             "channels.json",
@@ -250,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_export_that_was_packed_again_with_its_folder_is_found() {
+    fn an_export_that_was_zipped_with_its_folder_is_found() {
         let layout = layout(&[
             "Acme export/users.json",
             "Acme export/channels.json",
@@ -262,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_begin_with_a_dot_and_a_slash_are_those_behind_it() {
+    fn a_leading_dot_and_slash_are_ignored() {
         let names = ["users.json", "channels.json", "general/", "general/2024-01-02.json"];
         for prefix in ["", "Acme export/"] {
             let dotted = names.map(|name| format!("./{prefix}{name}"));
@@ -272,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_elsewhere_are_no_paths_and_no_days() {
+    fn names_that_lead_elsewhere_are_neither_lists_nor_days() {
         let names = [
             "../channels.json",
             "/etc/passwd",
@@ -286,7 +290,7 @@ mod tests {
             "",
         ];
         let layout = layout(&names);
-        assert_eq!(layout.tricks, [0, 1, 2, 3, 4, 5, 6, 7, 9]);
+        assert_eq!(layout.unsafe_names, [0, 1, 2, 3, 4, 5, 6, 7, 9]);
         assert!(layout.sections.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Stores the messages of an export while its next ones are read, and asks for their files.
+//! Stores the messages of an export while the next ones are read, and requests their files.
 
 use std::collections::BTreeMap;
 
@@ -20,19 +20,19 @@ use super::source::ExportEntries;
 use super::{FileTarget, Import, ImportError, ImportFiles, ImportNotice, ImportTarget};
 use crate::store::{StoredAs, store_history};
 
-/// Batches that are stored side by side: some are compared with the archive while others share one commit. A commit of the
-/// embedded archive takes 20 ms of work, which is several batches, and waits for the disk: with fewer of them it would not be full,
-/// and nothing would be left to compare meanwhile.
+/// Batches stored concurrently: some are compared with the archive while others share one commit. A commit of
+/// the embedded archive takes 20 ms of work, which is several batches, and waits for the disk. With fewer
+/// batches a commit would not be full, and no batch would be left to compare meanwhile.
 const STORED_AT_ONCE: usize = 10;
 
-/// Batches that are read ahead, so that those that wait for one commit are followed at once. With those that are stored and the
-/// longest messages they come to 40 MiB of text.
+/// Batches that are read ahead, so that the next batches are ready as soon as a commit ends. Together with
+/// the batches in progress and the longest messages, they amount to 40 MiB of text.
 const READ_AHEAD: usize = 8;
 
-/// Where the files were shared that the export brings.
+/// The shares of files that the export contains.
 pub(crate) type ExportedUploads = BTreeMap<(TeamId, FileId), Vec<Share>>;
 
-/// What became of what the reading thread delivered.
+/// The result of an item from the reading thread.
 enum ImportStep {
     Stored(StoredBatch),
     Problem(Problem),
@@ -47,12 +47,13 @@ struct StoredBatch {
     reactions_cut: u64,
     files: u64,
     wanted: Vec<(TeamId, FileId, Share)>,
-    /// What the archive cannot hold, with the places of the channels.
+    /// Messages that are too large for the archive, with the indexes of their channels.
     too_large: Vec<(usize, Problem)>,
 }
 
 impl Import<'_> {
-    /// Reads and stores all messages. Answers with what was read, and with the files that the export brings.
+    /// Reads and stores all messages. Returns the totals, and the shares of the files that the export
+    /// contains.
     pub(super) async fn messages(
         &mut self,
         mut source: Box<dyn ExportEntries>,
@@ -80,8 +81,8 @@ impl Import<'_> {
                         wanted.entry((team, file)).or_default().push(share);
                     }
                     self.add(&batch);
-                    for (place, problem) in batch.too_large {
-                        incomplete.push(place);
+                    for (channel_index, problem) in batch.too_large {
+                        incomplete.push(channel_index);
                         self.problem(&problem);
                     }
                     (self.notices)(ImportNotice::Progress(self.progress));
@@ -126,12 +127,13 @@ async fn store(
     let outcomes = store_history(&*target.archive, &batch.messages).await;
     let mut stored = StoredBatch::default();
     let mut with_files: Vec<(&HistoryMessage, StoredAs)> = Vec::new();
-    for ((message, (place, path)), outcome) in batch.messages.iter().zip(&batch.places).zip(outcomes) {
+    for ((message, (channel_index, path)), outcome) in batch.messages.iter().zip(&batch.origins).zip(outcomes)
+    {
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error @ ArchiveError::TooLarge { .. }) => {
                 let detail = format!("{}: {error}", message.ts);
-                stored.too_large.push((*place, Problem::new(ProblemKind::TooLarge, &**path, detail)));
+                stored.too_large.push((*channel_index, Problem::new(ProblemKind::TooLarge, &**path, detail)));
                 continue;
             }
             Err(error @ ArchiveError::Unavailable(_)) => return Err(error.into()),
@@ -144,20 +146,20 @@ async fn store(
         stored.reactions_cut += u64::from(message.reactions_cut);
         with_files.push((message, outcome));
     }
-    if matches!(target.files, ImportFiles::LeftOut) {
+    if matches!(target.files, ImportFiles::Skipped) {
         return Ok(stored);
     }
     let (jobs, wanted) = files(&*target.archive, uploads, &with_files).await?;
     stored.files = jobs.len() as u64;
     stored.wanted = wanted;
-    if let ImportFiles::Taken(FileTarget { queue, .. }) = &target.files {
+    if let ImportFiles::Imported(FileTarget { queue, .. }) = &target.files {
         send(&**queue, jobs).await?;
     }
     Ok(stored)
 }
 
-/// What is to be fetched for messages that are stored, and where the files are shared that the export brings. A message that was
-/// there knows what became of its files, once the file-downloader has had their jobs.
+/// The jobs for files of stored messages, and the shares of the files that the export contains. A message
+/// that was already stored has the state of its files, once the file-downloader has run their jobs.
 async fn files(
     archive: &dyn Archive,
     uploads: &BTreeMap<FileId, EntryIndex>,
@@ -176,7 +178,7 @@ async fn files(
             continue;
         }
         for send in sends {
-            let Some(job) = decoded(&send) else { continue };
+            let Some(job) = decode_file_job(&send) else { continue };
             let state = row.as_ref().and_then(|row| row::state(row, &job.object.id));
             match (uploads.contains_key(&job.object.id), state) {
                 (true, Some(FileState::Stored(_))) | (false, Some(_)) => {}
@@ -188,12 +190,12 @@ async fn files(
     Ok((jobs, wanted))
 }
 
-fn decoded(send: &Outgoing) -> Option<FileJob> {
+fn decode_file_job(send: &Outgoing) -> Option<FileJob> {
     let job = Job::decode(&send.body).ok()?;
     if let Payload::File(raw) = job.payload { FileJob::decode(raw).ok() } else { None }
 }
 
-/// Sends jobs; all of them are durable then.
+/// Sends jobs. Once it returns, all of them are durable.
 pub(super) async fn send(queue: &dyn Queue, jobs: Vec<Outgoing>) -> Result<(), QueueError> {
     if jobs.is_empty() {
         return Ok(());

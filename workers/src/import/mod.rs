@@ -1,17 +1,20 @@
-//! Brings an export of Slack into the archive.
+//! Imports a Slack export into the archive.
 //!
-//! An export is read once, in constant memory, on threads of its own; what it brings is written beside that. Each message is
-//! content of clock 0, as history is, and is written only if it changes something: an import may be repeated, interrupted, and
-//! mixed with live events and other exports in any order.
+//! An export is read once, in constant memory, on separate threads; its contents are written concurrently.
+//! Each message is content with clock 0, as history is, and is written only if it changes something: an
+//! import may be repeated, interrupted, and mixed with live events and other exports in any order.
 //!
-//! * [`layout`] says what is where, from the names of the entries alone; [`source`] is where their bytes come from.
-//! * [`elements`] reads a list one element at a time; [`roster`] those of people and conversations.
-//! * [`splitting`] splits the lists of messages, and [`days`] reads their elements: the two take most of the time.
-//! * [`messages`] stores messages and asks for their files, [`uploads`] keeps files that the export brings with it.
+//! * [`layout`] classifies the entries by their names alone; [`source`] provides their bytes.
+//! * [`elements`] reads an array one element at a time; [`roster`] reads the lists of people and
+//!   conversations.
+//! * [`splitting`] splits the arrays of messages, and [`days`] parses their elements: the two take most of
+//!   the time.
+//! * [`messages`] stores messages and requests their files, [`uploads`] stores files that the export
+//!   contains.
 //! * [`people`] and [`channels`] write the rows of the lists.
 //!
-//! Only what a list of public channels names is stored. Each channel that was read whole leaves a fact that says so, after
-//! everything that the fact claims.
+//! Only channels in a list of public channels are stored. Each channel that was read completely gets a fact
+//! that records it, after everything that the fact claims is stored.
 
 mod channels;
 mod days;
@@ -46,110 +49,110 @@ pub use problem::{Problem, ProblemKind};
 pub use roster::PrivateCounts;
 pub use source::{EntryTooLarge, ExportEntries, ExportEntry};
 
-/// A message may be this much ahead of this machine's clock: a later one would win over all that follows.
+/// How far a message may be ahead of this machine's clock: a later one would win over all that follow.
 const MAX_AHEAD_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
 /// Rows that are read or written together.
 const ROWS: usize = 512;
 
-/// Where an export goes.
+/// The destination of an import.
 pub struct ImportTarget {
-    /// Where its rows go.
+    /// The archive for its rows.
     pub archive: Arc<dyn Archive>,
-    /// What becomes of files.
+    /// How files are handled.
     pub files: ImportFiles,
 }
 
-/// What becomes of the files that messages share.
+/// How the files that messages share are handled.
 pub enum ImportFiles {
-    /// They are left out.
-    LeftOut,
-    /// They are counted, and nothing else.
+    /// They are skipped.
+    Skipped,
+    /// They are counted only.
     Counted,
-    /// They are asked for, or kept if the export brings them.
-    Taken(FileTarget),
+    /// They are requested from Slack, or stored if the export contains them.
+    Imported(FileTarget),
 }
 
-/// Where files go.
+/// The destination of files.
 pub struct FileTarget {
-    /// Where files are asked for.
+    /// The queue for download jobs.
     pub queue: Arc<dyn Queue>,
-    /// Where bytes go.
+    /// The store for bytes.
     pub files: Arc<dyn Files>,
 }
 
-/// What decides about an export, beside its bytes.
+/// The options of an import.
 #[derive(Debug, Clone)]
 pub struct ImportOptions {
-    /// Its workspace, if a person says it.
+    /// Its workspace, if the user specified it.
     pub team: Option<TeamId>,
-    /// The workspaces that there are tokens for; `None` without any token.
+    /// The workspaces that have tokens; `None` without any token.
     pub tokens: Option<Vec<TeamId>>,
-    /// Now.
+    /// The current time.
     pub now: TimestampMs,
 }
 
-/// What an import did.
+/// The totals of an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ImportSum {
     /// Public channels.
     pub channels: u64,
-    /// Messages: those that follow.
+    /// Messages: the sum of the next three.
     pub messages: u64,
-    /// Messages that were not there.
+    /// Messages that were not in the archive.
     pub new: u64,
-    /// Messages of which the archive learned something.
+    /// Messages whose archived state changed.
     pub updated: u64,
-    /// Messages of which it knew everything.
+    /// Messages that the archive already had completely.
     pub unchanged: u64,
     /// People.
     pub users: u64,
-    /// Files that were asked for, or came with the export.
+    /// Files that were requested, or came with the export.
     pub files: u64,
     /// Messages with reactions that the export does not list one by one.
     pub reactions_cut: u64,
     /// Conversations that are never stored.
     pub private_skipped: u64,
-    /// What should have been stored and was not.
+    /// Items that should have been stored and were not.
     pub skipped: u64,
     /// Problems.
     pub problems: u64,
 }
 
-/// How far an import is.
+/// The progress of an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ImportProgress {
-    /// Messages that are stored.
+    /// Stored messages.
     pub messages: u64,
-    /// Bytes of the export that are read, as they are packed.
+    /// Packed bytes of the export that were read.
     pub read_bytes: u64,
-    /// All bytes of the export that are to be read.
+    /// Packed bytes of the export that will be read.
     pub total_bytes: u64,
 }
 
-/// What an import says while it runs.
+/// A notification from a running import.
 #[derive(Debug)]
 pub enum ImportNotice<'n> {
-    /// Something is wrong.
+    /// A problem was found.
     Problem(&'n Problem),
     /// These conversations are never stored.
     Private(PrivateCounts),
-    /// This number of channels is marked as public by this import.
+    /// This import marked this number of channels as public.
     Marked(u64),
-    /// How far it is.
+    /// The current progress.
     Progress(ImportProgress),
 }
 
-/// Why an import cannot begin, or go on.
+/// The reason why an import cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// There is nothing to import.
-    #[error("it holds no list of channels: it is no export of Slack")]
+    #[error("it contains no list of channels: it is not a Slack export")]
     NotAnExport,
-    /// The people in it are of several workspaces, or there are no people of any.
-    #[error("{}: say it with --team", undecided(.0))]
+    /// The people in it belong to several workspaces, or to none.
+    #[error("{}: set it with --team", undecided(.0))]
     NoTeam(String),
-    /// It is an export of a workspace that the tokens are not for.
+    /// The export is from a workspace that the tokens are not for.
     #[error(
         "it is an export of the workspace {team}, and the token is for {tokens}: import it into an archive of its own"
     )]
@@ -159,7 +162,7 @@ pub enum ImportError {
         /// The tokens' workspaces.
         tokens: String,
     },
-    /// It is an export of a workspace that the archive knows nothing of.
+    /// The export is from a workspace that the archive does not contain.
     #[error(
         "it is an export of the workspace {team}, and the archive is of {known}: say --team {team} if both belong together"
     )]
@@ -183,12 +186,12 @@ pub enum ImportError {
     Reader(#[from] JoinError),
 }
 
-/// Why only the user can say which workspace it is of.
+/// The reason why only the user can specify the workspace.
 fn undecided(teams: &str) -> String {
     if teams.is_empty() {
-        "it lists no people of a workspace, so it does not say which one it is of".to_owned()
+        "it lists no people of a workspace, so its workspace is unknown".to_owned()
     } else {
-        format!("its people do not say which workspace it is of ({teams})")
+        format!("its people do not show which workspace it is from ({teams})")
     }
 }
 
@@ -196,13 +199,13 @@ fn undecided(teams: &str) -> String {
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct FailedImport {
-    /// Why.
+    /// The error.
     pub error: Box<ImportError>,
-    /// What it did until then; it stays.
+    /// The totals up to the error; what was stored stays.
     pub sum: ImportSum,
 }
 
-/// An import while it runs.
+/// A running import.
 struct Import<'i> {
     target: &'i ImportTarget,
     sum: ImportSum,
@@ -210,10 +213,10 @@ struct Import<'i> {
     notices: &'i mut dyn FnMut(ImportNotice<'_>),
 }
 
-/// Brings an export into the archive.
+/// Imports an export into the archive.
 ///
 /// # Errors
-/// [`FailedImport`]; what was written by then stays, and importing again does the rest.
+/// [`FailedImport`]; rows written before it stay, and another import completes the rest.
 pub async fn import(
     source: Box<dyn ExportEntries>,
     target: &ImportTarget,
@@ -222,20 +225,20 @@ pub async fn import(
 ) -> Result<ImportSum, FailedImport> {
     let sum = ImportSum::default();
     let mut import = Import { target, sum, progress: ImportProgress::default(), notices };
-    match import.all(source, options).await {
+    match import.run(source, options).await {
         Ok(()) => Ok(import.sum),
         Err(error) => Err(FailedImport { error: Box::new(error), sum: import.sum }),
     }
 }
 
 impl Import<'_> {
-    async fn all(
+    async fn run(
         &mut self,
         source: Box<dyn ExportEntries>,
         options: &ImportOptions,
     ) -> Result<(), ImportError> {
         let (source, draft) = on_thread(source, plan::read).await?;
-        let plan = self.checked(draft, options).await?;
+        let plan = self.decide_plan(draft, options).await?;
         let latest_micros = options.now.0.saturating_mul(1000).saturating_add(MAX_AHEAD_MICROS);
         let channels = plan.channel_days();
         let days = channels.iter().flat_map(|channel| &channel.days);
@@ -246,22 +249,22 @@ impl Import<'_> {
             source = self.people(source, &plan, newest).await?;
             source = self.channels(source, &plan, newest).await?;
         }
-        self.strangers(&read).await?;
+        self.write_placeholders(&read).await?;
         drop(source);
         self.facts(&plan, &read).await
     }
 
-    /// Decides what of the plan is done, before anything is written.
-    async fn checked(
+    /// Decides which parts of the export are imported, before anything is written.
+    async fn decide_plan(
         &mut self,
         draft: PlanDraft,
         options: &ImportOptions,
     ) -> Result<ImportPlan, ImportError> {
-        // What cannot be read of the lists may be why the export is refused.
+        // Problems of the lists may explain why the export is rejected.
         draft.problems.iter().for_each(|problem| self.problem(problem));
         let archive = &*self.target.archive;
         let mut plan = draft.decide(options, &plan::known_teams(archive).await?)?;
-        plan.leave_out_forgotten(archive).await?;
+        plan.skip_forgotten(archive).await?;
         plan.problems.iter().for_each(|problem| self.problem(problem));
         let private = plan.private();
         self.sum.private_skipped = private.total();
@@ -277,46 +280,52 @@ impl Import<'_> {
         (self.notices)(ImportNotice::Problem(problem));
     }
 
-    /// The facts that channels were read, once everything they claim is stored.
+    /// Writes the facts that channels were read, once everything they claim is stored.
     async fn facts(&self, plan: &ImportPlan, read: &DaysRead) -> Result<(), ImportError> {
         let Some((oldest, newest)) = read.span.as_ref().filter(|(oldest, newest)| oldest < newest) else {
             return Ok(());
         };
-        let mut place = 0;
+        let mut channel_index = 0;
         let mut facts = Vec::new();
         for section in &plan.sections {
             for channel in section.channels.keys() {
-                if !read.incomplete.contains(&place) {
-                    facts.push(filled::reached(&section.team, channel, oldest, newest, SpanSource::Import));
+                if !read.incomplete.contains(&channel_index) {
+                    facts.push(filled::filled_update(
+                        &section.team,
+                        channel,
+                        oldest,
+                        newest,
+                        SpanSource::Import,
+                    ));
                 }
-                place += 1;
+                channel_index += 1;
             }
         }
-        write_news(&*self.target.archive, &facts).await?;
+        write_changes(&*self.target.archive, &facts).await?;
         Ok(())
     }
 }
 
-/// Writes those updates that change something; the number of those.
-async fn write_news(archive: &dyn Archive, updates: &[Update]) -> Result<u64, ArchiveError> {
+/// Writes the updates that change something; returns their number.
+async fn write_changes(archive: &dyn Archive, updates: &[Update]) -> Result<u64, ArchiveError> {
     let mut written = 0;
     for updates in updates.chunks(ROWS) {
         let keys: Vec<_> = updates.iter().map(|update| &update.key).collect();
         let stored = archive.get_all(&keys).await?;
-        let news = updates.iter().zip(&stored).filter(|(update, stored)| {
+        let changes = updates.iter().zip(&stored).filter(|(update, stored)| {
             let stored = stored.as_ref().map(|stored| &stored.attributes);
             update.apply(stored).is_some_and(|after| Some(&after) != stored)
         });
-        let news: Vec<&Update> = news.map(|(update, _)| update).collect();
-        for outcome in archive.write_all(&news).await {
+        let changes: Vec<&Update> = changes.map(|(update, _)| update).collect();
+        for outcome in archive.write_all(&changes).await {
             outcome?;
         }
-        written += news.len() as u64;
+        written += changes.len() as u64;
     }
     Ok(written)
 }
 
-/// Does something with an export on a thread that may wait for it.
+/// Runs a function on an export on a thread that may block.
 async fn on_thread<T: Send + 'static>(
     mut source: Box<dyn ExportEntries>,
     work: impl FnOnce(&mut dyn ExportEntries) -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! What an import is going to do, decided before anything is written.
+//! The plan of an import, decided before anything is written.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use super::roster::{FolderOwner, PrivateCounts, Roster};
 use super::source::ExportEntries;
 use super::{ImportError, ImportOptions, ROWS};
 
-/// What an export lists.
+/// The lists of an export.
 pub(crate) struct PlanDraft {
     sections: Vec<(ExportSection, Roster)>,
     uploads: BTreeMap<FileId, EntryIndex>,
-    /// What is wrong with names and lists.
+    /// Problems of names and lists.
     pub(crate) problems: Vec<Problem>,
 }
 
-/// What is going to be imported.
+/// The parts of an export that are imported.
 #[derive(Debug, Default)]
 pub(crate) struct ImportPlan {
     /// The workspaces.
     pub(crate) sections: Vec<PlannedSection>,
-    /// The bytes of files that the export brings.
+    /// The bytes of files that the export contains.
     pub(crate) uploads: BTreeMap<FileId, EntryIndex>,
-    /// What is wrong with its workspaces; names and lists are judged in the draft.
+    /// Problems of its workspaces; problems of names and lists are in the draft.
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct PlannedSection {
     pub(crate) people: Arc<HashSet<UserId>>,
     /// Its public channels, with their days in order.
     pub(crate) channels: BTreeMap<ChannelId, Vec<EntryIndex>>,
-    /// What is not stored.
+    /// The conversations that are not stored.
     pub(crate) private: PrivateCounts,
 }
 
@@ -54,10 +54,10 @@ pub(crate) struct PlannedSection {
 pub(crate) fn read(source: &mut dyn ExportEntries) -> PlanDraft {
     let mut problems = Vec::new();
     let entries = source.entries();
-    let mut layout = ExportLayout::of(entries.iter().map(|entry| entry.name.as_str()));
+    let mut layout = ExportLayout::from_names(entries.iter().map(|entry| entry.name.as_str()));
     layout.sort_days(|entry| entries[entry].name.as_str());
-    let mut tricks = PathProblems::of("");
-    for entry in &layout.tricks {
+    let mut tricks = PathProblems::new("");
+    for entry in &layout.unsafe_names {
         let detail = "its name leads out of the export";
         let problem = tricks.add(ProblemKind::UnknownFolder, detail);
         problems.extend(problem.map(|problem| Problem { path: entries[*entry].name.clone(), ..problem }));
@@ -75,28 +75,28 @@ pub(crate) fn read(source: &mut dyn ExportEntries) -> PlanDraft {
 }
 
 impl PlanDraft {
-    /// Decides which workspaces it is of; `known` are those that the archive knows.
+    /// Decides which workspaces the export is from; `known` are the workspaces of the archive.
     ///
     /// # Errors
-    /// [`ImportError`] if it is no export, or that of a workspace that does not belong here.
+    /// [`ImportError`] if it is not an export, or if its workspace does not belong here.
     pub(crate) fn decide(self, options: &ImportOptions, known: &[TeamId]) -> Result<ImportPlan, ImportError> {
         if !self.sections.iter().any(|(section, _)| section.channels.is_some()) {
             return Err(ImportError::NotAnExport);
         }
         let Self { sections, uploads, .. } = self;
         let mut plan = ImportPlan { uploads, ..ImportPlan::default() };
-        // What an organisation lists of its people holds for each of its workspaces.
-        let of_organisation = sections.iter().find(|(section, _)| section.name.is_empty());
-        let (users, people) = of_organisation
+        // The people that an organisation lists belong to each of its workspaces.
+        let organisation = sections.iter().find(|(section, _)| section.name.is_empty());
+        let (users, people) = organisation
             .map(|(section, roster)| (section.users.clone(), roster.users.clone()))
             .unwrap_or_default();
         let mut undecided = None;
         for (section, roster) in sections {
-            let said = options.team.clone();
+            let option_team = options.team.clone();
             let team = if section.name.is_empty() {
-                said.or_else(|| roster.majority().cloned())
+                option_team.or_else(|| roster.majority().cloned())
             } else {
-                roster.majority().cloned().or(said)
+                roster.majority().cloned().or(option_team)
             };
             match team {
                 Some(team) => plan.add(team, section, roster, &users, &people),
@@ -105,8 +105,7 @@ impl PlanDraft {
                     undecided.get_or_insert_with(|| roster.teams());
                     let skipped = section.folders.values().map(|days| days.len() as u64).sum();
                     let list = format!("{}channels.json", section.name);
-                    let detail =
-                        "the people beside it do not say which workspace it is of: say it with --team";
+                    let detail = "the people listed with it do not show which workspace it is from: set it with --team";
                     let problem = Problem::new(ProblemKind::UnknownFolder, list, detail);
                     plan.problems.push(Problem { skipped, ..problem });
                 }
@@ -115,7 +114,7 @@ impl PlanDraft {
         if let Some(teams) = undecided.filter(|_| plan.sections.is_empty()) {
             return Err(ImportError::NoTeam(teams));
         }
-        plan.belongs_here(options, known)?;
+        plan.check_workspaces(options, known)?;
         Ok(plan)
     }
 }
@@ -135,7 +134,7 @@ impl ImportPlan {
         for (folder, days) in section.folders {
             let why = match roster.folder_named(&folder) {
                 Some(FolderOwner::Public(channel)) if channels.contains_key(&channel) => {
-                    // A channel may have a folder of its name and one of its id.
+                    // A channel may have one folder with its name and one with its ID.
                     channels.entry(channel).or_default().extend(days);
                     continue;
                 }
@@ -163,8 +162,8 @@ impl ImportPlan {
         });
     }
 
-    /// Whether its workspaces are those of the tokens, or of the archive.
-    fn belongs_here(&self, options: &ImportOptions, known: &[TeamId]) -> Result<(), ImportError> {
+    /// Checks that its workspaces match the tokens, or the archive.
+    fn check_workspaces(&self, options: &ImportOptions, known: &[TeamId]) -> Result<(), ImportError> {
         let listed = |teams: &[TeamId]| teams.iter().map(TeamId::as_str).collect::<Vec<_>>().join(", ");
         if let Some(tokens) = &options.tokens
             && let Some(other) = self.sections.iter().find(|section| !tokens.contains(&section.team))
@@ -180,8 +179,8 @@ impl ImportPlan {
         }
     }
 
-    /// Leaves out the channels of which a person has said that they are not public.
-    pub(crate) async fn leave_out_forgotten(&mut self, archive: &dyn Archive) -> Result<(), ArchiveError> {
+    /// Skips the channels that a person has marked as not public.
+    pub(crate) async fn skip_forgotten(&mut self, archive: &dyn Archive) -> Result<(), ArchiveError> {
         for section in &mut self.sections {
             let channels: Vec<ChannelId> = section.channels.keys().cloned().collect();
             for channels in channels.chunks(ROWS) {
@@ -189,7 +188,7 @@ impl ImportPlan {
                     channels.iter().map(|channel| ItemKey::public_mark(&section.team, channel)).collect();
                 let marks = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
                 for (channel, mark) in channels.iter().zip(marks) {
-                    if MarkState::of(mark.as_ref()) == MarkState::Forgotten {
+                    if MarkState::from_row(mark.as_ref()) == MarkState::Forgotten {
                         section.channels.remove(channel);
                         section.private.channels += 1;
                     }
@@ -214,10 +213,11 @@ impl ImportPlan {
         self.sections.iter().flat_map(of_section).collect()
     }
 
-    /// What is not stored.
+    /// The number of conversations that are not stored.
     pub(crate) fn private(&self) -> PrivateCounts {
-        let sum =
-            |of: fn(&PrivateCounts) -> u64| self.sections.iter().map(|section| of(&section.private)).sum();
+        let sum = |count: fn(&PrivateCounts) -> u64| {
+            self.sections.iter().map(|section| count(&section.private)).sum()
+        };
         PrivateCounts {
             channels: sum(|private| private.channels),
             direct_messages: sum(|private| private.direct_messages),
@@ -226,7 +226,7 @@ impl ImportPlan {
     }
 }
 
-/// The workspaces that an archive knows.
+/// The workspaces of an archive.
 pub(crate) async fn known_teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
     let teams = query_all(archive, Query::partition(key::TEAMS)).await?;
     Ok(teams.iter().filter_map(|team| TeamId::parse(&team.key.timestamp).ok()).collect())
@@ -247,10 +247,11 @@ mod tests {
         teams.iter().enumerate().map(person).collect()
     }
 
-    /// An organisation with people of these workspaces, and one workspace of its with people of those.
+    /// An organisation with people of the workspaces `of_all`, and one workspace with people of the
+    /// workspaces `of_one`.
     fn organisation(of_all: &[&str], of_one: &[&str]) -> Entries {
         let channels = |id: &str| json!([{ "id": id, "name": "general" }]).to_string();
-        Entries::of([
+        Entries::new([
             ("org_users.json", people(of_all).to_string()),
             ("channels.json", channels("C0")),
             ("general/2024-01-02.json", "[]".to_owned()),
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_workspace_has_most_people_of_is_a_line_and_the_rest_is_imported() {
+    fn a_section_without_a_majority_is_a_problem_and_the_rest_is_imported() {
         let split = ["T1", "T2"];
         let plan = read(&mut organisation(&split, &["T1"])).decide(&OPTIONS, &[]).unwrap();
         let teams: Vec<&str> = plan.sections.iter().map(|section| section.team.as_str()).collect();
@@ -272,10 +273,10 @@ mod tests {
 
         let refused = read(&mut organisation(&split, &split)).decide(&OPTIONS, &[]).unwrap_err();
         let expected =
-            "its people do not say which workspace it is of (1 of T1, 1 of T2): say it with --team";
+            "its people do not show which workspace it is from (1 of T1, 1 of T2): set it with --team";
         assert_eq!(refused.to_string(), expected);
-        let said = ImportOptions { team: Some(TeamId::parse("T2").unwrap()), ..OPTIONS };
-        let plan = read(&mut organisation(&split, &["T1"])).decide(&said, &[]).unwrap();
+        let options = ImportOptions { team: Some(TeamId::parse("T2").unwrap()), ..OPTIONS };
+        let plan = read(&mut organisation(&split, &["T1"])).decide(&options, &[]).unwrap();
         let teams: Vec<&str> = plan.sections.iter().map(|section| section.team.as_str()).collect();
         assert_eq!((teams, plan.problems.len()), (vec!["T2", "T1"], 0));
     }

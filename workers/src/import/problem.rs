@@ -1,33 +1,34 @@
-//! What of an export could not be stored, or is odd: a line each.
+//! Problems: parts of an export that could not be stored, or that are malformed, one line each.
 
 use std::collections::BTreeMap;
 
-/// Lines of one kind about one path. An export of nothing but nonsense is not repeated line by line.
+/// Lines of one kind for one path, so that an export full of malformed data does not produce a line for each
+/// element.
 const MAX_LINES: u64 = 100;
 
-/// What kind of problem it is.
+/// The kind of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProblemKind {
     /// The zip, or a list of people or channels in it, cannot be read, or not to its end.
     BrokenZip,
-    /// It is larger than anything that Slack exports.
+    /// An entry is larger than anything that Slack exports.
     TooLarge,
-    /// A day cannot be read, or not to its end; what is before that is stored.
+    /// A day cannot be read, or not to its end; messages before the break are stored.
     BrokenDay,
     /// A message cannot be read.
     BrokenMessage,
-    /// A folder is that of no public channel, or of two.
+    /// A folder belongs to no public channel, or to two.
     UnknownFolder,
     /// A message's author is not among the people; a placeholder is stored.
     UnknownUser,
-    /// A timestamp does not have Slack's shape, or is later than now.
+    /// A timestamp does not have Slack's format, or is later than now.
     BadTime,
     /// A message occurs twice; both copies count.
     Duplicate,
 }
 
 impl ProblemKind {
-    /// The kind as it is printed.
+    /// The printed name of the kind.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -42,7 +43,7 @@ impl ProblemKind {
         }
     }
 
-    /// Whether something is missing in the archive because of it.
+    /// Whether it means that something is missing in the archive.
     #[must_use]
     pub fn is_loss(self) -> bool {
         !matches!(self, Self::UnknownUser | Self::Duplicate)
@@ -54,22 +55,23 @@ impl ProblemKind {
 pub struct Problem {
     /// Its kind.
     pub kind: ProblemKind,
-    /// Where in the zip. Text from outside.
+    /// The path in the zip: untrusted text.
     pub path: String,
-    /// What is wrong. Text from outside may be in it.
+    /// A description, which may contain untrusted text.
     pub detail: String,
-    /// What was not stored because of it: messages, as far as they can be counted, or files of the zip.
+    /// The number of items not stored because of it: messages if they can be counted, otherwise files of the
+    /// zip.
     pub skipped: u64,
 }
 
 impl Problem {
-    /// A problem that keeps one thing out of the archive if its kind does so.
+    /// A problem that skips one item if its kind is a loss.
     pub fn new(kind: ProblemKind, path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { kind, path: path.into(), detail: detail.into(), skipped: u64::from(kind.is_loss()) }
     }
 }
 
-/// Counts the problems of one path, and lets a limited number of each kind through.
+/// Counts the problems of one path, and limits the reported ones of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct PathProblems {
     path: String,
@@ -77,12 +79,12 @@ pub(crate) struct PathProblems {
 }
 
 impl PathProblems {
-    /// Nothing is wrong yet.
-    pub(crate) fn of(path: &str) -> Self {
+    /// No problems yet.
+    pub(crate) fn new(path: &str) -> Self {
         Self { path: path.to_owned(), counts: BTreeMap::new() }
     }
 
-    /// The problem to report now, if there were not too many of its kind.
+    /// Adds a problem; returns it if it should be reported now.
     pub(crate) fn add(&mut self, kind: ProblemKind, detail: impl Into<String>) -> Option<Problem> {
         let count = self.counts.entry(kind).or_default();
         *count += 1;
@@ -94,7 +96,7 @@ impl PathProblems {
         self.counts.keys().any(|kind| kind.is_loss())
     }
 
-    /// One more for each kind of which there were too many.
+    /// One summary problem for each kind that exceeded the limit.
     pub(crate) fn rest(self) -> impl Iterator<Item = Problem> {
         let Self { path, counts } = self;
         counts.into_iter().filter(|(_, count)| *count > MAX_LINES).map(move |(kind, count)| {
@@ -110,8 +112,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_problem_is_a_line_and_a_flood_of_them_is_one_more() {
-        let mut problems = PathProblems::of("general/2024-01-02.json");
+    fn each_problem_is_reported_up_to_a_limit_and_the_rest_are_summarized() {
+        let mut problems = PathProblems::new("general/2024-01-02.json");
         let lines: Vec<Problem> = (0..250)
             .filter_map(|n| problems.add(ProblemKind::BrokenMessage, format!("message {n}")))
             .collect();

@@ -1,5 +1,5 @@
-//! The people and conversations that an export lists. What is kept of them is what the reading of days needs; the lists are
-//! read again when their rows are written.
+//! The people and conversations that an export lists. Only data needed to read the days is kept in memory;
+//! the lists are read again when their rows are written.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -9,7 +9,7 @@ use rules::directory::listed_user;
 use rules::version;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use slack::envelope::{object, text_or_none};
+use slack::envelope::{object_or_default, text_or_none};
 use slack::ids::{ChannelId, TeamId, UserId};
 use unicode_normalization::UnicodeNormalization;
 
@@ -18,14 +18,14 @@ use super::layout::{EntryIndex, ExportSection};
 use super::problem::{PathProblems, Problem, ProblemKind};
 use super::source::{EntryTooLarge, ExportEntries};
 
-/// What a folder is that of.
+/// The conversation that a folder belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FolderOwner {
     /// A public channel.
     Public(ChannelId),
     /// A conversation that is never stored.
     Private,
-    /// Two conversations: their messages cannot be told apart.
+    /// Two conversations: their messages cannot be distinguished.
     Ambiguous,
 }
 
@@ -41,25 +41,25 @@ pub struct PrivateCounts {
 }
 
 impl PrivateCounts {
-    /// All of them.
+    /// The sum of all kinds.
     #[must_use]
     pub fn total(self) -> u64 {
         self.channels + self.direct_messages + self.group_messages
     }
 }
 
-/// What a section lists.
+/// The lists of a section.
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     /// The people.
     pub(crate) users: HashSet<UserId>,
-    /// How many people are of each workspace.
+    /// The number of people of each workspace.
     teams: BTreeMap<TeamId, usize>,
     /// The public channels.
     pub(crate) channels: Vec<ChannelId>,
-    /// What each folder is that of, by its name; a channel's id is one too.
+    /// The owner of each folder, by its name; a channel's ID is a name too.
     folders: HashMap<String, FolderOwner>,
-    /// What is not stored.
+    /// The conversations that are not stored.
     pub(crate) private: PrivateCounts,
 }
 
@@ -85,13 +85,14 @@ struct Conversation<'a> {
     is_mpim: bool,
 }
 
-/// Whether a member is anything but `false`: older lists of private channels say `"is_group": "true"` and nothing else.
+/// Whether a member is anything but `false`: older lists of private channels contain only `"is_group":
+/// "true"`.
 fn may_be_true<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     Ok(!matches!(<&'de RawValue>::deserialize(deserializer)?.get(), "false" | "null"))
 }
 
 impl Conversation<'_> {
-    /// Whether a list of public channels says itself that this one is private.
+    /// Whether an entry in a list of public channels is itself marked as private.
     fn is_private(&self) -> bool {
         self.is_private
             || self.is_group
@@ -110,16 +111,16 @@ impl Roster {
     ) -> Self {
         let mut roster = Self::default();
         for entry in &section.users {
-            each(source, *entry, problems, &mut |raw| roster.user(raw));
+            for_each_element(source, *entry, problems, &mut |raw| roster.user(raw));
         }
         if let Some(entry) = section.channels {
-            each(source, entry, problems, &mut |raw| roster.channel(raw));
+            for_each_element(source, entry, problems, &mut |raw| roster.channel(raw));
         }
         let mut private = [0; 3];
         let lists = [section.groups, section.direct_messages, section.group_messages];
         for (count, entry) in private.iter_mut().zip(lists) {
             let Some(entry) = entry else { continue };
-            each(source, entry, problems, &mut |raw| {
+            for_each_element(source, entry, problems, &mut |raw| {
                 *count += 1;
                 roster.private(raw);
                 Ok(())
@@ -128,7 +129,7 @@ impl Roster {
         roster.private.channels += private[0];
         roster.private.direct_messages += private[1];
         roster.private.group_messages += private[2];
-        // What two lists name is not public beyond doubt.
+        // A channel that is in two lists is not certain to be public.
         let folders = &roster.folders;
         roster
             .channels
@@ -138,7 +139,7 @@ impl Roster {
 
     fn user(&mut self, raw: &RawValue) -> Result<(), String> {
         let user = listed_user(raw).map_err(|malformed| malformed.to_string())?;
-        let team: WithTeam<'_> = object(raw);
+        let team: WithTeam<'_> = object_or_default(raw);
         if self.users.insert(user)
             && let Some(team) = team.team_id.and_then(|team| TeamId::parse(&team).ok())
         {
@@ -148,13 +149,13 @@ impl Roster {
     }
 
     fn channel(&mut self, raw: &RawValue) -> Result<(), String> {
-        let conversation: Conversation<'_> = object(raw);
+        let conversation: Conversation<'_> = object_or_default(raw);
         if conversation.is_private() {
             self.private.channels += 1;
             self.private(raw);
             return Ok(());
         }
-        // The workspace and the clock play no part in whether it can be read.
+        // The workspace and the clock do not affect whether it can be parsed.
         let any_team = TeamId::parse("T0").map_err(|invalid| invalid.to_string())?;
         let listed = ChannelEvent::listed(&any_team, raw, &version::zero());
         let channel = listed.map_err(|malformed| malformed.to_string())?.channel().clone();
@@ -169,7 +170,7 @@ impl Roster {
     }
 
     fn private(&mut self, raw: &RawValue) {
-        let conversation: Conversation<'_> = object(raw);
+        let conversation: Conversation<'_> = object_or_default(raw);
         for name in [conversation.id, conversation.name].into_iter().flatten() {
             self.folder(&name, FolderOwner::Private);
         }
@@ -182,62 +183,63 @@ impl Roster {
         }
     }
 
-    /// What a folder is that of; `None` if no list names it.
+    /// The owner of a folder; `None` if no list names it.
     pub(crate) fn folder_named(&self, name: &str) -> Option<FolderOwner> {
-        // A list of them may be missing.
+        // The list of private conversations may be missing.
         let is_private =
             || name.starts_with("mpdm-") || (name.starts_with('D') && ChannelId::parse(name).is_ok());
         self.folders.get(&composed(name)).cloned().or_else(|| is_private().then_some(FolderOwner::Private))
     }
 
-    /// Whether a list names it.
+    /// Whether a list names this folder.
     pub(crate) fn lists(&self, name: &str) -> bool {
         self.folders.contains_key(&composed(name))
     }
 
-    /// The workspace that more than half of the people are of.
+    /// The workspace that more than half of the people belong to.
     pub(crate) fn majority(&self) -> Option<&TeamId> {
         let all: usize = self.teams.values().sum();
         self.teams.iter().find(|(_, count)| **count * 2 > all).map(|(team, _)| team)
     }
 
-    /// The workspaces that people are of, with the number of each.
+    /// The workspaces that people belong to, with the number of each.
     pub(crate) fn teams(&self) -> String {
         let teams = self.teams.iter().map(|(team, count)| format!("{count} of {team}"));
         teams.collect::<Vec<_>>().join(", ")
     }
 }
 
-/// A name as Slack writes it. The Mac takes letters and their accents apart in the names of folders: an export that was
-/// unpacked and packed again there has such names.
+/// A name as Slack writes it. macOS decomposes letters and their accents in folder names: an export that was
+/// unpacked and zipped again there contains such names.
 fn composed(name: &str) -> String {
     name.nfc().collect()
 }
 
-/// Hands each element of a list over. What cannot be read is a problem.
-pub(crate) fn each(
+/// Calls `handle` for each element of a list. An unreadable element is a problem.
+pub(crate) fn for_each_element(
     source: &mut dyn ExportEntries,
     entry: EntryIndex,
     problems: &mut Vec<Problem>,
-    take: &mut dyn FnMut(&RawValue) -> Result<(), String>,
+    handle: &mut dyn FnMut(&RawValue) -> Result<(), String>,
 ) {
     let path = source.entries()[entry].name.clone();
-    let mut found = PathProblems::of(&path);
-    let mut place = 0_u64;
+    let mut found = PathProblems::new(&path);
+    let mut number = 0_u64;
     let broken = match source.open(entry) {
         Err(error) => Some(Break::Unreadable(error)),
         Ok(bytes) => {
-            let mut elements = Elements::of(bytes);
+            let mut elements = Elements::new(bytes);
             loop {
-                place += 1;
-                let taken = match elements.next() {
-                    Ok(Some(ArrayElement::Json(raw))) => take(raw),
+                number += 1;
+                let handled = match elements.next() {
+                    Ok(Some(ArrayElement::Json(raw))) => handle(raw),
                     Ok(Some(ArrayElement::Malformed(why))) => Err(why.to_owned()),
                     Ok(None) => break None,
                     Err(broken) => break Some(broken),
                 };
-                if let Err(why) = taken {
-                    problems.extend(found.add(ProblemKind::BrokenMessage, format!("element {place}: {why}")));
+                if let Err(why) = handled {
+                    problems
+                        .extend(found.add(ProblemKind::BrokenMessage, format!("element {number}: {why}")));
                 }
             }
         }
@@ -249,7 +251,7 @@ pub(crate) fn each(
 }
 
 impl Break {
-    /// What kind of problem it is, if nothing but its size is worse.
+    /// The kind of the problem: `TooLarge` if the size is the cause, `otherwise` if not.
     pub(crate) fn kind(&self, otherwise: ProblemKind) -> ProblemKind {
         match self {
             Self::Unreadable(error) if EntryTooLarge::is_cause(error) => ProblemKind::TooLarge,
@@ -266,16 +268,16 @@ mod tests {
     use super::*;
 
     fn roster(lists: &[(&str, Value)]) -> (Roster, Vec<Problem>) {
-        let mut source = Entries::of(lists.iter().map(|(name, list)| (*name, list.to_string())));
+        let mut source = Entries::new(lists.iter().map(|(name, list)| (*name, list.to_string())));
         let names: Vec<String> = source.entries().iter().map(|entry| entry.name.clone()).collect();
-        let layout = super::super::layout::ExportLayout::of(names.iter().map(String::as_str));
+        let layout = super::super::layout::ExportLayout::from_names(names.iter().map(String::as_str));
         let mut problems = Vec::new();
         let roster = Roster::read(&mut source, &layout.sections[0], &mut problems);
         (roster, problems)
     }
 
     #[test]
-    fn the_workspace_is_that_of_most_people() {
+    fn the_workspace_is_the_one_of_most_people() {
         let users = |teams: &[&str]| -> Value {
             let user = |(n, team)| json!({ "id": format!("U{n}"), "team_id": team });
             teams.iter().enumerate().map(user).collect()
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_public_and_has_one_name_has_a_folder() {
+    fn only_a_public_channel_with_a_unique_name_has_a_folder() {
         let channel = |id: &str, name: &str| json!({ "id": id, "name": name });
         let (roster, problems) = roster(&[
             (
@@ -339,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_the_mac_named_is_that_of_its_channel() {
+    fn a_folder_name_decomposed_by_macos_matches_its_channel() {
         let (roster, _) = roster(&[("channels.json", json!([{ "id": "C1", "name": "caf\u{e9}-\u{30ac}" }]))]);
         let public = Some(FolderOwner::Public(ChannelId::parse("C1").unwrap()));
         for name in ["caf\u{e9}-\u{30ac}", "cafe\u{301}-\u{30ab}\u{3099}"] {
@@ -349,10 +351,10 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_breaks_is_read_up_to_there() {
+    fn a_broken_list_is_read_up_to_the_break() {
         let mut source =
-            Entries::of([("users.json", r#"[{"id":"U1","team_id":"T1"},{"id":"U2""#.to_owned())]);
-        let layout = super::super::layout::ExportLayout::of(["users.json"].into_iter());
+            Entries::new([("users.json", r#"[{"id":"U1","team_id":"T1"},{"id":"U2""#.to_owned())]);
+        let layout = super::super::layout::ExportLayout::from_names(["users.json"].into_iter());
         let mut problems = Vec::new();
         let roster = Roster::read(&mut source, &layout.sections[0], &mut problems);
         assert_eq!(roster.users.len(), 1);

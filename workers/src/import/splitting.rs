@@ -1,4 +1,5 @@
-//! Splits the days of an export into their elements, on a thread of its own: unpacking them and reading them go on side by side.
+//! Splits the days of an export into their elements, on its own thread, so that unpacking and parsing run
+//! concurrently.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -11,66 +12,67 @@ use super::elements::{ArrayElement, Break, Elements};
 use super::layout::EntryIndex;
 use super::source::ExportEntries;
 
-/// Elements that are handed over at once, if a day has more.
+/// Elements in a chunk, if a day has more.
 const CHUNK: usize = 256;
 
-/// Long elements are handed over sooner.
+/// Chunks of long elements are sent sooner.
 const CHUNK_BYTES: usize = 1024 * 1024;
 
 /// Elements of a day, in their order.
 #[derive(Debug)]
 pub(super) struct DayChunk {
-    /// The channel, by its place among all that are read.
-    pub(super) place: usize,
-    /// What the day's entry is called.
+    /// The index of the channel among all channels that are read.
+    pub(super) channel_index: usize,
+    /// The name of the day's entry.
     pub(super) name: Arc<str>,
-    /// The number of the first element, from 1 on.
+    /// The number of the first element, counted from 1.
     pub(super) first: u64,
-    /// The elements, or why one cannot be read.
+    /// The elements, or the reason why one cannot be read.
     pub(super) elements: Vec<Result<Box<RawValue>, &'static str>>,
-    /// Whether the day ends behind them.
+    /// The end of the day, if it follows these elements.
     pub(super) end: Option<DayEnd>,
 }
 
 /// The end of a day.
 #[derive(Debug)]
 pub(super) struct DayEnd {
-    /// How many bytes it takes in the export.
+    /// Its packed size in the export.
     pub(super) packed_bytes: u64,
-    /// Why it does not end as a list does.
+    /// The reason why the array breaks off, if it does.
     pub(super) broken: Option<Break>,
 }
 
-/// Splits all days. It ends early if what it hands over is no longer taken.
+/// Splits all days. It ends early if the receiver is dropped.
 pub(super) fn split(source: &mut dyn ExportEntries, channels: &[ChannelDays], sender: &SyncSender<DayChunk>) {
-    for (place, channel) in channels.iter().enumerate() {
+    for (channel_index, channel) in channels.iter().enumerate() {
         for entry in &channel.days {
-            if day(source, place, *entry, sender).is_none() {
+            if split_day(source, channel_index, *entry, sender).is_none() {
                 return;
             }
         }
     }
 }
 
-/// `None` says that the other side has gone.
-fn day(
+/// Splits one day; `None` means that the receiver was dropped.
+fn split_day(
     source: &mut dyn ExportEntries,
-    place: usize,
+    channel_index: usize,
     entry: EntryIndex,
     sender: &SyncSender<DayChunk>,
 ) -> Option<()> {
     let listed = &source.entries()[entry];
     let (name, packed_bytes): (Arc<str>, u64) = (listed.name.as_str().into(), listed.packed_bytes);
-    let mut chunk = DayChunk { place, name, first: 1, elements: Vec::new(), end: None };
+    let mut chunk = DayChunk { channel_index, name, first: 1, elements: Vec::new(), end: None };
     let broken = match source.open(entry) {
-        Ok(bytes) => elements(Elements::of(bytes), &mut chunk, sender)?,
+        Ok(bytes) => elements(Elements::new(bytes), &mut chunk, sender)?,
         Err(error) => Some(Break::Unreadable(error)),
     };
     chunk.end = Some(DayEnd { packed_bytes, broken });
     sender.send(chunk).ok()
 }
 
-/// Hands over all elements but the last ones, which are in `chunk` then; answers with why there are no more, if it is not the end.
+/// Sends all elements except the last ones, which remain in `chunk`; returns the reason why the array breaks
+/// off, if it does.
 fn elements(
     mut elements: Elements<impl Read>,
     chunk: &mut DayChunk,
@@ -91,7 +93,8 @@ fn elements(
             bytes = 0;
             let first = chunk.first + chunk.elements.len() as u64;
             let name = Arc::clone(&chunk.name);
-            let next = DayChunk { place: chunk.place, name, first, elements: Vec::new(), end: None };
+            let next =
+                DayChunk { channel_index: chunk.channel_index, name, first, elements: Vec::new(), end: None };
             sender.send(std::mem::replace(chunk, next)).ok()?;
         }
     }

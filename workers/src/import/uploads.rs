@@ -1,5 +1,5 @@
-//! Keeps the files that an export brings with it, as slackdump's do. Only those that a stored message shares, and only if their
-//! bytes are what Slack announced; the others are asked for.
+//! Stores the files that an export contains, as slackdump's exports do: only files that a stored message
+//! shares, and only if their bytes match what Slack announced. The other files are downloaded from Slack.
 
 use std::io::{self, Read};
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use ports::archive::{ArchiveError, ArchiveExt, Item, ItemKey, Update, WriteOutcome};
 use ports::files::{FileKey, Published};
 use rules::file::object::OWN;
-use rules::file::row::{self, HeldBytes, MAX_SHARES, Share};
+use rules::file::row::{self, MAX_SHARES, Share, StoredBytes};
 use rules::file::{FileJob, FileObject, FileState};
 use serde_json::Value;
 use slack::ids::{FileId, TeamId, UserId};
@@ -17,11 +17,11 @@ use super::layout::EntryIndex;
 use super::messages::{ExportedUploads, send};
 use super::problem::{Problem, ProblemKind};
 use super::source::{EntryTooLarge, ExportEntries};
-use super::{FileTarget, Import, ImportError, ImportFiles, ImportNotice, on_thread, write_news};
+use super::{FileTarget, Import, ImportError, ImportFiles, ImportNotice, on_thread, write_changes};
 use crate::file_downloader::bytes::{DigestedBytes, HEAD_BYTES, begins_a_page};
 use crate::file_downloader::erased::{ForgetError, forget_file};
 
-/// What is read at once.
+/// Bytes read in one chunk.
 const CHUNK_BYTES: usize = 256 * 1024;
 
 impl From<ForgetError> for ImportError {
@@ -34,7 +34,7 @@ impl From<ForgetError> for ImportError {
 }
 
 impl Import<'_> {
-    /// Keeps the files that messages share.
+    /// Stores the files that messages share.
     pub(super) async fn uploads(
         &mut self,
         mut source: Box<dyn ExportEntries>,
@@ -42,14 +42,14 @@ impl Import<'_> {
         wanted: ExportedUploads,
     ) -> Result<Box<dyn ExportEntries>, ImportError> {
         let wanted = wanted.into_iter();
-        let wanted: Vec<_> = wanted.filter_map(|(of, shares)| Some((entries(&of.1)?, of, shares))).collect();
+        let wanted: Vec<_> = wanted.filter_map(|(id, shares)| Some((entries(&id.1)?, id, shares))).collect();
         if matches!(self.target.files, ImportFiles::Counted) {
             self.sum.files += wanted.len() as u64;
             return Ok(source);
         }
         let packed_bytes =
             |source: &dyn ExportEntries, entry: EntryIndex| source.entries()[entry].packed_bytes;
-        // Which of them are wanted is known only once all messages are read.
+        // It is known which files are shared only once all messages are read.
         self.progress.total_bytes +=
             wanted.iter().map(|(entry, _, _)| packed_bytes(&*source, *entry)).sum::<u64>();
         for (entry, (team, file), shares) in wanted {
@@ -68,7 +68,7 @@ impl Import<'_> {
         file: &FileId,
         shares: &[Share],
     ) -> Result<Box<dyn ExportEntries>, ImportError> {
-        let (archive, ImportFiles::Taken(target), Some(share)) =
+        let (archive, ImportFiles::Imported(target), Some(share)) =
             (&*self.target.archive, &self.target.files, shares.first())
         else {
             return Ok(source);
@@ -79,31 +79,33 @@ impl Import<'_> {
         let object = message.as_ref().and_then(|message| object(message, file));
         let is_erased = row.as_ref().is_some_and(Item::is_erased);
         let Some(object) = object.filter(|_| !is_erased) else { return Ok(source) };
-        let known = row.as_ref().and_then(|row| row::held_as(row, team, &object));
-        let (source, key, held) = match known {
+        let stored_key = row.as_ref().and_then(|row| row::matching_key(row, team, &object));
+        let (source, key, held) = match stored_key {
             Some(key) => (source, key, None),
             None => {
                 let key = FileKey::shared(team, &share.channel, &share.ts, file);
-                let is_taken = row.as_ref().is_some_and(|row| row::holds(row, file, &key));
+                let is_taken = row.as_ref().is_some_and(|row| row::has_key(row, file, &key));
                 let version = || key.version(&object.fingerprint()[..8]);
                 let key = if is_taken { version().unwrap_or(key) } else { key };
-                let (source, kept) = self.keep(source, entry, target, &object, &key).await?;
-                let Some(tally) = kept else {
-                    self.ask_for(target, team, share, message.as_ref(), object).await?;
+                let (source, digest) = self.store_bytes(source, entry, target, &object, &key).await?;
+                let Some(digest) = digest else {
+                    self.send_download_job(target, team, share, message.as_ref(), object).await?;
                     return Ok(source);
                 };
-                // An export that names a place of its own instead of Slack's address means the file that has this id there.
-                let held = tally.held(&key, object.source(team).unwrap_or_else(|| OWN.to_owned()));
+                // An export that names its own path instead of Slack's address means the file with this ID at
+                // Slack's own address.
+                let held =
+                    digest.into_held_bytes(&key, object.source(team).unwrap_or_else(|| OWN.to_owned()));
                 (source, key, Some(held))
             }
         };
-        let still_held = row.filter(|_| held.is_none()).and_then(|row| row::still_held(&row, file));
+        let still_held = row.filter(|_| held.is_none()).and_then(|row| row::still_stored(&row, file));
         if !self.write_held(team, &object, shares, key, held, still_held).await? {
-            self.ask_for(target, team, share, message.as_ref(), object).await?;
+            self.send_download_job(target, team, share, message.as_ref(), object).await?;
             return Ok(source);
         }
         let archive = &*self.target.archive;
-        // Its message may have been erased while it was read.
+        // Its message may have been erased while the file was read.
         if archive.get_all(&[&keys[0], &keys[1]]).await?.iter().flatten().any(Item::is_erased) {
             forget_file(archive, &*target.files, team, share, &object).await?;
         } else {
@@ -112,8 +114,8 @@ impl Import<'_> {
         Ok(source)
     }
 
-    /// Has a file downloaded from Slack.
-    async fn ask_for(
+    /// Requests a file from Slack.
+    async fn send_download_job(
         &mut self,
         target: &FileTarget,
         team: &TeamId,
@@ -130,22 +132,22 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Writes a file's row, then the messages that it is in. Says whether it did: not if the file is not held any more.
+    /// Writes a file's row, then the messages that share it. Returns `false` if the file is no longer stored.
     async fn write_held(
         &self,
         team: &TeamId,
         object: &FileObject,
         shares: &[Share],
         key: FileKey,
-        held: Option<HeldBytes>,
+        held: Option<StoredBytes>,
         still_held: Option<Update>,
     ) -> Result<bool, ArchiveError> {
         let archive = &*self.target.archive;
         let seen = shares.iter().take(MAX_SHARES).map(|share| row::seen(team, object, Some(share)));
         let mut updates: Vec<Update> = seen.collect();
-        updates.extend(held.map(|held| row::held(team, &object.id, &held)));
+        updates.extend(held.map(|held| row::stored(team, &object.id, &held)));
         for update in &updates {
-            write_news(archive, std::slice::from_ref(update)).await?;
+            write_changes(archive, std::slice::from_ref(update)).await?;
         }
         if let Some(still_held) = still_held
             && archive.write(&still_held).await? != WriteOutcome::Applied
@@ -154,12 +156,12 @@ impl Import<'_> {
         }
         let state = FileState::Stored(key);
         let messages = shares.iter().map(|share| row::on_message(team, share, &object.id, &state));
-        write_news(archive, &messages.collect::<Vec<_>>()).await?;
+        write_changes(archive, &messages.collect::<Vec<_>>()).await?;
         Ok(true)
     }
 
-    /// Writes the bytes of an entry to the store of files, unless they are not what Slack announced.
-    async fn keep(
+    /// Writes the bytes of an entry to the store of files, unless they differ from what Slack announced.
+    async fn store_bytes(
         &mut self,
         source: Box<dyn ExportEntries>,
         entry: EntryIndex,
@@ -173,7 +175,7 @@ impl Import<'_> {
         let expects_page = object.may_be_html();
         let writing = async move {
             let mut writer = target.files.create(key).await?;
-            let (mut tally, mut head) = (DigestedBytes::default(), Vec::with_capacity(HEAD_BYTES));
+            let (mut digest, mut head) = (DigestedBytes::default(), Vec::with_capacity(HEAD_BYTES));
             while let Some(chunk) = receiver.recv().await {
                 let chunk: Bytes = match chunk {
                     Ok(chunk) => chunk,
@@ -182,23 +184,23 @@ impl Import<'_> {
                 if head.len() < HEAD_BYTES {
                     head.extend_from_slice(&chunk[..chunk.len().min(HEAD_BYTES - head.len())]);
                 }
-                tally.add(&chunk);
+                digest.add(&chunk);
                 writer.write(chunk).await?;
             }
             let is_page = !expects_page && begins_a_page(&head);
-            if is_page || object.exact_size_bytes().is_some_and(|expected| expected != tally.size_bytes) {
+            if is_page || object.exact_size_bytes().is_some_and(|expected| expected != digest.size_bytes) {
                 return Ok(Err(None));
             }
             match writer.publish().await? {
-                Published::New => Ok(Ok(tally)),
-                // An earlier import was interrupted, or what is there are other bytes than these.
+                Published::New => Ok(Ok(digest)),
+                // An earlier import was interrupted, or other bytes are stored under this key.
                 Published::AlreadyThere => {
-                    let mut there = DigestedBytes::default();
+                    let mut existing = DigestedBytes::default();
                     let Some(mut reader) = target.files.open(key).await? else { return Ok(Err(None)) };
                     while let Some(chunk) = reader.next().await? {
-                        there.add(&chunk);
+                        existing.add(&chunk);
                     }
-                    Ok(Ok(there))
+                    Ok(Ok(existing))
                 }
             }
         };
@@ -206,7 +208,7 @@ impl Import<'_> {
         let (source, ()) = read?;
         let written: Result<Result<DigestedBytes, Option<io::Error>>, ImportError> = written;
         match written? {
-            Ok(tally) => Ok((source, Some(tally))),
+            Ok(digest) => Ok((source, Some(digest))),
             Err(broken) => {
                 if let Some(error) = broken {
                     let is_large = EntryTooLarge::is_cause(&error);
@@ -219,7 +221,7 @@ impl Import<'_> {
     }
 }
 
-/// Hands over the bytes of an entry. It ends early if they are no longer taken.
+/// Sends the bytes of an entry. It ends early if the receiver is dropped.
 fn read(source: &mut dyn ExportEntries, entry: EntryIndex, sender: &mpsc::Sender<io::Result<Bytes>>) {
     let copied = source.open(entry).and_then(|mut bytes| {
         loop {
@@ -231,12 +233,12 @@ fn read(source: &mut dyn ExportEntries, entry: EntryIndex, sender: &mpsc::Sender
         }
     });
     if let Err(error) = copied {
-        // If the other side has gone, that side says why.
+        // If the receiver was dropped, it reports the error.
         drop(sender.blocking_send(Err(error)));
     }
 }
 
-/// What a message says of a file.
+/// The file object in a message.
 fn object(message: &Item, file: &FileId) -> Option<FileObject> {
     let files = message.attributes.get("files").and_then(Value::as_array)?;
     files.iter().filter_map(FileObject::read).find(|object| object.id == *file)

@@ -1,4 +1,4 @@
-//! The input of an invocation.
+//! The input of a Lambda invocation.
 
 use aws::SqsMessage;
 use serde::Deserialize;

@@ -1,4 +1,5 @@
-//! The messages of one Lambda invocation as a queue. No other process has them, and Lambda deletes the ones acked here.
+//! The messages of one Lambda invocation as a queue. No other process can receive them, and Lambda deletes
+//! the ones acked here.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::runtime::{Batch, Worker};
 
-/// A queue that holds what one invocation brought, in front of the queue it came from.
+/// A queue with the messages of one invocation, in front of the queue they came from.
 pub(super) struct InvocationQueue {
     source: Arc<dyn Queue>,
     queue: QueueRef,
@@ -22,15 +23,15 @@ pub(super) struct InvocationQueue {
 }
 
 struct InvocationState {
-    /// In the order they came.
+    /// In order of arrival.
     waiting: VecDeque<Delivery>,
     /// Received and not settled.
     in_progress: HashMap<Receipt, GroupId>,
-    /// Groups with a message that was given back: no message behind it may be done.
+    /// Groups with a returned message: no later message of the group may be handled.
     stopped: HashSet<GroupId>,
-    /// Done.
+    /// Handled messages.
     acked: HashSet<Receipt>,
-    /// Everything that came.
+    /// All messages of the invocation.
     all: Vec<(MessageId, Receipt)>,
 }
 
@@ -47,20 +48,20 @@ impl InvocationState {
         self.in_progress.is_empty() && !self.has_more()
     }
 
-    /// The next messages of groups that are free, each group's in order.
-    fn take(&mut self, max: usize) -> Vec<Delivery> {
-        let (mut taken, mut left) = (Vec::new(), VecDeque::new());
+    /// The next messages of free groups, in the order of each group.
+    fn take_next(&mut self, max: usize) -> Vec<Delivery> {
+        let (mut next, mut left) = (Vec::new(), VecDeque::new());
         for delivery in std::mem::take(&mut self.waiting) {
-            if taken.len() < max && self.is_free(&delivery.group) {
-                taken.push(delivery);
+            if next.len() < max && self.is_free(&delivery.group) {
+                next.push(delivery);
             } else {
                 left.push_back(delivery);
             }
         }
         self.waiting = left;
         self.in_progress
-            .extend(taken.iter().map(|delivery| (delivery.receipt.clone(), delivery.group.clone())));
-        taken
+            .extend(next.iter().map(|delivery| (delivery.receipt.clone(), delivery.group.clone())));
+        next
     }
 }
 
@@ -77,18 +78,19 @@ impl InvocationQueue {
         Self { source, queue, state: Mutex::new(state), changed: watch::Sender::new(()) }
     }
 
-    /// Everything at once, without regard to order.
+    /// All messages at once, without regard to order.
     pub(super) fn take_all(&self) -> Vec<Delivery> {
-        self.lock().take(usize::MAX)
+        self.lock().take_next(usize::MAX)
     }
 
-    /// Resolves when everything that can be done is done or given back.
+    /// Resolves when every message that can be handled is handled or returned.
     pub(super) async fn settled(&self) {
-        self.until(InvocationState::is_settled).await;
+        self.wait_until(InvocationState::is_settled).await;
     }
 
-    /// Gives back the messages that were never begun: they are behind a failure of their group, or there was no time left.
-    pub(super) async fn give_back_the_rest(&self) {
+    /// Returns the messages that were never started: a failure of their group blocks them, or there was no
+    /// time left.
+    pub(super) async fn return_unstarted(&self) {
         let rest: Vec<(Receipt, Duration)> =
             self.lock().waiting.drain(..).map(|delivery| (delivery.receipt, Duration::ZERO)).collect();
         if rest.is_empty() {
@@ -108,9 +110,9 @@ impl InvocationQueue {
         failed.map(|(message_id, _)| message_id.clone()).collect()
     }
 
-    async fn until(&self, holds: impl Fn(&InvocationState) -> bool) {
+    async fn wait_until(&self, condition: impl Fn(&InvocationState) -> bool) {
         let mut changed = self.changed.subscribe();
-        while !holds(&self.lock()) {
+        while !condition(&self.lock()) {
             // The sender lives as long as `self`.
             drop(changed.changed().await);
         }
@@ -127,14 +129,15 @@ impl Queue for InvocationQueue {
         self.source.send(messages).await
     }
 
-    /// Waits while a message of each group is in progress, and forever once everything is settled: the consumer is shut down
-    /// then.
+    /// Waits while a message of each group is in progress, and forever once everything is settled: the
+    /// consumer is then shut down.
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
-        self.until(InvocationState::has_more).await;
-        Ok(self.lock().take(request.max))
+        self.wait_until(InvocationState::has_more).await;
+        Ok(self.lock().take_next(request.max))
     }
 
-    /// A lease outlives its function, so no lease is ever renewed here: a changed message is given back.
+    /// Leases outlive the function, so none is ever renewed here: a change of visibility always returns the
+    /// message.
     async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
         let results = self.source.change_visibility(queue, entries).await;
         let mut state = self.lock();
@@ -172,7 +175,7 @@ impl Queue for InvocationQueue {
     }
 }
 
-/// A worker that takes a permit only while messages are waiting: a permit that is taken and not used is lost to the next
+/// A worker that takes a permit only while messages are waiting: an unused permit would be lost to the next
 /// invocation.
 pub(super) struct PermitWhilePending {
     pub(super) worker: Arc<dyn Worker>,
@@ -190,7 +193,7 @@ impl Worker for PermitWhilePending {
     }
 
     async fn permit(&self) {
-        self.queue.until(InvocationState::has_more).await;
+        self.queue.wait_until(InvocationState::has_more).await;
         self.worker.permit().await;
     }
 

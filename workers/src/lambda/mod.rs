@@ -1,8 +1,8 @@
-//! A worker as a Lambda function: one invocation is one batch that Lambda's poller received. The same consumer handles it as
-//! in every other process.
+//! A worker as a Lambda function: one invocation is one batch that Lambda's poller received. The same
+//! consumer handles it as in every other process.
 //!
 //! * [`event`] is the input of an invocation.
-//! * [`invocation_queue`] makes a queue of its messages, and remembers what became of each.
+//! * [`invocation_queue`] turns its messages into a queue, and records the result of each.
 
 mod event;
 mod invocation_queue;
@@ -30,20 +30,20 @@ use crate::environment::{Environment, WorkSettings};
 use crate::runtime::{Ports, RuntimeSettings, Worker, consume, quarantine_dead_letters};
 use crate::standalone::WorkerArgs;
 
-/// Jobs that are not done this long before Lambda ends the function are stopped and given back with a backoff: a function that
-/// Lambda ends holds its messages for their whole visibility timeout.
+/// Jobs that are not done this long before Lambda ends the function are stopped and returned with a backoff:
+/// if Lambda ended the function, its messages would be invisible for their whole visibility timeout.
 const BEFORE_THE_END: Duration = Duration::from_secs(3);
 
-/// Dead letters that are received in one call.
+/// Dead letters received in one call.
 const DEAD_LETTERS_AT_ONCE: usize = 10;
 
-/// How long batches whose jobs are settled may take to end.
+/// How long batches of settled jobs may take to end.
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// Serves Lambda's Runtime API until the function ends.
 ///
 /// # Errors
-/// What kept it from starting, in one line that says what to do.
+/// The reason why it cannot start, as one line that tells the user what to do.
 pub async fn serve(
     args: &WorkerArgs,
     spec: &'static WorkerSpec,
@@ -54,14 +54,14 @@ pub async fn serve(
     let metrics = telemetry::emf::install(args.metrics.metrics, names.prefix())?;
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&args.backend, Arc::clone(&clock)).await?;
-    let environment = Environment::on(&backend, &clock, settings);
+    let environment = Environment::from_backend(&backend, &clock, settings);
     let (worker, ports) = (build(&environment), environment.ports.clone());
     let directory = spec.hourly.map(|_| environment.into_directory());
-    let directory = directory.map(|(sync, asked)| (sync, Mutex::new(asked)));
+    let directory = directory.map(|(sync, requests)| (sync, Mutex::new(requests)));
     let settings = RuntimeSettings {
         visibility_timeout: spec.queue.visibility_timeout(),
         drain_deadline: DRAIN,
-        ..RuntimeSettings::on(&backend)
+        ..RuntimeSettings::for_backend(&backend)
     };
     let function = Arc::new(WorkerFunction { names, ports, worker, directory, settings });
     let answer = service_fn(move |invocation: LambdaEvent<FunctionInput>| {
@@ -85,7 +85,7 @@ struct WorkerFunction {
 }
 
 impl WorkerFunction {
-    /// One invocation. An error makes all of its messages come again.
+    /// Handles one invocation. An error makes Lambda deliver all of its messages again.
     async fn answer(&self, event: FunctionInput, deadline: TimestampMs) -> Result<SqsBatchResponse, Error> {
         let time_left = deadline.since(self.ports.clock.now()).saturating_sub(BEFORE_THE_END);
         let until = Instant::now() + time_left;
@@ -95,12 +95,13 @@ impl WorkerFunction {
         }
         let Some((queue, messages)) = deliveries(&self.names, event.records)? else {
             return Err(
-                "the event brings no messages: this function is for the queue's event source mapping".into(),
+                "the event contains no messages: this function is for the queue's event source mapping"
+                    .into(),
             );
         };
         if queue.name != self.worker.queue() {
             let (worker, own) = (self.worker.name(), self.worker.queue());
-            return Err(format!("{worker} was handed messages of {queue}: map {own} to it").into());
+            return Err(format!("{worker} received messages of {queue}: map {own} to it").into());
         }
         let settings = RuntimeSettings { seed: fastrand::u64(..), ..self.settings.clone() };
         let failed = handle_messages(&self.worker, &self.ports, settings, queue, messages, until).await;
@@ -113,17 +114,17 @@ impl WorkerFunction {
     /// Runs a command of the schedule.
     async fn run_command(&self, command: &str, until: Instant) -> Result<(), Error> {
         if command == DEAD_LETTERS {
-            // Dead letters for which there is no time wait for the next hour.
+            // Dead letters that do not fit into the time left wait for the next hour.
             drop(timeout_at(until, self.drain_dead_letters()).await);
-            if self.worker.looks_every().is_some() {
-                drop(timeout_at(until, self.worker.look()).await);
+            if self.worker.poll_interval().is_some() {
+                drop(timeout_at(until, self.worker.poll()).await);
             }
             return Ok(());
         }
-        let (SYNC, Some((sync, asked))) = (command, &self.directory) else {
+        let (SYNC, Some((sync, requests))) = (command, &self.directory) else {
             return Err(format!("{} has no command {command:?}", self.worker.name()).into());
         };
-        let join = asked.lock().await.is_some();
+        let join = requests.lock().await.is_some();
         match timeout_at(until, sync.run_once(join)).await {
             Ok(synced) => Ok(synced?),
             Err(_) => {
@@ -133,8 +134,8 @@ impl WorkerFunction {
         }
     }
 
-    /// Moves dead letters to quarantine until the queue is empty. Those that cannot be written stay invisible for their
-    /// visibility timeout, so that none is received twice.
+    /// Moves dead letters to quarantine until the queue is empty. Those that cannot be written stay invisible
+    /// for their visibility timeout, so that none is received twice.
     async fn drain_dead_letters(&self) {
         let queue = QueueRef::dead_letters(self.worker.queue());
         let request = ReceiveRequest {
@@ -155,11 +156,12 @@ impl WorkerFunction {
         }
     }
 
-    /// Joins new channels before Lambda freezes the function: messages written there before the join do not arrive.
+    /// Joins new channels before Lambda freezes the function: Slack does not deliver messages written before
+    /// the join.
     async fn join_requested_channels(&self, until: Instant) {
-        let Some((sync, asked)) = &self.directory else { return };
-        if let Some(asked) = &mut *asked.lock().await
-            && timeout_at(until, sync.join(asked)).await.is_err()
+        let Some((sync, requests)) = &self.directory else { return };
+        if let Some(requests) = &mut *requests.lock().await
+            && timeout_at(until, sync.join(requests)).await.is_err()
         {
             tracing::warn!(
                 "there was no time left to join new channels; the next sync of the directory does it"
@@ -168,8 +170,8 @@ impl WorkerFunction {
     }
 }
 
-/// Handles the messages of one invocation, and returns those that Lambda must deliver again, in their order: in each group
-/// the first that failed and all after it.
+/// Handles the messages of one invocation. Returns those that Lambda must deliver again, in their order: in
+/// each group, the first that failed and all after it.
 pub async fn handle_messages(
     worker: &Arc<dyn Worker>,
     ports: &Ports,
@@ -181,7 +183,7 @@ pub async fn handle_messages(
     let pending = Arc::new(InvocationQueue::new(Arc::clone(&ports.queue), queue, messages));
     let ports = Ports { queue: pending.clone(), ..ports.clone() };
     if queue.dead_letters {
-        // Dead letters for which there is no time come back.
+        // Dead letters that do not fit into the time left are delivered again.
         drop(timeout_at(until, quarantine_dead_letters(&ports, queue, pending.take_all())).await);
         return pending.failed();
     }
@@ -195,6 +197,6 @@ pub async fn handle_messages(
         end.send_replace(true);
     };
     tokio::join!(consume(worker, ports, settings, shutdown), ends);
-    pending.give_back_the_rest().await;
+    pending.return_unstarted().await;
     pending.failed()
 }

@@ -1,6 +1,7 @@
-//! Which events of a batch are stored, and what the existence check is asked about: pure functions, called first as if all
-//! that the events claim existed, then with what the check says. The check comes before everything else that an event does,
-//! the public mark included, so that nothing of an invented channel is ever written.
+//! Decides which events of a batch are stored, and which entities the existence check must confirm. These are
+//! pure functions, called first as if all claimed entities existed, then with the results of the check. The
+//! check precedes every other effect of an event, including the public mark, so that no data of a forged
+//! channel is ever written.
 
 use rules::SlackEvent;
 use rules::audience::{Decision, DropReason, shows_public};
@@ -9,31 +10,31 @@ use slack::ids::ChannelId;
 
 use super::EventOfJob;
 use crate::audience::BatchFacts;
-use crate::existence::{Clearance, EventEntities, Unseen, require};
+use crate::existence::{Clearance, EventEntities, UnseenChannels, require_clearance};
 use crate::failure::JobFailure;
 use crate::runtime::EventJob;
 
-/// What is to be done about an event.
+/// The step to take for an event.
 pub(super) enum EventStep {
-    /// Its rows are written.
+    /// Write its rows.
     Store {
         /// Whether it sets the public mark of its channel.
         marks: bool,
     },
-    /// The public mark of its channel is carried over to this id.
+    /// Copy the public mark of its channel to this ID.
     CarryOver(ChannelId),
-    /// Nothing of it is stored, for this reason.
+    /// Drop it, for this reason.
     Drop(DropReason),
-    /// It is another worker's, or ignored.
+    /// Skip it: it belongs to another worker, or is ignored.
     Pass,
     /// Its type is unknown.
     Unknown,
-    /// Who may read its channel is not known yet.
+    /// Wait: the visibility of its channel is not known yet.
     Wait,
 }
 
-/// The events that facts about their channels decide on.
-pub(super) fn decided_on<'b>(candidates: &'b [EventOfJob<'b>]) -> Vec<&'b SlackEvent<'b>> {
+/// The events that need facts about their channels.
+pub(super) fn events_to_decide<'b>(candidates: &'b [EventOfJob<'b>]) -> Vec<&'b SlackEvent<'b>> {
     let events = candidates.iter().filter_map(|candidate| candidate.event_job.event.as_ref());
     events
         .filter(|event| {
@@ -49,12 +50,12 @@ pub(super) fn decided_on<'b>(candidates: &'b [EventOfJob<'b>]) -> Vec<&'b SlackE
         .collect()
 }
 
-/// The channels of which neither their events nor the archive says who may read them.
-pub(super) fn unseen(candidates: &[EventOfJob<'_>], facts: &BatchFacts) -> Unseen {
-    let mut unseen = Unseen::new();
+/// The channels whose visibility is shown neither by their events nor by the archive.
+pub(super) fn unseen(candidates: &[EventOfJob<'_>], facts: &BatchFacts) -> UnseenChannels {
+    let mut unseen = UnseenChannels::new();
     for EventOfJob { event_job: EventJob { event, sent_at, replayed, .. }, .. } in candidates {
         let Some(event) = event else { continue };
-        // What fails here fails again when it is decided on.
+        // A failure here recurs when the event is decided on.
         let (Ok(EventStep::Wait), Ok(channel)) = (step(event, facts), event.channel()) else { continue };
         let latest = unseen.entry((event.team.clone(), channel)).or_insert((*sent_at, *replayed));
         *latest = (latest.0.max(*sent_at), latest.1 || *replayed);
@@ -62,8 +63,8 @@ pub(super) fn unseen(candidates: &[EventOfJob<'_>], facts: &BatchFacts) -> Unsee
     unseen
 }
 
-/// What each job claims to exist, in their order; `None` if nothing of it will be stored.
-pub(super) fn claims(
+/// The claimed entities of each job, in their order; `None` if the job stores nothing.
+pub(super) fn claimed_entities(
     candidates: &[EventOfJob<'_>],
     facts: BatchFacts,
 ) -> Vec<Result<Option<EventEntities>, JobFailure>> {
@@ -77,15 +78,16 @@ fn claim(
 ) -> Result<Option<EventEntities>, JobFailure> {
     match (event, step.transpose()?) {
         (Some(event), Some(EventStep::Store { .. } | EventStep::CarryOver(_))) => {
-            let subject = EventEntities::of(event, envelope, *sent_at)?;
-            Ok(Some(subject.in_public(shows_public(event)).replayed(*replayed)))
+            let entities = EventEntities::from_event(event, envelope, *sent_at)?;
+            Ok(Some(entities.with_public(shows_public(event)).replayed(*replayed)))
         }
         (Some(_) | None, _) => Ok(None),
     }
 }
 
-/// What is to be done about each event, given what the existence check says of it. An event whose audience nothing in front
-/// of it shows is decided on once more after all others. `None` for those behind one of their group that waits to be checked.
+/// The step for each event, given the results of the existence check. An event whose audience no earlier
+/// event shows is decided on once more after all others. `None` for events behind a waiting event of their
+/// group.
 pub(super) fn decide_in_order(
     candidates: &[EventOfJob<'_>],
     mut facts: BatchFacts,
@@ -122,10 +124,10 @@ fn decide(
     let Some(event) = &candidate.event_job.event else { return Ok(EventStep::Unknown) };
     let step = step(event, facts)?;
     if matches!(step, EventStep::Store { .. } | EventStep::CarryOver(_)) {
-        require(clearance)?;
+        require_clearance(clearance)?;
     }
     if let Some(channel) = marked_by(event, &step) {
-        facts.open(&event.team, &channel, &event.clock());
+        facts.note_public(&event.team, &channel, &event.clock());
     }
     Ok(step)
 }
@@ -150,7 +152,7 @@ fn step(event: &SlackEvent<'_>, facts: &BatchFacts) -> Result<EventStep, JobFail
             let (old, new) = event.changed_ids()?;
             if facts.is_marked(&event.team, old)? { EventStep::CarryOver(new) } else { EventStep::Pass }
         }
-        // The channel-indexer's; or another member's joining, of which nothing is stored.
+        // It belongs to the channel-indexer, or it is another member's join, which is not stored.
         Some(EventRule::Channel(_) | EventRule::Gap(_) | EventRule::Joined | EventRule::Ignored(_)) => {
             EventStep::Pass
         }

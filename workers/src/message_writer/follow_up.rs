@@ -1,20 +1,20 @@
-//! Jobs for other workers that an event brings with it.
+//! Jobs for other workers that follow from an event.
 //!
-//! They derive from the event alone and are sent after its rows are written and before it is acked, even if the
-//! write changed nothing: a crash in between is healed by redelivery. Done twice, a follow-up is harmless.
+//! They derive from the event alone and are sent after its rows are written and before it is acked, even if
+//! the write changed nothing: redelivery recovers from a crash in between. A repeated follow-up is harmless.
 
 use metrics::counter;
 use ports::metrics::FILES_SKIPPED;
 use ports::queue::{Outgoing, Queue, route};
-use rules::channel::event::told_by;
+use rules::channel::event::channel_change;
 use rules::{Change, SlackEvent, file};
 use slack::catalogue::EventRule;
 use slack::envelope::Envelope;
 
 use crate::runtime::BatchJob;
 
-/// What follows from an event that is stored and from what it changes; `body` is the request it came in.
-pub(super) fn of(
+/// The follow-ups of a stored event and its changes; `body` is the request that carried the event.
+pub(super) fn for_event(
     event: &SlackEvent<'_>,
     envelope: &Envelope<'_>,
     body: &str,
@@ -33,13 +33,13 @@ pub(super) fn of(
             Change::Register(update) => follow_ups.extend(file::image::job(update)),
         }
     }
-    if event.rule() == Some(EventRule::Message) && told_by(event).is_some() {
-        follow_ups.push(route::to_channels(&event.team, envelope, body));
+    if event.rule() == Some(EventRule::Message) && channel_change(event).is_some() {
+        follow_ups.push(route::channels_message(&event.team, envelope, body));
     }
     follow_ups
 }
 
-/// Sends the follow-ups of many jobs, and settles each job whose follow-ups are sent.
+/// Sends the follow-ups of many jobs, and settles each job whose follow-ups were sent.
 pub(super) async fn send<'b>(queue: &dyn Queue, jobs: Vec<(&'b BatchJob<'b>, Vec<Outgoing>)>) {
     let counts: Vec<(&BatchJob<'_>, usize)> =
         jobs.iter().map(|(job, follow_ups)| (*job, follow_ups.len())).collect();

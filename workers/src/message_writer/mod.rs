@@ -1,13 +1,13 @@
-//! message-writer: from Slack's events to messages, revisions, people and emoji.
+//! message-writer: turns Slack's events into messages, revisions, people and emoji.
 //!
-//! * [`decision`] decides, in the order of each group, which events are stored at all.
-//! * [`parking`] is where events wait whose audience is not known yet.
-//! * [`follow_up`] is what other workers do next. [`asking`] finds questions to the responder.
+//! * [`decision`] decides, in the order of each group, which events are stored.
+//! * [`parking`] defers events whose audience is not known yet.
+//! * [`follow_up`] creates jobs for other workers. [`questions`] finds questions to the responder.
 
-mod asking;
 mod decision;
 mod follow_up;
 mod parking;
+mod questions;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -33,11 +33,11 @@ use crate::runs::{Runs, Sightings};
 use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Worker};
 use crate::store::changes;
 
-use asking::Asking;
 use decision::EventStep;
+use questions::Asking;
 
-/// Events taken at once. On one machine a batch costs three syncs however large it is, and memory for three batches at a time;
-/// SQS hands out ten.
+/// Events in a batch. On one machine, a batch costs three disk syncs however large it is, and memory for
+/// three concurrent batches; SQS delivers at most ten.
 const MAX_BATCH: usize = 512;
 
 /// Turns events into rows of the archive.
@@ -51,22 +51,22 @@ pub struct MessageWriter {
     asking: Option<Asking>,
 }
 
-/// An event of a batch, with the job it came in.
+/// An event of a batch, with its job.
 struct EventOfJob<'b> {
     job: &'b BatchJob<'b>,
     event_job: &'b EventJob<'b>,
 }
 
-/// What shows whether an event may be stored, and is not there yet.
+/// The missing fact that an event waits for.
 #[derive(Clone, Copy)]
 enum Awaited {
-    /// The event does not say who may read its channel.
+    /// The event does not show the visibility of its channel.
     Audience,
-    /// The event deletes a file and names no channel: only the file's row shows that it was shared in public.
+    /// The event deletes a file and names no channel: only the file's row shows that it was shared publicly.
     FileRow,
 }
 
-/// What an event brings: what it writes, and what other workers do next.
+/// The effects of an event: its writes, and the jobs for other workers.
 #[derive(Default)]
 struct EventEffects {
     changes: Vec<Change>,
@@ -74,7 +74,7 @@ struct EventEffects {
 }
 
 impl MessageWriter {
-    /// A writer to this archive, whose follow-ups go to this queue.
+    /// A writer to this archive, whose follow-ups are sent to this queue.
     #[must_use]
     pub fn new(archive: Arc<dyn Archive>, queue: Arc<dyn Queue>) -> Self {
         Self {
@@ -88,46 +88,47 @@ impl MessageWriter {
         }
     }
 
-    /// The same, and nothing is written before this check has said that the ids in it exist.
+    /// The same writer, which writes an event only after this check has confirmed that its IDs exist.
     #[must_use]
     pub fn checked_by(self, check: ExistenceCheck) -> Self {
         Self { check: Some(check), ..self }
     }
 
-    /// The same, on another clock.
+    /// The same writer with another clock.
     #[must_use]
     pub fn timed_by(self, clock: SharedClock) -> Self {
         Self { clock, ..self }
     }
 
-    /// The same, and questions that are not older than this go to the responder.
+    /// The same writer, which sends questions up to this age to the responder.
     #[must_use]
     pub fn asking(self, max_age: Duration) -> Self {
         let max_age_s = i64::try_from(max_age.as_secs()).unwrap_or(i64::MAX);
         Self { asking: Some(Asking::new(max_age_s)), ..self }
     }
 
-    /// What the existence check says of each job. It is asked about what would be stored, so that events of private channels
-    /// cost no questions; before that Slack is asked who may read the channels of which nothing else says it.
+    /// The existence-check result of each job. Only events that would be stored are checked, so that events
+    /// of private channels cost no questions. Before that, Slack is asked for the visibility of channels that
+    /// nothing else shows.
     async fn clear(&self, candidates: &[EventOfJob<'_>], facts: &mut BatchFacts) -> Vec<Clearance> {
-        let Some((check, mode)) = ExistenceCheck::in_force(self.check.as_ref()) else {
+        let Some((check, mode)) = ExistenceCheck::active(self.check.as_ref()) else {
             return vec![Some(Ok(())); candidates.len()];
         };
-        // Observing holds up nothing.
+        // Observe mode delays no job.
         if mode == ExistenceMode::Enforce {
-            for (channel, sight) in check.ask_who_reads(decision::unseen(candidates, facts)).await {
-                facts.see(&channel, sight);
+            for (channel, sight) in check.look_up_visibility(decision::unseen(candidates, facts)).await {
+                facts.set_sight(&channel, sight);
             }
         }
-        check.clear(mode, decision::claims(candidates, facts.clone())).await
+        check.check_batch(mode, decision::claimed_entities(candidates, facts.clone())).await
     }
 
-    /// Whether Slack can be asked who may read a channel.
+    /// Whether Slack can be asked for the visibility of a channel.
     fn asks_slack(&self) -> bool {
-        ExistenceCheck::in_force(self.check.as_ref()).is_some_and(|(_, mode)| mode == ExistenceMode::Enforce)
+        ExistenceCheck::active(self.check.as_ref()).is_some_and(|(_, mode)| mode == ExistenceMode::Enforce)
     }
 
-    /// Sets the public marks that events of a batch set; the channels of which that failed.
+    /// Writes the public marks that the events of a batch set; returns the channels for which that failed.
     async fn mark(
         &self,
         candidates: &[EventOfJob<'_>],
@@ -143,13 +144,13 @@ impl MessageWriter {
         }
         let marks = &self.audiences.marks;
         let writes = opened.into_iter().map(|((team, channel), clock)| async move {
-            let written = marks.open(&*self.archive, &team, &channel, &clock).await;
+            let written = marks.mark_public(&*self.archive, &team, &channel, &clock).await;
             written.err().map(|error| ((team, channel), error))
         });
         join_all(writes).await.into_iter().flatten().collect()
     }
 
-    /// What an event changes, once the marks of its batch are set.
+    /// The effects of an event, once the marks of its batch are written.
     async fn effects(
         &self,
         candidate: &EventOfJob<'_>,
@@ -163,7 +164,7 @@ impl MessageWriter {
                 let failed = unmarked.get(&(event.team.clone(), new));
                 return failed.map_or(Ok(EventEffects::default()), |error| Err(error.clone().into()));
             }
-            (_, EventStep::Wait) => return self.wait_beside(job.delivery, Awaited::Audience),
+            (_, EventStep::Wait) => return self.park_or_postpone(job.delivery, Awaited::Audience),
             (_, EventStep::Drop(reason)) => {
                 counter!(EVENTS_DROPPED, "reason" => reason.label()).increment(1);
                 return Ok(EventEffects::default());
@@ -180,30 +181,31 @@ impl MessageWriter {
             return Err(error.clone().into());
         }
         let changes = event.changes()?;
-        // A file without a row may be one of a private channel, whose id is not written, or of a message that comes later.
-        if event.rule() == Some(EventRule::FileDeleted) && !self.are_there(&changes).await? {
-            return self.wait_beside(job.delivery, Awaited::FileRow);
+        // A file without a row may belong to a private channel, whose ID is not stored, or to a message that
+        // arrives later.
+        if event.rule() == Some(EventRule::FileDeleted) && !self.all_exist(&changes).await? {
+            return self.park_or_postpone(job.delivery, Awaited::FileRow);
         }
         self.audiences.marks.note_team(&*self.archive, &event.team).await?;
-        let follow_ups = follow_up::of(event, envelope, raw.get(), &changes);
+        let follow_ups = follow_up::for_event(event, envelope, raw.get(), &changes);
         Ok(EventEffects { changes, follow_ups })
     }
 
-    /// What becomes of an event that may be one of a private channel, as far as is known. It waits for a time, and is dropped
-    /// in the end; while Slack can be asked who may read its channel, that has no end.
-    fn wait_beside(&self, job: &Delivery, awaited: Awaited) -> Result<EventEffects, JobFailure> {
-        if !parking::is_aside(job) {
-            return Ok(EventEffects { changes: Vec::new(), follow_ups: vec![parking::aside(job)] });
+    /// Parks or postpones an event that may belong to a private channel. It waits for a limited time and is
+    /// then dropped; while Slack can be asked for the visibility of its channel, there is no limit.
+    fn park_or_postpone(&self, job: &Delivery, awaited: Awaited) -> Result<EventEffects, JobFailure> {
+        if !parking::is_parked(job) {
+            return Ok(EventEffects { changes: Vec::new(), follow_ups: vec![parking::park(job)] });
         }
-        let next_look = parking::next_look(job, self.clock.now());
+        let delay = parking::next_delay(job, self.clock.now());
         let (wait, dropped, why) = match awaited {
             Awaited::Audience => (
-                next_look.or(self.asks_slack().then(parking::last_look)),
+                delay.or(self.asks_slack().then(parking::max_delay)),
                 DropReason::UnknownChannel,
-                "it does not say who may read its channel, and nothing else has yet",
+                "the visibility of its channel is not known yet",
             ),
             Awaited::FileRow => {
-                (next_look, DropReason::UnknownFile, "no message of a public channel shares the file yet")
+                (delay, DropReason::UnknownFile, "no message of a public channel shares the file yet")
             }
         };
         let Some(after) = wait else {
@@ -213,8 +215,8 @@ impl MessageWriter {
         Err(JobFailure::Postponed(why.into(), after))
     }
 
-    /// Whether each of these changes is of an item that there is.
-    async fn are_there(&self, changes: &[Change]) -> Result<bool, ArchiveError> {
+    /// Whether the item of each of these changes exists.
+    async fn all_exist(&self, changes: &[Change]) -> Result<bool, ArchiveError> {
         let keys: Vec<&ItemKey> = changes.iter().map(Change::key).collect();
         Ok(self.archive.get_all(&keys).await?.iter().all(Option::is_some))
     }
@@ -242,7 +244,7 @@ impl Worker for MessageWriter {
         events.sort_by(|(one, _), (other, _)| one.delivery.group.cmp(&other.delivery.group));
         let candidates: Vec<EventOfJob<'_>> =
             events.into_iter().map(|(job, event_job)| EventOfJob { job, event_job }).collect();
-        let mut facts = self.audiences.facts(&*self.archive, &decision::decided_on(&candidates)).await;
+        let mut facts = self.audiences.facts(&*self.archive, &decision::events_to_decide(&candidates)).await;
         let clearances = self.clear(&candidates, &mut facts).await;
         let steps = decision::decide_in_order(&candidates, facts, &clearances);
         let sightings = Sightings::default();
@@ -275,7 +277,7 @@ impl Worker for MessageWriter {
                     Err(failure) => Err(failure),
                 },
                 Some(Err(failure)) => Err(failure),
-                // An event of its group waits in front of it.
+                // An earlier event of its group waits.
                 None => continue,
             };
             match effects {
@@ -283,12 +285,12 @@ impl Worker for MessageWriter {
                 Err(failure) => candidate.job.settle(failure.outcome()),
             }
         }
-        // Side by side, so that one machine needs no sync of its own for it.
+        // Written concurrently, so that one machine needs no separate disk sync for them.
         let runs = self.runs.write(&*self.archive, sightings, batch.received().len());
         let changes: Vec<&[Change]> =
             admitted.iter().map(|(_, effects)| effects.changes.as_slice()).collect();
         let (written, runs) = tokio::join!(changes::write(&*self.archive, &changes), runs);
-        // Nothing follows from an event that is not stored yet.
+        // An event has no follow-ups before it is stored.
         let mut stored = Vec::with_capacity(admitted.len());
         for ((job, effects), written) in admitted.into_iter().zip(written) {
             match written.and_then(|()| runs.clone()) {

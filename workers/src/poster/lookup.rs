@@ -1,4 +1,5 @@
-//! Looks for a part that may have been posted: in the archive, which gets the app's own messages as events, then in Slack.
+//! Looks up a part that may have been posted: in the archive, which receives the app's own messages as
+//! events, then in Slack.
 
 use std::time::Duration;
 
@@ -21,26 +22,27 @@ use crate::failure::JobFailure;
 /// Messages of a thread in one call: Slack recommends no more than 200.
 const PAGE: &str = "200";
 
-/// A thread has at most this many pages; a cursor that leads in circles has more.
+/// Maximum number of pages of a thread; a circular cursor exceeds it.
 const MAX_PAGES: usize = 500;
 
-/// If the look was inconclusive, the part counts as missing this long after the attempt, by what the archive knows then.
+/// If the lookup was inconclusive, the part counts as missing this long after the attempt, according to the
+/// archive at that time.
 pub(super) const UNSEEN_FOR: Duration = Duration::from_secs(60);
 
-/// What a look found.
+/// The result of a lookup.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Lookup {
-    /// The part is there, as this message.
+    /// The part was posted as this message.
     Found(Ts),
-    /// It is not in the thread.
+    /// The part is not in the thread.
     Missing,
-    /// Slack does not let the thread be read.
+    /// Slack does not permit reading the thread.
     Hidden(String),
-    /// Slack takes the token for nothing, and would not let it post either.
+    /// Slack rejects the token, and would not permit posting either.
     Stopped(String),
 }
 
-/// Without messages an answer is no page, and does not say that the part is missing.
+/// A page without messages is invalid, and does not prove that the part is missing.
 #[derive(Deserialize)]
 struct RepliesPage<'a> {
     #[serde(borrow)]
@@ -50,12 +52,12 @@ struct RepliesPage<'a> {
 }
 
 impl Poster {
-    /// Looks for a part.
-    pub(super) async fn look_for(&self, id: &QuestionId, number: usize) -> Result<Lookup, JobFailure> {
+    /// Looks up a part.
+    pub(super) async fn look_up_part(&self, id: &QuestionId, number: usize) -> Result<Lookup, JobFailure> {
         let archive = &*self.ports.archive;
-        let (lookup, found) = match in_archive(archive, id, number).await? {
+        let (lookup, found) = match find_in_archive(archive, id, number).await? {
             Some(ts) => (Lookup::Found(ts), "archive"),
-            None => match self.in_slack(id, number).await? {
+            None => match self.find_in_slack(id, number).await? {
                 lookup @ Lookup::Found(_) => (lookup, "slack"),
                 lookup @ (Lookup::Missing | Lookup::Hidden(_) | Lookup::Stopped(_)) => (lookup, "nowhere"),
             },
@@ -64,7 +66,7 @@ impl Poster {
         Ok(lookup)
     }
 
-    async fn in_slack(&self, id: &QuestionId, number: usize) -> Result<Lookup, JobFailure> {
+    async fn find_in_slack(&self, id: &QuestionId, number: usize) -> Result<Lookup, JobFailure> {
         let mut cursor = String::new();
         for _ in 0..MAX_PAGES {
             let parameters = [
@@ -75,30 +77,32 @@ impl Poster {
                 ("limit", PAGE),
                 ("cursor", cursor.as_str()),
             ];
-            let reply =
-                match self.web.call_without_pauses(&id.team, Method::ConversationsReplies, &parameters).await
-                {
-                    Ok(reply) => reply,
-                    // No thread, no reply.
-                    Err(error) if error.refusal() == Some("thread_not_found") => return Ok(Lookup::Missing),
-                    Err(error) if error.is_of_token() => return Ok(Lookup::Stopped(error.to_string())),
-                    Err(error @ ApiError::Refused { .. }) => return Ok(Lookup::Hidden(error.to_string())),
-                    Err(ApiError::RateLimited { retry_after, .. }) => {
-                        return Err(JobFailure::Postponed(
-                            "Slack wants a pause before a look".into(),
-                            retry_after,
-                        ));
-                    }
-                    Err(
-                        error @ (ApiError::NoToken(_)
-                        | ApiError::WrongToken { .. }
-                        | ApiError::Unreachable { .. }
-                        | ApiError::Garbled { .. }),
-                    ) => return Err(JobFailure::Transient(error.to_string())),
-                };
+            let reply = match self
+                .web
+                .call_without_pauses(&id.team, Method::ConversationsReplies, &parameters)
+                .await
+            {
+                Ok(reply) => reply,
+                // A missing thread has no replies.
+                Err(error) if error.refusal_code() == Some("thread_not_found") => return Ok(Lookup::Missing),
+                Err(error) if error.is_token_error() => return Ok(Lookup::Stopped(error.to_string())),
+                Err(error @ ApiError::Refused { .. }) => return Ok(Lookup::Hidden(error.to_string())),
+                Err(ApiError::RateLimited { retry_after, .. }) => {
+                    return Err(JobFailure::Postponed(
+                        "Slack wants a pause before a lookup".into(),
+                        retry_after,
+                    ));
+                }
+                Err(
+                    error @ (ApiError::NoToken(_)
+                    | ApiError::WrongToken { .. }
+                    | ApiError::Unreachable { .. }
+                    | ApiError::Garbled { .. }),
+                ) => return Err(JobFailure::Transient(error.to_string())),
+            };
             let page: RepliesPage<'_> =
                 reply.read().map_err(|error| JobFailure::Transient(error.to_string()))?;
-            if let Some(ts) = page.messages.iter().find_map(|message| part_in(message.get(), id, number)) {
+            if let Some(ts) = page.messages.iter().find_map(|message| ts_of_part(message.get(), id, number)) {
                 return Ok(Lookup::Found(ts));
             }
             let next = page.response_metadata.as_ref().and_then(|metadata| metadata["next_cursor"].as_str());
@@ -107,12 +111,12 @@ impl Poster {
                 None => return Ok(Lookup::Missing),
             }
         }
-        Err(JobFailure::Transient("Slack says that a thread has more than 500 pages".into()))
+        Err(JobFailure::Transient("Slack returns more than 500 pages for a thread".into()))
     }
 }
 
-/// The part in what the archive has of the thread.
-async fn in_archive(
+/// Finds the part among the archived replies of the thread.
+async fn find_in_archive(
     archive: &dyn Archive,
     id: &QuestionId,
     number: usize,
@@ -121,16 +125,16 @@ async fn in_archive(
     let replies = query_all(archive, Query::parent(thread_parent(&id.team, &id.thread_ts))).await?;
     let of_channel = replies.iter().filter(|row: &&Item| row.key.item_id == partition);
     let mut raw = of_channel.filter_map(|row| row.text("raw_event"));
-    Ok(raw.find_map(|raw| part_in(raw, id, number)))
+    Ok(raw.find_map(|raw| ts_of_part(raw, id, number)))
 }
 
-/// The time of a message if it is this part of the answer.
-fn part_in(raw: &str, id: &QuestionId, number: usize) -> Option<Ts> {
-    // Most messages end here.
+/// The timestamp of a message if it is this part of the answer.
+fn ts_of_part(raw: &str, id: &QuestionId, number: usize) -> Option<Ts> {
+    // Most messages return here, without parsing.
     if !raw.contains(METADATA) {
         return None;
     }
-    let message = envelope::value(raw).ok()?;
+    let message = envelope::parse_value(raw).ok()?;
     let metadata = &message["metadata"];
     let payload = &metadata["event_payload"];
     let is_part = metadata["event_type"] == METADATA
@@ -144,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_without_messages_is_no_page_of_a_thread() {
+    fn a_response_without_messages_is_not_a_thread_page() {
         assert!(serde_json::from_str::<RepliesPage<'_>>(r#"{"ok":true,"channels":7}"#).is_err());
         assert!(
             serde_json::from_str::<RepliesPage<'_>>(r#"{"ok":true,"messages":[{"ts":"1.000000"}]}"#).is_ok()

@@ -1,4 +1,4 @@
-//! The call that posts a part, and what an answer to it means.
+//! The call that posts a part, and the outcomes of its response.
 
 use std::time::Duration;
 
@@ -8,34 +8,34 @@ use serde_json::json;
 use slack::ids::Ts;
 use slack_api::{ApiError, PermittedCall};
 
-/// The type of the metadata that every part carries: by it a part is found again.
+/// The type of the metadata in every part, by which a posted part is found again.
 pub(super) const METADATA: &str = "annalist_reply";
 
-/// Slack shows a message at once in almost all cases; a repetition waits for it to show this long.
+/// Slack almost always shows a message immediately; a retry waits this long for it to appear.
 pub(super) const SHOWN_AFTER: Duration = Duration::from_secs(10);
 
-/// A token that may not post is tried again this often: a person has to give it the scope.
+/// The retry interval for a token that may not post: a person has to grant the scope.
 pub(super) const STOPPED_FOR: Duration = Duration::from_secs(300);
 
-/// A part that is to be posted.
+/// A part to be posted.
 pub(super) struct PartMessage<'p> {
     pub(super) id: &'p QuestionId,
     pub(super) number: usize,
-    /// How many parts the answer has.
-    pub(super) of: usize,
+    /// The number of parts of the answer.
+    pub(super) part_count: usize,
     pub(super) text: &'p str,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PostOutcome {
-    /// It is posted, as this message.
+    /// The part was posted as this message.
     Posted(Ts),
-    /// It was surely not posted, and may be after this long.
+    /// The part was certainly not posted; it may be tried after this delay.
     NotPosted(Duration),
     /// No token of the workspace may post.
     Stopped(String, Duration),
-    /// Only Slack knows.
+    /// It is unknown whether it was posted.
     Unknown(String),
     /// It will never be posted.
     Refused(String),
@@ -48,9 +48,10 @@ struct PostedTs<'a> {
 }
 
 impl PartMessage<'_> {
-    /// Posts it. The generation is no part of its name: what an earlier attempt has posted is found too.
+    /// Posts the part. Its name does not include the generation, so parts posted by an earlier attempt are
+    /// found too.
     pub(super) async fn post(&self, call: PermittedCall<'_>) -> PostOutcome {
-        let Self { id, number, of, text } = self;
+        let Self { id, number, part_count: of, text } = self;
         let payload = json!({ "id": id.name(), "part": number, "of": of });
         let metadata = json!({ "event_type": METADATA, "event_payload": payload }).to_string();
         let parameters = [
@@ -60,23 +61,23 @@ impl PartMessage<'_> {
             ("metadata", &metadata),
             ("mrkdwn", "true"),
             ("parse", "none"),
-            // A link with data in it would be asked for by Slack.
+            // Slack would request unfurled links, which may contain data.
             ("unfurl_links", "false"),
             ("unfurl_media", "false"),
         ];
-        match call.make(&parameters).await {
+        match call.execute(&parameters).await {
             Ok(reply) => match reply.read::<PostedTs<'_>>().ok().and_then(|posted| Ts::parse(posted.ts).ok())
             {
                 Some(ts) => PostOutcome::Posted(ts),
                 None => PostOutcome::Unknown("Slack accepted the message and did not name it".into()),
             },
-            Err(error) => meaning(&error),
+            Err(error) => post_outcome(&error),
         }
     }
 }
 
-/// What an error says of the message. <https://docs.slack.dev/reference/methods/chat.postMessage#errors>
-pub(super) fn meaning(error: &ApiError) -> PostOutcome {
+/// The outcome that an error implies. <https://docs.slack.dev/reference/methods/chat.postMessage#errors>
+pub(super) fn post_outcome(error: &ApiError) -> PostOutcome {
     match error {
         ApiError::RateLimited { retry_after, .. } => PostOutcome::NotPosted(*retry_after),
         ApiError::Unreachable { .. } | ApiError::Garbled { .. } => PostOutcome::Unknown(error.to_string()),
@@ -84,7 +85,7 @@ pub(super) fn meaning(error: &ApiError) -> PostOutcome {
             PostOutcome::Stopped(error.to_string(), STOPPED_FOR)
         }
         ApiError::Refused { error: code, .. } => match code.as_str() {
-            _ if error.is_of_token() => PostOutcome::Stopped(error.to_string(), STOPPED_FOR),
+            _ if error.is_token_error() => PostOutcome::Stopped(error.to_string(), STOPPED_FOR),
             "missing_scope" | "not_allowed_token_type" | "no_permission" => {
                 PostOutcome::Stopped(error.to_string(), STOPPED_FOR)
             }
@@ -100,20 +101,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_slack_refused_is_surely_not_posted() {
+    fn only_a_refused_message_is_certainly_not_posted() {
         let method = Method::ChatPostMessage;
         let refused =
-            |code: &str| meaning(&ApiError::Refused { method, error: code.to_owned(), needed: None });
+            |code: &str| post_outcome(&ApiError::Refused { method, error: code.to_owned(), needed: None });
         let pause = Duration::from_secs(7);
         assert_eq!(
-            meaning(&ApiError::RateLimited { method, retry_after: pause }),
+            post_outcome(&ApiError::RateLimited { method, retry_after: pause }),
             PostOutcome::NotPosted(pause)
         );
         for unknown in [
             ApiError::Unreachable { method, why: "no answer in time".into() },
             ApiError::Garbled { method, why: "it is not UTF-8" },
         ] {
-            assert!(matches!(meaning(&unknown), PostOutcome::Unknown(_)), "{unknown}");
+            assert!(matches!(post_outcome(&unknown), PostOutcome::Unknown(_)), "{unknown}");
         }
         for code in ["missing_scope", "token_revoked"] {
             assert!(matches!(refused(code), PostOutcome::Stopped(..)), "{code}");

@@ -1,11 +1,12 @@
-//! poster: answers into Slack, each exactly once as far as Slack lets that be known.
+//! poster: posts answers to Slack, each exactly once as far as Slack makes that detectable.
 //!
-//! `chat.postMessage` has no idempotency key. So each part is written down before it is posted, and looked for before it is
-//! posted again. <https://docs.slack.dev/reference/methods/chat.postMessage>
+//! `chat.postMessage` has no idempotency key. So an intent is stored before each part is posted, and the part
+//! is looked up before it is posted again. <https://docs.slack.dev/reference/methods/chat.postMessage>
 //!
-//! * [`posting`] takes an answer from its row to the last of its parts, step by step.
-//! * [`message`] is the call, and what an answer to it means. [`lookup`] looks for a part that may have been posted.
-//! * [`pace`] is Slack's limit for a channel.
+//! * [`posting`] posts an answer from its row to its last part, step by step.
+//! * [`message`] makes the call, and interprets its response. [`lookup`] looks up a part that may have been
+//!   posted.
+//! * [`pace`] applies Slack's rate limit for a channel.
 
 mod lookup;
 mod message;
@@ -27,7 +28,7 @@ use self::pace::ChannelPace;
 use crate::claims::Claimant;
 use crate::runtime::{Batch, DecodedPayload, Ports, Worker};
 
-/// Answers posted at once: most of the time each waits for its channel's pace or for Slack.
+/// Answers posted concurrently: each mostly waits for its channel's pace or for Slack.
 const SLOTS: usize = 16;
 
 /// Posts answers.
@@ -36,16 +37,16 @@ pub struct Poster {
     claimant: Claimant,
     web: Arc<WebApi>,
     pace: ChannelPace,
-    /// How old an answer may be that is posted.
+    /// The maximum age of an answer that is posted.
     max_age: Duration,
-    /// Workspaces whose token may not post, and until when nothing is posted there.
+    /// Workspaces whose token may not post, and until when posting there is suspended.
     stopped: Mutex<HashMap<TeamId, Instant>>,
 }
 
 impl Poster {
     /// A poster to this Slack.
     pub fn new(ports: Ports, claimant: Claimant, web: Arc<WebApi>, limits: ResponderLimits) -> Self {
-        let pace = ChannelPace::new(limits.between_posts);
+        let pace = ChannelPace::new(limits.post_interval);
         Self { ports, claimant, web, pace, max_age: limits.max_age, stopped: Mutex::default() }
     }
 

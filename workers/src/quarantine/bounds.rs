@@ -1,5 +1,6 @@
-//! Limits how much of a day is kept. Anyone with the signing secret can fill the quarantine: beyond the first limits a job's row
-//! holds what the job is about, and no body; beyond the last one, jobs are counted.
+//! Limits the number of jobs kept per day. Anyone with the signing secret can fill the quarantine: beyond the
+//! first limits, a job's row contains an outline without the body; beyond the last one, jobs are only
+//! counted.
 
 use std::collections::BTreeMap;
 
@@ -11,47 +12,49 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
-/// Jobs that are kept whole in a day. A wrong setting may quarantine a busy workspace's day, and it can be replayed.
+/// Jobs that are kept completely per day. A wrong setting may quarantine a busy workspace's day, which can
+/// then be replayed.
 const JOBS_A_DAY: u64 = 100_000;
 
-/// Their bytes.
+/// The bytes of these jobs.
 const BYTES_A_DAY: u64 = 256 * 1024 * 1024;
 
-/// Jobs of a day that have an outline. It takes 2 KB, so they take 20 MB, and are more than a person looks at.
+/// Jobs that are kept as an outline per day. An outline takes 2 KB, so they take 20 MB, and are more than a
+/// person reads.
 const OUTLINES_A_DAY: u64 = 10_000;
 
 pub(super) const DAY_S: i64 = 24 * 3_600;
 
-/// How often the count is tried if other processes count at the same time.
+/// Maximum number of attempts to write the count while other processes count too.
 pub(super) const ATTEMPTS: u32 = 50;
 
 const KEPT: &str = "kept";
 
-/// Fields of an envelope, and of the event in it, that an outline has: what says where and when, and no text.
+/// Fields of an envelope, and of its event, in an outline: those that show where and when, without text.
 const ENVELOPE: [&str; 6] =
     ["type", "team_id", "api_app_id", "event_id", "event_time", "minute_rate_limited"];
 const EVENT: [&str; 8] =
     ["type", "subtype", "channel", "channel_type", "user", "ts", "event_ts", "deleted_ts"];
 
-/// Slack sends no longer value in these fields.
+/// Slack sends no longer values in these fields.
 const MAX_FIELD_BYTES: usize = 100;
 
-/// What is kept of a job.
+/// The part of a job that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keeping {
-    /// All of it.
+    /// The whole job.
     Whole,
-    /// What it is about.
+    /// Its outline.
     Outline,
-    /// That it was there: see [`super::counted`].
+    /// Only its count: see [`super::counted`].
     Number,
 }
 
-/// What was kept on a day.
+/// The totals of a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct DayTotals {
     day: i64,
-    /// Of jobs that are kept whole.
+    /// Jobs that are kept completely.
     jobs: u64,
     bytes: u64,
     outlines: u64,
@@ -70,7 +73,7 @@ impl DayTotals {
         format!("{}/{}/{}/{}", self.day, self.jobs, self.bytes, self.outlines)
     }
 
-    /// What is kept of each of these jobs on this day, and in all then.
+    /// The part of each of these jobs that is kept on this day, and the new totals.
     fn with(self, day: i64, sizes: &[usize]) -> (Self, Vec<Keeping>) {
         let mut kept = if self.day == day { self } else { Self { day, ..Self::default() } };
         let keepings = sizes.iter().map(|size| {
@@ -90,7 +93,7 @@ impl DayTotals {
     }
 }
 
-/// Counts jobs of these sizes and says what is kept of each.
+/// Counts jobs of these sizes; returns the part that is kept of each.
 pub(super) async fn keep(
     archive: &dyn Archive,
     now: TimestampMs,
@@ -117,10 +120,10 @@ pub(super) async fn keep(
 }
 
 pub(super) fn too_many_count() -> ArchiveError {
-    ArchiveError::Unavailable("too many count the day's quarantine at once".into())
+    ArchiveError::Unavailable("too many processes count the day's quarantine at once".into())
 }
 
-/// What is left of a job whose body is not kept: enough to know where something is missing, and when.
+/// The outline of a job whose body is not kept: enough to know where and when something is missing.
 pub(super) fn outline(body: &str) -> String {
     let request = Job::decode(body).ok().and_then(|job| job.event());
     let envelope = request.map(|request| fields(request, &ENVELOPE)).unwrap_or_default();
@@ -132,8 +135,8 @@ pub(super) fn outline(body: &str) -> String {
     json!({ "v": ports::queue::job::VERSION, "event": envelope }).to_string()
 }
 
-/// What a person reads of the rest.
-pub(super) fn what_is_missing(body: &str) -> String {
+/// The explanation, for a person, of the missing body.
+pub(super) fn missing_body_note(body: &str) -> String {
     format!(
         "its {} bytes are not kept, since too much was put in quarantine that day; sha256 {}",
         body.len(),
@@ -162,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_keeps_a_limited_number_whole_then_outlines_then_numbers_and_the_next_day_begins_at_zero() {
+    fn a_day_keeps_whole_jobs_then_outlines_then_counts_and_the_next_day_begins_at_zero() {
         use Keeping::{Number, Outline, Whole};
         let full = DayTotals { day: 7, jobs: JOBS_A_DAY - 1, bytes: 10, outlines: OUTLINES_A_DAY - 1 };
         let (kept, keepings) = full.with(7, &[5, 5, 5, 5]);
@@ -181,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outline_says_where_and_when_and_holds_no_text() {
+    fn an_outline_shows_where_and_when_without_text() {
         let event = json!({ "type": "message", "channel": "C1", "channel_type": "channel", "user": "U1", "text": "secret",
             "event_ts": "5.000100", "ts": "x".repeat(200), "blocks": [{}], "subtype": { "odd": 1 } });
         let body = encode_event(
@@ -194,6 +197,6 @@ mod tests {
                 "channel_type": "channel", "user": "U1", "event_ts": "5.000100" } } })
         );
         assert_eq!(super::outline("not a job"), r#"{"event":{},"v":1}"#);
-        assert!(what_is_missing(&body).contains(&format!("its {} bytes", body.len())));
+        assert!(missing_body_note(&body).contains(&format!("its {} bytes", body.len())));
     }
 }

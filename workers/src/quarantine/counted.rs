@@ -1,5 +1,6 @@
-//! Counts the jobs for which a day has no rows left: one row `{day}-counted` per queue and day, and a gap for each hour of which
-//! something is missing. A job that comes again is counted again, so the number may be too high, and is never too low.
+//! Counts the jobs that exceed a day's rows: one row `{day}-counted` per queue and day, and a gap for each
+//! hour in which something is missing. A job that is delivered again is counted again, so the number may be
+//! too high, but never too low.
 
 use std::collections::BTreeSet;
 
@@ -15,16 +16,16 @@ const COUNTED: &str = "counted";
 
 const KINDS: &str = "kinds";
 
-/// Kinds of reasons that a row lists: few differ.
+/// Maximum number of kinds of reasons that a row lists.
 const MAX_KINDS: usize = 5;
 
-/// How many jobs a row stands for, if it counts; otherwise zero.
-pub(super) fn of(row: &Item) -> u64 {
+/// The number of jobs that a counting row represents; zero for other rows.
+pub(super) fn job_count(row: &Item) -> u64 {
     row.text(COUNTED).and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
-/// Counts jobs of which nothing else is kept, each with its reason, once the gaps that they leave are noted.
-pub(super) async fn add(
+/// Counts jobs that are not kept otherwise, each with its reason, after writing the gaps that they leave.
+pub(super) async fn count_jobs(
     ports: &Ports,
     queue: QueueRef,
     jobs: &[(&Delivery, &str)],
@@ -48,10 +49,10 @@ pub(super) async fn add(
     Err(too_many_count())
 }
 
-/// The row with these jobs counted too.
+/// The update of the row that adds these jobs.
 fn counting(key: ItemKey, queue: QueueRef, stored: Option<&Item>, jobs: &[(&Delivery, &str)]) -> Update {
-    let stored = stored.filter(|row| of(row) > 0);
-    let number = stored.map(of).unwrap_or_default() + u64::try_from(jobs.len()).unwrap_or_default();
+    let stored = stored.filter(|row| job_count(row) > 0);
+    let number = stored.map(job_count).unwrap_or_default() + u64::try_from(jobs.len()).unwrap_or_default();
     let times = jobs.iter().map(|(delivery, _)| delivery.sent_at);
     let times =
         times.chain(stored.iter().flat_map(|row| [FIRST_SEEN, LAST_SEEN].map(|name| time(row, name))));
@@ -97,7 +98,7 @@ fn counting(key: ItemKey, queue: QueueRef, stored: Option<&Item>, jobs: &[(&Deli
     }
 }
 
-/// The first words of a reason, up to anything that may come from the job: an id, a number, a quotation.
+/// The first words of a reason, up to anything that may come from the job: an ID, a number, a quotation.
 fn kind(reason: &str) -> String {
     let is_plain = |word: &&str| word.chars().all(|sign| sign.is_alphabetic() || "'’-,".contains(sign));
     let is_name = |word: &str| word.chars().skip(1).any(char::is_uppercase);
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kind_of_a_reason_names_nothing_of_the_job() {
+    fn the_kind_of_a_reason_contains_no_data_of_the_job() {
         for (reason, expected) in [
             ("Slack does not know user U0INVENT of workspace T1", "Slack does not know user"),
             ("received 1000 times without success", "received"),

@@ -1,7 +1,8 @@
-//! What is lost with a job that a person drops: a gap, if it carried an event. Of one that cannot be read, and of one that was
-//! only counted, it is the hour.
+//! The loss caused by a job that a person drops: a gap, if the job carried an event. For an unreadable job,
+//! and for one that was only counted, the gap is the hour.
 //!
-//! A file or a picture is no event: its message is stored, and its own row says that the bytes are missing.
+//! A file or a picture is not an event: its message is stored, and its own row records that the bytes are
+//! missing.
 
 use std::collections::BTreeMap;
 
@@ -16,36 +17,36 @@ use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::Quarantined;
 
-/// A time that may be missing something once a job is dropped.
+/// The gap that dropping a job causes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loss {
     /// The workspace.
     pub team: TeamId,
-    /// `None` if the event is about no channel, or about one with an invalid id.
+    /// `None` if the event has no channel, or one with an invalid ID.
     pub channel: Option<ChannelId>,
     /// The gap's row.
     pub(super) gap: Update,
 }
 
-/// What would be lost with a job. `None` if its event would not have been kept in any case, or names no workspace for a
-/// gap.
+/// The loss caused by dropping a job. `None` if its event would not have been stored in any case, or names no
+/// workspace for a gap.
 pub async fn loss(archive: &dyn Archive, job: &Quarantined) -> Result<Option<Loss>, ArchiveError> {
     let Some((loss, audience)) = read(job) else { return Ok(None) };
-    let kept = match (audience, &loss.channel) {
+    let is_stored = match (audience, &loss.channel) {
         (Audience::Direct, _) => false,
         (Audience::Private, Some(channel)) => {
             let mark = archive.get(&ItemKey::public_mark(&loss.team, channel)).await?;
-            MarkState::of(mark.as_ref()) == MarkState::Public
+            MarkState::from_row(mark.as_ref()) == MarkState::Public
         }
         (Audience::Private | Audience::Public | Audience::Untyped, _) => true,
     };
-    Ok(Some(loss).filter(|_| kept))
+    Ok(Some(loss).filter(|_| is_stored))
 }
 
 pub(super) fn read(job: &Quarantined) -> Option<(Loss, Audience)> {
     let payload = Job::decode(&job.payload).ok()?.payload;
     if let Payload::Refused(time) = payload {
-        // It is a gap already.
+        // The job already describes a gap.
         let (team, gap) = gap::refused(time).ok()?;
         return Some((Loss { team, channel: None, gap }, Audience::Untyped));
     }
@@ -53,19 +54,20 @@ pub(super) fn read(job: &Quarantined) -> Option<(Loss, Audience)> {
     let envelope = Envelope::peek(raw.get().as_bytes()).ok()?;
     let team = TeamId::parse(envelope.team_id.as_deref()?).ok()?;
     if envelope.event.is_none() {
-        // A minute that Slack held back names itself.
+        // A minute that Slack rate-limited describes its own gap.
         let gap = gap::rate_limited(&team, raw).ok()?;
         return Some((Loss { team, channel: None, gap }, Audience::Untyped));
     }
     let event = SlackEvent::read(&envelope).ok()?;
     let channel = event.channel().ok();
     let clock = Some(event.clock()).filter(|clock| *clock != version::zero());
-    // Slack always says when. For any other event, the time at which it was sent here is the best guess.
+    // Slack always sends a timestamp. For an event without one, the time when the job was sent is the best
+    // estimate.
     let clock = clock.or_else(|| sent_at(job))?;
-    // An event that opens a gap itself misses more than its own moment.
+    // An event that opens a gap itself loses more than its own moment.
     let opened = gap::opened_by(&event).ok().flatten();
     let gap = opened.unwrap_or_else(|| gap::dropped(&team, channel.clone(), clock));
-    Some((Loss { team, channel, gap }, Audience::of(&event.header)))
+    Some((Loss { team, channel, gap }, Audience::from_event(&event.header)))
 }
 
 fn sent_at(job: &Quarantined) -> Option<Ts> {
@@ -75,19 +77,20 @@ fn sent_at(job: &Quarantined) -> Option<Ts> {
 
 const SECOND_MICROS: i64 = 1_000_000;
 
-/// How far ahead of its coming a true clock may be: as far as the clock of this machine may be wrong.
+/// How far an event's clock may be ahead of its arrival: as far as the clock of this machine may be wrong.
 const AHEAD_MICROS: i64 = 5 * 60 * SECOND_MICROS;
 
-/// Slack tries to deliver an event for a day at most; an older clock is made up.
+/// Slack retries an event for at most a day; an older clock is implausible.
 const LATEST_RETRY_MICROS: i64 = 24 * 3_600 * SECOND_MICROS;
 
-/// How late an event usually comes at most, if its own clock cannot be read: Slack's last quick retry is after five minutes.
+/// The usual maximum delay of an event whose clock cannot be read: Slack's last quick retry is after five
+/// minutes.
 /// <https://docs.slack.dev/apis/events-api/#retries>
 const LATE_MICROS: i64 = 10 * 60 * SECOND_MICROS;
 
-/// Notes the hours in which something is missing, for bodies and when each was sent. If a body names no workspace that is
-/// known, something may be missing in each of them. Whatever the bodies are, they leave some 26 rows per day and known
-/// workspace at most.
+/// Writes gaps for the hours in which something is missing, for these bodies and their sent times. If a body
+/// names no known workspace, every known workspace gets a gap. Whatever the bodies contain, they cause at
+/// most some 26 rows per day and known workspace.
 pub(super) async fn note_hours(
     archive: &dyn Archive,
     bodies: &[(&str, TimestampMs)],
@@ -96,7 +99,7 @@ pub(super) async fn note_hours(
     let teams: Vec<TeamId> = rows.iter().filter_map(|row| TeamId::parse(&row.key.timestamp).ok()).collect();
     let mut gaps = BTreeMap::new();
     for (body, sent_at) in bodies {
-        let (named, moments) = about_when(body, *sent_at);
+        let (named, moments) = workspace_and_moments(body, *sent_at);
         let named = named.filter(|named| teams.contains(named));
         for team in teams.iter().filter(|team| named.as_ref().is_none_or(|named| named == *team)) {
             let hours = moments.iter().map(|micros| gap::dropped_in_hour(team, *micros));
@@ -109,11 +112,12 @@ pub(super) async fn note_hours(
     Ok(())
 }
 
-/// Which workspace misses a job, and about when it happened, in microseconds; no time if it carried no event.
-fn about_when(body: &str, sent_at: TimestampMs) -> (Option<TeamId>, Vec<i64>) {
+/// The workspace of a job, and the approximate moments of its event, in microseconds; empty if it carried no
+/// event.
+fn workspace_and_moments(body: &str, sent_at: TimestampMs) -> (Option<TeamId>, Vec<i64>) {
     let job = Job::decode(body).ok();
-    let brings_events = |job: &Job<'_>| job.event().is_some() || matches!(job.payload, Payload::Refused(_));
-    if job.as_ref().is_some_and(|job| !brings_events(job)) {
+    let carries_events = |job: &Job<'_>| job.event().is_some() || matches!(job.payload, Payload::Refused(_));
+    if job.as_ref().is_some_and(|job| !carries_events(job)) {
         return (None, Vec::new());
     }
     let raw = job.and_then(|job| job.event());
@@ -172,28 +176,31 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_of_an_event_counts_if_it_may_be_true_and_else_when_it_came() {
+    fn a_plausible_event_clock_counts_and_otherwise_the_arrival() {
         let sent_at = TimestampMs(1_700_000_000_123);
-        let when = |payload: Value| about_when(&payload.to_string(), sent_at);
+        let when = |payload: Value| workspace_and_moments(&payload.to_string(), sent_at);
         let event = |clock: &str| {
             let event = json!({ "type": "message", "channel": "C1", "event_ts": clock });
             json!({ "v": 1, "event": { "team_id": "T1", "event": event } })
         };
         let team = TeamId::parse("T1").ok();
-        let came = vec![1_699_999_400_123_000, 1_700_000_000_123_000];
+        let arrival = vec![1_699_999_400_123_000, 1_700_000_000_123_000];
         assert_eq!(when(event("1699990000.000100")), (team.clone(), vec![1_699_990_000_000_100]));
         for made_up in ["5.000100", "1700009999.000100", "999999999999.000000"] {
-            assert_eq!(when(event(made_up)), (team.clone(), came.clone()), "{made_up}");
+            assert_eq!(when(event(made_up)), (team.clone(), arrival.clone()), "{made_up}");
         }
-        assert_eq!(when(json!({ "v": 1, "event": { "team_id": "T1", "event": 7 } })), (team, came.clone()));
+        assert_eq!(
+            when(json!({ "v": 1, "event": { "team_id": "T1", "event": 7 } })),
+            (team, arrival.clone())
+        );
         for unreadable in [json!({ "v": 1, "event": 7 }), json!({ "v": 1, "refused": {} }), json!("no job")] {
-            assert_eq!(when(unreadable), (None, came.clone()));
+            assert_eq!(when(unreadable), (None, arrival.clone()));
         }
         assert_eq!(when(json!({ "v": 1, "file": { "team": "T1" } })), (None, Vec::new()));
     }
 
     #[test]
-    fn a_lost_minute_is_itself_and_what_holds_no_event_is_no_gap() {
+    fn a_rate_limited_minute_is_its_own_gap_and_a_job_without_an_event_leaves_none() {
         let minute = json!({ "v": 1, "event": { "type": "app_rate_limited", "team_id": "T1", "minute_rate_limited": 60 } });
         assert_eq!(read(&job(&minute)).unwrap().0.gap.key.timestamp, "all#60.000000#rate_limited");
         let refused = json!({ "v": 1, "refused": { "team_id": "T1", "from": "5.000000", "to": "6.000000" } });

@@ -1,7 +1,8 @@
 //! Jobs that wait for a person: rows `quarantine#{queue}` in the archive, until they are replayed or dropped.
 //!
-//! * [`bounds`] limits how many jobs of a day are kept whole, and how many in outline; [`counted`] counts the others.
-//! * [`redaction`] removes secrets from a job that is shown; [`Loss`] is the gap that a dropped job leaves.
+//! * [`bounds`] limits how many jobs of a day are kept completely, and how many as an outline; [`counted`]
+//!   counts the others.
+//! * [`redaction`] removes secrets from a displayed job; [`Loss`] is the gap that a dropped job leaves.
 
 mod bounds;
 mod counted;
@@ -33,7 +34,7 @@ pub use loss::{Loss, loss};
 const FIRST_SEEN: &str = "first_seen";
 const LAST_SEEN: &str = "last_seen";
 
-/// Jobs read at once: each may take a mebibyte.
+/// Jobs read in one query: each may take a mebibyte.
 const READ_AT_ONCE: usize = 50;
 
 /// Set if the payload is only an outline of the job.
@@ -42,26 +43,27 @@ const WITHHELD: &str = "withheld";
 /// A job in quarantine.
 #[derive(Debug, Clone)]
 pub struct Quarantined {
-    /// What people type to name it.
+    /// The ID that people type.
     pub id: String,
-    /// The queue it came from, and goes back to.
+    /// The queue it came from, and to which a replay sends it.
     pub queue: QueueName,
     /// Its message group.
     pub group: String,
-    /// Why it is here.
+    /// The reason of the quarantine.
     pub reason: String,
-    /// How often it had been received.
+    /// The number of times it was received.
     pub attempts: u64,
     /// When it was sent, in milliseconds since the Unix epoch.
     pub first_seen: TimestampMs,
-    /// When it was put here last.
+    /// When it was last quarantined.
     pub last_seen: TimestampMs,
-    /// The job, without Slack's verification token. It may hold other secrets: [`redaction`] is for showing it.
+    /// The job, without Slack's verification token. It may contain other secrets: use [`redaction`] to
+    /// display it.
     pub payload: String,
     item: Item,
 }
 
-/// Why a job stays in quarantine.
+/// The reason why a job cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum QuarantineError {
     /// The archive could not be read or written.
@@ -70,7 +72,7 @@ pub enum QuarantineError {
     /// The job could not be sent.
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// There is nothing to send.
+    /// The body was not kept.
     #[error(
         "its body was not kept, since too much was put in quarantine that day: `annalist quarantine drop` removes it, and \
          `annalist gaps` then shows what is lost"
@@ -78,24 +80,25 @@ pub enum QuarantineError {
     Withheld,
 }
 
-/// Puts a job in quarantine. The row's key is the job's first sent time and message id, which a replayed job carries on: one
-/// that fails again finds its row instead of making another.
+/// Quarantines a job. The row's key consists of the job's first sent time and message ID, which a replayed
+/// job keeps: if it fails again, it updates its row instead of adding another.
 ///
 /// # Errors
-/// If the row is not known to be durable; the job must not be acked then.
-pub async fn put(
+/// If the row may not be durable; the job must then not be acked.
+pub async fn insert(
     ports: &Ports,
     queue: QueueRef,
     delivery: &Delivery,
     reason: &str,
 ) -> Result<(), ArchiveError> {
-    put_all(ports, queue, &[(delivery, reason)]).await.pop().unwrap_or(Ok(()))
+    insert_all(ports, queue, &[(delivery, reason)]).await.pop().unwrap_or(Ok(()))
 }
 
-/// Puts many jobs in quarantine, each with its reason; one result per job, in their order. Beyond what is kept whole in a day, a row
-/// holds what the job is about, its size and a hash; beyond a number of such rows, jobs are only counted, and gaps say when
-/// something is missing. A job that a person replayed is always kept whole.
-pub async fn put_all(
+/// Quarantines many jobs, each with its reason; returns one result per job, in their order. Beyond the daily
+/// limit of complete jobs, a row contains an outline of the job, its size and a hash; beyond the limit of
+/// such rows, jobs are only counted, and gaps record when something is missing. A replayed job is always kept
+/// completely.
+pub async fn insert_all(
     ports: &Ports,
     queue: QueueRef,
     jobs: &[(&Delivery, &str)],
@@ -115,7 +118,7 @@ pub async fn put_all(
     let keepings: Vec<Keeping> = origins.iter().map(&mut keep_one).collect();
     let excess = jobs.iter().zip(&keepings).filter(|(_, keeping)| **keeping == Keeping::Number);
     let excess: Vec<(&Delivery, &str)> = excess.map(|(job, _)| *job).collect();
-    let counted = &counted::add(ports, queue, &excess).await;
+    let counted = &counted::count_jobs(ports, queue, &excess).await;
     let rows =
         jobs.iter().zip(origins).zip(keepings).map(|(((delivery, reason), origin), keeping)| async move {
             match keeping {
@@ -143,7 +146,7 @@ async fn put_row(
     let (payload, reason) = if is_whole {
         (without_token(&delivery.body), reason.to_owned())
     } else {
-        (bounds::outline(&delivery.body), format!("{reason} ({})", bounds::what_is_missing(&delivery.body)))
+        (bounds::outline(&delivery.body), format!("{reason} ({})", bounds::missing_body_note(&delivery.body)))
     };
     let mut set: Attributes = [
         ("group", Value::from(delivery.group.as_str())),
@@ -176,7 +179,7 @@ async fn put_row(
         update.guard = Guard::Greater { register: LAST_SEEN.into(), version: register(seen_ms) };
         match ports.archive.write(&update).await? {
             WriteOutcome::Applied => return Ok(()),
-            // A row that stayed as it was would let a replay delete it although the job has failed again.
+            // An unchanged row would let a replay delete it although the job has failed again.
             WriteOutcome::Rejected(stored) => {
                 let stored_ms: i64 =
                     stored.text(LAST_SEEN).and_then(|seen| seen.parse().ok()).unwrap_or_default();
@@ -186,8 +189,8 @@ async fn put_row(
     }
 }
 
-/// Everything in quarantine, queue by queue, in the order in which it was first sent: a group that is replayed in this
-/// order is in its own again.
+/// All jobs in quarantine, queue by queue, in the order in which they were first sent: replaying a group in
+/// this order preserves its order.
 pub async fn list(archive: &dyn Archive) -> Result<Vec<Quarantined>, ArchiveError> {
     let mut found = Vec::new();
     for spec in &QUEUES {
@@ -200,9 +203,9 @@ pub async fn list(archive: &dyn Archive) -> Result<Vec<Quarantined>, ArchiveErro
     Ok(found)
 }
 
-/// Some of the jobs of one queue, in the order of their keys, and where the next ones begin. A payload may be large, so only
-/// a few are read at once.
-pub async fn page(
+/// One page of the jobs of a queue, in the order of their keys, and the start of the next page. A payload may
+/// be large, so a page is small.
+pub async fn read_page(
     archive: &dyn Archive,
     queue: QueueName,
     after: Option<ItemKey>,
@@ -212,14 +215,14 @@ pub async fn page(
     Ok((found.items.into_iter().map(|item| Quarantined::read(queue, item)).collect(), found.next))
 }
 
-/// How many jobs are in quarantine, with those that were only counted.
+/// The number of jobs in quarantine, including those that were only counted.
 pub async fn count(archive: &dyn Archive) -> Result<u64, ArchiveError> {
     let mut jobs = 0;
     for spec in &QUEUES {
         let mut query = Query { limit: READ_AT_ONCE, ..Query::partition(partition(spec.name)) };
         loop {
             let page = archive.query(&query).await?;
-            jobs += page.items.iter().map(|row| counted::of(row).max(1)).sum::<u64>();
+            jobs += page.items.iter().map(|row| counted::job_count(row).max(1)).sum::<u64>();
             match page.next {
                 Some(next) => query.after = Some(next),
                 None => break,
@@ -229,7 +232,7 @@ pub async fn count(archive: &dyn Archive) -> Result<u64, ArchiveError> {
     Ok(jobs)
 }
 
-/// The job of this id, if it is in quarantine.
+/// The job with this ID, if it is in quarantine.
 pub async fn find(archive: &dyn Archive, id: &str) -> Result<Option<Quarantined>, ArchiveError> {
     let Some((label, timestamp)) = id.split_once('-') else { return Ok(None) };
     let Some(queue) = QueueName::from_label(label) else { return Ok(None) };
@@ -237,8 +240,8 @@ pub async fn find(archive: &dyn Archive, id: &str) -> Result<Option<Quarantined>
     Ok(item.map(|item| Quarantined::read(queue, item)))
 }
 
-/// Sends a job back to its queue under a fresh deduplication id, then removes its row if it has not failed again
-/// meanwhile. A crash in between leaves both, which is harmless.
+/// Sends a job back to its queue under a new deduplication ID, then removes its row unless the job has failed
+/// again meanwhile. A crash in between leaves both, which is harmless.
 ///
 /// # Errors
 /// [`QuarantineError`]; the row stays unless both steps succeeded.
@@ -248,15 +251,16 @@ pub async fn replay(
     clock: &dyn Clock,
     job: &Quarantined,
 ) -> Result<(), QuarantineError> {
-    if job.item.is(WITHHELD) {
+    if job.item.has_flag(WITHHELD) {
         return Err(QuarantineError::Withheld);
     }
     let now_ms = clock.now().0;
     let outgoing = Outgoing {
         queue: job.queue,
         group: GroupId::from(job.group.clone()),
-        // With a random part: a job may fail and be replayed again within a millisecond, which is another message.
-        dedup: DedupId::of(&[
+        // Includes a random part: a job may fail and be replayed again within a millisecond, which is another
+        // message.
+        dedup: DedupId::from_parts(&[
             b"replay",
             job.id.as_bytes(),
             &now_ms.to_be_bytes(),
@@ -271,14 +275,15 @@ pub async fn replay(
     Ok(())
 }
 
-/// Removes a job for good, and notes before what is lost with it. Answers whether it was still there unchanged.
+/// Removes a job permanently, after writing the gap that it leaves. Returns whether it was still there
+/// unchanged.
 pub async fn discard(archive: &dyn Archive, job: &Quarantined) -> Result<bool, ArchiveError> {
     if archive.get(&job.item.key).await?.as_ref() != Some(&job.item) {
         return Ok(false);
     }
     if let Some(Loss { team, gap, .. }) = loss(archive, job).await? {
         archive.write(&gap).await?;
-        // So that readers find the workspace: this may be the first that is known of it.
+        // Readers then find the workspace, even if this is its first row.
         archive.write(&Update::mark(ItemKey::team(&team))).await?;
     } else if job.is_unreadable() {
         loss::note_hours(archive, &[(&job.payload, job.first_seen)]).await?;
@@ -286,8 +291,8 @@ pub async fn discard(archive: &dyn Archive, job: &Quarantined) -> Result<bool, A
     archive.delete_unchanged(&job.item).await
 }
 
-/// Removes a job of which nothing is missed. Answers whether it was still there unchanged.
-pub async fn forget(archive: &dyn Archive, job: &Quarantined) -> Result<bool, ArchiveError> {
+/// Removes a job that leaves no gap. Returns whether it was still there unchanged.
+pub async fn remove(archive: &dyn Archive, job: &Quarantined) -> Result<bool, ArchiveError> {
     archive.delete_unchanged(&job.item).await
 }
 
@@ -295,12 +300,12 @@ fn partition(queue: QueueName) -> String {
     format!("quarantine#{queue}")
 }
 
-/// A time as a row holds it: the order of the texts is that of the times.
+/// A time as stored in a row: its text order is the order in time.
 fn register(time_ms: i64) -> String {
     format!("{time_ms:013}")
 }
 
-/// A time of a row. Rows of older versions hold the first one as a number.
+/// A time of a row. Rows of older versions contain the first one as a number.
 fn time(item: &Item, name: &str) -> TimestampMs {
     let text = item.text(name).and_then(|time| time.parse().ok());
     let number = || item.attributes.get(name).and_then(Value::as_i64);
@@ -326,17 +331,17 @@ impl Quarantined {
 }
 
 impl Quarantined {
-    /// The order in which jobs were sent. If several were sent within one millisecond, the number of the message decides on a
-    /// queue that counts, and Slack's clock on a queue with random ids.
+    /// The order in which jobs were sent. Within one millisecond, the message number decides on a queue with
+    /// sequential IDs, and Slack's clock on a queue with random IDs.
     fn order(&self) -> (TimestampMs, Option<u64>, Option<Ts>, String) {
         let message_id = self.item.text("message_id").unwrap_or_default();
         let clock = || EventHeader::read(Envelope::peek(self.event()?.as_bytes()).ok()?.event?).clock();
         (self.first_seen, message_id.parse().ok(), clock(), message_id.to_owned())
     }
 
-    /// Whether it is a request in which no workspace or no event can be read: if it is dropped, the whole hour is a gap.
+    /// Whether it is a request without a readable workspace or event: dropping it makes the whole hour a gap.
     pub fn is_unreadable(&self) -> bool {
-        // The outline of another job looks like that of a request.
+        // The outline of another job may look like the outline of a request.
         let carries_events = matches!(self.queue, QueueName::Events | QueueName::Channels);
         carries_events && self.event().is_some() && loss::read(self).is_none()
     }
@@ -347,7 +352,7 @@ impl Quarantined {
     }
 }
 
-/// The job with where it came from, so that a second failure finds the first one's row.
+/// The job with its origin, so that a second failure updates the row of the first.
 fn with_origin(quarantined: &Quarantined) -> String {
     let Ok(job) = Job::decode(&quarantined.payload) else { return quarantined.payload.clone() };
     let message_id = quarantined.item.text("message_id").unwrap_or_default().to_owned();
@@ -355,7 +360,7 @@ fn with_origin(quarantined: &Quarantined) -> String {
     Job { origin, ..job }.encode().unwrap_or_else(|_| quarantined.payload.clone())
 }
 
-/// A job's body without the verification token that Slack puts into envelopes: it is a secret, and nothing needs it.
+/// A job's body without the verification token that Slack adds to envelopes: it is a secret, and unused.
 fn without_token(body: &str) -> String {
     let redacted = || {
         let job = Job::decode(body).ok()?;
@@ -376,8 +381,8 @@ mod tests {
     #[test]
     fn the_token_is_removed_and_the_event_kept_as_it_was() {
         let body = encode_event(r#"{"token":"secret","team_id":"T1","event":{"n":1.0e2}}"#);
-        let kept = without_token(&body);
-        assert!(!kept.contains("secret") && kept.contains(r#""event":{"n":1.0e2}"#), "{kept}");
+        let redacted = without_token(&body);
+        assert!(!redacted.contains("secret") && redacted.contains(r#""event":{"n":1.0e2}"#), "{redacted}");
     }
 
     #[test]

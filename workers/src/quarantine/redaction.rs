@@ -1,30 +1,31 @@
-//! What a person sees of a job: no secret is among it. What is stored stays as it is, so that it can be replayed.
+//! Redacts a job for display, so that no secret is shown. The stored job is unchanged, so that it can be
+//! replayed.
 
 use serde_json::Value;
 use slack::envelope;
 
-/// Stands where a secret was.
+/// Replaces a secret.
 const REMOVED: &str = "[removed]";
 
-/// Names of fields whose values are secrets, whatever is in front of them: `token`, `bot_access_token`, `client_secret`.
+/// Suffixes of fields whose values are secrets: `token`, `bot_access_token`, `client_secret`.
 const SECRET_ENDINGS: [&str; 6] = ["token", "secret", "password", "authorization", "cookie", "signature"];
 
-/// Names of fields with an address that is a secret itself: its holder may post, or read the file.
+/// Fields with a URL that is itself a secret: its holder may post, or read the file.
 const SECRET_ADDRESSES: [&str; 3] = ["response_url", "permalink_public", "webhook_url"];
 
-/// Beginnings of Slack's tokens wherever they stand, in an address too (`?t=xoxe-…`).
+/// Prefixes of Slack's tokens, wherever they appear, including in a URL (`?t=xoxe-…`).
 /// <https://docs.slack.dev/authentication/tokens>
 const TOKENS: [&str; 3] = ["xox", "xapp-", "xwfp-"];
 
-/// Whatever follows these is a secret, as far as the word goes.
+/// The word that follows one of these is a secret.
 const BEFORE_SECRETS: [&str; 4] = ["hooks.slack.com/", "pub_secret=", "Bearer ", "token="];
 
-/// Shorter than any token: a word of a person that begins like one is left alone.
+/// Shorter than any token: a normal word with the same prefix is left unchanged.
 const SHORTEST_TOKEN: usize = 12;
 
-/// A job as it may be shown.
+/// Redacts a job for display.
 pub fn without_secrets(payload: &str) -> String {
-    match envelope::value(payload) {
+    match envelope::parse_value(payload) {
         Ok(mut value) => {
             redact(&mut value);
             value.to_string()
@@ -33,7 +34,7 @@ pub fn without_secrets(payload: &str) -> String {
     }
 }
 
-/// A text as it may be shown.
+/// Redacts a text for display.
 pub fn text_without_secrets(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -45,7 +46,7 @@ pub fn text_without_secrets(text: &str) -> String {
     shown + rest
 }
 
-/// Where the next secret begins, and its length.
+/// The start of the next secret, and its length.
 fn next_secret(text: &str) -> Option<(usize, usize)> {
     let token = |prefix: &&str| {
         text.match_indices(*prefix).find_map(|(at, _)| {
@@ -63,7 +64,7 @@ fn next_secret(text: &str) -> Option<(usize, usize)> {
     TOKENS.iter().filter_map(token).chain(BEFORE_SECRETS.iter().filter_map(following)).min()
 }
 
-/// How far what tokens and addresses are made of goes.
+/// The length of the leading characters that tokens and URLs consist of.
 fn word(text: &str) -> usize {
     text.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | '+' | '=' | '%')))
         .unwrap_or(text.len())
@@ -78,8 +79,8 @@ fn redact(value: &mut Value) {
         }
         Value::Array(values) => values.iter_mut().for_each(redact),
         Value::String(text) => {
-            // An object within a text, as the raw form of a message is.
-            let inner = if text.starts_with(['{', '[']) { envelope::value(text).ok() } else { None };
+            // A JSON object within a text, such as the raw form of a message.
+            let inner = if text.starts_with(['{', '[']) { envelope::parse_value(text).ok() } else { None };
             *text = match inner {
                 Some(mut inner) => {
                     redact(&mut inner);
@@ -92,7 +93,8 @@ fn redact(value: &mut Value) {
     }
 }
 
-/// Only a value that stands alone is a secret: `tokens` of a revocation names people, and `authorizations` ids.
+/// Whether a field is a secret, by its name: not `tokens` of a revocation, which lists people, nor
+/// `authorizations`, which lists IDs.
 fn is_secret(name: &str, value: &Value) -> bool {
     let name = name.to_ascii_lowercase();
     !value.is_null()
@@ -107,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_secret_is_shown_wherever_it_stands() {
+    fn no_secret_is_shown_wherever_it_appears() {
         let raw = json!({ "token": "verify-me-1", "text": "use xoxb-12-34-hidden6" }).to_string();
         let job = json!({ "v": 1, "event": {
             "token": "verify-me-2",
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn no_secret_is_shown_beside_half_a_character() {
+    fn no_secret_is_shown_next_to_half_a_character() {
         for job in [
             r#"{"v":1,"event":{"token":"verify-me","text":"\ud83d"}}"#,
             r#"{"raw":"{\"token\":\"verify-me\",\"text\":\"\\ud83d\"}"}"#,
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_stays_as_it_is() {
+    fn other_values_stay_unchanged() {
         let job = json!({ "v": 1, "event": { "event_id": "Ev1", "event": {
             "type": "tokens_revoked", "tokens": { "oauth": ["U1"], "bot": ["U2"] },
             "text": "xoxo to all, 100% xox- and naïve 日本語", "client_msg_id": "a-b", "token": null, "n": 1.5,
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_has_its_tokens_removed_too() {
+    fn tokens_are_removed_from_invalid_json_too() {
         assert_eq!(without_secrets("{\"a\":xoxb-1234-56789-abc}"), "{\"a\":[removed]}");
         assert_eq!(
             text_without_secrets("é xoxb-1234-56789-abc xoxb-1234-56789-def é"),

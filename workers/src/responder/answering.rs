@@ -1,24 +1,26 @@
-//! A question, step by step. Each step may be done again, and a crash between any two leaves what the next attempt goes on from:
+//! Answers a question, step by step. Each step may be repeated, and after a crash between any two steps the
+//! next attempt continues from there:
 //!
-//! 1. a claim of this attempt, so that no two processes work on it;
-//! 2. the row of the question, set if absent, with the state `processing` and the time: a reset of what is stuck goes by it; in
-//!    the same write the question is counted;
-//! 3. the processor; its answer counts only if no answer has a row yet;
-//! 4. the row of the thread, before anything is posted: a reply may come within a second; with it the row of the answer, whose first
-//!    text stays for ever;
-//! 5. the job that posts it;
-//! 6. the state `processed`, beside the end of the claim: the state decides what is done, and the claim only who does it.
+//! 1. claim this attempt, so that no two processes work on it;
+//! 2. write the row of the question, set if absent, with the state `processing` and the time, by which stuck
+//!    questions are reset; the same write counts the question;
+//! 3. ask the processor; its answer counts only if no answer has a row yet;
+//! 4. write the row of the thread, before anything is posted, because a reply may arrive within a second;
+//!    with it the row of the answer, whose first text is permanent;
+//! 5. send the job that posts it;
+//! 6. write the state `processed`, while the claim is completed: the state determines whether the work is
+//!    done, and the claim only which process does it.
 
 use std::time::Duration;
 
 use metrics::{counter, histogram};
 use ports::archive::{ArchiveExt, Item, ItemKey, Update, WriteOutcome};
-use ports::claims::{About, ClaimKey, Take};
+use ports::claims::{ClaimContext, ClaimKey, ClaimMode};
 use ports::metrics::{PROCESSOR_SECONDS, QUESTIONS};
 use processor::{Answer, ProcessorError};
 use reader::directory;
 use rules::outgoing;
-use rules::question::asker::{AskerStatus, standing};
+use rules::question::asker::{AskerStatus, asker_status};
 use rules::question::job::{QuestionJob, ReplyJob};
 use rules::question::rows::{self, AnswerRow, QuestionRow, STATE};
 use rules::question::state::{WorkStage, WorkState};
@@ -26,21 +28,23 @@ use rules::question::{QuestionId, QuestionText};
 use tokio::time::Instant;
 
 use super::Responder;
-use super::budget::Room;
+use super::budget::BudgetRoom;
 use crate::claims::{ClaimOutcome, Sink};
 use crate::failure::JobFailure;
 
-/// An author whom the directory has not seen is looked for this often: what shows them may come late, or the first sync be outstanding.
+/// The retry interval for an author who is missing in the directory: their event may be late, or the first
+/// sync not finished.
 const LOOK_FOR_NEWCOMER: Duration = Duration::from_secs(60);
 
-/// A processor that fails this often with one question is not asked again: with the runtime's backoff that is two hours.
+/// A processor that fails this often with one question is not asked again: with the runtime's backoff, that
+/// takes two hours.
 const MAX_RECEIVES: u32 = 30;
 
 impl Responder {
-    /// Does a job.
+    /// Runs a job.
     pub(super) async fn answer(&self, job: &QuestionJob, receive_count: u32) -> Result<(), JobFailure> {
         let archive = &*self.ports.archive;
-        let Some((question, new)) = self.row(job).await? else { return Ok(()) };
+        let Some((question, new)) = self.read_question(job).await? else { return Ok(()) };
         let QuestionId { team, channel, ts, .. } = &question.id;
         if question.state.is_final() || question.state.generation > job.attempt {
             return Ok(());
@@ -51,30 +55,30 @@ impl Responder {
         let is_answered = found.first().is_some_and(Option::is_some);
         let is_deleted = found.get(1).and_then(Option::as_ref).is_some_and(is_gone);
         if is_answered || is_deleted {
-            self.make(new).await?;
+            self.insert_question(new).await?;
             let end = if is_answered { QuestionEnd::Done("answered") } else { QuestionEnd::deleted() };
             return self.finish(&question, end).await;
         }
-        let key = ClaimKey::of_question(team, channel, ts, question.state.generation);
-        let about = About {
+        let key = ClaimKey::for_question(team, channel, ts, question.state.generation);
+        let about = ClaimContext {
             channel_id: Some(channel.clone()),
-            user_id: Some(question.asked.user.clone()),
+            user_id: Some(question.content.user.clone()),
             file_id: None,
         };
-        // Whether it is done, its state says.
-        let mut guard = match self.claimant.claim(key, about, Sink::Once, Take::EvenCompleted).await {
+        // The state determines whether the question is done, not the claim.
+        let mut guard = match self.claimant.claim(key, about, Sink::Once, ClaimMode::EvenCompleted).await {
             Ok(ClaimOutcome::Ours(guard)) => guard,
             Ok(ClaimOutcome::Completed) => return Ok(()),
             Ok(ClaimOutcome::HeldFor(left)) => {
-                return Err(JobFailure::Postponed("another process answers it".into(), left));
+                return Err(JobFailure::Postponed("another process is answering it".into(), left));
             }
             Err(error) => {
-                // While it waits, people see that it does.
-                self.make(new).await?;
+                // Show people that the question waits.
+                self.insert_question(new).await?;
                 return Err(error.into());
             }
         };
-        match guard.keep(self.work_on(&question, new, receive_count)).await {
+        match guard.keep(self.produce_answer(&question, new, receive_count)).await {
             Ok(Ok(None)) => {
                 guard.release().await;
                 Ok(())
@@ -82,7 +86,7 @@ impl Responder {
             Ok(Ok(Some(end))) => {
                 let (finished, completed) = tokio::join!(self.finish(&question, end), guard.complete());
                 if let Err(error) = completed {
-                    tracing::debug!(%error, "a question is answered and its claim does not say so; its row does");
+                    tracing::debug!(%error, "a question was answered, but its claim could not be completed");
                 }
                 finished
             }
@@ -94,14 +98,17 @@ impl Responder {
         }
     }
 
-    /// The question, with what makes its row if that is missing; `None` if there is nothing to answer.
-    async fn row(&self, job: &QuestionJob) -> Result<Option<(QuestionRow, Option<Update>)>, JobFailure> {
+    /// Reads the question, or the update that creates its missing row; `None` if there is nothing to answer.
+    async fn read_question(
+        &self,
+        job: &QuestionJob,
+    ) -> Result<Option<(QuestionRow, Option<Update>)>, JobFailure> {
         let archive = &*self.ports.archive;
         let QuestionId { team, channel, ts, .. } = &job.id;
         if let Some(row) = archive.get(&ItemKey::question(team, channel, ts)).await? {
             return Ok(QuestionRow::read(&row).map(|question| (question, None)));
         }
-        let Some(asked) = &job.asked else { return Ok(None) };
+        let Some(asked) = &job.content else { return Ok(None) };
         if !self.may_ask(&job.id, asked).await? {
             counter!(QUESTIONS, "outcome" => "refused").increment(1);
             return Ok(None);
@@ -112,20 +119,20 @@ impl Responder {
         Ok(Some((QuestionRow::new(&job.id, asked, now_s), Some(new))))
     }
 
-    async fn make(&self, new: Option<Update>) -> Result<(), JobFailure> {
+    async fn insert_question(&self, new: Option<Update>) -> Result<(), JobFailure> {
         if let Some(new) = new {
             self.ports.archive.write(&new).await?;
         }
         Ok(())
     }
 
-    /// Whether a question is taken on: it is not too old, and of a member of the workspace.
+    /// Whether a question is accepted: it is not too old, and its author is a member of the workspace.
     async fn may_ask(&self, id: &QuestionId, asked: &QuestionText) -> Result<bool, JobFailure> {
         if self.age(id) > self.limits.max_age {
             return Ok(false);
         }
         let row = self.ports.archive.get(&ItemKey::user(&id.team, &asked.user)).await?;
-        match standing(&id.team, row.as_ref()) {
+        match asker_status(&id.team, row.as_ref()) {
             AskerStatus::Member => Ok(true),
             AskerStatus::Refused => Ok(false),
             AskerStatus::Unknown => {
@@ -140,8 +147,9 @@ impl Responder {
         Duration::from_secs(age_s.try_into().unwrap_or_default())
     }
 
-    /// From the claim to the job that posts the answer; `None` if the question is not to be answered any more.
-    async fn work_on(
+    /// Works on a claimed question up to the job that posts the answer; `None` if the question must not be
+    /// answered any more.
+    async fn produce_answer(
         &self,
         question: &QuestionRow,
         new: Option<Update>,
@@ -153,59 +161,59 @@ impl Responder {
         let thread = rows::thread(&question.id, self.now_s());
         let answer_key = ItemKey::answer(team, channel, ts);
         if archive.get(&answer_key).await?.is_none() {
-            let text = match self.text(question, room, receive_count).await? {
+            let text = match self.answer_text(question, room, receive_count).await? {
                 QuestionStep::Answer(text) => text,
                 QuestionStep::End(end) => return Ok(Some(end)),
             };
-            match self.withdrawn(question).await? {
+            match self.check_withdrawn(question).await? {
                 Withdrawn::No => {}
                 Withdrawn::Deleted => return Ok(Some(QuestionEnd::deleted())),
                 Withdrawn::Ended => return Ok(None),
             }
-            let answered = rows::answered(&question.id, &question.asked.user, &text, self.now_s());
+            let answered = rows::answer_update(&question.id, &question.content.user, &text, self.now_s());
             for outcome in archive.write_all(&[&thread, &answered]).await {
                 outcome?;
             }
         } else {
-            // One of both may have been written.
+            // One of the two rows may be missing.
             archive.write(&thread).await?;
         }
         let Some(answer) = archive.get(&answer_key).await?.as_ref().and_then(AnswerRow::read) else {
             return Ok(None);
         };
-        let attempt = self.reopened(&answer, question.state.generation).await?;
+        let attempt = self.reopen(&answer, question.state.generation).await?;
         let job = ReplyJob { id: question.id.clone(), attempt };
         self.ports.queue.send(vec![job.outgoing()]).await.into_iter().collect::<Result<(), _>>()?;
         Ok(Some(QuestionEnd::Done("answered")))
     }
 
-    /// What is to be posted, as it may be posted.
-    async fn text(
+    /// The text to post, in a form that may be posted.
+    async fn answer_text(
         &self,
         question: &QuestionRow,
-        room: Room,
+        room: BudgetRoom,
         receive_count: u32,
     ) -> Result<QuestionStep, JobFailure> {
         match room {
-            Room::Free => {}
-            Room::Told(text) => return Ok(QuestionStep::Answer(outgoing::neutral(&text))),
-            Room::Spent => return Ok(QuestionStep::End(QuestionEnd::Done("over_budget"))),
+            BudgetRoom::Free => {}
+            BudgetRoom::Notify(text) => return Ok(QuestionStep::Answer(outgoing::to_safe_mrkdwn(&text))),
+            BudgetRoom::Exhausted => return Ok(QuestionStep::End(QuestionEnd::Done("over_budget"))),
         }
         let prompt = self.prompt(question).await?;
         let began = Instant::now();
         let answer = self.processor.answer(&prompt).await;
         histogram!(PROCESSOR_SECONDS).record(began.elapsed().as_secs_f64());
         Ok(match answer {
-            Ok(Answer::Text(text)) => match outgoing::neutral(&text) {
+            Ok(Answer::Text(text)) => match outgoing::to_safe_mrkdwn(&text) {
                 text if outgoing::parts(&text).is_empty() => {
-                    QuestionStep::failed("nothing of the answer may be posted".into())
+                    QuestionStep::failed("no part of the answer may be posted".into())
                 }
                 text => QuestionStep::Answer(text),
             },
             Ok(Answer::Skip) => QuestionStep::End(QuestionEnd::Done("skipped")),
             Err(ProcessorError::Permanent(reason)) => QuestionStep::failed(reason),
             Err(ProcessorError::Transient { reason, after }) => {
-                // A question that was asked again by hand has no age.
+                // The age of a question that a person asked again does not count.
                 let is_late = question.state.generation == 0 && self.age(&question.id) > self.limits.max_age;
                 if is_late || receive_count >= MAX_RECEIVES {
                     return Ok(QuestionStep::failed(reason));
@@ -219,8 +227,9 @@ impl Responder {
         })
     }
 
-    /// Whether a question was deleted, erased or cancelled while the processor was asked, and how it ends if so.
-    async fn withdrawn(&self, question: &QuestionRow) -> Result<Withdrawn, JobFailure> {
+    /// Whether a question was deleted, erased or cancelled while the processor ran, and how it ends in that
+    /// case.
+    async fn check_withdrawn(&self, question: &QuestionRow) -> Result<Withdrawn, JobFailure> {
         let QuestionId { team, channel, ts, .. } = &question.id;
         let keys = [ItemKey::question(team, channel, ts), ItemKey::message(team, channel, ts)];
         let found = self.ports.archive.get_all(&keys.each_ref()).await?;
@@ -228,20 +237,20 @@ impl Responder {
         if message.as_ref().is_some_and(is_gone) {
             return Ok(Withdrawn::Deleted);
         }
-        let state = question.state.at(WorkStage::Working);
-        let is_there = !row.is_erased() && WorkState::read(row.text(STATE)) == state;
-        Ok(if is_there { Withdrawn::No } else { Withdrawn::Ended })
+        let state = question.state.with_stage(WorkStage::Working);
+        let is_current = !row.is_erased() && WorkState::read(row.text(STATE)) == state;
+        Ok(if is_current { Withdrawn::No } else { Withdrawn::Ended })
     }
 
-    /// The attempt at which an answer is to be posted. One that failed is opened again if a person asked the question again; the
-    /// answer itself may have been begun anew more often than that.
-    async fn reopened(&self, answer: &AnswerRow, generation: u32) -> Result<u32, JobFailure> {
+    /// The attempt with which an answer is posted. A failed answer is reopened if a person asked the question
+    /// again; the answer itself may have been restarted more often than that.
+    async fn reopen(&self, answer: &AnswerRow, generation: u32) -> Result<u32, JobFailure> {
         let WorkState { generation: posted_at, stage } = answer.state;
         if stage != WorkStage::Failed || generation == 0 {
             return Ok(posted_at);
         }
         let state = WorkState { generation: generation.max(posted_at + 1), stage: WorkStage::Pending };
-        self.ports.archive.write(&rows::answer_becomes(&answer.id, state, None, self.now_s())).await?;
+        self.ports.archive.write(&rows::answer_state_update(&answer.id, state, None, self.now_s())).await?;
         Ok(state.generation)
     }
 
@@ -254,7 +263,8 @@ impl Responder {
             let QuestionId { team, channel, ts, .. } = &question.id;
             tracing::warn!(%team, %channel, %ts, reason, "a question is not answered");
         }
-        let update = rows::question_becomes(&question.id, question.state.at(stage), error, self.now_s());
+        let update =
+            rows::question_state_update(&question.id, question.state.with_stage(stage), error, self.now_s());
         if self.ports.archive.write(&update).await? == WriteOutcome::Applied {
             counter!(QUESTIONS, "outcome" => outcome).increment(1);
         }
@@ -262,9 +272,9 @@ impl Responder {
     }
 }
 
-/// What became of a question, as it is counted.
+/// The outcome of a question, as counted.
 enum QuestionEnd {
-    /// It is answered, or deliberately not.
+    /// It was answered, or deliberately not.
     Done(&'static str),
     /// It failed, for this reason.
     Failed(&'static str, String),
@@ -276,16 +286,16 @@ impl QuestionEnd {
     }
 }
 
-/// What happened to a question meanwhile.
+/// The change to a question during the work.
 enum Withdrawn {
     No,
     /// Its message was deleted.
     Deleted,
-    /// Its state says how it ended, or it was erased.
+    /// Its state records how it ended, or it was erased.
     Ended,
 }
 
-/// What is done about a question.
+/// The next step for a question.
 enum QuestionStep {
     Answer(String),
     /// Nothing is posted.
@@ -298,7 +308,7 @@ impl QuestionStep {
     }
 }
 
-/// Whether a message is not there any more for those who read the channel.
+/// Whether a message is no longer visible to readers of the channel.
 fn is_gone(message: &Item) -> bool {
-    message.is_erased() || message.is("deleted")
+    message.is_erased() || message.has_flag("deleted")
 }

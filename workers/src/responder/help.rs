@@ -1,13 +1,13 @@
-//! Answers if nothing else can.
+//! Answers if no other processor can.
 
 use async_trait::async_trait;
 use processor::{Answer, Processor, ProcessorError, Prompt};
 
-/// What people are told who ask for what is not there.
+/// The reply to people who ask although nothing answers questions.
 pub(super) const HELP: &str =
     "I keep this workspace's history. Nothing here answers questions, and this process has no search index.";
 
-/// Says that there is nothing that answers.
+/// A processor that replies that nothing answers questions.
 #[derive(Debug, Clone, Copy)]
 pub struct HelpProcessor;
 

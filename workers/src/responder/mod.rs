@@ -1,9 +1,9 @@
-//! responder: from questions to answers, each at most once.
+//! responder: turns questions into answers, each at most once.
 //!
 //! * [`answering`] takes a question from its row to the job that posts the answer, step by step.
-//! * [`prompt`] gathers what a processor is given; [`budget`] says whether there is room for a question.
-//! * [`sweep`] asks again what was reset, and removes what was done with long ago.
-//! * [`archive_search`] answers if there is no processor: from the archive's own search.
+//! * [`prompt`] collects the input of a processor; [`budget`] checks whether there is room for a question.
+//! * [`sweep`] requeues rows that were reset, and removes rows that were finished long ago.
+//! * [`archive_search`] answers from the archive's own search if no processor is configured.
 
 mod answering;
 #[cfg(feature = "embedded")]
@@ -64,13 +64,13 @@ impl Worker for Responder {
         Some(self.limits.concurrency)
     }
 
-    fn looks_every(&self) -> Option<Duration> {
-        Some(self.limits.between_looks)
+    fn poll_interval(&self) -> Option<Duration> {
+        Some(self.limits.reset_poll_interval)
     }
 
-    async fn look(&self) {
+    async fn poll(&self) {
         if let Err(error) = self.sweep().await {
-            tracing::warn!(%error, "questions that were reset cannot be looked for; the next look will find them");
+            tracing::warn!(%error, "the search for reset questions failed; the next sweep repeats it");
         }
     }
 

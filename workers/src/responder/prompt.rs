@@ -1,5 +1,5 @@
-//! What a processor is given: the question, and its thread from the archive, the newest of it within a number of bytes. Never
-//! anything of another channel, and nothing that was deleted.
+//! The input of a processor: the question, and the newest messages of its thread in the archive, limited by
+//! bytes. It never contains messages of another channel, or deleted ones.
 
 use jiff::Timestamp;
 use ports::archive::{ArchiveError, Item, ItemKey, Query, key, query_all};
@@ -9,24 +9,24 @@ use reader::names::DisplayNames;
 use reader::text::{self, MessageText, flat};
 use reader::{find, joined::ChannelOfTeam, rows, thread};
 use rules::question::QuestionId;
-use rules::question::asked::without_mention;
+use rules::question::recognition::without_mention;
 use rules::question::rows::QuestionRow;
 use serde_json::{Value, json};
 use slack::ids::Ts;
 
 use super::Responder;
 
-/// A message that is not the question, as text.
+/// A message of the thread before the question.
 struct EarlierMessage {
     ts: String,
-    said: MessageText,
+    message_text: MessageText,
 }
 
 impl Responder {
-    /// The question with all that is known of it.
+    /// The prompt of a question, with all its context.
     pub(super) async fn prompt(&self, question: &QuestionRow) -> Result<Prompt, ArchiveError> {
         let archive = &*self.ports.archive;
-        let QuestionRow { id, asked, .. } = question;
+        let QuestionRow { id, content: asked, .. } = question;
         let raw = match &asked.mentioned {
             Some(app) => without_mention(&asked.text, app),
             None => asked.text.clone(),
@@ -35,7 +35,9 @@ impl Responder {
         let before = self.before(id).await?;
         let mut names = DisplayNames::new(archive, id.team.clone());
         names
-            .learn(before.iter().map(|before| &before.said).chain([&question_text]).collect::<Vec<_>>())
+            .learn(
+                before.iter().map(|before| &before.message_text).chain([&question_text]).collect::<Vec<_>>(),
+            )
             .await?;
         let row = archive.get(&ItemKey::question(&id.team, &id.channel, &id.ts)).await?;
         let channel_name = row.as_ref().and_then(|row| row.text("channel_name")).map(str::to_owned);
@@ -46,7 +48,7 @@ impl Responder {
             thread_ts: id.thread_ts.to_string(),
             asker: NamedId {
                 id: asked.user.to_string(),
-                name: Some(names.of(asked.user.as_str()).to_owned())
+                name: Some(names.person_name(asked.user.as_str()).to_owned())
                     .filter(|name| name != asked.user.as_str()),
             },
             now: Timestamp::from_millisecond(self.ports.clock.now().0).unwrap_or_default().to_string(),
@@ -70,18 +72,18 @@ impl Responder {
             .iter()
             .filter_map(|row| slack::ids::TeamId::parse(&row.key.timestamp).ok())
             .collect();
-        let place = ChannelOfTeam { team: id.team.clone(), channel: id.channel.clone() };
-        let channel = find::joined(archive, &place, &teams).await?;
-        said_before(&channel, id).await
+        let location = ChannelOfTeam { team: id.team.clone(), channel: id.channel.clone() };
+        let channel = find::joined_channel(archive, &location, &teams).await?;
+        messages_before(&channel, id).await
     }
 }
 
-async fn said_before(
+async fn messages_before(
     channel: &JoinedChannel<'_>,
     id: &QuestionId,
 ) -> Result<Vec<EarlierMessage>, ArchiveError> {
     let mut messages: Vec<Value> = Vec::new();
-    messages.extend(rows::message(channel, &id.thread_ts).await?);
+    messages.extend(rows::read_message(channel, &id.thread_ts).await?);
     let mut replies = thread::replies(channel, &id.thread_ts);
     while let Some(page) = replies.next().await? {
         messages.extend(page);
@@ -90,36 +92,40 @@ async fn said_before(
         let ts = message["ts"].as_str().and_then(|ts| Ts::parse(ts).ok());
         message["deleted"] != true && ts.is_some_and(|ts| ts.micros() < id.ts.micros())
     };
-    let kept = messages.iter().filter(|message| is_before(message));
-    Ok(kept
+    let earlier = messages.iter().filter(|message| is_before(message));
+    Ok(earlier
         .map(|message| EarlierMessage {
             ts: message["ts"].as_str().unwrap_or_default().to_owned(),
-            said: text::read(message),
+            message_text: text::read(message),
         })
         .collect())
 }
 
-/// The newest messages that have no more than this many bytes together.
-fn newest_within(most: usize, before: Vec<EarlierMessage>, names: &DisplayNames<'_>) -> Vec<ContextMessage> {
-    let mut left = most;
+/// The newest messages that fit into this number of bytes.
+fn newest_within(
+    max_bytes: usize,
+    before: Vec<EarlierMessage>,
+    names: &DisplayNames<'_>,
+) -> Vec<ContextMessage> {
+    let mut remaining = max_bytes;
     let mut kept: Vec<ContextMessage> = Vec::new();
-    for EarlierMessage { ts, said } in before.into_iter().rev() {
+    for EarlierMessage { ts, message_text } in before.into_iter().rev() {
         let message = ContextMessage {
             ts,
-            user_id: said.author.user.clone(),
-            name: names.author(&said.author),
-            text: plain(&said, names),
+            user_id: message_text.author.user.clone(),
+            name: names.author(&message_text.author),
+            text: plain(&message_text, names),
         };
-        let Some(rest) = left.checked_sub(message.text.len() + message.name.len()) else { break };
-        left = rest;
+        let Some(rest) = remaining.checked_sub(message.text.len() + message.name.len()) else { break };
+        remaining = rest;
         kept.push(message);
     }
     kept.reverse();
     kept
 }
 
-fn plain(said: &MessageText, names: &DisplayNames<'_>) -> String {
-    let lines: Vec<String> = said.lines.iter().map(|line| flat::line(line, names)).collect();
+fn plain(message_text: &MessageText, names: &DisplayNames<'_>) -> String {
+    let lines: Vec<String> = message_text.lines.iter().map(|line| flat::line(line, names)).collect();
     lines.join("\n").trim().to_owned()
 }
 

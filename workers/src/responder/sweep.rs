@@ -1,4 +1,5 @@
-//! What no queue brings: questions and answers that a person has reset, and rows that were done with long ago.
+//! Work that no queue delivers: questions and answers that a person has reset, and rows that were finished
+//! long ago.
 
 use ports::archive::{ArchiveError, Item, Query, key};
 use ports::queue::{Outgoing, QueueError};
@@ -10,13 +11,14 @@ use rules::question::{budget, state::WorkState};
 
 use super::Responder;
 
-/// Rows read at once.
+/// Rows read in one query.
 const PAGE: usize = 1_000;
 
-/// How long a question and its answer are kept after they were done with. That it was answered is kept for ever.
+/// How long a question and its answer are kept after they are finished. The row that records that it was
+/// answered is kept permanently.
 const KEPT_S: i64 = 30 * 24 * 3_600;
 
-/// Why a look failed.
+/// The reason why a sweep failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SweepError {
     /// The archive failed.
@@ -28,23 +30,23 @@ pub(super) enum SweepError {
 }
 
 impl Responder {
-    /// Looks through the rows of every workspace.
+    /// Checks the rows of every workspace.
     pub(super) async fn sweep(&self) -> Result<(), SweepError> {
         let archive = &*self.ports.archive;
         let now_s = self.now_s();
         let is_reset = |state: WorkState| state.generation > 0 && state.stage == WorkStage::Pending;
         for team in find::teams(archive).await? {
-            self.each(
+            self.sweep_partition(
                 key::questions(&team),
                 |row| {
                     let question = QuestionRow::read(row).filter(|question| is_reset(question.state))?;
                     let attempt = question.state.generation;
-                    Some(QuestionJob { id: question.id, asked: None, attempt }.outgoing())
+                    Some(QuestionJob { id: question.id, content: None, attempt }.outgoing())
                 },
                 |row| is_done_before(row, now_s - KEPT_S),
             )
             .await?;
-            self.each(
+            self.sweep_partition(
                 key::answers(&team),
                 |row| {
                     let answer = AnswerRow::read(row).filter(|answer| is_reset(answer.state))?;
@@ -53,17 +55,17 @@ impl Responder {
                 |row| is_done_before(row, now_s - KEPT_S),
             )
             .await?;
-            self.each(key::budgets(&team), |_| None, |row| budget::is_over(row, now_s)).await?;
+            self.sweep_partition(key::budgets(&team), |_| None, |row| budget::is_over(row, now_s)).await?;
         }
         Ok(())
     }
 
-    /// Sends a job for each row that needs one, and removes each that may go.
-    async fn each(
+    /// Sends a job for each row that needs one, and removes each row that is no longer needed.
+    async fn sweep_partition(
         &self,
         partition: String,
         job: impl Fn(&Item) -> Option<Outgoing> + Send,
-        may_go: impl Fn(&Item) -> bool + Send,
+        is_removable: impl Fn(&Item) -> bool + Send,
     ) -> Result<(), SweepError> {
         let archive = &*self.ports.archive;
         let mut query = Query { limit: PAGE, ..Query::partition(partition) };
@@ -74,8 +76,8 @@ impl Responder {
                 tracing::info!(jobs = jobs.len(), "requeued questions and replies that were reset");
                 self.ports.queue.send(jobs).await.into_iter().collect::<Result<(), _>>()?;
             }
-            let gone: Vec<&Item> = page.items.iter().filter(|row| may_go(row)).collect();
-            for row in gone {
+            let removable: Vec<&Item> = page.items.iter().filter(|row| is_removable(row)).collect();
+            for row in removable {
                 archive.delete_unchanged(row).await?;
             }
             match page.next {

@@ -1,16 +1,17 @@
-//! Finds poison: jobs that crash their handler, in whatever way.
+//! Detects poison: jobs that crash their handler, in any way.
 //!
-//! A process that crashes cannot count its own crash. So a job that was received more than once runs alone, and before it
-//! runs, a durable marker is written for the attempt. When the handler returns, whatever it returns, or is cancelled, the
-//! marker is removed. Markers that stay are crashes. A first delivery costs nothing, and a job that only waited behind
-//! another is never charged.
+//! A process that crashes cannot count its own crash. So a job that was received more than once runs alone,
+//! and before it runs, a durable marker is written for the attempt. When the handler returns, with any
+//! result, or is cancelled, the marker is removed. Markers that stay are crashes. A first delivery costs
+//! nothing, and a job that only waited behind another is never charged.
 //!
-//! A lease may end early, and then the last marker is that of a handler which is still running. So enough markers are not
-//! poison yet: the job first waits until its last handler has stopped and removed its marker. The verdict itself is a
-//! conditional write: it counts only if the markers are as they were read, and from then on no process removes them.
+//! A lease may end early, and then the last marker belongs to a handler that is still running. So enough
+//! markers are not poison yet: the job first waits until its last handler has stopped and removed its marker.
+//! The verdict itself is a conditional write: it counts only if the markers are unchanged since they were
+//! read, and from then on no process removes them.
 //!
-//! A marker that cannot be removed because the archive is unavailable is remembered and removed later. Left alone it would
-//! count as a crash, and an archive that is away for a while would make poison of the jobs it held up.
+//! A marker that cannot be removed because the archive is unavailable is remembered and removed later.
+//! Otherwise it would count as a crash, and an archive outage would turn the jobs it delayed into poison.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,10 +22,10 @@ use ports::queue::{MessageId, QueueRef};
 
 use super::{JobOutcome, JobRetry};
 
-/// The register that holds a job's [`AttemptState`].
+/// The register that contains a job's [`AttemptState`].
 const STATE: &str = "attempts";
 
-/// Most removals that are remembered: some megabytes. A marker beyond it counts as a crash.
+/// Maximum number of remembered removals: some megabytes. A further marker counts as a crash.
 const MAX_PENDING_REMOVALS: usize = 10_000;
 
 /// The attempts of one worker.
@@ -33,13 +34,13 @@ pub(super) struct Attempts {
     pub(super) queue: QueueRef,
     pub(super) worker: &'static str,
     pub(super) max_crashes: u32,
-    /// After it, a handler whose lease was lost has stopped.
+    /// After this time, a handler whose lease was lost has stopped.
     pub(super) visibility_timeout: Duration,
     pub(super) pending_removals: Mutex<BTreeSet<AttemptMarker>>,
 }
 
-/// The attempts of one batch that have begun and not ended. They are kept outside the handler's future: if the lease ends
-/// first, that future is dropped, which is no crash.
+/// The attempts of one batch that have begun and not ended. They are stored outside the handler's future: if
+/// the lease ends first, that future is dropped, which is not a crash.
 pub(super) struct BatchAttempts<'a> {
     attempts: &'a Attempts,
     open: Mutex<BTreeMap<MessageId, AttemptMarker>>,
@@ -100,12 +101,12 @@ impl AttemptState {
 }
 
 impl Attempts {
-    /// For the attempts of one batch.
-    pub(super) fn of_batch(&self) -> BatchAttempts<'_> {
+    /// The attempts of one batch.
+    pub(super) fn for_batch(&self) -> BatchAttempts<'_> {
         BatchAttempts { attempts: self, open: Mutex::default() }
     }
 
-    /// Forgets a job that is in quarantine now.
+    /// Removes the marker of a job that is now in quarantine.
     pub(super) async fn forget(&self, message: &MessageId) {
         let forgotten = async {
             if let Some(item) = self.archive.get(&self.key(message)).await? {
@@ -118,8 +119,8 @@ impl Attempts {
         }
     }
 
-    /// Removes the markers whose removal failed before, up to the first that fails again: the archive is still unavailable
-    /// then.
+    /// Removes the markers whose removal failed before, up to the first one that fails again: then the
+    /// archive is still unavailable.
     pub(super) async fn flush_pending_removals(&self) -> Result<(), ArchiveError> {
         let pending: Vec<AttemptMarker> = self.pending_removals().iter().cloned().collect();
         for marker in pending {
@@ -146,7 +147,7 @@ impl Attempts {
         removed
     }
 
-    /// Deletes the markers up to this one. Those of a later attempt stay, and so does a verdict.
+    /// Deletes the markers up to this one. Markers of a later attempt stay, and so does a verdict.
     async fn delete(&self, marker: &AttemptMarker) -> Result<(), ArchiveError> {
         for state in [AttemptState::Tried(marker.number), AttemptState::Crashed(marker.number)] {
             if self.archive.delete_unchanged(&state.item(&marker.key)).await? {
@@ -156,19 +157,19 @@ impl Attempts {
         Ok(())
     }
 
-    /// The state of a job that was received again, and is about to run alone.
+    /// Advances and returns the state of a job that was received again, and is about to run alone.
     async fn advance(&self, key: &ItemKey) -> Result<AttemptState, ArchiveError> {
         let stored = self.archive.get(key).await?;
         let before = stored.as_ref().and_then(|item| AttemptState::from_label(item.text(STATE)?));
         let after = AttemptState::next(before, self.max_crashes);
         if before != Some(after) && !self.write(key, before, after).await? {
-            // Another process runs it: this lease is lost, and the heartbeat will say so.
+            // Another process runs it: this lease is lost, and the heartbeat will detect it.
             return Err(ArchiveError::Unavailable("the job is being tried elsewhere".into()));
         }
         Ok(after)
     }
 
-    /// Changes a job's state; says whether it was still the one that was read.
+    /// Changes a job's state; returns whether it was still the state that was read.
     async fn write(
         &self,
         key: &ItemKey,
@@ -194,12 +195,12 @@ impl Attempts {
 }
 
 impl BatchAttempts<'_> {
-    /// Begins an attempt of a job that runs alone.
+    /// Starts an attempt of a job that runs alone.
     ///
     /// # Errors
-    /// What becomes of the job instead, if it must not run.
+    /// The outcome of the job, if it must not run.
     pub(super) async fn begin(&self, message: &MessageId) -> Result<(), JobOutcome> {
-        // Markers whose removal is pending are no crashes.
+        // Markers whose removal is pending are not crashes.
         self.attempts.flush_pending_removals().await.map_err(JobOutcome::retry)?;
         let key = self.attempts.key(message);
         match self.attempts.advance(&key).await.map_err(JobOutcome::retry)? {
@@ -207,8 +208,8 @@ impl BatchAttempts<'_> {
                 self.open().insert(message.clone(), AttemptMarker { key, number });
                 Ok(())
             }
-            // A handler that still has the job finds its lease ended within the visibility timeout: it stops, and removes
-            // its marker.
+            // A handler that still has the job detects within the visibility timeout that its lease has
+            // ended: it stops, and removes its marker.
             AttemptState::Crashed(_) => Err(JobOutcome::Retry(JobRetry {
                 reason: "its last handler may still be running".into(),
                 after: Some(self.attempts.visibility_timeout),
@@ -219,7 +220,7 @@ impl BatchAttempts<'_> {
         }
     }
 
-    /// The handler returned.
+    /// Ends an attempt whose handler returned.
     pub(super) async fn end(&self, message: &MessageId) {
         let marker = self.open().get(message).cloned();
         if let Some(marker) = marker {
@@ -228,7 +229,8 @@ impl BatchAttempts<'_> {
         }
     }
 
-    /// The handler crashed and this process did not: no process has to wait to know that it no longer runs.
+    /// Records a handler crash that this process survived, so that no process has to wait to know that the
+    /// handler has stopped.
     pub(super) async fn crash(&self, message: &MessageId) {
         let marker = self.open().remove(message);
         let Some(AttemptMarker { key, number }) = marker else { return };
@@ -239,7 +241,7 @@ impl BatchAttempts<'_> {
         }
     }
 
-    /// The batch has ended: a handler that was cancelled did not crash.
+    /// Ends all attempts of the batch: a handler that was cancelled did not crash.
     pub(super) async fn end_all(&self) {
         let open = std::mem::take(&mut *self.open());
         for marker in open.into_values() {
@@ -258,12 +260,12 @@ mod tests {
 
     #[test]
     fn enough_crashes_are_poison_once_no_handler_runs() {
-        let crash_of_the_process =
+        let process_crashes =
             [None, Some(Tried(1)), Some(Tried(2)), Some(Tried(3)), Some(Crashed(3)), Some(Poison(3))];
-        for pair in crash_of_the_process.windows(2) {
+        for pair in process_crashes.windows(2) {
             assert_eq!(Some(AttemptState::next(pair[0], 3)), pair[1], "{pair:?}");
         }
-        // A process that survived the panic has said so: the job is tried again at once.
+        // A process that survived the panic has recorded it: the job is retried immediately.
         assert_eq!(AttemptState::next(Some(Crashed(2)), 3), Tried(3));
         assert_eq!(AttemptState::next(Some(Poison(3)), 3), Poison(3));
     }

@@ -1,4 +1,4 @@
-//! How long to wait before trying again.
+//! The wait before a retry.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,11 +15,11 @@ impl Backoff {
         Self { base, cap, random: Mutex::new(fastrand::Rng::with_seed(seed)) }
     }
 
-    /// The wait before the next try after `tries` of them: between half and all of `base` doubled with each try. What
-    /// the other side asked for (`asked`) is honoured exactly, up to the cap.
-    pub(super) fn wait(&self, tries: u32, asked: Option<Duration>) -> Duration {
-        if let Some(asked) = asked {
-            return asked.min(self.cap);
+    /// The wait before the next try after `tries` of them: between half and all of `base`, doubled with each
+    /// try. A requested delay (`requested`) is used exactly, up to the cap.
+    pub(super) fn wait(&self, tries: u32, requested: Option<Duration>) -> Duration {
+        if let Some(requested) = requested {
+            return requested.min(self.cap);
         }
         let doublings = tries.saturating_sub(1).min(20);
         let full = self.base.saturating_mul(1 << doublings).min(self.cap);

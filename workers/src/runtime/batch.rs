@@ -1,4 +1,4 @@
-//! What a worker is given: decoded jobs, each with the slot for its outcome.
+//! The input of a worker: decoded jobs, each with the slot for its outcome.
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -9,35 +9,35 @@ use super::JobOutcome;
 use super::job::DecodedPayload;
 use crate::failure::JobFailure;
 
-/// A received job and its outcome. It outlives the worker's call: if that is cancelled or panics, the outcomes so far
-/// stay.
+/// A received job and its outcome. It outlives the worker's call: if the call is cancelled or panics, the
+/// outcomes so far stay.
 pub struct ReceivedJob {
     delivery: Delivery,
     outcome: OnceLock<JobOutcome>,
 }
 
 impl ReceivedJob {
-    /// A job that nothing is known of yet.
+    /// A job without an outcome.
     pub fn new(delivery: Delivery) -> Self {
         Self { delivery, outcome: OnceLock::new() }
     }
 
-    /// What was received.
+    /// The received delivery.
     pub fn delivery(&self) -> &Delivery {
         &self.delivery
     }
 
-    /// Says what became of the job. Only the first outcome counts.
+    /// Sets the outcome of the job. Only the first outcome counts.
     pub fn settle(&self, outcome: JobOutcome) {
         drop(self.outcome.set(outcome));
     }
 
-    /// What became of the job; `None` if no worker has said so.
+    /// The outcome of the job; `None` if no worker has set one.
     pub fn outcome(&self) -> Option<&JobOutcome> {
         self.outcome.get()
     }
 
-    /// What became of the job: one that no worker settled was not reached, and is tried again.
+    /// The delivery and its outcome: a job without one was not reached, and is retried.
     #[must_use]
     pub fn into_outcome(self) -> (Delivery, JobOutcome) {
         let outcome =
@@ -45,13 +45,13 @@ impl ReceivedJob {
         (self.delivery, outcome)
     }
 
-    /// Whether its group may go on behind it.
+    /// Whether later jobs of its group may run.
     pub(super) fn is_final(&self) -> bool {
         matches!(self.outcome(), Some(JobOutcome::Done | JobOutcome::Quarantine(_)))
     }
 }
 
-/// Jobs that a worker does together, in the order of the queue.
+/// Jobs that a worker handles together, in the order of the queue.
 pub struct Batch<'b> {
     received: &'b [&'b ReceivedJob],
     jobs: Vec<BatchJob<'b>>,
@@ -59,9 +59,9 @@ pub struct Batch<'b> {
 
 /// A decoded job of a batch.
 pub struct BatchJob<'b> {
-    /// What was received.
+    /// The received delivery.
     pub delivery: &'b Delivery,
-    /// What it asks for.
+    /// Its decoded payload.
     pub payload: DecodedPayload<'b>,
     /// Whether a person replayed it from quarantine.
     pub replayed: bool,
@@ -69,8 +69,8 @@ pub struct BatchJob<'b> {
 }
 
 impl<'b> Batch<'b> {
-    /// Decodes jobs. One that cannot be decoded is settled here: it is quarantined, or tried again if a newer version wrote
-    /// it, and then its group stops there.
+    /// Decodes jobs. A job that cannot be decoded is settled here: it is quarantined, or retried if a newer
+    /// version wrote it; in the latter case its group stops there.
     pub fn decode(received: &'b [&'b ReceivedJob]) -> Self {
         let mut jobs = Vec::with_capacity(received.len());
         let mut stopped: HashSet<&GroupId> = HashSet::new();
@@ -79,7 +79,7 @@ impl<'b> Batch<'b> {
             if stopped.contains(&delivery.group) {
                 continue;
             }
-            match DecodedPayload::of(delivery) {
+            match DecodedPayload::decode(delivery) {
                 Ok((payload, replayed)) => jobs.push(BatchJob { delivery, payload, replayed, received: job }),
                 Err(failure) => {
                     job.settle(failure.outcome());
@@ -92,29 +92,30 @@ impl<'b> Batch<'b> {
         Self { received, jobs }
     }
 
-    /// The jobs to do. A job that is not settled when the worker returns was not reached: it is tried again.
+    /// The jobs to handle. A job that is not settled when the worker returns was not reached: it is retried.
     pub fn jobs(&self) -> &[BatchJob<'b>] {
         &self.jobs
     }
 
-    /// Everything that was received, including what could not be decoded.
+    /// All received jobs, including those that could not be decoded.
     pub fn received(&self) -> &'b [&'b ReceivedJob] {
         self.received
     }
 }
 
 impl BatchJob<'_> {
-    /// Says what became of the job. Call it once all effects of the job are durable: from here on it may be acked.
+    /// Sets the outcome of the job. Call it once all effects of the job are durable: from then on it may be
+    /// acked.
     pub fn settle(&self, outcome: JobOutcome) {
         self.received.settle(outcome);
     }
 
-    /// The job is done, or failed.
+    /// Settles the job from the result of its work.
     pub(crate) fn finish(&self, result: Result<(), impl Into<JobFailure>>) {
         self.settle(result.map_or_else(|failure| failure.into().outcome(), |()| JobOutcome::Done));
     }
 
-    /// The job belongs on another queue.
+    /// Quarantines a job that belongs on another queue.
     pub(crate) fn refuse_payload(&self) {
         let kind = self.payload.kind();
         self.settle(JobOutcome::Quarantine(format!("this queue does not carry {kind}")));
@@ -131,7 +132,7 @@ mod tests {
     fn received(group: &str, body: &str) -> ReceivedJob {
         ReceivedJob::new(Delivery {
             message_id: MessageId("1".into()),
-            group: GroupId::of(&[group]),
+            group: GroupId::from_parts(&[group]),
             body: body.into(),
             receive_count: 1,
             sent_at: TimestampMs(1_700_000_000_000),
@@ -139,7 +140,7 @@ mod tests {
         })
     }
 
-    /// These bodies may wait on a queue while the workers are upgraded.
+    /// Bodies like these may wait on a queue while the workers are upgraded.
     #[test]
     fn jobs_of_earlier_builds_are_decoded() {
         let job = received(
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_not_settled_is_tried_again_and_only_its_first_outcome_counts() {
+    fn an_unsettled_job_is_retried_and_only_the_first_outcome_counts() {
         let good = r#"{"v":1,"event":{"team_id":"T1"}}"#;
         let jobs = [received("a", good), received("b", good)];
         let references: Vec<&ReceivedJob> = jobs.iter().collect();

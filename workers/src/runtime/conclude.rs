@@ -1,4 +1,4 @@
-//! Ends a batch: quarantine rows, acks, backoffs, releases.
+//! Ends a batch: writes quarantine rows, acks, backs off and releases jobs.
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
@@ -11,25 +11,26 @@ use ports::queue::{Delivery, MessageId, QueueError, Receipt};
 
 use super::JobOutcome;
 use super::execution::Context;
-use super::settle::{Settlement, settle};
+use super::settle::{Settlement, split_batch};
 use crate::quarantine;
 
-/// How often an ack that the queue did not answer is tried before the messages are left to come back.
+/// How often an ack is tried if the queue does not answer, before the messages are left to be delivered
+/// again.
 const ACK_TRIES: u32 = 3;
 
-/// Writes quarantine rows, then tells the queue what became of each job.
+/// Writes quarantine rows, then reports the outcome of each job to the queue.
 pub(super) async fn conclude(context: &Context, mut jobs: Vec<(Delivery, JobOutcome)>) {
     let worker = context.worker.name();
-    let mut failed = write_quarantine(context, &settle(&jobs)).await;
+    let mut failed = write_quarantine(context, &split_batch(&jobs)).await;
     // A job whose row could not be written stops its group, as a failure of the job itself would.
     for (delivery, outcome) in &mut jobs {
         if let Some(error) = failed.remove(&delivery.message_id) {
             *outcome = JobOutcome::retry(error);
         }
     }
-    let settlement = settle(&jobs);
+    let settlement = split_batch(&jobs);
     for (delivery, reason) in &settlement.quarantined {
-        if let Some(left_out) = context.quarantine_log.pass(context.ports.clock.now()) {
+        if let Some(left_out) = context.quarantine_log.permit_line(context.ports.clock.now()) {
             tracing::warn!(worker, group = %delivery.group, message_id = %delivery.message_id, reason, left_out, "quarantined a job");
         }
         context.attempts.forget(&delivery.message_id).await;
@@ -55,13 +56,13 @@ pub(super) async fn conclude(context: &Context, mut jobs: Vec<(Delivery, JobOutc
     }
 }
 
-/// Writes the rows of a batch's quarantined jobs; returns the jobs whose row is not known to be durable.
+/// Writes the rows of a batch's quarantined jobs; returns the jobs whose rows may not be durable.
 async fn write_quarantine(
     context: &Context,
     settlement: &Settlement<'_>,
 ) -> HashMap<MessageId, ArchiveError> {
     let quarantined = &settlement.quarantined;
-    let written = quarantine::put_all(&context.ports, context.queue_ref(), quarantined).await;
+    let written = quarantine::insert_all(&context.ports, context.queue_ref(), quarantined).await;
     let failed = |((delivery, _), written): (&(&Delivery, &str), Result<(), ArchiveError>)| {
         Some((delivery.message_id.clone(), written.err()?))
     };

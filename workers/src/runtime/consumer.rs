@@ -1,4 +1,4 @@
-//! The loop: receive when a slot is free, hand the batch to a task, drain on shutdown.
+//! The consumer loop: receives when a slot is free, passes the batch to a task, drains on shutdown.
 
 use std::collections::{BTreeSet, HashSet};
 use std::pin::pin;
@@ -14,14 +14,14 @@ use tokio::time::{Instant, timeout};
 use super::attempts::Attempts;
 use super::backoff::Backoff;
 use super::execution::{self, Context};
-use super::{Ports, RuntimeSettings, Worker, dead_letters, gauges, looks};
+use super::{Ports, RuntimeSettings, Worker, dead_letters, gauges, polling};
 
-/// Messages are pressing if a receive returns this share of its maximum: the queue hands out half of the ready messages and
-/// leaves the other half to the next receive.
+/// Messages are pressing if a receive returns this share of its maximum: the queue returns half of the ready
+/// messages and leaves the other half to the next receive.
 const PRESSING_SHARE: usize = 4;
 
-/// How long jobs that ran out of time may take to be given back. With the default drain deadline that ends before the 10 s
-/// after which Docker kills.
+/// How long returning jobs that ran out of time may take. With the default drain deadline, it ends before the
+/// 10 s after which Docker kills the process.
 const GIVE_BACK: Duration = Duration::from_millis(1_500);
 
 /// Runs a worker until `shutdown` becomes true, then lets its batches finish within the drain deadline.
@@ -33,17 +33,18 @@ pub async fn run(
 ) {
     let queue = worker.queue();
     tokio::join!(
-        looks::run(Arc::clone(&worker), shutdown.clone()),
+        polling::run(Arc::clone(&worker), shutdown.clone()),
         consume(worker, ports.clone(), settings.clone(), shutdown.clone()),
         dead_letters::drain(&ports, QueueRef::dead_letters(queue), &settings, shutdown.clone()),
         gauges::report(&ports, queue, &settings, shutdown.clone()),
     );
 }
 
-/// Works until `shutdown` becomes true. Every batch has ended when this returns: in time, or given back.
+/// Runs until `shutdown` becomes true. Every batch has ended when this returns: finished in time, or with its
+/// jobs returned.
 ///
-/// The order of the branches is fixed in every `select!`, so that events of one instant happen in the same order whenever a
-/// simulation repeats them.
+/// The order of the branches is fixed in every `select!`, so that events of one instant happen in the same
+/// order whenever a simulation repeats them.
 pub(crate) async fn consume(
     worker: Arc<dyn Worker>,
     ports: Ports,
@@ -100,8 +101,8 @@ pub(crate) async fn consume(
             () = context.settings.open_requests.wait_for_burst_to_end() => {}
         }
         let received = tokio::select! {
-            // Received messages are handled even if the shutdown came in the same instant: dropped, they would stay
-            // invisible to every process until their leases end.
+            // Received messages are handled even if the shutdown came at the same instant: if they were
+            // dropped, they would stay invisible to every process until their leases end.
             biased;
             received = context.ports.queue.receive(request) => received,
             _ = shutdown.wait_for(|shutdown| *shutdown) => break,
@@ -119,7 +120,7 @@ pub(crate) async fn consume(
                     let began = Instant::now();
                     execution::run(&context, deliveries).await;
                     if !is_messages {
-                        // The batch has ended, so no shutdown waits for this: only its slot does.
+                        // The batch has ended, so a shutdown does not wait for this rest: only its slot does.
                         let (step, pressure) = (began.elapsed(), context.settings.pressure.clone());
                         tokio::spawn(async move {
                             pressure.rest_after(step).await;

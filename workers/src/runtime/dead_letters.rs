@@ -1,4 +1,4 @@
-//! Empties a dead-letter queue into quarantine, where people look.
+//! Drains a dead-letter queue into quarantine, which people check.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tokio::sync::watch;
 use super::{Ports, RuntimeSettings};
 use crate::quarantine;
 
-/// Messages moved at once.
+/// Messages moved in one batch.
 const BATCH: usize = 10;
 
-/// How long an empty dead-letter queue is left alone if each receive is on the bill. Dead letters are rare, and wait for 14
+/// The pause after an empty receive if each receive is billed. Dead letters are rare, and are kept for 14
 /// days.
 const REST: Duration = Duration::from_secs(300);
 
@@ -34,7 +34,7 @@ pub(super) async fn drain(
     };
     while !*shutdown.borrow() {
         let received = tokio::select! {
-            // As in the consumer: what has been received is not dropped.
+            // As in the consumer: received messages are not dropped.
             biased;
             received = ports.queue.receive(request) => received,
             _ = shutdown.wait_for(|shutdown| *shutdown) => return,
@@ -51,7 +51,7 @@ pub(super) async fn drain(
             Ok(deliveries) => deliveries,
             Err(error) => {
                 tracing::warn!(%queue, %error, "dead letters cannot be received");
-                // A shutdown is not kept waiting by a queue that is out of reach.
+                // A shutdown does not wait for an unavailable queue.
                 tokio::select! {
                     biased;
                     _ = shutdown.wait_for(|shutdown| *shutdown) => return,
@@ -63,7 +63,7 @@ pub(super) async fn drain(
             drop(shutdown.wait_for(|shutdown| *shutdown).await);
             tokio::time::sleep(settings.drain_deadline).await;
         };
-        // Stopped between any two steps, it leaves dead letters that are received again and find their rows.
+        // If it is stopped between two steps, the dead letters are received again and find their rows.
         tokio::select! {
             biased;
             () = quarantine_dead_letters(ports, queue, deliveries) => {}
@@ -72,13 +72,14 @@ pub(super) async fn drain(
     }
 }
 
-/// Moves dead letters to quarantine. One that cannot be written stays a dead letter and comes back.
+/// Moves dead letters to quarantine. A letter that cannot be written stays on the dead-letter queue and is
+/// received again.
 pub(crate) async fn quarantine_dead_letters(ports: &Ports, queue: QueueRef, deliveries: Vec<Delivery>) {
     let reason = format!("received {MAX_RECEIVE_COUNT} times without success");
     for delivery in deliveries {
-        match quarantine::put(ports, queue.name.into(), &delivery, &reason).await {
+        match quarantine::insert(ports, queue.name.into(), &delivery, &reason).await {
             Ok(()) => {
-                let worker = WorkerSpec::of(queue.name).name;
+                let worker = WorkerSpec::for_queue(queue.name).name;
                 counter!(WORKER_JOBS, "worker" => worker, "outcome" => "quarantined").increment(1);
                 counter!(DEAD_LETTERS, "queue" => queue.name.spec().label).increment(1);
                 drop(ports.queue.ack(queue, &[delivery.receipt]).await);

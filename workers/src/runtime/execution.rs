@@ -1,4 +1,4 @@
-//! Runs one received batch, until the queue knows what became of each of its jobs.
+//! Runs one received batch, until the outcome of each job is reported to the queue.
 
 use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -31,8 +31,8 @@ pub(super) struct Context {
     pub(super) attempts: Attempts,
     /// Anyone who can sign events can fill the quarantine, so its log line is limited.
     pub(super) quarantine_log: LogThrottle,
-    /// Has no permits, and is closed when the time to drain is over: jobs that are not done by then are given back. It wakes
-    /// its waiters in their order, while a `watch` would pick at random.
+    /// Has no permits, and is closed when the drain deadline is over: jobs that are not done by then are
+    /// returned. It wakes its waiters in their order, while a `watch` would pick at random.
     pub(super) cut: Arc<Semaphore>,
 }
 
@@ -56,7 +56,7 @@ pub(super) async fn run(context: &Context, deliveries: Vec<Delivery>) {
     let jobs = deliveries.len();
     let receives = histogram!(WORKER_RECEIVES, "worker" => worker);
     deliveries.iter().for_each(|delivery| receives.record(f64::from(delivery.receive_count)));
-    // A message without a sent time has the beginning of time.
+    // A message without a sent time has the time zero.
     let sent_at = deliveries.iter().map(|delivery| delivery.sent_at).filter(|sent_at| sent_at.0 > 0);
     if let Some(oldest) = sent_at.min() {
         let age = context.ports.clock.now().since(oldest);
@@ -70,33 +70,33 @@ pub(super) async fn run(context: &Context, deliveries: Vec<Delivery>) {
         context.settings.visibility_timeout,
         worker,
     );
-    let attempts = context.attempts.of_batch();
+    let attempts = context.attempts.for_batch();
     let received: Vec<ReceivedJob> = deliveries.into_iter().map(ReceivedJob::new).collect();
     let in_time = tokio::select! {
-        // Cut before it began, a batch does not begin.
+        // A batch that is cut before it starts does not start.
         biased;
         Err(_) = context.cut.acquire() => true,
-        // Dropping the handler keeps it from writing for a lease that another process may have by now.
+        // Dropping the handler keeps it from writing without a lease, which another process may have by now.
         () = lease.ended() => false,
         () = handle(context, &received, &attempts) => true,
     };
-    let held = lease.stop().await && in_time;
+    let is_leased = lease.stop().await && in_time;
     attempts.end_all().await;
-    if held {
+    if is_leased {
         conclude(context, received.into_iter().map(ReceivedJob::into_outcome).collect()).await;
     } else {
         context.count("lease_lost", jobs);
         tracing::warn!(worker, jobs, "a batch outlived its lease; its jobs will be delivered again");
     }
     histogram!(WORKER_BATCH_SECONDS, "worker" => worker).record(began.elapsed().as_secs_f64());
-    // For the next process that receives those jobs. Each failure was logged when it happened first.
+    // Done for the next process that receives these jobs. Each failure was logged when it first happened.
     drop(context.attempts.flush_pending_removals().await);
 }
 
-/// Does all jobs. Those that were never received before run together; from the first repeated one on, a group's jobs run
-/// one by one.
+/// Handles all jobs. Jobs that were never received before run together; from the first repeated one on, the
+/// jobs of a group run one by one.
 async fn handle(context: &Context, received: &[ReceivedJob], attempts: &BatchAttempts<'_>) {
-    // In the order of their names: a batch does the same things in the same order whenever it is repeated.
+    // Sorted by group: a repetition of a batch does the same things in the same order.
     let mut repeated: BTreeMap<&GroupId, Vec<&ReceivedJob>> = BTreeMap::new();
     let mut fresh: Vec<&ReceivedJob> = Vec::new();
     for job in received {
@@ -108,23 +108,23 @@ async fn handle(context: &Context, received: &[ReceivedJob], attempts: &BatchAtt
         }
     }
     if !fresh.is_empty() {
-        together(context, &fresh).await;
+        run_together(context, &fresh).await;
     }
-    // A group whose fresh jobs failed has nothing more to do now.
+    // A group with a failed fresh job has no more work now.
     let failed: HashSet<&GroupId> =
         fresh.iter().filter(|job| !job.is_final()).map(|job| &job.delivery().group).collect();
     repeated.retain(|group, _| !failed.contains(group));
-    let groups: Vec<_> = repeated.into_values().map(|jobs| one_by_one(context, jobs, attempts)).collect();
+    let groups: Vec<_> = repeated.into_values().map(|jobs| run_one_by_one(context, jobs, attempts)).collect();
     stream::iter(groups).buffer_unordered(context.settings.suspects_at_once).collect::<()>().await;
 }
 
-/// The jobs of one group from the first repeated one on, up to the first that fails.
-async fn one_by_one(context: &Context, jobs: Vec<&ReceivedJob>, attempts: &BatchAttempts<'_>) {
+/// Runs the jobs of one group from the first repeated one on, up to the first that fails.
+async fn run_one_by_one(context: &Context, jobs: Vec<&ReceivedJob>, attempts: &BatchAttempts<'_>) {
     for job in jobs {
         if job.delivery().receive_count > 1 {
-            alone(context, job, attempts).await;
+            run_alone(context, job, attempts).await;
         } else {
-            together(context, &[job]).await;
+            run_together(context, &[job]).await;
         }
         if !job.is_final() {
             return;
@@ -132,11 +132,12 @@ async fn one_by_one(context: &Context, jobs: Vec<&ReceivedJob>, attempts: &Batch
     }
 }
 
-async fn together(context: &Context, jobs: &[&ReceivedJob]) {
+async fn run_together(context: &Context, jobs: &[&ReceivedJob]) {
     if call(context, jobs).await {
         return;
     }
-    // One of them made the handler panic. Each that was not settled before comes back at once, and alone.
+    // One of the jobs made the handler panic. Each job that was not settled before is retried immediately and
+    // alone.
     for job in jobs {
         job.settle(JobOutcome::Retry(JobRetry {
             reason: "the handler panicked".into(),
@@ -145,8 +146,8 @@ async fn together(context: &Context, jobs: &[&ReceivedJob]) {
     }
 }
 
-/// A job that was received before: it runs alone, and a crash of its handler is counted.
-async fn alone(context: &Context, job: &ReceivedJob, attempts: &BatchAttempts<'_>) {
+/// Runs a job that was received before: alone, so that a crash of its handler is counted.
+async fn run_alone(context: &Context, job: &ReceivedJob, attempts: &BatchAttempts<'_>) {
     let message = &job.delivery().message_id;
     if let Err(outcome) = attempts.begin(message).await {
         return job.settle(outcome);

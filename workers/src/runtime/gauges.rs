@@ -1,4 +1,4 @@
-//! Reports how full a worker's queue is.
+//! Reports the depth of a worker's queue.
 
 use metrics::gauge;
 use ports::metrics::{QUEUE_DEAD, QUEUE_IN_FLIGHT, QUEUE_OLDEST_AGE, QUEUE_WAITING};
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::{Ports, RuntimeSettings};
 
-/// Runs until shutdown. A queue that takes long to report its depth does not delay the end.
+/// Runs until shutdown. A slow depth request does not delay the end.
 pub(super) async fn report(
     ports: &Ports,
     queue: QueueName,
@@ -33,7 +33,8 @@ async fn report_forever(ports: &Ports, queue: QueueName, settings: &RuntimeSetti
             gauge!(QUEUE_OLDEST_AGE, "queue" => label).set(depth.oldest_age_s.unwrap_or(0) as f64);
             gauge!(QUEUE_DEAD, "queue" => label).set((dead.waiting + dead.in_flight) as f64);
         }
-        // Asking more often than the counts change returns nothing new, and each request to a queue whose counts lag is billed.
+        // Requests more frequent than the counts change return nothing new, and each request to a queue whose
+        // counts lag is billed.
         tokio::time::sleep(settings.gauge_interval.max(ports.queue.depth_lag())).await;
     }
 }

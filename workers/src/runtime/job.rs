@@ -1,4 +1,4 @@
-//! What each kind of job is: decoded, once, for everything that looks at it; and what it brings into the archive.
+//! Decodes jobs, once for every consumer of the payload, and lists the rows that a job writes to the archive.
 
 use ports::archive::{ItemKey, Update};
 use ports::clock::TimestampMs;
@@ -22,13 +22,13 @@ use slack::ids::{TeamId, UserId};
 
 use crate::failure::JobFailure;
 
-/// Why a request without a workspace is quarantined.
+/// The quarantine reason for a request without a workspace.
 const NO_TEAM: &str = "the request names no workspace (team_id)";
 
-/// Why a request with an id that no key may be made of is quarantined.
+/// The quarantine reason for a request with an ID that cannot be part of a key.
 const NOT_AN_ID: &str = "an id does not have Slack's shape";
 
-/// What a job asks for, decoded.
+/// The decoded payload of a job.
 pub enum DecodedPayload<'j> {
     /// A request that Slack sent.
     Event(Box<EventJob<'j>>),
@@ -36,8 +36,8 @@ pub enum DecodedPayload<'j> {
     File(Box<FileJob>),
     /// An avatar or an emoji to fetch.
     Image(ImageJob),
-    /// A time in which requests were refused.
-    Refused(RefusedTime),
+    /// An interval in which requests were refused.
+    Refused(RefusedInterval),
     /// A span of Slack's history to read.
     Backfill(SpanJob),
     /// A channel's day to count.
@@ -50,22 +50,22 @@ pub enum DecodedPayload<'j> {
 
 /// A request that Slack sent.
 pub struct EventJob<'j> {
-    /// Its bytes.
+    /// The request's bytes.
     pub raw: &'j RawValue,
     /// The fields around the event.
     pub envelope: Envelope<'j>,
     /// The event, if the request carries one.
     pub event: Option<SlackEvent<'j>>,
-    /// The run of ingest that took it at Slack's first try.
+    /// The run of ingest that received Slack's first attempt.
     pub run: Option<RunId>,
-    /// When it was put on the queue.
+    /// The time when it was queued.
     pub sent_at: TimestampMs,
     /// Whether a person replayed it from quarantine.
     pub replayed: bool,
 }
 
-/// A time in which requests were refused.
-pub struct RefusedTime {
+/// An interval in which requests were refused.
+pub struct RefusedInterval {
     /// The workspace that sent them.
     pub team: TeamId,
     /// The row of its gap.
@@ -73,8 +73,8 @@ pub struct RefusedTime {
 }
 
 impl<'j> DecodedPayload<'j> {
-    /// What a delivery asks for, and whether it was replayed from quarantine.
-    pub(super) fn of(delivery: &'j Delivery) -> Result<(Self, bool), JobFailure> {
+    /// Decodes a delivery; also returns whether it was replayed from quarantine.
+    pub(super) fn decode(delivery: &'j Delivery) -> Result<(Self, bool), JobFailure> {
         let Job { origin, run, payload } = Job::decode(&delivery.body)?;
         let replayed = origin.is_some();
         let payload = match payload {
@@ -83,7 +83,7 @@ impl<'j> DecodedPayload<'j> {
             Payload::Image(raw) => Self::Image(ImageJob::decode(raw)?),
             Payload::Refused(raw) => {
                 let (team, gap) = gap::refused(raw)?;
-                Self::Refused(RefusedTime { team, gap })
+                Self::Refused(RefusedInterval { team, gap })
             }
             Payload::Backfill(raw) => Self::Backfill(SpanJob::decode(raw)?),
             Payload::Stats(raw) => Self::Stats(DayJob::decode(raw)?),
@@ -93,7 +93,7 @@ impl<'j> DecodedPayload<'j> {
         Ok((payload, replayed))
     }
 
-    /// What it is, in a reason for quarantine.
+    /// The kind of payload, for a quarantine reason.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Event(_) => "an event",
@@ -108,13 +108,14 @@ impl<'j> DecodedPayload<'j> {
     }
 }
 
-/// What a job brings into the archive, as rows that an erasure may cover: `None` if it cannot be read.
+/// The rows that a job writes to the archive and that an erasure may cover; `None` if the job cannot be
+/// decoded.
 pub fn updates_of(body: &str) -> Option<Vec<Update>> {
     match Job::decode(body).ok()?.payload {
         Payload::Event(raw) => {
             let envelope = Envelope::peek(raw.get().as_bytes()).ok()?;
             let event = SlackEvent::read(&envelope).ok()?;
-            // Of an unknown type it is not known what it brings.
+            // The rows of an event of unknown type are unknown.
             event.rule()?;
             let channel = ChannelEvent::read(&event).ok()?;
             let changes = event.changes().ok()?.into_iter().map(|change| match change {
@@ -127,17 +128,17 @@ pub fn updates_of(body: &str) -> Option<Vec<Update>> {
         Payload::File(raw) => {
             let job = FileJob::decode(raw).ok()?;
             let FileJob { team, share, user, .. } = &job;
-            // It goes with the message that shares the file.
+            // It is covered with the message that shares the file.
             let mut message = Update::new(ItemKey::message(team, &share.channel, &share.ts));
             message.set.extend(user.as_ref().map(|user| ("user".to_owned(), Value::from(user.as_str()))));
             Some(vec![message])
         }
         Payload::Image(raw) => {
             let job = ImageJob::decode(raw).ok()?;
-            Some(vec![job.held(&FileKey::image(&job.team, &job.url))])
+            Some(vec![job.stored(&FileKey::image(&job.team, &job.url))])
         }
         Payload::Question(raw) => {
-            let QuestionJob { id, asked, .. } = QuestionJob::decode(raw).ok()?;
+            let QuestionJob { id, content: asked, .. } = QuestionJob::decode(raw).ok()?;
             let author = asked.map(|asked| asked.user);
             Some(vec![row_of_question(&id, author.as_ref())])
         }
@@ -146,7 +147,7 @@ pub fn updates_of(body: &str) -> Option<Vec<Update>> {
     }
 }
 
-/// What a job about a question goes with.
+/// The row with which a job about a question is covered.
 fn row_of_question(id: &QuestionId, author: Option<&UserId>) -> Update {
     let mut question = Update::new(ItemKey::question(&id.team, &id.channel, &id.ts));
     question.set.extend(author.map(|user| ("user".to_owned(), Value::from(user.as_str()))));

@@ -1,4 +1,4 @@
-//! Keeps a received batch invisible to others while it is worked on.
+//! Keeps a received batch invisible to other processes while it is handled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// One heartbeat for a whole batch, the waiting jobs included.
+/// One heartbeat for a whole batch, including the jobs that still wait.
 pub(super) struct Lease {
     stop: watch::Sender<bool>,
     expires: watch::Receiver<Option<Instant>>,
@@ -33,7 +33,7 @@ impl Lease {
         Self { stop, expires, heartbeat }
     }
 
-    /// Resolves when the lease has ended, or is about to: from here on nothing may be written for it.
+    /// Resolves when the lease has ended, or is about to: nothing may be written for the batch from then on.
     pub(super) async fn ended(&self) {
         let mut expires = self.expires.clone();
         loop {
@@ -49,7 +49,7 @@ impl Lease {
                 }
                 changed = expires.changed() => {
                     if changed.is_err() {
-                        // The heartbeat was stopped: the last expiry stands.
+                        // The heartbeat was stopped: the last expiry remains valid.
                         tokio::time::sleep_until(expiry).await;
                         return;
                     }
@@ -58,8 +58,8 @@ impl Lease {
         }
     }
 
-    /// Stops the heartbeat and waits until it is silent: a renewal that arrives after a backoff would undo it. Says
-    /// whether the lease still holds.
+    /// Stops the heartbeat and waits for its end, because a renewal that arrives after a backoff would undo
+    /// the backoff. Returns whether the lease is still valid.
     pub(super) async fn stop(self) -> bool {
         self.stop.send_replace(true);
         drop(self.heartbeat.await);
@@ -83,12 +83,12 @@ struct Heartbeat {
 impl Heartbeat {
     async fn run(self, mut stopped: watch::Receiver<bool>, expiry: watch::Sender<Option<Instant>>) {
         let interval = self.visibility_timeout / 3;
-        // After a failure the next try comes sooner: ownership is at stake.
+        // After a failure, retry sooner: ownership is at stake.
         let retry = self.visibility_timeout / 15;
         let mut wait = interval;
         loop {
             tokio::select! {
-                // Stopped in the instant of a renewal, it renews no more.
+                // If it is stopped at the instant of a renewal, it does not renew.
                 biased;
                 _ = stopped.wait_for(|stopped| *stopped) => return,
                 () = tokio::time::sleep(wait) => {}

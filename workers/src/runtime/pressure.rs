@@ -1,23 +1,24 @@
 //! Messages first: while this process drains a backlog of messages, its other workers take small steps.
 //!
-//! They share its processors and its writer thread. Nothing of theirs is lost by waiting, and none of them stops.
+//! They share its processors and its writer thread. Waiting loses none of their work, and none of them stops
+//! completely.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// A backlog brings a full batch every few milliseconds; after this time without one, the backlog is gone.
+/// A backlog fills a batch every few milliseconds; after this time without a full batch, the backlog is gone.
 const PRESSING_FOR: Duration = Duration::from_millis(250);
 
 /// How often a waiting worker checks whether the backlog is gone.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// After a step, a worker rests for this multiple of its duration: three slots of two workers then take a fifth of one
-/// processor together.
+/// After a step, a worker rests for this multiple of its duration: three slots of two workers then use a
+/// fifth of one processor in total.
 const REST: u32 = 30;
 
-/// A step that took long, such as a large file, spent its time waiting for others.
+/// A longer step, such as a large file, was mostly waiting for other services.
 const LONGEST_REST: Duration = Duration::from_secs(3);
 
 /// Whether messages are pressing; shared by the workers of one process.
@@ -25,7 +26,7 @@ const LONGEST_REST: Duration = Duration::from_secs(3);
 pub struct Pressure(Arc<Mutex<Option<Instant>>>);
 
 impl Pressure {
-    /// The queue had more messages than one batch takes.
+    /// Records that the queue had more messages than one batch takes.
     pub(super) fn note(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
@@ -39,7 +40,7 @@ impl Pressure {
     pub(super) async fn rest_after(&self, step: Duration) {
         let until = Instant::now() + (step * REST).min(LONGEST_REST);
         while self.is_pressing() && Instant::now() < until {
-            sleep(LOOK_AGAIN.min(until - Instant::now())).await;
+            sleep(CHECK_INTERVAL.min(until - Instant::now())).await;
         }
     }
 }
@@ -58,14 +59,14 @@ mod tests {
         pressure.note();
         pressure.rest_after(Duration::from_millis(100)).await;
         assert!(
-            (PRESSING_FOR..PRESSING_FOR + LOOK_AGAIN).contains(&began.elapsed()),
+            (PRESSING_FOR..PRESSING_FOR + CHECK_INTERVAL).contains(&began.elapsed()),
             "{:?}",
             began.elapsed()
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_backlog_that_lasts_leaves_each_worker_a_share() {
+    async fn a_lasting_backlog_leaves_each_worker_a_share() {
         let pressure = Pressure::default();
         let pressing = pressure.clone();
         let backlog = tokio::spawn(async move {

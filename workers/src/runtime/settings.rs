@@ -8,40 +8,41 @@ use process::requests::OpenRequests;
 
 use super::Pressure;
 
-/// Bounds of one worker's runtime. The defaults are for production; tests shorten them.
+/// Limits of one worker's runtime. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct RuntimeSettings {
-    /// Batches worked on at once. Three keep the writer thread busy while others are parsed or wait for a sync.
+    /// Concurrent batches. Three keep the writer thread busy while others are parsed or wait for a disk sync.
     pub slots: usize,
     /// How long one receive waits for messages: SQS's maximum.
     pub wait: Duration,
-    /// How long what is received stays invisible to others; renewed every third of it.
+    /// How long received messages stay invisible to other processes; renewed every third of it.
     pub visibility_timeout: Duration,
     /// The first backoff of a group's head; it doubles with every receive.
     pub backoff_base: Duration,
-    /// The longest backoff: a group looks again at least this often.
+    /// The longest backoff: a group is retried at least this often.
     pub backoff_cap: Duration,
     /// A job that has crashed its handler this often is poison.
     pub max_crashes: u32,
     /// Jobs received more than once run alone, at most this many groups in parallel.
     pub suspects_at_once: usize,
-    /// How long running batches may take to finish after a shutdown signal. Docker kills after 10 s, systemd after 90 s.
+    /// How long running batches may take to finish after a shutdown signal. Docker kills after 10 s, systemd
+    /// after 90 s.
     pub drain_deadline: Duration,
-    /// How often queue depths are measured.
+    /// The interval between measurements of queue depths.
     pub gauge_interval: Duration,
-    /// Seeds the jitter of backoffs.
+    /// The seed of the backoff jitter.
     pub seed: u64,
-    /// Shared with an ingest of the same process, whose bursts go first.
+    /// Shared with an ingest in the same process, whose bursts have priority.
     pub open_requests: OpenRequests,
-    /// Shared by the workers of a process, so that messages go first.
+    /// Shared by the workers of a process, so that messages have priority.
     pub pressure: Pressure,
 }
 
 impl RuntimeSettings {
     /// The defaults for a backend.
-    pub fn on(backend: &Backend) -> Self {
+    pub fn for_backend(backend: &Backend) -> Self {
         let default = Self::default();
-        Self { slots: backend.batches_at_once().unwrap_or(default.slots), ..default }
+        Self { slots: backend.concurrent_batches().unwrap_or(default.slots), ..default }
     }
 }
 

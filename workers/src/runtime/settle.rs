@@ -1,4 +1,4 @@
-//! From outcomes to what the queue is told: a pure function.
+//! Splits outcomes into acks, quarantine rows, backoffs and releases: a pure function.
 
 use std::collections::HashSet;
 
@@ -6,22 +6,22 @@ use ports::queue::{Delivery, GroupId};
 
 use super::{JobOutcome, JobRetry};
 
-/// What to do with the jobs of a batch.
+/// The actions for the jobs of a batch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Settlement<'b> {
-    /// Done or quarantined, in the order of the batch: to be acked once the quarantine rows are written.
+    /// Done or quarantined jobs, in the order of the batch: to be acked once the quarantine rows are written.
     pub(super) finished: Vec<&'b Delivery>,
-    /// Those of them to be written to quarantine, with the reason.
+    /// The quarantined ones of them, with their reasons.
     pub(super) quarantined: Vec<(&'b Delivery, &'b str)>,
     /// The first failure of each group.
     pub(super) backed_off: Vec<(&'b Delivery, &'b JobRetry)>,
-    /// The jobs behind a failure: given back at once; they stay invisible behind the head.
+    /// The jobs behind a failure: returned immediately; they stay invisible behind the head.
     pub(super) tail: Vec<&'b Delivery>,
 }
 
-/// Splits a batch. In each group everything up to the first job to be retried is finished, and nothing after it, whatever
-/// became of it: an ack past a failure would break the group's order for good.
-pub(super) fn settle(jobs: &[(Delivery, JobOutcome)]) -> Settlement<'_> {
+/// Splits a batch. In each group, every job before the first one to be retried is finished, and no job after
+/// it, whatever its outcome: an ack past a failure would permanently break the group's order.
+pub(super) fn split_batch(jobs: &[(Delivery, JobOutcome)]) -> Settlement<'_> {
     let mut settlement = Settlement::default();
     let mut stopped: HashSet<&GroupId> = HashSet::new();
     for (delivery, outcome) in jobs {
@@ -54,7 +54,7 @@ mod tests {
     fn delivery(group: &str, number: usize) -> Delivery {
         Delivery {
             message_id: MessageId(number.to_string()),
-            group: GroupId::of(&[group]),
+            group: GroupId::from_parts(&[group]),
             body: String::new(),
             receive_count: 1,
             sent_at: TimestampMs(0),
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_stops_at_its_first_failure_and_others_go_on() {
+    fn a_group_stops_at_its_first_failure_and_others_continue() {
         let retry = JobRetry { reason: "later".into(), after: None };
         let outcomes = [
             ("a", JobOutcome::Done),
@@ -80,7 +80,7 @@ mod tests {
             .collect();
         let job = |index: usize| &jobs[index].0;
         assert_eq!(
-            settle(&jobs),
+            split_batch(&jobs),
             Settlement {
                 finished: vec![job(0), job(2), job(3), job(5)],
                 quarantined: vec![(job(2), "bad")],

@@ -1,4 +1,4 @@
-//! Counts a channel's day and stores what it counted.
+//! Counts a channel's day and stores the figures.
 
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Update, WriteOutcome};
 use reader::figures::counting;
@@ -6,22 +6,22 @@ use rules::figures::day::DayFigures;
 use rules::figures::rollup::{self, ChannelDay};
 use slack::ids::UserId;
 
-/// First posts that are asked for, and written, at once.
+/// First posts that are read and written in one call.
 const AT_ONCE: usize = 100;
 
-/// What became of a day.
+/// The result of counting a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DayOutcome {
-    /// No count was asked for, or another one ended what was asked for.
+    /// No count was requested, or another process completed the request.
     NotDue,
-    /// It is as it was.
+    /// Its figures did not change.
     Same,
     /// Its roll-up changed.
     Changed,
 }
 
-/// Counts a day that is to be counted. The row that asks for it is read before the messages and deleted at the end, if nothing
-/// has asked since: whatever comes between is counted again.
+/// Counts a day if a count is requested. The row of the request is read before the messages and deleted at
+/// the end, unless there was another request since, so every later change is counted again.
 pub(super) async fn count(archive: &dyn Archive, day: &ChannelDay) -> Result<DayOutcome, ArchiveError> {
     let keys = [day.due_key(), day.rollup_key()];
     let rows = archive.get_all(&[&keys[0], &keys[1]]).await?;
@@ -32,7 +32,7 @@ pub(super) async fn count(archive: &dyn Archive, day: &ChannelDay) -> Result<Day
     let is_new = stored.as_ref().and_then(rollup::figures).as_ref() != Some(&figures);
     if is_new {
         first_posts(archive, day, &figures).await?;
-        // Before the roll-up: a stored report that was made meanwhile is never taken for one of the day as it is now.
+        // Before the roll-up: otherwise a report stored meanwhile could be treated as one of the new figures.
         renew(archive, day, &due, &figures).await?;
     }
     archive.write(&day.rollup(&due, &figures)).await?;
@@ -40,7 +40,7 @@ pub(super) async fn count(archive: &dyn Archive, day: &ChannelDay) -> Result<Day
     Ok(if is_new { DayOutcome::Changed } else { DayOutcome::Same })
 }
 
-/// Gives the day over all channels another version.
+/// Gives the day, summed over all channels, a new version.
 async fn renew(
     archive: &dyn Archive,
     day: &ChannelDay,
@@ -57,25 +57,26 @@ async fn renew(
     }
 }
 
-/// Lowers the first posts of the people who wrote on this day, if they did not write before.
+/// Lowers the first posts of the people who wrote on this day, unless they wrote earlier.
 async fn first_posts(
     archive: &dyn Archive,
     day: &ChannelDay,
     figures: &DayFigures,
 ) -> Result<(), ArchiveError> {
-    let firsts = figures
+    let first_posts = figures
         .people
         .iter()
         .filter_map(|(id, person)| Some(day.first_post(&UserId::parse(id).ok()?, person.first.as_ref()?)));
-    let firsts: Vec<Update> = firsts.collect();
-    for firsts in firsts.chunks(AT_ONCE) {
-        let keys: Vec<&ItemKey> = firsts.iter().map(|first| &first.key).collect();
+    let first_posts: Vec<Update> = first_posts.collect();
+    for first_posts in first_posts.chunks(AT_ONCE) {
+        let keys: Vec<&ItemKey> = first_posts.iter().map(|first| &first.key).collect();
         let known = archive.get_all(&keys).await?;
-        let is_news = |(first, known): &(&Update, &Option<Item>)| {
+        let is_earlier = |(first, known): &(&Update, &Option<Item>)| {
             first.guard.holds(&known.as_ref().map(|known| known.attributes.clone()).unwrap_or_default())
         };
-        let news: Vec<&Update> = firsts.iter().zip(&known).filter(is_news).map(|(first, _)| first).collect();
-        for written in archive.write_all(&news).await {
+        let earlier: Vec<&Update> =
+            first_posts.iter().zip(&known).filter(is_earlier).map(|(first, _)| first).collect();
+        for written in archive.write_all(&earlier).await {
             written?;
         }
     }

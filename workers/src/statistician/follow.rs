@@ -1,4 +1,4 @@
-//! Finds the days that are to be counted: those that have closed, and those of which something was written since.
+//! Finds the days to count: those that have closed, and those with changes since.
 
 use std::collections::BTreeSet;
 
@@ -17,19 +17,20 @@ use super::worker::Statistician;
 /// Changes read in one batch.
 const BATCH: usize = 1_000;
 
-/// Days that are gathered before they are asked for: batches of new messages name the same days again and again.
+/// Days that are gathered before they are requested: batches of new messages repeatedly name the same days.
 const GATHERED: usize = 2_000;
 
-/// Days asked for at once.
+/// Days requested in one call.
 const AT_ONCE: usize = 100;
 
-/// A count that was asked for so long ago has lost its job: the process died between the row and the sending.
+/// A count requested this long ago has lost its job: the process died between writing the row and sending the
+/// job.
 const LOST_AFTER_MS: i64 = 10 * 60 * 1_000;
 
-/// Lost jobs sent again by one look; the next one sends what is left.
+/// Lost jobs that one poll sends again; the next poll sends the rest.
 const MAX_LOST: usize = 1_000;
 
-/// Why the days cannot be found now.
+/// The reason why the days cannot be found now.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DaysError {
     /// The archive failed.
@@ -40,25 +41,25 @@ pub(super) enum DaysError {
     Queue(#[from] QueueError),
 }
 
-/// What was gathered of the changes since a cursor.
+/// The changes gathered since a cursor.
 struct Gathered {
     spans: BTreeSet<ChangedSpan>,
     next: Option<ChangeCursor>,
-    /// What the cursor stands for is not known any more: everything is counted again.
+    /// The position of the cursor is no longer known: everything is counted again.
     is_lost: bool,
-    /// Whether there was nothing more.
+    /// Whether there were no further changes.
     is_all: bool,
 }
 
 impl Statistician {
-    /// Asks for the counts of all days that have closed or changed since the last look. Where it stands is one row: days are
-    /// asked for before it goes on, so what a crash leaves out is found again.
+    /// Requests counts of all days that have closed or changed since the last poll. The position is stored in
+    /// one row: days are requested before it advances, so days that a crash skipped are found again.
     pub(super) async fn follow(&self) -> Result<(), DaysError> {
         let archive = &*self.ports.archive;
         loop {
             let row = archive.get(&ItemKey::figures_state()).await?;
             let state = row.as_ref().map(FiguresState::read).unwrap_or_default();
-            // Never by a clock that is behind another process's: what closed stays closed.
+            // Never use a clock that is behind another process's: a closed day stays closed.
             let closed = RollupDay::closed_at(self.ports.clock.now()).max(state.closed);
             let Some(closed) = closed else { return Ok(()) };
             let gathered = self.gather(state.cursor.as_ref()).await?;
@@ -68,7 +69,7 @@ impl Statistician {
             } else if state.cursor.is_some() && state.closed < Some(closed) {
                 days.extend(self.closing_days(state.closed, closed).await?);
             }
-            self.ask(&days).await?;
+            self.request_and_send(&days).await?;
             if gathered.next == state.cursor && state.closed == Some(closed) {
                 return Ok(());
             }
@@ -80,7 +81,7 @@ impl Statistician {
         }
     }
 
-    /// Reads on from a cursor until there is nothing more, or enough.
+    /// Reads changes from a cursor until there are no more, or enough.
     async fn gather(&self, cursor: Option<&ChangeCursor>) -> Result<Gathered, ArchiveError> {
         let mut gathered =
             Gathered { spans: BTreeSet::new(), next: cursor.cloned(), is_lost: false, is_all: false };
@@ -94,8 +95,8 @@ impl Statistician {
             let is_long = batch.spans.iter().any(|span| span.day.is_none());
             gathered.spans.extend(batch.spans);
             gathered.next = Some(batch.next);
-            // Whole channels take their time, and what is done stays done. What is written meanwhile is left to the next look: a
-            // backlog is not followed batch by batch.
+            // Counting whole channels takes long, and progress should be saved. Changes written meanwhile are
+            // left to the next poll, so that a backlog is not followed batch by batch.
             if is_long || gathered.is_all {
                 break;
             }
@@ -113,7 +114,7 @@ impl Statistician {
         for ChangedSpan { team, channel, day } in spans {
             match day {
                 Some(date) => {
-                    let day = RollupDay::of(*date).filter(|day| *day <= closed);
+                    let day = RollupDay::from_date(*date).filter(|day| *day <= closed);
                     days.extend(day.map(|day| ChannelDay {
                         team: team.clone(),
                         channel: channel.clone(),
@@ -126,7 +127,7 @@ impl Statistician {
         Ok(days)
     }
 
-    /// The days of a channel, both included, on which it has rows.
+    /// The days of a channel with rows, from one day to another, inclusive.
     async fn days_with_rows(
         &self,
         team: &TeamId,
@@ -157,7 +158,7 @@ impl Statistician {
         Ok(channels)
     }
 
-    /// What has closed since the last look.
+    /// The days that have closed since the last poll.
     async fn closing_days(
         &self,
         closed_before: Option<RollupDay>,
@@ -178,16 +179,16 @@ impl Statistician {
         for (team, channel) in self.channels().await? {
             let rows =
                 query_all(&*self.ports.archive, Query::partition(key::rollups(&team, &channel))).await?;
-            days.extend(rows.iter().filter_map(|row| ChannelDay::of_rollup(&team, &channel, &row.key)));
+            days.extend(rows.iter().filter_map(|row| ChannelDay::from_rollup_key(&team, &channel, &row.key)));
         }
         Ok(days)
     }
 
-    /// Asks for counts, and sends their jobs.
-    async fn ask(&self, days: &BTreeSet<ChannelDay>) -> Result<(), DaysError> {
+    /// Requests counts, and sends their jobs.
+    async fn request_and_send(&self, days: &BTreeSet<ChannelDay>) -> Result<(), DaysError> {
         let days: Vec<&ChannelDay> = days.iter().collect();
         for days in days.chunks(AT_ONCE) {
-            ask_for(&*self.ports.archive, days, self.ports.clock.now()).await?;
+            request_counts(&*self.ports.archive, days, self.ports.clock.now()).await?;
             self.send(days.iter().map(|day| DayJob((*day).clone())).collect()).await?;
         }
         Ok(())
@@ -199,7 +200,7 @@ impl Statistician {
         self.ports.queue.send(jobs).await.into_iter().collect()
     }
 
-    /// Sends the jobs of counts that were asked for long ago.
+    /// Sends the jobs of counts that were requested long ago.
     pub(super) async fn send_lost(&self) -> Result<(), DaysError> {
         let archive = &*self.ports.archive;
         let now = self.ports.clock.now();
@@ -207,8 +208,8 @@ impl Statistician {
             let Ok(team) = TeamId::parse(&row.key.timestamp) else { continue };
             let query = Query { limit: MAX_LOST, ..Query::partition(key::rollups_due(&team)) };
             let due = archive.query(&query).await?.items;
-            let is_lost = |due: &&Item| now.0 - rollup::asked_at(due).0 > LOST_AFTER_MS;
-            let lost = due.iter().filter(is_lost).filter_map(|due| ChannelDay::of_due(&team, &due.key));
+            let is_lost = |due: &&Item| now.0 - rollup::requested_at(due).0 > LOST_AFTER_MS;
+            let lost = due.iter().filter(is_lost).filter_map(|due| ChannelDay::from_due_key(&team, &due.key));
             let lost: Vec<DayJob> = lost.map(DayJob).collect();
             if !lost.is_empty() {
                 tracing::info!(%team, days = lost.len(), "requeued days whose job was lost");
@@ -219,35 +220,35 @@ impl Statistician {
     }
 }
 
-/// Says of each of these days that it is to be counted.
+/// Requests a count of each of these days.
 ///
 /// # Errors
 /// As [`Archive::get_all`].
-pub(crate) async fn ask_for(
+pub(crate) async fn request_counts(
     archive: &dyn Archive,
     days: &[&ChannelDay],
     now: TimestampMs,
 ) -> Result<(), ArchiveError> {
-    let mut left: Vec<&ChannelDay> = days.to_vec();
-    while !left.is_empty() {
-        let keys: Vec<ItemKey> = left.iter().flat_map(|day| [day.due_key(), day.rollup_key()]).collect();
+    let mut remaining: Vec<&ChannelDay> = days.to_vec();
+    while !remaining.is_empty() {
+        let keys: Vec<ItemKey> = remaining.iter().flat_map(|day| [day.due_key(), day.rollup_key()]).collect();
         let rows = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
-        let pairs = left.iter().zip(rows.chunks(2));
-        let asked: Vec<Update> = pairs
+        let pairs = remaining.iter().zip(rows.chunks(2));
+        let requests: Vec<Update> = pairs
             .map(|(day, rows)| {
-                let row = |place: usize| rows.get(place).and_then(Option::as_ref);
-                day.ask(row(0), row(1), now)
+                let row = |index: usize| rows.get(index).and_then(Option::as_ref);
+                day.request_count(row(0), row(1), now)
             })
             .collect();
-        let outcomes = archive.write_all(&asked.iter().collect::<Vec<_>>()).await;
+        let outcomes = archive.write_all(&requests.iter().collect::<Vec<_>>()).await;
         let mut rejected = Vec::new();
-        for (day, outcome) in left.into_iter().zip(outcomes) {
-            // Another process asked, or ended a count, in between.
+        for (day, outcome) in remaining.into_iter().zip(outcomes) {
+            // Another process requested or completed a count in between.
             if outcome? != WriteOutcome::Applied {
                 rejected.push(day);
             }
         }
-        left = rejected;
+        remaining = rejected;
     }
     Ok(())
 }

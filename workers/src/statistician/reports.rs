@@ -1,11 +1,11 @@
 //! Stores reports, and removes them.
 
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Query, WriteOutcome, key, query_all};
-use rules::figures::kept::KeptReport;
+use rules::figures::stored_report::KeptReport;
 use slack::ids::TeamId;
 
-/// Stores a report; says whether it did. Another process that stores the same one at the same time goes first, and one that no
-/// rows can hold is not stored.
+/// Stores a report; returns whether it did. If another process stores the same report at the same time, that
+/// one wins; a report that is too large for rows is not stored.
 ///
 /// # Errors
 /// As [`Archive::get_all`].
@@ -17,8 +17,8 @@ pub async fn store(archive: &dyn Archive, report: &KeptReport) -> Result<bool, A
     let stored = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
     let rows = report.rows(&stored);
     let Some((head, chunks)) = rows.split_last() else { return Ok(false) };
-    // What lists it goes first, so that whatever is stored can be removed, and the head last.
-    let listed = report.listed();
+    // The listing row is written first, so that every stored part can be removed, and the head last.
+    let listed = report.list_entry();
     for rows in [vec![&listed], chunks.iter().collect(), vec![head]] {
         for outcome in archive.write_all(&rows).await {
             if outcome? != WriteOutcome::Applied {
@@ -29,7 +29,7 @@ pub async fn store(archive: &dyn Archive, report: &KeptReport) -> Result<bool, A
     Ok(true)
 }
 
-/// Removes all stored reports of a workspace; what lists one goes last.
+/// Removes all stored reports of a workspace; the listing row of each goes last.
 ///
 /// # Errors
 /// As [`Archive::query`].

@@ -1,4 +1,4 @@
-//! The worker: days as jobs, and the look for those that are to be counted.
+//! The worker: counts days as jobs, and polls for days to count.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,16 @@ use super::count::{DayOutcome, count};
 use crate::failure::JobFailure;
 use crate::runtime::{Batch, DecodedPayload, JobOutcome, Ports, Worker};
 
-/// Between two looks: with the delay of the queue, a late change is counted within three minutes. A look that finds nothing
-/// reads two rows on one machine.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
+/// The poll interval: with the delay of the queue, a late change is counted within three minutes. A poll
+/// without changes reads two rows on one machine.
+const POLL_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The first look waits for nothing: what it follows was written before.
-const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// The delay of the first poll: it need not wait for queued jobs, because it follows changes that are already
+/// written.
+const FIRST_POLL_DELAY: Duration = Duration::from_secs(1);
 
-/// Jobs taken and done at once: on one machine each sync then carries the rows of as many. A day is counted page by page.
+/// Jobs in a batch, handled concurrently: on one machine, each disk sync then covers the rows of all of them.
+/// A day is counted page by page.
 const BATCH: usize = 16;
 
 /// Counts each channel's days.
@@ -60,21 +62,21 @@ impl Worker for Statistician {
         BATCH
     }
 
-    fn looks_every(&self) -> Option<Duration> {
-        Some(BETWEEN_LOOKS)
+    fn poll_interval(&self) -> Option<Duration> {
+        Some(POLL_INTERVAL)
     }
 
-    fn first_look_after(&self) -> Duration {
-        FIRST_LOOK
+    fn first_poll_delay(&self) -> Duration {
+        FIRST_POLL_DELAY
     }
 
-    async fn look(&self) {
+    async fn poll(&self) {
         let followed = match self.follow().await {
             Ok(()) => self.send_lost().await,
             Err(error) => Err(error),
         };
         if let Err(error) = followed {
-            tracing::warn!(%error, "failed to look for days to count; the next look is in a minute");
+            tracing::warn!(%error, "failed to find days to count; the next poll is in a minute");
         }
     }
 

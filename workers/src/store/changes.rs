@@ -1,4 +1,4 @@
-//! The changes of many events. A plain new message is one write that reads nothing.
+//! Writes the changes of many events. A plain new message takes one write without a read.
 
 use futures_util::future::join_all;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Update, WriteOutcome};
@@ -7,8 +7,8 @@ use rules::message::{Content, KeptVersions};
 
 use super::versions::{self, WrittenVersion};
 
-/// Writes the changes of many events: what each begins with together, the rest side by side. One result per event, in their
-/// order.
+/// Writes the changes of many events: the beginnings of all events together, the rest concurrently. Returns
+/// one result per event, in their order.
 pub(crate) async fn write(archive: &dyn Archive, events: &[&[Change]]) -> Vec<Result<(), ArchiveError>> {
     let beginnings: Vec<&Update> =
         events.iter().flat_map(|changes| changes.iter().take(beginning(changes)).map(update)).collect();
@@ -23,9 +23,9 @@ pub(crate) async fn write(archive: &dyn Archive, events: &[&[Change]]) -> Vec<Re
     join_all(finishing).await
 }
 
-/// How many of an event's changes can be written before anything is read: all of a plain message.
+/// The number of an event's changes that can be written without a read: all changes of a plain message.
 fn beginning(changes: &[Change]) -> usize {
-    // What a second content does depends on how the first one fared.
+    // The effect of a second content depends on the result of the first one.
     match changes.iter().position(|change| matches!(change, Change::Content(_))) {
         Some(index) if first_change(&changes[index..]).is_some() => index,
         Some(index) => index + 1,
@@ -33,7 +33,7 @@ fn beginning(changes: &[Change]) -> usize {
     }
 }
 
-/// The change of a message behind an event's beginning: content that most likely replaces another.
+/// The message change after an event's beginning: content that probably replaces other content.
 fn first_change(changes: &[Change]) -> Option<&Content> {
     let first_content = changes.iter().find_map(|change| match change {
         Change::Content(content) => Some(&**content),
@@ -42,7 +42,7 @@ fn first_change(changes: &[Change]) -> Option<&Content> {
     first_content.filter(|content| content.is_change())
 }
 
-/// A change as one update that reads nothing first.
+/// A change as one update without a read.
 fn update(change: &Change) -> &Update {
     match change {
         Change::Content(content) => content.if_absent(),
@@ -50,7 +50,7 @@ fn update(change: &Change) -> &Update {
     }
 }
 
-/// Does what is left of an event, given what became of its beginning and of the change behind that.
+/// Writes the rest of an event, given the results of its beginning and of the change after it.
 async fn finish(
     archive: &dyn Archive,
     changes: &[Change],
@@ -64,14 +64,14 @@ async fn finish(
             (Change::Register(_), Some(outcome)) => drop(outcome?),
             (Change::Register(update), None) => drop(archive.write(update).await?),
             (Change::Content(content), Some(outcome)) => {
-                before = Some((content, versions::settle(archive, content, outcome?).await?));
+                before = Some((content, versions::finish_insert(archive, content, outcome?).await?));
             }
             (Change::Content(content), None) => {
-                let standing = match written.take() {
-                    Some(standing) => standing?,
+                let kept_versions = match written.take() {
+                    Some(kept_versions) => kept_versions?,
                     None => versions::write(archive, content, before.take()).await?,
                 };
-                before = Some((content, standing));
+                before = Some((content, kept_versions));
             }
         }
     }

@@ -1,5 +1,6 @@
-//! Messages of history. Most of a page that is fetched again is in the archive: it is read first, and only what changes
-//! something is written. A conditional write that fails costs more than a read, and on one machine a sync of the disk.
+//! Stores messages of history. Most messages of a page that is fetched again are already in the archive: they
+//! are read first, and only changes are written. A conditional write that fails costs more than a read, and
+//! on one machine a disk sync.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,18 +12,18 @@ use rules::message::{VersionPlan, plan, stored_version};
 
 use super::versions;
 
-/// What became of a message of history.
+/// The result of storing a message of history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StoredAs {
-    /// It was in the archive already, or something newer, or it is erased.
+    /// The archive already had it or a newer version, or it is erased.
     Unchanged,
-    /// The archive had it, and learned something of it: a version, a reaction, its thread.
+    /// The archive had it, and a version, a reaction or its thread was added.
     Updated,
-    /// It was not there.
+    /// It was not in the archive.
     New,
 }
 
-/// What a message needs to have written.
+/// The pending writes of a message.
 struct HistoryStep<'m> {
     message: &'m HistoryMessage,
     is_new: bool,
@@ -30,8 +31,9 @@ struct HistoryStep<'m> {
     row: Option<Cow<'m, Update>>,
 }
 
-/// Stores messages of history; one result per message, in their order. It may be repeated, also after a crash between any
-/// two writes: revisions come before the rows that no longer say what they keep.
+/// Stores messages of history; returns one result per message, in their order. It may be repeated, even after
+/// a crash between any two writes: revisions are written before the rows that no longer contain their
+/// content.
 pub async fn store_history(
     archive: &dyn Archive,
     messages: &[HistoryMessage],
@@ -65,12 +67,12 @@ async fn store_distinct(
     };
     let mut steps: Vec<HistoryStep<'_>> =
         messages.iter().zip(&stored).map(|(message, stored)| step(message, stored.as_ref())).collect();
-    if let Err(error) = leave_out_kept(archive, &mut steps).await {
+    if let Err(error) = skip_stored_revisions(archive, &mut steps).await {
         return vec![Err(error); messages.len()];
     }
     let revisions: Vec<&Update> = steps.iter().flat_map(|step| &step.revisions).collect();
     let mut kept = archive.write_all(&revisions).await.into_iter();
-    // A row may only follow revisions that are kept.
+    // A row may be written only after its revisions are stored.
     let ready: Vec<Result<(), ArchiveError>> = steps
         .iter()
         .map(|step| {
@@ -88,7 +90,7 @@ async fn store_distinct(
             (Ok(()), None) if step.revisions.is_empty() => Ok(StoredAs::Unchanged),
             (Ok(()), None) => Ok(StoredAs::Updated),
             (Ok(()), Some(_)) => match written.next() {
-                Some(Ok(outcome)) => settle(archive, step, outcome).await,
+                Some(Ok(outcome)) => finish_row(archive, step, outcome).await,
                 Some(Err(error)) => Err(error),
                 None => Err(ArchiveError::Unavailable("a write was not answered".into())),
             },
@@ -97,7 +99,7 @@ async fn store_distinct(
     outcomes
 }
 
-async fn settle(
+async fn finish_row(
     archive: &dyn Archive,
     step: &HistoryStep<'_>,
     outcome: WriteOutcome,
@@ -118,11 +120,11 @@ async fn settle(
 
 fn step<'m>(message: &'m HistoryMessage, stored: Option<&Item>) -> HistoryStep<'m> {
     let is_new = stored.is_none_or(|stored| {
-        !stored.is_erased() && !stored.is("deleted") && stored_version(stored).is_none()
+        !stored.is_erased() && !stored.has_flag("deleted") && stored_version(stored).is_none()
     });
     let (revisions, row) = match (&message.change, stored) {
         (Change::Content(content), None) => (Vec::new(), Some(Cow::Borrowed(content.if_absent()))),
-        // What is fetched again is most often this: nothing has to be compared.
+        // The most common case when a page is fetched again: a comparison is not needed.
         (Change::Content(content), Some(stored))
             if stored_version(stored).as_ref() == Some(content.version()) =>
         {
@@ -138,8 +140,11 @@ fn step<'m>(message: &'m HistoryMessage, stored: Option<&Item>) -> HistoryStep<'
     HistoryStep { message, is_new, revisions, row }
 }
 
-/// Leaves out the revisions that are kept already.
-async fn leave_out_kept(archive: &dyn Archive, steps: &mut [HistoryStep<'_>]) -> Result<(), ArchiveError> {
+/// Removes the revisions that are already stored from the steps.
+async fn skip_stored_revisions(
+    archive: &dyn Archive,
+    steps: &mut [HistoryStep<'_>],
+) -> Result<(), ArchiveError> {
     let keys: Vec<&ItemKey> =
         steps.iter().flat_map(|step| &step.revisions).map(|revision| &revision.key).collect();
     if keys.is_empty() {

@@ -1,9 +1,10 @@
-//! Writes changes of messages to the archive, for every source of them: events, history, exports.
+//! Writes changes of messages to the archive, from every source: events, history, exports.
 //!
-//! * [`versions`]: one version of a message becomes the row's content, or a revision, or it was there already.
-//! * [`changes`]: the changes of many events, written unread if they most likely are news.
-//! * [`history`]: messages of history, read first, because most of them are there already.
-//! * [`preview`]: an archive that says what a write would do.
+//! * [`versions`]: writes one version of a message as the row's content or as a revision, unless it is
+//!   already stored.
+//! * [`changes`]: writes the changes of many events, without a read if they are probably new.
+//! * [`history`]: stores messages of history, with a read first, because most of them are already stored.
+//! * [`preview`]: an archive that returns the results of writes without writing.
 
 pub(crate) mod changes;
 pub mod history;

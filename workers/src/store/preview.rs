@@ -1,4 +1,4 @@
-//! An archive that says what a write would do, and does nothing.
+//! An archive that returns the results that writes would have, and writes nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use ports::archive::{
 };
 use slack::ids::TeamId;
 
-/// Reads from another archive, or from one without any rows, and answers writes as if they had been done. It remembers none
-/// of them.
+/// Reads from another archive, or from an empty one, and returns the results that writes would have had. It
+/// does not remember them.
 pub struct PreviewArchive {
     inner: Option<Arc<dyn Archive>>,
 }
 
 impl PreviewArchive {
-    /// What is erased in the workspaces that these updates are of, one after the other.
+    /// The erasures in the workspaces of these updates, one read after the other.
     async fn erasures(&self, updates: &[&Update]) -> Result<Vec<ErasureFacts>, ArchiveError> {
         let teams: BTreeSet<TeamId> =
-            updates.iter().filter_map(|update| erasure::team(&update.key)).collect();
+            updates.iter().filter_map(|update| erasure::covered_team(&update.key)).collect();
         let mut facts = Vec::with_capacity(teams.len());
         for team in &teams {
-            facts.push(ErasureFacts::stored(self, team).await?);
+            facts.push(ErasureFacts::load(self, team).await?);
         }
         Ok(facts)
     }
 
     /// A preview of writes to this archive; `None` if it does not exist yet.
-    pub fn of(inner: Option<Arc<dyn Archive>>) -> Self {
+    pub fn new(inner: Option<Arc<dyn Archive>>) -> Self {
         Self { inner }
     }
 }

@@ -1,20 +1,20 @@
-//! Writes a version of a message: it becomes the row's content, or a revision, or it was there already.
+//! Writes a version of a message: as the row's content or as a revision, unless it is already stored.
 //!
-//! What has to be written is planned by the rules, given the message as it was read ([`plan`]): first the revisions, then
-//! the row if it is still what was read; if it is not, all is planned again. A new message needs no plan: it is written
-//! if there is no content yet. Each step may be repeated, and stopping between two of them loses nothing: the event
-//! comes again and does the rest.
+//! The rules plan the writes, given the message as it was read ([`plan`]): first the revisions, then the row
+//! if it is unchanged since the read; if it has changed, everything is planned again. A new message needs no
+//! plan: it is written if there is no content yet. Each step may be repeated, and stopping between two steps
+//! loses nothing: the event is delivered again and the rest is written.
 
 use metrics::counter;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, Update, WriteOutcome};
 use ports::metrics::ARCHIVE_DUPLICATES;
 use rules::message::{Content, KeptVersions, VersionPlan, plan, stored_version};
 
-/// A version that was written, and how its message stands since.
+/// A written version, and the stored versions of its message since.
 pub(super) type WrittenVersion<'c> = (&'c Content, KeptVersions);
 
-/// Writes one version. `before` is another one that its event brought and that was written already: most events bring
-/// the new and the previous version of one message, which then is looked at once.
+/// Writes one version. `before` is another version of the same event that was already written: most events
+/// contain the new and the previous version of one message, which is then read only once.
 pub(super) async fn write(
     archive: &dyn Archive,
     content: &Content,
@@ -24,7 +24,7 @@ pub(super) async fn write(
         Some((before, kept_versions)) if kept_versions.covers(content) => {
             let attributes = before.if_absent().set_if_absent.clone();
             let stored = Item { key: content.key().clone(), attributes };
-            bring_left_out(archive, content, &stored).await?;
+            write_left_out(archive, content, &stored).await?;
             Ok(kept_versions)
         }
         Some(_) => {
@@ -33,13 +33,13 @@ pub(super) async fn write(
         }
         None => {
             let outcome = archive.write(content.if_absent()).await?;
-            settle(archive, content, outcome).await
+            finish_insert(archive, content, outcome).await
         }
     }
 }
 
-/// What follows once [`Content::if_absent`] was written.
-pub(super) async fn settle(
+/// Continues after [`Content::if_absent`] was written.
+pub(super) async fn finish_insert(
     archive: &dyn Archive,
     content: &Content,
     outcome: WriteOutcome,
@@ -66,28 +66,28 @@ pub(super) async fn write_planned(
                 if stored_version(stored).as_ref() == Some(content.version()) {
                     counter!(ARCHIVE_DUPLICATES).increment(1);
                 }
-                bring_left_out(archive, content, stored).await?;
+                write_left_out(archive, content, stored).await?;
             }
             return Ok(kept_versions);
         };
         match archive.write(&row).await? {
             WriteOutcome::Applied => return Ok(kept_versions),
-            // Another process wrote in between; each round, some version has grown, so this ends.
+            // Another process wrote in between. In each round some version has grown, so the loop ends.
             WriteOutcome::Rejected(now) => stored = Some(now),
         }
     }
 }
 
-/// Brings what no version takes back, of a message that is stored already.
-async fn bring_left_out(archive: &dyn Archive, content: &Content, stored: &Item) -> Result<(), ArchiveError> {
+/// Writes the parts of a stored message that no version removes.
+async fn write_left_out(archive: &dyn Archive, content: &Content, stored: &Item) -> Result<(), ArchiveError> {
     match content.if_absent().left_out(stored) {
         Some(left_out) => archive.write(&left_out).await.map(drop),
         None => Ok(()),
     }
 }
 
-/// Writes many changes step by step together: one read, one write of revisions, one of rows. What does not go through
-/// like this, because it met another write, goes its own way.
+/// Writes many changes together, step by step: one read, one write of revisions, one write of rows. A change
+/// that conflicts with another write is then written separately.
 pub(super) async fn write_changes(
     archive: &dyn Archive,
     contents: &[&Content],
@@ -101,7 +101,7 @@ pub(super) async fn write_changes(
         contents.iter().zip(&stored).map(|(content, stored)| plan(content, stored.as_ref())).collect();
     let revisions: Vec<&Update> = plans.iter().flat_map(|plan| &plan.keep).collect();
     let mut kept = archive.write_all(&revisions).await.into_iter();
-    // A row may only follow revisions that are kept.
+    // A row may be written only after its revisions are stored.
     let mut ready: Vec<Result<(), ArchiveError>> = Vec::with_capacity(plans.len());
     for plan in &plans {
         let outcomes: Vec<_> = kept.by_ref().take(plan.keep.len()).collect();
@@ -110,11 +110,11 @@ pub(super) async fn write_changes(
     let rows = plans.iter().zip(&ready).filter(|(_, ready)| ready.is_ok());
     let rows: Vec<&Update> = rows.filter_map(|(plan, _)| plan.row.as_ref()).collect();
     let mut written = archive.write_all(&rows).await.into_iter();
-    let mut standings = Vec::with_capacity(contents.len());
+    let mut results = Vec::with_capacity(contents.len());
     for (((content, plan), ready), stored) in contents.iter().zip(plans).zip(ready).zip(stored) {
-        standings.push(match (ready, &plan.row) {
+        results.push(match (ready, &plan.row) {
             (Err(error), _) => Err(error),
-            // The row stays as it is, but for what no version takes back.
+            // The row stays unchanged, except for the parts that no version removes.
             (Ok(()), None) => write_planned(archive, content, stored).await,
             (Ok(()), Some(_)) => match written.next() {
                 Some(Ok(WriteOutcome::Applied)) => Ok(plan.kept_versions),
@@ -124,5 +124,5 @@ pub(super) async fn write_changes(
             },
         });
     }
-    standings
+    results
 }

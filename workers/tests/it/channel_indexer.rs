@@ -1,4 +1,4 @@
-//! What the channel-indexer leaves in the archive.
+//! Tests of the rows that the channel-indexer writes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use ports::archive::{
 };
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::job::encode_event_of_run;
-use ports::queue::route::refused;
+use ports::queue::route::refused_span_message;
 use ports::queue::run::RunId;
 use ports::queue::{Delivery, GroupId};
 use reader::directory::{self, Directory};
@@ -32,10 +32,10 @@ struct IndexerFixture {
 
 impl IndexerFixture {
     fn new() -> Self {
-        Self::made(|archive| ChannelIndexer::new(archive, None))
+        Self::with_indexer(|archive| ChannelIndexer::new(archive, None))
     }
 
-    fn made(indexer: impl FnOnce(Arc<dyn Archive>) -> ChannelIndexer) -> Self {
+    fn with_indexer(indexer: impl FnOnce(Arc<dyn Archive>) -> ChannelIndexer) -> Self {
         let archive = Arc::new(MemoryArchive::new());
         let indexer = indexer(archive.clone());
         Self { archive, indexer }
@@ -54,8 +54,8 @@ impl IndexerFixture {
         query_all(&*self.archive, Query::partition(partition)).await.unwrap()
     }
 
-    /// The channel as readers see it now.
-    async fn now(&self, channel: &str) -> Option<Value> {
+    /// The channel's current state as readers see it.
+    async fn current(&self, channel: &str) -> Option<Value> {
         self.rows(key::channels(&team(), &id(channel))).await.last().and_then(project::channel)
     }
 
@@ -83,8 +83,9 @@ fn simple(kind: &str, channel: &str, ts: &str) -> Value {
 #[tokio::test]
 async fn ten_thousand_channels_are_found_by_id_and_name_in_many_shards() {
     let shard_bytes = 20_000;
-    let fixture =
-        IndexerFixture::made(|archive| ChannelIndexer::new(archive, None).with_shards_of(shard_bytes));
+    let fixture = IndexerFixture::with_indexer(|archive| {
+        ChannelIndexer::new(archive, None).with_shard_bytes(shard_bytes)
+    });
     let channels: Vec<(String, String)> =
         (0..10_000).map(|n| (format!("C{n:05}"), format!("Projekt-{n}"))).collect();
     let created: Vec<Value> =
@@ -101,7 +102,7 @@ async fn ten_thousand_channels_are_found_by_id_and_name_in_many_shards() {
     let found: BTreeSet<(String, String)> =
         index.iter().map(|(id, name)| (id.to_string(), name.to_owned())).collect();
     assert_eq!(found, channels.into_iter().collect());
-    assert_eq!(index.named("#projekt-7777"), [id("C07777")]);
+    assert_eq!(index.channels_with_name("#projekt-7777"), [id("C07777")]);
 
     // One change is one write, whichever shard it is in.
     let before = fixture.rows(key::channel_index(&team())).await;
@@ -123,26 +124,26 @@ async fn gaps_of(fixture: &IndexerFixture) -> Vec<(&'static str, Option<String>,
 }
 
 #[tokio::test]
-async fn times_of_refused_requests_become_gaps_in_any_order_and_however_often() {
+async fn spans_of_refused_requests_become_gaps_in_any_order_and_if_repeated() {
     let ts = |second: u32| Ts::parse(&format!("{second}.000100")).unwrap();
-    let told = [(100, 100), (130, 160), (200, 260), (900, 900)]
-        .map(|(from, to)| delivery_of(refused(&team(), &ts(from), &ts(to))));
+    let refusals = [(100, 100), (130, 160), (200, 260), (900, 900)]
+        .map(|(from, to)| delivery_of(refused_span_message(&team(), &ts(from), &ts(to))));
     let shown = |from: u32, to: u32| ("refused", None, ts(from).to_string(), Some(ts(to).to_string()));
-    for turn in 0..told.len() {
+    for rotation in 0..refusals.len() {
         let fixture = IndexerFixture::new();
-        let mut jobs = told.to_vec();
-        jobs.rotate_left(turn);
-        jobs.extend_from_slice(&told[..turn]);
+        let mut jobs = refusals.to_vec();
+        jobs.rotate_left(rotation);
+        jobs.extend_from_slice(&refusals[..rotation]);
         let outcomes = fixture.indexer.handle(&jobs).await;
         assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
-        assert_eq!(gaps_of(&fixture).await, [shown(100, 260), shown(900, 900)], "{turn}");
-        // It may be the first that is known of the workspace.
+        assert_eq!(gaps_of(&fixture).await, [shown(100, 260), shown(900, 900)], "{rotation}");
+        // A refusal may be the first job of its workspace.
         assert_eq!(fixture.rows(key::TEAMS.to_owned()).await.len(), 1);
     }
 }
 
 #[tokio::test]
-async fn a_changed_history_is_a_gap_where_any_of_it_is_kept() {
+async fn a_changed_history_is_a_gap_if_the_channel_is_archived() {
     let fixture = IndexerFixture::new();
     fixture.mark("C1").await;
     let changed = |kind: &str, channel: Option<&str>, latest: &str| {
@@ -162,7 +163,7 @@ async fn a_changed_history_is_a_gap_where_any_of_it_is_kept() {
     };
     assert_eq!(gaps_of(&fixture).await, [gap(Some("C1"), "70.000000")]);
     assert!(!fixture.archive.items().iter().any(|item| item.key.timestamp.contains("C0PRIVATE")));
-    // As Slack's reference has it: without a channel.
+    // Slack's reference shows the event without a channel.
     fixture.store(&[changed(in_channel, None, "60.000000")]).await;
     assert_eq!(gaps_of(&fixture).await, [gap(None, "60.000000"), gap(Some("C1"), "70.000000")]);
 }
@@ -180,7 +181,7 @@ async fn readers_notice_a_changed_name_within_seconds() {
 }
 
 #[tokio::test]
-async fn a_private_channel_is_kept_only_where_it_was_public_before() {
+async fn a_private_channel_is_kept_only_if_it_was_public_before() {
     let fixture = IndexerFixture::new();
     let private = [
         named("group_rename", "C1", "secret", "1700000000.000000"),
@@ -193,21 +194,21 @@ async fn a_private_channel_is_kept_only_where_it_was_public_before() {
     ];
     fixture.store(&private).await;
     for channel in ["C1", "C2", "C3", "C4", "C5", "C6"] {
-        assert_eq!(fixture.now(channel).await, None, "{channel}");
+        assert_eq!(fixture.current(channel).await, None, "{channel}");
     }
     for channel in ["C1", "C2", "C3", "C5"] {
         fixture.mark(channel).await;
     }
     fixture.store(&private).await;
-    assert_eq!(fixture.now("C1").await.unwrap()["name"], "secret");
-    assert_eq!(fixture.now("C2").await.unwrap()["archived"], true);
-    assert_eq!(fixture.now("C3").await.unwrap()["shared_with"], json!(["T9"]));
-    assert_eq!(fixture.now("C6").await.unwrap()["prev_channel_id"], "C5");
-    assert_eq!(fixture.now("C4").await, None);
+    assert_eq!(fixture.current("C1").await.unwrap()["name"], "secret");
+    assert_eq!(fixture.current("C2").await.unwrap()["archived"], true);
+    assert_eq!(fixture.current("C3").await.unwrap()["shared_with"], json!(["T9"]));
+    assert_eq!(fixture.current("C6").await.unwrap()["prev_channel_id"], "C5");
+    assert_eq!(fixture.current("C4").await, None);
 }
 
 #[tokio::test]
-async fn what_tells_that_a_channel_is_public_lets_in_what_follows_it_in_the_same_batch() {
+async fn an_event_that_shows_a_channel_is_public_admits_later_events_of_the_same_batch() {
     let fixture = IndexerFixture::new();
     fixture
         .store(&[
@@ -215,7 +216,7 @@ async fn what_tells_that_a_channel_is_public_lets_in_what_follows_it_in_the_same
             json!({ "type": "channel_shared", "channel": "C1", "connected_team_id": "T9", "event_ts": "1700000001.000000" }),
         ])
         .await;
-    let now = fixture.now("C1").await.unwrap();
+    let now = fixture.current("C1").await.unwrap();
     assert_eq!((&now["name"], &now["ext_shared"]), (&json!("news"), &json!(true)));
     assert!(
         now.as_object().unwrap().keys().all(|name| !name.starts_with("raw#") && name != "folded"),
@@ -243,7 +244,7 @@ async fn lost_minutes_lost_membership_and_a_lost_token_are_gaps() {
     let reasons: Vec<_> = gaps.iter().map(|gap| gap.text("reason").unwrap()).collect();
     assert_eq!(reasons, ["left", "revoked", "rate_limited"]);
     assert_eq!(gaps[2].text("to"), Some("1700000100.000000"));
-    // So that `status` finds them.
+    // `status` finds the gaps through this row.
     assert!(fixture.archive.get(&ItemKey::team(&team())).await.unwrap().is_some());
 }
 
@@ -258,11 +259,11 @@ async fn the_app_joining_a_channel_is_a_mark_unless_the_channel_never_was_public
     let joins =
         [join(app, "C1", "C"), join("U0FIRST", "C2", "C"), join(app, "C3", "G"), join(app, "C4", "G")];
     fixture.mark("C4").await;
-    let jobs = joins.iter().enumerate().map(|(n, told)| {
-        let body = event::envelope(TEAM, &format!("Ev{n}"), told);
+    let jobs = joins.iter().enumerate().map(|(n, payload)| {
+        let body = event::envelope(TEAM, &format!("Ev{n}"), payload);
         let to_events = delivery(&body);
-        // A person's goes to the message-writer; here it comes all the same.
-        Delivery { group: GroupId::of(&[TEAM]), ..to_events }
+        // The join of a person is routed to the message-writer; here the indexer receives it anyway.
+        Delivery { group: GroupId::from_parts(&[TEAM]), ..to_events }
     });
     let outcomes = fixture.indexer.handle(&jobs.collect::<Vec<_>>()).await;
     assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
@@ -272,11 +273,11 @@ async fn the_app_joining_a_channel_is_a_mark_unless_the_channel_never_was_public
 }
 
 #[tokio::test]
-async fn what_a_run_of_ingest_saw_is_kept_whatever_becomes_of_its_events() {
+async fn the_event_range_of_an_ingest_run_is_stored_even_if_its_events_are_quarantined() {
     let fixture = IndexerFixture::new();
     let run = RunId::begin();
-    let job = |told: &Value| {
-        let body = event::envelope(TEAM, "Ev1", told);
+    let job = |payload: &Value| {
+        let body = event::envelope(TEAM, "Ev1", payload);
         Delivery { body: encode_event_of_run(&run, &body), ..delivery(&body) }
     };
     let odd = json!({ "type": "channel_rename", "channel": { "id": "C1" }, "event_ts": "1700000009.000000" });
@@ -299,7 +300,7 @@ async fn what_a_run_of_ingest_saw_is_kept_whatever_becomes_of_its_events() {
 }
 
 #[tokio::test]
-async fn what_slack_never_sends_is_quarantined_and_blocks_no_other_job() {
+async fn a_malformed_event_is_quarantined_and_blocks_no_other_job() {
     let fixture = IndexerFixture::new();
     let outcomes = fixture
         .handle(&[
@@ -313,16 +314,16 @@ async fn what_slack_never_sends_is_quarantined_and_blocks_no_other_job() {
             json!({ "type": "channel_wonder", "channel": "C1", "event_ts": "1700000003.000000" }),
         ])
         .await;
-    let put_aside: Vec<bool> =
+    let quarantined: Vec<bool> =
         outcomes.iter().map(|outcome| matches!(outcome, JobOutcome::Quarantine(_))).collect();
-    assert_eq!(put_aside, [true, true, true, true, true, false, true, false], "{outcomes:?}");
-    assert_eq!(fixture.now("C1").await.unwrap()["names_history"], json!(["fine"]));
+    assert_eq!(quarantined, [true, true, true, true, true, false, true, false], "{outcomes:?}");
+    assert_eq!(fixture.current("C1").await.unwrap()["names_history"], json!(["fine"]));
 }
 
 #[tokio::test]
 async fn only_new_public_channels_are_joined() {
-    let (joiner, mut asked) = Joiner::new();
-    let fixture = IndexerFixture::made(|archive| ChannelIndexer::new(archive, Some(joiner)));
+    let (joiner, mut join_requests) = Joiner::new();
+    let fixture = IndexerFixture::with_indexer(|archive| ChannelIndexer::new(archive, Some(joiner)));
     fixture
         .store(&[
             named("channel_rename", "C1", "a", "1700000000.000000"),
@@ -331,12 +332,12 @@ async fn only_new_public_channels_are_joined() {
                 "event_ts": "1700000000.000000" }),
         ])
         .await;
-    assert_eq!(asked.try_recv().unwrap(), (team(), id("C2")));
-    assert!(asked.try_recv().is_err());
+    assert_eq!(join_requests.try_recv().unwrap(), (team(), id("C2")));
+    assert!(join_requests.try_recv().is_err());
 }
 
 #[tokio::test]
-async fn an_erased_channel_comes_back_with_what_happens_to_it_later_and_not_before() {
+async fn an_erased_channel_returns_only_with_later_events() {
     let fixture = IndexerFixture::new();
     let scope = ErasureScope::Channel(id("C01"));
     let fact = ErasureFact { team: team(), scope, until: Ts::parse("1700000100.000000").unwrap() };
@@ -352,10 +353,10 @@ async fn an_erased_channel_comes_back_with_what_happens_to_it_later_and_not_befo
         fixture.store(&early).await;
         assert!(!holds("MARKER") && holds("other"));
     }
-    assert_eq!(fixture.now("C01").await, None);
+    assert_eq!(fixture.current("C01").await, None);
     fixture.store(&[named("channel_rename", "C01", "again", "1700000100.000000")]).await;
     fixture.store(&early).await;
-    let now = fixture.now("C01").await.unwrap();
+    let now = fixture.current("C01").await.unwrap();
     assert_eq!((&now["name"], &now["names_history"]), (&json!("again"), &json!(["again"])));
     assert_eq!(directory::read(&*fixture.archive, &team()).await.unwrap().name(&id("C01")), Some("again"));
     assert!(!holds("MARKER"));

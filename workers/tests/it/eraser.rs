@@ -1,4 +1,4 @@
-//! What an erasure leaves in an archive that events, downloads and failures have filled.
+//! Tests of the eraser on an archive filled by events, downloads and quarantined jobs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use ports::queue::{Delivery, Queue, QueueRef};
 use reader::directory;
 use rules::figures::members;
 use rules::file::image::ImageJob;
-use rules::file::row::{self, HeldBytes, MAX_SHARES, Share};
+use rules::file::row::{self, MAX_SHARES, Share, StoredBytes};
 use rules::file::{FileObject, FileState, image};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ use workers::message_writer::MessageWriter;
 use workers::quarantine;
 use workers::runtime::{JobOutcome, Ports, Worker};
 
-/// In everything that is to go, and in nothing that stays.
+/// Appears in everything that must be erased and in nothing that must stay.
 const SECRET: &str = "topsecret";
 const PICTURE: &str = "https://a.slack-edge.com/ana.png";
 const DEFAULT_PICTURE: &str = "https://a.slack-edge.com/default.png";
@@ -51,7 +51,7 @@ fn person(id: &str) -> ErasureScope {
     ErasureScope::User(UserId::parse(id).unwrap())
 }
 
-/// What was asked for after everything that is told here.
+/// An erasure of everything before 1750000000, later than most events in these tests.
 fn fact(scope: ErasureScope) -> Vec<ErasureFact> {
     vec![ErasureFact { team: team(), scope, until: Ts::parse("1750000000.000000").unwrap() }]
 }
@@ -71,7 +71,7 @@ impl EraserFixture {
         Self { archive, files: MemoryFiles::new(), ports }
     }
 
-    /// Two people and two channels, with everything that a message may have.
+    /// Two people and two channels, with every kind of data that a message can have.
     async fn filled() -> Self {
         let fixture = Self::new();
         let secret =
@@ -80,7 +80,7 @@ impl EraserFixture {
         let (before, mine) = (secret(1, "a draft"), secret(2, "with files"));
         let after = event::edited(&before, ts(50).as_str(), &format!("edited {SECRET}"));
         fixture
-            .told(&[
+            .store_events(&[
                 event::posted("C1", &before),
                 event::changed("C1", &before, &after, ts(50).as_str()),
                 event::posted("C1", &mine),
@@ -117,22 +117,22 @@ impl EraserFixture {
         fixture
     }
 
-    async fn told(&self, events: &[Value]) {
+    async fn store_events(&self, events: &[Value]) {
         let writer = MessageWriter::new(self.archive.clone(), Arc::clone(&self.ports.queue));
-        for (number, told) in events.iter().enumerate() {
-            let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), told));
+        for (number, payload) in events.iter().enumerate() {
+            let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), payload));
             let job = Delivery { sent_at: TimestampMs(i64::MAX), ..job };
-            assert_eq!(writer.handle(&[job]).await, [JobOutcome::Done], "{told}");
+            assert_eq!(writer.handle(&[job]).await, [JobOutcome::Done], "{payload}");
         }
     }
 
     fn profile(&self, user: &str, name: &str, picture: &str, at: Ts) -> Value {
-        let mut told = event::user_change(user, name, at.as_str());
-        told["user"]["profile"]["image_192"] = picture.into();
-        told
+        let mut change = event::user_change(user, name, at.as_str());
+        change["user"]["profile"]["image_192"] = picture.into();
+        change
     }
 
-    /// A file as the downloader leaves it behind.
+    /// Stores a file and its rows as the downloader does.
     async fn share(&self, id: &str, bytes: &str, messages: &[(&str, u32)]) {
         let file = FileId::parse(id).unwrap();
         let shares: Vec<Share> = messages
@@ -142,13 +142,17 @@ impl EraserFixture {
         let key = FileKey::shared(&team(), &shares[0].channel, &shares[0].ts, &file);
         self.publish(&key, bytes).await;
         let object = FileObject::read(&json!({ "id": id, "name": "a.txt", "user": "U1" })).unwrap();
-        let held =
-            HeldBytes { key, source: "slack".into(), size_bytes: bytes.len() as u64, sha256: String::new() };
+        let stored_bytes = StoredBytes {
+            key,
+            source: "slack".into(),
+            size_bytes: bytes.len() as u64,
+            sha256: String::new(),
+        };
         for share in &shares {
-            let state = FileState::Stored(held.key.clone());
+            let state = FileState::Stored(stored_bytes.key.clone());
             for update in [
                 row::seen(&team(), &object, Some(share)),
-                row::held(&team(), &file, &held),
+                row::stored(&team(), &file, &stored_bytes),
                 row::on_message(&team(), share, &file, &state),
             ] {
                 self.archive.write(&update).await.unwrap();
@@ -161,7 +165,7 @@ impl EraserFixture {
         self.publish(&key, url).await;
         let owner = image::ImageOwner::User(UserId::parse(user).unwrap());
         let job = ImageJob { team: team(), owner, url: url.to_owned() };
-        self.archive.write(&job.held(&key)).await.unwrap();
+        self.archive.write(&job.stored(&key)).await.unwrap();
     }
 
     async fn publish(&self, key: &FileKey, bytes: &str) {
@@ -170,16 +174,16 @@ impl EraserFixture {
         writer.publish().await.unwrap();
     }
 
-    async fn quarantine(&self, told: &Value) {
-        let job = delivery(&event::envelope(TEAM, "EvOdd", told));
-        quarantine::put(&self.ports, QueueRef::from(QueueName::Events), &job, "too odd").await.unwrap();
+    async fn quarantine(&self, payload: &Value) {
+        let job = delivery(&event::envelope(TEAM, "EvOdd", payload));
+        quarantine::insert(&self.ports, QueueRef::from(QueueName::Events), &job, "too odd").await.unwrap();
     }
 
     async fn run(&self, facts: &[ErasureFact], mode: EraserMode) -> EraserCounts {
         erase(&*self.archive, &self.files, facts, mode).await.unwrap()
     }
 
-    /// Rows and files, as they are. Jobs in quarantine are numbered anew in each run.
+    /// All rows and files except quarantine rows, whose ids differ in each run.
     fn state(&self) -> BTreeMap<String, String> {
         let rows = self.archive.items().into_iter().filter(|row| !row.key.item_id.starts_with("quarantine#"));
         let rows = rows.map(|row| (format!("{:?}", row.key), row.to_json().to_string()));
@@ -187,22 +191,22 @@ impl EraserFixture {
         rows.chain(files.map(|(key, bytes)| (key.to_string(), format!("{bytes:?}")))).collect()
     }
 
-    /// Compares what is there with another archive.
-    async fn assert_like(&self, other: &Self, what: &str) {
+    /// Asserts that both archives have the same rows, files and number of quarantined jobs.
+    async fn assert_like(&self, other: &Self, context: &str) {
         let (ours, theirs) = (self.state(), other.state());
         let keys = ours.keys().chain(theirs.keys());
         let different: Vec<_> = keys.filter(|key| ours.get(*key) != theirs.get(*key)).collect();
-        assert!(different.is_empty(), "{what}: {different:?}");
+        assert!(different.is_empty(), "{context}: {different:?}");
         let jobs = [self, other].map(|fixture| quarantine::count(&*fixture.archive));
         let [jobs, expected] = futures_util::future::join_all(jobs).await.try_into().unwrap();
-        assert_eq!(jobs.unwrap(), expected.unwrap(), "{what}");
+        assert_eq!(jobs.unwrap(), expected.unwrap(), "{context}");
     }
 
     fn file_names(&self) -> Vec<String> {
         self.files.published().keys().map(|key| key.as_str().rsplit('/').next().unwrap().to_owned()).collect()
     }
 
-    /// Where the secret still is.
+    /// Keys of the rows and files that still contain the secret.
     fn leaks(&self) -> Vec<String> {
         let (rows, files) = (self.archive.items(), self.files.published());
         let rows = rows.iter().filter(|row| row.to_json().to_string().contains(SECRET));
@@ -217,7 +221,7 @@ impl EraserFixture {
     }
 }
 
-/// Erases what the facts cover, from its beginning to its end.
+/// Runs a complete erasure of the data that the facts cover.
 pub(crate) async fn erase(
     archive: &dyn Archive,
     files: &dyn Files,
@@ -232,13 +236,13 @@ pub(crate) async fn erase(
     }
     let mut sum = EraserCounts::default();
     for part in eraser.parts().await? {
-        sum += eraser.part(&part).await?;
+        sum += eraser.run_part(&part).await?;
     }
     Ok(sum)
 }
 
 #[tokio::test]
-async fn of_a_person_nothing_is_left_but_ids_and_of_others_nothing_is_lost() {
+async fn erasing_a_person_leaves_only_their_ids_and_keeps_the_data_of_others() {
     let fixture = EraserFixture::filled().await;
     let facts = fact(person("U1"));
     let before = fixture.state();
@@ -259,7 +263,7 @@ async fn of_a_person_nothing_is_left_but_ids_and_of_others_nothing_is_lost() {
             format!("{:?}", ItemKey::new(format!("channel#{TEAM}#C2"), ts(0).as_str())),
             format!("{:?}", ItemKey::new(format!("channelindex#{TEAM}"), "0"))
         ],
-        "a channel is called so"
+        "the name of a channel"
     );
     let stays = fixture.row(&ItemKey::message(&team(), &channel("C1"), &ts(4)));
     assert_eq!(stays.text("text"), Some("stays"));
@@ -284,7 +288,7 @@ async fn of_a_person_nothing_is_left_but_ids_and_of_others_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn of_a_channel_its_name_goes_too_and_what_came_later_stays() {
+async fn erasing_a_channel_removes_its_name_and_keeps_later_messages() {
     let fixture = EraserFixture::filled().await;
     let facts = fact(ErasureScope::Channel(channel("C2")));
     let done = fixture.run(&facts, EraserMode::Act).await;
@@ -292,7 +296,7 @@ async fn of_a_channel_its_name_goes_too_and_what_came_later_stays() {
     let channels = directory::read(&*fixture.archive, &team()).await.unwrap();
     assert_eq!(channels.iter().map(|(_, name)| name).collect::<Vec<_>>(), ["general"]);
     assert!(!fixture.leaks().iter().any(|leak| leak.contains("C2")), "{:?}", fixture.leaks());
-    // How many members it had, on a day before and on one after it; and of another channel.
+    // The member counts of both channels, on a day before the erasure and on one after it.
     let members =
         |id: &str, day: &str| members::count(&fixture.row(&ItemKey::members(&team(), &channel(id), day)));
     assert_eq!((members("C2", "2023-11-14"), members("C2", "2025-10-09")), (None, Some(5)));
@@ -304,25 +308,25 @@ async fn of_a_channel_its_name_goes_too_and_what_came_later_stays() {
 }
 
 #[tokio::test]
-async fn one_message_goes_with_the_files_that_only_it_shares() {
+async fn erasing_a_message_deletes_the_files_that_only_it_shares() {
     let fixture = EraserFixture::filled().await;
     let facts = fact(ErasureScope::Message(channel("C1"), ts(2)));
     let done = fixture.run(&facts, EraserMode::Act).await;
     assert_eq!((done.messages, done.revisions, done.files, done.users), (1, 0, 1, 0), "{done:?}");
     let names = fixture.file_names();
     assert!(!names.contains(&"F1".to_owned()) && names.contains(&"F2".to_owned()), "{names:?}");
-    // One that has not come yet does not come any more.
+    // A message that has not arrived yet gets a tombstone.
     let unseen = fact(ErasureScope::Message(channel("C1"), ts(99)));
     assert_eq!(fixture.run(&unseen, EraserMode::Act).await.messages, 0);
     assert!(fixture.row(&ItemKey::message(&team(), &channel("C1"), &ts(99))).is_erased());
 }
 
 #[tokio::test]
-async fn a_file_whose_row_may_not_name_all_its_messages_stays() {
+async fn a_file_stays_if_its_row_may_not_list_all_its_messages() {
     let fixture = EraserFixture::new();
     let seconds: Vec<u32> = (0..u32::try_from(MAX_SHARES).unwrap()).collect();
     let posted = |second: &u32| event::posted("C1", &event::message(ts(*second).as_str(), "U1", "mine"));
-    fixture.told(&seconds.iter().map(posted).collect::<Vec<_>>()).await;
+    fixture.store_events(&seconds.iter().map(posted).collect::<Vec<_>>()).await;
     let shared: Vec<(&str, u32)> = seconds.iter().map(|second| ("C1", *second)).collect();
     fixture.share("F1", "in more messages, perhaps", &shared).await;
     fixture.share("F2", "in these alone", &shared[1..]).await;
@@ -332,7 +336,7 @@ async fn a_file_whose_row_may_not_name_all_its_messages_stays() {
 }
 
 #[tokio::test]
-async fn what_a_writer_erased_meanwhile_is_erased_with_all_that_belonged_to_it() {
+async fn a_message_that_a_writer_erased_first_is_erased_with_all_its_data() {
     for scope in [
         person("U1"),
         ErasureScope::Message(channel("C1"), ts(1)),
@@ -346,7 +350,7 @@ async fn what_a_writer_erased_meanwhile_is_erased_with_all_that_belonged_to_it()
         for fact in &facts {
             fixture.archive.write(&fact.update()).await.unwrap();
         }
-        // A writer that knows of the facts was told of these once more.
+        // A writer that has read the facts received these rows' events again.
         let covered: ErasureFacts = facts.iter().collect();
         for row in fixture.archive.items() {
             if covered.covers_row(&row) && !row.key.item_id.starts_with("revision#") {
@@ -354,14 +358,14 @@ async fn what_a_writer_erased_meanwhile_is_erased_with_all_that_belonged_to_it()
             }
         }
         for part in eraser.parts().await.unwrap() {
-            eraser.part(&part).await.unwrap();
+            eraser.run_part(&part).await.unwrap();
         }
         fixture.assert_like(&other, "erased by a writer").await;
     }
 }
 
 #[tokio::test]
-async fn a_name_goes_last_so_that_a_killed_run_can_be_asked_for_by_it_again() {
+async fn the_name_is_erased_last_so_that_a_killed_run_can_be_repeated_by_name() {
     for scope in [person("U1"), ErasureScope::Channel(channel("C1"))] {
         let fixture = EraserFixture::filled().await;
         let eraser =
@@ -372,7 +376,7 @@ async fn a_name_goes_last_so_that_a_killed_run_can_be_asked_for_by_it_again() {
 }
 
 #[tokio::test]
-async fn an_eraser_that_dies_after_any_step_is_ended_by_the_next_one() {
+async fn the_next_run_completes_an_erasure_that_died_after_any_step() {
     for scope in
         [person("U1"), ErasureScope::Channel(channel("C1")), ErasureScope::Message(channel("C1"), ts(2))]
     {
@@ -382,8 +386,8 @@ async fn an_eraser_that_dies_after_any_step_is_ended_by_the_next_one() {
         for step in 0.. {
             let fixture = EraserFixture::filled().await;
             let point = CrashPoint::after(step);
-            let archive = FaultyArchive::until(fixture.archive.clone(), Arc::clone(&point));
-            let files = FaultyFiles::until(Arc::new(fixture.files.clone()), Arc::clone(&point));
+            let archive = FaultyArchive::with_crash_point(fixture.archive.clone(), Arc::clone(&point));
+            let files = FaultyFiles::with_crash_point(Arc::new(fixture.files.clone()), Arc::clone(&point));
             let died = erase(&archive, &files, &facts, EraserMode::Act).await;
             assert_eq!(died.is_err(), point.has_crashed(), "step {step}: {died:?}");
             fixture.run(&facts, EraserMode::Act).await;

@@ -1,4 +1,4 @@
-//! Slack's history in the archive, beside a Slack on virtual time.
+//! Tests of the historian with a fake Slack on virtual time.
 
 mod closing;
 mod errors;
@@ -21,7 +21,7 @@ use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, Ts};
 use slack_api::WebApi;
 use testkit::corpus::event;
-use testkit::deliveries::{delivery_of, received};
+use testkit::deliveries::{delivery_of, receive_visible};
 use testkit::fake_slack::{FakeSlack, FakeWorkspace};
 use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
@@ -35,9 +35,9 @@ use workers::runtime::{JobOutcome, JobRetry, Ports, Worker};
 
 const TOKEN: &str = "xoxb-1";
 const DAY: i64 = 86_400;
-/// What was said begins here.
+/// The second of the first message.
 const BEGINNING: i64 = 1_699_000_000;
-/// And is read up to here.
+/// The second up to which history is read.
 const END: i64 = 1_700_000_000;
 
 fn team() -> TeamId {
@@ -57,11 +57,11 @@ fn span(from: i64, to: i64) -> PlannedSpan {
     PlannedSpan { span, to: ts(to) }
 }
 
-fn said(second: i64, text: &str) -> Value {
+fn message_at(second: i64, text: &str) -> Value {
     event::message(ts(second).as_str(), "U01", text)
 }
 
-fn replied(second: i64, root: i64) -> Value {
+fn reply_at(second: i64, root: i64) -> Value {
     event::reply(ts(second).as_str(), ts(root).as_str(), "U02", "a reply")
 }
 
@@ -74,15 +74,15 @@ struct HistorianFixture {
 }
 
 impl HistorianFixture {
-    /// A channel in which these messages were written.
-    fn of(messages: &[Value]) -> Self {
+    /// A workspace with one channel that contains these messages.
+    fn with_messages(messages: &[Value]) -> Self {
         let slack = FakeSlack::on_virtual_time();
         let mut workspace = FakeWorkspace::new("T1");
         workspace.channels.push(testkit::fake_slack::channel("C1", "general"));
         for message in messages {
-            workspace.said_in("C1").post(message);
+            workspace.channel_history("C1").post(message);
         }
-        slack.set(TOKEN, workspace);
+        slack.set_workspace(TOKEN, workspace);
         let clock = ManualClock::starting_at(TimestampMs(END * 1_000));
         let queue = Arc::new(MemoryQueue::new(clock.clone()));
         Self { api: slack.client_in_memory(TOKEN), slack, archive: Arc::default(), queue, clock }
@@ -91,16 +91,16 @@ impl HistorianFixture {
     async fn read_into(
         &self,
         archive: &dyn Archive,
-        wanted: &PlannedSpan,
+        planned: &PlannedSpan,
         look_back_days: i64,
     ) -> (Result<SpanEnd, HistoryError>, ReadSnapshot) {
-        self.read_choosing(archive, wanted, look_back_days, ThreadChoice::Incomplete).await
+        self.read_choosing(archive, planned, look_back_days, ThreadChoice::Incomplete).await
     }
 
     async fn read_choosing(
         &self,
         archive: &dyn Archive,
-        wanted: &PlannedSpan,
+        planned: &PlannedSpan,
         look_back_days: i64,
         threads: ThreadChoice<'_>,
     ) -> (Result<SpanEnd, HistoryError>, ReadSnapshot) {
@@ -115,8 +115,8 @@ impl HistorianFixture {
             counts: &counts,
             threads,
         };
-        let end = reader.read_span(wanted, &mut PageBudget::unlimited()).await;
-        (end, counts.tally())
+        let end = reader.read_span(planned, &mut PageBudget::unlimited()).await;
+        (end, counts.snapshot())
     }
 
     async fn read(&self, from: i64, to: i64) -> (SpanEnd, ReadSnapshot) {
@@ -138,7 +138,7 @@ impl HistorianFixture {
     }
 
     fn history_calls(&self) -> usize {
-        self.slack.called("conversations.history") + self.slack.called("conversations.replies")
+        self.slack.call_count("conversations.history") + self.slack.call_count("conversations.replies")
     }
 
     fn historian(&self) -> Historian {
@@ -154,7 +154,7 @@ impl HistorianFixture {
     }
 
     async fn sent(&self, queue: QueueName) -> Vec<Delivery> {
-        received(&*self.queue, queue).await
+        receive_visible(&*self.queue, queue).await
     }
 }
 
@@ -173,28 +173,29 @@ fn job(from: i64, to: i64) -> Delivery {
 
 #[tokio::test(start_paused = true)]
 async fn a_channel_is_read_page_by_page_with_its_threads_and_files_to_its_beginning() {
-    let mut messages: Vec<Value> = (0..250).map(|n| said(BEGINNING + n, &format!("message {n}"))).collect();
-    messages.push(replied(BEGINNING + 500, BEGINNING + 7));
+    let mut messages: Vec<Value> =
+        (0..250).map(|n| message_at(BEGINNING + n, &format!("message {n}"))).collect();
+    messages.push(reply_at(BEGINNING + 500, BEGINNING + 7));
     messages.push(event::file_share(ts(BEGINNING + 600).as_str(), "U01", "see", &["F1"]));
-    let fixture = HistorianFixture::of(&messages);
-    fixture.slack.pages_of(100);
+    let fixture = HistorianFixture::with_messages(&messages);
+    fixture.slack.set_page_size(100);
     let (end, tally) = fixture.read(0, END).await;
     assert_eq!((end, tally.messages, tally.new, tally.threads), (SpanEnd::Whole, 252, 252, 1));
     assert_eq!(fixture.texts().await.len(), 252);
     assert_eq!(fixture.spans().await, [(0, END)]);
     assert_eq!(fixture.sent(QueueName::Files).await.len(), 1);
-    assert_eq!((fixture.slack.called("conversations.history"), fixture.history_calls()), (3, 4));
-    // All of it again: complete threads are skipped and nothing is new.
+    assert_eq!((fixture.slack.call_count("conversations.history"), fixture.history_calls()), (3, 4));
+    // A second read skips complete threads and finds nothing new.
     let (_, again) = fixture.read(0, END).await;
     assert_eq!((again.messages, again.new, again.updated, again.threads), (251, 0, 0, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_from_call_to_call_writes_nothing() {
-    let mut messages: Vec<Value> = (0..20).map(|n| said(BEGINNING + n, "hi")).collect();
-    messages.push(replied(BEGINNING + 500, BEGINNING + 7));
-    let fixture = HistorianFixture::of(&messages);
-    fixture.slack.change(TOKEN, |workspace| workspace.volatile = true);
+async fn fields_that_differ_in_each_response_cause_no_writes() {
+    let mut messages: Vec<Value> = (0..20).map(|n| message_at(BEGINNING + n, "hi")).collect();
+    messages.push(reply_at(BEGINNING + 500, BEGINNING + 7));
+    let fixture = HistorianFixture::with_messages(&messages);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.volatile = true);
     fixture.read(0, END).await;
     let rows = fixture.archive.items();
     for _ in 0..5 {
@@ -208,14 +209,14 @@ async fn what_changes_from_call_to_call_writes_nothing() {
 async fn a_late_reply_to_an_older_message_is_found_and_the_older_message_alone_is_not_stored() {
     let old = BEGINNING + DAY;
     let messages = [
-        said(old - 40 * DAY, "far too old"),
-        replied(old + 5 * DAY + 20, old - 40 * DAY),
-        said(old, "old"),
-        said(old + 1, "old and quiet"),
-        replied(old + 5 * DAY, old),
-        said(old + 5 * DAY + 10, "new"),
+        message_at(old - 40 * DAY, "far too old"),
+        reply_at(old + 5 * DAY + 20, old - 40 * DAY),
+        message_at(old, "old"),
+        message_at(old + 1, "old and quiet"),
+        reply_at(old + 5 * DAY, old),
+        message_at(old + 5 * DAY + 10, "new"),
     ];
-    let fixture = HistorianFixture::of(&messages);
+    let fixture = HistorianFixture::with_messages(&messages);
     let (end, tally) = fixture.read(old + 5 * DAY - 60, END).await;
     assert_eq!((end, tally.threads), (SpanEnd::Whole, 1));
     assert_eq!(fixture.texts().await, ["old", "a reply", "new"]);
@@ -223,19 +224,19 @@ async fn a_late_reply_to_an_older_message_is_found_and_the_older_message_alone_i
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_between_any_two_steps_repeats_a_page_and_loses_nothing() {
-    let mut messages: Vec<Value> = (0..40).map(|n| said(BEGINNING + n, "hi")).collect();
-    messages.push(replied(BEGINNING + 500, BEGINNING + 7));
-    let whole = HistorianFixture::of(&messages);
-    whole.slack.pages_of(10);
+    let mut messages: Vec<Value> = (0..40).map(|n| message_at(BEGINNING + n, "hi")).collect();
+    messages.push(reply_at(BEGINNING + 500, BEGINNING + 7));
+    let whole = HistorianFixture::with_messages(&messages);
+    whole.slack.set_page_size(10);
     let counting = CrashPoint::never();
-    let archive = FaultyArchive::until(whole.archive.clone(), Arc::clone(&counting));
+    let archive = FaultyArchive::with_crash_point(whole.archive.clone(), Arc::clone(&counting));
     whole.read_into(&archive, &span(0, END), 30).await.0.unwrap();
     let uninterrupted = whole.history_calls();
     for steps in (0..counting.steps()).step_by(7) {
-        let fixture = HistorianFixture::of(&messages);
-        fixture.slack.pages_of(10);
-        let mortal = FaultyArchive::until(fixture.archive.clone(), CrashPoint::after(steps));
-        assert!(fixture.read_into(&mortal, &span(0, END), 30).await.0.is_err());
+        let fixture = HistorianFixture::with_messages(&messages);
+        fixture.slack.set_page_size(10);
+        let crashing = FaultyArchive::with_crash_point(fixture.archive.clone(), CrashPoint::after(steps));
+        assert!(fixture.read_into(&crashing, &span(0, END), 30).await.0.is_err());
         let reached = fixture.spans().await.first().map_or(END, |(from, _)| *from);
         fixture
             .read_into(&*fixture.archive, &PlannedSpan { to: ts(END), ..span(0, reached) }, 30)
@@ -249,19 +250,19 @@ async fn a_crash_between_any_two_steps_repeats_a_page_and_loses_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_page_with_a_cursor_is_not_the_end() {
-    let messages: Vec<Value> = (0..30).map(|n| said(BEGINNING + n, "hi")).collect();
-    let fixture = HistorianFixture::of(&messages);
-    fixture.slack.pages_of(10);
-    fixture.slack.change(TOKEN, |workspace| workspace.empty_page_every = 2);
+    let messages: Vec<Value> = (0..30).map(|n| message_at(BEGINNING + n, "hi")).collect();
+    let fixture = HistorianFixture::with_messages(&messages);
+    fixture.slack.set_page_size(10);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.empty_page_every = 2);
     let (end, tally) = fixture.read(0, END).await;
     assert_eq!((end, tally.messages), (SpanEnd::Whole, 30));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_plan_hides_is_said_and_nothing_more_is_claimed() {
-    let messages = [said(BEGINNING, "hidden"), said(BEGINNING + 2 * DAY, "shown")];
-    let fixture = HistorianFixture::of(&messages);
-    fixture.slack.change(TOKEN, |workspace| workspace.visible_from_s = Some(BEGINNING + DAY));
+async fn messages_hidden_by_the_plan_are_recorded_as_unreadable_and_not_as_filled() {
+    let messages = [message_at(BEGINNING, "hidden"), message_at(BEGINNING + 2 * DAY, "shown")];
+    let fixture = HistorianFixture::with_messages(&messages);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.visible_from_s = Some(BEGINNING + DAY));
     let (end, _) = fixture.read(0, END).await;
     assert_eq!(end, SpanEnd::Limited);
     assert_eq!(fixture.texts().await, ["shown"]);
@@ -272,10 +273,10 @@ async fn what_the_plan_hides_is_said_and_nothing_more_is_claimed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restricted_app_is_noticed_and_goes_on_at_one_call_a_minute() {
-    let messages: Vec<Value> = (0..100).map(|n| said(BEGINNING + n, "hi")).collect();
-    let fixture = HistorianFixture::of(&messages);
-    fixture.slack.change(TOKEN, |workspace| workspace.restricted = true);
+async fn a_restricted_app_is_detected_and_makes_one_call_a_minute() {
+    let messages: Vec<Value> = (0..100).map(|n| message_at(BEGINNING + n, "hi")).collect();
+    let fixture = HistorianFixture::with_messages(&messages);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.restricted = true);
     let start = Instant::now();
     let (end, tally) = fixture.read(0, END).await;
     assert_eq!((end, tally.messages), (SpanEnd::Whole, 100));
@@ -286,9 +287,9 @@ async fn a_restricted_app_is_noticed_and_goes_on_at_one_call_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_channel_that_is_refused_says_why() {
-    let fixture = HistorianFixture::of(&[said(BEGINNING, "hi")]);
-    fixture.slack.change(TOKEN, |workspace| {
+async fn a_refused_channel_records_the_reason() {
+    let fixture = HistorianFixture::with_messages(&[message_at(BEGINNING, "hi")]);
+    fixture.slack.change_workspace(TOKEN, |workspace| {
         workspace.unreadable.insert("C1".to_owned(), "not_in_channel".to_owned());
     });
     let (end, _) = fixture.read_into(&*fixture.archive, &span(0, END), 30).await;
@@ -299,16 +300,16 @@ async fn one_channel_that_is_refused_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_reads_its_span_in_turns_and_only_of_a_channel_that_is_kept() {
-    let messages: Vec<Value> = (0..50).map(|n| said(BEGINNING + n, "hi")).collect();
-    let fixture = HistorianFixture::of(&messages);
-    fixture.slack.pages_of(2);
+async fn a_job_reads_its_span_in_several_runs_and_only_if_its_channel_is_public() {
+    let messages: Vec<Value> = (0..50).map(|n| message_at(BEGINNING + n, "hi")).collect();
+    let fixture = HistorianFixture::with_messages(&messages);
+    fixture.slack.set_page_size(2);
     let historian = fixture.historian();
     assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [JobOutcome::Done]);
     assert_eq!(
         (fixture.history_calls(), fixture.texts().await.len()),
         (0, 0),
-        "it is not known to be public"
+        "the channel is not known to be public"
     );
     fixture.mark_public().await;
     assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [JobOutcome::Done]);
@@ -318,17 +319,17 @@ async fn a_job_reads_its_span_in_turns_and_only_of_a_channel_that_is_kept() {
     assert_eq!(historian.handle(std::slice::from_ref(next)).await, [JobOutcome::Done]);
     assert_eq!(fixture.texts().await.len(), 50);
     assert_eq!(fixture.spans().await, [(BEGINNING, END)]);
-    // What was read is not read again.
+    // A span that was read is not read again.
     let calls = fixture.history_calls();
     assert_eq!(historian.handle(&[job(BEGINNING, END)]).await, [JobOutcome::Done]);
     assert_eq!(fixture.history_calls(), calls);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_hands_slacks_pause_back_to_the_queue() {
-    let fixture = HistorianFixture::of(&[said(BEGINNING, "hi")]);
+async fn a_job_is_retried_after_the_pause_that_slack_asks_for() {
+    let fixture = HistorianFixture::with_messages(&[message_at(BEGINNING, "hi")]);
     fixture.mark_public().await;
-    fixture.slack.next("conversations.history", [testkit::fake_slack::SlackAnswer::rate_limited(17)]);
+    fixture.slack.plan_answers("conversations.history", [testkit::fake_slack::SlackAnswer::rate_limited(17)]);
     let outcomes = fixture.historian().handle(&[job(BEGINNING - 1, END)]).await;
     let [JobOutcome::Retry(JobRetry { after: Some(after), .. })] = &outcomes[..] else {
         panic!("{outcomes:?}")
@@ -337,21 +338,21 @@ async fn a_job_hands_slacks_pause_back_to_the_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_sends_the_spans_of_gaps_once() {
-    let fixture = HistorianFixture::of(&[said(BEGINNING, "missed")]);
+async fn a_poll_sends_the_spans_of_gaps_once() {
+    let fixture = HistorianFixture::with_messages(&[message_at(BEGINNING, "missed")]);
     fixture.mark_public().await;
     fixture.archive.write(&dropped(&team(), Some(channel()), ts(BEGINNING))).await.unwrap();
     let historian = fixture.historian();
-    assert!(historian.looks_every().is_some());
-    historian.look().await;
-    historian.look().await;
+    assert!(historian.poll_interval().is_some());
+    historian.poll().await;
+    historian.poll().await;
     let jobs = fixture.sent(QueueName::Backfill).await;
-    assert_eq!(jobs.len(), 1, "what waits is not sent again");
+    assert_eq!(jobs.len(), 1, "a waiting job is not sent again");
     assert_eq!(historian.handle(&jobs).await, [JobOutcome::Done]);
     assert_eq!(fixture.texts().await, ["missed"]);
     let key = ItemKey::message(&team(), &channel(), &ts(BEGINNING));
     assert!(fixture.archive.get(&key).await.unwrap().is_some());
     let now = ts(END);
-    let left = reader::gaps::wanted(&*fixture.archive, &team(), &now, 10).await.unwrap();
+    let left = reader::gaps::unread_spans(&*fixture.archive, &team(), &now, 10).await.unwrap();
     assert_eq!(left, []);
 }

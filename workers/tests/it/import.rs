@@ -1,4 +1,4 @@
-//! What an import says of itself while it runs.
+//! Tests of the import: its progress, its sums and the rows that it stores.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use workers::import::{
     ImportProgress, ImportSum, ImportTarget, import,
 };
 
-/// An export whose entries take as many bytes in it as they have.
+/// An uncompressed export in memory.
 struct ExportInMemory {
     entries: Vec<ExportEntry>,
     bytes: Vec<Vec<u8>>,
@@ -51,22 +51,22 @@ fn export(days: &[(&str, Value)], uploads: &[(&str, &str)]) -> Box<ExportInMemor
     Box::new(ExportInMemory { entries, bytes })
 }
 
-/// Imports it, and says what came of it and how far it was each time.
+/// Imports an export. Returns the result and every progress notice.
 async fn imported(
     export: Box<ExportInMemory>,
     archive: Arc<dyn Archive>,
 ) -> (Result<ImportSum, FailedImport>, Vec<ImportProgress>) {
     let queue = Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))));
-    let files = ImportFiles::Taken(FileTarget { queue, files: Arc::new(MemoryFiles::new()) });
+    let files = ImportFiles::Imported(FileTarget { queue, files: Arc::new(MemoryFiles::new()) });
     let options = ImportOptions { team: None, tokens: None, now: TimestampMs(1_700_000_000_000) };
-    let mut said = Vec::new();
+    let mut notices = Vec::new();
     let sum = import(export, &ImportTarget { archive, files }, &options, &mut |notice| {
         if let ImportNotice::Progress(progress) = notice {
-            said.push(progress);
+            notices.push(progress);
         }
     })
     .await;
-    (sum, said)
+    (sum, notices)
 }
 
 fn day(messages: std::ops::Range<u64>) -> Value {
@@ -74,30 +74,30 @@ fn day(messages: std::ops::Range<u64>) -> Value {
 }
 
 #[tokio::test]
-async fn progress_counts_the_days_and_the_files_that_are_kept_and_comes_to_its_end() {
+async fn progress_counts_days_and_stored_files_and_reaches_its_end() {
     let shared = event::file_share("1600090000.000100", "U1", "see", &["F1"]);
     let days = [("general/2020-09-13.json", day(0..600)), ("general/2020-09-14.json", json!([shared]))];
     let days_bytes: u64 = days.iter().map(|(_, day)| day.to_string().len() as u64).sum();
     // No message shares the other one.
     let uploads = [("__uploads/F1/a.txt", "some bytes"), ("__uploads/F9/b.txt", "some more bytes")];
-    let (sum, said) = imported(export(&days, &uploads), Arc::new(MemoryArchive::new())).await;
+    let (sum, notices) = imported(export(&days, &uploads), Arc::new(MemoryArchive::new())).await;
     assert_eq!(sum.unwrap().messages, 601);
     let uploaded_bytes = "some bytes".len() as u64;
-    let of = |bytes| ImportProgress { messages: 601, read_bytes: bytes, total_bytes: bytes };
-    assert_eq!(said[said.len() - 2..], [of(days_bytes), of(days_bytes + uploaded_bytes)]);
+    let at = |bytes| ImportProgress { messages: 601, read_bytes: bytes, total_bytes: bytes };
+    assert_eq!(notices[notices.len() - 2..], [at(days_bytes), at(days_bytes + uploaded_bytes)]);
     let is_growing = |pair: &[ImportProgress]| {
         pair[0].read_bytes <= pair[1].read_bytes && pair[0].messages <= pair[1].messages
     };
-    assert!(said.windows(2).all(is_growing), "{said:?}");
-    assert!(said.iter().all(|progress| progress.read_bytes <= progress.total_bytes), "{said:?}");
+    assert!(notices.windows(2).all(is_growing), "{notices:?}");
+    assert!(notices.iter().all(|progress| progress.read_bytes <= progress.total_bytes), "{notices:?}");
 }
 
 #[tokio::test]
-async fn an_import_that_fails_says_what_it_did_until_then() {
+async fn an_import_that_fails_reports_what_it_stored() {
     let days = [("general/2020-09-13.json", day(0..2_000))];
     let memory = Arc::new(MemoryArchive::new());
-    // A batch of 512 messages is stored, and the next one breaks off.
-    let archive = Arc::new(FaultyArchive::until(memory.clone(), CrashPoint::after(1_400)));
+    // One batch of 512 messages is stored, and the next one fails.
+    let archive = Arc::new(FaultyArchive::with_crash_point(memory.clone(), CrashPoint::after(1_400)));
     let (sum, _) = imported(export(&days, &[]), archive).await;
     let failed = sum.unwrap_err();
     assert!(failed.to_string().contains("import it again"), "{failed}");
@@ -105,11 +105,11 @@ async fn an_import_that_fails_says_what_it_did_until_then() {
     assert_eq!(failed.sum.messages, failed.sum.new);
     let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
     let first = ItemKey::message(&team, &channel, &Ts::parse("1600000000.000100").unwrap());
-    assert!(memory.get(&first).await.unwrap().is_some(), "what was stored stays");
+    assert!(memory.get(&first).await.unwrap().is_some(), "the first batch stays stored");
 }
 
 #[tokio::test]
-async fn logs_of_edits_and_deletions_bring_versions_and_deletions_and_no_messages_of_their_own() {
+async fn logged_edits_and_deletions_become_versions_and_tombstones_and_not_messages() {
     let (first, second) = ("1600000000.000100", "1600000010.000100");
     let message = |text: &str| event::message(first, "U1", text);
     let steps = [("1600000100.000000", "second"), ("1600000200.000000", "third")];
@@ -131,9 +131,9 @@ async fn logs_of_edits_and_deletions_bring_versions_and_deletions_and_no_message
 
     let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
     let rows = query_all(&*archive, Query::partition(key::messages(&team, &channel))).await.unwrap();
-    let said: Vec<(&str, bool)> =
-        rows.iter().map(|row| (row.text("text").unwrap(), row.is("deleted"))).collect();
-    assert_eq!(said, [("third", false), ("gone", true), ("bye", false)]);
+    let stored: Vec<(&str, bool)> =
+        rows.iter().map(|row| (row.text("text").unwrap(), row.has_flag("deleted"))).collect();
+    assert_eq!(stored, [("third", false), ("gone", true), ("bye", false)]);
     let first = Ts::parse(first).unwrap();
     let revisions = key::revisions(&team, &channel, &first);
     let revisions = query_all(&*archive, Query::partition(revisions)).await.unwrap();
@@ -147,20 +147,20 @@ async fn logs_of_edits_and_deletions_bring_versions_and_deletions_and_no_message
 }
 
 #[tokio::test]
-async fn files_beside_the_days_of_a_channel_are_kept_if_their_length_is_what_slack_announced() {
+async fn files_next_to_the_days_of_a_channel_are_stored_if_their_length_matches() {
     let file = |id: &str, size: usize| {
-        let place = format!("attachments/{id}-a.txt");
-        json!({ "id": id, "name": "a.txt", "size": size, "url_private": place, "url_private_download": place })
+        let path = format!("attachments/{id}-a.txt");
+        json!({ "id": id, "name": "a.txt", "size": size, "url_private": path, "url_private_download": path })
     };
     let shared = event::message("1600000000.000100", "U1", "see");
-    let shared = event::with(shared, [("files", json!([file("F1", 10), file("F2", 11)]))]);
+    let shared = event::with_fields(shared, [("files", json!([file("F1", 10), file("F2", 11)]))]);
     let days = [("general/2020-09-13.json", json!([shared]))];
     let uploads =
         [("general/attachments/F1-a.txt", "some bytes"), ("general/attachments/F2-a.txt", "some bytes")];
     let archive = Arc::new(MemoryArchive::new());
     let (sum, _) = imported(export(&days, &uploads), archive.clone()).await;
     let sum = sum.unwrap();
-    // The other one is asked for.
+    // The file of another length is requested from Slack.
     assert_eq!((sum.messages, sum.files, sum.problems), (1, 2, 0));
 
     let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
@@ -171,9 +171,9 @@ async fn files_beside_the_days_of_a_channel_are_kept_if_their_length_is_what_sla
     assert_eq!(state("F2"), None);
     assert!(!message.attributes["raw_event"].as_str().unwrap().contains("attachments/"));
 
-    // An event about the same file, with Slack's address of it, needs no second download.
+    // An event with the same file and its address at Slack needs no second download.
     let own =
         json!({ "id": "F1", "size": 10, "url_private": "https://files.slack.com/files-pri/T1-F1/a.txt" });
-    let held = archive.get(&ItemKey::file(&team, &FileId::parse("F1").unwrap())).await.unwrap().unwrap();
-    assert!(row::held_as(&held, &team, &FileObject::read(&own).unwrap()).is_some(), "{held:?}");
+    let file_row = archive.get(&ItemKey::file(&team, &FileId::parse("F1").unwrap())).await.unwrap().unwrap();
+    assert!(row::matching_key(&file_row, &team, &FileObject::read(&own).unwrap()).is_some(), "{file_row:?}");
 }

@@ -1,5 +1,6 @@
-//! The runtime and each worker beside a fake Slack, on ports in memory. One binary, so that they link once.
-#![expect(clippy::unwrap_used, reason = "all of it is test code: what it unwraps is what it claims")]
+//! Tests of the runtime and of each worker with in-memory ports and a fake Slack. One binary, so that they
+//! link once.
+#![expect(clippy::unwrap_used, reason = "test code: an unwrap that fails is a test that fails")]
 
 mod channel_indexer;
 mod directory;

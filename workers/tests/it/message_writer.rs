@@ -1,4 +1,4 @@
-//! What the message-writer leaves in the archive, event by event.
+//! Tests of the rows that the message-writer writes, event by event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use workers::channel_indexer::ChannelIndexer;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{JobOutcome, Worker};
 
-use testkit::deliveries::{deliveries, delivery, received};
+use testkit::deliveries::{deliveries, delivery, receive_visible};
 
 mod erased;
 mod versions;
@@ -47,9 +47,9 @@ impl WriterFixture {
         assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
     }
 
-    /// What waits for another worker.
+    /// Jobs sent to another worker.
     async fn sent_to(&self, queue: QueueName) -> Vec<Delivery> {
-        received(&*self.queue, queue).await
+        receive_visible(&*self.queue, queue).await
     }
 
     async fn message(&self, channel: &str, ts: &str) -> Option<Value> {
@@ -98,7 +98,7 @@ async fn every_edit_keeps_the_version_before_it() {
 }
 
 #[tokio::test]
-async fn an_edit_that_comes_first_still_knows_what_it_replaced() {
+async fn an_edit_that_arrives_first_still_stores_the_version_it_replaced() {
     let fixture = WriterFixture::new();
     let first = event::message(TS, "U01", "first");
     let second = event::edited(&first, "1700000010.000000", "second");
@@ -108,7 +108,7 @@ async fn an_edit_that_comes_first_still_knows_what_it_replaced() {
 }
 
 #[tokio::test]
-async fn an_unfurl_is_stored_and_is_no_edit() {
+async fn an_unfurl_is_stored_and_is_not_an_edit() {
     let fixture = WriterFixture::new();
     let first = event::message(TS, "U01", "see https://example.com");
     let unfurled = event::unfurled(&first, "https://example.com");
@@ -122,7 +122,7 @@ async fn an_unfurl_is_stored_and_is_no_edit() {
 }
 
 #[tokio::test]
-async fn a_delete_that_comes_first_keeps_the_text() {
+async fn a_delete_that_arrives_first_keeps_the_text() {
     let fixture = WriterFixture::new();
     let message = event::message(TS, "U01", "gone");
     fixture.store(&[event::deleted("C01", &message, "1700000005.000000")]).await;
@@ -171,7 +171,7 @@ async fn reactions_are_a_set_and_wait_for_their_message() {
 async fn a_private_channel_is_stored_only_once_it_was_public() {
     let fixture = WriterFixture::new();
     let private = |ts: &str, text: &str| {
-        event::with(
+        event::with_fields(
             event::posted("C01", &event::message(ts, "U01", text)),
             [("channel_type", "group".into())],
         )
@@ -213,23 +213,23 @@ async fn the_public_mark_moves_with_a_changed_id() {
         ])
         .await;
     let moved = event::posted("C02", &event::message("1700000009.000000", "U01", "after the move"));
-    fixture.store(&[event::with(moved, [("channel_type", "group".into())])]).await;
+    fixture.store(&[event::with_fields(moved, [("channel_type", "group".into())])]).await;
     assert!(fixture.message("C02", "1700000009.000000").await.is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_that_a_person_takes_back_is_heeded_within_a_minute_and_set_again_by_a_later_public_event() {
+async fn a_mark_that_a_person_takes_back_ends_within_a_minute_and_a_later_public_event_restores_it() {
     let fixture = WriterFixture::new();
     let private = |ts: &str| {
         let message = event::posted("C01", &event::message(ts, "U01", "in private"));
-        event::with(message, [("channel_type", "group".into())])
+        event::with_fields(message, [("channel_type", "group".into())])
     };
     fixture.store(&[event::posted("C01", &event::message(TS, "U01", "public"))]).await;
     let at = Ts::parse("1700000100.000000").unwrap();
-    let taken_back = public_mark::taken_back(&team(), &ChannelId::parse("C01").unwrap(), &at);
+    let taken_back = public_mark::withdrawal(&team(), &ChannelId::parse("C01").unwrap(), &at);
     fixture.archive.write(&taken_back).await.unwrap();
     tokio::time::advance(Duration::from_secs(60)).await;
-    // What was public before that does not count any more.
+    // A public event from before that time no longer counts.
     let earlier = event::posted("C01", &event::message("1700000099.000000", "U01", "public"));
     fixture.store(&[earlier, private("1700000101.000000")]).await;
     assert_eq!(fixture.message("C01", "1700000101.000000").await, None);
@@ -239,7 +239,7 @@ async fn a_mark_that_a_person_takes_back_is_heeded_within_a_minute_and_set_again
 }
 
 #[tokio::test]
-async fn people_and_emoji_are_kept_as_they_were_last() {
+async fn people_and_emoji_are_stored_in_their_newest_version() {
     let fixture = WriterFixture::new();
     fixture
         .store(&[
@@ -256,7 +256,7 @@ async fn people_and_emoji_are_kept_as_they_were_last() {
     let profiles = fixture.rows(format!("userhistory#{TEAM}#U01")).await;
     let mut names: Vec<_> = profiles.iter().map(|row| row["name"].as_str().unwrap()).collect();
     names.sort_unstable();
-    assert_eq!(names, ["new name", "old name"], "what is replaced is kept");
+    assert_eq!(names, ["new name", "old name"], "replaced versions are kept");
     let emoji = fixture.rows(format!("meta#{TEAM}#emoji")).await;
     let values: Vec<_> =
         emoji.iter().map(|row| (row["name"].as_str().unwrap(), row.get("value").is_some())).collect();
@@ -264,7 +264,7 @@ async fn people_and_emoji_are_kept_as_they_were_last() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_stored_is_quarantined_and_what_is_unknown_is_done() {
+async fn a_malformed_event_is_quarantined_and_an_unknown_one_is_done() {
     let fixture = WriterFixture::new();
     let outcomes = fixture
         .handle(&[
@@ -295,28 +295,30 @@ async fn all_events_of_a_channel_end_up_in_its_partition() {
 }
 
 #[tokio::test]
-async fn what_only_messages_tell_of_a_channel_is_passed_on_also_when_it_comes_twice() {
+async fn channel_changes_that_only_messages_contain_are_forwarded_once() {
     let fixture = WriterFixture::new();
-    let told = |subtype: &str| {
+    let with_subtype = |subtype: &str| {
         let message = event::message("1700000000.000100", "U1", "set the topic");
         event::posted("C1", &event::subtyped(message, subtype, json!({ "topic": "news" })))
     };
-    fixture.store(&[told("channel_topic"), told("channel_join"), told("channel_name")]).await;
+    fixture
+        .store(&[with_subtype("channel_topic"), with_subtype("channel_join"), with_subtype("channel_name")])
+        .await;
     let sent = fixture.sent_to(QueueName::Channels).await;
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0].group.as_str(), TEAM);
     assert!(sent[0].body.contains("channel_topic"));
     // The queue remembers the event's id for five minutes; a redelivery of its job adds nothing.
-    fixture.store(&[told("channel_topic")]).await;
+    fixture.store(&[with_subtype("channel_topic")]).await;
     assert!(fixture.sent_to(QueueName::Channels).await.is_empty());
 }
 
 #[tokio::test]
-async fn what_does_not_say_who_sees_it_is_stored_where_the_channel_is_known_to_be_public() {
+async fn an_event_without_its_channels_visibility_is_stored_if_the_channel_is_known_to_be_public() {
     let fixture = WriterFixture::new();
     let react = || event::reaction_added("C7", "1700000000.000100", "U1", "eyes", "1700000001.000000");
     fixture.store(&[react()]).await;
-    assert!(fixture.archive.items().is_empty(), "it waits");
+    assert!(fixture.archive.items().is_empty(), "the reaction waits");
     let indexer = ChannelIndexer::new(fixture.archive.clone(), None);
     let created = event::channel_created("C7", "news", "1700000000.000000");
     let job = delivery(&event::envelope(TEAM, "EvCreated", &created));
@@ -330,7 +332,7 @@ fn reaction(channel: &str) -> Value {
     event::reaction_added(channel, TS, "U1", "eyes", "1700000001.000000")
 }
 
-/// Whether there is a row of the message that is reacted to, which never came itself.
+/// Whether the message of the reaction has a row; the message itself never arrives.
 fn has_reaction(fixture: &WriterFixture, channel: &str) -> bool {
     let partition = format!("message#{TEAM}#{channel}");
     fixture.archive.items().iter().any(|row| row.key.item_id == partition && row.key.timestamp == TS)
@@ -341,7 +343,7 @@ fn opener(channel: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_reaction_before_its_channel_is_known_is_stored_with_what_comes_behind_it() {
+async fn a_reaction_before_its_channel_is_known_is_stored_with_the_next_message() {
     let fixture = WriterFixture::new();
     fixture.store(&[reaction("C7"), opener("C7")]).await;
     assert!(has_reaction(&fixture, "C7"));
@@ -349,7 +351,7 @@ async fn a_reaction_before_its_channel_is_known_is_stored_with_what_comes_behind
 }
 
 #[tokio::test]
-async fn a_reaction_waits_beside_its_channel_for_ten_minutes_and_holds_up_no_message() {
+async fn a_reaction_waits_outside_its_message_group_for_ten_minutes_and_delays_no_message() {
     let fixture = WriterFixture::new();
     fixture.store(&[reaction("C7"), reaction("C8")]).await;
     assert!(fixture.archive.items().is_empty());
@@ -363,16 +365,16 @@ async fn a_reaction_waits_beside_its_channel_for_ten_minutes_and_holds_up_no_mes
     let outcomes = fixture.writer.handle(&parked).await;
     assert!(matches!(outcomes[..], [JobOutcome::Done, JobOutcome::Retry(_)]), "{outcomes:?}");
     assert!(has_reaction(&fixture, "C7"));
-    // It may be of a private channel, and Slack is not asked: in the end nothing of it is kept.
+    // Without a call to Slack, the channel may be private: after ten minutes the reaction is dropped.
     fixture.clock.advance(Duration::from_secs(600));
     assert_eq!(fixture.writer.handle(&parked[1..]).await, [JobOutcome::Done]);
     assert!(!fixture.archive.items().iter().any(|item| item.key.item_id.contains("C8")));
 }
 
 #[tokio::test]
-async fn a_reaction_in_a_channel_that_was_just_seen_to_be_private_waits_for_nothing() {
+async fn a_reaction_in_a_channel_just_seen_as_private_does_not_wait() {
     let fixture = WriterFixture::new();
-    let private = event::with(opener("C7"), [("channel_type", "group".into())]);
+    let private = event::with_fields(opener("C7"), [("channel_type", "group".into())]);
     fixture.store(&[private, reaction("C7")]).await;
     assert!(fixture.archive.items().is_empty() && fixture.sent_to(QueueName::Events).await.is_empty());
 }

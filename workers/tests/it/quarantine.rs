@@ -1,4 +1,4 @@
-//! What is left of jobs of which a day has no rows left, and of those that cannot be read.
+//! Jobs beyond the day's limit of quarantine rows, and jobs that cannot be decoded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ struct QuarantineFixture {
 }
 
 impl QuarantineFixture {
-    /// Of two workspaces, on a day that keeps nothing whole and has room for this number of outlines.
+    /// Two workspaces, on a day that stores no whole jobs any more and has room for this number of outlines.
     async fn with_room_for(outlines: u64) -> Self {
         let clock = ManualClock::starting_at(NOON);
         let shared: SharedClock = clock.clone();
@@ -47,8 +47,8 @@ impl QuarantineFixture {
         let jobs: Vec<Delivery> = bodies.iter().enumerate().map(|(n, body)| job(n, body)).collect();
         let reason = "Slack does not know user U9";
         let jobs: Vec<(&Delivery, &str)> = jobs.iter().map(|job| (job, reason)).collect();
-        let put = quarantine::put_all(&self.ports, QueueName::Events.into(), &jobs).await;
-        assert!(put.iter().all(Result::is_ok), "{put:?}");
+        let results = quarantine::insert_all(&self.ports, QueueName::Events.into(), &jobs).await;
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
     }
 
     async fn rows(&self) -> Vec<Quarantined> {
@@ -75,7 +75,7 @@ impl QuarantineFixture {
 fn job(number: usize, body: &str) -> Delivery {
     Delivery {
         message_id: MessageId(number.to_string()),
-        group: GroupId::of(&["T1", "C1"]),
+        group: GroupId::from_parts(&["T1", "C1"]),
         body: body.to_owned(),
         receive_count: 1,
         sent_at: NOON.plus(Duration::from_millis(number as u64)),
@@ -83,16 +83,16 @@ fn job(number: usize, body: &str) -> Delivery {
     }
 }
 
-fn said(team: &str, clock: &str) -> String {
+fn message_job(team: &str, clock: &str) -> String {
     let event = json!({ "type": "message", "channel": "C1", "user": "U9", "text": "secret", "ts": clock, "event_ts": clock });
     encode_event(&json!({ "team_id": team, "event": event }).to_string())
 }
 
 #[tokio::test]
-async fn beyond_the_outlines_of_a_day_jobs_are_one_row_and_gaps_of_their_hours() {
+async fn jobs_beyond_the_outlines_of_a_day_become_one_row_and_gaps_of_their_hours() {
     let fixture = QuarantineFixture::with_room_for(1).await;
-    let now = said("T1", "1700050800.000100");
-    fixture.put(&[now.clone(), now.clone(), said("T1", "1700040000.000100")]).await;
+    let now = message_job("T1", "1700050800.000100");
+    fixture.put(&[now.clone(), now.clone(), message_job("T1", "1700040000.000100")]).await;
     let rows = fixture.rows().await;
     let [outline, counted] = &rows[..] else { panic!("{rows:?}") };
     assert!(outline.reason.contains("sha256"), "{outline:?}");
@@ -102,9 +102,9 @@ async fn beyond_the_outlines_of_a_day_jobs_are_one_row_and_gaps_of_their_hours()
     assert_eq!((times, fixture.count().await), ([1, 2], 3));
     let hours = ["1700038800-1700042400", "1700049600-1700053200"];
     assert_eq!(fixture.gaps("T1").await, hours);
-    assert_eq!(fixture.gaps("T2").await, [""; 0], "it is another workspace");
+    assert_eq!(fixture.gaps("T2").await, [""; 0], "the jobs are of the other workspace");
 
-    // Delivered again, they may be counted again, and leave no other row and no other gap.
+    // Redelivered jobs may be counted again, but add no row and no gap.
     fixture.put(&[now.clone(), now]).await;
     assert_eq!((fixture.rows().await.len(), fixture.count().await), (2, 5));
     assert_eq!(fixture.gaps("T1").await, hours);
@@ -112,9 +112,9 @@ async fn beyond_the_outlines_of_a_day_jobs_are_one_row_and_gaps_of_their_hours()
 }
 
 #[tokio::test]
-async fn batches_that_are_counted_at_the_same_time_are_all_counted_and_the_next_day_begins_anew() {
+async fn concurrent_batches_are_all_counted_and_the_next_day_starts_at_zero() {
     let fixture = QuarantineFixture::with_room_for(0).await;
-    let batch = [said("T1", "1700050800.000100"), encode_event("7")];
+    let batch = [message_job("T1", "1700050800.000100"), encode_event("7")];
     join_all((0..8).map(|_| fixture.put(&batch))).await;
     assert_eq!((fixture.rows().await.len(), fixture.count().await), (1, 16));
     fixture.clock.advance(Duration::from_secs(24 * 3_600));
@@ -123,10 +123,9 @@ async fn batches_that_are_counted_at_the_same_time_are_all_counted_and_the_next_
 }
 
 #[tokio::test]
-async fn what_names_no_known_workspace_is_missing_from_each_and_however_much_of_it_there_is_few_gaps_say_so()
-{
+async fn jobs_without_a_known_workspace_become_one_gap_in_each_workspace() {
     let fixture = QuarantineFixture::with_room_for(0).await;
-    let made_up = (0..500).map(|n| said(&format!("T{n}X"), &format!("{n}.000100")));
+    let made_up = (0..500).map(|n| message_job(&format!("T{n}X"), &format!("{n}.000100")));
     fixture.put(&made_up.chain([encode_event("7"), "no job".into()]).collect::<Vec<_>>()).await;
     let hour = ["1700049600-1700053200"];
     assert_eq!(fixture.gaps("T1").await, hour);
@@ -135,25 +134,25 @@ async fn what_names_no_known_workspace_is_missing_from_each_and_however_much_of_
 }
 
 #[tokio::test]
-async fn a_row_that_counts_cannot_be_replayed_and_leaves_its_gaps_when_it_is_dropped() {
+async fn a_counting_row_cannot_be_replayed_and_its_gaps_stay_when_it_is_dropped() {
     let fixture = QuarantineFixture::with_room_for(0).await;
-    fixture.put(&[said("T1", "1700050800.000100")]).await;
+    fixture.put(&[message_job("T1", "1700050800.000100")]).await;
     let row = fixture.rows().await.remove(0);
     let Ports { queue, archive, clock } = &fixture.ports;
     let replayed = quarantine::replay(&**queue, &**archive, &**clock, &row).await;
     assert!(matches!(replayed, Err(quarantine::QuarantineError::Withheld)), "{replayed:?}");
-    // More came meanwhile: what a person saw is not all of it.
-    fixture.put(&[said("T1", "1700050800.000200")]).await;
+    // More jobs were counted meanwhile, so the row is not the one that a person saw.
+    fixture.put(&[message_job("T1", "1700050800.000200")]).await;
     assert!(!quarantine::discard(&**archive, &row).await.unwrap());
     let row = fixture.rows().await.remove(0);
     assert!(quarantine::discard(&**archive, &row).await.unwrap());
     assert_eq!((fixture.count().await, fixture.gaps("T1").await.len()), (0, 1));
-    fixture.put(&[said("T1", "1700050800.000300")]).await;
-    assert_eq!(fixture.count().await, 1, "it begins anew");
+    fixture.put(&[message_job("T1", "1700050800.000300")]).await;
+    assert_eq!(fixture.count().await, 1, "the count starts again");
 }
 
 #[tokio::test]
-async fn an_event_that_cannot_be_read_leaves_the_hour_in_which_it_came_when_it_is_dropped() {
+async fn dropping_an_unreadable_event_leaves_a_gap_of_the_hour_it_arrived_in() {
     let unreadable = [r#"{"event":{"type":"message"}}"#, "7", r#"{"team_id":"t#1","event":{}}"#];
     for event in unreadable {
         let fixture = QuarantineFixture::with_room_for(1).await;

@@ -1,4 +1,4 @@
-//! Roll-ups beside changes at any time, compared with a recount of the rows, and reports with and without them.
+//! Roll-ups during changes, compared with a recount of the rows, and reports with and without roll-ups.
 
 mod fixture;
 mod pages;
@@ -30,7 +30,7 @@ use fixture::{MONDAY, PEOPLE, StatisticianFixture, channel, team};
 
 #[tokio::test(start_paused = true)]
 async fn exactly_the_days_that_changed_late_are_counted_again() {
-    let mut fixture = StatisticianFixture::filled(1, 400).await;
+    let mut fixture = StatisticianFixture::with_messages(1, 400).await;
     fixture.settle().await;
     fixture.assert_recounted("at first").await;
     let before = fixture.rollups();
@@ -52,7 +52,7 @@ async fn exactly_the_days_that_changed_late_are_counted_again() {
         .map(|(key, _)| key)
         .collect();
     assert_eq!(counted, touched);
-    // A day over all channels gets another version for each of them whose figures are others, and only then.
+    // A day's row over all channels gets a new version only if the figures of one of its channels changed.
     let figures = |row: Option<&Item>| row.and_then(|row| row.text("figures").map(str::to_owned));
     let changed = |key: &&ItemKey| figures(before.get(*key)) != figures(fixture.archive.item(key).as_ref());
     let days_changed: BTreeSet<&str> =
@@ -73,17 +73,17 @@ async fn exactly_the_days_that_changed_late_are_counted_again() {
 #[tokio::test(start_paused = true)]
 async fn reports_are_the_same_with_and_without_roll_ups_at_any_time() {
     for seed in 0..6 {
-        let mut fixture = StatisticianFixture::filled(seed, 120).await;
+        let mut fixture = StatisticianFixture::with_messages(seed, 120).await;
         assert!(fixture.assert_same_reports("before anything was counted").await.is_none());
         for round in 0..6 {
             fixture.settle().await;
             assert!(fixture.assert_same_reports("all is counted").await.is_some());
-            let (_, held) = fixture.assert_same_and_stored("all is as it was").await;
-            assert!(held >= 4, "{held} stored reports hold: two weeks, of the workspace and of a channel");
+            let (_, valid) = fixture.assert_same_and_stored("all is as it was").await;
+            assert!(valid >= 4, "{valid} stored reports hold: two weeks, of the workspace and of a channel");
             for _ in 0..20 {
                 fixture.change().await;
             }
-            // Who is taken for an app changes too, and no message does.
+            // An account becomes a bot or a person, without a change to its messages.
             let (id, is_bot) = (fixture.random.choice(PEOPLE).unwrap(), fixture.random.bool());
             fixture.set_bot(id, is_bot).await;
             assert!(fixture.assert_same_reports("changes are not counted yet").await.is_some());
@@ -91,16 +91,16 @@ async fn reports_are_the_same_with_and_without_roll_ups_at_any_time() {
                 fixture.clock.advance(Duration::from_secs(3 * 86_400));
                 assert!(fixture.assert_same_reports("days close").await.is_some());
             }
-            fixture.statistician().look().await;
+            fixture.statistician().poll().await;
             assert!(fixture.assert_same_reports("counts are asked for").await.is_some());
-            // Only rows say it then.
+            // From now on, only the user rows have the change.
             fixture.set_bot(id, false).await;
             fixture.set_bot("U6", true).await;
         }
     }
 }
 
-/// Writes something before a call of the archive.
+/// Writes an update before the archive call number `at`.
 struct ChangeAtCall {
     archive: Arc<MemoryArchive>,
     calls: AtomicU64,
@@ -118,9 +118,9 @@ impl FaultSchedule for ChangeAtCall {
     }
 }
 
-/// Some messages of two days in one channel, of which some were counted before.
+/// A small archive, counted once, with three later changes.
 async fn small(random: u64) -> StatisticianFixture {
-    let mut fixture = StatisticianFixture::filled(random, 60).await;
+    let mut fixture = StatisticianFixture::with_messages(random, 60).await;
     fixture.settle().await;
     for _ in 0..3 {
         fixture.change().await;
@@ -137,9 +137,9 @@ async fn a_change_between_any_two_steps_is_counted() {
         let change = Update { set: set.as_object().cloned().unwrap(), ..Update::new(changed) };
         let schedule =
             Arc::new(ChangeAtCall { archive: fixture.archive.clone(), calls: AtomicU64::new(0), at, change });
-        let archive = FaultyArchive::on(fixture.archive.clone(), schedule.clone());
+        let archive = FaultyArchive::with_schedule(fixture.archive.clone(), schedule.clone());
         let statistician = fixture.statistician_on(Arc::new(archive));
-        statistician.look().await;
+        statistician.poll().await;
         fixture.drain(&statistician).await;
         if schedule.calls.load(Ordering::SeqCst) <= at {
             assert!(at > 30, "{at} calls");
@@ -155,16 +155,17 @@ async fn a_change_between_any_two_steps_is_counted() {
 async fn a_crash_between_any_two_steps_loses_no_change() {
     let whole = small(8).await;
     let counting = CrashPoint::never();
-    let archive = Arc::new(FaultyArchive::until(whole.archive.clone(), Arc::clone(&counting)));
+    let archive = Arc::new(FaultyArchive::with_crash_point(whole.archive.clone(), Arc::clone(&counting)));
     let statistician = whole.statistician_on(archive);
-    statistician.look().await;
+    statistician.poll().await;
     whole.drain(&statistician).await;
     assert!(counting.steps() > 20, "{} steps", counting.steps());
     for steps in 0..counting.steps() {
         let mut fixture = small(8).await;
-        let mortal = Arc::new(FaultyArchive::until(fixture.archive.clone(), CrashPoint::after(steps)));
-        let mortal = fixture.statistician_on(mortal);
-        mortal.look().await;
+        let crashing =
+            Arc::new(FaultyArchive::with_crash_point(fixture.archive.clone(), CrashPoint::after(steps)));
+        let crashing = fixture.statistician_on(crashing);
+        crashing.poll().await;
         fixture.clock.advance(Duration::from_secs(91));
         let request = ReceiveRequest {
             queue: QueueName::Stats.into(),
@@ -172,9 +173,9 @@ async fn a_crash_between_any_two_steps_loses_no_change() {
             visibility_timeout: Duration::from_secs(30),
             wait: Duration::ZERO,
         };
-        // Its jobs are lost with it: their leases outlive what the test waits for.
+        // The jobs are lost with the process: their leases end after the test.
         let jobs = fixture.queue.receive(request).await.unwrap();
-        mortal.handle(&jobs).await;
+        crashing.handle(&jobs).await;
         fixture.assert_same_reports("after the crash").await;
         let late = fixture.change().await;
         fixture.clock.advance(Duration::from_secs(11 * 60));
@@ -183,14 +184,14 @@ async fn a_crash_between_any_two_steps_loses_no_change() {
     }
 }
 
-/// Which process called last, and how often another one did.
+/// The process that called last, and how often the caller changed.
 #[derive(Default)]
 struct TurnsTaken {
     last: AtomicU64,
     taken: AtomicU64,
 }
 
-/// Lets the other process go on before each call.
+/// Lets the other process run before each call.
 struct InterleavedArchive {
     process: u64,
     turns: Arc<TurnsTaken>,
@@ -207,19 +208,19 @@ impl FaultSchedule for InterleavedArchive {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_statisticians_count_together_what_one_would() {
+async fn two_statisticians_together_count_the_same_as_one() {
     for seed in 20..26 {
         let mut fixture = StatisticianFixture::new(seed).await;
         let turns = Arc::<TurnsTaken>::default();
         let [one, other] = [1, 2].map(|process| {
             let schedule = Arc::new(InterleavedArchive { process, turns: turns.clone() });
-            fixture.statistician_on(Arc::new(FaultyArchive::on(fixture.archive.clone(), schedule)))
+            fixture.statistician_on(Arc::new(FaultyArchive::with_schedule(fixture.archive.clone(), schedule)))
         });
         for _ in 0..8 {
             for _ in 0..30 {
                 fixture.post().await;
             }
-            tokio::join!(one.look(), other.look());
+            tokio::join!(one.poll(), other.poll());
             tokio::join!(fixture.drain(&one), fixture.drain(&other));
         }
         fixture.assert_recounted(&format!("seed {seed}")).await;
@@ -231,57 +232,58 @@ async fn two_statisticians_count_together_what_one_would() {
 
 #[tokio::test(start_paused = true)]
 async fn a_day_that_no_row_can_hold_is_read_from_its_messages() {
-    let fixture = StatisticianFixture::filled(3, 60).await;
-    let place = fixture.written[0].clone();
+    let fixture = StatisticianFixture::with_messages(3, 60).await;
+    let sample = fixture.written[0].clone();
     for n in 0..1_000 {
         let reactions: BTreeMap<String, &str> =
             (0..30).map(|m| (format!("reaction#emoji-{n}-{m}#U2"), "000000000001.000000/added")).collect();
         let mut row = json!(reactions);
-        let ts = Ts::parse(&format!("{}.{:06}", place.ts.micros() / 1_000_000, 900_000 + n)).unwrap();
+        let ts = Ts::parse(&format!("{}.{:06}", sample.ts.micros() / 1_000_000, 900_000 + n)).unwrap();
         row["user"] = "U1".into();
         row["content_version"] = "000000000001.000000/000000000001.000000/x".into();
-        fixture.set(ItemKey::message(&team(), &channel(place.channel), &ts), row).await;
+        fixture.set(ItemKey::message(&team(), &channel(sample.channel), &ts), row).await;
     }
     fixture.settle().await;
-    let row = fixture.archive.item(&place.day().rollup_key()).unwrap();
+    let row = fixture.archive.item(&sample.day().rollup_key()).unwrap();
     assert_eq!(rollup::figures(&row), None);
     assert_eq!(fixture.due().await, 0);
     fixture.assert_same_reports("with a large day").await.unwrap();
-    assert_ne!(count_day(&*fixture.archive, &place.day()).await.unwrap(), DayFigures::default());
+    assert_ne!(count_day(&*fixture.archive, &sample.day()).await.unwrap(), DayFigures::default());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stored_report_holds_until_something_that_it_shows_changes() {
-    let mut fixture = StatisticianFixture::filled(11, 200).await;
+    let mut fixture = StatisticianFixture::with_messages(11, 200).await;
     fixture.settle().await;
-    let held = async |fixture: &StatisticianFixture, when: &str| fixture.assert_same_and_stored(when).await.1;
-    assert_eq!(held(&fixture, "at first").await, 0);
-    let all = held(&fixture, "again").await;
+    let valid_reports =
+        async |fixture: &StatisticianFixture, when: &str| fixture.assert_same_and_stored(when).await.1;
+    assert_eq!(valid_reports(&fixture, "at first").await, 0);
+    let all = valid_reports(&fixture, "again").await;
     assert!(all >= 4, "{all}");
-    // A message of today is in none of them, and a name is in all.
+    // No stored report contains a message of today, and every one contains the name.
     let today = Ts::parse(&format!("{}.000001", fixture.clock.now().0 / 1_000)).unwrap();
     let row = json!({ "user": "U1", "text": "now", "content_version": "000000000001.000000/000000000001.000000/x" });
     fixture.set(ItemKey::message(&team(), &channel("C1"), &today), row).await;
-    assert_eq!(held(&fixture, "today").await, all);
+    assert_eq!(valid_reports(&fixture, "today").await, all);
     fixture.set_name("U1", "another").await;
-    assert_eq!(held(&fixture, "a name").await, 0);
-    assert_eq!(held(&fixture, "and again").await, all);
-    // A late reply is in the list of those with the most, at once.
+    assert_eq!(valid_reports(&fixture, "a name").await, 0);
+    assert_eq!(valid_reports(&fixture, "and again").await, all);
+    // A late reply changes the list of threads with the most replies at once.
     let root = fixture.written.iter().filter(|written| !written.is_reply).max_by_key(|written| {
         fixture.written.iter().filter(|other| other.root.as_ref() == Some(&written.ts)).count()
     });
     let root = root.unwrap().clone();
     fixture.reply_now(&root).await;
-    assert!(held(&fixture, "a late reply").await < all);
-    // A change of a day before the end of a report counts before it is counted.
+    assert!(valid_reports(&fixture, "a late reply").await < all);
+    // A change of a day before a report's end invalidates the report before the change is counted.
     let monday = RollupDay::new(MONDAY / 86_400).unwrap();
     while !fixture.change().await.iter().any(|changed| changed.day < monday) {}
-    assert!(held(&fixture, "a late change").await < all);
+    assert!(valid_reports(&fixture, "a late change").await < all);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_erased_is_in_no_roll_up_and_in_no_stored_report() {
-    let fixture = StatisticianFixture::filled(12, 200).await;
+async fn an_erased_person_is_in_no_roll_up_and_in_no_stored_report() {
+    let fixture = StatisticianFixture::with_messages(12, 200).await;
     fixture.settle().await;
     fixture.assert_same_and_stored("before").await;
     let first = fixture.archive.item(&ItemKey::first_post(&team(), &UserId::parse("U2").unwrap())).unwrap();

@@ -1,4 +1,4 @@
-//! Messages of history beside those of events, in one archive.
+//! Messages from history and from events in one archive.
 
 use std::sync::Arc;
 
@@ -45,13 +45,13 @@ impl StoreFixture {
     fn new() -> Self {
         let memory = Arc::new(MemoryArchive::new());
         let calls = Arc::<RecordedCalls>::default();
-        let archive = FaultyArchive::on(memory.clone(), calls.clone());
+        let archive = FaultyArchive::with_schedule(memory.clone(), calls.clone());
         Self { memory, archive, calls }
     }
 
-    /// Stores a page; what became of each message, and how many writes that took.
+    /// Stores a page. Returns the result for each message and the number of writes.
     async fn store(&self, messages: &[Value]) -> (Vec<StoredAs>, usize) {
-        self.calls.take();
+        self.calls.take_calls();
         let messages: Vec<HistoryMessage> = messages.iter().map(listed).collect();
         let stored = store_history(&self.archive, &messages).await;
         (stored.into_iter().map(Result::unwrap).collect(), self.calls.take_writes())
@@ -81,7 +81,7 @@ impl StoreFixture {
 }
 
 #[tokio::test]
-async fn a_page_that_is_there_is_read_and_not_written() {
+async fn a_page_that_is_stored_is_not_written_again() {
     let fixture = StoreFixture::new();
     let page = [event::message(TS, "U01", "hi"), event::reply("1700000001.000000", TS, "U02", "ho")];
     assert_eq!(fixture.store(&page).await, (vec![StoredAs::New, StoredAs::New], 2));
@@ -92,16 +92,16 @@ async fn a_page_that_is_there_is_read_and_not_written() {
             ("user_profile", json!({ "real_name": counted.to_string() })),
             ("thread_ts", json!(TS)),
         ];
-        let again = [event::with(page[0].clone(), volatile), page[1].clone()];
+        let again = [event::with_fields(page[0].clone(), volatile), page[1].clone()];
         let (stored, writes) = fixture.store(&again).await;
-        // That it has become the root of a thread is news once.
+        // Only the first read finds that the message has become the root of a thread.
         let expected = if counted == 1 { (StoredAs::Updated, 1) } else { (StoredAs::Unchanged, 0) };
         assert_eq!((stored, writes), (vec![expected.0, StoredAs::Unchanged], expected.1));
     }
 }
 
 #[tokio::test]
-async fn what_an_event_stored_stays_and_costs_no_write() {
+async fn a_message_that_an_event_stored_costs_no_write() {
     let fixture = StoreFixture::new();
     let posted = event::message(TS, "U01", "hi");
     fixture.handle(&[event::posted("C01", &posted)]).await;
@@ -110,7 +110,7 @@ async fn what_an_event_stored_stays_and_costs_no_write() {
     assert_eq!((stored, writes), (vec![StoredAs::Unchanged], 0));
     assert_eq!(fixture.memory.items(), rows);
     let reacted = json!([{ "name": "tada", "users": ["U02"], "count": 1 }]);
-    let reacted = event::with(posted, [("reactions", reacted)]);
+    let reacted = event::with_fields(posted, [("reactions", reacted)]);
     assert_eq!(fixture.store(std::slice::from_ref(&reacted)).await, (vec![StoredAs::Updated], 1));
     assert_eq!(fixture.store(std::slice::from_ref(&reacted)).await, (vec![StoredAs::Unchanged], 0));
     assert_eq!(
@@ -129,7 +129,7 @@ async fn a_missed_edit_wins_and_an_older_version_is_kept_once() {
     assert_eq!(fixture.store(std::slice::from_ref(&third)).await, (vec![StoredAs::Updated], 2));
     assert_eq!(fixture.message().await["text"], "third");
     assert_eq!(fixture.revisions().await, ["first"]);
-    // An old export.
+    // From an old export.
     assert_eq!(fixture.store(std::slice::from_ref(&second)).await, (vec![StoredAs::Updated], 1));
     assert_eq!(fixture.store(std::slice::from_ref(&second)).await, (vec![StoredAs::Unchanged], 0));
     assert_eq!(fixture.revisions().await, ["first", "second"]);
@@ -171,14 +171,14 @@ async fn a_crash_between_any_two_steps_loses_nothing() {
     let whole = StoreFixture::new();
     whole.handle(&[event::posted("C01", &first)]).await;
     let counting = CrashPoint::never();
-    let archive = FaultyArchive::until(whole.memory.clone(), Arc::clone(&counting));
+    let archive = FaultyArchive::with_crash_point(whole.memory.clone(), Arc::clone(&counting));
     store_history(&archive, &page).await;
     for steps in 0..counting.steps() {
         let fixture = StoreFixture::new();
         fixture.handle(&[event::posted("C01", &first)]).await;
         let point = CrashPoint::after(steps);
-        let mortal = FaultyArchive::until(fixture.memory.clone(), point);
-        let stored = store_history(&mortal, &page).await;
+        let crashing = FaultyArchive::with_crash_point(fixture.memory.clone(), point);
+        let stored = store_history(&crashing, &page).await;
         assert!(stored.iter().any(Result::is_err), "a step after the crash cannot be done");
         store_history(&*fixture.memory, &page).await;
         assert_eq!(fixture.memory.items(), whole.memory.items(), "after {steps} steps");
@@ -186,7 +186,7 @@ async fn a_crash_between_any_two_steps_loses_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_erased_is_not_brought_back_and_its_files_are_not_asked_for() {
+async fn an_erased_message_is_not_restored_and_its_files_are_not_fetched() {
     let fixture = StoreFixture::new();
     let scope = ErasureScope::User(UserId::parse("U01").unwrap());
     let fact = ErasureFact { team: team(), scope, until: Ts::parse("1800000000.000000").unwrap() };
@@ -206,13 +206,13 @@ async fn what_is_erased_is_not_brought_back_and_its_files_are_not_asked_for() {
 }
 
 #[tokio::test]
-async fn a_preview_knows_what_is_erased() {
+async fn a_preview_skips_erased_messages() {
     let memory = Arc::new(MemoryArchive::new());
     let scope = ErasureScope::Channel(channel());
     let fact = ErasureFact { team: team(), scope, until: Ts::parse("1700000050.000000").unwrap() };
     memory.write(&fact.update()).await.unwrap();
     let before = memory.items();
-    let preview = PreviewArchive::of(Some(memory.clone()));
+    let preview = PreviewArchive::new(Some(memory.clone()));
     let page = [event::message(TS, "U01", "MARKER"), event::message("1700000050.000000", "U01", "hi")];
     let page: Vec<HistoryMessage> = page.iter().map(listed).collect();
     let stored: Vec<StoredAs> =

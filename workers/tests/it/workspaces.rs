@@ -1,4 +1,4 @@
-//! What is kept of a workspace itself, and what becomes of a request that names none.
+//! The stored facts of a workspace, and requests that name no workspace.
 
 use std::sync::Arc;
 
@@ -32,21 +32,23 @@ async fn a_workspaces_name_and_address_are_the_newest_in_any_order() {
         json!({ "type": "team_domain_change", "url": "https://acme.slack.com", "domain": "acme", "event_ts": ts(15) }),
         json!({ "type": "team_domain_change", "url": "https://acme-inc.slack.com", "domain": "acme-inc", "event_ts": ts(25) }),
     ];
-    for turn in 0..events.len() {
+    for rotation in 0..events.len() {
         let (archive, writer) = writer();
-        let mut told = events.to_vec();
-        told.rotate_left(turn);
-        let jobs: Vec<_> = told.iter().map(|told| delivery(&event::envelope(TEAM, "Ev1", told))).collect();
+        let mut payloads = events.to_vec();
+        payloads.rotate_left(rotation);
+        let jobs: Vec<_> =
+            payloads.iter().map(|payload| delivery(&event::envelope(TEAM, "Ev1", payload))).collect();
         let outcomes = writer.handle(&jobs).await;
         assert!(outcomes.iter().all(|outcome| *outcome == JobOutcome::Done), "{outcomes:?}");
-        let workspace = directory::workspace(&*archive, &TeamId::parse(TEAM).unwrap()).await.unwrap();
+        let workspace =
+            directory::read_workspace_facts(&*archive, &TeamId::parse(TEAM).unwrap()).await.unwrap();
         assert_eq!(workspace.name.as_deref(), Some("Acme Inc."));
         assert_eq!(workspace.base_url.as_deref(), Some("https://acme-inc.slack.com/"));
     }
 }
 
 #[tokio::test]
-async fn a_request_without_a_workspace_is_quarantined_for_that_and_another_for_its_id() {
+async fn a_request_without_a_workspace_or_with_an_invalid_id_is_quarantined_with_the_reason() {
     let (_, writer) = writer();
     for (envelope, why) in [
         (

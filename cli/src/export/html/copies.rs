@@ -1,8 +1,9 @@
-//! Files of messages and pictures, copied once each beside the pages that show them.
+//! Copies files of messages and pictures next to the pages that show them, each once.
 //!
-//! No server says here what a browser may do with a file: its name does. What a browser shows by itself has the name of what its
-//! bytes are; what no program runs keeps the ending of its own name; everything else ends in `.bin`, because a page or a picture
-//! with a script in it would run with the rights of the person who opens it.
+//! Without a server and its headers, only a file's extension determines how a browser handles the file. Types
+//! that browsers display get the extension of their sniffed content; types that no program runs keep their
+//! own extension; everything else gets `.bin`, because a page or picture with a script would run with the
+//! rights of the person who opens it.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -20,14 +21,14 @@ use crate::export::source::ExportedChannel;
 use crate::export::uploads::{SharedUpload, uploads_of};
 use crate::export::{ExportError, ExportProgress};
 
-/// Endings of what no browser runs.
+/// Extensions of types that no browser runs.
 const HARMLESS: [&str; 17] = [
     "avif", "csv", "doc", "docx", "gz", "heic", "json", "log", "md", "odt", "pdf", "ppt", "pptx", "txt",
     "xls", "xlsx", "zip",
 ];
 
 impl<'a> ExportedSite<'_, 'a> {
-    /// Copies what messages show: their files, and the pictures of their authors.
+    /// Copies the files of messages and the pictures of their authors.
     pub(super) async fn copy_shown(
         &mut self,
         channel: &ExportedChannel<'a>,
@@ -45,7 +46,7 @@ impl<'a> ExportedSite<'_, 'a> {
             }
             match self.copy(FILES, &key, |first| file_name(&file, &name, first)).await? {
                 Some(copied) => drop(self.files.files.insert(file, copied)),
-                None => progress.lacks_file(),
+                None => progress.count_missing_file(),
             }
         }
         Ok(())
@@ -71,7 +72,8 @@ impl<'a> ExportedSite<'_, 'a> {
         Ok(())
     }
 
-    /// Copies a file, whose first bytes give it its name; `None` if it is not there, or files are left out.
+    /// Copies a file and returns its name, which `name` derives from the first bytes. Returns `None` if the
+    /// file is missing, or if files are left out.
     async fn copy(
         &self,
         folder: &str,
@@ -92,9 +94,9 @@ impl<'a> ExportedSite<'_, 'a> {
     }
 }
 
-/// What a file's copy is called: its id, and the ending of what it is.
+/// Returns the name of a file's copy: its id with a safe extension.
 fn file_name(file: &FileId, name: &str, first: &[u8]) -> String {
-    let endings: HashMap<&str, &str> = [
+    let extensions: HashMap<&str, &str> = [
         ("image/png", "png"),
         ("image/jpeg", "jpg"),
         ("image/gif", "gif"),
@@ -108,9 +110,9 @@ fn file_name(file: &FileId, name: &str, first: &[u8]) -> String {
         ("audio/mp4", "m4a"),
     ]
     .into();
-    let sniffed = sniff::content_type(first).and_then(|kind| endings.get(kind).copied());
-    let own = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-    let own = own.as_deref().filter(|ending| HARMLESS.contains(ending));
+    let sniffed = sniff::content_type(first).and_then(|kind| extensions.get(kind).copied());
+    let own = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    let own = own.as_deref().filter(|extension| HARMLESS.contains(extension));
     format!("{file}.{}", sniffed.or(own).unwrap_or("bin"))
 }
 
@@ -119,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_copy_is_called_what_a_browser_would_run() {
+    fn a_copy_has_no_extension_that_a_browser_would_run() {
         let file = FileId::parse("F1").unwrap();
         for (name, first, expected) in [
             ("a.png", &b"\x89PNG\r\n\x1a\n"[..], "F1.png"),

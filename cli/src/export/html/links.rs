@@ -1,4 +1,4 @@
-//! Where links of a static site lead: to other files of it, by paths that hold wherever the folder is.
+//! Links of a static site: relative paths to its other files, so that the folder can be moved.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use viewer::links::{LinkScheme, SitePage, anchor, anchor_in_thread};
 /// The page that lists the channels.
 pub(super) const INDEX: &str = "index.html";
 
-/// Where the pages' own files, files of messages, and pictures are.
+/// Folders of the pages' assets, of files of messages, and of pictures.
 pub(super) const ASSETS: &str = "assets";
 pub(super) const FILES: &str = "files";
 pub(super) const PICTURES: &str = "pictures";
@@ -19,66 +19,66 @@ pub(super) const PICTURES: &str = "pictures";
 /// The files of a site.
 #[derive(Debug, Default)]
 pub(super) struct SiteFiles {
-    /// The folder of each channel, without a slash at its end.
+    /// The folder of each channel, without a trailing slash.
     pub(super) channels: BTreeMap<ChannelOfTeam, String>,
-    /// Files that were copied, by their names below [`FILES`].
+    /// Copied files, with their names below [`FILES`].
     pub(super) files: HashMap<FileId, String>,
-    /// Pictures that were copied.
+    /// Copied pictures.
     pub(super) pictures: HashSet<FileKey>,
 }
 
-/// A page of a channel, and the one with the threads of its messages.
+/// A page of a channel, and the page with the threads of its messages.
 #[derive(Debug, Default)]
 pub(super) struct SitePart {
-    /// Its name, without `.html`.
+    /// The page's name, without `.html`.
     pub(super) name: String,
-    /// The part before it.
+    /// The name of the previous part.
     pub(super) before: Option<String>,
-    /// The part after it.
+    /// The name of the next part.
     pub(super) after: Option<String>,
-    /// The messages on it.
+    /// The messages on the page.
     pub(super) messages: HashSet<Ts>,
 }
 
 impl SitePart {
-    /// The page of its threads.
+    /// Returns the file name of the page with its threads.
     pub(super) fn threads(&self) -> String {
         threads_of(&self.name)
     }
 }
 
-/// The page of the threads of a part.
+/// Returns the file name of the page with the threads of a part.
 pub(super) fn threads_of(part: &str) -> String {
     format!("{part}-threads.html")
 }
 
-/// Where a thread can be read.
+/// The location of a thread.
 #[derive(Debug)]
 pub(super) struct ThreadAddress {
     pub(super) address: String,
-    /// What began it is there too.
+    /// Whether the thread's root is there too.
     pub(super) has_root: bool,
 }
 
 /// Links from a page of a site.
 pub(super) struct SiteLinks<'s> {
-    /// What leads from the page's folder to that of the site.
-    pub(super) up: &'static str,
+    /// The relative path from the page's folder to the site's root.
+    pub(super) path_to_root: &'static str,
     pub(super) files: &'s SiteFiles,
     pub(super) part: &'s SitePart,
-    /// The threads of the channel, by their roots.
+    /// The threads of the channel by their roots.
     pub(super) threads: &'s HashMap<Ts, ThreadAddress>,
 }
 
 impl LinkScheme for SiteLinks<'_> {
     fn site_page(&self, page: SitePage) -> Option<String> {
-        (page == SitePage::Channels).then(|| format!("{}{INDEX}", self.up))
+        (page == SitePage::Channels).then(|| format!("{}{INDEX}", self.path_to_root))
     }
 
-    fn channel(&self, place: &ChannelOfTeam) -> String {
-        match self.files.channels.get(place) {
-            Some(folder) => format!("{}{}/{INDEX}", self.up, encoded(folder)),
-            None => format!("{}{INDEX}", self.up),
+    fn channel(&self, location: &ChannelOfTeam) -> String {
+        match self.files.channels.get(location) {
+            Some(folder) => format!("{}{}/{INDEX}", self.path_to_root, encoded(folder)),
+            None => format!("{}{INDEX}", self.path_to_root),
         }
     }
 
@@ -91,7 +91,7 @@ impl LinkScheme for SiteLinks<'_> {
     }
 
     fn message(&self, _: &ChannelOfTeam, ts: &Ts) -> String {
-        // What is on no page of messages is a reply.
+        // A message that is not on this page is a reply.
         if self.part.messages.contains(ts) {
             format!("{}.html#{}", self.part.name, anchor(ts))
         } else {
@@ -100,7 +100,7 @@ impl LinkScheme for SiteLinks<'_> {
     }
 
     fn thread(&self, _: &ChannelOfTeam, root_ts: &Ts) -> String {
-        self.threads.get(root_ts).map_or_else(|| INDEX.to_owned(), |place| place.address.clone())
+        self.threads.get(root_ts).map_or_else(|| INDEX.to_owned(), |thread| thread.address.clone())
     }
 
     fn versions(&self, _: &ChannelOfTeam, _: &Ts) -> Option<String> {
@@ -108,11 +108,14 @@ impl LinkScheme for SiteLinks<'_> {
     }
 
     fn file(&self, _: &TeamId, file: &FileId) -> Option<String> {
-        self.files.files.get(file).map(|name| format!("{}{FILES}/{name}", self.up))
+        self.files.files.get(file).map(|name| format!("{}{FILES}/{name}", self.path_to_root))
     }
 
     fn picture(&self, key: &FileKey) -> Option<String> {
-        self.files.pictures.contains(key).then(|| format!("{}{PICTURES}/{}", self.up, picture_name(key)))
+        self.files
+            .pictures
+            .contains(key)
+            .then(|| format!("{}{PICTURES}/{}", self.path_to_root, picture_name(key)))
     }
 
     fn permalink(&self, _: &ChannelId, _: &Ts) -> Option<String> {
@@ -120,16 +123,16 @@ impl LinkScheme for SiteLinks<'_> {
     }
 
     fn asset(&self, asset: &Asset) -> String {
-        format!("{}{ASSETS}/{}", self.up, asset.file_name())
+        format!("{}{ASSETS}/{}", self.path_to_root, asset.file_name())
     }
 }
 
-/// What a picture's file is called: its key has the workspace, and a hash of where it came from.
+/// Returns the file name of a picture. Its key contains the workspace and a hash of the picture's address.
 pub(super) fn picture_name(key: &FileKey) -> String {
     key.as_str().trim_start_matches("slack/").replace("/images/", "-").replace('/', "-")
 }
 
-/// A path as an address has it: names of channels have letters of any script.
+/// Percent-encodes a path. Channel names may have letters of any script.
 fn encoded(path: &str) -> String {
     let mut encoded = String::with_capacity(path.len());
     for byte in path.bytes() {
@@ -147,21 +150,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_lead_to_files_of_the_site_and_nowhere_else() {
-        let place =
+    fn links_lead_only_to_files_of_the_site() {
+        let location =
             ChannelOfTeam { team: TeamId::parse("T1").unwrap(), channel: ChannelId::parse("C1").unwrap() };
         let (ts, reply) = (Ts::parse("1.000000").unwrap(), Ts::parse("2.000000").unwrap());
         let mut files = SiteFiles::default();
-        files.channels.insert(place.clone(), "c/会".into());
+        files.channels.insert(location.clone(), "c/会".into());
         let mut part = SitePart { name: "2026-11".into(), ..SitePart::default() };
         part.messages.insert(ts.clone());
         let threads = HashMap::new();
-        let links = SiteLinks { up: "../../", files: &files, part: &part, threads: &threads };
-        assert_eq!(links.channel(&place), "../../c/%E4%BC%9A/index.html");
-        assert_eq!(links.message(&place, &ts), format!("2026-11.html#{}", anchor(&ts)));
-        assert!(links.message(&place, &reply).starts_with("2026-11-threads.html#"));
-        assert_eq!(links.before(&place, &ts), None);
-        assert_eq!(links.file(&place.team, &FileId::parse("F1").unwrap()), None);
+        let links = SiteLinks { path_to_root: "../../", files: &files, part: &part, threads: &threads };
+        assert_eq!(links.channel(&location), "../../c/%E4%BC%9A/index.html");
+        assert_eq!(links.message(&location, &ts), format!("2026-11.html#{}", anchor(&ts)));
+        assert!(links.message(&location, &reply).starts_with("2026-11-threads.html#"));
+        assert_eq!(links.before(&location, &ts), None);
+        assert_eq!(links.file(&location.team, &FileId::parse("F1").unwrap()), None);
         assert_eq!(links.site_page(SitePage::Search), None);
     }
 }

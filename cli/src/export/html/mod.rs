@@ -1,10 +1,10 @@
-//! `html`: the pages of [`viewer`] as a site of files, which needs no server and no network.
+//! `html`: the pages of [`viewer`] as a static site, which needs no server and no network.
 //!
-//! * A channel is a folder, with a page for each month, or several if there is much in one; the threads of a page's messages are on a
-//!   page of their own beside it. [`links`] leads from one to another.
-//! * [`copies`] are the files of messages and the pictures that the pages show.
+//! * A channel is a folder with a page for each month, or several pages for a month with many messages. The
+//!   threads of a page's messages are on a separate page. [`links`] connects the pages.
+//! * [`copies`] copies the files of messages and the pictures that the pages show.
 //!
-//! A page and its threads are in memory, no more.
+//! Only one page and its threads are in memory.
 
 mod copies;
 mod links;
@@ -20,7 +20,7 @@ use search::counts::ThreadSize;
 use slack::ids::Ts;
 use viewer::assets;
 use viewer::gather::pictures::{self, PictureBook};
-use viewer::gather::{channel, learn, timeline};
+use viewer::gather::{channel, learn_names, timeline};
 use viewer::links::{anchor, anchor_in_thread};
 use viewer::pages::PageContext;
 use viewer::pages::message::PageMessage;
@@ -37,18 +37,19 @@ use super::source::{ExportSource, ExportedChannel};
 use super::threads::ThreadTable;
 use super::{ExportError, ExportProgress};
 
-/// Messages on a page, with the replies to them: a browser shows them at once. A longer thread is whole all the same.
+/// Maximum number of messages and replies on a page, so that a browser shows it at once. A longer thread is
+/// not split.
 const PAGE: usize = 1_000;
 
-/// The month of what is beyond the calendar.
+/// The month of messages whose time is outside the calendar.
 const UNDATED: &str = "undated";
 
-/// What leads from a channel's folder to that of the site, and from that to itself.
+/// Relative paths to the site's root: from a channel's folder, and from the root itself.
 const UP: &str = "../../";
 const UP_WITH_TEAM: &str = "../../../";
 const HERE: &str = "";
 
-/// Writes the site below a folder.
+/// Writes the site into a folder.
 pub(super) async fn write(
     source: &ExportSource<'_>,
     zone: &TimeZone,
@@ -60,7 +61,7 @@ pub(super) async fn write(
         file.write_all(asset.content().as_bytes())?;
         file.finish()?;
     }
-    let mut site = ExportedSite::of(source, zone, folder).await?;
+    let mut site = ExportedSite::new(source, zone, folder).await?;
     for channel in &source.channels {
         site.channel(channel, progress).await?;
         progress.channel_done();
@@ -77,38 +78,40 @@ struct ExportedSite<'s, 'a> {
     pictures: PictureBook,
     names: NameCache<'a>,
     files: SiteFiles,
-    /// The messages of each channel that was written. The first page has them: it is written last.
+    /// The number of messages of each written channel. The site's index shows the numbers, so it is written
+    /// last.
     counts: BTreeMap<ChannelOfTeam, u64>,
 }
 
-/// A part of a channel that is on its page.
+/// The messages of one page of a channel.
 #[derive(Debug, Default)]
 struct PartMessages {
     month: String,
-    /// Which part of this month it is, from 1.
+    /// The number of the part within its month, from 1.
     number: usize,
     messages: Vec<PageMessage>,
-    /// The messages and the replies to them.
+    /// The number of messages and replies.
     size: usize,
 }
 
 impl<'s, 'a> ExportedSite<'s, 'a> {
-    async fn of(
+    async fn new(
         source: &'s ExportSource<'a>,
         zone: &'s TimeZone,
         folder: &'s Path,
     ) -> Result<Self, ExportError> {
         let mut workspaces = Vec::new();
         for team in &source.teams {
-            let name = directory::workspace(source.archive, team).await?.name;
+            let name = directory::read_workspace_facts(source.archive, team).await?.name;
             workspaces.push((team.clone(), name.unwrap_or_else(|| team.to_string())));
         }
         let mut files = SiteFiles::default();
         let mut channels = Vec::new();
         for channel in &source.channels {
-            let place = channel.joined.main();
-            let team = source.folder_of_team(&place.team).map(|team| format!("{team}/")).unwrap_or_default();
-            files.channels.insert(place.clone(), format!("c/{team}{}", channel.folder));
+            let location = channel.joined.current_location();
+            let team =
+                source.folder_of_team(&location.team).map(|team| format!("{team}/")).unwrap_or_default();
+            files.channels.insert(location.clone(), format!("c/{team}{}", channel.folder));
             let facts = &channel.facts;
             let marks = [
                 ("archived", facts.is_archived),
@@ -117,14 +120,14 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
                 ("shared", facts.is_shared || channel.joined.teams().len() > 1),
             ];
             channels.push(MenuChannel {
-                place: place.clone(),
+                location: location.clone(),
                 name: facts.name.clone(),
                 marks: marks.into_iter().filter(|(_, is_set)| *is_set).map(|(mark, _)| mark).collect(),
                 messages: None,
                 parts: Vec::new(),
             });
         }
-        let menu = ChannelMenu { channels, ..ChannelMenu::of(workspaces) };
+        let menu = ChannelMenu { channels, ..ChannelMenu::new(workspaces) };
         let emoji = pictures::emoji(source.archive, &source.teams).await?;
         let (pictures, names) = (PictureBook::default(), NameCache::new(source.archive));
         let mut site = Self { source, zone, folder, menu, pictures, names, files, counts: BTreeMap::new() };
@@ -133,26 +136,26 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
         Ok(site)
     }
 
-    /// The channel's pages, then the list of them.
+    /// Writes the channel's pages, then the list of them.
     async fn channel(
         &mut self,
         channel: &ExportedChannel<'a>,
         progress: &mut ExportProgress,
     ) -> Result<(), ExportError> {
         let threads = ThreadTable::read(self.source, channel, progress).await?;
-        self.menu.current = Some(channel.joined.main().clone());
+        self.menu.current = Some(channel.joined.current_location().clone());
         let mut rows = self.source.messages(channel);
         let (mut listed, mut part): (Vec<ListedPart>, _) = (Vec::new(), PartMessages::default());
         let (mut months, mut threads_at, mut count) = (HashMap::new(), HashMap::new(), 0);
         while let Some(page) = rows.next().await? {
             progress.read(page.len());
             for row in page {
-                let row = self.source.shown(row, &threads).and_then(timeline::of_row);
+                let row = self.source.shown(row, &threads).and_then(timeline::page_message);
                 let Some(mut message) = row else { continue };
-                progress.exported_if(true);
+                progress.count_exported_if(true);
                 count += 1;
-                let replies = threads.of(&message.ts);
-                let last = replies.and_then(|replies| replies.each().last());
+                let replies = threads.replies_to(&message.ts);
+                let last = replies.and_then(|replies| replies.authors_by_ts().last());
                 message.thread = last.and_then(|(last, _)| {
                     let replies = replies.map_or(0, |replies| replies.count()) as u64;
                     Some(ThreadSize { replies, last: Ts::parse(&last).ok()? })
@@ -179,11 +182,11 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
         if !part.messages.is_empty() {
             self.part(channel, part, None, &mut listed, &threads_at, progress).await?;
         }
-        self.counts.insert(channel.joined.main().clone(), count);
+        self.counts.insert(channel.joined.current_location().clone(), count);
         self.list(channel, &listed).await
     }
 
-    /// A page of messages, and that of their threads.
+    /// Writes a page of messages, and the page of their threads.
     async fn part(
         &mut self,
         channel: &ExportedChannel<'a>,
@@ -200,7 +203,7 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
         let replies = threads.iter().flat_map(|thread| &thread.replies);
         let all: Vec<&PageMessage> = part.messages.iter().chain(replies).collect();
         let mut names = self.names.take(&channel.joined);
-        learn(&mut names, &all).await?;
+        learn_names(&mut names, &all).await?;
         self.copy_shown(channel, &all, progress).await?;
         let name = part.name();
         let site_part = SitePart {
@@ -211,22 +214,32 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
         };
         let address = format!("{name}.html");
         listed.push(ListedPart { name, address, messages: part.messages.len() as u64 });
-        let title = channel::title(self.source.archive, channel.joined.main(), &mut names).await?;
+        let title =
+            channel::title(self.source.archive, channel.joined.current_location(), &mut names).await?;
         let ends = TimelineEnds {
             older: part.messages.first().filter(|_| site_part.before.is_some()).map(|first| first.ts.clone()),
             newer: part.messages.last().filter(|_| site_part.after.is_some()).map(|last| last.ts.clone()),
         };
         let page =
             TimelinePage { messages: part.messages, ends, target: None, day: None, is_from_end: false };
-        let links =
-            SiteLinks { up: self.up(channel), files: &self.files, part: &site_part, threads: threads_at };
-        let place = channel.joined.main();
-        let shown =
-            PageContext { links: &links, names: &names, pictures: &self.pictures, zone: self.zone, place };
+        let links = SiteLinks {
+            path_to_root: self.up(channel),
+            files: &self.files,
+            part: &site_part,
+            threads: threads_at,
+        };
+        let place = channel.joined.current_location();
+        let context = PageContext {
+            links: &links,
+            names: &names,
+            pictures: &self.pictures,
+            zone: self.zone,
+            location: place,
+        };
         let name = &site_part.name;
-        self.save(channel, &format!("{name}.html"), &site::part(&title, name, &page, &self.menu, &shown))?;
+        self.save(channel, &format!("{name}.html"), &site::part(&title, name, &page, &self.menu, &context))?;
         if !threads.is_empty() {
-            let threads = site::threads(&title, name, &threads, &self.menu, &shown);
+            let threads = site::threads(&title, name, &threads, &self.menu, &context);
             self.save(channel, &site_part.threads(), &threads)?;
         }
         self.names.keep(&channel.joined, names);
@@ -238,20 +251,20 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
         channel: &ExportedChannel<'a>,
         root: &PageMessage,
     ) -> Result<ThreadPage, ExportError> {
-        // Those of the period that are not deleted: the count on the message's own page is of these.
+        // Only replies in the exported range that are not deleted, as the reply count on the root's page.
         let no_threads = ThreadTable::default();
         let mut replies = Vec::new();
         let mut rows = thread::replies(&channel.joined, &root.ts);
         while let Some(page) = rows.next().await? {
             let page = page.into_iter().filter_map(|row| self.source.shown(row, &no_threads));
             replies.extend(
-                page.filter_map(timeline::of_row).filter(|reply| self.source.range.contains(&reply.ts)),
+                page.filter_map(timeline::page_message).filter(|reply| self.source.range.contains(&reply.ts)),
             );
         }
-        let again = timeline::of_row(root.row.clone());
+        let root_message = timeline::page_message(root.row.clone());
         Ok(ThreadPage {
             root_ts: root.ts.clone(),
-            root: again,
+            root: root_message,
             replies,
             next: None,
             is_later_part: false,
@@ -259,44 +272,51 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
         })
     }
 
-    /// The list of a channel's pages.
+    /// Writes the list of a channel's pages.
     async fn list(
         &mut self,
         channel: &ExportedChannel<'a>,
         listed: &[ListedPart],
     ) -> Result<(), ExportError> {
         let mut names = self.names.take(&channel.joined);
-        let title = channel::title(self.source.archive, channel.joined.main(), &mut names).await?;
+        let title =
+            channel::title(self.source.archive, channel.joined.current_location(), &mut names).await?;
         self.names.keep(&channel.joined, names);
         let (part, threads) = (SitePart::default(), HashMap::new());
-        let links = SiteLinks { up: self.up(channel), files: &self.files, part: &part, threads: &threads };
+        let links =
+            SiteLinks { path_to_root: self.up(channel), files: &self.files, part: &part, threads: &threads };
         self.save(channel, INDEX, &site::parts(&title, listed, &self.menu, &links))
     }
 
-    /// The first page.
+    /// Writes the site's index.
     fn index(&self) -> Result<(), ExportError> {
         let (part, threads) = (SitePart::default(), HashMap::new());
-        let links = SiteLinks { up: HERE, files: &self.files, part: &part, threads: &threads };
+        let links = SiteLinks { path_to_root: HERE, files: &self.files, part: &part, threads: &threads };
         let mut menu = ChannelMenu { current: None, ..self.menu.clone() };
         for channel in &mut menu.channels {
-            channel.messages = self.counts.get(&channel.place).copied();
+            channel.messages = self.counts.get(&channel.location).copied();
         }
         save(&self.folder.join(INDEX), &site::index(&menu, &links))
     }
 
     fn save(&self, channel: &ExportedChannel<'a>, name: &str, page: &str) -> Result<(), ExportError> {
-        let folder = self.files.channels.get(channel.joined.main()).map(String::as_str).unwrap_or_default();
+        let folder = self
+            .files
+            .channels
+            .get(channel.joined.current_location())
+            .map(String::as_str)
+            .unwrap_or_default();
         save(&self.folder.join(folder).join(name), page)
     }
 
     fn up(&self, channel: &ExportedChannel<'a>) -> &'static str {
-        let has_team = self.source.folder_of_team(&channel.joined.main().team).is_some();
+        let has_team = self.source.folder_of_team(&channel.joined.current_location().team).is_some();
         if has_team { UP_WITH_TEAM } else { UP }
     }
 }
 
-/// Whether a message stands among those of its channel. A reply stands in its thread, unless it was sent to the channel too, or
-/// what it replies to is not in the export.
+/// Whether a message appears on its channel's page. A reply appears in its thread, unless it was also sent to
+/// the channel, or its root is not in the export.
 fn is_on_timeline(message: &mut PageMessage, threads_at: &HashMap<Ts, ThreadAddress>) -> bool {
     let Some(root_ts) = message.replies_to() else {
         // A thread without replies in the export is not linked.
@@ -307,11 +327,12 @@ fn is_on_timeline(message: &mut PageMessage, threads_at: &HashMap<Ts, ThreadAddr
         }
         return true;
     };
-    let has_page = threads_at.get(&root_ts).is_some_and(|place| place.has_root);
+    let has_page = threads_at.get(&root_ts).is_some_and(|thread| thread.has_root);
     message.row["subtype"] == "thread_broadcast" || !has_page
 }
 
-/// Remembers where a thread can be read: on a page of its own, or where its first reply stands.
+/// Stores the location of a thread: on the page of threads, or at its first reply if the root is not in the
+/// export.
 fn note_thread(message: &PageMessage, part: &str, threads_at: &mut HashMap<Ts, ThreadAddress>) {
     match message.replies_to() {
         Some(root_ts) => {
@@ -327,7 +348,7 @@ fn note_thread(message: &PageMessage, part: &str, threads_at: &mut HashMap<Ts, T
 }
 
 impl PartMessages {
-    /// Gives it a name that no part of the channel has.
+    /// Gives the part a name that no other part of the channel has.
     fn begin(&mut self, month: &str, months: &mut HashMap<String, usize>) {
         let parts = months.entry(month.to_owned()).or_default();
         *parts += 1;
@@ -335,7 +356,7 @@ impl PartMessages {
         month.clone_into(&mut self.month);
     }
 
-    /// What its page is called, without `.html`.
+    /// Returns the name of its page, without `.html`.
     fn name(&self) -> String {
         if self.number == 1 { self.month.clone() } else { format!("{}-{}", self.month, self.number) }
     }
@@ -347,7 +368,7 @@ fn save(path: &Path, page: &str) -> Result<(), ExportError> {
     Ok(file.finish()?)
 }
 
-/// The authors of messages.
+/// Returns the authors of messages.
 fn authors<'m>(messages: &[&'m PageMessage]) -> HashSet<&'m str> {
-    messages.iter().filter_map(|message| message.said.author.user.as_deref()).collect()
+    messages.iter().filter_map(|message| message.content.author.user.as_deref()).collect()
 }

@@ -1,5 +1,5 @@
-//! What a message says, as Markdown: functions of its lines. Whatever the words are, they become no HTML, no heading, no list
-//! and no link that they do not show.
+//! Converts the lines of a message to Markdown. No text becomes HTML, a heading, a list or a link with a
+//! hidden target.
 //!
 //! <https://spec.commonmark.org/0.31.2/>
 
@@ -8,10 +8,10 @@ use reader::plain;
 use reader::text::flat;
 use reader::text::spans::{LineKind, TextLine, TextSpan, TextStyle};
 
-/// Addresses that may be followed.
+/// Schemes of addresses that become links.
 const SCHEMES: [&str; 3] = ["http://", "https://", "mailto:"];
 
-/// The lines of a message as lines of Markdown. Between parts of different kinds an empty line ends the one before.
+/// Converts the lines of a message to lines of Markdown, with an empty line between parts of different kinds.
 pub(super) fn lines(lines: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
     let mut written = Vec::new();
     for framed in lines.chunk_by(|one, other| one.frame == other.frame) {
@@ -19,7 +19,7 @@ pub(super) fn lines(lines: &[TextLine], names: &DisplayNames<'_>) -> Vec<String>
         for part in framed.chunk_by(|one, other| one.kind == other.kind) {
             add(&mut inner, of_kind(part, names));
         }
-        // What is attached is not what the author says.
+        // Attachments are quoted, because they are not the author's words.
         add(&mut written, if framed[0].frame.is_some() { quoted(inner) } else { inner });
     }
     written
@@ -51,8 +51,8 @@ fn quoted(lines: Vec<String>) -> Vec<String> {
 /// Text and lists.
 fn flow(part: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
     let mut written = Vec::new();
-    for alike in part.chunk_by(|one, other| one.sign.is_empty() == other.sign.is_empty()) {
-        let is_list = !alike[0].sign.is_empty();
+    for alike in part.chunk_by(|one, other| one.marker.is_empty() == other.marker.is_empty()) {
+        let is_list = !alike[0].marker.is_empty();
         add(&mut written, if is_list { list(alike, names) } else { paragraphs(alike, names) });
     }
     written
@@ -63,30 +63,30 @@ fn paragraphs(lines: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
     let mut written = Vec::new();
     for paragraph in lines.chunk_by(|one, other| one.is_empty() == other.is_empty()) {
         if !paragraph[0].is_empty() {
-            let said = paragraph.iter().map(|line| begun(words(&line.spans, names)));
-            add(&mut written, broken(said.collect()));
+            let escaped_lines = paragraph.iter().map(|line| begun(words(&line.spans, names)));
+            add(&mut written, broken(escaped_lines.collect()));
         }
     }
     written
 }
 
-/// Lines of one paragraph: two spaces at the end break a line.
+/// Joins the lines of one paragraph: two trailing spaces break a line.
 fn broken(mut lines: Vec<String>) -> Vec<String> {
     let last = lines.len().saturating_sub(1);
     lines[..last].iter_mut().for_each(|line| line.push_str("  "));
     lines
 }
 
-/// A list. What is in an item stands where the words of the item begin.
+/// A list. The contents of an item are indented to the first word of the item.
 fn list(lines: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
     let mut written: Vec<String> = Vec::new();
-    // How wide the signs of the items are that a line is in.
+    // The widths of the markers of the enclosing items.
     let mut widths: Vec<usize> = Vec::new();
-    for item in lines.chunk_by(|_, next| next.sign.trim().is_empty()) {
+    for item in lines.chunk_by(|_, next| next.marker.trim().is_empty()) {
         let first = &item[0];
         widths.truncate(first.level);
-        let is_numbered = first.sign.starts_with(|c: char| c.is_ascii_digit());
-        let sign = if is_numbered { first.sign.as_str() } else { "-" };
+        let is_numbered = first.marker.starts_with(|c: char| c.is_ascii_digit());
+        let sign = if is_numbered { first.marker.as_str() } else { "-" };
         let mut before = format!("{}{sign} ", " ".repeat(widths.iter().sum()));
         widths.push(sign.len() + 1);
         for line in broken(item.iter().map(|line| begun(words(&line.spans, names))).collect()) {
@@ -97,7 +97,7 @@ fn list(lines: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
     written
 }
 
-/// A table, the first row of which is its head: Markdown knows no other.
+/// A table whose first row is its header: Markdown requires one.
 fn table(rows: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
     let cells = |row: &TextLine| {
         row.spans.split(|span| *span == TextSpan::Cell).map(|cell| words(cell, names)).collect()
@@ -110,7 +110,7 @@ fn table(rows: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
     written
 }
 
-/// Code between fences that are longer than all in it.
+/// Code between fences that are longer than any run of backticks in it.
 fn preformatted(part: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
     let code: Vec<String> = part.iter().map(|line| flat::words(&line.spans, names)).collect();
     let longest = code.iter().map(|line| longest_run(line)).max().unwrap_or_default();
@@ -118,7 +118,7 @@ fn preformatted(part: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
     [vec![fence.clone()], code, vec![fence]].concat()
 }
 
-/// Spans in one line.
+/// Converts spans to one line.
 pub(super) fn words(spans: &[TextSpan], names: &DisplayNames<'_>) -> String {
     let words: String = spans.iter().map(|span| self::span(span, names)).collect();
     words.trim().to_owned()
@@ -134,7 +134,7 @@ fn span(span: &TextSpan, names: &DisplayNames<'_>) -> String {
     escaped(&flat::words(std::slice::from_ref(span), names))
 }
 
-/// Words in their style.
+/// Formats words in their style.
 fn in_style(words: &str, style: TextStyle) -> String {
     let (inner, rest) = (words.trim(), words);
     if inner.is_empty() {
@@ -151,10 +151,12 @@ fn in_style(words: &str, style: TextStyle) -> String {
     format!("{before}{text}{after}")
 }
 
-/// A link shows where it leads if its label does not; an address of another kind is words.
+/// Formats a link, with its address if the label does not show it. An address with another scheme becomes
+/// text.
 fn link(address: &str, label: Option<&str>, span: &TextSpan, names: &DisplayNames<'_>) -> String {
-    let is_plain =
-        |c: char| !c.is_whitespace() && !c.is_control() && !plain::acts(c) && !"<>\\`\"".contains(c);
+    let is_plain = |c: char| {
+        !c.is_whitespace() && !c.is_control() && !plain::affects_terminal(c) && !"<>\\`\"".contains(c)
+    };
     let lowercase = address.to_ascii_lowercase();
     if !SCHEMES.iter().any(|scheme| lowercase.starts_with(scheme)) || !address.chars().all(is_plain) {
         return escaped(&flat::words(std::slice::from_ref(span), names));
@@ -167,7 +169,7 @@ fn link(address: &str, label: Option<&str>, span: &TextSpan, names: &DisplayName
     }
 }
 
-/// Code in a line.
+/// Inline code.
 fn code(text: &str) -> String {
     let fence = "`".repeat(longest_run(text) + 1);
     let space = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
@@ -178,7 +180,7 @@ fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }
 
-/// Words in which nothing is markup.
+/// Escapes all markup in words.
 pub(super) fn escaped(words: &str) -> String {
     let mut text = String::with_capacity(words.len() + 8);
     let mut before: Option<char> = None;
@@ -198,7 +200,7 @@ pub(super) fn escaped(words: &str) -> String {
     text
 }
 
-/// A line that begins no heading, list, rule or code.
+/// Escapes the start of a line that would begin a heading, list, rule or code block.
 fn begun(line: String) -> String {
     let text = line.trim_start();
     let is_numbered = || {
@@ -230,15 +232,15 @@ mod tests {
     use super::*;
     use crate::fixture::CliFixture;
 
-    fn written(said: &str, fixture: &CliFixture) -> Vec<String> {
-        let names = DisplayNames::in_teams(fixture.archive(), Vec::new());
-        lines(&text::read_with_looks(&json!({ "user": "U1", "text": said })).lines, &names)
+    fn written(message_text: &str, fixture: &CliFixture) -> Vec<String> {
+        let names = DisplayNames::for_teams(fixture.archive(), Vec::new());
+        lines(&text::read_formatted(&json!({ "user": "U1", "text": message_text })).lines, &names)
     }
 
     #[tokio::test]
-    async fn slacks_signs_become_those_of_markdown() {
+    async fn slack_markup_becomes_markdown() {
         let fixture = CliFixture::open().await;
-        for (said, expected) in [
+        for (slack_text, expected) in [
             ("*bold* and _italic_, ~gone~ `code`", "**bold** and _italic_, ~~gone~~ `code`"),
             ("*_both_*", "**_both_**"),
             ("snake_case_name 2*3*4 ~5", "snake_case_name 2\\*3\\*4 \\~5"),
@@ -250,7 +252,7 @@ mod tests {
             ("hi <@U1> <!here> :tada:", "hi @U1 @here :tada:"),
             ("see ```fn main() { `x` }```", "see"),
         ] {
-            assert_eq!(written(said, &fixture)[0], expected, "{said}");
+            assert_eq!(written(slack_text, &fixture)[0], expected, "{slack_text}");
         }
         let fenced = written("see\n```\nlet a = *b;\n  c\n```\nthen", &fixture);
         assert_eq!(fenced, ["see", "", "```", "let a = *b;", "  c", "```", "", "then"]);
@@ -262,9 +264,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn blocks_become_those_of_markdown() {
+    async fn blocks_become_markdown() {
         let fixture = CliFixture::open().await;
-        let names = DisplayNames::in_teams(fixture.archive(), Vec::new());
+        let names = DisplayNames::for_teams(fixture.archive(), Vec::new());
         let section = |text: &str| json!({ "type": "rich_text_section", "elements": [{ "type": "text", "text": text }] });
         let list = |style: &str, indent: u32, items: &[&str]| {
             let items: Vec<_> = items.iter().map(|item| section(item)).collect();
@@ -279,7 +281,7 @@ mod tests {
             { "type": "divider" },
         ], "attachments": [{ "color": "good", "text": "built\n\nin `4 s`" }, { "text": "tested" }] });
         let row = json!({ "user": "U1", "raw_event": message.to_string() });
-        let written = lines(&text::read_with_looks(&row).lines, &names);
+        let written = lines(&text::read_formatted(&row).lines, &names);
         let expected = [
             "**Plan**",
             "",
@@ -310,9 +312,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hostile_words_are_words() {
+    async fn hostile_text_is_escaped() {
         let fixture = CliFixture::open().await;
-        for (said, expected) in [
+        for (slack_text, expected) in [
             ("&lt;script&gt;alert(1)&lt;/script&gt;", "&lt;script>alert(1)&lt;/script>"),
             ("<javascript:alert(1)|click>", "click (javascript:alert(1))"),
             ("<https://x.test/&gt; onclick|x>", "x (https://x.test/> onclick)"),
@@ -326,23 +328,23 @@ mod tests {
             ("a\u{202e}b\u{1b}[31m", "a\u{fffd}b\u{241b}\\[31m"),
             ("| a | b |", "\\| a \\| b \\|"),
         ] {
-            assert_eq!(written(said, &fixture)[0], expected, "{said}");
+            assert_eq!(written(slack_text, &fixture)[0], expected, "{slack_text}");
         }
     }
 
     #[tokio::test]
-    async fn preformatted_text_cannot_end_itself_and_long_texts_take_no_long_time() {
+    async fn preformatted_text_cannot_close_its_fence_and_long_texts_are_fast() {
         let fixture = CliFixture::open().await;
         let code = TextLine {
             kind: LineKind::Preformatted,
             spans: vec![TextSpan::text("a ```` b")],
             ..TextLine::default()
         };
-        let names = DisplayNames::in_teams(fixture.archive(), Vec::new());
+        let names = DisplayNames::for_teams(fixture.archive(), Vec::new());
         assert_eq!(lines(&[code], &names), ["`````", "a ```` b", "`````"]);
         for sign in ["*a ", "_", "`", "*_~", "``` "] {
-            let said = sign.repeat(40_000 / sign.len());
-            assert!(!written(&said, &fixture).is_empty(), "{sign}");
+            let slack_text = sign.repeat(40_000 / sign.len());
+            assert!(!written(&slack_text, &fixture).is_empty(), "{sign}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! `markdown`: a file per channel, to paste into wikis and for language models.
+//! `markdown`: a file per channel, for wikis and language models.
 //!
-//! Each message is an item of a list and what it says stands under it, further in, so that no text can pose as another message;
-//! replies are items within it. [`inline`] makes Markdown of texts.
+//! Each message is a list item with its text indented below, so that no text can pose as another message.
+//! Replies are nested items. [`inline`] converts texts to Markdown.
 
 mod inline;
 
@@ -13,19 +13,19 @@ use reader::text::spans::{TextLine, TextSpan};
 use reader::text::{self, Manner, MessageText};
 use serde_json::Value;
 
-use super::arranged::{Arranged, ChannelTexts};
 use super::channel_files::{self, ExportFile};
 use super::known_names::NameCache;
+use super::reading_order::{Arranged, ChannelTexts};
 use super::source::{ExportSource, ExportedChannel};
 use super::{ExportError, ExportProgress};
 use crate::plain;
 use crate::read::{reactions, shared_files};
 use crate::zone::Zone;
 
-/// So much is shown of a message that is only needed to read the replies to it.
+/// Maximum number of characters of a message that is only exported as context for its replies.
 const CONTEXT: usize = 100;
 
-/// Writes the files below a folder.
+/// Writes the files into a folder.
 pub(super) async fn write(
     source: &ExportSource<'_>,
     zone: &Zone,
@@ -40,7 +40,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// Writes a channel's file, if there is anything to write.
+/// Writes a channel's file, unless it would be empty.
 async fn one_channel<'a>(
     source: &ExportSource<'a>,
     channel: &ExportedChannel<'a>,
@@ -50,16 +50,17 @@ async fn one_channel<'a>(
     progress: &mut ExportProgress,
 ) -> Result<(), ExportError> {
     let names = known.take(&channel.joined);
-    let mut said = ChannelTexts::read(source, channel, text::read_with_looks, names, progress).await?;
+    let mut channel_texts =
+        ChannelTexts::read(source, channel, text::read_formatted, names, progress).await?;
     let (mut file, mut day): (Option<ExportFile>, _) = (None, String::new());
-    while let Some(next) = said.next(progress).await? {
+    while let Some(next) = channel_texts.next(progress).await? {
         for (arranged, text) in next {
             let out = match &mut file {
                 Some(file) => file,
                 none => {
                     let begun =
                         none.insert(ExportFile::create(&channel_files::path(source, channel, folder, "md"))?);
-                    head(begun, channel, zone, &mut said.names).await?;
+                    head(begun, channel, zone, &mut channel_texts.names).await?;
                     begun
                 }
             };
@@ -67,16 +68,16 @@ async fn one_channel<'a>(
                 writeln!(out, "\n- _A thread whose first message is not in this export:_")?;
                 continue;
             };
-            let of = zone.day(row["ts"].as_str().unwrap_or_default());
-            if of != day && !matches!(arranged, Arranged::Reply(_)) {
-                writeln!(out, "\n## {}", inline::escaped(&of))?;
-                day = of;
+            let message_day = zone.day(row["ts"].as_str().unwrap_or_default());
+            if message_day != day && !matches!(arranged, Arranged::Reply(_)) {
+                writeln!(out, "\n## {}", inline::escaped(&message_day))?;
+                day = message_day;
             }
-            progress.exported_if(!arranged.is_context());
-            item(out, &arranged, row, text, &said.names, zone)?;
+            progress.count_exported_if(!arranged.is_context());
+            item(out, &arranged, row, text, &channel_texts.names, zone)?;
         }
     }
-    known.keep(&channel.joined, said.names);
+    known.keep(&channel.joined, channel_texts.names);
     Ok(file.map_or(Ok(()), ExportFile::finish)?)
 }
 
@@ -86,18 +87,18 @@ async fn head(
     zone: &Zone,
     names: &mut DisplayNames<'_>,
 ) -> Result<(), ExportError> {
-    let id = &channel.joined.main().channel;
+    let id = &channel.joined.current_location().channel;
     let name = channel.facts.name.as_ref().map(|name| format!("#{name}"));
     writeln!(out, "# {}\n", inline::escaped(&plain::line(name.as_deref().unwrap_or(id.as_str()))))?;
     for (label, text) in [("Topic", &channel.facts.topic), ("Purpose", &channel.facts.purpose)] {
         if let Some(text) = text {
-            writeln!(out, "{label}: {}\n", inline::escaped(&names.described(text).await?))?;
+            writeln!(out, "{label}: {}\n", inline::escaped(&names.description_text(text).await?))?;
         }
     }
     Ok(writeln!(out, "Channel {id}. Times are in {}.", inline::escaped(zone.name()))?)
 }
 
-/// An item for a message, and what it says under it.
+/// Writes an item for a message, with the message's text below.
 fn item(
     out: &mut dyn Write,
     arranged: &Arranged,
@@ -110,7 +111,7 @@ fn item(
     let ts = row["ts"].as_str().unwrap_or_default();
     let time = zone.time(ts);
     let day = zone.day(ts);
-    // A reply may be of another day than what it replies to.
+    // A reply may be from another day than its root.
     let time =
         if indent.is_empty() { time.strip_prefix(&day).unwrap_or(&time).trim() } else { time.as_str() };
     let author = inline::escaped(&names.author(&text.author));
@@ -126,8 +127,8 @@ fn item(
     }
     let marks: String = marks(arranged, row).iter().map(|mark| format!(" _({mark})_")).collect();
     writeln!(out, "\n{indent}- **{author}** {time}{notice}{marks}")?;
-    for (place, line) in inline::lines(&text.lines, names).iter().enumerate() {
-        if place == 0 {
+    for (index, line) in inline::lines(&text.lines, names).iter().enumerate() {
+        if index == 0 {
             writeln!(out)?;
         }
         let line = if arranged.is_context() { &plain::excerpt(line, CONTEXT) } else { line };

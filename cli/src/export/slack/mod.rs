@@ -1,10 +1,12 @@
-//! `slack`: a zip as Slack exports a workspace, which `annalist import` reads and what else reads exports of Slack.
+//! `slack`: a zip in the format of Slack's own exports, for `annalist import` and other programs that read
+//! such exports.
 //!
-//! * [`objects`] makes Slack's objects of rows; [`zipped`] packs them.
+//! * [`objects`] converts rows to Slack's objects; [`zipped`] packs them.
 //!
-//! What is public now is in `channels.json`, what is not in `groups.json`; each has a folder with a file for each day in UTC. The
-//! bytes of files are below `__uploads/`, where slackdump puts them. Of several workspaces each has its own lists and folders,
-//! below `teams/`, as in the export of an organisation.
+//! `channels.json` lists the channels that are public now, `groups.json` the others. Each channel has a
+//! folder with a file per day in UTC. The bytes of files are below `__uploads/`, as in archives of slackdump.
+//! If there are several workspaces, each has its own lists and folders below `teams/`, as in the export of an
+//! organisation.
 
 mod objects;
 mod zipped;
@@ -26,13 +28,13 @@ use super::threads::ThreadTable;
 use super::uploads::{SharedUpload, uploads_of};
 use super::{ExportError, ExportProgress};
 
-/// Where slackdump puts the bytes of files, and `annalist import` finds them.
+/// The folder in which slackdump stores the bytes of files and `annalist import` finds them.
 const UPLOADS: &str = "__uploads";
 
-/// No message is later, and days are left behind it.
+/// An upper bound for days, later than any message, with valid days after it.
 const LAST_DAY: Date = civil::date(9000, 1, 1);
 
-/// Slack itself: what reads exports knows it.
+/// The user of Slack itself, which programs that read exports know.
 const SLACKBOT: &str = "USLACKBOT";
 
 /// Writes the zip.
@@ -61,8 +63,11 @@ impl SlackExport<'_, '_> {
             self.source.folder_of_team(team).map(|team| format!("teams/{team}/")).unwrap_or_default();
         let mut authors = BTreeSet::new();
         let (mut public, mut private) = (Vec::new(), Vec::new());
-        for channel in self.source.channels.iter().filter(|channel| channel.joined.main().team == *team) {
-            let listed = objects::channel(&channel.joined.main().channel, &channel.folder, &channel.facts);
+        for channel in
+            self.source.channels.iter().filter(|channel| channel.joined.current_location().team == *team)
+        {
+            let listed =
+                objects::channel(&channel.joined.current_location().channel, &channel.folder, &channel.facts);
             if channel.facts.is_private { &mut private } else { &mut public }.push(listed);
             self.days(&prefix, channel, &mut authors, progress).await?;
             progress.channel_done();
@@ -82,7 +87,7 @@ impl SlackExport<'_, '_> {
         Ok(list.end()?)
     }
 
-    /// The people, and the authors of messages of whom the archive knows only the id.
+    /// Writes the people, and the authors of whom the archive only has the id.
     async fn people(
         &mut self,
         prefix: &str,
@@ -101,12 +106,12 @@ impl SlackExport<'_, '_> {
         }
         authors.remove(SLACKBOT);
         for author in authors {
-            list.add(&objects::stranger(&author, team))?;
+            list.add(&objects::unknown_person(&author, team))?;
         }
         Ok(list.end()?)
     }
 
-    /// A file for each day, and the files that were shared on it.
+    /// Writes a JSON file for each day, and the files that were shared on that day.
     async fn days(
         &mut self,
         prefix: &str,
@@ -133,9 +138,9 @@ impl SlackExport<'_, '_> {
                         self.sink.write_all(b"[\n")?;
                     }
                 }
-                let message = objects::message(&row, threads.of(&ts));
+                let message = objects::message(&row, threads.replies_to(&ts));
                 serde_json::to_writer(&mut self.sink, &message).map_err(std::io::Error::from)?;
-                progress.exported_if(true);
+                progress.count_exported_if(true);
                 if let Some(author) = message["user"].as_str().filter(|author| !authors.contains(*author)) {
                     authors.insert(author.to_owned());
                 }
@@ -148,7 +153,7 @@ impl SlackExport<'_, '_> {
         Ok(())
     }
 
-    /// Ends the file of a day.
+    /// Ends the JSON file of a day and writes the day's uploads.
     async fn end_day(
         &mut self,
         uploads: &mut Vec<SharedUpload>,
@@ -158,10 +163,10 @@ impl SlackExport<'_, '_> {
         for SharedUpload { file, name, key } in uploads.drain(..) {
             let Some(files) = self.source.files.filter(|_| !self.uploaded.contains(&file)) else { continue };
             let Some(mut reader) = files.open(&key).await? else {
-                progress.lacks_file();
+                progress.count_missing_file();
                 continue;
             };
-            self.sink.entry(format!("{UPLOADS}/{file}/{name}"), EntryPacking::AsItIs)?;
+            self.sink.entry(format!("{UPLOADS}/{file}/{name}"), EntryPacking::Stored)?;
             while let Some(chunk) = reader.next().await? {
                 self.sink.write_all(&chunk)?;
             }
@@ -171,7 +176,7 @@ impl SlackExport<'_, '_> {
     }
 }
 
-/// The days of a channel that have files.
+/// The days of a channel that have a JSON file.
 #[derive(Debug, Default)]
 struct Days {
     day: Option<Date>,
@@ -179,15 +184,17 @@ struct Days {
 }
 
 impl Days {
-    /// The name of the file that begins with the message of this time; `None` if it belongs to the one before.
+    /// Returns the date of the file that begins with a message of this time; `None` if the message belongs to
+    /// the current file.
     fn next(&mut self, ts: &Ts) -> Option<Date> {
-        // A time that no calendar of Slack's has is of the last day.
+        // A time outside the calendar counts as the last day.
         let time = Timestamp::from_microsecond(ts.micros()).ok();
         let day = time.map_or(LAST_DAY, |time| time.to_zoned(TimeZone::UTC).date()).min(LAST_DAY);
         if self.day.replace(day) == Some(day) {
             return None;
         }
-        // Days come in order, unless a timestamp is not spelt as Slack spells it: no file may be there twice.
+        // Days are in order, unless a timestamp is not spelt as Slack spells it. A zip must not contain a
+        // file twice.
         let mut file = day;
         while !self.files.insert(file) {
             file = file.tomorrow().ok()?;
@@ -196,7 +203,7 @@ impl Days {
     }
 }
 
-/// A list of JSON values, an element at a time.
+/// Writes a list of JSON values, one element after another.
 struct JsonList<'s> {
     out: &'s mut dyn Write,
     is_empty: bool,
@@ -223,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_has_one_file_whatever_the_timestamps_are() {
+    fn each_date_names_at_most_one_file() {
         let mut days = Days::default();
         let mut next = |ts: &str| days.next(&Ts::parse(ts).unwrap()).map(|day| day.to_string());
         assert_eq!(next("1700000000.000100").as_deref(), Some("2023-11-14"));

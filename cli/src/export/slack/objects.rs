@@ -1,4 +1,4 @@
-//! Messages, channels and people as exports of Slack have them: functions of what readers see.
+//! Converts messages, channels and people, as readers see them, to the objects in Slack's exports.
 //!
 //! <https://slack.com/help/articles/220556107-How-to-read-Slack-data-exports>
 
@@ -12,30 +12,30 @@ use slack::ids::{ChannelId, TeamId};
 use crate::export::source::ExportedFacts;
 use crate::export::threads::Replies;
 
-/// What events say of a message beside the message: no export has it.
-const OF_EVENTS: [&str; 3] = ["channel", "channel_type", "event_ts"];
+/// Fields that only events have, not exports.
+const EVENT_FIELDS: [&str; 3] = ["channel", "channel_type", "event_ts"];
 
-/// What a row says of a message of which Slack's own words are missing or cannot be read.
-const OF_ROWS: [&str; 6] = ["text", "user", "bot_id", "username", "subtype", "files"];
+/// Fields that are copied from the row if the message's raw event is missing or unreadable.
+const ROW_FIELDS: [&str; 6] = ["text", "user", "bot_id", "username", "subtype", "files"];
 
-/// People that a root lists as those who replied: as many as Slack lists. It counts them all.
+/// Maximum number of users in a root's `reply_users`, as in Slack. `reply_users_count` counts them all.
 const MAX_REPLY_USERS: usize = 5;
 
-/// What Slack puts in place of a deleted message that has replies.
+/// The text and user that Slack substitutes for those of a deleted message with replies.
 const DELETED_TEXT: &str = "This message was deleted.";
 const DELETED_BY: &str = "USLACKBOT";
 
-/// Of a person, and of their profile: Slack shows it to no app that does not ask for it.
+/// A field of a person and of their profile. Slack only returns it to apps with a scope for it.
 const EMAIL: &str = "email";
 
-/// A message as Slack lists it: what it said itself, with the reactions, files and replies that the archive knows.
+/// A message as Slack lists it: its raw event, with the reactions, files and replies of the archive.
 pub(super) fn message(row: &Value, replies: Option<Replies<'_>>) -> Value {
-    let raw = row["raw_event"].as_str().and_then(|raw| envelope::value(raw).ok());
+    let raw = row["raw_event"].as_str().and_then(|raw| envelope::parse_value(raw).ok());
     let mut object = match raw {
         Some(Value::Object(raw)) => raw,
-        Some(_) | None => of_row(row),
+        Some(_) | None => from_row(row),
     };
-    object.retain(|name, _| !OF_EVENTS.contains(&name.as_str()));
+    object.retain(|name, _| !EVENT_FIELDS.contains(&name.as_str()));
     object.insert("type".into(), "message".into());
     for name in ["ts", "thread_ts", "reactions"] {
         match row.get(name) {
@@ -47,7 +47,7 @@ pub(super) fn message(row: &Value, replies: Option<Replies<'_>>) -> Value {
         object.insert("files".into(), row["files"].clone());
     }
     if let Some(replies) = replies {
-        head(&mut object, replies);
+        add_thread_fields(&mut object, replies);
     }
     if row["deleted"] == true {
         object.insert("subtype".into(), "tombstone".into());
@@ -60,16 +60,16 @@ pub(super) fn message(row: &Value, replies: Option<Replies<'_>>) -> Value {
     object
 }
 
-fn of_row(row: &Value) -> Map<String, Value> {
-    let known = OF_ROWS.into_iter().filter_map(|name| Some((name.to_owned(), row.get(name)?.clone())));
+fn from_row(row: &Value) -> Map<String, Value> {
+    let known = ROW_FIELDS.into_iter().filter_map(|name| Some((name.to_owned(), row.get(name)?.clone())));
     known.collect()
 }
 
-/// What a root says of its thread.
-fn head(root: &mut Map<String, Value>, replies: Replies<'_>) {
+/// Adds a root's fields about its thread.
+fn add_thread_fields(root: &mut Map<String, Value>, replies: Replies<'_>) {
     let (mut listed, mut users, mut all_users) = (Vec::new(), Vec::new(), HashSet::new());
     let mut latest = None;
-    for (ts, user) in replies.each() {
+    for (ts, user) in replies.authors_by_ts() {
         if let Some(user) = user
             && all_users.insert(user)
             && users.len() < MAX_REPLY_USERS
@@ -88,11 +88,11 @@ fn head(root: &mut Map<String, Value>, replies: Replies<'_>) {
     root.insert("replies".into(), listed.into());
 }
 
-/// A channel as Slack lists it. Its name is that of its folder.
+/// A channel as Slack lists it. Its name is the name of its folder.
 pub(super) fn channel(id: &ChannelId, folder: &str, facts: &ExportedFacts) -> Value {
     let ExportedFacts { topic, purpose, created, is_archived, is_deleted, is_private, name: _, is_shared: _ } =
         facts;
-    let told = |text: &Option<String>| json!({ "value": text.as_deref().unwrap_or_default(), "creator": "", "last_set": 0 });
+    let description = |text: &Option<String>| json!({ "value": text.as_deref().unwrap_or_default(), "creator": "", "last_set": 0 });
     let mut listed = json!({
         "id": id,
         "name": folder,
@@ -102,16 +102,16 @@ pub(super) fn channel(id: &ChannelId, folder: &str, facts: &ExportedFacts) -> Va
         "is_general": false,
         "is_private": is_private,
         "members": [],
-        "topic": told(topic),
-        "purpose": told(purpose),
+        "topic": description(topic),
+        "purpose": description(purpose),
     });
     without_tokens(&mut listed);
     listed
 }
 
-/// A person as Slack lists them, without their mail address.
+/// A person as Slack lists them, without their email address.
 pub(super) fn person(row: &Value, team: &TeamId) -> Value {
-    let raw = row["raw_event"].as_str().and_then(|raw| envelope::value(raw).ok());
+    let raw = row["raw_event"].as_str().and_then(|raw| envelope::parse_value(raw).ok());
     let mut object = match raw {
         Some(Value::Object(raw)) => raw,
         Some(_) | None => Map::new(),
@@ -130,8 +130,8 @@ pub(super) fn person(row: &Value, team: &TeamId) -> Value {
     object
 }
 
-/// The author of a message of whom the archive knows only the id: what reads exports looks every author up.
-pub(super) fn stranger(id: &str, team: &TeamId) -> Value {
+/// An author of whom the archive only has the id. Programs that read exports look up every author.
+pub(super) fn unknown_person(id: &str, team: &TeamId) -> Value {
     json!({ "id": id, "team_id": team, "name": id })
 }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_what_slack_said_with_what_became_of_it() {
+    fn a_message_is_its_raw_event_with_current_reactions_and_files() {
         let raw = json!({ "type": "message", "ts": "1700000000.000100", "text": "look", "user": "U1", "channel": "C1",
             "channel_type": "channel", "event_ts": "1700000000.000100", "blocks": [],
             "files": [{ "id": "F1", "mode": "tombstone" }], "reactions": [{ "name": "old" }] });
@@ -179,14 +179,14 @@ mod tests {
             table.add(&Item { key, attributes: reply.as_object().unwrap().clone() }, &mut users);
         }
         let raw = json!({ "text": "a root", "user": "U9" });
-        let replies = table.of(&Ts::parse("1700000000.000100").unwrap());
+        let replies = table.replies_to(&Ts::parse("1700000000.000100").unwrap());
         let root = message(&row(&raw, &json!({})), replies);
         assert_eq!((&root["reply_count"], &root["reply_users_count"]), (&8.into(), &7.into()));
         assert_eq!(root["reply_users"], json!(["U1", "U2", "U3", "U4", "U5"]));
     }
 
     #[test]
-    fn no_credential_is_in_an_address() {
+    fn addresses_contain_no_credentials() {
         let raw = json!({ "ts": "1.000000", "text": "<https://x.test/?t=xoxe-1-secret|this>",
             "files": [{ "id": "F1", "url_private": "https://files.slack.com/files-pri/T1-F1/a.txt?t=xoxe-1-secret" }] });
         let exported = message(&row(&raw, &json!({ "files": raw["files"] })), None).to_string();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_message_is_a_tombstone_and_says_what_it_said_only_if_that_is_there() {
+    fn a_deleted_message_is_a_tombstone_with_its_text_only_if_the_row_has_it() {
         let tombstone = message(&json!({ "ts": "1.000000", "deleted": true }), None);
         let expected = json!({ "type": "message", "subtype": "tombstone", "hidden": true, "ts": "1.000000",
             "text": "This message was deleted.", "user": "USLACKBOT" });
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_from_the_row() {
+    fn an_unreadable_raw_event_is_replaced_by_fields_of_the_row() {
         let row =
             json!({ "ts": "1.000000", "raw_event": "{", "text": "hello", "user": "U1", "channel_id": "C1" });
         let expected = json!({ "type": "message", "ts": "1.000000", "text": "hello", "user": "U1" });
@@ -213,13 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn people_have_a_name_and_a_workspace_and_no_mail_address() {
+    fn people_have_a_name_and_a_workspace_and_no_email_address() {
         let team = TeamId::parse("T1").unwrap();
         let raw = json!({ "id": "U1", "email": "a@x.test", "profile": { "email": "a@x.test", "real_name": "Ana" } });
         let row = json!({ "user_id": "U1", "real_name": "Ana", "raw_event": raw.to_string() });
         let expected =
             json!({ "id": "U1", "team_id": "T1", "name": "Ana", "profile": { "real_name": "Ana" } });
         assert_eq!(person(&row, &team), expected);
-        assert_eq!(person(&json!({ "timestamp": "U9" }), &team), stranger("U9", &team));
+        assert_eq!(person(&json!({ "timestamp": "U9" }), &team), unknown_person("U9", &team));
     }
 }

@@ -1,4 +1,4 @@
-//! A zip that is written on a thread of its own: packing takes as long as reading what is packed.
+//! Writes a zip on a separate thread, because packing takes as long as reading the archive.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -9,22 +9,22 @@ use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// What is handed over at once.
+/// Size of the pieces that are sent to the thread.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// Pieces that wait: what the memory of an export is made of.
+/// Capacity of the queue to the thread. It bounds the memory of an export.
 const PIECES: usize = 8;
 
-/// Lists of messages become a fifth as long; the next levels take twice the time for a tenth less.
+/// Reduces lists of messages to a fifth. The next levels take twice the time to save another tenth.
 const LEVEL: i64 = 1;
 
-/// How an entry is packed.
+/// The compression of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryPacking {
-    /// Text becomes shorter.
+    /// For text, which compression shrinks.
     Deflated,
-    /// Pictures, sounds and zips do not.
-    AsItIs,
+    /// For pictures, sounds and zips, which it does not.
+    Stored,
 }
 
 enum Piece {
@@ -32,7 +32,7 @@ enum Piece {
     Bytes(Vec<u8>),
 }
 
-/// Where a zip goes. Entries come one after another; what is written belongs to the last one that began.
+/// Sends the entries of a zip to the thread. Written bytes belong to the last entry that was begun.
 pub(super) struct ZipSink {
     sender: Option<SyncSender<Piece>>,
     thread: Option<JoinHandle<io::Result<()>>>,
@@ -40,7 +40,7 @@ pub(super) struct ZipSink {
 }
 
 impl ZipSink {
-    /// A zip in this file.
+    /// Starts a zip in this file.
     pub(super) fn new(file: File) -> Self {
         let (sender, receiver) = sync_channel(PIECES);
         let thread = thread::spawn(move || pack(file, receiver));
@@ -53,20 +53,20 @@ impl ZipSink {
         self.send(Piece::Entry(name, packing))
     }
 
-    /// Ends the zip; it is whole then.
+    /// Completes the zip.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         self.sender = None;
-        self.ended()
+        self.join()
     }
 
     fn send(&mut self, piece: Piece) -> io::Result<()> {
         let sent = self.sender.as_ref().is_some_and(|sender| sender.send(piece).is_ok());
-        // If the thread has gone, it says why.
-        if sent { Ok(()) } else { self.ended().and(Err(io::Error::other("the zip has ended"))) }
+        // If the thread has ended, its result is the cause.
+        if sent { Ok(()) } else { self.join().and(Err(io::Error::other("the zip has ended"))) }
     }
 
-    fn ended(&mut self) -> io::Result<()> {
+    fn join(&mut self) -> io::Result<()> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that packs has panicked")))
     }
@@ -92,22 +92,22 @@ impl Write for ZipSink {
 
 fn pack(file: File, pieces: Receiver<Piece>) -> io::Result<()> {
     let out =
-        QuietOnceFailed { out: BufWriter::with_capacity(PIECE_BYTES, file), place: 0, has_failed: false };
+        QuietOnceFailed { out: BufWriter::with_capacity(PIECE_BYTES, file), position: 0, has_failed: false };
     let mut zip = ZipWriter::new(out).set_auto_large_file();
     add_all(&mut zip, pieces)?;
     zip.finish().map_err(cause)?.flush()
 }
 
-/// A full disk is said as the system says it.
+/// Returns the operating system's error, such as a full disk, without the zip's wrapper.
 fn cause(error: ZipError) -> io::Error {
     if let ZipError::Io(error) = error { error } else { io::Error::other(error) }
 }
 
-/// A file that says once that it cannot be written, and then takes what comes: a zip that is dropped tries to end itself, and
-/// would print that it cannot.
+/// A file that returns the first write error and then accepts all writes: when a `ZipWriter` is dropped, it
+/// tries to finish the zip, and would print the error.
 struct QuietOnceFailed {
     out: BufWriter<File>,
-    place: u64,
+    position: u64,
     has_failed: bool,
 }
 
@@ -115,7 +115,7 @@ impl Write for QuietOnceFailed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let wrote = if self.has_failed { Ok(bytes.len()) } else { self.out.write(bytes) };
         self.has_failed |= wrote.is_err();
-        self.place += wrote.as_ref().map_or(0, |wrote| *wrote as u64);
+        self.position += wrote.as_ref().map_or(0, |wrote| *wrote as u64);
         wrote
     }
 
@@ -127,16 +127,16 @@ impl Write for QuietOnceFailed {
 }
 
 impl Seek for QuietOnceFailed {
-    fn seek(&mut self, place: SeekFrom) -> io::Result<u64> {
-        let there = match (self.has_failed, place) {
-            (false, place) => self.out.seek(place),
-            (true, SeekFrom::Start(there)) => Ok(there),
-            (true, SeekFrom::Current(by)) => Ok(self.place.saturating_add_signed(by)),
-            (true, SeekFrom::End(_)) => Ok(self.place),
+    fn seek(&mut self, target: SeekFrom) -> io::Result<u64> {
+        let new_position = match (self.has_failed, target) {
+            (false, target) => self.out.seek(target),
+            (true, SeekFrom::Start(new_position)) => Ok(new_position),
+            (true, SeekFrom::Current(by)) => Ok(self.position.saturating_add_signed(by)),
+            (true, SeekFrom::End(_)) => Ok(self.position),
         };
-        self.has_failed |= there.is_err();
-        self.place = *there.as_ref().unwrap_or(&self.place);
-        there
+        self.has_failed |= new_position.is_err();
+        self.position = *new_position.as_ref().unwrap_or(&self.position);
+        new_position
     }
 }
 
@@ -149,7 +149,7 @@ fn add_all(zip: &mut ZipWriter<QuietOnceFailed>, pieces: Receiver<Piece>) -> io:
                     EntryPacking::Deflated => {
                         options.compression_method(CompressionMethod::Deflated).compression_level(Some(LEVEL))
                     }
-                    EntryPacking::AsItIs => options.compression_method(CompressionMethod::Stored),
+                    EntryPacking::Stored => options.compression_method(CompressionMethod::Stored),
                 };
                 zip.start_file(name, options).map_err(cause)?;
             }
@@ -166,12 +166,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_in_the_entries() {
+    fn entries_contain_the_written_bytes() {
         let file = tempfile::tempfile().unwrap();
         let mut sink = ZipSink::new(file.try_clone().unwrap());
         let long = "long ".repeat(PIECE_BYTES);
         for (name, packing, text) in
-            [("a", EntryPacking::Deflated, long.as_str()), ("b/c", EntryPacking::AsItIs, "short")]
+            [("a", EntryPacking::Deflated, long.as_str()), ("b/c", EntryPacking::Stored, "short")]
         {
             sink.entry(name.to_owned(), packing).unwrap();
             sink.write_all(text.as_bytes()).unwrap();
@@ -185,12 +185,12 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_full_is_the_error() {
+    fn a_write_failure_is_returned_as_the_system_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("read-only");
         std::fs::write(&path, "").unwrap();
         let mut sink = ZipSink::new(File::open(&path).unwrap());
-        sink.entry("a".to_owned(), EntryPacking::AsItIs).unwrap();
+        sink.entry("a".to_owned(), EntryPacking::Stored).unwrap();
         let wrote = (0..100).try_for_each(|_| sink.write_all(&[b'x'; PIECE_BYTES]));
         let error = wrote.and_then(|()| sink.finish()).unwrap_err();
         assert!(error.raw_os_error().is_some(), "{error}");

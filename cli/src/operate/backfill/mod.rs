@@ -1,6 +1,6 @@
-//! `annalist backfill`: Slack's history into the archive, in this process.
+//! `annalist backfill`: reads Slack's history into the archive, in this process.
 //!
-//! [`plan`] says what is read of each channel; [`report`] prints what came of it.
+//! [`plan`] determines the spans to read of each channel; [`report`] prints the results.
 
 mod plan;
 mod report;
@@ -27,7 +27,7 @@ use super::history::channels::{self, PlannedChannel};
 use super::history::reading::{ChannelWatch, EarlyEnd, ReadingStop};
 use super::sync::NO_TOKEN;
 use crate::UsageError;
-use plan::HeldHistory;
+use plan::StoredHistory;
 use report::{ChannelReport, Totals};
 
 /// `annalist backfill`.
@@ -67,20 +67,20 @@ pub(crate) struct BackfillArgs {
 }
 
 impl BackfillArgs {
-    /// What is read at most, at this time by Slack's clock.
+    /// Returns the interval to read at most. `now` is the time by Slack's clock.
     fn time(&self, now: &Ts) -> Result<Interval, UsageError> {
         let from = self.since.as_ref().map_or(0, Ts::micros);
         let to = self.until.as_ref().map_or(now.micros(), |until| until.micros().min(now.micros()));
-        let time = Interval { from, to };
+        let interval = Interval { from, to };
         if from < to {
-            return Ok(time);
+            return Ok(interval);
         }
-        let (from, to) = (time.from_ts(), time.to_ts());
+        let (from, to) = (interval.from_ts(), interval.to_ts());
         Err(UsageError::new(format_args!("--since {from} is not before {to}, the end of what is read")))
     }
 }
 
-/// Reads history, and says of each channel what came of it.
+/// Reads history and prints the result of each channel.
 pub(crate) async fn run(
     backend: &Backend,
     api: Arc<WebApi>,
@@ -93,9 +93,9 @@ pub(crate) async fn run(
     let shutdown = process::shutdown::on_signal()?;
     let archive = backend.archive();
     let plans = if args.all {
-        channels::kept(&*archive, &api).await?
+        channels::kept_channels(&*archive, &api).await?
     } else {
-        channels::named(&*archive, &args.channels).await?
+        channels::named_channels(&*archive, &args.channels).await?
     };
     let (mut totals, mut early_end) = (Totals::default(), EarlyEnd::default());
     for (team, channels) in &plans {
@@ -107,14 +107,14 @@ pub(crate) async fn run(
     let channels: usize = plans.iter().map(|(_, channels)| channels.len()).sum();
     totals.print(channels, args.json, out)?;
     out.flush()?;
-    early_end.check("run it again to go on where it was")?;
-    match totals.left(channels) {
+    early_end.check("run it again to continue where it stopped")?;
+    match totals.remainder(channels) {
         None => Ok(()),
         Some(left) => bail!("{left}"),
     }
 }
 
-/// Reads channels of one workspace, one after the other: Slack's limits are the workspace's.
+/// Reads channels of one workspace, one after the other, because Slack's rate limits apply per workspace.
 async fn workspace(
     backend: &Backend,
     api: &Arc<WebApi>,
@@ -125,17 +125,17 @@ async fn workspace(
     out: &mut dyn Write,
 ) -> anyhow::Result<Option<ReadingStop>> {
     let archive = backend.archive();
-    let now = match api.first_answer(team).await {
+    let now = match api.first_slack_time(team).await {
         Ok(now) => now,
         Err(error) => return Ok(Some(ReadingStop::Workspace(error.into()))),
     };
     let time = args.time(&now)?;
     let unfinished = backfill_run::begin(&*archive, team, &now, &plan::fingerprint(args, channels)).await?;
-    let held = HeldHistory::read(&*archive, team).await?;
+    let stored_history = StoredHistory::read(&*archive, team).await?;
     let calls = HistoryCalls::new(Arc::clone(api), team.clone(), PausePolicy::WaitOut);
-    let mut watch = ChannelWatch::of(&calls, channels.len(), shutdown);
+    let mut watch = ChannelWatch::new(&calls, channels.len(), shutdown);
     for planned in channels {
-        let wanted = held.wanted(planned, args, time, unfinished.as_ref()).await?;
+        let planned_spans = stored_history.spans_to_read(planned, args, time, unfinished.as_ref()).await?;
         let counts = ReadCounts::default();
         let queue = backend.queue();
         let reader = ChannelReader {
@@ -150,20 +150,20 @@ async fn workspace(
         let made_before = calls.made();
         let reading = async {
             let mut budget = PageBudget::unlimited();
-            match reader.read_spans(&wanted, &mut budget).await {
+            match reader.read_spans(&planned_spans, &mut budget).await {
                 Err(error) if args.join && is_outside(&error) => {
                     calls.join(&planned.channel).await?;
-                    reader.read_spans(&wanted, &mut budget).await
+                    reader.read_spans(&planned_spans, &mut budget).await
                 }
                 end => end,
             }
         };
-        let doing = || report::doing(planned, &counts.tally(), calls.made() - made_before);
-        let (state, stop) = watch.read(reading, doing).await;
+        let progress = || report::progress_text(planned, &counts.snapshot(), calls.made() - made_before);
+        let (state, stop) = watch.read(reading, progress).await;
         let report = ChannelReport {
             planned,
-            wanted: &wanted,
-            tally: counts.tally(),
+            spans: &planned_spans,
+            tally: counts.snapshot(),
             calls: calls.made() - made_before,
             state,
         };
@@ -177,7 +177,7 @@ async fn workspace(
     Ok(None)
 }
 
-/// Days in microseconds; more than there can be are all there are.
+/// Returns days in microseconds, saturated.
 fn days(days: u32) -> i64 {
     i64::from(days).saturating_mul(DAY_MICROS)
 }
@@ -199,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_days_is_a_time() {
+    fn any_number_of_days_is_valid() {
         assert_eq!((days(0), days(7)), (0, 7 * DAY_MICROS));
         assert_eq!(days(u32::MAX), i64::MAX);
     }
 
     #[test]
-    fn the_time_that_is_read_ends_now_or_before_and_is_never_empty() {
+    fn the_interval_ends_now_or_earlier_and_is_never_empty() {
         // 2026-11-20T00:00:00Z
         let now = Ts::parse("1795132800.000000").unwrap();
         let day = |days: i64| now.micros() + days * DAY_MICROS;

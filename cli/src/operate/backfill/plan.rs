@@ -1,4 +1,4 @@
-//! What is read of each channel.
+//! The spans of history to read of each channel.
 
 use ports::archive::{Archive, Query, key, query_all};
 use reader::coverage::TeamCoverage;
@@ -7,12 +7,13 @@ use rules::gap::coverage::Hole;
 use rules::interval::Interval;
 use slack::ids::{TeamId, Ts};
 use workers::historian::PlannedSpan;
-use workers::historian::wanted::{RequestedHistory, wanted as spans_wanted};
+use workers::historian::plan::{RequestedHistory, plan_spans as spans_wanted};
 
 use super::{BackfillArgs, days};
 use crate::operate::history::channels::PlannedChannel;
 
-/// What tells what was asked for from anything else.
+/// Returns a string that identifies the request: an unfinished run continues only if its request was the
+/// same.
 pub(super) fn fingerprint(args: &BackfillArgs, channels: &[PlannedChannel]) -> String {
     let BackfillArgs { all, since, until, refetch_days, .. } = args;
     let ts = |ts: &Option<Ts>| ts.as_ref().map(Ts::to_string).unwrap_or_default();
@@ -22,20 +23,21 @@ pub(super) fn fingerprint(args: &BackfillArgs, channels: &[PlannedChannel]) -> S
     format!("{ids};{};{};{refetch_days}", ts(since), ts(until))
 }
 
-/// What is held of a workspace's channels.
-pub(super) struct HeldHistory<'a> {
+/// The coverage and the filled spans of a workspace's channels.
+pub(super) struct StoredHistory<'a> {
     coverage: TeamCoverage<'a>,
     spans: Vec<FilledSpan>,
 }
 
-impl<'a> HeldHistory<'a> {
+impl<'a> StoredHistory<'a> {
     pub(super) async fn read(archive: &'a dyn Archive, team: &TeamId) -> anyhow::Result<Self> {
         let rows = query_all(archive, Query::partition(key::filled(team))).await?;
         Ok(Self { coverage: TeamCoverage::read(archive, team).await?, spans: filled::spans(&rows) })
     }
 
-    /// What of a channel is read of this time, newest first. `unfinished` is when a run began that asked for the same and did not end.
-    pub(super) async fn wanted(
+    /// Returns the spans of a channel to read within `time`, newest first. `unfinished` is the start of an
+    /// unfinished run of the same request.
+    pub(super) async fn spans_to_read(
         &self,
         planned: &PlannedChannel,
         args: &BackfillArgs,
@@ -44,20 +46,20 @@ impl<'a> HeldHistory<'a> {
     ) -> anyhow::Result<Vec<PlannedSpan>> {
         let of_channel = self.spans.iter().filter(|span| span.channel == planned.channel);
         let spans: Vec<FilledSpan> = of_channel.cloned().collect();
-        let asked = match &args.since {
+        let request = match &args.since {
             Some(_) => RequestedHistory::Between(time),
             None => RequestedHistory::Missing { whole: time, again_micros: days(args.refetch_days) },
         };
-        let holes = self.coverage.of(&planned.channel).await?.holes;
+        let holes = self.coverage.channel_coverage(&planned.channel).await?.holes;
         let end = |hole: &Hole| hole.to.as_ref().map_or(time.to, Ts::micros);
         let holes: Vec<Interval> =
             holes.iter().map(|hole| Interval { from: hole.from.micros(), to: end(hole) }).collect();
-        // Only the facts of that very run say what it read; with an end of the user's they may be older.
-        let of_that_run = |span: &&FilledSpan| {
+        // Only spans that end at the start of that run are its own. With --until, they may be older.
+        let is_from_unfinished_run = |span: &&FilledSpan| {
             let ends_there = |began: &Ts| began.micros() == span.to.micros();
             args.until.is_none() && span.source == SpanSource::History && unfinished.is_some_and(ends_there)
         };
-        let begun = spans.iter().find(of_that_run).map(FilledSpan::interval);
-        Ok(spans_wanted(&asked, &holes, &spans, begun))
+        let begun = spans.iter().find(is_from_unfinished_run).map(FilledSpan::interval);
+        Ok(spans_wanted(&request, &holes, &spans, begun))
     }
 }

@@ -1,4 +1,4 @@
-//! What came of a backfill, for people and for scripts.
+//! The results of a backfill, for people and for scripts.
 
 use std::io::{self, Write};
 
@@ -9,10 +9,10 @@ use crate::operate::history::channels::PlannedChannel;
 use crate::operate::history::reading::ReadingState;
 use crate::plain;
 
-/// What came of a channel.
+/// The result of a channel.
 pub(super) struct ChannelReport<'a> {
     pub(super) planned: &'a PlannedChannel,
-    pub(super) wanted: &'a [PlannedSpan],
+    pub(super) spans: &'a [PlannedSpan],
     pub(super) tally: ReadSnapshot,
     pub(super) calls: u64,
     pub(super) state: ReadingState,
@@ -20,7 +20,7 @@ pub(super) struct ChannelReport<'a> {
 
 impl ChannelReport<'_> {
     pub(super) fn print(&self, as_json: bool, out: &mut dyn Write) -> io::Result<()> {
-        let Self { planned, wanted, tally, calls, state } = self;
+        let Self { planned, spans: wanted, tally, calls, state } = self;
         let ReadSnapshot { messages, new, updated, threads, .. } = tally;
         if as_json {
             let from = wanted.last().map(|wanted| wanted.span.from_ts());
@@ -33,7 +33,7 @@ impl ChannelReport<'_> {
         write!(
             out,
             "{}: {messages} messages, {new} new, {updated} updated; {threads} threads, {calls} calls",
-            planned.called()
+            planned.display_name()
         )?;
         if tally.skipped > 0 {
             write!(out, "; {} passed over", tally.skipped)?;
@@ -45,13 +45,13 @@ impl ChannelReport<'_> {
     }
 }
 
-/// What is being read.
-pub(super) fn doing(planned: &PlannedChannel, tally: &ReadSnapshot, calls: u64) -> String {
+/// Returns the progress of the channel that is being read.
+pub(super) fn progress_text(planned: &PlannedChannel, tally: &ReadSnapshot, calls: u64) -> String {
     let ReadSnapshot { messages, new, threads, .. } = tally;
-    format!("{}, {messages} messages, {new} new, {threads} threads, {calls} calls", planned.called())
+    format!("{}, {messages} messages, {new} new, {threads} threads, {calls} calls", planned.display_name())
 }
 
-/// The sum of all channels.
+/// The totals of all channels.
 #[derive(Default)]
 pub(super) struct Totals {
     tally: ReadSnapshot,
@@ -72,13 +72,13 @@ impl Totals {
         self.done += usize::from(matches!(report.state, ReadingState::Done));
     }
 
-    /// Channels that were not read to the end.
+    /// Returns the number of channels that were not read to the end.
     pub(super) fn remaining(&self, channels: usize) -> usize {
         channels - self.done
     }
 
-    /// What is left of what was asked for; `None` if nothing is.
-    pub(super) fn left(&self, channels: usize) -> Option<String> {
+    /// Describes what remains of the request; `None` if nothing does.
+    pub(super) fn remainder(&self, channels: usize) -> Option<String> {
         let unread = match self.remaining(channels) {
             0 => None,
             1 => Some("1 channel was not read to its end".to_owned()),
@@ -112,16 +112,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_are_channels_that_were_not_read_and_messages_that_were_passed_over() {
+    fn the_remainder_lists_unread_channels_and_skipped_messages() {
         let planned = PlannedChannel { channel: ChannelId::parse("C1").unwrap(), name: None };
         let left = |skipped, done: usize| {
             let mut totals = Totals::default();
             for _ in 0..done {
                 let tally = ReadSnapshot { skipped, ..ReadSnapshot::default() };
                 let state = ReadingState::Done;
-                totals.add(&ChannelReport { planned: &planned, wanted: &[], tally, calls: 1, state });
+                totals.add(&ChannelReport { planned: &planned, spans: &[], tally, calls: 1, state });
             }
-            totals.left(3)
+            totals.remainder(3)
         };
         assert_eq!(left(0, 3), None);
         assert_eq!(left(0, 2).as_deref(), Some("1 channel was not read to its end"));

@@ -1,4 +1,4 @@
-//! What the backend is asked. Nothing is made and nothing is changed.
+//! Gathers facts from the backend. Creates and changes nothing.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use embedded::OpenError;
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use ports::clock::SystemClock;
 use process::config::backend::{Backend, BackendArgs, BackendError};
-use rules::gap::Reason;
+use rules::gap::GapReason;
 use rules::gap::closing::GapState;
 use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::task::JoinSet;
@@ -17,19 +17,19 @@ use tokio::time::timeout;
 use super::facts::{ArchiveFacts, Gaps, NewestMessage, Unopened, within};
 use crate::operate::status::{self, Status};
 
-/// What a part of the backend may take to answer: as long as AWS's own retries go on for a row.
+/// Timeout for an answer of one part of the backend: as long as the AWS client retries for a row.
 const TIMEOUT: Duration = Duration::from_secs(12);
 
-/// A database of some hundred megabytes is looked through in this time, a larger one is not.
+/// Time limit of the integrity check, which is enough for a database of some hundred megabytes.
 const INTEGRITY_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Channels whose newest message is asked for: a row each.
+/// Maximum number of channels whose newest message is read. Each costs one row.
 const MAX_CHANNELS: usize = 2_000;
 
-/// Concurrent reads: SQLite has four readers, DynamoDB answers in milliseconds.
-const READS_AT_ONCE: usize = 16;
+/// Maximum number of concurrent reads: SQLite has four readers, DynamoDB answers in milliseconds.
+const MAX_CONCURRENT_READS: usize = 16;
 
-pub(super) async fn look(args: &BackendArgs) -> Result<ArchiveFacts, Unopened> {
+pub(super) async fn gather(args: &BackendArgs) -> Result<ArchiveFacts, Unopened> {
     let backend = match timeout(TIMEOUT, Backend::open_existing(args, SystemClock::shared())).await {
         Ok(Ok(backend)) => backend,
         Ok(Err(BackendError::Embedded(missing @ OpenError::Missing(_)))) => {
@@ -38,13 +38,13 @@ pub(super) async fn look(args: &BackendArgs) -> Result<ArchiveFacts, Unopened> {
         Ok(Err(error)) => return Err(Unopened::Unusable(error.to_string())),
         Err(_) => return Err(Unopened::Unusable(format!("no answer in {} s", TIMEOUT.as_secs()))),
     };
-    let archive_facts = look_into(&backend).await;
-    // A client that cannot write cannot wait for its writes either.
+    let archive_facts = gather_from(&backend).await;
+    // The timeout also applies here: a client that cannot write cannot finish its pending writes either.
     drop(timeout(TIMEOUT, backend.close()).await);
     Ok(archive_facts)
 }
 
-async fn look_into(backend: &Backend) -> ArchiveFacts {
+async fn gather_from(backend: &Backend) -> ArchiveFacts {
     let (queue, archive, files) = (backend.queue(), backend.archive(), backend.files());
     let read = || within(TIMEOUT, status::read(&*queue, &*archive));
     let ports = vec![
@@ -54,14 +54,15 @@ async fn look_into(backend: &Backend) -> ArchiveFacts {
     ];
     let status = read().await;
     let lag = queue.depth_lag();
-    let later = if !lag.is_zero() && status.as_ref().is_ok_and(waits) {
-        // SQS does not report the age of a message: only a second look distinguishes a queue that is drained from one that is stuck.
+    let later = if !lag.is_zero() && status.as_ref().is_ok_and(has_waiting_jobs) {
+        // SQS does not report the age of a message: only a second read distinguishes a queue that drains from
+        // one that is stuck.
         if io::stderr().is_terminal() {
             let lag_s = lag.as_secs();
             // Ignore a write error: there is nowhere left to report it.
             drop(writeln!(
                 io::stderr(),
-                "Jobs wait. Their counts may lag, so they are read again in {lag_s} s."
+                "Jobs are waiting. Their counts may lag, so they are read again in {lag_s} s."
             ));
         }
         tokio::time::sleep(lag).await;
@@ -74,22 +75,22 @@ async fn look_into(backend: &Backend) -> ArchiveFacts {
         newest: within(TIMEOUT, newest_message(Arc::clone(&archive))).await,
         status,
         later,
-        in_use: backend.folder().and_then(|folder| folder.is_used_by_others().ok()),
+        in_use: backend.database().and_then(|folder| folder.is_used_by_others().ok()),
         gaps: within(TIMEOUT, gaps(&*archive)).await,
-        integrity: match backend.folder() {
+        integrity: match backend.database() {
             Some(folder) => Some(folder.integrity(INTEGRITY_TIMEOUT).await),
             None => None,
         },
     }
 }
 
-/// Whether anything waits for a worker.
-fn waits(status: &Status) -> bool {
+/// Whether any queue has waiting jobs.
+fn has_waiting_jobs(status: &Status) -> bool {
     status.queues.iter().any(|queue| queue.waiting > 0)
 }
 
-/// The newest message of every channel that may be kept, and of these the newest: no row says when the last event came,
-/// since writing one with each event would cost as much as the event.
+/// Returns the newest message of all channels that may be kept. No row contains the time of the last event,
+/// because writing it with each event would cost as much as the event.
 async fn newest_message(archive: Arc<dyn Archive>) -> Result<NewestMessage, ArchiveError> {
     let mut partitions = Vec::new();
     for team in teams(&*archive).await? {
@@ -102,7 +103,7 @@ async fn newest_message(archive: Arc<dyn Archive>) -> Result<NewestMessage, Arch
     let mut newest = None;
     let mut reads = JoinSet::new();
     for partition in partitions {
-        if reads.len() == READS_AT_ONCE
+        if reads.len() == MAX_CONCURRENT_READS
             && let Some(Ok(read)) = reads.join_next().await
         {
             newest = newest.max(read?);
@@ -129,21 +130,21 @@ async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
 
 async fn gaps(archive: &dyn Archive) -> Result<Gaps, ArchiveError> {
     let gaps = reader::gaps::progress_of_all(archive).await?;
-    let of = |state: GapState| gaps.iter().map(|(_, gap)| gap).filter(move |gap| gap.state == state);
-    let newest = of(GapState::Open).next_back().or_else(|| of(GapState::Missing).next_back());
-    let refused = gaps.iter().rfind(|(_, gap)| gap.gap.reason == Reason::Refused);
+    let in_state = |state: GapState| gaps.iter().map(|(_, gap)| gap).filter(move |gap| gap.state == state);
+    let newest = in_state(GapState::Open).next_back().or_else(|| in_state(GapState::Missing).next_back());
+    let refused = gaps.iter().rfind(|(_, gap)| gap.gap.reason == GapReason::Refused);
     Ok(Gaps {
-        open: of(GapState::Open).count(),
-        missing: of(GapState::Missing).count(),
-        filled: of(GapState::Filled).count(),
-        lost: of(GapState::Lost).count(),
+        open: in_state(GapState::Open).count(),
+        missing: in_state(GapState::Missing).count(),
+        filled: in_state(GapState::Filled).count(),
+        lost: in_state(GapState::Lost).count(),
         newest: newest.map(|newest| newest.gap.clone()),
         refused: refused.map(|(_, refused)| refused.gap.clone()),
         has_history: has_history(archive).await?,
     })
 }
 
-/// Whether anything was ever read of Slack's history, or of an export.
+/// Whether any part of Slack's history or of an export was ever read.
 async fn has_history(archive: &dyn Archive) -> Result<bool, ArchiveError> {
     for team in teams(archive).await? {
         let any = Query { limit: 1, ..Query::partition(key::filled(&team)) };
@@ -164,7 +165,7 @@ mod tests {
     use crate::fixture::CliFixture;
 
     #[tokio::test]
-    async fn the_newest_message_of_all_channels_counts() {
+    async fn the_newest_message_is_found_across_all_channels() {
         let fixture = CliFixture::open().await;
         let newest = async || newest_message(fixture.backend.archive()).await.unwrap();
         assert_eq!(newest().await, NewestMessage { ts_s: None, channels: 0 });
@@ -180,28 +181,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_the_gaps_that_go_on_the_one_that_began_last_is_told_and_else_the_last_of_all() {
+    async fn the_newest_gap_is_the_last_open_one_or_otherwise_the_last_missing_one() {
         let fixture = CliFixture::open().await;
         assert_eq!(gaps(fixture.archive()).await.unwrap(), Gaps::default());
-        let told = async || {
+        let newest_gap = async || {
             let Gaps { open, missing, newest, .. } = gaps(fixture.archive()).await.unwrap();
             let newest = newest.unwrap();
             (open + missing, open, newest.channel.unwrap().to_string(), newest.from.to_string())
         };
         fixture.channel_event("T1", "channel_left", "C9", "1700000100.000000").await;
         fixture.channel_event("T1", "channel_left", "C1", "1700000200.000000").await;
-        assert_eq!(told().await, (2, 2, "C1".into(), "1700000200.000000".into()));
+        assert_eq!(newest_gap().await, (2, 2, "C1".into(), "1700000200.000000".into()));
         fixture.post("T1", "C1", "1700000300.000100", "back").await;
-        assert_eq!(told().await, (2, 1, "C9".into(), "1700000100.000000".into()));
+        assert_eq!(newest_gap().await, (2, 1, "C9".into(), "1700000100.000000".into()));
         fixture.post("T1", "C9", "1700000150.000100", "back").await;
-        assert_eq!(told().await, (2, 0, "C1".into(), "1700000200.000000".into()));
+        assert_eq!(newest_gap().await, (2, 0, "C1".into(), "1700000200.000000".into()));
     }
 
     #[tokio::test]
-    async fn an_archive_that_is_not_there_is_one_line() {
+    async fn a_missing_archive_is_a_one_line_error() {
         let folder = tempfile::tempdir().unwrap();
-        let Some(Unopened::Missing(why)) = look(&BackendArgs::embedded(folder.path())).await.err() else {
-            panic!("it is not missing");
+        let Some(Unopened::Missing(why)) = gather(&BackendArgs::embedded(folder.path())).await.err() else {
+            panic!("the archive is not missing");
         };
         assert!(why.contains("holds no archive") && !why.contains('\n'), "{why}");
     }

@@ -1,14 +1,14 @@
-//! What a look at one thing comes to.
+//! The result of one check.
 
 use serde::Serialize;
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct DoctorCheck {
-    /// Its name, for scripts.
+    /// The check's name, for scripts.
     pub(super) check: &'static str,
     pub(super) state: CheckState,
-    /// What was found, in one line.
+    /// The result in one line.
     pub(super) says: String,
     /// What to do about a finding.
     pub(super) next: Option<String>,
@@ -17,16 +17,16 @@ pub(super) struct DoctorCheck {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum CheckState {
-    /// It is as it should be.
+    /// Everything is as it should be.
     Ok,
     /// A person has to act.
     Finding,
-    /// It could not be looked at, or there is nothing to look at.
+    /// The check was not possible, or there was nothing to check.
     Skipped,
 }
 
 impl CheckState {
-    /// As people and scripts read it.
+    /// Returns the word for people and scripts.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -50,17 +50,18 @@ impl DoctorCheck {
     }
 }
 
-/// `1 job`, `2 jobs`.
-pub(super) fn counted(number: impl TryInto<u64>, noun: &str) -> String {
+/// Formats a number with a noun, such as `1 job` or `2 jobs`.
+pub(super) fn format_count(number: impl TryInto<u64>, noun: &str) -> String {
     match number.try_into().unwrap_or(u64::MAX) {
         1 => format!("1 {noun}"),
         number => format!("{number} {noun}s"),
     }
 }
 
-/// A check has come out so, in one line that says this, with a next step where there is a finding.
+/// Asserts the state of a check, that its text is one line with `expected` in it, and that only a finding has
+/// a next step.
 #[cfg(test)]
-pub(super) fn says(check: &DoctorCheck, state: CheckState, expected: &str) {
+pub(super) fn assert_check(check: &DoctorCheck, state: CheckState, expected: &str) {
     assert_eq!(check.state, state, "{check:?}");
     assert_eq!(check.next.is_some(), state == CheckState::Finding, "{check:?}");
     let line = format!("{} {}", check.says, check.next.as_deref().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Everything the judgements are made of. No secret is among it.
+//! The facts that the checks evaluate. They contain no secret.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -11,18 +11,18 @@ use process::config::backend::BackendKind;
 use rules::gap::projection::Gap;
 use slack::ids::TeamId;
 use slack::signature::SigningSecrets;
-use slack_api::check::{Bot, ClockComparison};
+use slack_api::check::{BotIdentity, ClockComparison};
 use slack_api::probe::ProbeFailure;
 use slack_api::{ApiError, TokenKind};
 
 use super::{DoctorArgs, archive_facts, local_facts, slack_facts};
 use crate::operate::status::Status;
 
-/// What was found out.
+/// All facts.
 pub(super) struct Facts {
-    /// The flag that leads another command to the same archive.
-    pub(super) place: String,
-    /// Whether it is on AWS.
+    /// The flag with which another command opens the same archive.
+    pub(super) backend_flag: String,
+    /// Whether the archive is on AWS.
     pub(super) on_aws: bool,
     /// The signing secret, if one is set, or why it cannot be used.
     pub(super) secret: Result<Option<Secret>, String>,
@@ -39,29 +39,29 @@ pub(super) struct Facts {
 pub(super) enum Unopened {
     /// There is no archive yet.
     Missing(String),
-    /// Anything else.
+    /// The backend cannot be used for another reason.
     Unusable(String),
 }
 
-/// The signing secret, seen from afar.
+/// Facts about the signing secrets that do not reveal them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Secret {
     pub(super) count: usize,
-    /// How many of them do not look as Slack makes them.
+    /// The number of secrets that do not have the format of Slack's secrets.
     pub(super) odd: usize,
 }
 
-/// What Slack says.
+/// The facts from Slack.
 pub(super) enum SlackFacts {
     /// A setting cannot be used.
     Unusable(String),
-    /// There is no token; Slack tells the time all the same.
+    /// There is no token. Slack reports its time even without one.
     NoToken(Option<ClockComparison>),
-    /// The tokens that Slack was asked about, and the number of all tokens.
+    /// The tokens that were checked, and the number of all tokens.
     Tokens { total: usize, asked: Vec<TokenFacts> },
 }
 
-/// Whether questions are answered, by the settings.
+/// Whether the settings turn the responder on.
 pub(super) enum ResponderFacts {
     Off,
     On,
@@ -69,18 +69,18 @@ pub(super) enum ResponderFacts {
     Unusable(String),
 }
 
-/// A token, and what Slack says of it.
+/// A token, and Slack's response about it.
 pub(super) struct TokenFacts {
     pub(super) given_for: Option<TeamId>,
     pub(super) kind: TokenKind,
-    pub(super) answer: Result<Bot, ApiError>,
+    pub(super) answer: Result<BotIdentity, ApiError>,
     pub(super) scopes: Option<BTreeSet<String>>,
     pub(super) times: Option<ClockComparison>,
     /// The public channels, if the token could list them.
     pub(super) channels: Option<Result<ChannelCounts, ApiError>>,
 }
 
-/// The public channels that are not archived, as Slack lists them on its first page.
+/// Counts of the public channels, without archived ones, on Slack's first page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ChannelCounts {
     pub(super) listed: usize,
@@ -89,92 +89,93 @@ pub(super) struct ChannelCounts {
     pub(super) more: bool,
 }
 
-/// What answers where `annalist up` should.
+/// The responses at the addresses of `annalist up`.
 pub(super) struct IngestFacts {
     pub(super) address: SocketAddr,
     pub(super) ready: Result<(), ProbeFailure>,
-    /// Requests that it has refused since its start, where its metrics tell.
+    /// Requests that the process has refused since its start, if its metrics are available.
     pub(super) refused: Result<RefusedCounts, ProbeFailure>,
 }
 
-/// Requests that a process has refused, by the reason. A request without a signature can come from any client.
+/// Counts of refused requests by reason. Requests without a signature are not counted, because any client can
+/// send them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RefusedCounts {
     /// Signed with another secret.
     pub(super) mismatch: u64,
-    /// Signed by Slack, at a time that is another by that process's clock.
+    /// Signed by Slack, with a time that differs from the clock of that process.
     pub(super) stale: u64,
 }
 
-/// What became of a challenge to the Request URL.
+/// The result of a challenge to the Request URL.
 pub(super) enum RequestUrl {
     /// No URL was given.
     NotGiven,
     /// There is no secret to sign with.
     NoSecret,
-    Asked {
+    Probed {
         url: String,
         answer: Result<Duration, ProbeFailure>,
     },
 }
 
-/// What the open backend says. Each part may fail alone.
+/// The facts from the open backend. Each part may fail separately.
 pub(super) struct ArchiveFacts {
-    /// By the name of the port.
+    /// Whether each port is ready, by its name.
     pub(super) ports: Vec<(&'static str, Result<(), String>)>,
     pub(super) newest: Result<NewestMessage, String>,
     pub(super) status: Result<Status, String>,
-    /// The same a while later, if the counts lag and something waited.
+    /// The status of a later read, if the counts lag and jobs were waiting.
     pub(super) later: Option<Result<Status, String>>,
-    /// Whether another process has the folder open; `None` if that cannot be told.
+    /// Whether another process has the folder open; `None` if this is unknown.
     pub(super) in_use: Option<bool>,
     pub(super) gaps: Result<Gaps, String>,
     /// `None` if there is no database file.
     pub(super) integrity: Option<Result<Integrity, String>>,
 }
 
-/// The newest message.
+/// The newest message of all channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NewestMessage {
-    /// When it was written.
+    /// The time of the message.
     pub(super) ts_s: Option<i64>,
-    /// Channels that were looked at.
+    /// The number of channels that were checked.
     pub(super) channels: usize,
 }
 
-/// The gaps.
+/// Counts of gaps, and the most important ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Gaps {
-    /// How many of them go on.
+    /// The number of gaps that have not ended.
     pub(super) open: usize,
-    /// How many have ended, and Slack may have what is missing.
+    /// The number of gaps that have ended and that Slack's history may fill.
     pub(super) missing: usize,
     pub(super) filled: usize,
     pub(super) lost: usize,
-    /// Of those that go on, or else of those that are missing, the one that began last.
+    /// The open gap that began last, or otherwise the missing one that began last.
     pub(super) newest: Option<Gap>,
-    /// The newest of the times in which requests were refused although Slack had signed them.
+    /// The newest gap in which requests were refused although Slack had signed them.
     pub(super) refused: Option<Gap>,
-    /// Whether anything was ever read of Slack's history, or of an export.
+    /// Whether any part of Slack's history or of an export was ever read.
     pub(super) has_history: bool,
 }
 
-/// Sends all requests at once: one without an answer delays no other.
+/// Gathers all facts concurrently, so that a request without a response delays no other.
 pub(super) async fn gather(args: &DoctorArgs, clock: &dyn Clock) -> Facts {
     let secrets = local_facts::signing_secrets().await;
-    let seen = |secrets: &SigningSecrets| Secret { count: secrets.count(), odd: secrets.odd() };
+    let seen = |secrets: &SigningSecrets| Secret { count: secrets.count(), odd: secrets.unusual_count() };
     let secret = secrets.as_ref().map(|secrets| secrets.as_ref().map(seen)).map_err(Clone::clone);
     let signed_with = secrets.as_ref().ok().and_then(Option::as_ref);
     let metrics = args.metrics.metrics_listen.unwrap_or(DEFAULT_METRICS_LISTEN);
     let own = async {
-        // Before anything is signed: what the doctor sends may be refused too.
+        // Before the doctor sends its own challenge, which may be refused and counted too.
         let ingest = local_facts::ingest(args.listen.listen, metrics).await;
         (ingest, local_facts::request_url(args.url.as_deref(), signed_with, clock).await)
     };
     let (slack, (ingest, request_url), archive) =
-        tokio::join!(slack_facts::ask(&args.slack, clock), own, archive_facts::look(&args.backend),);
+        tokio::join!(slack_facts::gather(&args.slack, clock), own, archive_facts::gather(&args.backend),);
     Facts {
-        place: args.backend.as_typed(),
+        backend_flag: args.backend.selecting_flag(),
         on_aws: match args.backend.backend {
             BackendKind::Embedded => false,
             BackendKind::Aws => true,
@@ -189,7 +190,7 @@ pub(super) async fn gather(args: &DoctorArgs, clock: &dyn Clock) -> Facts {
     }
 }
 
-/// Waits no longer than this for an answer.
+/// Waits for an answer, at most for the time limit.
 pub(super) async fn within<T, E: ToString>(
     time_limit: Duration,
     answer: impl Future<Output = Result<T, E>>,

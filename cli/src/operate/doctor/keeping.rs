@@ -1,15 +1,16 @@
-//! Whether events that arrive are kept: queues that drain, an empty quarantine, no gaps, room, rights and a sound database.
+//! Checks whether events that arrive are kept: queues, quarantine, gaps, disk space, permissions and the
+//! database.
 
 use embedded::condition::{FolderCondition, Integrity};
 use jiff::Timestamp;
 use ports::queue::QueueName;
 use ports::queue::topology::QueueRole;
-use rules::gap::Reason;
+use rules::gap::GapReason;
 use rules::gap::projection::Gap;
 use rules::version::zero;
 use slack::ids::ChannelId;
 
-use super::check::{DoctorCheck, counted};
+use super::check::{DoctorCheck, format_count};
 use super::facts::{ArchiveFacts, Facts, Gaps};
 use crate::operate::status::{QueueStatus, Status, age};
 
@@ -22,34 +23,35 @@ const DATABASE: &str = "database";
 
 const GIB: u64 = 1024 * 1024 * 1024;
 
-/// Below it a disk is full soon, however large it is.
+/// With less free space, a disk of any size is full soon.
 const LEAST_FREE_BYTES: u64 = GIB;
 
-/// Below a twentieth it is full soon as well, where that is not still a lot: pictures and videos come in gigabytes.
+/// With less than a twentieth free, a disk is full soon too, unless `ENOUGH_FREE_BYTES` are left: pictures
+/// and videos come in gigabytes.
 const FREE_PARTS: u64 = 20;
 const ENOUGH_FREE_BYTES: u64 = 20 * GIB;
 
-/// A row is written within milliseconds; what has waited this long is being tried again and again.
+/// A row is written within milliseconds, so a job that has waited this long fails repeatedly.
 const LONGEST_WAIT_S: u64 = 10 * 60;
 
-/// Files are fetched at 300 a minute, and a first sync may bring a hundred thousand pictures. Work in the background
+/// Files are fetched at 300 a minute, and a first sync may add a hundred thousand pictures. Background work
 /// takes as long.
 const LONG_WAIT_S: u64 = 6 * 3_600;
 
 pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
     let mut checks = match &facts.archive {
         Ok(archive_facts) => {
-            let mut checks = backlog(archive_facts, &facts.place);
-            checks.push(quarantine(&archive_facts.status, &facts.place));
-            checks.push(gaps(&archive_facts.gaps, &facts.place));
+            let mut checks = backlog(archive_facts, &facts.backend_flag);
+            checks.push(quarantine(&archive_facts.status, &facts.backend_flag));
+            checks.push(gaps(&archive_facts.gaps, &facts.backend_flag));
             checks
         }
         Err(_) => [BACKLOG, QUARANTINE, GAPS]
-            .map(|check| DoctorCheck::skipped(check, "there is no archive to look into"))
+            .map(|check| DoctorCheck::skipped(check, "there is no archive to check"))
             .into(),
     };
     match &facts.folder {
-        Some(Ok(folder)) => checks.extend([disk(*folder), permissions(*folder, &facts.place)]),
+        Some(Ok(folder)) => checks.extend([disk(*folder), permissions(*folder, &facts.backend_flag)]),
         Some(Err(why)) => checks.push(DoctorCheck::skipped(DISK, why.as_str())),
         None => {}
     }
@@ -59,7 +61,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
     checks
 }
 
-fn backlog(archive_facts: &ArchiveFacts, place: &str) -> Vec<DoctorCheck> {
+fn backlog(archive_facts: &ArchiveFacts, backend_flag: &str) -> Vec<DoctorCheck> {
     let status = match &archive_facts.status {
         Ok(status) => status,
         Err(why) => {
@@ -71,13 +73,13 @@ fn backlog(archive_facts: &ArchiveFacts, place: &str) -> Vec<DoctorCheck> {
         }
     };
     let later = archive_facts.later.as_ref().and_then(|later| later.as_ref().ok());
-    let stuck = |queue| stuck(queue, later, archive_facts.in_use, place);
+    let stuck = |queue| stuck(queue, later, archive_facts.in_use, backend_flag);
     let mut checks: Vec<DoctorCheck> = status.queues.iter().filter_map(stuck).collect();
     checks.extend(status.queues.iter().filter(|queue| queue.dead > 0).map(|queue| {
         DoctorCheck::finding(
             BACKLOG,
-            format!("{}: {}", queue.name, counted(queue.dead, "dead letter")),
-            "they move to quarantine while the worker of that queue runs; where they stay, its log says why",
+            format!("{}: {}", queue.name, format_count(queue.dead, "dead letter")),
+            "they move to quarantine while the worker of that queue runs; if they stay, its log says why",
         )
     }));
     if checks.is_empty() {
@@ -102,7 +104,7 @@ fn stuck(
     queue: &QueueStatus,
     later: Option<&Status>,
     in_use: Option<bool>,
-    place: &str,
+    backend_flag: &str,
 ) -> Option<DoctorCheck> {
     let (name, worker) = (queue.name, queue.worker);
     let jobs = queue.waiting + queue.in_flight;
@@ -112,8 +114,11 @@ fn stuck(
     let finding = |says: String, next: String| Some(DoctorCheck::finding(BACKLOG, says, next));
     if in_use == Some(false) {
         return finding(
-            format!("{name}: {} on the queue, and nothing runs that would work on it", counted(jobs, "job")),
-            format!("start `annalist up {place}`"),
+            format!(
+                "{name}: {} on the queue, and no process runs that would handle them",
+                format_count(jobs, "job")
+            ),
+            format!("start `annalist up {backend_flag}`"),
         );
     }
     let is_background = queue.role == QueueRole::Background;
@@ -121,8 +126,8 @@ fn stuck(
     let limit_s = if may_take_long { LONG_WAIT_S } else { LONGEST_WAIT_S };
     if let Some(oldest_s) = queue.oldest_age_s.filter(|oldest_s| *oldest_s > limit_s) {
         return finding(
-            format!("{name}: {} on the queue, the oldest for {}", counted(jobs, "job"), age(oldest_s)),
-            format!("look into the log of the {worker}: it says what it tries again, and why"),
+            format!("{name}: {} on the queue, the oldest for {}", format_count(jobs, "job"), age(oldest_s)),
+            format!("check the log of the {worker}: it says what it retries, and why"),
         );
     }
     let later = later?.queues.iter().find(|later| later.name == name)?;
@@ -130,7 +135,7 @@ fn stuck(
         return finding(
             format!(
                 "{name}: {} on the queue, and a minute later {}",
-                counted(queue.waiting, "job"),
+                format_count(queue.waiting, "job"),
                 later.waiting
             ),
             format!("see whether a {worker} runs, and what its log says"),
@@ -139,56 +144,58 @@ fn stuck(
     None
 }
 
-fn quarantine(status: &Result<Status, String>, place: &str) -> DoctorCheck {
+fn quarantine(status: &Result<Status, String>, backend_flag: &str) -> DoctorCheck {
     match status {
         Err(why) => DoctorCheck::skipped(QUARANTINE, why.as_str()),
         Ok(Status { quarantined: 0, .. }) => DoctorCheck::ok(QUARANTINE, "empty"),
         Ok(Status { quarantined, .. }) => DoctorCheck::finding(
             QUARANTINE,
-            format!("{} could not be stored and are in quarantine", counted(*quarantined, "job")),
-            format!("`annalist quarantine list {place}` says why; replay or drop them"),
+            format!("{} could not be stored and are in quarantine", format_count(*quarantined, "job")),
+            format!("`annalist quarantine list {backend_flag}` says why; replay or drop them"),
         ),
     }
 }
 
-fn gaps(gaps: &Result<Gaps, String>, place: &str) -> DoctorCheck {
+fn gaps(gaps: &Result<Gaps, String>, backend_flag: &str) -> DoctorCheck {
     let gaps = match gaps {
         Err(why) => return DoctorCheck::skipped(GAPS, why.as_str()),
         Ok(gaps) => gaps,
     };
     let newest = |newest: &Gap| format!("the newest{}: {}", since(newest), meaning(newest.reason));
-    let Some(gap) = &gaps.newest else { return DoctorCheck::ok(GAPS, no_gap_left(gaps, place)) };
+    let Some(gap) = &gaps.newest else { return DoctorCheck::ok(GAPS, no_gap_left(gaps, backend_flag)) };
     if gaps.open == 0 {
-        // Nothing can be set up better: what was missed in the past is no step that is missing now.
+        // Not a finding: a gap in the past is not a missing step of the set-up.
         let says = format!(
-            "no gap is open; {} in which events may be missing, {}; `annalist gaps {place}` lists them, and \
-             `annalist backfill --all {place}` reads them from Slack's history",
-            counted(gaps.missing, "time"),
+            "no gap is open; {} in which events may be missing, {}; `annalist gaps {backend_flag}` lists them, and \
+             `annalist backfill --all {backend_flag}` reads them from Slack's history",
+            format_count(gaps.missing, "time"),
             newest(gap)
         );
         return DoctorCheck::ok(GAPS, says);
     }
-    let says = format!("{} since which events are missing, {}", counted(gaps.open, "time"), newest(gap));
-    let whole = gap.channel.as_ref().map_or("--all", ChannelId::as_str);
-    let next =
-        format!("{}; `annalist backfill {whole} {place}` then reads what was missed", remedy(gap.reason));
+    let says = format!("{} since which events are missing, {}", format_count(gaps.open, "time"), newest(gap));
+    let channel = gap.channel.as_ref().map_or("--all", ChannelId::as_str);
+    let next = format!(
+        "{}; `annalist backfill {channel} {backend_flag}` then reads what was missed",
+        remedy(gap.reason)
+    );
     DoctorCheck::finding(GAPS, says, next)
 }
 
-fn no_gap_left(gaps: &Gaps, place: &str) -> String {
+fn no_gap_left(gaps: &Gaps, backend_flag: &str) -> String {
     let Gaps { filled, lost, has_history, .. } = gaps;
     let mut says = match (filled, lost) {
         (0, 0) => "no gaps detected".to_owned(),
-        (filled, 0) => format!("no gaps are left: {} filled from history", counted(*filled, "time")),
+        (filled, 0) => format!("no gaps are left: {} filled from history", format_count(*filled, "time")),
         (filled, lost) => format!(
             "no gaps are left to fill: {} filled from history, {} lost, as Slack's plan no longer shows what was written",
-            counted(*filled, "time"),
-            counted(*lost, "time")
+            format_count(*filled, "time"),
+            format_count(*lost, "time")
         ),
     };
     if !has_history {
         says.push_str(&format!(
-            "; `annalist backfill --all {place}` reads what was written before annalist was there"
+            "; `annalist backfill --all {backend_flag}` reads what was written before annalist was there"
         ));
     }
     says
@@ -204,34 +211,34 @@ fn since(gap: &Gap) -> String {
     format!("{}{channel}", from.unwrap_or_default())
 }
 
-fn meaning(reason: Reason) -> &'static str {
+fn meaning(reason: GapReason) -> &'static str {
     match reason {
-        Reason::Downtime => "annalist was stopped, or started again",
-        Reason::RateLimited => {
+        GapReason::Downtime => "annalist was stopped, or started again",
+        GapReason::RateLimited => {
             "Slack had more than 30,000 events for an hour and dropped those of that minute"
         }
-        Reason::Left => "the app was removed from the channel",
-        Reason::Revoked => "the app was uninstalled, or its token revoked",
-        Reason::Dropped => "an event was removed from quarantine, or only counted there",
-        Reason::Refused => {
+        GapReason::Left => "the app was removed from the channel",
+        GapReason::Revoked => "the app was uninstalled, or its token revoked",
+        GapReason::Dropped => "an event was removed from quarantine, or only counted there",
+        GapReason::Refused => {
             "requests were refused although Slack had signed them: this machine's clock was wrong"
         }
-        Reason::HistoryChanged => "Slack changed many messages at once",
+        GapReason::HistoryChanged => "Slack changed many messages at once",
     }
 }
 
-fn remedy(reason: Reason) -> &'static str {
+fn remedy(reason: GapReason) -> &'static str {
     match reason {
-        Reason::Left => "invite the app again in that channel: /invite @annalist",
-        Reason::Revoked => {
+        GapReason::Left => "invite the app again in that channel: /invite @annalist",
+        GapReason::Revoked => {
             "install the app again at api.slack.com/apps > your app > Install App, if it is not"
         }
-        // They have ended when they are known.
-        Reason::Downtime
-        | Reason::RateLimited
-        | Reason::Dropped
-        | Reason::Refused
-        | Reason::HistoryChanged => "look into Slack for what was written then",
+        // These gaps have already ended when they are detected.
+        GapReason::Downtime
+        | GapReason::RateLimited
+        | GapReason::Dropped
+        | GapReason::Refused
+        | GapReason::HistoryChanged => "check Slack for what was written then",
     }
 }
 
@@ -252,18 +259,18 @@ fn size(bytes: u64) -> String {
     if bytes >= GIB { format!("{} GiB", bytes / GIB) } else { format!("{} MiB", bytes / (1024 * 1024)) }
 }
 
-fn permissions(folder: FolderCondition, place: &str) -> DoctorCheck {
+fn permissions(folder: FolderCondition, backend_flag: &str) -> DoctorCheck {
     let mode = folder.mode;
-    if !folder.lets_others_in() {
+    if !folder.is_accessible_to_others() {
         return DoctorCheck::ok(
             PERMISSIONS,
             format!("only their owner may enter the data folder ({mode:04o})"),
         );
     }
-    let path = place.strip_prefix("--data ").unwrap_or(place);
+    let path = backend_flag.strip_prefix("--data ").unwrap_or(backend_flag);
     DoctorCheck::finding(
         PERMISSIONS,
-        format!("others on this machine may look into the data folder ({mode:04o})"),
+        format!("others on this machine may read the data folder ({mode:04o})"),
         format!("chmod 700 {path}"),
     )
 }
@@ -273,7 +280,7 @@ fn database(integrity: &Result<Integrity, String>) -> DoctorCheck {
         Ok(Integrity::Sound) => DoctorCheck::ok(DATABASE, "sound"),
         Ok(Integrity::Unfinished) => DoctorCheck::skipped(
             DATABASE,
-            "too large to be looked through now: `sqlite3 annalist.db 'PRAGMA quick_check'` does it in its own time",
+            "too large to check now: `sqlite3 annalist.db 'PRAGMA quick_check'` checks all of it",
         ),
         Ok(Integrity::Damaged(complaint)) => DoctorCheck::finding(
             DATABASE,
@@ -285,7 +292,7 @@ fn database(integrity: &Result<Integrity, String>) -> DoctorCheck {
             format!(
                 "`{name}` is not as this version of annalist makes it: it may keep rows from being written or found"
             ),
-            "drop it if you added it yourself; else `annalist backup`, then `annalist restore` into a new folder, which takes \
+            "drop it if you added it yourself; otherwise `annalist backup`, then `annalist restore` into a new folder, which takes \
              rows only",
         ),
         Err(why) => DoctorCheck::skipped(DATABASE, why.as_str()),
@@ -294,7 +301,7 @@ fn database(integrity: &Result<Integrity, String>) -> DoctorCheck {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::{CheckState, says};
+    use super::super::check::{CheckState, assert_check};
     use super::*;
 
     fn queue(name: &'static str, waiting: u64, oldest_age_s: Option<u64>) -> QueueStatus {
@@ -343,27 +350,31 @@ mod tests {
             let later = later.map(|waiting| vec![self::queue(queue.name, waiting, None)]);
             backlog(&archive_facts(vec![queue], later, in_use), "--data d").remove(0)
         };
-        says(&one(queue("events", 0, Some(0)), None, Some(false)), CheckState::Ok, "events 0");
-        says(
+        assert_check(&one(queue("events", 0, Some(0)), None, Some(false)), CheckState::Ok, "events 0");
+        assert_check(
             &one(queue("events", 5, Some(40)), None, Some(true)),
             CheckState::Ok,
             "events 5 (the oldest 40 s)",
         );
-        says(
+        assert_check(
             &one(queue("events", 5, Some(40)), None, Some(false)),
             CheckState::Finding,
             "start `annalist up --data d`",
         );
-        says(&one(queue("events", 5, Some(601)), None, Some(true)), CheckState::Finding, "log of the worker");
-        says(&one(queue("files", 5, Some(601)), None, Some(true)), CheckState::Ok, "files 5");
-        says(
+        assert_check(
+            &one(queue("events", 5, Some(601)), None, Some(true)),
+            CheckState::Finding,
+            "log of the worker",
+        );
+        assert_check(&one(queue("files", 5, Some(601)), None, Some(true)), CheckState::Ok, "files 5");
+        assert_check(
             &one(queue("files", 5, Some(21_601)), None, Some(true)),
             CheckState::Finding,
             "the oldest for 6 h",
         );
-        says(&one(queue("events", 5, None), Some(5), None), CheckState::Finding, "a minute later 5");
-        says(&one(queue("events", 5, None), Some(4), None), CheckState::Ok, "events 5");
-        says(
+        assert_check(&one(queue("events", 5, None), Some(5), None), CheckState::Finding, "a minute later 5");
+        assert_check(&one(queue("events", 5, None), Some(4), None), CheckState::Ok, "events 5");
+        assert_check(
             &one(QueueStatus { dead: 2, ..queue("events", 0, None) }, None, None),
             CheckState::Finding,
             "2 dead letters",
@@ -372,68 +383,77 @@ mod tests {
 
     #[test]
     fn quarantined_jobs_are_a_finding() {
-        let put_aside = |quarantined| Ok(Status { quarantined, ..status(Vec::new()) });
-        says(&quarantine(&put_aside(0), ""), CheckState::Ok, "empty");
-        says(
-            &quarantine(&put_aside(3), "--data d"),
+        let with_quarantined = |quarantined| Ok(Status { quarantined, ..status(Vec::new()) });
+        assert_check(&quarantine(&with_quarantined(0), ""), CheckState::Ok, "empty");
+        assert_check(
+            &quarantine(&with_quarantined(3), "--data d"),
             CheckState::Finding,
             "`annalist quarantine list --data d`",
         );
-        says(&quarantine(&Err("no answer".into()), ""), CheckState::Skipped, "no answer");
+        assert_check(&quarantine(&Err("no answer".into()), ""), CheckState::Skipped, "no answer");
     }
 
     #[test]
-    fn a_gap_that_goes_on_is_a_finding_and_one_that_has_ended_is_told() {
+    fn an_open_gap_is_a_finding_and_an_ended_one_is_reported() {
         let ts = |text: &str| slack::ids::Ts::parse(text).unwrap();
-        let of = |reason, channel: Option<&str>, to: Option<&str>| {
+        let check_for = |reason, channel: Option<&str>, to: Option<&str>| {
             let newest = Gap {
                 from: ts("1700000000.000000"),
                 to: to.map(ts),
                 channel: channel.map(|channel| channel.parse().unwrap()),
                 reason,
-                told: None,
+                reported_at: None,
             };
             let open = usize::from(to.is_none());
             gaps(&Ok(Gaps { open, missing: 2 - open, newest: Some(newest), ..Gaps::default() }), "--data d")
         };
         let ended = Some("1700000060.000000");
-        says(&gaps(&Ok(Gaps::default()), ""), CheckState::Ok, "no gaps");
-        says(&of(Reason::Left, Some("C1"), None), CheckState::Finding, "1 time since which");
-        says(&of(Reason::Left, Some("C1"), None), CheckState::Finding, "in C1: the app was removed");
-        says(&of(Reason::Revoked, None, None), CheckState::Finding, "Install App");
-        says(&of(Reason::RateLimited, None, ended), CheckState::Ok, "2 times");
-        says(
-            &of(Reason::RateLimited, None, ended),
+        assert_check(&gaps(&Ok(Gaps::default()), ""), CheckState::Ok, "no gaps");
+        assert_check(
+            &check_for(GapReason::Left, Some("C1"), None),
+            CheckState::Finding,
+            "1 time since which",
+        );
+        assert_check(
+            &check_for(GapReason::Left, Some("C1"), None),
+            CheckState::Finding,
+            "in C1: the app was removed",
+        );
+        assert_check(&check_for(GapReason::Revoked, None, None), CheckState::Finding, "Install App");
+        assert_check(&check_for(GapReason::RateLimited, None, ended), CheckState::Ok, "2 times");
+        assert_check(
+            &check_for(GapReason::RateLimited, None, ended),
             CheckState::Ok,
             "from 2023-11-14 22:13 UTC: Slack had more than 30,000",
         );
-        says(
-            &of(Reason::Downtime, None, ended),
+        assert_check(
+            &check_for(GapReason::Downtime, None, ended),
             CheckState::Ok,
             "stopped, or started again; `annalist gaps --data d`",
         );
-        says(&of(Reason::Dropped, Some("C1"), ended), CheckState::Ok, "quarantine");
-        says(&of(Reason::Left, Some("C1"), ended), CheckState::Ok, "no gap is open");
+        assert_check(&check_for(GapReason::Dropped, Some("C1"), ended), CheckState::Ok, "quarantine");
+        assert_check(&check_for(GapReason::Left, Some("C1"), ended), CheckState::Ok, "no gap is open");
         let changed = Gap {
             from: ts("0.000000"),
             to: ended.map(ts),
             channel: Some("C1".parse().unwrap()),
-            reason: Reason::HistoryChanged,
-            told: ended.map(ts),
+            reason: GapReason::HistoryChanged,
+            reported_at: ended.map(ts),
         };
         let changed = Gaps { missing: 1, newest: Some(changed), ..Gaps::default() };
-        says(
+        assert_check(
             &gaps(&Ok(changed), ""),
             CheckState::Ok,
             "from the beginning in C1: Slack changed many messages",
         );
-        says(&gaps(&Err("no answer".into()), ""), CheckState::Skipped, "no answer");
+        assert_check(&gaps(&Err("no answer".into()), ""), CheckState::Skipped, "no answer");
     }
 
     #[test]
-    fn how_to_read_what_is_missing_is_told_until_it_was_read() {
-        let ok =
-            |gaps: Gaps, expected: &str| says(&self::gaps(&Ok(gaps), "--data d"), CheckState::Ok, expected);
+    fn backfill_is_suggested_until_history_was_read() {
+        let ok = |gaps: Gaps, expected: &str| {
+            assert_check(&self::gaps(&Ok(gaps), "--data d"), CheckState::Ok, expected)
+        };
         let backfill = "`annalist backfill --all --data d`";
         ok(Gaps::default(), backfill);
         let read = || Gaps { has_history: true, ..Gaps::default() };
@@ -441,40 +461,51 @@ mod tests {
         assert!(!gaps(&Ok(read()), "").says.contains("backfill"));
         ok(Gaps { filled: 2, ..read() }, "2 times filled from history");
         ok(Gaps { filled: 2, lost: 1, ..read() }, "1 time lost");
-        let missing =
-            Gap { from: zero(), to: Some(zero()), channel: None, reason: Reason::Downtime, told: None };
+        let missing = Gap {
+            from: zero(),
+            to: Some(zero()),
+            channel: None,
+            reason: GapReason::Downtime,
+            reported_at: None,
+        };
         ok(Gaps { missing: 1, filled: 2, newest: Some(missing.clone()), ..read() }, backfill);
         let open =
-            Gaps { open: 1, newest: Some(Gap { to: None, reason: Reason::Left, ..missing }), ..read() };
+            Gaps { open: 1, newest: Some(Gap { to: None, reason: GapReason::Left, ..missing }), ..read() };
         assert!(gaps(&Ok(open), "").next.is_some_and(|next| next.contains("`annalist backfill")));
     }
 
     #[test]
-    fn little_room_is_a_finding_on_small_disks_and_on_large_ones() {
-        let of = |free_bytes, total_bytes| disk(FolderCondition { free_bytes, total_bytes, mode: 0o700 });
-        says(&of(GIB, 8 * GIB), CheckState::Ok, "1 GiB free, 12 %");
-        says(&of(GIB - 1, 8 * GIB), CheckState::Finding, "1023 MiB free");
-        says(&of(5 * GIB, 100 * GIB), CheckState::Ok, "5 %");
-        says(&of(5 * GIB - 1, 100 * GIB), CheckState::Finding, "make room");
-        says(&of(40 * GIB, 4_000 * GIB), CheckState::Ok, "40 GiB free, 1 %");
-        says(&of(0, 0), CheckState::Finding, "0 MiB");
+    fn little_free_space_is_a_finding_on_small_and_large_disks() {
+        let check_for =
+            |free_bytes, total_bytes| disk(FolderCondition { free_bytes, total_bytes, mode: 0o700 });
+        assert_check(&check_for(GIB, 8 * GIB), CheckState::Ok, "1 GiB free, 12 %");
+        assert_check(&check_for(GIB - 1, 8 * GIB), CheckState::Finding, "1023 MiB free");
+        assert_check(&check_for(5 * GIB, 100 * GIB), CheckState::Ok, "5 %");
+        assert_check(&check_for(5 * GIB - 1, 100 * GIB), CheckState::Finding, "make room");
+        assert_check(&check_for(40 * GIB, 4_000 * GIB), CheckState::Ok, "40 GiB free, 1 %");
+        assert_check(&check_for(0, 0), CheckState::Finding, "0 MiB");
     }
 
     #[test]
-    fn others_must_not_look_into_the_folder() {
-        let of = |mode| permissions(FolderCondition { free_bytes: 0, total_bytes: 0, mode }, "--data /d");
-        says(&of(0o700), CheckState::Ok, "0700");
+    fn a_data_folder_that_others_can_read_is_a_finding() {
+        let check_for =
+            |mode| permissions(FolderCondition { free_bytes: 0, total_bytes: 0, mode }, "--data /d");
+        assert_check(&check_for(0o700), CheckState::Ok, "0700");
         for mode in [0o755, 0o710, 0o704] {
-            says(&of(mode), CheckState::Finding, "chmod 700 /d");
+            assert_check(&check_for(mode), CheckState::Finding, "chmod 700 /d");
         }
     }
 
     #[test]
     fn a_damaged_database_is_a_finding_and_a_large_one_is_not() {
-        says(&database(&Ok(Integrity::Sound)), CheckState::Ok, "sound");
-        says(&database(&Ok(Integrity::Damaged("page 9".into()))), CheckState::Finding, "page 9");
-        says(&database(&Ok(Integrity::Altered("evil".into()))), CheckState::Finding, "`evil` is not as");
-        says(&database(&Ok(Integrity::Unfinished)), CheckState::Skipped, "quick_check");
-        says(&database(&Err("locked".into())), CheckState::Skipped, "locked");
+        assert_check(&database(&Ok(Integrity::Sound)), CheckState::Ok, "sound");
+        assert_check(&database(&Ok(Integrity::Damaged("page 9".into()))), CheckState::Finding, "page 9");
+        assert_check(
+            &database(&Ok(Integrity::Altered("evil".into()))),
+            CheckState::Finding,
+            "`evil` is not as",
+        );
+        assert_check(&database(&Ok(Integrity::Unfinished)), CheckState::Skipped, "quick_check");
+        assert_check(&database(&Err("locked".into())), CheckState::Skipped, "locked");
     }
 }

@@ -1,4 +1,4 @@
-//! What is looked at on this machine, and at the address that Slack was given.
+//! Gathers facts on this machine, and at the Request URL.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -29,11 +29,12 @@ pub(super) async fn signing_secrets() -> Result<Option<SigningSecrets>, String> 
 }
 
 pub(super) async fn ingest(address: SocketAddr, metrics: SocketAddr) -> IngestFacts {
-    let (ready, metrics) = tokio::join!(probe::ready(address), probe::metrics(metrics));
+    let (ready, metrics) = tokio::join!(probe::probe_ready(address), probe::fetch_metrics(metrics));
     IngestFacts { address, ready, refused: metrics.map(|metrics| refused_counts(&metrics)) }
 }
 
-/// What Prometheus' text says of refused requests. What it does not name has not happened.
+/// Reads the counts of refused requests from metrics in Prometheus' text format. A missing series counts as
+/// zero.
 fn refused_counts(metrics: &str) -> RefusedCounts {
     let count = |refused: Refused| {
         let series = format!("{INGEST_REFUSED}{{reason=\"{}\"}} ", refused.label());
@@ -50,18 +51,18 @@ pub(super) async fn request_url(
 ) -> RequestUrl {
     let Some(url) = url else { return RequestUrl::NotGiven };
     let Some(secrets) = secrets else { return RequestUrl::NoSecret };
-    let answer = probe::request_url(url, secrets, clock.now().seconds()).await;
-    RequestUrl::Asked { url: url.to_owned(), answer }
+    let answer = probe::probe_request_url(url, secrets, clock.now().seconds()).await;
+    RequestUrl::Probed { url: url.to_owned(), answer }
 }
 
-/// The data folder, if that is the backend and it exists.
+/// Returns the condition of the data folder; `None` on AWS, or if the folder does not exist.
 pub(super) fn folder(args: &BackendArgs) -> Option<Result<FolderCondition, String>> {
     let data = &args.data.data;
-    let is_kept_here = match args.backend {
+    let is_on_this_machine = match args.backend {
         BackendKind::Embedded => data.exists(),
         BackendKind::Aws => false,
     };
-    is_kept_here.then(|| condition::folder(data).map_err(|error| error.to_string()))
+    is_on_this_machine.then(|| condition::folder(data).map_err(|error| error.to_string()))
 }
 
 pub(super) async fn responder(args: &ResponderArgs) -> ResponderFacts {

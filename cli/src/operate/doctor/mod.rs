@@ -1,16 +1,17 @@
-//! `annalist doctor`: which step of the set-up is missing, and what is the next one.
+//! `annalist doctor`: finds missing steps of the set-up and prints the next one.
 //!
-//! * [`facts`] are gathered first, each within a bounded time: [`slack_facts`], [`local_facts`] and [`archive_facts`] ask.
-//! * [`setup`], [`arrival`], [`keeping`] and [`answering`] judge them: functions of the facts alone.
-//! * [`check`] is what comes of it: a line each, in the order in which an installation is set up.
+//! * [`facts`] are gathered first, each with a timeout, by [`slack_facts`], [`local_facts`] and
+//!   [`archive_facts`].
+//! * [`setup`], [`arrival`], [`keeping`] and [`responder`] evaluate them: pure functions of the facts.
+//! * [`check`] is a result: one line each, in the order in which an installation is set up.
 
-mod answering;
 mod archive_facts;
 mod arrival;
 mod check;
 mod facts;
 mod keeping;
 mod local_facts;
+mod responder;
 mod setup;
 mod slack_facts;
 
@@ -48,11 +49,11 @@ pub(crate) struct DoctorArgs {
     json: bool,
 }
 
-/// Looks at everything that can be seen from here.
+/// Runs all checks and prints their results. Returns an error with the first finding, if there is one.
 pub(crate) async fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let clock = SystemClock;
     let facts = facts::gather(args, &clock).await;
-    let checks = judged(&facts, clock.now().seconds());
+    let checks = all_checks(&facts, clock.now().seconds());
     for check in &checks {
         if args.json { plain::json_line(out, check)? } else { line(check, out)? }
     }
@@ -64,19 +65,19 @@ pub(crate) async fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Resul
         }
         return Ok(());
     };
-    // The last line is the one that is read, so the list has to be out before it.
+    // The error must be the last line, because people read that one.
     out.flush()?;
     let count = findings.len();
     let findings = if count == 1 { "1 finding".to_owned() } else { format!("{count} findings; the first") };
     bail!("{findings}: {}: {}. Next: {}", first.check, first.says, first.next.as_deref().unwrap_or_default())
 }
 
-/// Every check, in the order in which an installation is set up.
-fn judged(facts: &Facts, now_s: i64) -> Vec<DoctorCheck> {
+/// Returns all checks, in the order in which an installation is set up.
+fn all_checks(facts: &Facts, now_s: i64) -> Vec<DoctorCheck> {
     let mut checks = setup::checks(facts);
     checks.extend(arrival::checks(facts, now_s));
     checks.extend(keeping::checks(facts));
-    checks.push(answering::check(facts));
+    checks.push(responder::check(facts));
     checks
 }
 
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_is_found_and_what_to_do_and_drives_no_terminal() {
+    fn a_line_has_the_result_and_the_next_step_without_control_characters() {
         let text = |check: &DoctorCheck| {
             let mut out = Vec::new();
             line(check, &mut out).unwrap();

@@ -1,4 +1,4 @@
-//! Whether everything is set: the signing secret, the tokens and what they may do, the clock, the backend.
+//! Checks the settings: the signing secret, the tokens and their scopes, the clock, the backend.
 
 use slack::signature::WINDOW_S;
 use slack_api::{ApiError, TokenKind};
@@ -13,10 +13,10 @@ const SCOPES: &str = "scopes";
 const CLOCK: &str = "clock";
 const ARCHIVE: &str = "archive";
 
-/// A tenth of the window in which a signature is taken: what is off by more gets worse until it is noticed.
+/// A tenth of the window in which a signature is valid. A clock that is off by more usually drifts further.
 const MAX_SKEW_S: u64 = WINDOW_S / 10;
 
-/// Where the token is shown.
+/// The page that shows the token.
 const COPY_TOKEN: &str = "copy the Bot User OAuth Token (xoxb-…) from api.slack.com/apps > your app > OAuth & Permissions \
                           into SLACK_BOT_TOKEN and start `annalist up` again";
 
@@ -82,8 +82,8 @@ fn tokens(slack: &SlackFacts, runs: bool) -> Vec<DoctorCheck> {
             } else {
                 format!("{COPY_TOKEN}; it is there once the app is installed (Install App)")
             };
-            let says = "SLACK_BOT_TOKEN is not set: files are not kept, channels are not joined, and names come only \
-                        as events tell of them";
+            let says = "SLACK_BOT_TOKEN is not set: files are not kept, channels are not joined, and names are \
+                        known only from events";
             vec![DoctorCheck::finding(TOKEN, says, next)]
         }
         SlackFacts::Tokens { total, asked } => {
@@ -101,9 +101,9 @@ fn tokens(slack: &SlackFacts, runs: bool) -> Vec<DoctorCheck> {
 }
 
 fn token(token: &TokenFacts) -> DoctorCheck {
-    let whose = token.given_for.as_ref().map(|team| format!(" for {team}")).unwrap_or_default();
+    let for_team = token.given_for.as_ref().map(|team| format!(" for {team}")).unwrap_or_default();
     let mistaken =
-        |what: &str| DoctorCheck::finding(TOKEN, format!("the token{whose} is {what}"), COPY_TOKEN);
+        |what: &str| DoctorCheck::finding(TOKEN, format!("the token{for_team} is {what}"), COPY_TOKEN);
     match token.kind {
         TokenKind::User => {
             return mistaken("a user token (xoxp-…), which acts for a person and not for the app");
@@ -123,20 +123,20 @@ fn token(token: &TokenFacts) -> DoctorCheck {
             if token.given_for.as_ref().is_some_and(|given_for| *given_for != bot.team) {
                 return DoctorCheck::finding(
                     TOKEN,
-                    format!("the token{whose} belongs to {team}"),
+                    format!("the token{for_team} belongs to {team}"),
                     "give each workspace its own token",
                 );
             }
             let user = bot.user.as_deref().unwrap_or("a bot without a name");
             DoctorCheck::ok(TOKEN, format!("accepted: @{user} in {team}"))
         }
-        Err(error) => refused(error, &whose),
+        Err(error) => refused(error, &for_team),
     }
 }
 
-fn refused(error: &ApiError, whose: &str) -> DoctorCheck {
+fn refused(error: &ApiError, for_team: &str) -> DoctorCheck {
     let finding =
-        |says: &str, next: &str| DoctorCheck::finding(TOKEN, format!("the token{whose} {says}"), next);
+        |says: &str, next: &str| DoctorCheck::finding(TOKEN, format!("the token{for_team} {says}"), next);
     match error {
         ApiError::Refused { error, .. } => match error.as_str() {
             "invalid_auth" => finding(
@@ -182,12 +182,16 @@ fn scopes(slack: &SlackFacts) -> Vec<DoctorCheck> {
         SlackFacts::Unusable(_) | SlackFacts::NoToken(_) => &[],
     };
     let checks: Vec<DoctorCheck> = asked.iter().filter(|token| token.answer.is_ok()).map(scopes_of).collect();
-    if checks.is_empty() { vec![DoctorCheck::skipped(SCOPES, "they are the token's")] } else { checks }
+    if checks.is_empty() {
+        vec![DoctorCheck::skipped(SCOPES, "only an accepted token has scopes")]
+    } else {
+        checks
+    }
 }
 
 fn scopes_of(token: &TokenFacts) -> DoctorCheck {
     let Some(scopes) = &token.scopes else {
-        return DoctorCheck::skipped(SCOPES, "Slack did not say which the token has");
+        return DoctorCheck::skipped(SCOPES, "Slack did not report the token's scopes");
     };
     let missing: Vec<String> = BOT_SCOPES
         .iter()
@@ -211,7 +215,7 @@ fn clock(slack: &SlackFacts) -> DoctorCheck {
         SlackFacts::NoToken(times) => *times,
         SlackFacts::Tokens { asked, .. } => asked.iter().find_map(|token| token.times),
     };
-    let Some(times) = times else { return DoctorCheck::skipped(CLOCK, "Slack did not say what time it is") };
+    let Some(times) = times else { return DoctorCheck::skipped(CLOCK, "Slack did not report its time") };
     let ahead_s = times.ahead_s();
     let off_s = ahead_s.unsigned_abs();
     if off_s <= MAX_SKEW_S {
@@ -223,19 +227,19 @@ fn clock(slack: &SlackFacts) -> DoctorCheck {
         format!(
             "this machine's clock is {off_s} s {side} Slack's: from {WINDOW_S} s on, every event is refused"
         ),
-        "let it be set from the network: `timedatectl set-ntp true`, or chrony",
+        "synchronize it over the network: `timedatectl set-ntp true`, or chrony",
     )
 }
 
 fn archive(facts: &Facts) -> Vec<DoctorCheck> {
-    let place = &facts.place;
+    let backend_flag = &facts.backend_flag;
     let archive_facts = match &facts.archive {
         Ok(archive_facts) => archive_facts,
         Err(Unopened::Missing(_)) => {
             return vec![DoctorCheck::finding(
                 ARCHIVE,
-                format!("there is no archive yet ({place})"),
-                format!("start `annalist up {place}`, or name the folder that it uses with --data"),
+                format!("there is no archive yet ({backend_flag})"),
+                format!("start `annalist up {backend_flag}`, or name the folder that it uses with --data"),
             )];
         }
         Err(Unopened::Unusable(why)) => {
@@ -257,7 +261,7 @@ fn archive(facts: &Facts) -> Vec<DoctorCheck> {
         .filter_map(|(port, ready)| Some(DoctorCheck::finding(port, ready.as_ref().err()?.as_str(), next)))
         .collect();
     if failed.is_empty() {
-        vec![DoctorCheck::ok(ARCHIVE, format!("queue, archive and files can be used ({place})"))]
+        vec![DoctorCheck::ok(ARCHIVE, format!("queue, archive and files can be used ({backend_flag})"))]
     } else {
         failed
     }
@@ -270,13 +274,13 @@ mod tests {
     use ports::clock::TimestampMs;
     use slack::ids::TeamId;
     use slack_api::Method;
-    use slack_api::check::{Bot, ClockComparison};
+    use slack_api::check::{BotIdentity, ClockComparison};
 
     use super::super::check::CheckState;
     use super::*;
 
-    fn bot(team: &str) -> Bot {
-        Bot {
+    fn bot(team: &str) -> BotIdentity {
+        BotIdentity {
             team: TeamId::parse(team).unwrap(),
             team_name: Some("Acme".into()),
             user: Some("annalist".into()),
@@ -295,7 +299,7 @@ mod tests {
         }
     }
 
-    fn says(check: &DoctorCheck, state: CheckState, expected: &[&str]) {
+    fn assert_check(check: &DoctorCheck, state: CheckState, expected: &[&str]) {
         assert_eq!(check.state, state, "{check:?}");
         assert_eq!(check.next.is_some(), state == CheckState::Finding, "{check:?}");
         let line = format!("{} {}", check.says, check.next.as_deref().unwrap_or_default());
@@ -306,12 +310,12 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_set_or_it_is_said_where_it_is_shown() {
-        let of = |count, odd| Ok(Some(Secret { count, odd }));
+    fn a_missing_secret_is_a_finding_that_names_its_page() {
+        let secrets = |count, odd| Ok(Some(Secret { count, odd }));
         for (facts, runs, state, expected) in [
-            (of(1, 0), true, CheckState::Ok, &["one is set"][..]),
-            (of(2, 0), true, CheckState::Ok, &["two are set", "rotating"]),
-            (of(1, 1), true, CheckState::Ok, &["32 hex digits", "401"]),
+            (secrets(1, 0), true, CheckState::Ok, &["one is set"][..]),
+            (secrets(2, 0), true, CheckState::Ok, &["two are set", "rotating"]),
+            (secrets(1, 1), true, CheckState::Ok, &["32 hex digits", "401"]),
             (
                 Ok(None),
                 false,
@@ -321,12 +325,12 @@ mod tests {
             (Ok(None), true, CheckState::Finding, &["with the environment"]),
             (Err("it lists more than two".to_owned()), false, CheckState::Finding, &["more than two"]),
         ] {
-            says(&secret(&facts, runs), state, expected);
+            assert_check(&secret(&facts, runs), state, expected);
         }
     }
 
     #[test]
-    fn each_way_in_which_a_token_is_no_good_is_told_apart() {
+    fn each_failure_of_a_token_has_its_own_next_step() {
         let answered = |error: &str| {
             let (method, error) = (Method::AuthTest, error.to_owned());
             TokenFacts { answer: Err(ApiError::Refused { method, error, needed: None }), ..good() }
@@ -368,48 +372,56 @@ mod tests {
                 &["7 s"],
             ),
         ] {
-            says(&token(&facts), state, expected);
+            assert_check(&token(&facts), state, expected);
         }
     }
 
     #[test]
-    fn without_a_token_it_is_said_what_is_lost_and_of_too_many_how_many_were_left_out() {
-        says(
+    fn a_missing_token_and_unchecked_tokens_are_reported() {
+        assert_check(
             &tokens(&SlackFacts::NoToken(None), false)[0],
             CheckState::Finding,
             &["files are not kept", "Install App"],
         );
-        says(&tokens(&SlackFacts::NoToken(None), true)[0], CheckState::Finding, &["the same environment"]);
-        says(&tokens(&SlackFacts::Unusable("both set".into()), true)[0], CheckState::Finding, &["both set"]);
+        assert_check(
+            &tokens(&SlackFacts::NoToken(None), true)[0],
+            CheckState::Finding,
+            &["the same environment"],
+        );
+        assert_check(
+            &tokens(&SlackFacts::Unusable("both set".into()), true)[0],
+            CheckState::Finding,
+            &["both set"],
+        );
         let checks = tokens(&SlackFacts::Tokens { total: 30, asked: vec![good()] }, true);
-        says(&checks[1], CheckState::Skipped, &["29 more tokens"]);
+        assert_check(&checks[1], CheckState::Skipped, &["29 more tokens"]);
     }
 
     #[test]
-    fn missing_scopes_are_listed_exactly_with_what_they_are_for() {
+    fn missing_scopes_are_listed_with_their_purpose() {
         let with = |scopes: Option<BTreeSet<String>>| scopes_of(&TokenFacts { scopes, ..good() });
-        says(&with(good().scopes), CheckState::Ok, &["all 10"]);
-        says(&with(None), CheckState::Skipped, &["did not say"]);
+        assert_check(&with(good().scopes), CheckState::Ok, &["all 10"]);
+        assert_check(&with(None), CheckState::Skipped, &["did not report"]);
         let mut some = good().scopes.unwrap();
         some.remove("files:read");
         some.remove("emoji:read");
         some.insert("chat:write".into());
         let check = with(Some(some));
         assert_eq!(check.says, "the app lacks emoji:read (custom emoji), files:read (files)");
-        says(&check, CheckState::Finding, &["Bot Token Scopes", "reinstall the app"]);
+        assert_check(&check, CheckState::Finding, &["Bot Token Scopes", "reinstall the app"]);
         assert_eq!(scopes(&SlackFacts::NoToken(None))[0].state, CheckState::Skipped);
     }
 
     #[test]
     fn a_clock_may_be_half_a_minute_off() {
-        let at = |now_s: i64| {
+        let clock_at = |now_s: i64| {
             let now = TimestampMs(now_s * 1000);
             clock(&SlackFacts::NoToken(Some(ClockComparison { slack_s: 10_000, before: now, after: now })))
         };
-        says(&at(10_030), CheckState::Ok, &["30 s"]);
-        says(&at(9_970), CheckState::Ok, &["30 s"]);
-        says(&at(10_031), CheckState::Finding, &["31 s ahead of", "300 s", "timedatectl"]);
-        says(&at(9_600), CheckState::Finding, &["400 s behind"]);
-        says(&clock(&SlackFacts::NoToken(None)), CheckState::Skipped, &["what time"]);
+        assert_check(&clock_at(10_030), CheckState::Ok, &["30 s"]);
+        assert_check(&clock_at(9_970), CheckState::Ok, &["30 s"]);
+        assert_check(&clock_at(10_031), CheckState::Finding, &["31 s ahead of", "300 s", "timedatectl"]);
+        assert_check(&clock_at(9_600), CheckState::Finding, &["400 s behind"]);
+        assert_check(&clock(&SlackFacts::NoToken(None)), CheckState::Skipped, &["its time"]);
     }
 }

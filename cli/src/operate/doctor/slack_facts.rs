@@ -1,46 +1,46 @@
-//! What Slack is asked: who each token is, and one page of channels.
+//! Gathers facts from Slack: the identity of each token, and one page of channels.
 
 use std::time::Duration;
 
 use ports::clock::Clock;
 use process::config::slack::{SlackArgs, web_api};
 use serde::Deserialize;
-use slack_api::check::Checked;
+use slack_api::check::CheckedToken;
 use slack_api::{ApiError, Method, WebApi};
 
 use super::facts::{ChannelCounts, SlackFacts, TokenFacts, within};
 
-/// Workspaces that Slack is asked about. A fleet with more of them has its metrics.
+/// Maximum number of workspaces to check. An installation with more of them has metrics.
 const MAX_TOKENS: usize = 20;
 
-/// Slack's largest page; one call is enough to tell none from some.
+/// Slack's largest page. One call is enough to find out whether the app is in any channel.
 const PARAMETERS: [(&str, &str); 3] =
     [("types", "public_channel"), ("exclude_archived", "true"), ("limit", "999")];
 
 /// Secrets Manager answers within a second.
 const SECRETS_TIMEOUT: Duration = Duration::from_secs(15);
 
-pub(super) async fn ask(args: &SlackArgs, clock: &dyn Clock) -> SlackFacts {
+pub(super) async fn gather(args: &SlackArgs, clock: &dyn Clock) -> SlackFacts {
     let api = match within(SECRETS_TIMEOUT, web_api(args)).await {
         Ok(api) => api,
         Err(why) => return SlackFacts::Unusable(why),
     };
     if !api.has_tokens() {
-        return SlackFacts::NoToken(api.look_without_token(clock).await.times);
+        return SlackFacts::NoToken(api.check_without_token(clock).await.clocks);
     }
     let mut asked = Vec::new();
     for checked in api.check_tokens(MAX_TOKENS, clock).await {
-        let channels = match &checked.look.answer {
+        let channels = match &checked.check.answer {
             Ok(_) => Some(channels(&api, &checked).await),
             Err(_) => None,
         };
-        let Checked { given_for, kind, look, .. } = checked;
+        let CheckedToken { configured_team: given_for, kind, check: look, .. } = checked;
         asked.push(TokenFacts {
             given_for,
             kind,
             answer: look.answer,
             scopes: look.scopes,
-            times: look.times,
+            times: look.clocks,
             channels,
         });
     }
@@ -66,7 +66,7 @@ struct PageCursor {
     next_cursor: String,
 }
 
-async fn channels(api: &WebApi, checked: &Checked) -> Result<ChannelCounts, ApiError> {
+async fn channels(api: &WebApi, checked: &CheckedToken) -> Result<ChannelCounts, ApiError> {
     let reply = api.call_once(checked, Method::ConversationsList, &PARAMETERS).await?;
     let page: ChannelPage = reply.read()?;
     Ok(ChannelCounts {

@@ -1,7 +1,7 @@
 //! `annalist erase`: removes a person, a channel or a message for good.
 //!
-//! * [`request`] is what is meant. [`recorded`] is the list of erasures beside the database, for a backup that knows nothing
-//!   of them. [`report`] is what is said of it.
+//! * [`request`] resolves the arguments. [`recorded`] is the list of erasures next to the database, for
+//!   backups from before them. [`report`] prints the result.
 
 mod recorded;
 mod report;
@@ -20,7 +20,7 @@ use process::config::IndexArgs;
 use process::config::backend::{Backend, BackendArgs, BackendKind};
 use search::index::SearchIndex;
 use slack::ids::{TeamId, Ts};
-use workers::eraser::{Eraser, EraserCounts, EraserMode, ErasureRecord, JobCover, cover_of, facts_of};
+use workers::eraser::{Eraser, EraserCounts, EraserMode, ErasureRecord, JobCover, cover_of, read_facts};
 
 use crate::plain;
 use crate::progress::ProgressLine;
@@ -31,7 +31,7 @@ use recorded::RecordedErasures;
 use report::EraseReport;
 use request::EraseRequest;
 
-/// Twice as long as a writer on AWS may take to read the facts again: then all of them know.
+/// After this time, every writer on AWS has read the facts: twice the interval at which writers refresh them.
 #[cfg(feature = "aws")]
 const WRITERS_KNOW_AFTER: Duration = Duration::from_secs(2 * aws::ERASURE_REFRESH.as_secs());
 #[cfg(not(feature = "aws"))]
@@ -72,7 +72,7 @@ pub(crate) struct EraseArgs {
     pub(crate) backend: BackendArgs,
 }
 
-/// Counts what would go, or erases it.
+/// Counts the rows that would be erased, or erases them.
 pub(crate) async fn run(
     backend: &Backend,
     clock: &dyn Clock,
@@ -80,33 +80,34 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let archive = backend.archive();
-    let recorded = RecordedErasures::of(&args.backend);
+    let recorded = RecordedErasures::for_backend(&args.backend);
     let until = now(clock)?;
     let request = request::read(&*archive, args, recorded.as_ref(), &until).await?;
-    let before = facts_of(&*archive, request.teams()).await?;
+    let before = read_facts(&*archive, request.teams()).await?;
     let was_erased = request.facts.iter().any(|fact| before.iter().any(|known| known.scope == fact.scope));
     let files = backend.files();
     let eraser_in = async |mode| Eraser::begin(&*archive, &*files, request.facts.clone(), mode).await;
-    // An id says nothing of whether there is such a person.
+    // An id may belong to no person at all.
     if request.is_only_an_id && !was_erased {
         let found =
-            work(backend, &eraser_in(EraserMode::Plan).await?, &request.facts, EraserMode::Plan).await?;
+            run_eraser(backend, &eraser_in(EraserMode::Plan).await?, &request.facts, EraserMode::Plan)
+                .await?;
         if found.is_nothing() {
-            return Err(unknown_person(&*archive, &request.called, &[]).await.into());
+            return Err(unknown_person(&*archive, &request.argument, &[]).await.into());
         }
     }
     let mode = match (args.yes, args.backend.backend) {
         (false, _) => EraserMode::Plan,
-        // A folder is exact; on AWS a write may have been under way.
+        // In a folder, an erasure is exact. On AWS, a write may have been in flight.
         (true, BackendKind::Aws) if was_erased => EraserMode::ActAgain,
         (true, BackendKind::Aws | BackendKind::Embedded) => EraserMode::Act,
     };
     let eraser = eraser_in(mode).await?;
     if args.yes {
-        write_down(&*archive, &request, recorded.as_ref()).await?;
+        write_facts(&*archive, &request, recorded.as_ref()).await?;
         wait_for_writers(args.backend.backend).await;
     }
-    let done = work(backend, &eraser, &request.facts, mode).await?;
+    let done = run_eraser(backend, &eraser, &request.facts, mode).await?;
     if args.yes {
         remove_claims(backend, &request.facts).await?;
         record(&*archive, &request, &done, &until).await?;
@@ -118,7 +119,7 @@ pub(crate) async fn run(
     report.print(out)
 }
 
-/// What was done.
+/// The counts of a run.
 #[derive(Default)]
 struct Done {
     by_team: BTreeMap<TeamId, EraserCounts>,
@@ -139,8 +140,8 @@ impl Done {
     }
 }
 
-/// The facts come first: no writer brings back what is erased after them.
-async fn write_down(
+/// Writes the facts. This happens before the erasure, so that no writer stores erased content again.
+async fn write_facts(
     archive: &dyn Archive,
     request: &EraseRequest,
     recorded: Option<&RecordedErasures>,
@@ -154,16 +155,19 @@ async fn write_down(
     Ok(())
 }
 
-/// A folder is exact; on AWS, writers learn of the facts after a time.
+/// On AWS, waits until every writer has read the facts. In a folder, writers see them at once.
 async fn wait_for_writers(kind: BackendKind) {
     if kind == BackendKind::Aws {
-        report::say(&format!("waiting {} s until every writer knows of it", WRITERS_KNOW_AFTER.as_secs()));
+        report::print_notice(&format!(
+            "waiting {} s until every writer knows of it",
+            WRITERS_KNOW_AFTER.as_secs()
+        ));
         tokio::time::sleep(WRITERS_KNOW_AFTER).await;
     }
 }
 
-/// Looks everywhere, and erases what is covered.
-async fn work(
+/// Searches all parts of the archive, and erases or counts what the facts cover.
+async fn run_eraser(
     backend: &Backend,
     eraser: &Eraser<'_>,
     facts: &[ErasureFact],
@@ -173,9 +177,9 @@ async fn work(
     let parts = eraser.parts().await?;
     let mut progress = ProgressLine::begin();
     for (number, part) in parts.iter().enumerate() {
-        let doing = || format!("{} rows read", plain::grouped(eraser.rows_read()));
-        let place = (number as u64, parts.len() as u64);
-        let counts = progress.watch(eraser.part(part), place, doing).await?;
+        let progress_text = || format!("{} rows read", plain::grouped(eraser.rows_read()));
+        let position = (number as u64, parts.len() as u64);
+        let counts = progress.watch(eraser.run_part(part), position, progress_text).await?;
         let sum = match part.team() {
             Some(team) => done.by_team.entry(team.clone()).or_default(),
             None => &mut done.of_all,
@@ -185,10 +189,11 @@ async fn work(
     Ok(done)
 }
 
-/// Jobs that wait on the queues of this machine and bring nothing but what is erased. What else waits is refused by the
-/// archive, and overwritten once it is drained; on SQS nothing can be looked for.
+/// Counts or removes jobs on the queues of this machine that contain only erased content. The archive refuses
+/// erased content of other jobs, which are overwritten once the queue is drained. On SQS, jobs cannot be
+/// searched.
 async fn queued_jobs(backend: &Backend, facts: &[ErasureFact], mode: EraserMode) -> anyhow::Result<u64> {
-    let Some(database) = backend.folder() else { return Ok(0) };
+    let Some(database) = backend.database() else { return Ok(0) };
     let covered: ErasureFacts = facts.iter().cloned().collect();
     let (mut after, mut found) = (0, 0);
     loop {
@@ -205,16 +210,16 @@ async fn queued_jobs(backend: &Backend, facts: &[ErasureFact], mode: EraserMode)
     }
 }
 
-/// Claims name who shared a file and where, for hours. Those on AWS end by themselves.
+/// Removes claims, which contain for hours who shared a file and where. Claims on AWS expire by themselves.
 async fn remove_claims(backend: &Backend, facts: &[ErasureFact]) -> anyhow::Result<()> {
-    let Some(database) = backend.folder() else { return Ok(()) };
+    let Some(database) = backend.database() else { return Ok(()) };
     for fact in facts {
         database.remove_claims(fact.scope.clone()).await?;
     }
     Ok(())
 }
 
-/// Notes in each workspace what was erased, without any content.
+/// Writes a record of the erasure to each workspace, without any content.
 async fn record(
     archive: &dyn Archive,
     request: &EraseRequest,
@@ -234,16 +239,16 @@ async fn record(
     Ok(())
 }
 
-/// Leaves nothing in the database's file, and no index.
+/// Rewrites the database file without free pages, and deletes the search index.
 async fn compact(backend: &Backend, args: &EraseArgs) -> anyhow::Result<()> {
-    if let Some(database) = backend.folder() {
-        report::say("writing the database anew; other processes wait meanwhile");
+    if let Some(database) = backend.database() {
+        report::print_notice("writing the database anew; other processes wait meanwhile");
         database.compact().await?;
     }
     Ok(SearchIndex::delete(&crate::search::index_file(&args.index, &args.backend)?)?)
 }
 
-/// This machine's time, as Slack spells times.
+/// Returns this machine's time as a Slack timestamp.
 fn now(clock: &dyn Clock) -> anyhow::Result<Ts> {
     let now_ms = clock.now().0;
     Ok(Ts::parse(&format!("{}.{:03}000", now_ms / 1000, now_ms % 1000))?)

@@ -1,5 +1,6 @@
-//! The list of erasures beside the database: `erasures.jsonl` in the data folder. A backup from before an erasure knows nothing
-//! of it, and brings back what was erased; this list says what to erase again. It holds ids and times, no content.
+//! The list of erasures next to the database: `erasures.jsonl` in the data folder. A backup from before an
+//! erasure restores the erased content; this list says what to erase again. It contains ids and times, but no
+//! content.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -13,10 +14,11 @@ use slack::ids::{TeamId, Ts};
 
 use super::request;
 
-/// Its name in the data folder.
+/// The file's name in the data folder.
 pub(crate) const FILE: &str = "erasures.jsonl";
 
-/// The list of a data folder. On AWS there is no folder: a table that is restored stands beside the one that has the facts.
+/// The list of a data folder. AWS needs no list: a restored table is a new table, and the old one still has
+/// the facts.
 pub(super) struct RecordedErasures(PathBuf);
 
 #[derive(Serialize, Deserialize)]
@@ -27,18 +29,18 @@ struct RecordedErasure {
 }
 
 impl RecordedErasures {
-    /// The list beside this archive, if it has a place for one.
-    pub(super) fn of(backend: &BackendArgs) -> Option<Self> {
+    /// Returns the list of an archive; `None` on AWS.
+    pub(super) fn for_backend(backend: &BackendArgs) -> Option<Self> {
         match backend.backend {
             BackendKind::Embedded => Some(Self(backend.data.data.join(FILE))),
             BackendKind::Aws => None,
         }
     }
 
-    /// Adds facts that are written to the archive.
+    /// Appends facts that were written to the archive.
     pub(super) fn add(&self, facts: &[ErasureFact]) -> anyhow::Result<()> {
         let failed = || format!("cannot write the list of erasures, {}", self.0.display());
-        // Behind a line that was cut.
+        // A previous write may have been cut off: start a new line after it.
         let is_cut = fs::read(&self.0).is_ok_and(|known| known.last().is_some_and(|last| *last != b'\n'));
         let mut lines = if is_cut { "\n".to_owned() } else { String::new() };
         for ErasureFact { team, scope, until } in facts {
@@ -58,7 +60,7 @@ impl RecordedErasures {
         file.write_all(lines.as_bytes()).and_then(|()| file.sync_all()).with_context(failed)
     }
 
-    /// The facts in the list; none if there is no list.
+    /// Returns the facts in the list; empty if there is no list.
     pub(super) fn read(&self) -> anyhow::Result<Vec<ErasureFact>> {
         match fs::read_to_string(&self.0) {
             Ok(text) => parse(&text, &self.0),
@@ -68,7 +70,7 @@ impl RecordedErasures {
     }
 }
 
-/// The facts in the list of another data folder.
+/// Returns the facts in the list of another data folder.
 pub(super) fn read(file: &Path) -> anyhow::Result<Vec<ErasureFact>> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     parse(&text, file)
@@ -76,7 +78,7 @@ pub(super) fn read(file: &Path) -> anyhow::Result<Vec<ErasureFact>> {
 
 fn parse(text: &str, file: &Path) -> anyhow::Result<Vec<ErasureFact>> {
     let mut facts = Vec::new();
-    // The last line may be cut: its erasure was stopped, and its fact is in the archive.
+    // The last line may be incomplete: its erasure was stopped, and its fact is in the archive.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     for (number, line) in whole.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
         match fact(line) {

@@ -1,4 +1,4 @@
-//! What is said of an erasure.
+//! Prints the result of an erasure.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -17,15 +17,15 @@ use super::request::EraseRequest;
 use crate::plain;
 use crate::read::human_size;
 
-/// How far back a table on AWS can be restored.
+/// How long ago the state may be to which a table on AWS can be restored.
 const POINT_IN_TIME_RECOVERY: Duration = Duration::from_secs(35 * 24 * 3600);
 
-/// Dollars of a read unit and of a write unit, on demand in us-east-1.
+/// Price in dollars of a read unit and of a write unit, on demand in us-east-1.
 /// <https://aws.amazon.com/dynamodb/pricing/on-demand/>
 const READ_UNIT: f64 = 0.125e-6;
 const WRITE_UNIT: f64 = 0.625e-6;
 
-/// What was erased, or would be.
+/// The counts of an erasure, or of a dry run.
 pub(super) struct EraseReport<'a> {
     pub(super) request: &'a EraseRequest,
     pub(super) args: &'a EraseArgs,
@@ -57,31 +57,31 @@ impl EraseReport<'_> {
             return Ok(writeln!(out, "Nothing was erased before: there is nothing to erase again.")?);
         }
         if args.yes {
-            return Ok(writeln!(out, "Erased for good: {}. {}", self.counted(), self.stays())?);
+            return Ok(writeln!(out, "Erased for good: {}. {}", self.counts(), self.stays())?);
         }
-        writeln!(out, "{}, before {}: {}.", self.subject(), rfc3339(until), self.counted())?;
+        writeln!(out, "{}, before {}: {}.", self.subject(), rfc3339(until), self.counts())?;
         writeln!(out, "{}", self.cost())?;
         writeln!(out, "{}", self.stays())?;
         Ok(writeln!(out, "Nothing was changed: --yes erases it for good.")?)
     }
 
     fn subject(&self) -> String {
-        let places: Vec<String> = self
+        let subjects: Vec<String> = self
             .request
             .facts
             .iter()
             .take(3)
             .map(|fact| format!("{} in {}", super::request::label(&fact.scope), fact.team))
             .collect();
-        let more = self.request.facts.len().saturating_sub(places.len());
+        let more = self.request.facts.len().saturating_sub(subjects.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        places.join(", ") + &more
+        subjects.join(", ") + &more
     }
 
-    fn counted(&self) -> String {
+    fn counts(&self) -> String {
         let EraserCounts { messages, revisions, files, bytes, users, states, reports, quarantined, .. } =
             self.sum;
-        let some = [
+        let optional = [
             (revisions, "earlier version", "earlier versions"),
             (files, "file", "files"),
             (users, "person", "people"),
@@ -90,19 +90,20 @@ impl EraseReport<'_> {
             (quarantined, "job in quarantine", "jobs in quarantine"),
             (self.jobs, "job on a queue", "jobs on queues"),
         ];
-        let number = |number: u64, one: &str, many: &str| {
-            format!("{} {}", plain::grouped(number), if number == 1 { one } else { many })
+        let number = |number: u64, singular: &str, plural: &str| {
+            format!("{} {}", plain::grouped(number), if number == 1 { singular } else { plural })
         };
-        let mut counted = vec![number(messages, "message", "messages")];
-        counted.extend(
-            some.into_iter()
+        let mut counts = vec![number(messages, "message", "messages")];
+        counts.extend(
+            optional
+                .into_iter()
                 .filter(|(count, ..)| *count > 0)
-                .map(|(count, one, many)| number(count, one, many)),
+                .map(|(count, singular, plural)| number(count, singular, plural)),
         );
         if bytes > 0 {
-            counted.push(format!("{} of files and pictures", human_size(bytes)));
+            counts.push(format!("{} of files and pictures", human_size(bytes)));
         }
-        counted.join(", ")
+        counts.join(", ")
     }
 
     fn cost(&self) -> String {
@@ -118,7 +119,7 @@ impl EraseReport<'_> {
         )
     }
 
-    /// What no command removes, and until when it is there.
+    /// Describes the copies that no command removes, and until when they exist.
     fn stays(&self) -> String {
         let is_person = self.request.facts.iter().any(|fact| matches!(fact.scope, ErasureScope::User(_)));
         let written = if is_person { "in names and topics that this person gave to channels, " } else { "" };
@@ -141,7 +142,7 @@ impl EraseReport<'_> {
         )
     }
 
-    /// The day this long after the erasure.
+    /// Returns the day this long after the erasure.
     fn after(&self, time: Duration) -> String {
         let at =
             Timestamp::from_microsecond(self.until.micros()).ok().and_then(|at| at.checked_add(time).ok());
@@ -154,8 +155,8 @@ fn dollars(units: u64, price: f64) -> f64 {
     units as f64 * price
 }
 
-/// A line on standard error.
-pub(super) fn say(text: &str) {
-    // There is nowhere else to say it.
+/// Prints a line on standard error.
+pub(super) fn print_notice(text: &str) {
+    // A failed write is ignored: there is nowhere else to report it.
     drop(writeln!(io::stderr(), "annalist: {text}"));
 }

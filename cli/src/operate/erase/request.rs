@@ -1,11 +1,11 @@
-//! What is to be erased: whom, which channel or which message the command line means.
+//! Resolves the arguments to the person, channel or message to erase.
 
 use ports::archive::Archive;
 use ports::archive::erasure::{ErasureFact, ErasureScope};
 use reader::find;
 use reader::permalink::{self, SlackLink};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
-use workers::eraser::facts_of;
+use workers::eraser::read_facts;
 
 use super::EraseArgs;
 use super::recorded::{self, RecordedErasures};
@@ -13,24 +13,24 @@ use crate::UsageError;
 use crate::plain;
 use crate::read::ReadError;
 
-/// Stands for everything that was erased before.
+/// The label of a replay of all earlier erasures.
 const REPLAY: &str = "replay";
 
-/// What is to be erased.
+/// A resolved request.
 #[derive(Debug)]
 pub(super) struct EraseRequest {
-    /// As the facts name it: `user#…`, `channel#…`, `message#…`, or `replay`.
+    /// The scope as the facts name it: `user#…`, `channel#…`, `message#…`, or `replay`.
     pub(super) label: String,
-    /// As the user named it.
-    pub(super) called: String,
-    /// One for each workspace and each id.
+    /// The argument as the user gave it.
+    pub(super) argument: String,
+    /// One fact for each workspace and each id.
     pub(super) facts: Vec<ErasureFact>,
-    /// Whether nothing shows yet that there is such a person.
+    /// Whether the archive has no profile of the person, who may not exist.
     pub(super) is_only_an_id: bool,
 }
 
 impl EraseRequest {
-    /// The workspaces, each once.
+    /// Returns the workspaces without duplicates.
     pub(super) fn teams(&self) -> Vec<&TeamId> {
         let mut teams: Vec<&TeamId> = self.facts.iter().map(|fact| &fact.team).collect();
         teams.sort_unstable();
@@ -39,7 +39,7 @@ impl EraseRequest {
     }
 }
 
-/// A scope as facts and records name it.
+/// Returns the name of a scope in facts and records.
 pub(super) fn label(scope: &ErasureScope) -> String {
     match scope {
         ErasureScope::User(user) => format!("user#{user}"),
@@ -48,7 +48,7 @@ pub(super) fn label(scope: &ErasureScope) -> String {
     }
 }
 
-/// The scope of this name.
+/// Parses the name of a scope.
 pub(super) fn scope(label: &str) -> Option<ErasureScope> {
     let (kind, id) = label.split_once('#')?;
     match kind {
@@ -62,7 +62,7 @@ pub(super) fn scope(label: &str) -> Option<ErasureScope> {
     }
 }
 
-/// Looks up what the command line names.
+/// Resolves the arguments.
 pub(super) async fn read(
     archive: &dyn Archive,
     args: &EraseArgs,
@@ -85,18 +85,18 @@ pub(super) async fn read(
         (None, None) => Vec::new(),
     };
     let teams = find::teams(archive).await?;
-    facts.extend(facts_of(archive, &teams).await?);
-    let is_asked_for = |fact: &ErasureFact| args.team.as_ref().is_none_or(|team| fact.team == *team);
-    facts.retain(is_asked_for);
+    facts.extend(read_facts(archive, &teams).await?);
+    let is_requested = |fact: &ErasureFact| args.team.as_ref().is_none_or(|team| fact.team == *team);
+    facts.retain(is_requested);
     Ok(EraseRequest {
         label: REPLAY.into(),
-        called: REPLAY.into(),
+        argument: REPLAY.into(),
         facts: latest(facts),
         is_only_an_id: false,
     })
 }
 
-/// Of facts with one scope, the last one.
+/// Keeps only the latest fact for each scope.
 fn latest(facts: Vec<ErasureFact>) -> Vec<ErasureFact> {
     let mut kept: Vec<ErasureFact> = Vec::new();
     for fact in facts {
@@ -112,17 +112,17 @@ fn latest(facts: Vec<ErasureFact>) -> Vec<ErasureFact> {
 async fn person(
     archive: &dyn Archive,
     args: &EraseArgs,
-    called: &str,
+    argument: &str,
     until: &Ts,
 ) -> anyhow::Result<EraseRequest> {
-    let teams = find::teams_asked_for(archive, args.team.as_ref()).await.map_err(ReadError::from)?;
-    let user = find::person(archive, called, &teams).await?;
-    let known = find::people(archive, user.as_str(), teams.clone()).await?;
+    let teams = find::requested_teams(archive, args.team.as_ref()).await.map_err(ReadError::from)?;
+    let user = find::find_person(archive, argument, &teams).await?;
+    let known = find::find_people(archive, user.as_str(), teams.clone()).await?;
     let scope = ErasureScope::User(user);
     let fact = |team: TeamId| ErasureFact { team, scope: scope.clone(), until: until.clone() };
     Ok(EraseRequest {
         label: label(&scope),
-        called: called.to_owned(),
+        argument: argument.to_owned(),
         facts: teams.into_iter().map(fact).collect(),
         is_only_an_id: known.is_empty(),
     })
@@ -131,20 +131,20 @@ async fn person(
 async fn channel(
     archive: &dyn Archive,
     args: &EraseArgs,
-    called: &str,
+    argument: &str,
     until: &Ts,
 ) -> anyhow::Result<EraseRequest> {
-    let channel = find::channel(archive, called, args.team.as_ref()).await.map_err(ReadError::from)?;
-    let named = find::named(&channel, called).channel.clone();
-    let fact = |place: &reader::joined::ChannelOfTeam| ErasureFact {
-        team: place.team.clone(),
-        scope: ErasureScope::Channel(place.channel.clone()),
+    let channel = find::find_channel(archive, argument, args.team.as_ref()).await.map_err(ReadError::from)?;
+    let named = find::location_for_id(&channel, argument).channel.clone();
+    let fact = |location: &reader::joined::ChannelOfTeam| ErasureFact {
+        team: location.team.clone(),
+        scope: ErasureScope::Channel(location.channel.clone()),
         until: until.clone(),
     };
     Ok(EraseRequest {
         label: label(&ErasureScope::Channel(named)),
-        called: called.to_owned(),
-        facts: channel.places().iter().map(fact).collect(),
+        argument: argument.to_owned(),
+        facts: channel.locations().iter().map(fact).collect(),
         is_only_an_id: false,
     })
 }
@@ -152,32 +152,34 @@ async fn channel(
 async fn message(
     archive: &dyn Archive,
     args: &EraseArgs,
-    called: &str,
+    argument: &str,
     ts: &Ts,
     until: &Ts,
 ) -> anyhow::Result<EraseRequest> {
-    let channel = find::channel(archive, called, args.team.as_ref()).await.map_err(ReadError::from)?;
-    let places = channel.places();
-    let keys: Vec<_> = places.iter().map(|place| place.message(ts)).collect();
+    let channel = find::find_channel(archive, argument, args.team.as_ref()).await.map_err(ReadError::from)?;
+    let locations = channel.locations();
+    let keys: Vec<_> = locations.iter().map(|location| location.message(ts)).collect();
     let rows = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
     if rows.iter().all(Option::is_none) {
-        return Err(ReadError::UnknownMessage { channel: plain::excerpt(called, 80), ts: ts.clone() }.into());
+        return Err(
+            ReadError::UnknownMessage { channel: plain::excerpt(argument, 80), ts: ts.clone() }.into()
+        );
     }
-    let named = find::named(&channel, called).channel.clone();
-    let fact = |place: &reader::joined::ChannelOfTeam| ErasureFact {
-        team: place.team.clone(),
-        scope: ErasureScope::Message(place.channel.clone(), ts.clone()),
+    let named = find::location_for_id(&channel, argument).channel.clone();
+    let fact = |location: &reader::joined::ChannelOfTeam| ErasureFact {
+        team: location.team.clone(),
+        scope: ErasureScope::Message(location.channel.clone(), ts.clone()),
         until: until.clone(),
     };
     Ok(EraseRequest {
         label: label(&ErasureScope::Message(named, ts.clone())),
-        called: called.to_owned(),
-        facts: places.iter().map(fact).collect(),
+        argument: argument.to_owned(),
+        facts: locations.iter().map(fact).collect(),
         is_only_an_id: false,
     })
 }
 
-/// The channel and the message that these words name: `CHANNEL TS`, or a link.
+/// Parses the arguments of `--message`: `CHANNEL TS`, or a link.
 fn message_named(words: &[String]) -> Result<(String, Ts), UsageError> {
     let wrong = || {
         UsageError::new(

@@ -1,5 +1,5 @@
 use clap::Parser;
-use ports::claims::{About, Claim, ClaimAnswer, ClaimKey, ClaimOwner, Take};
+use ports::claims::{Claim, ClaimAnswer, ClaimContext, ClaimKey, ClaimMode, ClaimOwner};
 use serde_json::{Value, json};
 use slack::ids::{FileId, Ts, UserId};
 
@@ -16,8 +16,8 @@ fn parsed(arguments: &[&str]) -> Result<EraseArgs, clap::Error> {
     Erase::try_parse_from([&["erase"], arguments].concat()).map(|parsed| parsed.args)
 }
 
-/// What it says of an archive, or why it does not.
-async fn erased(fixture: &CliFixture, arguments: &[&str]) -> anyhow::Result<String> {
+/// Runs the command and returns its output.
+async fn run_erase(fixture: &CliFixture, arguments: &[&str]) -> anyhow::Result<String> {
     let args = EraseArgs { backend: fixture.data(), ..parsed(arguments).unwrap() };
     let mut out = Vec::new();
     run(&fixture.backend, fixture.clock(), &args, &mut out).await?;
@@ -25,17 +25,17 @@ async fn erased(fixture: &CliFixture, arguments: &[&str]) -> anyhow::Result<Stri
 }
 
 async fn as_json(fixture: &CliFixture, arguments: &[&str]) -> Value {
-    let line = erased(fixture, &[arguments, &["--json"]].concat()).await.unwrap();
+    let line = run_erase(fixture, &[arguments, &["--json"]].concat()).await.unwrap();
     assert_eq!(line.lines().count(), 1, "{line}");
     serde_json::from_str(&line).unwrap()
 }
 
-async fn refused(fixture: &CliFixture, arguments: &[&str]) -> String {
-    erased(fixture, arguments).await.unwrap_err().to_string()
+async fn erase_error(fixture: &CliFixture, arguments: &[&str]) -> String {
+    run_erase(fixture, arguments).await.unwrap_err().to_string()
 }
 
 #[test]
-fn one_scope_is_named_and_a_message_by_two_words_or_a_link() {
+fn exactly_one_scope_is_required_and_a_message_takes_two_words_or_a_link() {
     assert!(parsed(&["--user", "U1", "--yes", "--compact"]).is_ok());
     assert_eq!(parsed(&["--message", "#a", "1.000000", "--yes"]).unwrap().message.unwrap().len(), 2);
     assert_eq!(parsed(&["--channel", "https://a.slack.com/archives/C1"]).unwrap().channel.unwrap(), "C1");
@@ -47,37 +47,37 @@ fn one_scope_is_named_and_a_message_by_two_words_or_a_link() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_would_go_and_changes_nothing() {
+async fn a_dry_run_prints_counts_and_changes_nothing() {
     let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;
     fixture.edit("T1", "C1", "1700000000.000100", "1700000009.000000", "still mine").await;
     fixture.person("T1", "U1", "ana").await;
-    let said = erased(&fixture, &["--user", "@ana"]).await.unwrap();
+    let output = run_erase(&fixture, &["--user", "@ana"]).await.unwrap();
     for expected in [
         "user#U1 in T1, before 2026-",
         "1 message, 1 earlier version, 1 person",
         "in names and topics that this person gave to channels",
         "Nothing was changed: --yes",
     ] {
-        assert!(said.contains(expected), "{expected}: {said}");
+        assert!(output.contains(expected), "{expected}: {output}");
     }
     let line = as_json(&fixture, &["--user", "@ana"]).await;
     let expected = json!({ "scope": "user#U1", "dry_run": true, "messages": 1, "revisions": 1, "files": 0, "bytes": 0,
         "users": 1, "reports": 0, "quarantined": 0, "jobs": 0, "until": "1795178096.000000" });
     assert_eq!(line, expected);
     let team = TeamId::parse("T1").unwrap();
-    assert!(facts_of(fixture.archive(), [&team]).await.unwrap().is_empty());
+    assert!(read_facts(fixture.archive(), [&team]).await.unwrap().is_empty());
     assert!(!fixture.data().data.data.join(FILE).exists());
 }
 
 #[tokio::test]
-async fn what_is_erased_is_recorded_and_what_it_costs_nothing_to_erase_again() {
+async fn an_erasure_is_recorded_and_can_be_repeated() {
     let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;
-    let said = erased(&fixture, &["--message", "C1", "p1700000000000100", "--yes"]).await.unwrap();
+    let output = run_erase(&fixture, &["--message", "C1", "p1700000000000100", "--yes"]).await.unwrap();
     assert!(
-        said.starts_with("Erased for good: 1 message. It stays in backups") && said.lines().count() == 1,
-        "{said}"
+        output.starts_with("Erased for good: 1 message. It stays in backups") && output.lines().count() == 1,
+        "{output}"
     );
     let list = std::fs::read_to_string(fixture.data().data.data.join(FILE)).unwrap();
     let line = json!({ "team": "T1", "scope": "message#C1#1700000000.000100", "until": "1795178096.000000" });
@@ -91,26 +91,26 @@ async fn what_is_erased_is_recorded_and_what_it_costs_nothing_to_erase_again() {
 }
 
 #[tokio::test]
-async fn claims_about_a_person_go_once_they_are_erased() {
+async fn erasing_a_person_removes_claims_about_them() {
     let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;
-    let about = About { user_id: UserId::parse("U1").ok(), ..About::default() };
+    let about = ClaimContext { user_id: UserId::parse("U1").ok(), ..ClaimContext::default() };
     let (lease, ttl) = (Duration::from_secs(30), Duration::from_secs(3600));
-    let key = ClaimKey::of_file(&FileId::parse("F1").unwrap(), &Ts::parse("1.000000").unwrap());
-    let claim = Claim { key, owner: ClaimOwner::of("one", 1), about, lease, ttl };
+    let key = ClaimKey::for_file(&FileId::parse("F1").unwrap(), &Ts::parse("1.000000").unwrap());
+    let claim = Claim { key, owner: ClaimOwner::new("one", 1), about, lease, ttl };
     let claims = fixture.backend.claims();
-    claims.claim(&claim, Take::IfFree).await.unwrap();
+    claims.claim(&claim, ClaimMode::IfFree).await.unwrap();
     claims.complete(&claim).await.unwrap();
     for (arguments, expected) in
         [(&["--user", "U1"][..], ClaimAnswer::Completed), (&["--user", "U1", "--yes"], ClaimAnswer::Claimed)]
     {
-        erased(&fixture, arguments).await.unwrap();
-        assert_eq!(claims.claim(&claim, Take::IfFree).await.unwrap(), expected, "{arguments:?}");
+        run_erase(&fixture, arguments).await.unwrap();
+        assert_eq!(claims.claim(&claim, ClaimMode::IfFree).await.unwrap(), expected, "{arguments:?}");
     }
 }
 
 #[tokio::test]
-async fn what_is_unknown_is_one_line_that_names_what_is_like_it() {
+async fn an_unknown_name_is_a_one_line_error_with_similar_names() {
     let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;
     fixture.channel("T1", "C1", "1.000000", "general").await;
@@ -124,29 +124,29 @@ async fn what_is_unknown_is_one_line_that_names_what_is_like_it() {
         (["--message", "C1"], "--message takes a channel and a timestamp"),
         (["--replay", "/nowhere/erasures.jsonl"], "cannot read /nowhere/erasures.jsonl"),
     ] {
-        let said = refused(&fixture, &arguments).await;
-        assert!(said.contains(expected), "{arguments:?}: {said}");
+        let output = erase_error(&fixture, &arguments).await;
+        assert!(output.contains(expected), "{arguments:?}: {output}");
     }
-    let said = refused(&fixture, &["--message", "C1", "1700000000.000200"]).await;
-    assert!(said.contains("no message 1700000000.000200"), "{said}");
-    // Messages of a person of whom there is no profile.
+    let output = erase_error(&fixture, &["--message", "C1", "1700000000.000200"]).await;
+    assert!(output.contains("no message 1700000000.000200"), "{output}");
+    // A person without a profile can still have messages.
     assert_eq!(as_json(&fixture, &["--user", "U1"]).await["messages"], 1);
-    let other = refused(&fixture, &["--user", "U1", "--team", "T9"]).await;
+    let other = erase_error(&fixture, &["--user", "U1", "--team", "T9"]).await;
     assert!(other.contains("no workspace T9"), "{other}");
 }
 
 #[tokio::test]
-async fn a_replay_of_nothing_says_so_alone() {
+async fn a_replay_without_erasures_prints_only_a_notice() {
     let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;
     for arguments in [&["--replay"][..], &["--replay", "--yes"]] {
-        let said = erased(&fixture, arguments).await.unwrap();
-        assert_eq!(said, "Nothing was erased before: there is nothing to erase again.\n");
+        let output = run_erase(&fixture, arguments).await.unwrap();
+        assert_eq!(output, "Nothing was erased before: there is nothing to erase again.\n");
     }
 }
 
 #[tokio::test]
-async fn a_list_that_is_cut_or_changed_is_not_half_read() {
+async fn a_cut_line_at_the_end_is_ignored_and_an_invalid_line_is_an_error() {
     let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;
     let list = fixture.data().data.data.join("other.jsonl");
@@ -155,5 +155,5 @@ async fn a_list_that_is_cut_or_changed_is_not_half_read() {
     std::fs::write(&list, format!("{line}\n\n{{\"team\":\"T1")).unwrap();
     assert_eq!(as_json(&fixture, &["--replay", name]).await["messages"], 1);
     std::fs::write(&list, format!("{line}\nnonsense\n")).unwrap();
-    assert!(refused(&fixture, &["--replay", name]).await.ends_with("line 2: this is no erasure"));
+    assert!(erase_error(&fixture, &["--replay", name]).await.ends_with("line 2: this is no erasure"));
 }

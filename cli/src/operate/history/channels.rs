@@ -1,4 +1,4 @@
-//! Which channels are read.
+//! Selects the channels to read.
 
 use anyhow::bail;
 use ports::archive::{Archive, ItemKey};
@@ -9,10 +9,10 @@ use slack_api::WebApi;
 
 use crate::plain;
 
-/// A name's length in a line.
+/// Maximum length of a name in a line.
 const NAME: usize = 40;
 
-/// A channel that is read.
+/// A channel to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlannedChannel {
     pub(crate) channel: ChannelId,
@@ -21,7 +21,7 @@ pub(crate) struct PlannedChannel {
 
 impl PlannedChannel {
     /// `#general`, or its id if its name is unknown.
-    pub(crate) fn called(&self) -> String {
+    pub(crate) fn display_name(&self) -> String {
         match &self.name {
             Some(name) => format!("#{}", plain::excerpt(name, NAME)),
             None => self.channel.to_string(),
@@ -29,15 +29,15 @@ impl PlannedChannel {
     }
 }
 
-/// Every channel that is kept, by workspace.
-pub(crate) async fn kept(
+/// Returns all channels that are kept, by workspace.
+pub(crate) async fn kept_channels(
     archive: &dyn Archive,
     api: &WebApi,
 ) -> anyhow::Result<Vec<(TeamId, Vec<PlannedChannel>)>> {
     let mut found: Vec<(TeamId, Vec<PlannedChannel>)> = Vec::new();
     for team in api.teams().await? {
         let names = directory::read(archive, &team).await?;
-        let kept: Vec<PlannedChannel> = history::marked(archive, &team)
+        let kept: Vec<PlannedChannel> = history::channels_with_public_mark(archive, &team)
             .await?
             .into_iter()
             .map(|channel| PlannedChannel { name: names.name(&channel).map(str::to_owned), channel })
@@ -47,30 +47,30 @@ pub(crate) async fn kept(
         }
     }
     if found.is_empty() {
-        bail!("no channel is kept yet: `annalist sync` brings in the public ones first");
+        bail!("no channel is kept yet: run `annalist sync` first to add the public ones");
     }
     Ok(found)
 }
 
-/// The channels that are called this, by workspace.
-pub(crate) async fn named(
+/// Returns the channels with these names or ids, by workspace.
+pub(crate) async fn named_channels(
     archive: &dyn Archive,
-    called: &[String],
+    channel_names: &[String],
 ) -> anyhow::Result<Vec<(TeamId, Vec<PlannedChannel>)>> {
     let mut found: Vec<(TeamId, Vec<PlannedChannel>)> = Vec::new();
-    for called in called {
-        let place = find::place(archive, called, None).await?;
-        let mark = archive.get(&ItemKey::public_mark(&place.team, &place.channel)).await?;
-        if MarkState::of(mark.as_ref()) != MarkState::Public {
-            bail!("channel {called} is not known to be public, and only public channels are kept");
+    for channel_name in channel_names {
+        let location = find::find_single_location(archive, channel_name, None).await?;
+        let mark = archive.get(&ItemKey::public_mark(&location.team, &location.channel)).await?;
+        if MarkState::from_row(mark.as_ref()) != MarkState::Public {
+            bail!("channel {channel_name} is not known to be public, and only public channels are kept");
         }
-        let names = directory::read(archive, &place.team).await?;
-        let name = names.name(&place.channel).map(str::to_owned);
-        let planned = PlannedChannel { channel: place.channel, name };
-        match found.iter_mut().find(|(team, _)| *team == place.team) {
+        let names = directory::read(archive, &location.team).await?;
+        let name = names.name(&location.channel).map(str::to_owned);
+        let planned = PlannedChannel { channel: location.channel, name };
+        match found.iter_mut().find(|(team, _)| *team == location.team) {
             Some((_, channels)) if channels.contains(&planned) => {}
             Some((_, channels)) => channels.push(planned),
-            None => found.push((place.team, vec![planned])),
+            None => found.push((location.team, vec![planned])),
         }
     }
     Ok(found)

@@ -1,4 +1,4 @@
-//! The reading of one channel after the other, and what the end of one means for the rest.
+//! Reads one channel after another, and decides after each whether the remaining ones are read.
 
 use std::io::{self, Write};
 
@@ -6,20 +6,20 @@ use anyhow::bail;
 use tokio::sync::watch;
 use workers::historian::{Consequence, HistoryCalls, HistoryError, RESTRICTED_ADVICE, SpanEnd};
 
-use crate::composition::turned;
+use crate::composition::wait_until_true;
 use crate::failure::ASK_DOCTOR;
 use crate::plain;
 use crate::progress::ProgressLine;
 
-/// How a channel stands.
+/// The result of reading a channel.
 pub(crate) enum ReadingState {
-    /// All that was asked for was read.
+    /// Everything requested was read.
     Done,
-    /// Slack's plan hides the rest.
+    /// Slack's plan hides older messages.
     Limited,
-    /// Slack does not show it.
+    /// Slack does not show the channel.
     Unreadable(HistoryError),
-    /// Something else ended it.
+    /// The reading was stopped, by an error or by the user.
     Stopped(Option<HistoryError>),
 }
 
@@ -40,7 +40,7 @@ impl ReadingState {
         }
     }
 
-    /// The end of a channel's line for people; empty if the channel was read to its end.
+    /// Returns the end of a channel's line for people; empty if the channel was read completely.
     pub(crate) fn remark(&self) -> String {
         match (self, self.error()) {
             (Self::Limited, _) => {
@@ -53,13 +53,14 @@ impl ReadingState {
         }
     }
 
-    /// What it means for the channel and for the rest that its reading ended like this; `None` if the user ended it.
-    fn of(end: Option<Result<SpanEnd, HistoryError>>) -> (Self, Option<ReadingStop>) {
+    /// Returns the state of a channel and the consequence for the remaining ones. `None` means that the user
+    /// stopped the reading.
+    fn from_end(end: Option<Result<SpanEnd, HistoryError>>) -> (Self, Option<ReadingStop>) {
         match end {
             Some(Ok(SpanEnd::Whole)) => (Self::Done, None),
             Some(Ok(SpanEnd::Limited)) => (Self::Limited, None),
             Some(Ok(SpanEnd::Paused)) => (Self::Stopped(None), None),
-            None => (Self::Stopped(None), Some(ReadingStop::Asked)),
+            None => (Self::Stopped(None), Some(ReadingStop::Interrupted)),
             Some(Err(error)) => match error.consequence() {
                 Consequence::Channel(_) => (Self::Unreadable(error), None),
                 Consequence::Workspace => {
@@ -73,25 +74,25 @@ impl ReadingState {
     }
 }
 
-/// Why the rest of the channels is not read.
+/// Why the remaining channels are not read.
 pub(crate) enum ReadingStop {
-    /// The user asked for it.
-    Asked,
-    /// Nothing can be read of this workspace.
+    /// The user stopped the command.
+    Interrupted,
+    /// No channel of this workspace can be read.
     Workspace(HistoryError),
-    /// Something that all channels need failed.
+    /// A part that all channels need failed.
     Failed(HistoryError),
 }
 
-/// What ended the reading of workspaces before their ends, if anything did.
+/// Why the reading of workspaces ended early, if it did.
 #[derive(Default)]
 pub(crate) struct EarlyEnd {
     why: Option<HistoryError>,
-    is_asked_for: bool,
+    is_interrupted: bool,
 }
 
 impl EarlyEnd {
-    /// Notes how the reading of a workspace ended; says whether others may be read.
+    /// Records how the reading of a workspace ended. Returns whether other workspaces may be read.
     pub(crate) fn note(&mut self, stop: Option<ReadingStop>) -> bool {
         match stop {
             None => true,
@@ -103,21 +104,21 @@ impl EarlyEnd {
                 self.why = Some(error);
                 false
             }
-            Some(ReadingStop::Asked) => {
-                self.is_asked_for = true;
+            Some(ReadingStop::Interrupted) => {
+                self.is_interrupted = true;
                 false
             }
         }
     }
 
-    /// Fails if there was one, with what to do next.
+    /// Returns an error with the next step if the reading ended early.
     pub(crate) fn check(&self, next: &str) -> anyhow::Result<()> {
         match &self.why {
             Some(error) if error.consequence() == Consequence::Workspace => {
                 bail!("{}; {ASK_DOCTOR}, and then {next}", plain::line(&error.to_string()))
             }
             Some(error) => bail!("{}; {next}", plain::line(&error.to_string())),
-            None if self.is_asked_for => bail!("stopped: {next}"),
+            None if self.is_interrupted => bail!("stopped: {next}"),
             None => Ok(()),
         }
     }
@@ -134,13 +135,14 @@ pub(crate) struct ChannelWatch<'a> {
 }
 
 impl<'a> ChannelWatch<'a> {
-    /// None of this many channels is read yet.
-    pub(crate) fn of(calls: &'a HistoryCalls, channels: usize, shutdown: &watch::Receiver<bool>) -> Self {
+    /// Starts to watch the reading of this number of channels.
+    pub(crate) fn new(calls: &'a HistoryCalls, channels: usize, shutdown: &watch::Receiver<bool>) -> Self {
         let (progress, channels) = (ProgressLine::begin(), channels as u64);
         Self { calls, shutdown: shutdown.clone(), progress, channels, read: 0, is_advised: false }
     }
 
-    /// Reads a channel to its end or to the user's, and says meanwhile what `doing` says.
+    /// Reads a channel until it is complete or the user stops the command, and prints the text of `doing`
+    /// meanwhile.
     pub(crate) async fn read(
         &mut self,
         reading: impl Future<Output = Result<SpanEnd, HistoryError>>,
@@ -152,28 +154,28 @@ impl<'a> ChannelWatch<'a> {
         let end = loop {
             tokio::select! {
                 biased;
-                () = turned(self.shutdown.clone()) => break None,
+                () = wait_until_true(self.shutdown.clone()) => break None,
                 end = self.progress.watch(reading.as_mut(), (read, channels), text) => break Some(end),
-                // What is left of this channel alone may take hours.
+                // Print the advice now: the rest of this channel alone may take hours.
                 () = self.calls.became_restricted(), if !self.is_advised => self.advise(),
             }
         };
         self.read += 1;
-        ReadingState::of(end)
+        ReadingState::from_end(end)
     }
 
-    /// Tells the user what to do about the app's limits.
+    /// Prints advice about the app's rate limits.
     fn advise(&mut self) {
         self.is_advised = true;
-        self.progress.aside(|| drop(writeln!(io::stderr(), "annalist: {RESTRICTED_ADVICE}.")));
+        self.progress.suspend(|| drop(writeln!(io::stderr(), "annalist: {RESTRICTED_ADVICE}.")));
     }
 
-    /// Prints something without the progress in its way.
+    /// Prints something after clearing the progress line.
     pub(crate) fn print(
         &self,
         out: &mut dyn Write,
         print: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
-        self.progress.aside(|| print(out).and_then(|()| out.flush()))
+        self.progress.suspend(|| print(out).and_then(|()| out.flush()))
     }
 }

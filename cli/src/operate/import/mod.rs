@@ -1,6 +1,6 @@
-//! `annalist import`: an export of Slack into the archive.
+//! `annalist import`: reads an export of Slack into the archive.
 //!
-//! The only place that knows what a zip is; what an export consists of is [`workers::import`]'s.
+//! Only this module knows the zip format; [`workers::import`] knows the contents of an export.
 
 mod progress;
 mod zipped;
@@ -26,7 +26,7 @@ use workers::store::PreviewArchive;
 use crate::plain;
 use crate::progress::ProgressLine;
 use crate::read::team;
-use zipped::{ZipExport, name_of};
+use zipped::{ZipExport, file_name};
 
 /// `annalist import`.
 #[derive(Debug, Clone, clap::Args)]
@@ -61,14 +61,14 @@ struct PrintedProblem<'p> {
 }
 
 impl<'p> PrintedProblem<'p> {
-    fn of(problem: &'p Problem) -> Self {
+    fn new(problem: &'p Problem) -> Self {
         Self { problem: problem.kind.as_str(), path: &problem.path, detail: &problem.detail }
     }
 }
 
-/// Imports an export, and says what could not be imported.
+/// Imports an export and prints what could not be imported.
 pub(crate) async fn run(args: &ImportArgs, clock: SharedClock, out: &mut dyn Write) -> anyhow::Result<()> {
-    let name = plain::line(&name_of(&args.zip));
+    let name = plain::line(&file_name(&args.zip));
     let (source, found) = match ZipExport::open(&args.zip) {
         Ok(source) => {
             let found = source.problem(&args.zip);
@@ -76,14 +76,14 @@ pub(crate) async fn run(args: &ImportArgs, clock: SharedClock, out: &mut dyn Wri
         }
         Err(problem) => {
             if args.json {
-                plain::json_line(out, &PrintedProblem::of(&problem))?;
+                plain::json_line(out, &PrintedProblem::new(&problem))?;
                 plain::json_line(out, &ImportSum { skipped: 1, problems: 1, ..ImportSum::default() })?;
             }
             bail!("cannot import {name}: {}", plain::line(&problem.detail));
         }
     };
     let options = ImportOptions { team: args.team.clone(), tokens: tokens(args).await?, now: clock.now() };
-    let backend = opened(args, clock).await?;
+    let backend = open_backend(args, clock).await?;
     let target = target(args, backend.as_ref());
     let mut printer = ImportPrinter { out, progress: ProgressLine::begin(), args, failed: None };
     if let Some(problem) = &found {
@@ -107,7 +107,7 @@ pub(crate) async fn run(args: &ImportArgs, clock: SharedClock, out: &mut dyn Wri
     let printed = match failed {
         Some(error) => Err(error),
         None if args.json => plain::json_line(out, &sum),
-        None if ended.is_ok() => say(args, &sum, out),
+        None if ended.is_ok() => print_sum(args, &sum, out),
         None => Ok(()),
     };
     let printed = printed.and_then(|()| out.flush());
@@ -119,20 +119,20 @@ pub(crate) async fn run(args: &ImportArgs, clock: SharedClock, out: &mut dyn Wri
     Ok(())
 }
 
-/// The workspaces that there are tokens for.
+/// Returns the workspaces that have tokens; `None` without any token.
 async fn tokens(args: &ImportArgs) -> anyhow::Result<Option<Vec<TeamId>>> {
     let api = config::slack::web_api(&args.slack).await?;
     if !api.has_tokens() {
         return Ok(None);
     }
     let teams = api.teams().await.context(
-        "Slack does not say which workspace the bot token is of: import again later, or without the token",
+        "Slack does not report the workspace of the bot token: import again later, or without the token",
     )?;
     Ok(Some(teams))
 }
 
-/// The archive; `None` if it does not exist yet and nothing is to be written.
-async fn opened(args: &ImportArgs, clock: SharedClock) -> anyhow::Result<Option<Backend>> {
+/// Opens the archive; `None` if it does not exist yet in a dry run.
+async fn open_backend(args: &ImportArgs, clock: SharedClock) -> anyhow::Result<Option<Backend>> {
     let is_folder = args.backend.backend == BackendKind::Embedded;
     if args.dry_run && is_folder && !args.backend.data.data.join(embedded::DATABASE_FILE).exists() {
         return Ok(None);
@@ -146,26 +146,26 @@ fn target(args: &ImportArgs, backend: Option<&Backend>) -> ImportTarget {
     match backend {
         Some(backend) if !args.dry_run => {
             let files = if args.no_files {
-                ImportFiles::LeftOut
+                ImportFiles::Skipped
             } else {
-                ImportFiles::Taken(FileTarget { queue: backend.queue(), files: backend.files() })
+                ImportFiles::Imported(FileTarget { queue: backend.queue(), files: backend.files() })
             };
             ImportTarget { archive: backend.archive(), files }
         }
         other => {
             let archive: Option<Arc<dyn Archive>> = other.map(Backend::archive);
-            let files = if args.no_files { ImportFiles::LeftOut } else { ImportFiles::Counted };
-            ImportTarget { archive: Arc::new(PreviewArchive::of(archive)), files }
+            let files = if args.no_files { ImportFiles::Skipped } else { ImportFiles::Counted };
+            ImportTarget { archive: Arc::new(PreviewArchive::new(archive)), files }
         }
     }
 }
 
-/// Prints what an import says.
+/// Prints the notices of an import.
 struct ImportPrinter<'p> {
     out: &'p mut dyn Write,
     progress: ProgressLine,
     args: &'p ImportArgs,
-    /// The first line that could not be printed: the import goes on all the same.
+    /// The first write error. The import continues despite it.
     failed: Option<io::Error>,
 }
 
@@ -174,12 +174,12 @@ impl ImportPrinter<'_> {
         let Self { out, progress, args, failed } = self;
         let printed = match notice {
             ImportNotice::Progress(done) => {
-                progress.say(done.read_bytes, done.total_bytes, |elapsed| progress::rate(done, elapsed));
+                progress.update(done.read_bytes, done.total_bytes, |elapsed| progress::rate(done, elapsed));
                 Ok(())
             }
-            ImportNotice::Problem(problem) => progress.aside(|| print_problem(args, problem, *out)),
-            ImportNotice::Private(private) => progress.aside(|| print_private(args, *private, *out)),
-            ImportNotice::Marked(marked) => progress.aside(|| print_marked(args, *marked, *out)),
+            ImportNotice::Problem(problem) => progress.suspend(|| print_problem(args, problem, *out)),
+            ImportNotice::Private(private) => progress.suspend(|| print_private(args, *private, *out)),
+            ImportNotice::Marked(marked) => progress.suspend(|| print_marked(args, *marked, *out)),
         };
         if let Err(error) = printed {
             failed.get_or_insert(error);
@@ -189,7 +189,7 @@ impl ImportPrinter<'_> {
 
 fn print_problem(args: &ImportArgs, problem: &Problem, out: &mut dyn Write) -> io::Result<()> {
     if args.json {
-        plain::json_line(out, &PrintedProblem::of(problem))?;
+        plain::json_line(out, &PrintedProblem::new(problem))?;
     } else {
         let (path, detail) = (plain::line(&problem.path), plain::line(&problem.detail));
         writeln!(out, "{:<14} {path}: {detail}", problem.kind.as_str())?;
@@ -197,7 +197,7 @@ fn print_problem(args: &ImportArgs, problem: &Problem, out: &mut dyn Write) -> i
     out.flush()
 }
 
-/// A line for each kind of conversation that is never stored.
+/// Prints a line for each kind of conversation that is never stored.
 fn print_private(args: &ImportArgs, private: PrivateCounts, out: &mut dyn Write) -> io::Result<()> {
     let kinds = [
         (private.channels, "private channels"),
@@ -210,7 +210,7 @@ fn print_private(args: &ImportArgs, private: PrivateCounts, out: &mut dyn Write)
     Ok(())
 }
 
-/// What an import weakens, before it does.
+/// Prints which protection an import would weaken, before it does.
 fn print_marked(args: &ImportArgs, marked: u64, out: &mut dyn Write) -> io::Result<()> {
     if marked > 0 && args.dry_run && !args.json {
         writeln!(
@@ -222,7 +222,7 @@ fn print_marked(args: &ImportArgs, marked: u64, out: &mut dyn Write) -> io::Resu
     Ok(())
 }
 
-fn say(args: &ImportArgs, sum: &ImportSum, out: &mut dyn Write) -> io::Result<()> {
+fn print_sum(args: &ImportArgs, sum: &ImportSum, out: &mut dyn Write) -> io::Result<()> {
     let ImportSum { channels, messages, new, updated, unchanged, users, files, .. } = sum;
     let done = if args.dry_run { "Would import" } else { "Imported" };
     write!(

@@ -1,4 +1,4 @@
-//! How far an import is, in words.
+//! The progress text of an import.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use workers::import::ImportProgress;
 
 use crate::plain::grouped;
 
-/// How many messages there are, how many come in a second, and how long the rest takes at this rate.
+/// Returns the number of messages, the rate, and the remaining time at this rate.
 pub(super) fn rate(progress: &ImportProgress, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64().max(0.001);
     let per_second = (progress.messages as f64 / seconds) as u64;
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_and_the_time_left_follow_from_what_is_done() {
+    fn the_rate_and_the_remaining_time_are_computed_from_the_progress() {
         let progress = ImportProgress { messages: 50_000, read_bytes: 250, total_bytes: 1_000 };
         let line = rate(&progress, Duration::from_secs(2));
         assert_eq!(line, "50,000 messages, 25,000 a second, 6 s left");

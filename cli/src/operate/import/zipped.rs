@@ -1,5 +1,5 @@
-//! An export in a zip. Nothing of it is unpacked to the disk, and its sizes are bounded while it is read: what a header says
-//! is only what the sender says.
+//! An export in a zip. Entries are not unpacked to disk, and sizes are bounded while reading, because the
+//! sizes in headers cannot be trusted.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -9,25 +9,26 @@ use workers::import::{EntryTooLarge, ExportEntries, ExportEntry, Problem, Proble
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-/// Entries of a zip: a thousand channels for three years.
+/// Maximum number of entries: a thousand channels for three years.
 const MAX_ENTRIES: u64 = 1_000_000;
 
-/// What comes out of one entry: the longest day of a busy channel has a hundredth of it.
+/// Maximum unpacked size of an entry. The longest day of a busy channel has a hundredth of it.
 const MAX_ENTRY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
-/// How often more comes out of an entry than it takes in the zip: lists of messages come to a tenth or a twentieth.
+/// Maximum compression ratio. Lists of messages compress to a tenth or a twentieth.
 const MAX_RATIO: u64 = 200;
 
-/// What comes out of an entry before its ratio counts: a few bytes may well become thousands.
+/// Unpacked size above which the ratio is checked, because a few bytes may well become thousands.
 const RATIO_BEGINS_BYTES: u64 = 64 * 1024;
 
-/// What is read at once.
+/// Size of the read buffer.
 const BUFFER_BYTES: usize = 32 * 1024;
 
-/// How a zip ends: a record, a comment of at most 64 KiB, and in front of both what a zip of more than 65,535 entries has.
+/// Maximum size of the end of a zip: the end record, a comment of at most 64 KiB, and before both the ZIP64
+/// records of a zip with more than 65,535 entries.
 const END_BYTES: u64 = 65_535 + 22 + 20 + 56;
 
-/// What the record of a zip of many entries begins with, and where in it their number is.
+/// The signature of the ZIP64 end record, and the offset of the number of entries in it.
 const MANY_ENTRIES: &[u8] = b"PK\x06\x06";
 const COUNT_AT: usize = 32;
 
@@ -41,9 +42,9 @@ impl ZipExport {
     /// Reads the central directory.
     ///
     /// # Errors
-    /// The one problem that keeps all of it from being read.
+    /// Returns the problem because of which the zip cannot be read at all.
     pub(super) fn open(path: &Path) -> Result<Self, Problem> {
-        let refused = |kind, detail| Problem::new(kind, name_of(path), detail);
+        let refused = |kind, detail| Problem::new(kind, file_name(path), detail);
         let broken = |error: ZipError| {
             let detail = format!("it is no zip, or is cut off ({error}): download it again");
             refused(ProblemKind::BrokenZip, detail)
@@ -76,30 +77,31 @@ impl ZipExport {
         Ok(Self { zip, entries })
     }
 
-    /// Entries that cannot be read because others have their names.
+    /// Returns a problem if entries cannot be read because others have the same name.
     pub(super) fn problem(&self, path: &Path) -> Option<Problem> {
         let detail = "entries in it have the same name: only the last of each is read";
         let has_duplicates = self.zip.has_duplicate_names();
-        has_duplicates.then(|| Problem::new(ProblemKind::BrokenZip, name_of(path), detail))
+        has_duplicates.then(|| Problem::new(ProblemKind::BrokenZip, file_name(path), detail))
     }
 }
 
-/// How many entries a zip says that it has, if they are more than 65,535: they are counted before any is kept in memory.
+/// Returns the number of entries that a zip declares if it is more than 65,535. Used before any entry is kept
+/// in memory.
 fn announced_entries(file: &mut File) -> io::Result<u64> {
     let length = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(length.saturating_sub(END_BYTES)))?;
     let mut end = Vec::new();
     file.take(END_BYTES).read_to_end(&mut end)?;
-    let count = |at: usize| {
-        let bytes = end.get(at + COUNT_AT..at + COUNT_AT + size_of::<u64>())?;
-        end[at..].starts_with(MANY_ENTRIES).then(|| bytes.try_into().map(u64::from_le_bytes).unwrap_or(0))
+    let count = |offset: usize| {
+        let bytes = end.get(offset + COUNT_AT..offset + COUNT_AT + size_of::<u64>())?;
+        end[offset..].starts_with(MANY_ENTRIES).then(|| bytes.try_into().map(u64::from_le_bytes).unwrap_or(0))
     };
     file.rewind()?;
     Ok((0..end.len()).filter_map(count).max().unwrap_or(0))
 }
 
-/// What a zip is called.
-pub(super) fn name_of(path: &Path) -> String {
+/// Returns the file name of a zip.
+pub(super) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
@@ -122,7 +124,7 @@ fn too_large(detail: String) -> io::Error {
     io::Error::other(EntryTooLarge(detail))
 }
 
-/// Bytes of an entry, not more of them than there can be.
+/// A reader of an entry that fails if the entry exceeds the limits.
 struct Bounded<R> {
     bytes: R,
     packed_bytes: u64,
@@ -149,7 +151,7 @@ impl<R: Read> Read for Bounded<R> {
 mod tests {
     use super::*;
 
-    fn come_out(packed_bytes: u64, bytes: u64) -> io::Result<u64> {
+    fn unpack(packed_bytes: u64, bytes: u64) -> io::Result<u64> {
         io::copy(
             &mut Bounded { bytes: io::repeat(b' ').take(bytes), packed_bytes, read_bytes: 0 },
             &mut io::sink(),
@@ -157,12 +159,12 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_refused_once_too_much_comes_out_of_it() {
-        assert_eq!(come_out(0, RATIO_BEGINS_BYTES).unwrap(), RATIO_BEGINS_BYTES);
-        assert_eq!(come_out(10_000, 1_999_999).unwrap(), 1_999_999);
-        let error = come_out(10_000, u64::MAX).unwrap_err();
+    fn an_entry_is_refused_once_it_exceeds_the_limits() {
+        assert_eq!(unpack(0, RATIO_BEGINS_BYTES).unwrap(), RATIO_BEGINS_BYTES);
+        assert_eq!(unpack(10_000, 1_999_999).unwrap(), 1_999_999);
+        let error = unpack(10_000, u64::MAX).unwrap_err();
         assert!(error.get_ref().unwrap().is::<EntryTooLarge>(), "{error}");
-        assert!(come_out(u64::MAX, MAX_ENTRY_BYTES + 1).is_err());
+        assert!(unpack(u64::MAX, MAX_ENTRY_BYTES + 1).is_err());
     }
 
     #[test]
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_zip_is_one_line() {
+    fn a_file_that_is_not_a_zip_is_a_one_line_problem() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.zip");
         let problem = |bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! `annalist reconcile`: the archive compared with Slack's history, and filled from it.
+//! `annalist reconcile`: compares the archive with Slack's history and fills what is missing.
 
 mod report;
 
@@ -9,7 +9,7 @@ use anyhow::bail;
 use ports::archive::Archive;
 use process::config::backend::{Backend, BackendArgs};
 use process::config::slack::SlackArgs;
-use reader::history::goes_on_elsewhere;
+use reader::history::continues_under_another_id;
 use rules::interval::Interval;
 use slack::ids::{TeamId, Ts};
 use slack_api::WebApi;
@@ -27,10 +27,10 @@ use super::sync::NO_TOKEN;
 use crate::UsageError;
 use report::{DifferenceReport, DifferenceTotals};
 
-/// What is compared if the user names no time.
+/// The length of the default period.
 const PERIOD_MICROS: i64 = 7 * DAY_MICROS;
 
-/// Messages this long before the period may have replies in it.
+/// How far before the period messages are checked for replies within it.
 const LOOK_BACK_MICROS: i64 = 30 * DAY_MICROS;
 
 /// `annalist reconcile`.
@@ -64,7 +64,7 @@ pub(crate) struct ReconcileArgs {
 }
 
 impl ReconcileArgs {
-    /// What is compared, at this time by Slack's clock.
+    /// Returns the period to compare. `now` is the time by Slack's clock.
     fn period(&self, now: &Ts) -> Result<Interval, UsageError> {
         let to = self.to.as_ref().map_or(now.micros(), |to| to.micros().min(now.micros()));
         let from = match &self.from {
@@ -81,7 +81,7 @@ impl ReconcileArgs {
     }
 }
 
-/// Compares and fills, and says of each channel what was found.
+/// Compares and fills, and prints the differences of each channel.
 pub(crate) async fn run(
     backend: &Backend,
     api: Arc<WebApi>,
@@ -93,11 +93,11 @@ pub(crate) async fn run(
     }
     let shutdown = process::shutdown::on_signal()?;
     let archive: Arc<dyn Archive> =
-        if args.dry_run { Arc::new(PreviewArchive::of(Some(backend.archive()))) } else { backend.archive() };
+        if args.dry_run { Arc::new(PreviewArchive::new(Some(backend.archive()))) } else { backend.archive() };
     let plans = if args.channels.is_empty() {
-        without_former_ids(&*archive, channels::kept(&*archive, &api).await?).await?
+        without_former_ids(&*archive, channels::kept_channels(&*archive, &api).await?).await?
     } else {
-        channels::named(&*archive, &args.channels).await?
+        channels::named_channels(&*archive, &args.channels).await?
     };
     let (mut totals, mut early_end) = (DifferenceTotals::default(), EarlyEnd::default());
     for (team, channels) in &plans {
@@ -110,32 +110,33 @@ pub(crate) async fn run(
     out.flush()?;
     early_end.check("run it again; what was filled stays")?;
     let channels: usize = plans.iter().map(|(_, channels)| channels.len()).sum();
-    match totals.left(channels, args.dry_run) {
+    match totals.remainder(channels, args.dry_run) {
         None => Ok(()),
         Some(left) => bail!("{left}"),
     }
 }
 
-/// Slack knows a channel that goes on under another id under that one alone.
+/// Removes former ids of channels: Slack knows a channel only by its current id.
 async fn without_former_ids(
     archive: &dyn Archive,
     plans: Vec<(TeamId, Vec<PlannedChannel>)>,
 ) -> anyhow::Result<Vec<(TeamId, Vec<PlannedChannel>)>> {
-    let mut left = Vec::with_capacity(plans.len());
+    let mut current_plans = Vec::with_capacity(plans.len());
     for (team, channels) in plans {
         let mut current = Vec::with_capacity(channels.len());
         for planned in channels {
-            if !goes_on_elsewhere(archive, &team, &planned.channel).await? {
+            if !continues_under_another_id(archive, &team, &planned.channel).await? {
                 current.push(planned);
             }
         }
-        left.push((team, current));
+        current_plans.push((team, current));
     }
-    Ok(left)
+    Ok(current_plans)
 }
 
-/// Compares the channels of one workspace, one after the other: Slack's limits are the workspace's.
-#[expect(clippy::too_many_arguments, reason = "each is handed on as it is")]
+/// Compares the channels of one workspace, one after the other, because Slack's rate limits apply per
+/// workspace.
+#[expect(clippy::too_many_arguments, reason = "each is passed on unchanged")]
 async fn workspace(
     backend: &Backend,
     archive: &Arc<dyn Archive>,
@@ -146,17 +147,17 @@ async fn workspace(
     shutdown: &watch::Receiver<bool>,
     out: &mut dyn Write,
 ) -> anyhow::Result<Option<ReadingStop>> {
-    let now = match api.first_answer(team).await {
+    let now = match api.first_slack_time(team).await {
         Ok(now) => now,
         Err(error) => return Ok(Some(ReadingStop::Workspace(error.into()))),
     };
     let span = args.period(&now)?;
     let calls = HistoryCalls::new(Arc::clone(api), team.clone(), PausePolicy::WaitOut);
-    let mut watch = ChannelWatch::of(&calls, channels.len(), shutdown);
+    let mut watch = ChannelWatch::new(&calls, channels.len(), shutdown);
     let queue = backend.queue();
     for planned in channels {
         let scope = Interval { from: span.from, to: now.micros() };
-        let comparison = Comparison::of(scope, args.mark_deleted && !args.dry_run);
+        let comparison = Comparison::new(scope, args.mark_deleted && !args.dry_run);
         let counts = ReadCounts::default();
         let reader = ChannelReader {
             archive: &**archive,
@@ -167,17 +168,17 @@ async fn workspace(
             counts: &counts,
             threads: ThreadChoice::Compared(&comparison),
         };
-        let wanted = PlannedSpan { span, to: span.to_ts() };
+        let planned_span = PlannedSpan { span, to: span.to_ts() };
         let mut budget = PageBudget::unlimited();
-        let reading = reader.read_span(&wanted, &mut budget);
-        let doing = || report::doing(planned, &counts.tally(), &comparison.found());
-        let (state, stop) = watch.read(reading, doing).await;
+        let reading = reader.read_span(&planned_span, &mut budget);
+        let progress_text = || report::progress_text(planned, &counts.snapshot(), &comparison.found());
+        let (state, stop) = watch.read(reading, progress_text).await;
         let mut found = comparison.found();
         if args.dry_run {
-            // The preview stores everything and keeps nothing.
+            // The preview archive counts all writes as filled but keeps nothing.
             found.filled = 0;
         }
-        let report = DifferenceReport { planned, found, tally: counts.tally(), state };
+        let report = DifferenceReport { planned, found, tally: counts.snapshot(), state };
         totals.add(&report);
         watch.print(out, |out| report.print(args.json, args.dry_run, out))?;
         if stop.is_some() {
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_period_is_the_last_week_or_what_was_asked_for_and_never_empty() {
+    fn the_period_is_the_last_week_or_as_requested_and_never_empty() {
         // 2026-11-20T00:00:00Z
         let now = Ts::parse("1795132800.000000").unwrap();
         let day = |days: i64| now.micros() + days * DAY_MICROS;

@@ -1,4 +1,4 @@
-//! What a comparison found, for people and for scripts.
+//! The results of a comparison, for people and for scripts.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -11,10 +11,10 @@ use crate::operate::history::channels::PlannedChannel;
 use crate::operate::history::reading::ReadingState;
 use crate::plain;
 
-/// Messages that a line names.
-const NAMED: usize = 10;
+/// Maximum number of messages that a line lists.
+const MAX_LISTED: usize = 10;
 
-/// What was found in a channel.
+/// The differences in a channel.
 pub(super) struct DifferenceReport<'a> {
     pub(super) planned: &'a PlannedChannel,
     pub(super) found: FoundDifferences,
@@ -39,7 +39,7 @@ impl DifferenceReport<'_> {
             }
             return plain::json_line(out, &line);
         }
-        write!(out, "{}: {}", planned.called(), sum(found))?;
+        write!(out, "{}: {}", planned.display_name(), sum(found))?;
         if tally.skipped > 0 {
             write!(out, "; {} passed over", tally.skipped)?;
         }
@@ -55,40 +55,44 @@ impl DifferenceReport<'_> {
     }
 }
 
-/// The newest of this many messages.
-fn print_named(what: &str, count: u64, named: &BTreeSet<Ts>, out: &mut dyn Write) -> io::Result<()> {
-    let newest: Vec<&str> = named.iter().rev().take(NAMED).map(Ts::as_str).collect();
+/// Prints the newest messages, and the number of further ones.
+fn print_named(label: &str, count: u64, named: &BTreeSet<Ts>, out: &mut dyn Write) -> io::Result<()> {
+    let newest: Vec<&str> = named.iter().rev().take(MAX_LISTED).map(Ts::as_str).collect();
     if newest.is_empty() {
         return Ok(());
     }
     let more = count.saturating_sub(newest.len() as u64);
     let more = if more > 0 { format!(" and {more} older") } else { String::new() };
-    writeln!(out, "  {what}: {}{more}", newest.join(", "))
+    writeln!(out, "  {label}: {}{more}", newest.join(", "))
 }
 
-/// What was found, and what became of it.
+/// Formats the counts of differences and of the changes that were made.
 fn sum(found: &FoundDifferences) -> String {
     let FoundDifferences { missing, changed, extra, reactions_removed, filled, marked, .. } = found;
     let mut sum = format!("missing {missing}, changed {changed}, extra {extra}");
-    for (count, what) in [
+    for (count, label) in [
         (*filled, "filled"),
         (*marked, "marked as deleted"),
         (*reactions_removed, "reactions that Slack no longer has"),
     ] {
         if count > 0 {
-            sum += &format!("; {count} {what}");
+            sum += &format!("; {count} {label}");
         }
     }
     sum
 }
 
-/// What is being compared.
-pub(super) fn doing(planned: &PlannedChannel, tally: &ReadSnapshot, found: &FoundDifferences) -> String {
+/// Returns the progress of the channel that is being compared.
+pub(super) fn progress_text(
+    planned: &PlannedChannel,
+    tally: &ReadSnapshot,
+    found: &FoundDifferences,
+) -> String {
     let ReadSnapshot { messages, threads, .. } = tally;
-    format!("{}, {messages} messages, {threads} threads, {}", planned.called(), sum(found))
+    format!("{}, {messages} messages, {threads} threads, {}", planned.display_name(), sum(found))
 }
 
-/// The sum of all channels.
+/// The totals of all channels.
 #[derive(Default)]
 pub(super) struct DifferenceTotals {
     found: FoundDifferences,
@@ -120,8 +124,9 @@ impl DifferenceTotals {
         writeln!(out, "{}", sum(&self.found))
     }
 
-    /// What is left of what was found in this number of channels, and what to do about it; `None` if nothing is.
-    pub(super) fn left(&self, channels: usize, is_dry_run: bool) -> Option<String> {
+    /// Describes the remaining differences in this number of channels, with the next step; `None` if nothing
+    /// remains.
+    pub(super) fn remainder(&self, channels: usize, is_dry_run: bool) -> Option<String> {
         let FoundDifferences { missing, changed, extra, filled, marked, .. } = &self.found;
         let unfilled = (missing + changed).saturating_sub(*filled);
         let gone = extra.saturating_sub(*marked);
@@ -159,11 +164,11 @@ mod tests {
         let mut out = Vec::new();
         report.print(as_json, is_dry_run, &mut out).unwrap();
         totals.print(as_json, &mut out).unwrap();
-        String::from_utf8(out).unwrap() + &totals.left(1, is_dry_run).unwrap_or_default()
+        String::from_utf8(out).unwrap() + &totals.remainder(1, is_dry_run).unwrap_or_default()
     }
 
     #[test]
-    fn a_channel_in_order_is_a_line_and_its_differences_are_named() {
+    fn a_report_is_a_line_and_lists_differences() {
         let found = FoundDifferences::default();
         assert_eq!(
             printed(&found, false, false),
@@ -204,8 +209,8 @@ mod tests {
             line[name] = value;
             line
         };
-        let mut of_channel = with("channel_id", "C1".into());
-        of_channel["missing_ts"] = json!([ts(0)]);
-        assert_eq!(lines, [of_channel, with("reactions_removed", 0.into())]);
+        let mut channel_line = with("channel_id", "C1".into());
+        channel_line["missing_ts"] = json!([ts(0)]);
+        assert_eq!(lines, [channel_line, with("reactions_removed", 0.into())]);
     }
 }

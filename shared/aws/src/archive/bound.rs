@@ -1,5 +1,6 @@
-//! What is erased binds those that write: they know the facts of a workspace for some seconds, instead of reading them before
-//! each write. Those who wrote a fact wait until every writer knows it, and then erase what they find.
+//! Keeps writers from writing erased data. They cache the erasure facts of a workspace for some seconds,
+//! instead of reading them before each write. The process that wrote a fact waits until every writer has read
+//! it, and then erases what it finds.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,33 +15,35 @@ use slack::ids::TeamId;
 
 use super::DynamoArchive;
 
-/// How long facts are taken as known. They are one small query for each workspace: at this pace a process that never rests
-/// sends 86,400 a month, about $0.01, and who erases waits for a minute.
+/// How long facts are cached. Reading them takes one small query per workspace: at this interval, a process
+/// that is always busy sends 86,400 a month, about $0.01, and an erasure waits for a minute.
 pub const ERASURE_REFRESH: Duration = Duration::from_secs(30);
 
-/// An archive that writes nothing that is erased.
+/// An archive that rejects updates of erased data.
 pub(crate) struct BoundArchive {
     inner: DynamoArchive,
     clock: SharedClock,
-    /// The facts of each workspace, and when they were asked for. Held while they are, so that many writes ask once.
+    /// The facts of each workspace, and when they were read. Locked during a read, so that concurrent writes
+    /// read once.
     known: tokio::sync::Mutex<HashMap<TeamId, KnownFacts>>,
 }
 
 #[derive(Clone)]
 struct KnownFacts {
     facts: Arc<ErasureFacts>,
-    asked_at: TimestampMs,
+    read_at: TimestampMs,
 }
 
 impl BoundArchive {
-    /// An archive that is bound by the facts in it. This clock says when they are asked for again.
+    /// An archive that obeys its own erasure facts. `clock` decides when they are read again.
     pub(crate) fn new(inner: DynamoArchive, clock: SharedClock) -> Self {
         Self { inner, clock, known: tokio::sync::Mutex::default() }
     }
 
-    /// The facts that cover each of these updates, as far as they are known now.
+    /// The facts that cover each of these updates; `None` for an update that is not erased as far as this
+    /// process knows.
     async fn covered(&self, updates: &[&Update]) -> Result<Vec<Option<Arc<ErasureFacts>>>, ArchiveError> {
-        let of_update = updates.iter().map(|update| erasure::team(&update.key));
+        let of_update = updates.iter().map(|update| erasure::covered_team(&update.key));
         let teams: Vec<Option<TeamId>> = of_update.collect();
         let mut facts: HashMap<&TeamId, Arc<ErasureFacts>> = HashMap::new();
         for team in teams.iter().flatten().collect::<BTreeSet<_>>() {
@@ -54,19 +57,18 @@ impl BoundArchive {
 
     async fn facts(&self, team: &TeamId) -> Result<Arc<ErasureFacts>, ArchiveError> {
         let mut known = self.known.lock().await;
-        let asked_at = self.clock.now();
-        let is_fresh = |known: &&KnownFacts| {
-            asked_at >= known.asked_at && asked_at.since(known.asked_at) < ERASURE_REFRESH
-        };
+        let read_at = self.clock.now();
+        let is_fresh =
+            |known: &&KnownFacts| read_at >= known.read_at && read_at.since(known.read_at) < ERASURE_REFRESH;
         if let Some(known) = known.get(team).filter(is_fresh) {
             return Ok(Arc::clone(&known.facts));
         }
-        let facts = Arc::new(ErasureFacts::stored(&self.inner, team).await?);
-        known.insert(team.clone(), KnownFacts { facts: Arc::clone(&facts), asked_at });
+        let facts = Arc::new(ErasureFacts::load(&self.inner, team).await?);
+        known.insert(team.clone(), KnownFacts { facts: Arc::clone(&facts), read_at });
         Ok(facts)
     }
 
-    /// Writes what is not covered, each in its order.
+    /// Writes the updates that are not covered, in order, and erases the items of the others.
     async fn apply_others(
         &self,
         updates: &[&Update],
@@ -109,7 +111,7 @@ impl Archive for BoundArchive {
         if self.clock.now().since(began) < ERASURE_REFRESH {
             return outcomes;
         }
-        // A process may stand still for longer than is waited for it.
+        // The process may have been suspended for longer than an erasure waits.
         let late = match self.covered(updates).await {
             Ok(late) => late,
             Err(error) => return vec![Err(error); updates.len()],

@@ -1,9 +1,9 @@
-//! What is too large for the table: attributes kept in the bucket, by reference.
+//! Attributes that are too large for the table: they are stored in the bucket, by reference.
 //!
-//! An object is written before the item that refers to it and never changed; it is named after its item, so that
-//! erasing an item finds all there ever was of it, and after its content, so that writing it again changes nothing. An
-//! object whose item was not written after all, or has moved on, stays: a reader that read the item before may still
-//! fetch it.
+//! An object is written before the item that refers to it and never changed. It is named after its item, so
+//! that erasing an item finds all its objects, and after its content, so that writing it again changes
+//! nothing. If the item was not written after all, or no longer refers to the object, the object stays: a
+//! reader that has read the item before may still fetch it.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_s3::Client;
@@ -23,29 +23,29 @@ use crate::versions::delete_versions;
 use ports::archive::{ArchiveError, Attributes, Item, ItemKey};
 use slack::hex::to_hex;
 
-/// The key of a map that holds where an attribute is. [`super::value`] writes no map with it.
+/// The key of a map with the location of an attribute. [`super::value`] never writes a map with this key.
 pub(super) const S3: &str = "#s3";
 const BYTES: &str = "#bytes";
 
-/// Maximum number of concurrent requests: each object may have [`ports::archive::MAX_ITEM_BYTES`] in memory.
+/// Maximum number of concurrent requests: each object may take [`ports::archive::MAX_ITEM_BYTES`] of memory.
 const AT_ONCE: usize = 8;
-/// How often a write that met another of the same object is made again. Each such meeting has an end.
+/// How often a write that conflicted with another one of the same object is retried. Every conflict ends.
 const CONFLICTS: u32 = 5;
-/// How often an object is read again whose bytes stopped coming.
+/// How often an object is read again after its body was interrupted.
 const CUTS: u32 = 2;
 
-/// Where an attribute is.
+/// The location of an attribute in the bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reference {
     /// The key in the bucket.
     pub(super) object: String,
-    /// What the value takes as JSON.
+    /// The size of the value as JSON.
     pub(super) bytes: usize,
 }
 
 impl Reference {
-    /// Where a value of this item belongs, and the text to put there.
-    pub(super) fn of(key: &ItemKey, value: &Value) -> (Self, String) {
+    /// The reference to a value of this item, and the text of its object.
+    pub(super) fn for_value(key: &ItemKey, value: &Value) -> (Self, String) {
         let text = text::write(value);
         let object = format!("{}{}", folder(key), to_hex(&Sha256::digest(&text)));
         (Self { object, bytes: super::size::json_bytes(value) }, text)
@@ -57,10 +57,10 @@ impl Reference {
         AttributeValue::M([object, bytes].into())
     }
 
-    /// The reference that an attribute holds, if it does.
+    /// Reads the reference of an attribute; `None` if the attribute is not a reference.
     ///
     /// # Errors
-    /// If it is broken.
+    /// If the reference is broken.
     pub(super) fn from_stored(stored: &AttributeValue) -> Result<Option<Self>, Foreign> {
         let AttributeValue::M(map) = stored else { return Ok(None) };
         let Some(object) = map.get(S3) else { return Ok(None) };
@@ -74,7 +74,7 @@ impl Reference {
     }
 }
 
-/// What the names of an item's objects begin with.
+/// The prefix of the keys of an item's objects.
 fn folder(key: &ItemKey) -> String {
     let mut item = Sha256::new();
     item.update(&key.item_id);
@@ -83,10 +83,10 @@ fn folder(key: &ItemKey) -> String {
     format!("bulk/{}/", to_hex(&item.finalize()))
 }
 
-/// The bucket.
+/// The bucket that stores bulk.
 pub(super) struct Bulk {
     client: Client,
-    /// For what carries no bytes.
+    /// For requests that transfer no content.
     objects: Client,
     bucket: String,
     subject: CallSubject,
@@ -98,8 +98,8 @@ impl Bulk {
         Self { client, objects, bucket: aws.names().bucket().to_owned(), subject: CallSubject::bucket(aws) }
     }
 
-    /// Keeps values of one item; they are there when this returns.
-    pub(super) async fn keep(&self, objects: Vec<(String, String)>) -> Result<(), ArchiveError> {
+    /// Writes objects of one item; all are stored when this returns.
+    pub(super) async fn put_all(&self, objects: Vec<(String, String)>) -> Result<(), ArchiveError> {
         stream::iter(objects)
             .map(|(object, text)| self.put(object, text))
             .buffer_unordered(AT_ONCE)
@@ -115,9 +115,9 @@ impl Bulk {
             let put = put.content_type("application/json").if_none_match("*").body(text.clone().into());
             let Err(error) = put.send().await else { return Ok(()) };
             match error.as_service_error().and_then(|refused| refused.code()) {
-                // It is there already.
+                // The object exists already.
                 Some("PreconditionFailed") => return Ok(()),
-                // Another writer is writing the same object at this moment, and may yet fail.
+                // Another client is writing the same object right now, and may still fail.
                 // <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html>
                 Some("ConditionalRequestConflict") if conflicts < CONFLICTS => conflicts += 1,
                 Some(_) | None => return Err(ArchiveError::Unavailable(self.subject.explain(&error))),
@@ -152,7 +152,8 @@ impl Bulk {
             })?;
             match got.body.collect().await {
                 Ok(bytes) => return Ok(bytes.into_bytes()),
-                // The SDK tries again what fails before the bytes come, but not what fails while they do.
+                // The SDK retries a request that fails before the body, but not one that fails during the
+                // body.
                 Err(_) if cuts < CUTS => cuts += 1,
                 Err(error) => {
                     return Err(ArchiveError::Unavailable(format!(
@@ -163,15 +164,15 @@ impl Bulk {
         }
     }
 
-    /// Deletes all that there ever was of an item, older versions included.
+    /// Deletes all objects of an item, older versions included.
     pub(super) async fn delete_all(&self, key: &ItemKey) -> Result<(), ArchiveError> {
         let deleted =
             delete_versions(&self.objects, &self.subject, &self.bucket, &folder(key), |_| true).await;
         deleted.map(drop).map_err(ArchiveError::Unavailable)
     }
 
-    /// The item with everything that belongs to it.
-    pub(super) async fn whole(&self, stored: StoredItem) -> Result<Item, ArchiveError> {
+    /// Loads the bulk of an item.
+    pub(super) async fn load(&self, stored: StoredItem) -> Result<Item, ArchiveError> {
         let StoredItem { key, inline, bulk, stamp: _ } = stored;
         if bulk.is_empty() {
             return Ok(Item { key, attributes: inline });
@@ -184,9 +185,9 @@ impl Bulk {
         Ok(Item { key, attributes })
     }
 
-    /// Many items, in their order.
-    pub(super) async fn whole_all(&self, stored: Vec<StoredItem>) -> Result<Vec<Item>, ArchiveError> {
-        stream::iter(stored).map(|stored| self.whole(stored)).buffered(AT_ONCE).try_collect().await
+    /// Loads the bulk of many items, in order.
+    pub(super) async fn load_all(&self, stored: Vec<StoredItem>) -> Result<Vec<Item>, ArchiveError> {
+        stream::iter(stored).map(|stored| self.load(stored)).buffered(AT_ONCE).try_collect().await
     }
 }
 
@@ -198,8 +199,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_comes_back_and_nothing_else_is_taken_for_one() {
-        let (reference, text) = Reference::of(&ItemKey::new("i", "t"), &json!({ "a": 1.0 }));
+    fn a_reference_survives_a_round_trip_and_no_other_value_is_mistaken_for_one() {
+        let (reference, text) = Reference::for_value(&ItemKey::new("i", "t"), &json!({ "a": 1.0 }));
         assert_eq!(reference.bytes, r#"{"a":1.0}"#.len());
         assert_eq!(text::read(&text).unwrap(), json!({ "a": 1.0 }));
         let stored = reference.to_stored();
@@ -216,7 +217,7 @@ mod tests {
     #[test]
     fn an_object_is_named_after_its_item_and_its_content() {
         let object = |item: &str, timestamp: &str, value: Value| {
-            Reference::of(&ItemKey::new(item, timestamp), &value).0.object
+            Reference::for_value(&ItemKey::new(item, timestamp), &value).0.object
         };
         let one = object("message#T#C", "1", json!("a"));
         assert_eq!(one.len(), "bulk/".len() + 64 + 1 + 64);

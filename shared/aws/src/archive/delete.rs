@@ -1,4 +1,5 @@
-//! Deleting: rows that come and go, such as a job in quarantine. Roles permit to delete no others: [`ports::archive::key::PASSING`].
+//! Deletes transient rows, such as a job in quarantine. Roles allow deleting only these:
+//! [`ports::archive::key::TRANSIENT`].
 
 use super::DynamoArchive;
 use super::stored::primary_key;
@@ -8,12 +9,12 @@ use ports::archive::{ArchiveError, Item};
 impl DynamoArchive {
     pub(super) async fn delete(&self, expected: &Item) -> Result<bool, ArchiveError> {
         let Some(stored) = self.table.read(&expected.key).await? else { return Ok(false) };
-        if !stored.is(expected) {
+        if !stored.equals(expected) {
             return Ok(false);
         }
         let delete = self.table.client.delete_item().table_name(&self.table.name);
         let delete = delete.set_key(Some(primary_key(&expected.key)));
-        match Unchanged::since(&stored, true).of_delete(delete).send().await {
+        match Unchanged::since(&stored, true).apply_to_delete(delete).send().await {
             Ok(_) => Ok(true),
             Err(error) => match error.as_service_error() {
                 Some(refused) if refused.is_conditional_check_failed_exception() => Ok(false),

@@ -1,4 +1,4 @@
-//! Erasing: nothing is left of an item but its keys and that it is erased, in the table and in the bucket.
+//! Erases an item in the table and in the bucket: only its keys and the erased flag remain.
 
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
@@ -12,13 +12,13 @@ use ports::archive::{Archive, ArchiveError, ErasureFacts, ItemKey};
 impl DynamoArchive {
     pub(super) async fn erase_item(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
         let is_new = self.put_erased(key, &self.stamps.next()).await?;
-        // Every time: a write that was under way may have left an object.
+        // Every time: a concurrent write may have left an object.
         self.bulk.delete_all(key).await?;
         Ok(is_new)
     }
 
-    /// Erases an item unless these facts cover it. It has no content then, so that the bucket has nothing of it, and a part that
-    /// runs may do this.
+    /// Erases an item unless these facts cover it. Such an item has no content, so the bucket has no objects
+    /// of it, and a role without permission to delete objects may do this.
     pub(super) async fn erase_uncovered(
         &self,
         key: &ItemKey,
@@ -46,7 +46,7 @@ impl DynamoArchive {
             return Err(self.table.unavailable(&error));
         };
         let stored = refused.item();
-        // Its own first attempt, whose answer was lost.
+        // This write's own first attempt, whose response was lost.
         if stored.and_then(stamp_of) == Some(stamp) {
             return Ok(true);
         }

@@ -1,4 +1,4 @@
-//! An update as one conditional UpdateItem: [`Update::apply`] and [`Guard::holds`], said in DynamoDB's expressions.
+//! An update as one conditional UpdateItem: [`Update::apply`] and [`Guard::holds`] in DynamoDB's expressions.
 
 use std::collections::HashMap;
 
@@ -10,80 +10,80 @@ use super::value;
 use ports::archive::item::ERASED;
 use ports::archive::{Guard, Update};
 
-/// What UpdateItem is sent.
+/// The parameters of an UpdateItem.
 #[derive(Debug, Default)]
 pub(super) struct Expression {
-    /// What changes.
+    /// The update expression.
     pub(super) update: String,
-    /// Where it does.
+    /// The condition expression.
     pub(super) condition: String,
-    /// Names behind `#0`, `#1`, …: many of ours are reserved words, and any text may be one.
+    /// The names of `#0`, `#1`, …: many of ours are reserved words, and any text may be a name.
     pub(super) names: HashMap<String, String>,
-    /// Values behind `:0`, `:1`, …
+    /// The values of `:0`, `:1`, …
     pub(super) values: HashMap<String, AttributeValue>,
     /// The alias of each name.
     aliases: HashMap<String, String>,
 }
 
-/// The longest expression DynamoDB reads. An if_not_exists takes some twenty bytes, so the 300 functions that it allows
-/// as well are never reached.
+/// Maximum length of an expression in DynamoDB. An if_not_exists takes about twenty bytes, so the other limit
+/// of 300 functions is never reached.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html#limits-expression-parameters>
 const EXPRESSION_BYTES: usize = 4096;
 
 impl Expression {
-    /// What writes `update`, and this stamp with it: so that there is always something to write, and an update that
-    /// sets nothing still makes the item exist.
+    /// The expression that writes `update` and the stamp. Because of the stamp there is always something to
+    /// write, and an update that sets nothing still creates the item.
     ///
-    /// Each name is in one place only: DynamoDB refuses paths that overlap.
-    pub(super) fn of(update: &Update, stamp: &str) -> Self {
-        let mut made = Self::default();
+    /// Each name occurs only once: DynamoDB rejects overlapping paths.
+    pub(super) fn for_update(update: &Update, stamp: &str) -> Self {
+        let mut expression = Self::default();
         let mut sets = Vec::new();
         let mut removes = Vec::new();
 
-        let written = update.guard.writes();
+        let written = update.guard.written_register();
         let is_register = |name: &str| written.is_some_and(|(register, _)| register == name);
         if let Some((register, version)) = written {
-            sets.push(made.assign(register, AttributeValue::S(version.to_owned())));
+            sets.push(expression.assign(register, AttributeValue::S(version.to_owned())));
         }
         for (name, value) in update.set.iter().filter(|(name, _)| !is_register(name)) {
-            sets.push(made.assign(name, value::to_stored(value)));
+            sets.push(expression.assign(name, value::to_stored(value)));
         }
         let is_set = |name: &str| is_register(name) || update.set.contains_key(name);
         for (name, value) in update.set_if_absent.iter().filter(|(name, _)| !is_set(name)) {
-            // What is removed is absent by then.
+            // A removed attribute is absent by then.
             let value = value::to_stored(value);
             sets.push(if update.remove.contains(&name.as_str()) {
-                made.assign(name, value)
+                expression.assign(name, value)
             } else {
-                made.assign_if_absent(name, value)
+                expression.assign_if_absent(name, value)
             });
         }
         for name in &update.remove {
             if !is_set(name) && !update.set_if_absent.contains_key(*name) {
-                removes.push(made.name(name));
+                removes.push(expression.name(name));
             }
         }
-        // A name may be removed twice in an update, but not in an expression.
+        // An update may remove a name twice, but an expression may not.
         removes.sort_unstable();
         removes.dedup();
 
-        let (written, stamp) = (made.alias(STAMP), made.value(AttributeValue::N(stamp.to_owned())));
-        sets.push(format!("{written}={stamp}"));
-        made.update = format!("SET {}", sets.join(","));
+        let (name, stamp) = (expression.alias(STAMP), expression.value(AttributeValue::N(stamp.to_owned())));
+        sets.push(format!("{name}={stamp}"));
+        expression.update = format!("SET {}", sets.join(","));
         if !removes.is_empty() {
-            made.update.push_str(" REMOVE ");
-            made.update.push_str(&removes.join(","));
+            expression.update.push_str(" REMOVE ");
+            expression.update.push_str(&removes.join(","));
         }
-        made.condition = made.holds(&update.guard);
-        made
+        expression.condition = expression.holds(&update.guard);
+        expression
     }
 
-    /// Whether DynamoDB reads expressions this long.
+    /// Whether the expressions are short enough for DynamoDB.
     pub(super) fn is_short(&self) -> bool {
         self.update.len() <= EXPRESSION_BYTES && self.condition.len() <= EXPRESSION_BYTES
     }
 
-    /// What the update alone brings to an item, roughly.
+    /// The approximate size that the update alone adds to an item.
     pub(super) fn bytes(&self) -> usize {
         let names = self.names.values().map(String::len).sum::<usize>();
         names + self.values.values().map(stored_bytes).sum::<usize>()
@@ -93,9 +93,10 @@ impl Expression {
     fn holds(&mut self, guard: &Guard) -> String {
         let (erased, yes) = (self.name(ERASED), self.value(AttributeValue::Bool(true)));
         let condition = format!("(attribute_not_exists({erased}) OR {erased}<>{yes})");
-        let held = match guard {
+        let guard = match guard {
             Guard::Always => return condition,
-            // What is no string counts as absent: comparing it would be false, and the item could never be written.
+            // A value that is not a string counts as absent: comparing it would fail, and the item could
+            // never be written.
             Guard::Greater { register, version } => self.unless_text(register, Some(("<", version))),
             Guard::Less { register, version } => self.unless_text(register, Some((">", version))),
             Guard::Unchanged { register, expected: None, .. } => self.unless_text(register, None),
@@ -103,10 +104,10 @@ impl Expression {
                 format!("{}={}", self.name(register), self.value(AttributeValue::S(expected.clone())))
             }
         };
-        format!("{condition} AND {held}")
+        format!("{condition} AND {guard}")
     }
 
-    /// Holds if the register is no string, or else compares with `version` as asked.
+    /// The condition that the register is not a string, or has the given relation to the version.
     fn unless_text(&mut self, register: &str, compared: Option<(&str, &str)>) -> String {
         let (name, text) = (self.name(register), self.value(AttributeValue::S("S".into())));
         let absent = format!("NOT attribute_type({name},{text})");
@@ -190,7 +191,7 @@ mod tests {
         })
     }
 
-    /// The names an expression writes to, in its order.
+    /// The names that an expression writes, in order.
     fn targets(expression: &Expression) -> Vec<&str> {
         let (sets, removes) = expression.update.split_once(" REMOVE ").unwrap_or((&expression.update, ""));
         let sets =
@@ -202,7 +203,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_two_paths_overlap(update in any_update()) {
-            let expression = Expression::of(&update, "7");
+            let expression = Expression::for_update(&update, "7");
             let targets = targets(&expression);
             let distinct: BTreeSet<&str> = targets.iter().copied().collect();
             prop_assert_eq!(targets.len(), distinct.len(), "{}", expression.update);
@@ -213,9 +214,9 @@ mod tests {
         }
 
         #[test]
-        fn everything_declared_is_used(update in any_update()) {
-            // DynamoDB refuses what is declared and not used, and what is used and not declared.
-            let expression = Expression::of(&update, "7");
+        fn exactly_the_declared_names_and_values_are_used(update in any_update()) {
+            // DynamoDB rejects a name or value that is declared but not used, or used but not declared.
+            let expression = Expression::for_update(&update, "7");
             let text = format!("{} {}", expression.update, expression.condition);
             let used: BTreeSet<&str> = text
                 .split(|c: char| !(c == '#' || c == ':' || c.is_ascii_digit()))
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_reads_like_this() {
+    fn an_update_becomes_an_update_and_a_condition_expression() {
         let update = Update {
             guard: Guard::Greater { register: "version".into(), version: "2".into() },
             set: Attributes::from_iter([("text".to_owned(), json!("t"))]),
@@ -239,7 +240,7 @@ mod tests {
             ]),
             ..Update::new(ItemKey::new("i", "t"))
         };
-        let expression = Expression::of(&update, "7");
+        let expression = Expression::for_update(&update, "7");
         assert_eq!(expression.update, "SET #0=:0,#1=:1,#2=if_not_exists(#2,:2),#3=:3,#5=:4 REMOVE #4");
         assert_eq!(
             expression.condition,
@@ -250,12 +251,12 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_that_is_too_long_says_so() {
+    fn an_expression_that_is_too_long_is_recognised() {
         let with = |count: usize| Update {
             set_if_absent: (0..count).map(|number| (format!("raw#{number}"), json!(number))).collect(),
             ..Update::new(ItemKey::new("i", "t"))
         };
-        assert!(Expression::of(&with(100), "7").is_short());
-        assert!(!Expression::of(&with(300), "7").is_short());
+        assert!(Expression::for_update(&with(100), "7").is_short());
+        assert!(!Expression::for_update(&with(300), "7").is_short());
     }
 }

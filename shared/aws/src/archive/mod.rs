@@ -1,16 +1,18 @@
 //! The archive port on DynamoDB.
 //!
-//! An item is a row of the archive's table under the same keys and names, so that people can look at it there. A write
-//! is one conditional UpdateItem ([`expression`]) and no read; a refused one shows the row that refused it.
+//! An item is a row of the archive's table under the same keys and names, so that people can inspect it
+//! there. A write is one conditional UpdateItem ([`expression`]) without a read; a rejected one returns the
+//! existing row.
 //!
-//! * [`value`], [`text`], [`name`]: JSON and its names as DynamoDB has them, so that everything comes back exactly.
-//! * [`stamp`]: what tells one write from every other. [`stored`]: a row with its stamp and references.
-//! * [`bulk`]: what is too large for a row is in the bucket. [`replacement`]: how it gets there. [`size`]: what is too
-//!   large.
-//! * [`read`], [`write`]: the requests, to [`table`]. [`bound`]: what is erased is not written.
+//! * [`value`], [`text`], [`name`]: convert JSON and its names to DynamoDB's form and back, without loss.
+//! * [`stamp`]: identifies each write. [`stored`]: a row with its stamp and references.
+//! * [`bulk`]: attributes in the bucket that are too large for a row. [`replacement`]: moves them there.
+//!   [`size`]: sizes of attributes and items.
+//! * [`read`], [`write`], [`delete`], [`erase`]: the requests to the [`table`]. [`bound`]: rejects updates of
+//!   erased data.
 //!
-//! What the table cannot have and the port would allow: keys that are empty or longer than DynamoDB's 2048 and 1024
-//! bytes, and a `parent` that is no text of 1 to 2048 bytes. Nothing in Annalist writes such.
+//! The port allows, but the table does not: keys that are empty or longer than DynamoDB's 2048 and 1024
+//! bytes, and a `parent` that is not a text of 1 to 2048 bytes. Annalist never writes these.
 
 mod bound;
 mod bulk;
@@ -48,18 +50,18 @@ pub(super) struct DynamoArchive {
     stamps: Stamps,
 }
 
-/// Maximum number of concurrent writes. One takes some 5 to 10 ms, so these are more than the 4,000 writes a
-/// second that a new table takes; more at once would only wait, on connections of their own.
+/// Maximum number of concurrent writes. One takes 5 to 10 ms, so this exceeds the 4,000 writes a second that
+/// a new table accepts; more would only wait on additional connections.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html>
 const WRITES_AT_ONCE: usize = 64;
 
 impl DynamoArchive {
-    /// Nothing is asked of DynamoDB yet.
+    /// Sends no request to DynamoDB yet.
     pub(super) fn new(aws: &Aws) -> Self {
         Self { table: ArchiveTable::new(aws), bulk: Bulk::new(aws), stamps: Stamps::default() }
     }
 
-    /// Writes some of the updates one after the other.
+    /// Writes the updates with these indexes one after the other.
     async fn write_in_turn(&self, updates: &[&Update], indexes: Vec<usize>) -> Vec<(usize, WriteResult)> {
         let mut written = Vec::with_capacity(indexes.len());
         for index in indexes {
@@ -74,7 +76,7 @@ type WriteResult = Result<WriteOutcome, ArchiveError>;
 #[async_trait]
 impl Archive for DynamoArchive {
     async fn apply_once(&self, updates: &[&Update]) -> Vec<WriteResult> {
-        // What is of one item goes in its order.
+        // Updates of the same item are written in order.
         let mut turns: Vec<Vec<usize>> = Vec::new();
         let mut turn_of: HashMap<&ItemKey, usize> = HashMap::new();
         for (index, update) in updates.iter().enumerate() {
@@ -94,21 +96,21 @@ impl Archive for DynamoArchive {
 
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
         match self.table.read(key).await? {
-            Some(stored) => Ok(Some(self.bulk.whole(stored).await?)),
+            Some(stored) => Ok(Some(self.bulk.load(stored).await?)),
             None => Ok(None),
         }
     }
 
     async fn get_all(&self, keys: &[&ItemKey]) -> Result<Vec<Option<Item>>, ArchiveError> {
         let stored = self.table.read_all(keys.iter().copied()).await?;
-        let items = self.bulk.whole_all(stored.into_values().collect()).await?;
+        let items = self.bulk.load_all(stored.into_values().collect()).await?;
         let items: HashMap<ItemKey, Item> = items.into_iter().map(|item| (item.key.clone(), item)).collect();
         Ok(keys.iter().map(|key| items.get(*key).cloned()).collect())
     }
 
     async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
         let page = self.table.page(query).await?;
-        Ok(Page { items: self.bulk.whole_all(page.items).await?, next: page.next })
+        Ok(Page { items: self.bulk.load_all(page.items).await?, next: page.next })
     }
 
     async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
@@ -119,8 +121,8 @@ impl Archive for DynamoArchive {
         self.erase_item(key).await
     }
 
-    /// Reads an item that is never written: DynamoDB answers only if the table exists and the credentials may use
-    /// it, for the price of the smallest read. DescribeTable would need a permission more, and is limited to a few
+    /// Reads an item that is never written, the smallest possible read: it succeeds only if the table exists
+    /// and the credentials may use it. DescribeTable would need another permission, and is limited to a few
     /// requests a second for the whole account.
     async fn ready(&self) -> Result<(), ArchiveError> {
         self.table.read(&ItemKey::new("meta#ready", "-")).await.map(drop)

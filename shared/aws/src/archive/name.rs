@@ -1,22 +1,22 @@
-//! Attribute names as the table has them.
+//! Attribute names in the table.
 //!
-//! An attribute of an item may have any name; in the table, the keys and our own stamp are attributes beside it. So a
-//! name that could be taken for one of those, or that DynamoDB refuses, has a `#` before it there.
+//! An attribute of an item may have any name; in the table, the keys and our own stamp are attributes too. So
+//! a name that could be mistaken for one of those, or that DynamoDB rejects, has the prefix `#` in the table.
 
 use std::borrow::Cow;
 
 use ports::queue::topology::ARCHIVE_TABLE;
 
-/// The attribute that every write gives a new value: see [`super::stamp`].
+/// The attribute with the stamp, which every write changes: see [`super::stamp`].
 pub(super) const STAMP: &str = "#w";
-/// The attribute that picks a partition.
+/// The partition key.
 pub(super) const PARTITION: &str = ARCHIVE_TABLE.partition_key;
-/// The attribute that orders a partition.
+/// The sort key.
 pub(super) const SORT: &str = "timestamp";
-/// The attribute whose items are in the index.
+/// The partition key of the index.
 pub(super) const PARENT: &str = "parent";
 
-/// The name in the table.
+/// Converts an attribute's name to its name in the table.
 pub(super) fn to_stored(name: &str) -> Cow<'_, str> {
     if name.is_empty() || name.starts_with('#') || name == PARTITION || name == SORT {
         Cow::Owned(format!("#{name}"))
@@ -25,7 +25,7 @@ pub(super) fn to_stored(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The name in the item; `None` for what is in the table only.
+/// Converts a name in the table back; `None` for the attributes that only the table has.
 pub(super) fn from_stored(stored: &str) -> Option<&str> {
     if stored == PARTITION || stored == SORT || stored == STAMP {
         return None;
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_comes_back_and_none_is_taken_for_ours() {
+    fn every_name_survives_a_round_trip_and_is_not_mistaken_for_ours() {
         for name in ["text", "", "#", "#w", "##w", "itemId", "#itemId", "timestamp", "w", "raw#a#b", PARENT] {
             let stored = to_stored(name);
             assert!(![PARTITION, SORT, STAMP, ""].contains(&&*stored), "{name:?}");

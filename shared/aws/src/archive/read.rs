@@ -1,4 +1,4 @@
-//! Reading: one item, many, or a page of them. Never a scan.
+//! Reads one item, many items, or a page of items. Never scans.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -14,25 +14,25 @@ use crate::policy::ROWS;
 use ports::archive::{ArchiveError, ItemKey, Partition, Query};
 use ports::queue::topology::ARCHIVE_TABLE;
 
-/// BatchGetItem takes no more keys.
+/// Maximum number of keys of BatchGetItem.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html>
 const BATCH: usize = 100;
-/// Maximum number of concurrent batches: each answer may have 16 MB.
+/// Maximum number of concurrent batches: each response may have 16 MB.
 const BATCHES_AT_ONCE: usize = 4;
-/// The longest wait before what was left over is asked for again.
+/// The longest pause before unprocessed keys are requested again.
 const LONGEST_PAUSE: Duration = Duration::from_millis(800);
-/// A page ends where its bulk exceeds this: DynamoDB ends it at 1 MB of what is in the table, of which references are
-/// little, and a thousand items of 4 MiB would not fit into memory.
+/// Maximum bulk per page: DynamoDB ends a page at 1 MB of table data, but references are small, and a
+/// thousand items of 4 MiB would not fit into memory.
 const PAGE_BULK_BYTES: usize = 16 * 1024 * 1024;
 
-/// A page, with its bulk left where it is.
+/// A page whose bulk is not loaded.
 pub(super) struct StoredPage {
     pub(super) items: Vec<StoredItem>,
     pub(super) next: Option<ItemKey>,
 }
 
 impl ArchiveTable {
-    /// One item as it is now.
+    /// Reads one item, strongly consistent.
     pub(super) async fn read(&self, key: &ItemKey) -> Result<Option<StoredItem>, ArchiveError> {
         if !can_exist(key) {
             return Ok(None);
@@ -42,12 +42,12 @@ impl ArchiveTable {
         answer.item.as_ref().map(StoredItem::read).transpose()
     }
 
-    /// Those of many items that exist, as they are now, by their keys.
+    /// Reads many items, strongly consistent. Returns those that exist, by key.
     pub(super) async fn read_all(
         &self,
         keys: impl IntoIterator<Item = &ItemKey>,
     ) -> Result<HashMap<ItemKey, StoredItem>, ArchiveError> {
-        // A key that is there twice would have the batch refused.
+        // DynamoDB rejects a batch with a duplicate key.
         let distinct: HashSet<&ItemKey> = keys.into_iter().filter(|key| can_exist(key)).collect();
         let keys: Vec<StoredRow> = distinct.into_iter().map(primary_key).collect();
         let batches: Vec<Vec<StoredRow>> = keys.chunks(BATCH).map(<[StoredRow]>::to_vec).collect();
@@ -60,10 +60,10 @@ impl ArchiveTable {
     }
 
     async fn read_batch(&self, keys: Vec<StoredRow>) -> Result<Vec<StoredItem>, ArchiveError> {
-        // The SDK tries a refused request again; what an accepted one left over is ours to ask for.
+        // The SDK retries failed requests, but not the unprocessed keys of a successful one.
         timeout(ROWS.operation, self.read_until_processed(keys)).await.unwrap_or_else(|_| {
             Err(ArchiveError::Unavailable(format!(
-                "DynamoDB kept leaving items over (table {}): its read capacity is too small for this load",
+                "DynamoDB kept leaving keys unprocessed (table {}): its read capacity is too small for this load",
                 self.name
             )))
         })
@@ -73,16 +73,16 @@ impl ArchiveTable {
         let mut found = Vec::with_capacity(keys.len());
         let mut pause = ROWS.first_backoff;
         loop {
-            let wanted = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
-            let wanted = wanted.map_err(|error| ArchiveError::Unavailable(error.to_string()))?;
-            let get = self.client.batch_get_item().request_items(&self.name, wanted);
+            let request = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
+            let request = request.map_err(|error| ArchiveError::Unavailable(error.to_string()))?;
+            let get = self.client.batch_get_item().request_items(&self.name, request);
             let answer = get.send().await.map_err(|error| self.unavailable(&error))?;
             let rows = answer.responses.unwrap_or_default().into_values().flatten();
             for row in rows {
                 found.push(StoredItem::read(&row)?);
             }
-            let left_over = answer.unprocessed_keys.unwrap_or_default().into_values();
-            keys = left_over.flat_map(|left| left.keys).collect();
+            let unprocessed = answer.unprocessed_keys.unwrap_or_default().into_values();
+            keys = unprocessed.flat_map(|batch| batch.keys).collect();
             if keys.is_empty() {
                 return Ok(found);
             }
@@ -91,23 +91,23 @@ impl ArchiveTable {
         }
     }
 
-    /// A page of one partition of the table or the index.
+    /// Reads a page of one partition of the table or the index.
     pub(super) async fn page(&self, query: &Query) -> Result<StoredPage, ArchiveError> {
-        let nothing = StoredPage { items: Vec::new(), next: None };
-        // DynamoDB refuses a start key outside of the key condition.
-        let Some(query) = query.narrowed() else { return Ok(nothing) };
+        let empty = StoredPage { items: Vec::new(), next: None };
+        // DynamoDB rejects a start key outside the key condition.
+        let Some(query) = query.narrowed() else { return Ok(empty) };
         let (name, value, index) = match &query.partition {
             Partition::Item(item_id) => (PARTITION, item_id, None),
             Partition::Parent(parent) => (PARENT, parent, ARCHIVE_TABLE.index.map(|index| index.name)),
         };
-        // Nothing comes before the empty text, and everything after it.
+        // Every sort key is greater than the empty text.
         let after = query.after.as_ref().filter(|after| !after.timestamp.is_empty());
-        let ends_at_once = query.until.as_ref().is_some_and(String::is_empty);
+        let is_empty_range = query.until.as_ref().is_some_and(String::is_empty);
         if !is_partition(value)
-            || ends_at_once
+            || is_empty_range
             || (query.descending && query.after.is_some() && after.is_none())
         {
-            return Ok(nothing);
+            return Ok(empty);
         }
         let mut request = self
             .client
@@ -126,7 +126,7 @@ impl ArchiveTable {
                 .expression_attribute_names("#1", SORT)
                 .expression_attribute_values(":1", text(until));
         }
-        // An index is always behind a little.
+        // An index is only eventually consistent.
         if index.is_none() {
             request = request.consistent_read(true);
         }
@@ -135,13 +135,17 @@ impl ArchiveTable {
         let rows = answer.items.unwrap_or_default();
         let items = match &query.partition {
             Partition::Item(_) => rows.iter().map(StoredItem::read).collect::<Result<_, _>>()?,
-            Partition::Parent(parent) => self.of_parent(parent, &rows).await?,
+            Partition::Parent(parent) => self.items_with_parent(parent, &rows).await?,
         };
-        Ok(shortened(StoredPage { items, next }))
+        Ok(limit_bulk(StoredPage { items, next }))
     }
 
-    /// The items that an index has the keys of, but for those that are gone or elsewhere by now.
-    async fn of_parent(&self, parent: &str, rows: &[StoredRow]) -> Result<Vec<StoredItem>, ArchiveError> {
+    /// Reads the items of index rows, without those that were deleted or moved to another parent meanwhile.
+    async fn items_with_parent(
+        &self,
+        parent: &str,
+        rows: &[StoredRow],
+    ) -> Result<Vec<StoredItem>, ArchiveError> {
         let keys: Vec<ItemKey> = rows.iter().map(key_of).collect::<Result<_, _>>()?;
         let mut found = self.read_all(&keys).await?;
         let items = keys.iter().filter_map(|key| found.remove(key));
@@ -151,7 +155,7 @@ impl ArchiveTable {
     }
 }
 
-/// Where a query goes on. Whether there is, or ever was, such an item does not matter.
+/// The start key of a query. The item need not exist.
 fn start_key(partition: &Partition, after: &ItemKey) -> StoredRow {
     match partition {
         Partition::Item(item_id) => primary_key(&ItemKey::new(item_id, &after.timestamp)),
@@ -168,12 +172,12 @@ fn key_of(row: &StoredRow) -> Result<ItemKey, ArchiveError> {
         (Some(AttributeValue::S(item_id)), Some(AttributeValue::S(timestamp))) => {
             Ok(ItemKey::new(item_id, timestamp))
         }
-        _ => Err(ArchiveError::Unavailable("DynamoDB answered an item without its keys".into())),
+        _ => Err(ArchiveError::Unavailable("DynamoDB returned an item without its keys".into())),
     }
 }
 
-/// The page up to where its bulk becomes too much; at least one item, so that every page goes on.
-fn shortened(mut page: StoredPage) -> StoredPage {
+/// Shortens a page to [`PAGE_BULK_BYTES`], but to at least one item, so that every page makes progress.
+fn limit_bulk(mut page: StoredPage) -> StoredPage {
     let mut bulk_bytes = 0;
     let fits = page.items.iter().take_while(|stored| {
         let first = bulk_bytes == 0;
@@ -197,8 +201,8 @@ mod tests {
 
     fn page(bulk_bytes: &[usize]) -> StoredPage {
         let items = bulk_bytes.iter().enumerate().map(|(number, bytes)| {
-            let mut stored = StoredItem::nothing(&ItemKey::new("i", number.to_string()));
-            let (reference, _) = Reference::of(&stored.key, &json!(number));
+            let mut stored = StoredItem::empty(&ItemKey::new("i", number.to_string()));
+            let (reference, _) = Reference::for_value(&stored.key, &json!(number));
             if *bytes > 0 {
                 stored.bulk.insert("text".into(), Reference { bytes: *bytes, ..reference });
             }
@@ -208,17 +212,17 @@ mod tests {
     }
 
     #[test]
-    fn a_page_ends_where_its_bulk_becomes_too_much() {
-        let (half, all) = (PAGE_BULK_BYTES / 2, PAGE_BULK_BYTES);
+    fn a_page_ends_before_its_bulk_exceeds_the_limit() {
+        let (half, full) = (PAGE_BULK_BYTES / 2, PAGE_BULK_BYTES);
         for (bulk, items, next) in [
             (vec![], 0, "next"),
             (vec![0, 0, 0], 3, "next"),
             (vec![half, half], 2, "next"),
             (vec![half, 0, half, 0, 1, 0], 4, "3"),
-            (vec![all * 2, 0], 1, "0"),
-            (vec![0, all * 2, 0], 2, "1"),
+            (vec![full * 2, 0], 1, "0"),
+            (vec![0, full * 2, 0], 2, "1"),
         ] {
-            let shortened = shortened(page(&bulk));
+            let shortened = limit_bulk(page(&bulk));
             let ends = (shortened.items.len(), shortened.next.unwrap().timestamp);
             assert_eq!(ends, (items, next.to_owned()), "{bulk:?}");
         }

@@ -1,5 +1,5 @@
-//! An update applied to an item that was read: what cannot be one UpdateItem is put back whole, on condition that the
-//! item is still the one read.
+//! An update that is too large for one UpdateItem: it is applied to the item that was read, and the whole
+//! item is put back on condition that it has not changed since.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,15 +14,15 @@ use super::value;
 use ports::archive::item::ERASED;
 use ports::archive::{ArchiveError, Attributes, ItemKey, MAX_ITEM_BYTES, Update};
 
-/// An item in the table has at most 400 KB, names included; what is left free is for what later updates bring.
-/// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html#limits-items>
+/// Maximum size of a row that we write. DynamoDB allows 400 KB, names included; the rest is room for later
+/// updates. <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html#limits-items>
 pub(super) const INLINE_BYTES: usize = 350 * 1024;
 
-/// What is smaller is not worth a request of its own. Registers are smaller, so their versions stay in the table, where
-/// guards see them.
+/// Minimum size of an attribute that is moved to the bucket: a smaller one is not worth a separate request.
+/// Registers are smaller, so their versions stay in the table, where conditions can check them.
 const BULK_BYTES: usize = 4096;
 
-/// An item as it will be.
+/// An item with an update applied.
 #[derive(Debug)]
 pub(super) struct Replacement<'a> {
     key: &'a ItemKey,
@@ -33,14 +33,14 @@ pub(super) struct Replacement<'a> {
 }
 
 impl<'a> Replacement<'a> {
-    /// What becomes of `stored`; `None` if the guard fails.
-    pub(super) fn of(update: &'a Update, stored: &StoredItem) -> Option<Self> {
-        // What is in the bucket is there as far as the rule is concerned; its value does not matter to it. The one
-        // exception would be a register, and those stay in the table.
+    /// Applies `update` to `stored`; `None` if the guard fails.
+    pub(super) fn for_update(update: &'a Update, stored: &StoredItem) -> Option<Self> {
+        // For the update's rule, an attribute in the bucket is present, but its value does not matter. The
+        // exception would be a register, and registers stay in the table.
         let mut present = stored.inline.clone();
         present.extend(stored.bulk.keys().map(|name| (name.clone(), Value::Null)));
         let mut inline = update.apply(Some(&present))?;
-        let register = update.guard.writes().map(|(register, _)| register);
+        let register = update.guard.written_register().map(|(register, _)| register);
         let rewritten = |name: &str| {
             update.set.contains_key(name) || update.remove.contains(&name) || register == Some(name)
         };
@@ -50,14 +50,14 @@ impl<'a> Replacement<'a> {
         Some(Self { key: &update.key, inline, bulk, register })
     }
 
-    /// What the whole item takes as JSON.
+    /// The size of the whole item as JSON.
     fn json_bytes(&self) -> usize {
         let inline = self.inline.iter().map(|(name, value)| (name.as_str(), json_bytes(value)));
         let bulk = self.bulk.iter().map(|(name, reference)| (name.as_str(), reference.bytes));
         item_json_bytes(self.key, inline.chain(bulk))
     }
 
-    /// The row to put and the objects it needs first, by their keys.
+    /// The row to put, and the objects that must be written before it.
     ///
     /// # Errors
     /// [`ArchiveError::TooLarge`].
@@ -69,9 +69,9 @@ impl<'a> Replacement<'a> {
         let mut row = primary_key(self.key);
         row.insert(STAMP.into(), AttributeValue::N(stamp.to_owned()));
         let references = self.bulk.iter().map(|(name, reference)| (name, reference.to_stored()));
-        let inline = self.inline.iter().map(|(name, held)| (name, value::to_stored(held)));
-        for (name, held) in references.chain(inline) {
-            row.insert(to_stored(name).into_owned(), held);
+        let inline = self.inline.iter().map(|(name, value)| (name, value::to_stored(value)));
+        for (name, stored) in references.chain(inline) {
+            row.insert(to_stored(name).into_owned(), stored);
         }
         let mut bytes = row_bytes(&row);
         let mut objects = HashMap::new();
@@ -80,16 +80,16 @@ impl<'a> Replacement<'a> {
                 break;
             }
             let Some(moved) = self.inline.remove(&name) else { continue };
-            let (reference, text) = Reference::of(self.key, &moved);
-            let held = reference.to_stored();
-            bytes += stored_bytes(&held);
+            let (reference, text) = Reference::for_value(self.key, &moved);
+            let stored = reference.to_stored();
+            bytes += stored_bytes(&stored);
             objects.insert(reference.object, text);
-            bytes -= row.insert(to_stored(&name).into_owned(), held).as_ref().map_or(0, stored_bytes);
+            bytes -= row.insert(to_stored(&name).into_owned(), stored).as_ref().map_or(0, stored_bytes);
         }
         Ok(Put { row, objects: objects.into_iter().collect(), json_bytes })
     }
 
-    /// What may leave the table, the largest first.
+    /// The attributes that may be moved to the bucket, the largest first.
     fn movable(&self, row: &StoredRow) -> Vec<(usize, String)> {
         let stays = |name: &str| name == PARENT || name == ERASED || self.register == Some(name);
         let size = |name: &str| row.get(&*to_stored(name)).map_or(0, stored_bytes);
@@ -101,18 +101,18 @@ impl<'a> Replacement<'a> {
     }
 }
 
-/// What PutItem is sent, and what must be there before.
+/// The row for PutItem, and the objects that must be written before it.
 #[derive(Debug)]
 pub(super) struct Put {
     pub(super) row: StoredRow,
-    /// Keys in the bucket and what is put there.
+    /// Keys and contents of the objects in the bucket.
     pub(super) objects: Vec<(String, String)>,
-    /// What the whole item takes as JSON.
+    /// The size of the whole item as JSON.
     pub(super) json_bytes: usize,
 }
 
 fn row_bytes(row: &StoredRow) -> usize {
-    row.iter().map(|(name, held)| name.len() + stored_bytes(held)).sum()
+    row.iter().map(|(name, value)| name.len() + stored_bytes(value)).sum()
 }
 
 #[cfg(test)]
@@ -132,18 +132,18 @@ mod tests {
     }
 
     fn put(update: &Update, stored: &StoredItem) -> Put {
-        Replacement::of(update, stored).unwrap().into_row("2").unwrap()
+        Replacement::for_update(update, stored).unwrap().into_row("2").unwrap()
     }
 
     #[test]
-    fn the_largest_leave_until_the_rest_fits() {
+    fn the_largest_attributes_are_moved_until_the_rest_fits() {
         let text = |kilobytes: usize| "x".repeat(kilobytes * 1024);
         let guard = Guard::Greater { register: "v".into(), version: text(9) };
         let set = attributes(
             json!({ "a": text(200), "b": text(300), "c": text(100), "parent": text(1), "d": "d" }),
         );
         let update = Update { guard, set, ..Update::new(key()) };
-        let put = put(&update, &StoredItem::nothing(&key()));
+        let put = put(&update, &StoredItem::empty(&key()));
         let stored = StoredItem::read(&put.row).unwrap();
         assert_eq!(stored.bulk.keys().collect::<Vec<_>>(), ["b"]);
         assert_eq!(put.objects, vec![(stored.bulk["b"].object.clone(), json!(text(300)).to_string())]);
@@ -153,32 +153,32 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_leaves_too_and_what_left_stays_away() {
+    fn stored_attributes_are_moved_too_and_moved_ones_stay_in_the_bucket() {
         let text = |kilobytes: usize| json!("x".repeat(kilobytes * 1024));
-        let mut stored = StoredItem::nothing(&key());
+        let mut stored = StoredItem::empty(&key());
         stored.inline.insert("old".into(), text(200));
-        stored.bulk.insert("away".into(), Reference::of(&key(), &text(500)).0);
+        stored.bulk.insert("moved".into(), Reference::for_value(&key(), &text(500)).0);
         let update = Update { set: attributes(json!({ "new": text(180) })), ..Update::new(key()) };
         let after = StoredItem::read(&put(&update, &stored).row).unwrap();
-        assert_eq!(after.bulk.keys().collect::<Vec<_>>(), ["away", "old"]);
+        assert_eq!(after.bulk.keys().collect::<Vec<_>>(), ["moved", "old"]);
         assert_eq!(after.inline.keys().collect::<Vec<_>>(), ["new"]);
     }
 
     #[test]
-    fn all_of_it_counts_wherever_it_is() {
+    fn the_size_limit_counts_inline_and_bulk_attributes() {
         let half = json!("x".repeat(MAX_ITEM_BYTES / 2));
-        let mut stored = StoredItem::nothing(&key());
-        stored.bulk.insert("a".into(), Reference::of(&key(), &half).0);
+        let mut stored = StoredItem::empty(&key());
+        stored.bulk.insert("a".into(), Reference::for_value(&key(), &half).0);
         let update = Update { set: attributes(json!({ "b": half })), ..Update::new(key()) };
-        let refused = Replacement::of(&update, &stored).unwrap().into_row("2");
+        let refused = Replacement::for_update(&update, &stored).unwrap().into_row("2");
         assert!(matches!(refused, Err(ArchiveError::TooLarge { bytes }) if bytes > MAX_ITEM_BYTES));
-        // Where one replaces the other, they are not there together.
+        // If one replaces the other, they are not stored together.
         let update = Update { remove: vec!["a"], ..update };
-        assert!(Replacement::of(&update, &stored).unwrap().into_row("2").is_ok());
+        assert!(Replacement::for_update(&update, &stored).unwrap().into_row("2").is_ok());
     }
 
     proptest! {
-        /// With any part of the item in the bucket, the outcome is that of the rule.
+        /// Whichever part of the item is in the bucket, the outcome is that of the rule.
         #[test]
         fn bulk_changes_no_outcome(
             moved in proptest::collection::vec(any::<bool>(), 4),
@@ -194,10 +194,10 @@ mod tests {
             };
             let before: Attributes = names.iter().zip(&stored)
                 .filter_map(|(name, value)| Some(((*name).to_owned(), json!((*value)?)))).collect();
-            let mut split = StoredItem::nothing(&key());
+            let mut split = StoredItem::empty(&key());
             for ((name, value), moved) in before.iter().zip(&moved) {
                 if *moved {
-                    split.bulk.insert(name.clone(), Reference::of(&key(), value).0);
+                    split.bulk.insert(name.clone(), Reference::for_value(&key(), value).0);
                 } else {
                     split.inline.insert(name.clone(), value.clone());
                 }
@@ -206,7 +206,7 @@ mod tests {
             let expected = update.apply(Some(&before)).unwrap();
             let after = StoredItem::read(&put(&update, &split).row).unwrap();
             let expected = ports::archive::Item { key: key(), attributes: expected };
-            prop_assert!(after.is(&expected), "{after:?}\n{expected:?}");
+            prop_assert!(after.equals(&expected), "{after:?}\n{expected:?}");
         }
     }
 }

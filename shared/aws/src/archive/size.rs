@@ -1,11 +1,11 @@
-//! What things take.
+//! Sizes of attributes and items.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::Value;
 
 use ports::archive::ItemKey;
 
-/// What an attribute's value takes in DynamoDB, or a little more.
+/// The size of an attribute's value in DynamoDB, or slightly more.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -14,7 +14,7 @@ use ports::archive::ItemKey;
 pub(super) fn stored_bytes(value: &AttributeValue) -> usize {
     match value {
         AttributeValue::S(text) => text.len(),
-        // Two digits a byte, one more, and one more for a sign; at most 21.
+        // Two digits per byte, one more byte, and one more for a sign; at most 21.
         AttributeValue::N(digits) => (digits.len() / 2 + 3).min(21),
         AttributeValue::L(values) => 3 + values.iter().map(|value| 1 + stored_bytes(value)).sum::<usize>(),
         AttributeValue::M(map) => {
@@ -25,20 +25,20 @@ pub(super) fn stored_bytes(value: &AttributeValue) -> usize {
     }
 }
 
-/// What a value takes as JSON text: what [`ports::archive::MAX_ITEM_BYTES`] counts.
+/// The size of a value as JSON text, as [`ports::archive::MAX_ITEM_BYTES`] counts it.
 pub(super) fn json_bytes(value: &Value) -> usize {
     let mut byte_counter = ByteCounter(0);
-    // Values have text for names, so they always serialise, and counting does not fail.
+    // The names are strings, so values always serialise, and counting does not fail.
     drop(serde_json::to_writer(&mut byte_counter, value));
     byte_counter.0
 }
 
-/// What an item takes as JSON, from what its attributes take: their names and values.
+/// The size of an item as JSON, from the names of its attributes and the sizes of their values.
 pub(super) fn item_json_bytes<'a>(
     key: &ItemKey,
     attributes: impl Iterator<Item = (&'a str, usize)>,
 ) -> usize {
-    // A colon and a comma each; the braces of the whole have one comma too many.
+    // A colon and a comma each; with the two braces, that is one comma too many.
     let attributes: usize =
         attributes.map(|(name, bytes)| json_bytes(&Value::from(name)) + 1 + bytes + 1).sum();
     key.item_id.len() + key.timestamp.len() + (attributes + 1).max(2)
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_takes_what_its_json_does() {
+    fn an_items_size_is_that_of_its_json_and_its_keys() {
         let key = ItemKey::new("item", "1");
         for item in [json!({}), json!({ "a": 1 }), json!({ "a\"": "ü\n", "b": [1.5, null], "c": {} })] {
             let attributes = item.as_object().unwrap();

@@ -1,4 +1,4 @@
-//! An item as the table has it.
+//! An item as it is stored in the table.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,18 +9,18 @@ use super::name::{self, PARTITION, SORT, STAMP};
 use super::value::{self, Foreign};
 use ports::archive::{ArchiveError, Attributes, Item, ItemKey};
 
-/// Attributes as DynamoDB hands them out.
+/// Attributes as DynamoDB returns them.
 pub(super) type StoredRow = HashMap<String, AttributeValue>;
 
-/// An item whose bulk may be elsewhere.
+/// An item whose bulk is not loaded.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StoredItem {
     pub(super) key: ItemKey,
-    /// The attributes that are here.
+    /// The attributes that are in the table.
     pub(super) inline: Attributes,
-    /// The attributes that are in the bucket, by their names.
+    /// The attributes that are in the bucket, by name.
     pub(super) bulk: BTreeMap<String, Reference>,
-    /// What the last write left: see [`super::stamp`]. None where something else than Annalist wrote.
+    /// The stamp of the last write: see [`super::stamp`]. `None` if Annalist did not write the row.
     pub(super) stamp: Option<String>,
 }
 
@@ -28,39 +28,39 @@ impl StoredItem {
     /// Reads a row.
     ///
     /// # Errors
-    /// If it holds something we never write.
+    /// If the row contains a value that we never write.
     pub(super) fn read(row: &StoredRow) -> Result<Self, ArchiveError> {
         let (Some(AttributeValue::S(item_id)), Some(AttributeValue::S(timestamp))) =
             (row.get(PARTITION), row.get(SORT))
         else {
-            return Err(ArchiveError::Unavailable("DynamoDB answered an item without its keys".into()));
+            return Err(ArchiveError::Unavailable("DynamoDB returned an item without its keys".into()));
         };
-        let mut stored = Self::nothing(&ItemKey::new(item_id, timestamp));
+        let mut stored = Self::empty(&ItemKey::new(item_id, timestamp));
         stored.stamp = stamp_of(row).map(str::to_owned);
-        for (in_table, held) in row {
-            let Some(name) = name::from_stored(in_table) else { continue };
+        for (stored_name, stored_value) in row {
+            let Some(name) = name::from_stored(stored_name) else { continue };
             let foreign = |error: Foreign| {
                 ArchiveError::Unavailable(format!("attribute {name:?} of {item_id} / {timestamp} {error}"))
             };
-            match Reference::from_stored(held).map_err(foreign)? {
+            match Reference::from_stored(stored_value).map_err(foreign)? {
                 Some(reference) => drop(stored.bulk.insert(name.to_owned(), reference)),
                 None => {
-                    stored.inline.insert(name.to_owned(), value::from_stored(held).map_err(foreign)?);
+                    stored.inline.insert(name.to_owned(), value::from_stored(stored_value).map_err(foreign)?);
                 }
             }
         }
         Ok(stored)
     }
 
-    /// The item of a key that has none.
-    pub(super) fn nothing(key: &ItemKey) -> Self {
+    /// An empty item, for a key that does not exist.
+    pub(super) fn empty(key: &ItemKey) -> Self {
         Self { key: key.clone(), inline: Attributes::new(), bulk: BTreeMap::new(), stamp: None }
     }
 
-    /// Whether it is exactly this item. Bulk is compared by the hash in its key, without a look at the bucket.
-    pub(super) fn is(&self, item: &Item) -> bool {
+    /// Whether this is exactly `item`. Bulk is compared by the hash in its key, without reading the bucket.
+    pub(super) fn equals(&self, item: &Item) -> bool {
         let equal = |(name, value)| match self.bulk.get(name) {
-            Some(reference) => Reference::of(&self.key, value).0 == *reference,
+            Some(reference) => Reference::for_value(&self.key, value).0 == *reference,
             None => self.inline.get(name) == Some(value),
         };
         self.key == item.key
@@ -68,7 +68,7 @@ impl StoredItem {
             && item.attributes.iter().all(equal)
     }
 
-    /// What its bulk takes.
+    /// The size of its bulk as JSON.
     pub(super) fn bulk_bytes(&self) -> usize {
         self.bulk.values().map(|reference| reference.bytes).sum()
     }
@@ -90,13 +90,13 @@ pub(super) fn primary_key(key: &ItemKey) -> StoredRow {
         .collect()
 }
 
-/// Whether DynamoDB could have an item of this key. What it cannot have is not asked for: that would be an error.
+/// Whether DynamoDB allows an item with this key. Requesting any other key would be an error.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html#limits-partition-sort-keys>
 pub(super) fn can_exist(key: &ItemKey) -> bool {
     is_partition(&key.item_id) && (1..=1024).contains(&key.timestamp.len())
 }
 
-/// Whether a table or index could have a partition of this name.
+/// Whether a table or index allows a partition of this name.
 pub(super) fn is_partition(value: &str) -> bool {
     (1..=2048).contains(&value.len())
 }
@@ -108,10 +108,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_read_with_its_bulk_left_where_it_is() {
+    fn a_row_is_read_without_loading_its_bulk() {
         let key = ItemKey::new("i", "t");
         let text = json!("long");
-        let (reference, _) = Reference::of(&key, &text);
+        let (reference, _) = Reference::for_value(&key, &text);
         let mut row = primary_key(&key);
         row.insert(STAMP.into(), AttributeValue::N("7".into()));
         row.insert("#timestamp".into(), AttributeValue::S("named like a key".into()));
@@ -127,21 +127,21 @@ mod tests {
         let item = |attributes| Item { key: key.clone(), attributes };
         let mut same = stored.inline.clone();
         same.insert("text".into(), text);
-        assert!(stored.is(&item(same.clone())));
+        assert!(stored.equals(&item(same.clone())));
         for (name, value) in [("text", json!("lonG")), ("timestamp", json!(1)), ("more", json!(null))] {
             let mut other = same.clone();
             other.insert(name.into(), value);
-            assert!(!stored.is(&item(other)), "{name}");
+            assert!(!stored.equals(&item(other)), "{name}");
         }
         same.remove("text");
-        assert!(!stored.is(&item(same)));
+        assert!(!stored.equals(&item(same)));
     }
 
     #[test]
-    fn what_another_program_wrote_is_named() {
+    fn an_attribute_that_another_program_wrote_is_named_in_the_error() {
         let mut row = primary_key(&ItemKey::new("message#T#C", "1.0"));
         row.insert("colours".into(), AttributeValue::Ss(vec!["red".into()]));
-        let said = StoredItem::read(&row).unwrap_err().to_string();
-        assert!(said.contains("\"colours\" of message#T#C / 1.0 holds a set or bytes"), "{said}");
+        let message = StoredItem::read(&row).unwrap_err().to_string();
+        assert!(message.contains("\"colours\" of message#T#C / 1.0 holds a set or bytes"), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! The archive's table: how to reach it, and what it says when it refuses.
+//! The archive's table: its client and its errors.
 
 use std::error::Error;
 
@@ -29,8 +29,8 @@ impl ArchiveTable {
         Self { client: policy::ROWS.dynamodb(&aws.sdk), name, subject }
     }
 
-    /// Whatever AWS refuses may be granted later, so that the job waits: a table can be made, a role mended, a throttle
-    /// lifted. The SDK has tried again where that helps within seconds.
+    /// Every failure is retryable, so that the job waits: a table can be created, a role corrected, a
+    /// throttle lifted. The SDK has already retried the failures that pass within seconds.
     pub(super) fn unavailable<E>(&self, error: &SdkError<E, HttpResponse>) -> ArchiveError
     where
         E: ProvideErrorMetadata + Error + 'static,
@@ -39,7 +39,7 @@ impl ArchiveTable {
     }
 }
 
-/// Whether DynamoDB refused an item as larger than its 400 KB. It says so in a sentence only:
+/// Whether DynamoDB rejected an item as larger than its 400 KB. Only the message shows this:
 /// `Item size to update has exceeded the maximum allowed size` or `Item size has exceeded …`.
 pub(super) fn is_too_large<E: ProvideErrorMetadata>(error: &E) -> bool {
     error.code() == Some("ValidationException")
@@ -48,7 +48,7 @@ pub(super) fn is_too_large<E: ProvideErrorMetadata>(error: &E) -> bool {
         })
 }
 
-/// Text as a key.
+/// A string attribute.
 pub(super) fn text(text: &str) -> AttributeValue {
     AttributeValue::S(text.to_owned())
 }

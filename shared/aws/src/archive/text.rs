@@ -1,8 +1,9 @@
-//! JSON text that is read back exactly.
+//! JSON text that can be read back without loss.
 //!
-//! serde_json reads a float's digits quickly and may miss its last bit, and it reads no more than 128 levels. So inside
-//! a text every float, and everything too deep, is a map with the one key [`JSON`] that holds a text of its own; the
-//! standard library reads a float's digits exactly. The outermost list or map of a text is always what it looks like.
+//! serde_json parses floats fast but may miss the last bit, and it reads at most 128 levels. So inside a
+//! text, every float and every value that is nested too deeply is a map with the single key [`JSON`] and a
+//! text of its own; the standard library parses floats exactly. The outermost list or map of a text is always
+//! a plain one.
 
 use serde_json::{Map, Number, Value};
 
@@ -11,7 +12,7 @@ use super::value::JSON;
 /// Maximum depth of nested lists and maps within one text.
 const LEVELS: usize = 100;
 
-/// A value as text.
+/// Writes a value as text.
 pub(super) fn write(value: &Value) -> String {
     match value {
         Value::Array(_) | Value::Object(_) => inside(value, 1).to_string(),
@@ -19,12 +20,12 @@ pub(super) fn write(value: &Value) -> String {
     }
 }
 
-/// What a text says.
+/// Reads a value from text.
 ///
 /// # Errors
-/// If [`write`] did not write it.
+/// If [`write`] did not write the text.
 pub(super) fn read(text: &str) -> serde_json::Result<Value> {
-    if let Some(number) = number(text) {
+    if let Some(number) = parse_number(text) {
         return Ok(Value::Number(number));
     }
     let map = |value: Value| unmarked(value);
@@ -35,8 +36,8 @@ pub(super) fn read(text: &str) -> serde_json::Result<Value> {
     }
 }
 
-/// Digits as a number: an integer where they are one, else the float that is nearest.
-pub(super) fn number(digits: &str) -> Option<Number> {
+/// Parses digits as a number: an integer if they are one, otherwise the nearest float.
+pub(super) fn parse_number(digits: &str) -> Option<Number> {
     if !digits.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
         return None;
     }
@@ -45,7 +46,7 @@ pub(super) fn number(digits: &str) -> Option<Number> {
     integer.ok().or_else(|| digits.parse().ok().and_then(Number::from_f64))
 }
 
-/// A list or map with everything below it as it stands within a text.
+/// A list or map, with everything below it in the form that it has within a text.
 fn inside(value: &Value, level: usize) -> Value {
     match value {
         Value::Array(values) => values.iter().map(|value| marked(value, level + 1)).collect(),

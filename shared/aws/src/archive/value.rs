@@ -1,8 +1,8 @@
-//! JSON values as DynamoDB's attribute values, so that each comes back exactly.
+//! Converts JSON values to DynamoDB's attribute values and back, without loss.
 //!
-//! What DynamoDB would not give back as it was is kept as its JSON text, in a map with the one reserved key
-//! [`JSON`]: a float that DynamoDB would write in its own way, what is nested deeper than it allows, names it refuses
-//! inside maps, and a map that could be taken for one of ours.
+//! A value that DynamoDB would not return exactly is stored as its JSON text, in a map with the single
+//! reserved key [`JSON`]: a float that DynamoDB would normalise, a value nested deeper than it allows, a map
+//! with names that it rejects, and a map that could be mistaken for one of ours.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Map, Number, Value};
@@ -10,22 +10,23 @@ use serde_json::{Map, Number, Value};
 use super::bulk;
 use super::text;
 
-/// The one key of a map that holds a value as JSON text.
+/// The single key of a map that contains a value as JSON text.
 pub(super) const JSON: &str = "#json";
 
-/// How many lists and maps may be nested; what is deeper is text. DynamoDB stops at 32 levels, a scalar's included.
+/// Maximum depth of nested lists and maps; deeper values are stored as text. DynamoDB allows 32 levels, the
+/// scalar included.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html#limits-nested-attributes>
 const LEVELS: usize = 30;
 
-/// The longest name DynamoDB takes, also of an entry of a map.
+/// The longest attribute name of DynamoDB, which also applies to the entries of a map.
 const NAME_BYTES: usize = 65_535;
 
-/// Why a stored value was not written by this program.
+/// A stored value that this program did not write, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("holds {0}, which Annalist never writes: put it right or remove it")]
+#[error("holds {0}, which Annalist never writes: correct or remove it")]
 pub(super) struct Foreign(pub(super) &'static str);
 
-/// How a value is stored.
+/// Converts a value to its stored form.
 pub(super) fn to_stored(value: &Value) -> AttributeValue {
     at_level(value, 1)
 }
@@ -55,22 +56,22 @@ fn as_text(value: &Value) -> AttributeValue {
     AttributeValue::M([(JSON.to_owned(), AttributeValue::S(text::write(value)))].into())
 }
 
-/// A number as DynamoDB's digits, where they say the same number again: it keeps 38 of them, drops the `.0` that tells
-/// a float from an integer, and the sign of zero.
+/// A number as DynamoDB's digits; `None` if they do not round-trip. DynamoDB keeps 38 digits, and drops the
+/// `.0` that distinguishes a float from an integer and the sign of zero.
 fn plain(number: &Number) -> Option<String> {
     match number.as_f64() {
         Some(float) if number.is_f64() => {
-            // A fraction has at most 17 digits that count, and these few zeros before them.
+            // A fraction has at most 17 significant digits, and few zeros before them.
             (float.fract() != 0.0 && float.abs() >= 1e-20).then(|| float.to_string())
         }
         Some(_) | None => Some(number.to_string()),
     }
 }
 
-/// What a stored value says.
+/// Converts a stored value back to JSON.
 ///
 /// # Errors
-/// If it is something that [`to_stored`] never makes.
+/// If [`to_stored`] never produces such a value.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "the SDK's enum grows; what we never write is one thing to us"
@@ -80,7 +81,7 @@ pub(super) fn from_stored(stored: &AttributeValue) -> Result<Value, Foreign> {
         AttributeValue::Null(_) => Ok(Value::Null),
         AttributeValue::Bool(yes) => Ok(Value::Bool(*yes)),
         AttributeValue::N(digits) => {
-            text::number(digits).map(Value::Number).ok_or(Foreign("a number out of range"))
+            text::parse_number(digits).map(Value::Number).ok_or(Foreign("a number out of range"))
         }
         AttributeValue::S(text) => Ok(Value::String(text.clone())),
         AttributeValue::L(values) => values.iter().map(from_stored).collect(),
@@ -103,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// Any JSON value, with what is hard to keep more often than chance would have it.
+    /// Any JSON value; values that are hard to store are more likely than by chance.
     pub(in crate::archive) fn any_json() -> impl Strategy<Value = Value> {
         let float = prop_oneof![
             any::<f64>(),
@@ -134,7 +135,7 @@ mod tests {
         })
     }
 
-    /// A value `levels` deep, lists and maps in turn.
+    /// A value nested `levels` deep, in alternating lists and maps.
     fn nested(levels: usize, bottom: Value) -> Value {
         (0..levels).fold(
             bottom,
@@ -144,15 +145,15 @@ mod tests {
         )
     }
 
-    /// How deep DynamoDB counts: a scalar is a level too.
+    /// The depth as DynamoDB counts it: a scalar is a level too.
     fn levels(stored: &AttributeValue) -> usize {
         let list = stored.as_l().ok().and_then(|values| values.iter().map(levels).max());
         let map = stored.as_m().ok().and_then(|map| map.values().map(levels).max());
         1 + list.or(map).unwrap_or(0)
     }
 
-    /// Exactly: `1` and `1.0` are distinguished, and so are zeros by their sign.
-    fn assert_comes_back(value: &Value) {
+    /// Exact comparison: distinguishes `1` from `1.0` and the signs of zero.
+    fn assert_round_trip(value: &Value) {
         let stored = to_stored(value);
         assert!(levels(&stored) <= 32);
         let back = from_stored(&stored).unwrap();
@@ -163,16 +164,16 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         #[test]
-        fn any_value_comes_back(value in any_json(), levels in 0usize..260) {
-            assert_comes_back(&value);
-            assert_comes_back(&nested(levels, value.clone()));
+        fn any_value_survives_a_round_trip(value in any_json(), levels in 0usize..260) {
+            assert_round_trip(&value);
+            assert_round_trip(&nested(levels, value.clone()));
             let text = text::write(&value);
             prop_assert_eq!(text::read(&text).unwrap().to_string(), value.to_string());
         }
     }
 
     #[test]
-    fn what_dynamodb_can_keep_is_kept_as_what_it_is() {
+    fn values_that_dynamodb_can_represent_are_stored_natively() {
         assert_eq!(
             to_stored(&json!(18_446_744_073_709_551_615_u64)),
             AttributeValue::N("18446744073709551615".into())
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_would_change_is_kept_as_text() {
+    fn values_that_dynamodb_would_change_are_stored_as_text() {
         let text = |value: &Value| -> Option<String> {
             let stored = to_stored(value);
             let map = stored.as_m().ok().filter(|map| map.len() == 1)?;
@@ -206,28 +207,28 @@ mod tests {
             json!({ "#s3": "k" }),
         ] {
             assert_eq!(text(&value), Some(text::write(&value)), "{value}");
-            assert_comes_back(&value);
+            assert_round_trip(&value);
         }
-        assert_comes_back(&json!({ "#json": { "#json": 1.0, "a": [{ "#json": "[1.0]" }, 2.0] } }));
+        assert_round_trip(&json!({ "#json": { "#json": 1.0, "a": [{ "#json": "[1.0]" }, 2.0] } }));
     }
 
     #[test]
-    fn digits_are_read_however_they_are_written() {
+    fn digits_are_read_in_any_notation() {
         for (digits, number) in [("1E+2", json!(100.0)), ("1E-5", json!(0.00001)), ("007", json!(7))] {
             assert_eq!(from_stored(&AttributeValue::N(digits.into())), Ok(number));
         }
     }
 
     #[test]
-    fn a_value_that_annalist_did_not_write_is_an_error_that_says_so() {
+    fn a_value_that_annalist_did_not_write_is_reported_as_such() {
         for foreign in [
             AttributeValue::Ss(vec!["a".into()]),
             AttributeValue::N("NaN".into()),
             AttributeValue::M([(JSON.to_owned(), AttributeValue::S("{".into()))].into()),
             AttributeValue::M([(JSON.to_owned(), AttributeValue::Bool(true))].into()),
         ] {
-            let said = from_stored(&foreign).unwrap_err().to_string();
-            assert!(said.ends_with("put it right or remove it"), "{said}");
+            let message = from_stored(&foreign).unwrap_err().to_string();
+            assert!(message.ends_with("correct or remove it"), "{message}");
         }
     }
 }

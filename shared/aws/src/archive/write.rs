@@ -1,5 +1,5 @@
-//! Writing: one conditional UpdateItem and nothing else, as long as the item and the expression are no larger than
-//! DynamoDB takes. What is larger is read, changed here and put back if it is unchanged.
+//! Writes an item with a single conditional UpdateItem, if the item and the expression are within DynamoDB's
+//! limits. A larger item is read, changed here, and put back if it is unchanged.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ use super::stored::{StoredItem, primary_key, stamp_of};
 use super::table::is_too_large;
 use ports::archive::{ArchiveError, ItemKey, Update, WriteOutcome};
 
-/// How often an item is read and put back before its other writers are left alone for a while. Each time, one of them
-/// has made it.
+/// Maximum number of attempts to read an item and put it back, before the other writers get time. In each
+/// failed attempt, one of them has succeeded.
 const ROUNDS: u32 = 10;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// What became of a conditional request.
+/// The result of a conditional request.
 enum ConditionalResult {
     Done,
-    /// The condition did not hold; the item as it was.
+    /// The condition failed; the existing item.
     Refused(StoredItem),
     TooLarge,
 }
@@ -34,14 +34,14 @@ enum ConditionalResult {
 impl DynamoArchive {
     pub(super) async fn write_one(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
         let stamp = self.stamps.next();
-        let expression = Expression::of(update, &stamp);
+        let expression = Expression::for_update(update, &stamp);
         if expression.bytes() > INLINE_BYTES || !expression.is_short() {
             return self.replace(update).await;
         }
         match self.update(&update.key, expression, &stamp).await? {
             ConditionalResult::Done => Ok(WriteOutcome::Applied),
-            ConditionalResult::Refused(stored) => Ok(WriteOutcome::Rejected(self.bulk.whole(stored).await?)),
-            // Together with what is stored it is too much.
+            ConditionalResult::Refused(stored) => Ok(WriteOutcome::Rejected(self.bulk.load(stored).await?)),
+            // The update fits, but not together with the stored attributes.
             ConditionalResult::TooLarge => self.replace(update).await,
         }
     }
@@ -77,15 +77,15 @@ impl DynamoArchive {
         for _ in 0..ROUNDS {
             let stored = self.table.read(&update.key).await?;
             let exists = stored.is_some();
-            let stored = stored.unwrap_or_else(|| StoredItem::nothing(&update.key));
-            let Some(replacement) = Replacement::of(update, &stored) else {
-                return Ok(WriteOutcome::Rejected(self.bulk.whole(stored).await?));
+            let stored = stored.unwrap_or_else(|| StoredItem::empty(&update.key));
+            let Some(replacement) = Replacement::for_update(update, &stored) else {
+                return Ok(WriteOutcome::Rejected(self.bulk.load(stored).await?));
             };
             let stamp = self.stamps.next();
             let Put { row, objects, json_bytes } = replacement.into_row(&stamp)?;
-            self.bulk.keep(objects).await?;
+            self.bulk.put_all(objects).await?;
             let put = self.table.client.put_item().table_name(&self.table.name).set_item(Some(row));
-            let put = Unchanged::since(&stored, exists).of_put(put);
+            let put = Unchanged::since(&stored, exists).apply_to_put(put);
             let put =
                 put.return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
             let Err(error) = put.send().await else { return Ok(WriteOutcome::Applied) };
@@ -95,7 +95,7 @@ impl DynamoArchive {
                         return Ok(WriteOutcome::Applied);
                     }
                 }
-                // So much of it is small that it cannot go elsewhere.
+                // Too many attributes are small, so that they cannot be moved to the bucket.
                 Some(refused) if is_too_large(refused) => {
                     return Err(ArchiveError::TooLarge { bytes: json_bytes });
                 }
@@ -109,7 +109,8 @@ impl DynamoArchive {
     }
 }
 
-/// The condition failed: another writer was first, or this write's own earlier attempt, whose answer was lost.
+/// The condition failed: another writer was first, or this write's own earlier attempt, whose answer was
+/// lost.
 fn refusal(
     key: &ItemKey,
     refused: &ConditionalCheckFailedException,
@@ -118,21 +119,22 @@ fn refusal(
     match refused.item() {
         Some(row) if stamp_of(row) == Some(stamp) => Ok(ConditionalResult::Done),
         Some(row) => Ok(ConditionalResult::Refused(StoredItem::read(row)?)),
-        None => Ok(ConditionalResult::Refused(StoredItem::nothing(key))),
+        None => Ok(ConditionalResult::Refused(StoredItem::empty(key))),
     }
 }
 
-/// The condition that an item is still what was read.
+/// The condition that an item is unchanged since it was read.
 pub(super) enum Unchanged {
-    /// There is no item.
+    /// There must be no item.
     Absent,
-    /// The last write was this one.
+    /// The item must still have this stamp.
     Stamped(String),
-    /// The item had no write of Annalist's before, and still has no such write.
+    /// The item must still exist without a stamp: Annalist has never written it.
     Unstamped,
 }
 
-/// Sets the condition on a request: PutItem's and DeleteItem's builders are of one shape and two types.
+/// Sets the condition on a request: the builders of PutItem and DeleteItem have the same methods but
+/// different types.
 macro_rules! conditional {
     ($unchanged:expr, $request:expr) => {
         match $unchanged {
@@ -160,14 +162,14 @@ impl Unchanged {
         }
     }
 
-    fn of_put(
+    fn apply_to_put(
         self,
         put: aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder,
     ) -> aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder {
         conditional!(self, put)
     }
 
-    pub(super) fn of_delete(
+    pub(super) fn apply_to_delete(
         self,
         delete: aws_sdk_dynamodb::operation::delete_item::builders::DeleteItemFluentBuilder,
     ) -> aws_sdk_dynamodb::operation::delete_item::builders::DeleteItemFluentBuilder {

@@ -1,4 +1,4 @@
-//! Marks in which hour which part of a channel is written to.
+//! Records which part of a channel is written in which hour.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,21 +9,22 @@ use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, 
 use ports::changes::{ChangedSpan, hour_of};
 use ports::clock::SharedClock;
 
-/// Marks remembered. Beyond it everything is forgotten and written again.
+/// Maximum number of remembered marks. Beyond it all are forgotten and written again.
 const MAX_REMEMBERED: usize = 100_000;
 
-/// An archive that marks what is written through it; the workers need not know. No row of a message is written before
-/// its part of the channel is marked, so that no crash comes between them. If the hour has passed when the row is written,
-/// the part is marked again: a process may stand still for longer than followers look back.
+/// An archive that marks every part of a channel that is written through it, transparently to the workers.
+/// The mark is written before the message row, so a crash between the two loses no change. If the hour has
+/// passed once the row is written, the part is marked again: a process may be suspended for longer than
+/// followers read back.
 pub(crate) struct MarkingArchive {
     inner: Arc<dyn Archive>,
     clock: SharedClock,
     written: Mutex<WrittenMarks>,
-    /// Held while marks are written, so that two batches do not write the same.
+    /// Locked while marks are written, so that two batches do not write the same marks.
     writing: tokio::sync::Mutex<()>,
 }
 
-/// The marks that this process has written in an hour.
+/// The marks that this process has written in one hour.
 #[derive(Default)]
 struct WrittenMarks {
     hour: String,
@@ -31,12 +32,12 @@ struct WrittenMarks {
 }
 
 impl MarkingArchive {
-    /// An archive whose marks have the time of this clock.
+    /// An archive whose marks use the time of `clock`.
     pub(crate) fn new(inner: Arc<dyn Archive>, clock: SharedClock) -> Self {
         Self { inner, clock, written: Mutex::default(), writing: tokio::sync::Mutex::default() }
     }
 
-    /// Marks these parts, unless this process did in this hour.
+    /// Marks the parts that this process has not yet marked in this hour.
     async fn mark(&self, spans: &BTreeSet<ChangedSpan>) -> Result<(), ArchiveError> {
         let hour = hour_of(self.clock.now());
         if self.missing(&hour, spans).is_empty() {
@@ -44,7 +45,7 @@ impl MarkingArchive {
         }
         let _writing = self.writing.lock().await;
         let missing = self.missing(&hour, spans);
-        let marks: Vec<Update> = missing.iter().map(|span| Update::mark(span.mark(&hour))).collect();
+        let marks: Vec<Update> = missing.iter().map(|span| Update::mark(span.mark_key(&hour))).collect();
         let each: Vec<&Update> = marks.iter().collect();
         for outcome in self.inner.apply_once(&each).await {
             outcome?;
@@ -58,25 +59,25 @@ impl MarkingArchive {
         Ok(())
     }
 
-    /// Those of the parts that this process has not marked in this hour.
+    /// The parts that this process has not yet marked in this hour.
     fn missing(&self, hour: &str, spans: &BTreeSet<ChangedSpan>) -> Vec<ChangedSpan> {
         self.written(hour, |known| spans.iter().filter(|span| !known.contains(span)).cloned().collect())
     }
 
-    /// The marks of this hour; those of any other are forgotten.
-    fn written<T>(&self, hour: &str, use_them: impl FnOnce(&mut HashSet<ChangedSpan>) -> T) -> T {
+    /// Passes the marks of this hour to `use_marks`; marks of other hours are forgotten.
+    fn written<T>(&self, hour: &str, use_marks: impl FnOnce(&mut HashSet<ChangedSpan>) -> T) -> T {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.hour != hour {
             *written = WrittenMarks { hour: hour.to_owned(), spans: HashSet::new() };
         }
-        use_them(&mut written.spans)
+        use_marks(&mut written.spans)
     }
 }
 
 #[async_trait]
 impl Archive for MarkingArchive {
     async fn apply_once(&self, updates: &[&Update]) -> Vec<Result<WriteOutcome, ArchiveError>> {
-        let spans = updates.iter().filter_map(|update| ChangedSpan::of(&update.key)).collect();
+        let spans = updates.iter().filter_map(|update| ChangedSpan::for_row(&update.key)).collect();
         if let Err(error) = self.mark(&spans).await {
             return vec![Err(error); updates.len()];
         }
@@ -104,7 +105,7 @@ impl Archive for MarkingArchive {
     }
 
     async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
-        let spans = ChangedSpan::of(key).into_iter().collect();
+        let spans = ChangedSpan::for_row(key).into_iter().collect();
         self.mark(&spans).await?;
         let was_new = self.inner.erase(key).await?;
         self.mark(&spans).await?;

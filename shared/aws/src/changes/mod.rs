@@ -1,12 +1,12 @@
 //! The changes port on the archive's table: parts of channels that writers have marked.
 //!
-//! `changes#{team}` / `{hour of the write}#{channel}#{day of the message}`. [`marking`] writes a mark before the first row of
-//! its hour, and has it again in the hour in which the row is there at last. A pass reads the marks of every hour from
-//! the last pass on, and [`OVERLAP`] before it: a row that was under way is in the next pass then, and clocks may differ.
-//! A follower without a cursor is told every channel that is kept.
+//! `changes#{team}` / `{hour of the write}#{channel}#{day of the message}`. [`marking`] writes a mark before
+//! the first row of its hour, and another one in the hour in which that row has been written. A pass reads
+//! the marks of every hour since [`OVERLAP`] before the last pass: so the next pass contains a row whose
+//! write was in progress, and clocks may differ. A follower without a cursor receives every archived channel.
 //!
-//! A mark stays: a day of 300 channels has 7,200 of them, about $0.005 to write. So there is nothing that a follower could
-//! fall behind, and what a pass costs is the days that it reads again.
+//! Marks are never deleted: 300 active channels make 7,200 marks a day, about $0.005 to write. So a follower
+//! cannot fall behind too far, and the cost of a pass is the days that it reads again.
 
 mod marking;
 
@@ -24,40 +24,41 @@ use slack::ids::{ChannelId, TeamId};
 
 pub(super) use marking::MarkingArchive;
 
-/// Marks are read again for as long: longer than a write may take, with a clock that is wrong and an answer that was lost.
+/// How far before the last pass marks are read again: longer than a write may take, even with a wrong clock
+/// and a lost response.
 const OVERLAP: Duration = Duration::from_secs(2 * 3600);
 
-/// Channels of one batch that are read from their beginning: each may have years of messages, and what a follower has read of a
-/// batch counts once it has all of it.
+/// Whole channels per batch: each may have years of messages, and a follower's progress counts only once it
+/// has read the complete batch.
 const WHOLE_CHANNELS: usize = 1;
 
-/// Days of channels of one batch: as many as are read in about half a minute.
+/// Channel days per batch: a follower reads this many in about half a minute.
 const DAYS: usize = 1_000;
 
-/// What has changed in the archive's table.
+/// The changes port on the archive's table.
 pub(super) struct DynamoChanges {
     archive: Arc<dyn Archive>,
-    /// Cursors of another archive say nothing of this one.
+    /// Identifies the archive: cursors of another archive are not valid here.
     identity: String,
     clock: SharedClock,
 }
 
-/// What a cursor says: where a pass is, or where the next one begins.
+/// The content of a cursor: the position of a pass, or the start of the next one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Pass {
-    /// Of which archive.
+    /// The archive that the cursor belongs to.
     identity: String,
     /// The first hour whose marks are read; `None`: all channels instead.
     from: Option<String>,
     /// The first hour of the next pass; `None` before the first call of this one.
     then: Option<String>,
-    /// The row that was read last: its partition and its place there.
+    /// The row that was read last: its partition and its sort key.
     after: Option<(String, String)>,
 }
 
 impl DynamoChanges {
-    /// Nothing is asked of DynamoDB yet.
+    /// Sends no request to DynamoDB yet.
     pub(super) fn new(archive: Arc<dyn Archive>, identity: String, clock: SharedClock) -> Self {
         Self { archive, identity, clock }
     }
@@ -73,7 +74,7 @@ impl DynamoChanges {
         Ok(rows.iter().filter_map(|row| TeamId::parse(&row.key.timestamp).ok()).collect())
     }
 
-    /// Reads what a pass says of a workspace, until there are `limit` spans.
+    /// Reads the spans of a workspace in this pass, until there are `limit` of them.
     async fn read(
         &self,
         team: &TeamId,
@@ -88,7 +89,7 @@ impl DynamoChanges {
         let mut after = pass.from.clone();
         match &pass.after {
             Some((last, _)) if *last > partition => return Ok(()),
-            Some((last, place)) if *last == partition => after = Some(place.clone()),
+            Some((last, sort_key)) if *last == partition => after = Some(sort_key.clone()),
             Some(_) | None => {}
         }
         while spans.len() < limit {
@@ -100,7 +101,7 @@ impl DynamoChanges {
             let page = self.archive.query(&query).await?;
             for row in &page.items {
                 spans.extend(match pass.from {
-                    Some(_) => ChangedSpan::marked(&row.key),
+                    Some(_) => ChangedSpan::from_mark(&row.key),
                     None => ChannelId::parse(&row.key.timestamp)
                         .ok()
                         .map(|channel| ChangedSpan::whole(team.clone(), channel)),
@@ -124,7 +125,7 @@ impl Changes for DynamoChanges {
             Some(_) => return Ok(ChangeBatch::Rebuild),
             None => Pass { identity: self.identity.clone(), from: None, then: None, after: None },
         };
-        // A clock that was set back makes no pass begin earlier than the one before.
+        // Even if the clock is set back, no pass begins earlier than the previous one.
         let then =
             pass.then.take().unwrap_or_else(|| self.overlap().max(pass.from.clone().unwrap_or_default()));
         let limit = limit.clamp(1, if pass.from.is_some() { DAYS } else { WHOLE_CHANNELS });
@@ -137,13 +138,13 @@ impl Changes for DynamoChanges {
         } else {
             Pass { then: Some(then), ..pass }
         };
-        // Text always serialises into memory.
+        // Strings always serialise.
         let next = ChangeCursor::new(serde_json::to_string(&next).unwrap_or_default());
         Ok(ChangeBatch::Spans { spans: spans.into_iter().collect(), next })
     }
 
-    /// A mark does not say how many messages it stands for.
-    async fn behind(&self, _cursor: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
+    /// Unknown: a mark does not contain the number of messages it covers.
+    async fn backlog_estimate(&self, _cursor: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
         Ok(None)
     }
 }

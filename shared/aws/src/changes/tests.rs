@@ -10,7 +10,7 @@ use ports::archive::{Item, Page, Update, WriteOutcome};
 
 const START: TimestampMs = TimestampMs(1_700_000_000_000);
 const HOUR: Duration = Duration::from_secs(3600);
-/// Of the archive.
+/// The identity of the archive.
 const IDENTITY: &str = "bucket/SlackArchive";
 
 fn message(ts: &str, text: &str) -> Update {
@@ -23,7 +23,7 @@ fn marks(memory: &MemoryArchive) -> Vec<String> {
     rows.filter(|key| key.item_id == "changes#T1").map(|key| key.timestamp).collect()
 }
 
-/// An archive of a process of its own.
+/// The archive of a separate process.
 fn process(memory: &Arc<MemoryArchive>, clock: &Arc<ManualClock>) -> MarkingArchive {
     MarkingArchive::new(Arc::clone(memory) as Arc<dyn Archive>, Arc::clone(clock) as SharedClock)
 }
@@ -45,7 +45,7 @@ async fn marked_parts_of_channels_conform() {
 }
 
 #[tokio::test]
-async fn a_part_is_marked_once_in_an_hour_by_each_process() {
+async fn each_process_marks_a_part_once_per_hour() {
     let (memory, clock) = (Arc::new(MemoryArchive::new()), ManualClock::starting_at(START));
     let archives = [process(&memory, &clock), process(&memory, &clock)];
     for _ in 0..3 {
@@ -72,14 +72,14 @@ async fn no_message_is_written_before_its_mark() {
     for steps in 0..4 {
         let memory = Arc::new(MemoryArchive::new());
         let point = CrashPoint::after(steps);
-        let crashing = FaultyArchive::until(Arc::clone(&memory) as Arc<dyn Archive>, point);
+        let crashing = FaultyArchive::with_crash_point(Arc::clone(&memory) as Arc<dyn Archive>, point);
         let archive = MarkingArchive::new(Arc::new(crashing), Arc::clone(&clock) as SharedClock);
         let written = archive.write(&message("1700000000.000100", "text")).await.is_ok();
-        let is_there = memory.item(&ItemKey::new("message#T1#C1", "1700000000.000100")).is_some();
-        assert!(!written || is_there);
-        assert!(!is_there || marks(&memory).len() == 1, "after {steps} steps");
+        let exists = memory.item(&ItemKey::new("message#T1#C1", "1700000000.000100")).is_some();
+        assert!(!written || exists);
+        assert!(!exists || marks(&memory).len() == 1, "after {steps} steps");
     }
-    // A mark that was not written is written with the next attempt.
+    // The next attempt writes a mark that could not be written before.
     let memory = Arc::new(MemoryArchive::new());
     let faulty = FaultyArchive::new(Arc::clone(&memory) as Arc<dyn Archive>, FaultPlan::fail_before(1));
     let archive = MarkingArchive::new(Arc::new(faulty), Arc::clone(&clock) as SharedClock);
@@ -123,7 +123,7 @@ impl Archive for SlowArchive {
 }
 
 #[tokio::test]
-async fn a_process_that_stands_still_marks_the_hour_in_which_it_goes_on() {
+async fn a_suspended_process_also_marks_the_hour_in_which_it_resumes() {
     let (memory, clock) = (Arc::new(MemoryArchive::new()), ManualClock::starting_at(START));
     let slow = Arc::new(SlowArchive(Arc::clone(&memory), Arc::clone(&clock)));
     let archive = MarkingArchive::new(slow, Arc::clone(&clock) as SharedClock);
@@ -132,7 +132,7 @@ async fn a_process_that_stands_still_marks_the_hour_in_which_it_goes_on() {
 }
 
 #[tokio::test]
-async fn a_pass_reads_the_marks_of_the_last_hours_alone() {
+async fn a_pass_reads_only_the_marks_of_the_last_hours() {
     let (memory, clock) = (Arc::new(MemoryArchive::new()), ManualClock::starting_at(START));
     let archive = process(&memory, &clock);
     let shared = Arc::clone(&memory) as Arc<dyn Archive>;
@@ -165,10 +165,10 @@ async fn a_pass_reads_the_marks_of_the_last_hours_alone() {
     assert_eq!(found.len(), 4);
     clock.advance(3 * HOUR);
     let (found, cursor) = pass(cursor).await;
-    assert_eq!(found.len(), 4, "the pass before ended in the hour of these marks");
+    assert_eq!(found.len(), 4, "the previous pass ended in the hour of these marks");
     let (found, cursor) = pass(cursor).await;
     assert!(found.is_empty());
-    // It is a laptop that was off for weeks.
+    // The follower is a laptop that was off for weeks.
     archive.write(&message("1700000000.000100", "again")).await.unwrap();
     clock.advance(1000 * HOUR);
     let (found, cursor) = pass(cursor).await;
@@ -178,20 +178,21 @@ async fn a_pass_reads_the_marks_of_the_last_hours_alone() {
 }
 
 #[tokio::test]
-async fn a_cursor_of_another_archive_says_nothing() {
+async fn a_cursor_of_another_archive_requires_a_rebuild() {
     let shared = Arc::new(MemoryArchive::new()) as Arc<dyn Archive>;
-    let of = |identity: &str| {
+    let changes_of = |identity: &str| {
         DynamoChanges::new(Arc::clone(&shared), identity.to_owned(), ManualClock::starting_at(START))
     };
-    let ChangeBatch::Spans { next, .. } = of("bucket-one/SlackArchive").since(None, 1).await.unwrap() else {
+    let ChangeBatch::Spans { next, .. } = changes_of("bucket-one/SlackArchive").since(None, 1).await.unwrap()
+    else {
         panic!("no spans");
     };
-    let other = of("bucket-two/SlackArchive").since(Some(&next), 1).await.unwrap();
+    let other = changes_of("bucket-two/SlackArchive").since(Some(&next), 1).await.unwrap();
     assert!(matches!(other, ChangeBatch::Rebuild), "{other:?}");
 }
 
 #[tokio::test]
-async fn the_first_pass_names_one_channel_at_a_time() {
+async fn the_first_pass_returns_one_channel_per_batch() {
     let memory = Arc::new(MemoryArchive::new());
     let shared = Arc::clone(&memory) as Arc<dyn Archive>;
     let changes = DynamoChanges::new(shared, IDENTITY.to_owned(), ManualClock::starting_at(START));

@@ -1,7 +1,8 @@
-//! The files port on S3: one object per file, written on the condition that the key is free.
+//! The files port on S3: one object per file, written on condition that the key is free.
 //!
-//! A file up to [`PART_BYTES`] is one request; a longer one goes up in parts of that size, of which one is in memory at a
-//! time, and appears when S3 has put them together. Nothing is ever replaced: both ways end in a conditional write.
+//! A file of up to [`PART_BYTES`] is uploaded in one request. A longer one is uploaded in parts of that size,
+//! one of which is in memory, and becomes visible when S3 has combined them. Files are never replaced: both
+//! paths end in a conditional write.
 //! <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html>
 
 mod reader;
@@ -22,25 +23,25 @@ use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
 
 use writer::S3Writer;
 
-/// How much of a file is in memory before it goes up. S3 takes 10,000 parts, so this is up to 80 GiB, and its smallest
-/// part is 5 MiB. <https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html>
+/// Size of an uploaded part, which is buffered in memory. S3 allows 10,000 parts, so files may have up to 80
+/// GiB; its smallest part is 5 MiB. <https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html>
 const PART_BYTES: usize = 8 * 1024 * 1024;
 
 /// The files port on S3.
 pub(super) struct S3Files(Arc<BucketClients>);
 
-/// A bucket and the ways to it.
+/// A bucket and its clients.
 struct BucketClients {
     bucket: String,
-    /// For what carries a file's bytes.
+    /// For requests that transfer a file's bytes.
     bytes: aws_sdk_s3::Client,
-    /// For everything else.
+    /// For all other requests.
     objects: aws_sdk_s3::Client,
     subject: CallSubject,
 }
 
 impl S3Files {
-    /// Nothing is asked of S3 yet.
+    /// Sends no request to S3 yet.
     pub(super) fn new(aws: &Aws) -> Self {
         Self(Arc::new(BucketClients {
             bucket: aws.names().bucket().to_owned(),
@@ -63,15 +64,15 @@ impl Files for S3Files {
 
     async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
         let BucketClients { objects, subject, bucket, .. } = &*self.0;
-        let is_meant = |found: &str| found == key.as_str();
-        let deleted = delete_versions(objects, subject, bucket, key.as_str(), is_meant).await;
+        let is_this_file = |found: &str| found == key.as_str();
+        let deleted = delete_versions(objects, subject, bucket, key.as_str(), is_this_file).await;
         deleted.map(|versions| versions > 0).map_err(FilesError::Unavailable)
     }
 
     async fn ready(&self) -> Result<(), FilesError> {
         let store = &self.0;
-        let asked = store.objects.head_bucket().bucket(&store.bucket).send().await;
-        asked.map(drop).map_err(|error| store.unavailable(&error))
+        let response = store.objects.head_bucket().bucket(&store.bucket).send().await;
+        response.map(drop).map_err(|error| store.unavailable(&error))
     }
 }
 
@@ -84,7 +85,7 @@ impl BucketClients {
     }
 }
 
-/// The code of S3's refusal; none of an answer without a body.
+/// The code of S3's error; `None` if the response has no body.
 fn code<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Option<&str> {
     error.as_service_error()?.code()
 }

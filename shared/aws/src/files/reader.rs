@@ -1,4 +1,4 @@
-//! An object being read.
+//! Reads an object.
 
 use async_trait::async_trait;
 use aws_sdk_s3::primitives::ByteStream;
@@ -14,8 +14,8 @@ pub(super) async fn open(
 ) -> Result<Option<Box<dyn FileReader>>, FilesError> {
     let found = match store.bytes.get_object().bucket(&store.bucket).key(key.as_str()).send().await {
         Ok(found) => found,
-        // A missing bucket is no missing file: that answer has a code of its own. `NotFound` is what the SDK calls a 404
-        // without a body.
+        // A missing bucket is not a missing file and has another code. The SDK reports a 404 without a body
+        // as `NotFound`.
         Err(error) if matches!(code(&error), Some("NoSuchKey" | "NotFound")) => {
             return Ok(None);
         }
@@ -23,25 +23,25 @@ pub(super) async fn open(
     };
     let size_bytes = found.content_length.and_then(|length| u64::try_from(length).ok());
     let size_bytes =
-        size_bytes.ok_or_else(|| FilesError::Unavailable(format!("S3 does not say how long {key} is")))?;
+        size_bytes.ok_or_else(|| FilesError::Unavailable(format!("S3 did not report the size of {key}")))?;
     let body = Some(found.body);
     Ok(Some(Box::new(S3Reader { key: key.clone(), body, size_bytes, read_bytes: 0 })))
 }
 
-/// The answer to a read, as far as it has come.
+/// The response to a read, while its body is received.
 struct S3Reader {
     key: FileKey,
-    /// Gone for good when it broke. That it stalls counts as breaking: the SDK gives up on a body that brings nothing
-    /// for a while.
+    /// `None` after a failure. A stall is a failure too: the SDK aborts a body that delivers no bytes for a
+    /// while.
     body: Option<ByteStream>,
     size_bytes: u64,
     read_bytes: u64,
 }
 
 impl S3Reader {
-    fn broken(&self, why: &str) -> FilesError {
+    fn interrupted(&self, why: &str) -> FilesError {
         let Self { key, read_bytes, size_bytes, .. } = self;
-        FilesError::Unavailable(format!("S3 broke off {key} at byte {read_bytes} of {size_bytes}: {why}"))
+        FilesError::Unavailable(format!("S3 interrupted {key} at byte {read_bytes} of {size_bytes}: {why}"))
     }
 }
 
@@ -53,7 +53,7 @@ impl FileReader for S3Reader {
 
     async fn next(&mut self) -> Result<Option<Bytes>, FilesError> {
         let Some(mut body) = self.body.take() else {
-            return Err(self.broken("a read of this file has failed before"));
+            return Err(self.interrupted("a read of this file has failed before"));
         };
         loop {
             match body.next().await {
@@ -63,12 +63,12 @@ impl FileReader for S3Reader {
                     self.body = Some(body);
                     return Ok(Some(chunk));
                 }
-                Some(Err(error)) => return Err(self.broken(&error.to_string())),
+                Some(Err(error)) => return Err(self.interrupted(&error.to_string())),
                 None if self.read_bytes == self.size_bytes => {
                     self.body = Some(body);
                     return Ok(None);
                 }
-                None => return Err(self.broken("the connection was closed")),
+                None => return Err(self.interrupted("the connection was closed")),
             }
         }
     }

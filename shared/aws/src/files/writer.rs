@@ -1,4 +1,4 @@
-//! An object being written.
+//! Writes an object.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,50 +16,51 @@ use tokio::time::sleep;
 use super::{BucketClients, PART_BYTES, code, status};
 use ports::files::{FileKey, FileWriter, FilesError, Published};
 
-/// "Only if there is nothing yet."
+/// The `If-None-Match` value for a write that requires a free key.
 const NOTHING_YET: &str = "*";
 
-/// The waits before a write is repeated that met another one on its way to the same key. The other one is over soon, and
-/// then the answer is that the key is taken.
+/// The waits before a write is retried that conflicted with a concurrent one to the same key. The other write
+/// ends soon, and then the key is taken.
 const CONFLICT_WAITS_MS: [u64; 5] = [50, 100, 200, 400, 800];
 
-/// A file of which nothing is visible yet.
+/// A file that is not visible yet.
 pub(super) struct S3Writer {
     store: Arc<BucketClients>,
     key: FileKey,
-    /// Up to a part.
-    gathered: BytesMut,
-    /// There once the file is longer than a part.
+    /// Buffered bytes, up to the size of a part.
+    buffered: BytesMut,
+    /// The multipart upload, once the file is longer than a part.
     upload: Option<MultipartUpload>,
-    /// Bytes are on their way, or did not arrive. A write that is given up in the middle stays this way, so that a file
-    /// with a hole is never published.
+    /// Whether bytes are being sent or were lost. Stays set if a write is cancelled, so that a file with a
+    /// hole is never published.
     incomplete: bool,
 }
 
-/// Parts that have arrived.
+/// A multipart upload and the parts that S3 has received.
 struct MultipartUpload {
     id: String,
     parts: Vec<CompletedPart>,
 }
 
-/// Why a conditional write did not happen.
+/// Why a conditional write failed.
 enum WriteRefusal {
-    /// There is something under the key.
+    /// The key exists.
     Taken,
-    /// Another write to the same key is on its way.
+    /// Another write to the same key is in progress.
     Conflict,
-    /// S3 does not know the upload: an earlier attempt, whose answer was lost, has completed it, or another client aborted it.
+    /// S3 does not know the upload: an earlier attempt whose response was lost has completed it, or another
+    /// client aborted it.
     Unknown,
-    /// The store speaks S3's language without conditional writes.
+    /// The S3-compatible store does not support conditional writes.
     NotConditional,
     Other,
 }
 
 impl S3Writer {
-    /// Nothing is asked of S3 yet.
+    /// Sends no request to S3 yet.
     pub(super) fn new(store: Arc<BucketClients>, key: &FileKey) -> Self {
-        let gathered = BytesMut::new();
-        Self { store, key: key.clone(), gathered, upload: None, incomplete: false }
+        let buffered = BytesMut::new();
+        Self { store, key: key.clone(), buffered, upload: None, incomplete: false }
     }
 
     fn check_complete(&self) -> Result<(), FilesError> {
@@ -69,13 +70,13 @@ impl S3Writer {
         }
     }
 
-    /// Sends what was gathered as the next part.
+    /// Sends the buffered bytes as the next part.
     async fn send_part(&mut self) -> Result<(), FilesError> {
         self.incomplete = true;
         let upload = match &mut self.upload {
             Some(upload) => upload,
             None => {
-                let id = self.begin().await?;
+                let id = self.start_upload().await?;
                 self.upload.insert(MultipartUpload { id, parts: Vec::new() })
             }
         };
@@ -88,25 +89,25 @@ impl S3Writer {
             .key(self.key.as_str())
             .upload_id(&upload.id)
             .part_number(number)
-            .body(ByteStream::from(self.gathered.split().freeze()));
+            .body(ByteStream::from(self.buffered.split().freeze()));
         let sent = request.send().await.map_err(|error| store.unavailable(&error))?;
         upload.parts.push(CompletedPart::builder().part_number(number).set_e_tag(sent.e_tag).build());
         self.incomplete = false;
         Ok(())
     }
 
-    /// Begins an upload in parts; answers its id.
-    async fn begin(&self) -> Result<String, FilesError> {
+    /// Starts a multipart upload and returns its id.
+    async fn start_upload(&self) -> Result<String, FilesError> {
         let store = &self.store;
         let request = store.objects.create_multipart_upload().bucket(&store.bucket).key(self.key.as_str());
         let begun = request.send().await.map_err(|error| store.unavailable(&error))?;
-        begun.upload_id.ok_or_else(|| FilesError::Unavailable("S3 gave no id for an upload".into()))
+        begun.upload_id.ok_or_else(|| FilesError::Unavailable("S3 returned no id for an upload".into()))
     }
 
-    /// The whole file in one request.
+    /// Uploads the whole file in one request.
     async fn put(&mut self) -> Result<Published, FilesError> {
         let store = &self.store;
-        let content = self.gathered.split().freeze();
+        let content = self.buffered.split().freeze();
         let mut waits = CONFLICT_WAITS_MS.into_iter();
         loop {
             let request = store.bytes.put_object().bucket(&store.bucket).key(self.key.as_str());
@@ -125,7 +126,7 @@ impl S3Writer {
         }
     }
 
-    /// Puts the parts together.
+    /// Completes a multipart upload.
     async fn complete(&self, upload: &MultipartUpload) -> Result<Published, FilesError> {
         let store = &self.store;
         let parts = CompletedMultipartUpload::builder().set_parts(Some(upload.parts.clone())).build();
@@ -141,9 +142,10 @@ impl S3Writer {
         match refusal(&error) {
             WriteRefusal::Taken => Ok(Published::AlreadyThere),
             WriteRefusal::NotConditional => Err(not_conditional(store)),
-            // After a conflict, S3 wants the upload repeated, and the bytes are gone; the caller has to fetch the file
-            // again. Unless the file exists by now: by the other write, or by our own attempt.
-            WriteRefusal::Conflict | WriteRefusal::Unknown if self.is_there().await? => {
+            // After a conflict, S3 requires a new upload, and the bytes are gone, so the caller has to fetch
+            // the file again. Unless the file exists by now, written by the other client or by our own
+            // earlier attempt.
+            WriteRefusal::Conflict | WriteRefusal::Unknown if self.exists().await? => {
                 Ok(Published::AlreadyThere)
             }
             WriteRefusal::Conflict | WriteRefusal::Unknown | WriteRefusal::Other => {
@@ -152,7 +154,7 @@ impl S3Writer {
         }
     }
 
-    async fn is_there(&self) -> Result<bool, FilesError> {
+    async fn exists(&self) -> Result<bool, FilesError> {
         let store = &self.store;
         match store.objects.head_object().bucket(&store.bucket).key(self.key.as_str()).send().await {
             Ok(_) => Ok(true),
@@ -168,12 +170,12 @@ impl FileWriter for S3Writer {
         self.check_complete()?;
         let mut rest = chunk;
         while !rest.is_empty() {
-            // Not before more comes: a file that fits is one request.
-            if self.gathered.len() == PART_BYTES {
+            // Only once more bytes follow: a file that fits is uploaded in one request.
+            if self.buffered.len() == PART_BYTES {
                 self.send_part().await?;
             }
-            let fits = rest.len().min(PART_BYTES - self.gathered.len());
-            self.gathered.extend_from_slice(&rest.split_to(fits));
+            let fits = rest.len().min(PART_BYTES - self.buffered.len());
+            self.buffered.extend_from_slice(&rest.split_to(fits));
         }
         Ok(())
     }
@@ -181,7 +183,7 @@ impl FileWriter for S3Writer {
     async fn publish(mut self: Box<Self>) -> Result<Published, FilesError> {
         self.check_complete()?;
         if self.upload.is_some() {
-            // Never empty: a part is sent when more comes.
+            // Never empty: a part is sent only once more bytes follow.
             self.send_part().await?;
         }
         let Some(upload) = &self.upload else { return self.put().await };
@@ -197,7 +199,8 @@ impl FileWriter for S3Writer {
 
 impl Drop for S3Writer {
     fn drop(&mut self) {
-        // A part that is on its way may arrive after this; like what a crash leaves, the bucket's lifecycle removes it.
+        // A part in transit may arrive after this. The bucket's lifecycle removes it, like the leftovers of a
+        // crash.
         if let (Some(upload), Ok(runtime)) = (self.upload.take(), Handle::try_current()) {
             let (store, key) = (Arc::clone(&self.store), self.key.clone());
             drop(runtime.spawn(async move { abort(&store, &key, &upload.id).await }));
@@ -205,7 +208,7 @@ impl Drop for S3Writer {
     }
 }
 
-/// Has S3 forget the parts, which are on the bill until it does.
+/// Aborts an upload: until then its parts are billed.
 async fn abort(store: &BucketClients, key: &FileKey, upload: &str) {
     let request = store.objects.abort_multipart_upload().bucket(&store.bucket).key(key.as_str());
     match request.upload_id(upload).send().await {
@@ -230,8 +233,8 @@ fn refusal<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> WriteR
 
 fn not_conditional(store: &BucketClients) -> FilesError {
     FilesError::Unavailable(format!(
-        "the store of bucket {} knows no conditional writes (If-None-Match), without which a file could be replaced: set \
-         AWS_ENDPOINT_URL to one that does",
+        "the store of bucket {} does not support conditional writes (If-None-Match), without which a file could be \
+         replaced: set AWS_ENDPOINT_URL to one that does",
         store.bucket
     ))
 }

@@ -1,4 +1,5 @@
-//! The bucket: encrypted, closed to the public, open to TLS only, and rid of uploads that were never finished.
+//! Provisions the bucket: encrypted, closed to the public, accessible only over TLS, and cleaned of
+//! unfinished uploads.
 
 use std::time::Duration;
 
@@ -15,28 +16,28 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use super::deadline::PollDeadline;
 use super::transport;
-use super::{ProvisionError, ProvisionStep, Provisioner, ResourceChange, TAG, code, step, unbuilt};
+use super::{ProvisionError, ProvisionStep, Provisioner, ResourceChange, TAG, build_failed, code, step};
 use crate::fault::CallSubject;
 use aws_template::names::settings;
 use aws_template::resources::{ENCRYPTION, UNFINISHED_DAYS, UNFINISHED_RULE};
 
-/// How long a bucket without tags may belong to another run. A store that knows no tags when a bucket is made gets them by
-/// the next call, and what is made and not yet tagged looks like another owner's.
+/// How long an untagged bucket may belong to another run. If a store does not support tags at creation, the
+/// next call adds them, and until then the bucket seems to belong to another owner.
 const UNTAGGED: Duration = Duration::from_secs(4);
-/// The region whose buckets have no location.
+/// The region whose buckets have no location constraint.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html>
 const NO_LOCATION: &str = "us-east-1";
 
-/// The bucket, as far as it differs.
+/// The settings of the bucket that differ.
 #[derive(Default)]
 pub(super) struct BucketDifference {
-    /// All its tags, where ours is missing.
+    /// All its tags, if ours is missing.
     untagged: Option<Vec<Tag>>,
     unencrypted: bool,
     open: bool,
-    /// Its policy as it is to be, where our statement is missing.
+    /// Its new policy, if our statement is missing.
     policy: Option<String>,
-    /// Its lifecycle, where our rule is missing.
+    /// Its lifecycle, if our rule is missing.
     lifecycle: Option<Lifecycle>,
 }
 
@@ -46,18 +47,21 @@ struct Lifecycle {
     smallest: Option<TransitionDefaultMinimumObjectSize>,
 }
 
-/// Why a request did not do it.
+/// Why a request failed.
 enum BucketRefusal {
     /// Another request is changing the same bucket.
     Conflict(ProvisionError),
     Final(ProvisionError),
 }
 
-/// What is there of the bucket; `None` if there is nothing.
-pub(super) async fn look(provisioner: &Provisioner<'_>) -> Result<Option<BucketDifference>, ProvisionError> {
-    // The tags answer everything at once: whether it is there, whether we may, and whose it is.
+/// Reads the bucket and compares it; `None` if it is missing.
+pub(super) async fn inspect(
+    provisioner: &Provisioner<'_>,
+) -> Result<Option<BucketDifference>, ProvisionError> {
+    // The tags show everything in one request: whether the bucket exists, whether we have access, and who
+    // owns it.
     let Some(mut found) = tags(provisioner).await? else { return Ok(None) };
-    let mut deadline = PollDeadline::of(UNTAGGED);
+    let mut deadline = PollDeadline::after(UNTAGGED);
     while owner(&found).is_none() && deadline.wait().await {
         let Some(again) = tags(provisioner).await? else { return Ok(None) };
         found = again;
@@ -67,18 +71,19 @@ pub(super) async fn look(provisioner: &Provisioner<'_>) -> Result<Option<BucketD
     compare(provisioner, tags).await.map(Some)
 }
 
-/// What is to be done.
+/// The planned step.
 pub(super) fn planned(provisioner: &Provisioner<'_>, bucket: Option<&BucketDifference>) -> ProvisionStep {
-    let change = bucket.map_or(ResourceChange::Create, |bucket| ResourceChange::of(bucket.labels()));
+    let change =
+        bucket.map_or(ResourceChange::Create, |bucket| ResourceChange::from_settings(bucket.labels()));
     step(resource(provisioner), change)
 }
 
-/// Makes the bucket, or sets what differs.
-pub(super) async fn follow(
+/// Creates the bucket or updates its settings.
+pub(super) async fn apply(
     provisioner: &Provisioner<'_>,
     mut bucket: Option<BucketDifference>,
 ) -> Result<ProvisionStep, ProvisionError> {
-    let mut deadline = PollDeadline::of_minutes(1);
+    let mut deadline = PollDeadline::after_minutes(1);
     let mut is_new = false;
     let mut set = Vec::new();
     loop {
@@ -87,15 +92,18 @@ pub(super) async fn follow(
                 set.extend(labels);
                 break;
             }
-            // The other run may have done our work meanwhile.
-            Err(BucketRefusal::Conflict(_)) if deadline.wait().await => bucket = look(provisioner).await?,
+            // The other run may have made our changes meanwhile.
+            Err(BucketRefusal::Conflict(_)) if deadline.wait().await => bucket = inspect(provisioner).await?,
             Err(BucketRefusal::Conflict(error) | BucketRefusal::Final(error)) => return Err(error),
         }
     }
-    Ok(step(resource(provisioner), if is_new { ResourceChange::Create } else { ResourceChange::of(set) }))
+    Ok(step(
+        resource(provisioner),
+        if is_new { ResourceChange::Create } else { ResourceChange::from_settings(set) },
+    ))
 }
 
-/// Answers which settings differed.
+/// Returns the settings that differed.
 async fn attempt(
     provisioner: &Provisioner<'_>,
     bucket: Option<BucketDifference>,
@@ -105,12 +113,12 @@ async fn attempt(
         Some(bucket) => bucket,
         None if create(provisioner).await? => {
             *is_new = true;
-            // A store that knows no tags at creation has none now, and it is ours all the same.
+            // If the store does not support tags at creation, the new bucket has no tags, but it is ours.
             let tags = tags(provisioner).await.map_err(BucketRefusal::Final)?.unwrap_or_default();
             compare(provisioner, tags).await.map_err(BucketRefusal::Final)?
         }
-        // Another run made it.
-        None => look(provisioner).await.map_err(BucketRefusal::Final)?.unwrap_or_default(),
+        // Another run has created it.
+        None => inspect(provisioner).await.map_err(BucketRefusal::Final)?.unwrap_or_default(),
     };
     let labels = bucket.labels();
     set(provisioner, bucket).await?;
@@ -118,7 +126,7 @@ async fn attempt(
 }
 
 impl BucketDifference {
-    /// What differs, as AWS calls it.
+    /// The settings that differ, with AWS's names.
     fn labels(&self) -> Vec<String> {
         let differing = [
             (self.untagged.is_some(), "Tagging"),
@@ -145,15 +153,15 @@ fn owner(tags: &[Tag]) -> Option<&str> {
 
 /// The bucket's tags; `None` if there is no bucket.
 async fn tags(provisioner: &Provisioner<'_>) -> Result<Option<Vec<Tag>>, ProvisionError> {
-    let asked = provisioner.s3.get_bucket_tagging().bucket(name(provisioner)).send().await;
-    let error = match asked {
+    let response = provisioner.s3.get_bucket_tagging().bucket(name(provisioner)).send().await;
+    let error = match response {
         Ok(found) => return Ok(Some(found.tag_set)),
         Err(error) => error,
     };
     match code(&error) {
         Some("NoSuchBucket") => Ok(None),
         Some("NoSuchTagSet" | "NoSuchTagSetError") => Ok(Some(Vec::new())),
-        // S3 does not tell a bucket of another account from one that we may not look at.
+        // S3 does not distinguish a bucket of another account from one that we may not access.
         Some("AccessDenied") => Err(ProvisionError::Foreign {
             resource: resource(provisioner),
             why: "access to it is denied".to_owned(),
@@ -185,7 +193,7 @@ where
     }
 }
 
-/// What is to be set.
+/// Compares the bucket with the expected settings.
 async fn compare(provisioner: &Provisioner<'_>, tags: Vec<Tag>) -> Result<BucketDifference, ProvisionError> {
     Ok(BucketDifference {
         untagged: (owner(&tags) != Some(provisioner.owner())).then_some(tags),
@@ -196,7 +204,7 @@ async fn compare(provisioner: &Provisioner<'_>, tags: Vec<Tag>) -> Result<Bucket
     })
 }
 
-/// A key of the operator's own is encryption too, and a stronger choice.
+/// Whether the bucket has any default encryption. The operator's own key is a stronger choice than ours.
 async fn is_encrypted(provisioner: &Provisioner<'_>) -> Result<bool, ProvisionError> {
     match provisioner.s3.get_bucket_encryption().bucket(name(provisioner)).send().await {
         Ok(found) => {
@@ -227,7 +235,7 @@ fn closed() -> PublicAccessBlockConfiguration {
         .build()
 }
 
-/// The lifecycle where it lacks our rule.
+/// The lifecycle, if it lacks our rule.
 async fn lifecycle(provisioner: &Provisioner<'_>) -> Result<Option<Lifecycle>, ProvisionError> {
     let (rules, smallest) =
         match provisioner.s3.get_bucket_lifecycle_configuration().bucket(name(provisioner)).send().await {
@@ -242,7 +250,7 @@ async fn lifecycle(provisioner: &Provisioner<'_>) -> Result<Option<Lifecycle>, P
 
 fn removes_unfinished(rule: &LifecycleRule) -> bool {
     let days = rule.abort_incomplete_multipart_upload().and_then(|abort| abort.days_after_initiation());
-    // An empty prefix is every key; some stores leave it out.
+    // An empty prefix matches every key; some stores omit it.
     let everywhere = rule
         .filter()
         .is_none_or(|filter| *filter == everything() || *filter == LifecycleRuleFilter::builder().build());
@@ -254,23 +262,28 @@ fn everything() -> LifecycleRuleFilter {
 }
 
 fn our_tag(provisioner: &Provisioner<'_>) -> Result<Tag, BucketRefusal> {
-    Tag::builder().key(TAG).value(provisioner.owner()).build().map_err(unbuilt).map_err(BucketRefusal::Final)
+    Tag::builder()
+        .key(TAG)
+        .value(provisioner.owner())
+        .build()
+        .map_err(build_failed)
+        .map_err(BucketRefusal::Final)
 }
 
-/// Whether it is new; another run may have made it meanwhile.
+/// Creates the bucket; false if another run has created it meanwhile.
 async fn create(provisioner: &Provisioner<'_>) -> Result<bool, BucketRefusal> {
-    let mut wanted = CreateBucketConfiguration::builder().tags(our_tag(provisioner)?);
+    let mut configuration = CreateBucketConfiguration::builder().tags(our_tag(provisioner)?);
     let region = provisioner.aws.region();
     if region != NO_LOCATION {
-        wanted = wanted.location_constraint(BucketLocationConstraint::from(region));
+        configuration = configuration.location_constraint(BucketLocationConstraint::from(region));
     }
     let request = provisioner.s3.create_bucket().bucket(name(provisioner));
-    match request.create_bucket_configuration(wanted.build()).send().await {
+    match request.create_bucket_configuration(configuration.build()).send().await {
         Ok(_) => Ok(true),
         Err(error) if code(&error) == Some("BucketAlreadyOwnedByYou") => Ok(false),
         Err(error) if code(&error) == Some("BucketAlreadyExists") => {
             Err(BucketRefusal::Final(ProvisionError::Failed(format!(
-                "{} belongs to another account: set {} to another name, which has to be unique in the world",
+                "{} belongs to another account: set {} to another name, which has to be globally unique",
                 resource(provisioner),
                 settings::BUCKET
             ))))
@@ -279,10 +292,10 @@ async fn create(provisioner: &Provisioner<'_>) -> Result<bool, BucketRefusal> {
     }
 }
 
-/// Sets what differs.
+/// Updates the settings that differ.
 async fn set(provisioner: &Provisioner<'_>, bucket: BucketDifference) -> Result<(), BucketRefusal> {
     let (s3, name) = (&provisioner.s3, name(provisioner));
-    let impossible = |error| BucketRefusal::Final(unbuilt(error));
+    let impossible = |error| BucketRefusal::Final(build_failed(error));
     if let Some(others) = bucket.untagged {
         let others = others.into_iter().filter(|tag| tag.key() != TAG);
         let tags = others.chain([our_tag(provisioner)?]).collect();
@@ -295,9 +308,10 @@ async fn set(provisioner: &Provisioner<'_>, bucket: BucketDifference) -> Result<
             ServerSideEncryptionByDefault::builder().sse_algorithm(ServerSideEncryption::from(ENCRYPTION));
         let default = default.build().map_err(impossible)?;
         let rule = ServerSideEncryptionRule::builder().apply_server_side_encryption_by_default(default);
-        let wanted = ServerSideEncryptionConfiguration::builder().rules(rule.build());
-        let wanted = wanted.build().map_err(impossible)?;
-        let request = s3.put_bucket_encryption().bucket(name).server_side_encryption_configuration(wanted);
+        let encryption = ServerSideEncryptionConfiguration::builder().rules(rule.build());
+        let encryption = encryption.build().map_err(impossible)?;
+        let request =
+            s3.put_bucket_encryption().bucket(name).server_side_encryption_configuration(encryption);
         request.send().await.map_err(|error| refusal(provisioner, &error))?;
     }
     if bucket.open {
@@ -316,11 +330,11 @@ async fn set(provisioner: &Provisioner<'_>, bucket: BucketDifference) -> Result<
             .filter(everything())
             .abort_incomplete_multipart_upload(abort.build());
         let rules = others.into_iter().chain([ours.build().map_err(impossible)?]).collect();
-        let wanted = BucketLifecycleConfiguration::builder().set_rules(Some(rules));
+        let lifecycle = BucketLifecycleConfiguration::builder().set_rules(Some(rules));
         let request = s3
             .put_bucket_lifecycle_configuration()
             .bucket(name)
-            .lifecycle_configuration(wanted.build().map_err(impossible)?)
+            .lifecycle_configuration(lifecycle.build().map_err(impossible)?)
             .set_transition_default_minimum_object_size(smallest);
         request.send().await.map_err(|error| refusal(provisioner, &error))?;
     }

@@ -1,11 +1,12 @@
-//! Makes AWS follow the topology: queues with their dead-letter queues, tables, the bucket.
+//! Creates and updates the AWS resources of the topology: queues with their dead-letter queues, tables, the
+//! bucket.
 //!
-//! First all resources are read: one with one of our names that was not made here stops the run before anything is
-//! changed. Then missing resources are created and different settings are set; correct ones are left alone, so that a second run
-//! changes nothing. Nothing is ever deleted. Additions of the operator (a stronger encryption, a rule of the
-//! bucket's lifecycle) stay.
+//! First, all resources are read: a resource that has one of our names but was not created by this program
+//! stops the run before any change. Then missing resources are created and wrong settings are corrected;
+//! correct ones are left alone, so that a second run changes nothing. Nothing is ever deleted. Additions of
+//! the operator (a stronger encryption, a rule of the bucket's lifecycle) stay.
 //!
-//! Two runs at once are harmless: each looks again at what the other made meanwhile.
+//! Two concurrent runs are harmless: each reads again what the other has created meanwhile.
 
 pub(super) mod bucket;
 mod deadline;
@@ -28,46 +29,47 @@ use ports::queue::topology::{QUEUES, TABLES, TableSpec};
 
 pub use aws_template::resources::TAG;
 
-/// How many resources are worked on at once. More would meet the limits of control calls, which are a few a second.
+/// Maximum number of resources handled concurrently. More would hit the rate limits of the control plane,
+/// which are a few calls a second.
 const AT_ONCE: usize = 4;
 
-/// One thing that was done, or is to be done.
+/// One step that was done or is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProvisionStep {
     /// `queue annalist-events.fifo`.
     pub resource: String,
-    /// What happened, or is to happen.
+    /// The change that was made or is planned.
     pub change: ResourceChange,
 }
 
-/// What is done to a resource.
+/// The change of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResourceChange {
-    /// It was not there.
+    /// The resource was missing.
     Create,
-    /// These settings differed; they are called what AWS calls them.
+    /// These settings were different, with AWS's names.
     Update(Vec<String>),
-    /// It is as it should be.
+    /// The resource is correct.
     Keep,
 }
 
-/// Why nothing, or not everything, was done.
+/// Why provisioning failed, at least in part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProvisionError {
-    /// A resource of that name was not made by this program. Nothing was changed.
+    /// A resource of that name was not created by this program. Nothing was changed.
     #[error("{resource} exists and is not this installation's ({why}): nothing was changed; {remedy}")]
     Foreign {
-        /// What it is.
+        /// The resource.
         resource: String,
-        /// How that is known.
+        /// Why it is foreign.
         why: String,
         /// What to do about it.
         remedy: String,
     },
-    /// Something of ours has what can be chosen only when it is made, and has it otherwise. Nothing was changed.
+    /// A resource of ours has a wrong property that can only be set at creation. Nothing was changed.
     #[error("{resource} cannot be used: {why}, which cannot be changed; {remedy}")]
     Unusable {
-        /// What it is.
+        /// The resource.
         resource: String,
         /// What is wrong with it.
         why: String,
@@ -79,7 +81,7 @@ pub enum ProvisionError {
     Failed(String),
 }
 
-/// What is to be provisioned.
+/// The resources to provision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts<'a> {
     /// These queues, each with its dead-letter queue.
@@ -91,7 +93,7 @@ pub struct Parts<'a> {
 }
 
 impl Parts<'static> {
-    /// The whole topology, also the queues whose worker is yet to come.
+    /// The whole topology, including the queues whose worker does not exist yet.
     pub const ALL: Self = Self { queues: &EVERY_QUEUE, tables: true, bucket: true };
 }
 
@@ -105,12 +107,13 @@ const EVERY_QUEUE: [QueueName; QUEUES.len()] = {
     names
 };
 
-/// Compares AWS with the topology and, unless `dry_run`, makes it follow; `done` hears of each step, in order.
+/// Compares AWS with the topology and, unless `dry_run`, creates and updates its resources. `done` receives
+/// each step, in order.
 ///
-/// Where one resource fails the others are worked on all the same, so that the next run has less to do.
+/// If one resource fails, the others are handled all the same, so that the next run has less to do.
 ///
 /// # Errors
-/// [`ProvisionError`]; where something foreign or unusable is met, before anything is changed.
+/// [`ProvisionError`]; if a resource is foreign or unusable, before any change.
 pub async fn provision(
     aws: &Aws,
     parts: Parts<'_>,
@@ -118,32 +121,32 @@ pub async fn provision(
     done: &mut (dyn FnMut(&ProvisionStep) + Send),
 ) -> Result<(), ProvisionError> {
     let provisioner = Provisioner::new(aws);
-    let looking = resources(parts).into_iter().map(|resource| resource.look(&provisioner));
-    let found: Vec<ExistingResource> = stream::iter(looking).buffered(AT_ONCE).try_collect().await?;
+    let inspections = resources(parts).into_iter().map(|resource| resource.inspect(&provisioner));
+    let found: Vec<ExistingResource> = stream::iter(inspections).buffered(AT_ONCE).try_collect().await?;
     if dry_run {
         found.iter().flat_map(|found| found.planned(&provisioner)).for_each(|step| done(&step));
         return Ok(());
     }
-    let mut following =
-        stream::iter(found.into_iter().map(|found| found.follow(&provisioner))).buffered(AT_ONCE);
+    let mut results =
+        stream::iter(found.into_iter().map(|found| found.apply(&provisioner))).buffered(AT_ONCE);
     let mut first_failure = Ok(());
-    while let Some((steps, result)) = following.next().await {
+    while let Some((steps, result)) = results.next().await {
         steps.iter().for_each(&mut *done);
         first_failure = first_failure.and(result);
     }
     first_failure
 }
 
-/// What is worked on by itself.
+/// A resource that is handled independently.
 #[derive(Clone, Copy)]
 enum Resource {
-    /// With its dead-letter queue, which it names.
+    /// A queue with its dead-letter queue, to which it refers.
     Queue(QueueName),
     Table(&'static TableSpec),
     Bucket,
 }
 
-/// The parts, in the order of the topology.
+/// The resources of the parts, in the order of the topology.
 fn resources(parts: Parts<'_>) -> Vec<Resource> {
     let queues = parts.queues.iter().map(|queue| Resource::Queue(*queue));
     let tables = TABLES.iter().filter(|_| parts.tables).map(Resource::Table);
@@ -151,16 +154,16 @@ fn resources(parts: Parts<'_>) -> Vec<Resource> {
 }
 
 impl Resource {
-    async fn look(self, provisioner: &Provisioner<'_>) -> Result<ExistingResource, ProvisionError> {
+    async fn inspect(self, provisioner: &Provisioner<'_>) -> Result<ExistingResource, ProvisionError> {
         Ok(match self {
-            Self::Queue(name) => ExistingResource::Queue(queues::look(provisioner, name).await?),
-            Self::Table(spec) => ExistingResource::Table(spec, tables::look(provisioner, spec).await?),
-            Self::Bucket => ExistingResource::Bucket(bucket::look(provisioner).await?),
+            Self::Queue(name) => ExistingResource::Queue(queues::inspect(provisioner, name).await?),
+            Self::Table(spec) => ExistingResource::Table(spec, tables::inspect(provisioner, spec).await?),
+            Self::Bucket => ExistingResource::Bucket(bucket::inspect(provisioner).await?),
         })
     }
 }
 
-/// What is there.
+/// A resource as it is now.
 enum ExistingResource {
     Queue(queues::QueuePair),
     Table(&'static TableSpec, Option<tables::FoundTable>),
@@ -168,7 +171,7 @@ enum ExistingResource {
 }
 
 impl ExistingResource {
-    /// What is to be done.
+    /// The planned steps.
     fn planned(&self, provisioner: &Provisioner<'_>) -> Vec<ProvisionStep> {
         match self {
             Self::Queue(pair) => pair.planned(provisioner),
@@ -177,21 +180,21 @@ impl ExistingResource {
         }
     }
 
-    /// Does it. The steps are those that were done, even if a later one failed.
-    async fn follow(self, provisioner: &Provisioner<'_>) -> (Vec<ProvisionStep>, Result<(), ProvisionError>) {
+    /// Creates or updates the resource. Returns the steps that were done, even if a later one failed.
+    async fn apply(self, provisioner: &Provisioner<'_>) -> (Vec<ProvisionStep>, Result<(), ProvisionError>) {
         let mut steps = Vec::new();
         let result = match self {
-            Self::Queue(pair) => pair.follow(provisioner, &mut steps).await,
+            Self::Queue(pair) => pair.apply(provisioner, &mut steps).await,
             Self::Table(spec, table) => {
-                tables::follow(provisioner, spec, table).await.map(|step| steps.push(step))
+                tables::apply(provisioner, spec, table).await.map(|step| steps.push(step))
             }
-            Self::Bucket(bucket) => bucket::follow(provisioner, bucket).await.map(|step| steps.push(step)),
+            Self::Bucket(bucket) => bucket::apply(provisioner, bucket).await.map(|step| steps.push(step)),
         };
         (steps, result)
     }
 }
 
-/// The clients, and whose everything is.
+/// The clients, and the owner of the resources.
 struct Provisioner<'a> {
     aws: &'a Aws,
     sqs: aws_sdk_sqs::Client,
@@ -209,12 +212,12 @@ impl<'a> Provisioner<'a> {
         }
     }
 
-    /// The tag's value.
+    /// The value of the tag [`TAG`].
     fn owner(&self) -> &str {
         self.aws.names().prefix()
     }
 
-    /// Whether the tag says that the resource was made here; else it belongs to another owner and is left alone.
+    /// Checks by the tag that the resource belongs to this installation; otherwise it is left alone.
     /// `setting` names the resource.
     fn check_tag(&self, resource: &str, tag: Option<&str>, setting: &str) -> Result<(), ProvisionError> {
         let owner = self.owner();
@@ -233,14 +236,14 @@ impl<'a> Provisioner<'a> {
     }
 }
 
-/// The code of AWS's refusal, without the service's namespace: `AWS.SimpleQueueService.NonExistentQueue`.
+/// AWS's error code without the service's namespace, as in `AWS.SimpleQueueService.NonExistentQueue`.
 fn code<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Option<&str> {
     let code = error.as_service_error()?.code()?;
     code.rsplit('.').next()
 }
 
-/// A request that lacks a part; only a mistake in here makes one.
-fn unbuilt(error: BuildError) -> ProvisionError {
+/// The error of an incomplete request, which only a bug in this module can cause.
+fn build_failed(error: BuildError) -> ProvisionError {
     ProvisionError::Failed(error.to_string())
 }
 
@@ -249,8 +252,8 @@ fn step(resource: String, change: ResourceChange) -> ProvisionStep {
 }
 
 impl ResourceChange {
-    /// An update of these settings, if there are any.
-    fn of(settings: Vec<String>) -> Self {
+    /// An update of these settings, or [`Self::Keep`] without any.
+    fn from_settings(settings: Vec<String>) -> Self {
         if settings.is_empty() { Self::Keep } else { Self::Update(settings) }
     }
 }
@@ -270,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_the_whole_topology_in_its_order() {
+    fn all_parts_are_the_whole_topology_in_order() {
         assert_eq!(Parts::ALL.queues, QUEUES.each_ref().map(|spec| spec.name));
         let kinds = |resource: &Resource| match resource {
             Resource::Queue(name) => name.to_string(),
@@ -287,7 +290,7 @@ mod tests {
     fn a_step_names_the_settings_it_changes() {
         let step = |change| step("queue q.fifo".into(), change).to_string();
         assert_eq!(step(ResourceChange::Create), "queue q.fifo");
-        assert_eq!(step(ResourceChange::of(Vec::new())), "queue q.fifo");
-        assert_eq!(step(ResourceChange::of(vec!["A".into(), "B".into()])), "queue q.fifo (A, B)");
+        assert_eq!(step(ResourceChange::from_settings(Vec::new())), "queue q.fifo");
+        assert_eq!(step(ResourceChange::from_settings(vec!["A".into(), "B".into()])), "queue q.fifo (A, B)");
     }
 }

@@ -1,4 +1,4 @@
-//! Queues, each with its dead-letter queue, which comes first since the queue names it.
+//! Provisions queues, each after its dead-letter queue, because the queue refers to that.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use aws_template::resources::{dead_letter_attributes, queue_attributes};
 use ports::queue::topology::QueueSpec;
 use ports::queue::{QueueName, QueueRef};
 
-/// A queue and its dead-letter queue, as far as they are there.
+/// A queue and its dead-letter queue, if they exist.
 pub(super) struct QueuePair {
     name: QueueName,
     dead_letters: Option<Existing>,
@@ -21,7 +21,7 @@ pub(super) struct QueuePair {
 }
 
 type SqsAttributes = HashMap<QueueAttributeName, String>;
-/// Attributes and their values; the template sets the same.
+/// The attributes to set and their values; the template sets the same.
 type QueueSettings = Vec<(QueueAttributeName, String)>;
 
 struct Existing {
@@ -29,13 +29,13 @@ struct Existing {
     attributes: SqsAttributes,
 }
 
-/// What is there of a queue of the topology.
-pub(super) async fn look(
+/// Reads a queue of the topology and its dead-letter queue.
+pub(super) async fn inspect(
     provisioner: &Provisioner<'_>,
     name: QueueName,
 ) -> Result<QueuePair, ProvisionError> {
-    let dead_letters = look_at(provisioner, QueueRef::dead_letters(name)).await?;
-    let queue = look_at(provisioner, name.into()).await?;
+    let dead_letters = find_queue(provisioner, QueueRef::dead_letters(name)).await?;
+    let queue = find_queue(provisioner, name.into()).await?;
     Ok(QueuePair { name, dead_letters, queue })
 }
 
@@ -43,26 +43,26 @@ impl QueuePair {
     pub(super) fn planned(&self, provisioner: &Provisioner<'_>) -> Vec<ProvisionStep> {
         let spec = self.name.spec();
         let dead_letters = QueueRef::dead_letters(self.name);
-        // Where the dead-letter queue is missing it will be called what the topology calls it, beside the queue.
-        let beside = self.queue.as_ref().and_then(Existing::arn).and_then(|arn| arn.rsplit_once(':'));
+        // A missing dead-letter queue will be created in the account of the queue.
+        let arn_parts = self.queue.as_ref().and_then(Existing::arn).and_then(|arn| arn.rsplit_once(':'));
         let arn = match &self.dead_letters {
             Some(existing) => existing.arn().map(str::to_owned),
-            None => beside
+            None => arn_parts
                 .map(|(account, _)| format!("{account}:{}", provisioner.aws.names().queue(dead_letters))),
         };
-        let planned = |queue, existing: &Option<Existing>, wanted: QueueSettings| {
+        let planned = |queue, existing: &Option<Existing>, expected: QueueSettings| {
             let change = existing.as_ref().map_or(ResourceChange::Create, |existing| {
-                ResourceChange::of(labels(&differing(&wanted, &existing.attributes)))
+                ResourceChange::from_settings(labels(&differing(&expected, &existing.attributes)))
             });
             step(resource(&provisioner.aws.names().queue(queue)), change)
         };
         vec![
-            planned(dead_letters, &self.dead_letters, of_dead_letters(spec)),
-            planned(self.name.into(), &self.queue, of_queue(spec, arn.as_deref().unwrap_or_default())),
+            planned(dead_letters, &self.dead_letters, dead_letter_settings(spec)),
+            planned(self.name.into(), &self.queue, queue_settings(spec, arn.as_deref().unwrap_or_default())),
         ]
     }
 
-    pub(super) async fn follow(
+    pub(super) async fn apply(
         self,
         provisioner: &Provisioner<'_>,
         steps: &mut Vec<ProvisionStep>,
@@ -70,14 +70,17 @@ impl QueuePair {
         let spec = self.name.spec();
         let known = self.dead_letters.as_ref().and_then(Existing::arn).map(str::to_owned);
         let dead_letters = QueueRef::dead_letters(self.name);
-        let (made, url) = settle(provisioner, dead_letters, self.dead_letters, of_dead_letters(spec)).await?;
-        steps.push(made);
+        let (done, url) =
+            create_or_update(provisioner, dead_letters, self.dead_letters, dead_letter_settings(spec))
+                .await?;
+        steps.push(done);
         let arn = match known {
             Some(arn) => arn,
             None => arn_of_new(provisioner, dead_letters, &url).await?,
         };
-        let (made, _) = settle(provisioner, self.name.into(), self.queue, of_queue(spec, &arn)).await?;
-        steps.push(made);
+        let (done, _) =
+            create_or_update(provisioner, self.name.into(), self.queue, queue_settings(spec, &arn)).await?;
+        steps.push(done);
         Ok(())
     }
 }
@@ -88,12 +91,12 @@ impl Existing {
     }
 }
 
-/// What a queue has, with its dead letters under this ARN.
-fn of_queue(spec: &QueueSpec, dead_letters: &str) -> QueueSettings {
+/// The settings of a queue, with the ARN of its dead-letter queue.
+fn queue_settings(spec: &QueueSpec, dead_letters: &str) -> QueueSettings {
     named(queue_attributes(spec, dead_letters))
 }
 
-fn of_dead_letters(spec: &QueueSpec) -> QueueSettings {
+fn dead_letter_settings(spec: &QueueSpec) -> QueueSettings {
     named(dead_letter_attributes(spec))
 }
 
@@ -101,22 +104,23 @@ fn named(attributes: Vec<(&'static str, String)>) -> QueueSettings {
     attributes.into_iter().map(|(name, value)| (QueueAttributeName::from(name), value)).collect()
 }
 
-/// What is to be set. What is not shown differs as well: a queue without a redrive policy does not show one.
-fn differing(wanted: &QueueSettings, shown: &SqsAttributes) -> QueueSettings {
-    // A key of the operator's own is a stronger choice than SQS's, and excludes it.
+/// The settings that differ. A setting that is not shown differs as well: a queue without a redrive policy
+/// does not show one.
+fn differing(expected: &QueueSettings, shown: &SqsAttributes) -> QueueSettings {
+    // The operator's own key is a stronger choice than that of SQS, and excludes it.
     let has_key = shown.get(&QueueAttributeName::KmsMasterKeyId).is_some_and(|key| !key.is_empty());
-    let stands = |(name, value): &&(QueueAttributeName, String)| {
+    let is_correct = |(name, value): &&(QueueAttributeName, String)| {
         (*name == QueueAttributeName::SqsManagedSseEnabled && has_key)
             || shown.get(name).is_some_and(|shown| {
                 shown == value
                     || (*name == QueueAttributeName::RedrivePolicy && redrive(shown) == redrive(value))
             })
     };
-    wanted.iter().filter(|setting| !stands(setting)).cloned().collect()
+    expected.iter().filter(|setting| !is_correct(setting)).cloned().collect()
 }
 
-/// Where dead letters go and after how many receives. SQS gives the number back as a number or as text, and the members
-/// in any order.
+/// The target of dead letters and the maximum receive count. SQS returns the count as a number or as text,
+/// and the members in any order.
 fn redrive(policy: &str) -> Option<(String, u64)> {
     let policy: Value = serde_json::from_str(policy).ok()?;
     let count = &policy["maxReceiveCount"];
@@ -132,8 +136,11 @@ fn resource(name: &str) -> String {
     format!("queue {name}")
 }
 
-/// A queue of ours; `None` if it is missing.
-async fn look_at(provisioner: &Provisioner<'_>, queue: QueueRef) -> Result<Option<Existing>, ProvisionError> {
+/// Reads a queue of this installation; `None` if it is missing.
+async fn find_queue(
+    provisioner: &Provisioner<'_>,
+    queue: QueueRef,
+) -> Result<Option<Existing>, ProvisionError> {
     let name = provisioner.aws.names().queue(queue);
     let subject = CallSubject::queue(provisioner.aws, &name);
     let failed = |line| ProvisionError::Failed(line);
@@ -158,43 +165,43 @@ async fn attributes(
     subject: &CallSubject,
     url: &str,
 ) -> Result<SqsAttributes, ProvisionError> {
-    let asked = provisioner.sqs.get_queue_attributes().queue_url(url);
-    match asked.attribute_names(QueueAttributeName::All).send().await {
+    let request = provisioner.sqs.get_queue_attributes().queue_url(url);
+    match request.attribute_names(QueueAttributeName::All).send().await {
         Ok(found) => Ok(found.attributes.unwrap_or_default()),
         Err(error) => Err(ProvisionError::Failed(subject.explain(&error))),
     }
 }
 
-/// Makes a queue, or sets what differs; answers what was done, and where the queue is.
-async fn settle(
+/// Creates a queue or updates its settings. Returns the step and the queue's URL.
+async fn create_or_update(
     provisioner: &Provisioner<'_>,
     queue: QueueRef,
     existing: Option<Existing>,
-    wanted: QueueSettings,
+    expected: QueueSettings,
 ) -> Result<(ProvisionStep, String), ProvisionError> {
     let name = provisioner.aws.names().queue(queue);
     let subject = CallSubject::queue(provisioner.aws, &name);
     let existing = match existing {
         Some(existing) => existing,
         None => {
-            if let Some(url) = create(provisioner, &subject, &name, &wanted).await? {
+            if let Some(url) = create(provisioner, &subject, &name, &expected).await? {
                 return Ok((step(resource(&name), ResourceChange::Create), url));
             }
-            look_at(provisioner, queue).await?.ok_or_else(|| {
+            find_queue(provisioner, queue).await?.ok_or_else(|| {
                 ProvisionError::Failed(format!("{} was there and is gone: run it again", resource(&name)))
             })?
         }
     };
-    let changed = update(provisioner, &subject, &existing, &wanted).await?;
-    Ok((step(resource(&name), ResourceChange::of(changed)), existing.url))
+    let changed = update(provisioner, &subject, &existing, &expected).await?;
+    Ok((step(resource(&name), ResourceChange::from_settings(changed)), existing.url))
 }
 
-/// The new queue's URL; `None` if another run has made it meanwhile, with other settings.
+/// Creates a queue and returns its URL; `None` if another run has created it meanwhile with other settings.
 async fn create(
     provisioner: &Provisioner<'_>,
     subject: &CallSubject,
     name: &str,
-    wanted: &QueueSettings,
+    expected: &QueueSettings,
 ) -> Result<Option<String>, ProvisionError> {
     let mut request = provisioner
         .sqs
@@ -202,25 +209,26 @@ async fn create(
         .queue_name(name)
         .tags(TAG, provisioner.owner())
         .attributes(QueueAttributeName::FifoQueue, "true");
-    for (name, value) in wanted {
+    for (name, value) in expected {
         request = request.attributes(name.clone(), value);
     }
     match request.send().await {
-        Ok(made) => Ok(Some(made.queue_url.unwrap_or_default())),
+        Ok(created) => Ok(Some(created.queue_url.unwrap_or_default())),
         Err(error) if matches!(code(&error), Some("QueueNameExists" | "QueueAlreadyExists")) => Ok(None),
         Err(error) => Err(ProvisionError::Failed(subject.explain(&error))),
     }
 }
 
-/// Sets what differs and answers what that changed. What is not shown even after it was set is nothing a store can keep:
-/// it is no change, or every run would be one.
+/// Updates the settings that differ, and returns those that changed. A setting that is not shown even after
+/// the update is not supported by an emulator: it does not count as a change, otherwise every run would
+/// report one.
 async fn update(
     provisioner: &Provisioner<'_>,
     subject: &CallSubject,
     existing: &Existing,
-    wanted: &QueueSettings,
+    expected: &QueueSettings,
 ) -> Result<Vec<String>, ProvisionError> {
-    let mut differing = differing(wanted, &existing.attributes);
+    let mut differing = differing(expected, &existing.attributes);
     if differing.is_empty() {
         return Ok(Vec::new());
     }
@@ -234,21 +242,21 @@ async fn update(
     Ok(labels(&differing))
 }
 
-/// A queue that was made just now may not be known everywhere yet.
+/// Returns the ARN of a new queue. SQS may not know the queue everywhere yet.
 async fn arn_of_new(
     provisioner: &Provisioner<'_>,
     queue: QueueRef,
     url: &str,
 ) -> Result<String, ProvisionError> {
     let subject = CallSubject::queue(provisioner.aws, &provisioner.aws.names().queue(queue));
-    let mut deadline = PollDeadline::of_minutes(1);
+    let mut deadline = PollDeadline::after_minutes(1);
     loop {
-        let asked = provisioner.sqs.get_queue_attributes().queue_url(url);
-        match asked.attribute_names(QueueAttributeName::QueueArn).send().await {
+        let request = provisioner.sqs.get_queue_attributes().queue_url(url);
+        match request.attribute_names(QueueAttributeName::QueueArn).send().await {
             Ok(found) => {
                 let arn = found.attributes.and_then(|mut shown| shown.remove(&QueueAttributeName::QueueArn));
                 return arn.ok_or_else(|| {
-                    ProvisionError::Failed(format!("SQS does not say what {url} is called: run it again"))
+                    ProvisionError::Failed(format!("SQS did not return the ARN of {url}: run it again"))
                 });
             }
             Err(error) if is_missing(code(&error)) && deadline.wait().await => {}
@@ -268,12 +276,12 @@ mod tests {
     }
 
     #[test]
-    fn a_redrive_policy_is_compared_by_what_it_says() {
-        let wanted = of_queue(QueueName::Events.spec(), ARN);
+    fn a_redrive_policy_is_compared_by_its_meaning() {
+        let expected = queue_settings(QueueName::Events.spec(), ARN);
         let with = |policy: String| {
-            let mut shown = shown(&wanted);
+            let mut shown = shown(&expected);
             shown.insert(QueueAttributeName::RedrivePolicy, policy);
-            labels(&differing(&wanted, &shown))
+            labels(&differing(&expected, &shown))
         };
         for same in [
             format!(r#"{{"maxReceiveCount":1000,"deadLetterTargetArn":"{ARN}"}}"#),
@@ -293,19 +301,19 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_the_operators_own_is_kept() {
-        let wanted = of_dead_letters(QueueName::Events.spec());
-        let mut shown = shown(&wanted);
+    fn the_operators_own_key_is_kept() {
+        let expected = dead_letter_settings(QueueName::Events.spec());
+        let mut shown = shown(&expected);
         shown.insert(QueueAttributeName::SqsManagedSseEnabled, "false".to_owned());
-        assert_eq!(labels(&differing(&wanted, &shown)), ["SqsManagedSseEnabled"]);
+        assert_eq!(labels(&differing(&expected, &shown)), ["SqsManagedSseEnabled"]);
         shown.insert(QueueAttributeName::KmsMasterKeyId, "alias/mine".to_owned());
-        assert!(differing(&wanted, &shown).is_empty());
+        assert!(differing(&expected, &shown).is_empty());
     }
 
     #[test]
-    fn only_the_queue_itself_delays() {
+    fn a_dead_letter_queue_has_no_delay() {
         let delay = |settings: QueueSettings| shown(&settings)[&QueueAttributeName::DelaySeconds].clone();
-        assert_eq!(delay(of_queue(QueueName::Stats.spec(), ARN)), "90");
-        assert_eq!(delay(of_dead_letters(QueueName::Stats.spec())), "0");
+        assert_eq!(delay(queue_settings(QueueName::Stats.spec(), ARN)), "90");
+        assert_eq!(delay(dead_letter_settings(QueueName::Stats.spec())), "0");
     }
 }

@@ -1,4 +1,4 @@
-//! Tables: on demand, protected from deletion, with their index, their expiry and their backups.
+//! Provisions tables: on demand, protected from deletion, with their index, their expiry and their backups.
 
 use aws_sdk_dynamodb::operation::describe_table::DescribeTableError;
 use aws_sdk_dynamodb::types::{
@@ -9,21 +9,21 @@ use aws_sdk_dynamodb::types::{
 
 use super::deadline::PollDeadline;
 use super::keys::{definitions, key_names, schema};
-use super::{ProvisionError, ProvisionStep, Provisioner, ResourceChange, TAG, code, step, unbuilt};
+use super::{ProvisionError, ProvisionStep, Provisioner, ResourceChange, TAG, build_failed, code, step};
 use crate::fault::CallSubject;
 use aws_template::names::settings;
 use aws_template::resources::{key_attributes, keys};
 use ports::queue::topology::{IndexSpec, TableRole, TableSpec};
 
-/// Long enough for a table, and for an index over a small one.
+/// Long enough for a table, and for an index over a small table.
 const WAIT_MINUTES: u64 = 5;
 
-/// A table of ours, as far as it differs.
+/// A table of this installation, with the settings that differ.
 pub(super) struct FoundTable {
     differing: Vec<Setting>,
 }
 
-/// What can be set on a table that exists.
+/// A setting that can be changed on an existing table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Setting {
     Billing,
@@ -34,7 +34,7 @@ enum Setting {
 }
 
 impl Setting {
-    /// AWS's name for it.
+    /// AWS's name of the setting.
     fn label(self) -> &'static str {
         match self {
             Self::Billing => "BillingMode",
@@ -46,23 +46,23 @@ impl Setting {
     }
 }
 
-/// A table and what to say about it.
-struct Subjected<'a> {
+/// Provisions one table.
+struct TableProvisioner<'a> {
     provisioner: &'a Provisioner<'a>,
     spec: &'static TableSpec,
     name: &'a str,
     subject: CallSubject,
 }
 
-/// What is there of a table of the topology; `None` if there is nothing.
-pub(super) async fn look(
+/// Reads a table of the topology and compares it; `None` if it is missing.
+pub(super) async fn inspect(
     provisioner: &Provisioner<'_>,
     spec: &'static TableSpec,
 ) -> Result<Option<FoundTable>, ProvisionError> {
-    Subjected::new(provisioner, spec).look().await
+    TableProvisioner::new(provisioner, spec).inspect().await
 }
 
-/// What is to be done.
+/// The planned step.
 pub(super) fn planned(
     provisioner: &Provisioner<'_>,
     spec: &TableSpec,
@@ -72,20 +72,20 @@ pub(super) fn planned(
     step(resource(provisioner.aws.names().table(spec.role)), change)
 }
 
-/// Makes a table, or sets what differs.
-pub(super) async fn follow(
+/// Creates a table or updates its settings.
+pub(super) async fn apply(
     provisioner: &Provisioner<'_>,
     spec: &'static TableSpec,
     table: Option<FoundTable>,
 ) -> Result<ProvisionStep, ProvisionError> {
-    let this = Subjected::new(provisioner, spec);
+    let this = TableProvisioner::new(provisioner, spec);
     let (table, is_new) = match table {
         Some(table) => (table, false),
         None => {
             let is_new = this.create().await?;
             let description = this.wait_until_usable().await?;
-            // Another run made it meanwhile: then it is looked at like any other.
-            let table = if is_new { Some(this.compare(&description).await?) } else { this.look().await? };
+            // If another run has created it meanwhile, it is inspected like any other.
+            let table = if is_new { Some(this.compare(&description).await?) } else { this.inspect().await? };
             let gone = || this.failed(format!("{} was there and is gone: run it again", resource(this.name)));
             (table.ok_or_else(gone)?, is_new)
         }
@@ -98,7 +98,9 @@ pub(super) async fn follow(
 
 impl FoundTable {
     fn change(&self) -> ResourceChange {
-        ResourceChange::of(self.differing.iter().map(|setting| setting.label().to_owned()).collect())
+        ResourceChange::from_settings(
+            self.differing.iter().map(|setting| setting.label().to_owned()).collect(),
+        )
     }
 }
 
@@ -115,7 +117,7 @@ fn variable(role: TableRole) -> &'static str {
     }
 }
 
-impl<'a> Subjected<'a> {
+impl<'a> TableProvisioner<'a> {
     fn new(provisioner: &'a Provisioner<'a>, spec: &'static TableSpec) -> Self {
         let name = provisioner.aws.names().table(spec.role);
         let subject = CallSubject::table(provisioner.aws, name, variable(spec.role));
@@ -130,12 +132,12 @@ impl<'a> Subjected<'a> {
         ProvisionError::Failed(line)
     }
 
-    async fn look(&self) -> Result<Option<FoundTable>, ProvisionError> {
+    async fn inspect(&self) -> Result<Option<FoundTable>, ProvisionError> {
         let Some(mut description) = self.describe().await? else { return Ok(None) };
         self.check_owner(&description).await?;
         self.check_keys(&description)?;
         if description.table_status() == Some(&TableStatus::Creating) {
-            // Another run is at it; before it is usable it does not say what it has.
+            // Another run is creating it; it does not show its settings until it is usable.
             description = self.wait_until_usable().await?;
         }
         Ok(Some(self.compare(&description).await?))
@@ -160,8 +162,8 @@ impl<'a> Subjected<'a> {
         let mut page: Option<String> = None;
         let mut owner = None;
         loop {
-            let asked = self.client().list_tags_of_resource().resource_arn(arn).set_next_token(page);
-            let found = asked.send().await.map_err(|error| self.failed(self.subject.explain(&error)))?;
+            let request = self.client().list_tags_of_resource().resource_arn(arn).set_next_token(page);
+            let found = request.send().await.map_err(|error| self.failed(self.subject.explain(&error)))?;
             owner = owner.or(found.tags.unwrap_or_default().into_iter().find(|tag| tag.key() == TAG));
             page = found.next_token;
             if owner.is_some() || page.is_none() {
@@ -172,21 +174,21 @@ impl<'a> Subjected<'a> {
         self.provisioner.check_tag(&resource(self.name), owner, variable(self.spec.role))
     }
 
-    /// Keys are chosen when a table or an index is made, and for good.
+    /// Checks the keys, which can only be set when a table or an index is created.
     fn check_keys(&self, description: &TableDescription) -> Result<(), ProvisionError> {
         let unusable = |why: String, remedy: String| {
             Err(ProvisionError::Unusable { resource: resource(self.name), why, remedy })
         };
-        let (wanted, found) =
+        let (expected, found) =
             (keys(self.spec.partition_key, self.spec.sort_key), key_names(description.key_schema()));
         let types = key_attributes(self.spec);
         let other_type = description.attribute_definitions().iter().find(|defined| {
             types.contains(&defined.attribute_name()) && *defined.attribute_type() != ScalarAttributeType::S
         });
-        if found != wanted || other_type.is_some() {
+        if found != expected || other_type.is_some() {
             let wrong = other_type.map_or_else(
-                || format!("its keys are {}, not {}", found.join(" and "), wanted.join(" and ")),
-                |defined| format!("its key {} is no string", defined.attribute_name()),
+                || format!("its keys are {}, not {}", found.join(" and "), expected.join(" and ")),
+                |defined| format!("its key {} is not a string", defined.attribute_name()),
             );
             return unusable(wrong, format!("set {} to another name", variable(self.spec.role)));
         }
@@ -200,21 +202,21 @@ impl<'a> Subjected<'a> {
             found.projection().and_then(Projection::projection_type) == Some(&ProjectionType::KeysOnly);
         if key_names(found.key_schema()) != keys(index.partition_key, Some(index.sort_key)) || !only_keys {
             return unusable(
-                format!("its index {} has other keys or holds more than them", index.name),
+                format!("its index {} has other keys or contains more than the keys", index.name),
                 "delete the index, wait until it is gone, and run this again".to_owned(),
             );
         }
         Ok(())
     }
 
-    /// What is to be set.
+    /// Compares the table with the expected settings.
     async fn compare(&self, description: &TableDescription) -> Result<FoundTable, ProvisionError> {
         let mut differing = Vec::new();
         let billing = description.billing_mode_summary().and_then(|summary| summary.billing_mode());
         if billing != Some(&BillingMode::PayPerRequest) {
             differing.push(Setting::Billing);
         }
-        // A store that knows no protection does not show it.
+        // A store that does not support protection does not show it.
         if description.deletion_protection_enabled() == Some(false) {
             differing.push(Setting::Protection);
         }
@@ -234,10 +236,10 @@ impl<'a> Subjected<'a> {
         Ok(FoundTable { differing })
     }
 
-    /// The attribute by which rows expire now.
+    /// The attribute by which rows currently expire.
     async fn expiry(&self) -> Result<Option<String>, ProvisionError> {
-        let asked = self.client().describe_time_to_live().table_name(self.name).send().await;
-        let found = asked.map_err(|error| self.failed(self.subject.explain(&error)))?;
+        let response = self.client().describe_time_to_live().table_name(self.name).send().await;
+        let found = response.map_err(|error| self.failed(self.subject.explain(&error)))?;
         let Some(found) = found.time_to_live_description else { return Ok(None) };
         let is_on = matches!(
             found.time_to_live_status(),
@@ -247,8 +249,8 @@ impl<'a> Subjected<'a> {
     }
 
     async fn is_recoverable(&self) -> Result<bool, ProvisionError> {
-        let asked = self.client().describe_continuous_backups().table_name(self.name).send().await;
-        let found = asked.map_err(|error| self.failed(self.subject.explain(&error)))?;
+        let response = self.client().describe_continuous_backups().table_name(self.name).send().await;
+        let found = response.map_err(|error| self.failed(self.subject.explain(&error)))?;
         let status = found
             .continuous_backups_description()
             .and_then(|found| found.point_in_time_recovery_description());
@@ -256,7 +258,7 @@ impl<'a> Subjected<'a> {
         Ok(status == Some(&PointInTimeRecoveryStatus::Enabled))
     }
 
-    /// Whether it is new; another run may have made it meanwhile.
+    /// Creates the table; false if another run has created it meanwhile.
     async fn create(&self) -> Result<bool, ProvisionError> {
         let mut request = self
             .client()
@@ -266,13 +268,13 @@ impl<'a> Subjected<'a> {
             .deletion_protection_enabled(true)
             .set_key_schema(Some(schema(self.spec.partition_key, self.spec.sort_key)?))
             .set_attribute_definitions(Some(definitions(self.spec)?))
-            .tags(Tag::builder().key(TAG).value(self.provisioner.owner()).build().map_err(unbuilt)?);
+            .tags(Tag::builder().key(TAG).value(self.provisioner.owner()).build().map_err(build_failed)?);
         if let Some(index) = &self.spec.index {
             let index = GlobalSecondaryIndex::builder()
                 .index_name(index.name)
                 .set_key_schema(Some(schema(index.partition_key, Some(index.sort_key))?))
                 .projection(Projection::builder().projection_type(ProjectionType::KeysOnly).build());
-            request = request.global_secondary_indexes(index.build().map_err(unbuilt)?);
+            request = request.global_secondary_indexes(index.build().map_err(build_failed)?);
         }
         match request.send().await {
             Ok(_) => Ok(true),
@@ -281,11 +283,11 @@ impl<'a> Subjected<'a> {
         }
     }
 
-    /// Waits until the table, and every index of it, takes requests.
+    /// Waits until the table and all its indexes are active.
     async fn wait_until_usable(&self) -> Result<TableDescription, ProvisionError> {
-        let mut deadline = PollDeadline::of_minutes(WAIT_MINUTES);
+        let mut deadline = PollDeadline::after_minutes(WAIT_MINUTES);
         loop {
-            // Right after it was made it may not be known everywhere yet.
+            // Right after its creation, the table may not be known everywhere yet.
             if let Some(description) = self.describe().await?
                 && is_usable(&description)
             {
@@ -293,14 +295,14 @@ impl<'a> Subjected<'a> {
             }
             if !deadline.wait().await {
                 return Err(self.failed(format!(
-                    "{} is not ready after {WAIT_MINUTES} minutes: look at it in the AWS console, and run this again",
+                    "{} is not ready after {WAIT_MINUTES} minutes: check it in the AWS console, and run this again",
                     resource(self.name)
                 )));
             }
         }
     }
 
-    /// A table is changed in one respect at a time, and only while it is not changing.
+    /// Changes one setting. DynamoDB accepts one change at a time, and only while the table is active.
     async fn set(&self, setting: Setting) -> Result<(), ProvisionError> {
         self.wait_until_usable().await?;
         match setting {
@@ -327,7 +329,7 @@ impl<'a> Subjected<'a> {
             .index_name(index.name)
             .set_key_schema(Some(schema(index.partition_key, Some(index.sort_key))?))
             .projection(Projection::builder().projection_type(ProjectionType::KeysOnly).build());
-        let create = create.build().map_err(unbuilt)?;
+        let create = create.build().map_err(build_failed)?;
         let update = self
             .client()
             .update_table()
@@ -338,30 +340,30 @@ impl<'a> Subjected<'a> {
         Ok(())
     }
 
-    /// Also turns it off: a table that is to be kept for good must not lose rows.
+    /// Turns expiry on or off: a table that is kept forever must not lose rows.
     async fn set_expiry(&self) -> Result<(), ProvisionError> {
         let attribute = match self.spec.ttl {
             Some(attribute) => Some(attribute.to_owned()),
             None => self.expiry().await?,
         };
         let Some(attribute) = attribute else { return Ok(()) };
-        let wanted =
+        let expiry =
             TimeToLiveSpecification::builder().enabled(self.spec.ttl.is_some()).attribute_name(attribute);
         let update = self.client().update_time_to_live().table_name(self.name);
-        let update = update.time_to_live_specification(wanted.build().map_err(unbuilt)?).send().await;
+        let update = update.time_to_live_specification(expiry.build().map_err(build_failed)?).send().await;
         update.map_err(|error| self.failed(self.subject.explain(&error)))?;
         Ok(())
     }
 
     async fn set_recovery(&self) -> Result<(), ProvisionError> {
-        let wanted = PointInTimeRecoverySpecification::builder().point_in_time_recovery_enabled(true);
-        let wanted = wanted.build().map_err(unbuilt)?;
-        let mut deadline = PollDeadline::of_minutes(WAIT_MINUTES);
+        let recovery = PointInTimeRecoverySpecification::builder().point_in_time_recovery_enabled(true);
+        let recovery = recovery.build().map_err(build_failed)?;
+        let mut deadline = PollDeadline::after_minutes(WAIT_MINUTES);
         loop {
             let update = self.client().update_continuous_backups().table_name(self.name);
-            match update.point_in_time_recovery_specification(wanted.clone()).send().await {
+            match update.point_in_time_recovery_specification(recovery.clone()).send().await {
                 Ok(_) => return Ok(()),
-                // A new table gets its backups a while after it takes requests.
+                // A new table supports backups only some time after it becomes active.
                 Err(error)
                     if code(&error) == Some("ContinuousBackupsUnavailableException")
                         && deadline.wait().await => {}

@@ -1,4 +1,4 @@
-//! The bucket's policy: a request that does not come over TLS is denied. Statements of others are left alone.
+//! The bucket's policy: it denies requests without TLS. Other statements are left alone.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::bucket::{failed, name};
 use super::{ProvisionError, Provisioner, code};
 use aws_template::resources::{LANGUAGE, STATEMENT, tls_only};
 
-/// The policy as it is to be, if the bucket's lacks our statement.
+/// The bucket's new policy; `None` if the policy already has our statement.
 pub(super) async fn policy(provisioner: &Provisioner<'_>) -> Result<Option<String>, ProvisionError> {
     let found = match provisioner.s3.get_bucket_policy().bucket(name(provisioner)).send().await {
         Ok(found) => found.policy,
@@ -28,10 +28,10 @@ pub(super) async fn policy(provisioner: &Provisioner<'_>) -> Result<Option<Strin
     })
 }
 
-/// The policy with our statement, if it lacks it.
+/// Adds our statement to a policy; `None` if the policy already has it.
 fn with_statement(found: &str, ours: Value) -> Result<Option<String>, serde_json::Error> {
     let mut policy: serde_json::Map<String, Value> = serde_json::from_str(found)?;
-    // One statement may stand for itself.
+    // A single statement need not be in a list.
     let mut statements = match policy.remove("Statement") {
         Some(Value::Array(statements)) => statements,
         Some(statement) => vec![statement],
@@ -73,8 +73,8 @@ mod tests {
         for statement in [theirs.clone(), json!([theirs]), json!([weaker, theirs])] {
             let found = json!({ "Version": "2008-10-17", "Id": "p", "Statement": statement }).to_string();
             let kept = with_statement(&found, ours()).unwrap().unwrap();
-            let wanted = json!({ "Version": "2008-10-17", "Id": "p", "Statement": [theirs, ours()] });
-            assert_eq!(read(&kept), wanted);
+            let expected = json!({ "Version": "2008-10-17", "Id": "p", "Statement": [theirs, ours()] });
+            assert_eq!(read(&kept), expected);
         }
         assert!(with_statement("no policy", ours()).is_err());
     }

@@ -1,7 +1,8 @@
-//! Single sends become batches: one task per queue collects what arrives while other batches are under way.
+//! Coalesces single sends into batches: one task per queue collects the messages that arrive while other
+//! batches are in flight.
 //!
-//! SQS charges, and limits, calls. An ingest gets its events one by one and answers each only when SQS has it, so without
-//! this every event would be a call.
+//! SQS charges for calls and limits them. Ingest receives events one by one and answers each only after SQS
+//! has accepted it, so without this every event would be a call.
 
 use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
@@ -14,26 +15,27 @@ use tokio::time::{Instant, sleep_until};
 use super::pending::{Pending, SendBatch, SendEntry, WaitingSend};
 use ports::queue::{BatchResult, GroupId};
 
-/// How long a batch that is not full waits for more, and only while another one is under way.
+/// How long a batch that is not full waits for more messages while another batch is in flight.
 ///
-/// With nothing under way a message goes at once, so a quiet queue pays nothing for this. On a busy one, those whose batch
-/// was just answered are back within about this time with their next message, and a call to SQS takes as long anyway:
-/// shorter, and 64 connections break up into many small calls; longer, and every answer is later without any saving.
+/// If no batch is in flight, a message is sent immediately, so a quiet queue has no extra latency. On a busy
+/// queue, the senders whose batch just completed return within about this interval with their next message,
+/// and a call to SQS takes about as long anyway. A shorter window splits 64 connections into many small
+/// calls; a longer one delays every response without saving calls.
 const WINDOW: Duration = Duration::from_millis(5);
-/// The most calls under way for one queue. At 10 ms a call these carry 32,000 messages a second, more than one process
-/// makes; they bound what a slow SQS can pile up to 32 MiB.
+/// Maximum number of calls in flight per queue. At 10 ms a call they carry 32,000 messages a second, more
+/// than one process produces; they limit the backlog of a slow SQS to 32 MiB.
 const MAX_IN_FLIGHT: usize = 32;
-/// Calls of `send` whose messages the task has not taken in yet. Behind these, callers wait in their own line.
+/// Maximum number of `send` calls that are queued for the task; further callers wait.
 const MAX_CALLS: usize = 64;
 
-/// One answer is being waited for.
+/// The pending response of one batch.
 pub(super) type Sending = Pin<Box<dyn Future<Output = BatchResult> + Send>>;
-/// Sends one batch: a call to SQS.
+/// Sends one batch with one call to SQS.
 pub(super) type BatchTransport = Box<dyn Fn(Vec<SendEntry>) -> Sending + Send>;
 
-/// Starts the task of one queue. It takes the messages of whole calls, so that a caller who goes away has sent all of
-/// them or none. It ends when all senders are gone and what they sent is sent.
-pub(super) fn start(transport: BatchTransport) -> mpsc::Sender<Vec<WaitingSend>> {
+/// Starts the task of one queue. It receives the messages of a call together, so that a cancelled caller has
+/// sent all of them or none. It ends when all senders are dropped and all their messages are sent.
+pub(super) fn start_dispatcher(transport: BatchTransport) -> mpsc::Sender<Vec<WaitingSend>> {
     let (sender, calls) = mpsc::channel(MAX_CALLS);
     let dispatcher = Dispatcher {
         transport,
@@ -50,54 +52,55 @@ struct Dispatcher {
     transport: BatchTransport,
     pending: Pending,
     in_flight: JoinSet<()>,
-    /// The groups of each batch under way. No second batch has one of them: SQS takes concurrent calls in any order, and
-    /// a repeated one may arrive after its successor.
+    /// The message groups of each batch in flight. A group is in one batch only: SQS handles concurrent calls
+    /// in any order, and a retried call may arrive after its successor.
     groups: HashMap<Id, Vec<GroupId>>,
-    /// Whether anyone can still send.
+    /// Whether there are still senders.
     open: bool,
 }
 
 impl Dispatcher {
     async fn run(mut self, mut calls: mpsc::Receiver<Vec<WaitingSend>>) {
         loop {
-            // What has arrived together is looked at together.
+            // Consider messages together that have arrived together.
             while self.pending.has_room() {
                 let Ok(call) = calls.try_recv() else { break };
-                self.take_in(call);
+                self.enqueue(call);
             }
-            let look_again = self.send_what_is_due();
+            let next_due = self.send_due_batches();
             if !self.open && self.pending.is_empty() && self.in_flight.is_empty() {
                 return;
             }
             tokio::select! {
                 call = calls.recv(), if self.open && self.pending.has_room() => match call {
-                    Some(call) => self.take_in(call),
+                    Some(call) => self.enqueue(call),
                     None => self.open = false,
                 },
                 Some(ended) = self.in_flight.join_next_with_id() => {
-                    // Also of one that panicked: its callers have been told, and its groups go on.
+                    // Even if the task panicked: its callers have received an error, and its groups must
+                    // continue.
                     let id = ended.map_or_else(|panicked| panicked.id(), |(id, ())| id);
                     self.groups.remove(&id);
                 }
-                () = sleep_until(look_again.unwrap_or_else(Instant::now)), if look_again.is_some() => {}
+                () = sleep_until(next_due.unwrap_or_else(Instant::now)), if next_due.is_some() => {}
             }
         }
     }
 
-    fn take_in(&mut self, call: Vec<WaitingSend>) {
+    fn enqueue(&mut self, call: Vec<WaitingSend>) {
         call.into_iter().for_each(|waiting| self.pending.push(waiting));
     }
 
-    /// Starts every batch that need not wait. When the next one is due, if that is only a matter of time.
-    fn send_what_is_due(&mut self) -> Option<Instant> {
+    /// Starts every batch that is due. Returns when the next one is due if it waits only for its window.
+    fn send_due_batches(&mut self) -> Option<Instant> {
         let now = Instant::now();
         self.pending.drop_overdue(now);
         while self.in_flight.len() < MAX_IN_FLIGHT {
             let busy: HashSet<GroupId> = self.groups.values().flatten().cloned().collect();
-            let batch = self.pending.next(&busy)?;
+            let batch = self.pending.next_batch(&busy)?;
             let due = batch.since + WINDOW;
-            let at_once = batch.full || self.in_flight.is_empty() || !self.open;
-            if !at_once && due > now {
+            let immediately = batch.full || self.in_flight.is_empty() || !self.open;
+            if !immediately && due > now {
                 return Some(due);
             }
             self.launch(batch);
@@ -106,13 +109,17 @@ impl Dispatcher {
     }
 
     fn launch(&mut self, batch: SendBatch) {
-        let (entries, answers): (Vec<_>, Vec<_>) =
-            self.pending.take(batch).into_iter().map(|waiting| (waiting.entry, waiting.answer)).unzip();
+        let (entries, answers): (Vec<_>, Vec<_>) = self
+            .pending
+            .remove_batch(batch)
+            .into_iter()
+            .map(|waiting| (waiting.entry, waiting.answer))
+            .unzip();
         let groups = entries.iter().map(|entry| entry.group.clone()).collect();
         let sending = (self.transport)(entries);
         let task = self.in_flight.spawn(async move {
             for (answer, result) in answers.into_iter().zip(sending.await) {
-                // Who has gone away meanwhile loses the answer only.
+                // A caller that was cancelled meanwhile only loses the result.
                 drop(answer.send(result));
             }
         });
@@ -130,21 +137,22 @@ mod tests {
     use super::*;
     use ports::queue::QueueError;
 
-    /// How long a call takes here.
+    /// Duration of a call in these tests.
     const CALL: Duration = Duration::from_millis(20);
 
-    /// What was sent when, and what is under way.
+    /// The batches that were sent, and those in flight.
     #[derive(Default)]
     struct BatchCalls {
         sent: Vec<Vec<String>>,
-        under_way: Vec<GroupId>,
-        most_under_way: usize,
-        calls_under_way: usize,
+        groups_in_flight: Vec<GroupId>,
+        max_calls_in_flight: usize,
+        calls_in_flight: usize,
     }
 
     type Log = Arc<Mutex<BatchCalls>>;
 
-    /// Takes [`CALL`] for each batch and fails the test if a group is in two at once.
+    /// A transport that takes [`CALL`] for each batch and fails the test if a group is in two concurrent
+    /// batches.
     fn coalescer() -> (mpsc::Sender<Vec<WaitingSend>>, Log) {
         let log = Log::default();
         let calls = Arc::clone(&log);
@@ -154,30 +162,33 @@ mod tests {
                 let groups: HashSet<GroupId> = entries.iter().map(|entry| entry.group.clone()).collect();
                 {
                     let mut calls = log.lock().unwrap();
-                    assert!(groups.iter().all(|group| !calls.under_way.contains(group)), "a group twice");
-                    calls.under_way.extend(groups.iter().cloned());
-                    calls.calls_under_way += 1;
-                    calls.most_under_way = calls.most_under_way.max(calls.calls_under_way);
+                    assert!(
+                        groups.iter().all(|group| !calls.groups_in_flight.contains(group)),
+                        "a group twice"
+                    );
+                    calls.groups_in_flight.extend(groups.iter().cloned());
+                    calls.calls_in_flight += 1;
+                    calls.max_calls_in_flight = calls.max_calls_in_flight.max(calls.calls_in_flight);
                     calls.sent.push(entries.iter().map(|entry| entry.body.clone()).collect());
                 }
                 sleep(CALL).await;
                 let mut calls = log.lock().unwrap();
-                calls.under_way.retain(|group| !groups.contains(group));
-                calls.calls_under_way -= 1;
-                // A panic that held the lock would end the test.
+                calls.groups_in_flight.retain(|group| !groups.contains(group));
+                calls.calls_in_flight -= 1;
+                // A panic while the lock is held would end the test.
                 drop(calls);
                 assert_ne!(entries[0].body, "panic", "as ordered");
                 vec![Ok(()); entries.len()]
             })
         });
-        (start(transport), log)
+        (start_dispatcher(transport), log)
     }
 
     type SendResult = oneshot::Receiver<Result<(), QueueError>>;
 
     fn waiting(group: &str, body: &str) -> (WaitingSend, SendResult) {
         let entry = SendEntry {
-            group: GroupId::of(&[group]),
+            group: GroupId::from_parts(&[group]),
             dedup: body.to_owned(),
             body: body.to_owned(),
             escaped: false,
@@ -205,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_single_message_goes_at_once() {
+    async fn a_single_message_is_sent_immediately() {
         let (sender, log) = coalescer();
         let began = Instant::now();
         answered(send(&sender, &[("g", "1")]).await).await;
@@ -213,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_arrives_meanwhile_waits_for_more_but_not_long() {
+    async fn messages_that_arrive_meanwhile_wait_for_more_but_not_long() {
         let (sender, log) = coalescer();
         let mut answers = send(&sender, &[("a", "1")]).await;
         sleep(Duration::from_millis(1)).await;
@@ -227,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_group_keeps_its_order_also_across_batches_and_while_others_pass() {
+    async fn a_group_keeps_its_order_across_batches_while_other_groups_overtake_it() {
         let (sender, log) = coalescer();
         let bodies: Vec<String> = (0..25).map(|number| format!("{number:02}")).collect();
         let call: Vec<(&str, &str)> = bodies.iter().map(|body| ("g", body.as_str())).collect();
@@ -235,7 +246,7 @@ mod tests {
         answers.extend(send(&sender, &[("other", "other")]).await);
         answered(answers).await;
         let sent = sent(&log);
-        // The other group is sent while the first batch is under way.
+        // The other group is sent while the first batch is in flight.
         assert_eq!(sent[1], ["other"]);
         let of_group: Vec<String> = sent.concat().into_iter().filter(|body| body != "other").collect();
         assert_eq!(of_group, bodies);
@@ -243,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_senders_share_full_batches_whether_their_groups_are_many_or_one() {
+    async fn many_senders_share_full_batches_with_many_groups_and_with_one() {
         for groups in [64, 7, 1] {
             let (sender, log) = coalescer();
             let mut clients = JoinSet::new();
@@ -264,16 +275,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn calls_under_way_are_bounded() {
+    async fn the_number_of_calls_in_flight_is_bounded() {
         let (sender, log) = coalescer();
         let messages: Vec<String> = (0..800).map(|number| format!("{number}")).collect();
         let call: Vec<(&str, &str)> = messages.iter().map(|text| (text.as_str(), text.as_str())).collect();
         answered(send(&sender, &call).await).await;
-        assert_eq!(log.lock().unwrap().most_under_way, MAX_IN_FLIGHT);
+        assert_eq!(log.lock().unwrap().max_calls_in_flight, MAX_IN_FLIGHT);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_goes_away_loses_only_the_answer() {
+    async fn a_cancelled_sender_only_loses_the_result() {
         let (sender, log) = coalescer();
         let first = send(&sender, &[("g", "1")]).await;
         drop(send(&sender, &[("g", "2")]).await);
@@ -283,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_waited_too_long_is_not_sent() {
+    async fn an_overdue_message_is_not_sent() {
         let (sender, log) = coalescer();
         let busy = send(&sender, &[("g", "1")]).await;
         sleep(Duration::from_millis(1)).await;
@@ -305,7 +316,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_task_ends_with_its_senders_and_sends_what_it_has() {
+    async fn the_task_sends_the_remaining_messages_and_ends_after_its_senders() {
         let (sender, log) = coalescer();
         let first = send(&sender, &[("g", "1")]).await;
         sleep(Duration::from_millis(1)).await;
@@ -313,9 +324,9 @@ mod tests {
         drop(sender);
         answered(first).await;
         answered(second).await;
-        // The last batch is answered before its task is joined and the dispatcher gone.
+        // The last batch is answered before its task is joined and the dispatcher is dropped.
         sleep(Duration::from_millis(1)).await;
-        assert_eq!(Arc::strong_count(&log), 1, "the task holds its transport no longer");
+        assert_eq!(Arc::strong_count(&log), 1, "the task has dropped its transport");
         assert_eq!(sent(&log), [["1"], ["2"]]);
     }
 }

@@ -1,13 +1,13 @@
 //! The queue port on SQS FIFO.
 //!
-//! * [`send`]: what becomes of a message; [`coalesce`] and [`pending`] make batches of single sends; [`text`] carries
-//!   any text in the characters SQS takes.
-//! * [`receive`], [`settle`]: deliveries, and what becomes of them; [`receipt`] is the proof of one. [`handed`] takes what
-//!   Lambda received instead.
+//! * [`send`]: sends messages; [`coalesce`] and [`pending`] combine single sends into batches; [`text`]
+//!   encodes any text in the characters that SQS accepts.
+//! * [`receive`], [`settle`]: receive messages, and ack them or change their visibility timeout; [`receipt`]:
+//!   the receipt of a delivery. [`lambda_batch`]: converts the messages of a Lambda invocation into deliveries.
 //! * [`queue_urls`]: the URL of each queue.
 
 mod coalesce;
-pub(super) mod handed;
+pub(super) mod lambda_batch;
 mod pending;
 mod queue_urls;
 mod receipt;
@@ -31,20 +31,20 @@ use ports::queue::{
 };
 use queue_urls::QueueUrls;
 use send::SqsSender;
-use settle::{ReceiptAction, settle};
+use settle::{ReceiptAction, settle_receipts};
 
-/// How a call fails.
+/// The error of an SQS call.
 type CallError<E> = SdkError<E, HttpResponse>;
 
-/// How much later than the truth the counts may be: AWS says they settle about a minute after the last send.
+/// How long the counts may lag behind: AWS says they become consistent about a minute after the last send.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
 const DEPTH_LAG: Duration = Duration::from_secs(60);
 
-/// The longest a message is invisible: twelve hours.
+/// The longest visibility timeout of SQS: twelve hours.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html>
 const MAX_VISIBILITY: Duration = Duration::from_secs(43_200);
 
-/// What is counted: what waits, what is delayed, what is in flight.
+/// The counts of waiting, delayed and in-flight messages.
 const COUNTS: [QueueAttributeName; 3] = [
     QueueAttributeName::ApproximateNumberOfMessages,
     QueueAttributeName::ApproximateNumberOfMessagesDelayed,
@@ -61,7 +61,7 @@ pub(super) struct SqsQueue {
 }
 
 impl SqsQueue {
-    /// Nothing is asked of SQS yet.
+    /// Sends no request to SQS yet.
     pub(super) fn new(aws: &Aws) -> Self {
         let queue_urls = Arc::new(QueueUrls::new(aws));
         let sends = policy::SEND.sqs(&aws.sdk);
@@ -82,21 +82,21 @@ impl Queue for SqsQueue {
     }
 
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
-        receive::receive(&self.receives, self.queue_urls.of(request.queue), request).await
+        receive::receive(&self.receives, self.queue_urls.get(request.queue), request).await
     }
 
     async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
         let entries = entries.iter().map(|(receipt, timeout)| (receipt, ReceiptAction::Invisible(*timeout)));
-        settle(&self.settles, self.queue_urls.of(queue), entries).await
+        settle_receipts(&self.settles, self.queue_urls.get(queue), entries).await
     }
 
     async fn ack(&self, queue: QueueRef, receipts: &[Receipt]) -> BatchResult {
         let entries = receipts.iter().map(|receipt| (receipt, ReceiptAction::Ack));
-        settle(&self.settles, self.queue_urls.of(queue), entries).await
+        settle_receipts(&self.settles, self.queue_urls.get(queue), entries).await
     }
 
     async fn depth(&self, queue: QueueRef) -> Result<Depth, QueueError> {
-        let queue_url = self.queue_urls.of(queue);
+        let queue_url = self.queue_urls.get(queue);
         let url = queue_url.url(&self.settles).await?;
         let request =
             self.settles.get_queue_attributes().queue_url(url).set_attribute_names(Some(COUNTS.into()));
@@ -105,8 +105,8 @@ impl Queue for SqsQueue {
         let [waiting, delayed, in_flight] =
             COUNTS.map(|count| attributes.get(&count).and_then(|number| number.parse().ok()));
         let (Some(waiting), Some(delayed), Some(in_flight)) = (waiting, delayed, in_flight) else {
-            // Taken for zero, it would call a queue idle that is not.
-            return Err(queue_url.odd("did not say how many messages there are"));
+            // Counted as zero, it would make a busy queue look idle.
+            return Err(queue_url.unexpected("did not report the number of messages"));
         };
         Ok(Depth { waiting, delayed, in_flight, oldest_age_s: None })
     }
@@ -116,18 +116,18 @@ impl Queue for SqsQueue {
     }
 
     async fn ready(&self) -> Result<(), QueueError> {
-        // Asked again each time: an address that is known already says nothing about now.
-        self.queue_urls.of(QueueName::Events.into()).ask(&self.sends).await.map(|_| ())
+        // Not from the cache: a known URL does not show that the queue is available now.
+        self.queue_urls.get(QueueName::Events.into()).request_url(&self.sends).await.map(|_| ())
     }
 }
 
 /// Whole seconds, rounded up: a lease must not end before its holder thinks it does.
-fn seconds(time: Duration, most: Duration) -> u64 {
-    let time = time.min(most);
-    time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0))
+fn seconds(duration: Duration, max: Duration) -> u64 {
+    let duration = duration.min(max);
+    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
 
-/// A visibility timeout as SQS takes it.
+/// A visibility timeout in the seconds that SQS accepts.
 fn visibility(timeout: Duration) -> i32 {
     i32::try_from(seconds(timeout, MAX_VISIBILITY)).unwrap_or(i32::MAX)
 }
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_lease_is_rounded_up_to_whole_seconds_and_bounded() {
-        for (timeout, asked_for_s) in [
+        for (timeout, expected_s) in [
             (Duration::ZERO, 0),
             (Duration::from_nanos(1), 1),
             (Duration::from_secs(30), 30),
@@ -146,7 +146,7 @@ mod tests {
             (Duration::from_secs(43_201), 43_200),
             (Duration::MAX, 43_200),
         ] {
-            assert_eq!(visibility(timeout), asked_for_s, "{timeout:?}");
+            assert_eq!(visibility(timeout), expected_s, "{timeout:?}");
         }
         assert_eq!(seconds(Duration::MAX, Duration::MAX), u64::MAX);
     }

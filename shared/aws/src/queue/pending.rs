@@ -1,4 +1,4 @@
-//! Messages that wait to be sent to one queue, and which of them go together.
+//! Messages that wait to be sent to one queue, and the choice of the next batch.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -7,18 +7,18 @@ use tokio::time::Instant;
 
 use ports::queue::{GroupId, MAX_MESSAGE_BYTES, QueueError};
 
-/// The most entries SQS takes in one call.
+/// Maximum number of entries per SQS call.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html>
 pub(super) const MAX_ENTRIES: usize = 10;
-/// The most bytes it takes in one call: as many as in one message.
+/// Maximum size of an SQS call: the same as that of one message.
 const MAX_BATCH_BYTES: usize = MAX_MESSAGE_BYTES;
 
-/// While this many messages wait, no more are accepted, and their callers wait instead.
+/// Maximum number of waiting messages: beyond it none are accepted, and their callers wait instead.
 const MAX_WAITING: usize = 1_000;
-/// The same for their bytes.
+/// The same limit in bytes.
 const MAX_WAITING_BYTES: usize = 16 * MAX_MESSAGE_BYTES;
 
-/// A message in the form in which SQS takes it.
+/// A message in the form that SQS accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SendEntry {
     pub(super) group: GroupId,
@@ -26,7 +26,7 @@ pub(super) struct SendEntry {
     pub(super) body: String,
     /// Whether the body is in [`super::text::ESCAPED`] form.
     pub(super) escaped: bool,
-    /// What SQS counts: the body and the attributes.
+    /// The size that SQS counts: the body and the attributes.
     pub(super) bytes: usize,
 }
 
@@ -35,23 +35,23 @@ pub(super) struct SendEntry {
 pub(super) struct WaitingSend {
     pub(super) entry: SendEntry,
     pub(super) since: Instant,
-    /// When the caller will have been told that it took too long.
+    /// When the caller stops waiting and gets an error.
     pub(super) deadline: Instant,
     pub(super) answer: oneshot::Sender<Result<(), QueueError>>,
 }
 
-/// What could be sent now in one call.
+/// Messages that can be sent now in one call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SendBatch {
-    /// QueueUrls in the line, in order.
+    /// Indexes in the line, in order.
     indexes: Vec<usize>,
-    /// Whether nothing more would fit.
+    /// Whether no further message fits.
     pub(super) full: bool,
-    /// Since when its oldest entry waits.
+    /// When its oldest entry began to wait.
     pub(super) since: Instant,
 }
 
-/// The line, in the order of arrival.
+/// The waiting messages, in the order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     line: VecDeque<WaitingSend>,
@@ -68,32 +68,32 @@ impl Pending {
         self.line.is_empty()
     }
 
-    /// Whether another call's messages may come in.
+    /// Whether the messages of another call can be accepted.
     pub(super) fn has_room(&self) -> bool {
         self.line.len() < MAX_WAITING && self.bytes < MAX_WAITING_BYTES
     }
 
-    /// Drops messages whose callers no longer wait: sending them would only delay the others. Their callers were, or are now,
-    /// told that the outcome is unknown.
+    /// Drops messages whose callers no longer wait: sending them would only delay the others. Their callers
+    /// get the error that the outcome is unknown.
     pub(super) fn drop_overdue(&mut self, now: Instant) {
         self.line.retain(|waiting| waiting.deadline > now);
         self.bytes = self.line.iter().map(|waiting| waiting.entry.bytes).sum();
     }
 
-    /// What could be sent now: the first entries whose group is not busy. Where an entry does not fit, its group's later
-    /// ones do not pass it.
-    pub(super) fn next(&self, busy: &HashSet<GroupId>) -> Option<SendBatch> {
+    /// Returns the next batch: the first entries whose group is not in `busy`. If an entry does not fit, the
+    /// later ones of its group do not overtake it.
+    pub(super) fn next_batch(&self, busy: &HashSet<GroupId>) -> Option<SendBatch> {
         let mut indexes = Vec::new();
         let mut bytes = 0;
-        let mut passed: HashSet<&GroupId> = HashSet::new();
+        let mut skipped: HashSet<&GroupId> = HashSet::new();
         let mut full = false;
         for (index, WaitingSend { entry, .. }) in self.line.iter().enumerate() {
-            if busy.contains(&entry.group) || passed.contains(&entry.group) {
+            if busy.contains(&entry.group) || skipped.contains(&entry.group) {
                 continue;
             }
             if bytes + entry.bytes > MAX_BATCH_BYTES {
                 full = true;
-                passed.insert(&entry.group);
+                skipped.insert(&entry.group);
                 continue;
             }
             bytes += entry.bytes;
@@ -107,10 +107,10 @@ impl Pending {
         Some(SendBatch { indexes, full, since })
     }
 
-    /// Takes a batch out of the line. Nothing may have been pushed or dropped since it was chosen.
-    pub(super) fn take(&mut self, batch: SendBatch) -> Vec<WaitingSend> {
+    /// Removes a batch from the line. No message may have been pushed or dropped since it was chosen.
+    pub(super) fn remove_batch(&mut self, batch: SendBatch) -> Vec<WaitingSend> {
         let mut taken = Vec::with_capacity(batch.indexes.len());
-        // From behind, so that the indexes in front stay what they are.
+        // From the end, so that the earlier indexes stay valid.
         for index in batch.indexes.into_iter().rev() {
             if let Some(waiting) = self.line.remove(index) {
                 self.bytes -= waiting.entry.bytes;
@@ -132,7 +132,7 @@ mod tests {
         let mut pending = Pending::default();
         for (group, body, bytes) in entries {
             let entry = SendEntry {
-                group: GroupId::of(&[group]),
+                group: GroupId::from_parts(&[group]),
                 dedup: (*body).to_owned(),
                 body: (*body).to_owned(),
                 escaped: false,
@@ -146,10 +146,10 @@ mod tests {
     }
 
     fn take(pending: &mut Pending, busy: &[&str]) -> Option<(Vec<String>, bool)> {
-        let busy = busy.iter().map(|group| GroupId::of(&[group])).collect();
-        let batch = pending.next(&busy)?;
+        let busy = busy.iter().map(|group| GroupId::from_parts(&[group])).collect();
+        let batch = pending.next_batch(&busy)?;
         let full = batch.full;
-        Some((pending.take(batch).into_iter().map(|waiting| waiting.entry.body).collect(), full))
+        Some((pending.remove_batch(batch).into_iter().map(|waiting| waiting.entry.body).collect(), full))
     }
 
     fn bodies(bodies: &[&str]) -> Vec<String> {
@@ -167,7 +167,7 @@ mod tests {
             Some((bodies(&["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]), true))
         );
         assert_eq!(take(&mut pending, &[]), Some((bodies(&["10", "11"]), false)));
-        assert!(pending.is_empty() && pending.next(&HashSet::new()).is_none());
+        assert!(pending.is_empty() && pending.next_batch(&HashSet::new()).is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_passes_an_entry_of_its_group_that_does_not_fit() {
+    async fn an_entry_that_does_not_fit_is_not_overtaken_by_its_group() {
         let half = MAX_BATCH_BYTES / 2;
         let mut pending = line(&[("a", "a1", half), ("b", "b1", half + 1), ("b", "b2", 1), ("c", "c1", 1)]);
         assert_eq!(take(&mut pending, &[]), Some((bodies(&["a1", "c1"]), true)));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_overdue_is_given_up() {
+    async fn an_overdue_message_is_dropped() {
         let mut pending = line(&[("a", "a1", 1)]);
         tokio::time::advance(Duration::from_secs(1)).await;
         pending.drop_overdue(Instant::now());

@@ -11,34 +11,34 @@ use crate::fault::CallSubject;
 use ports::queue::topology::QUEUES;
 use ports::queue::{QueueError, QueueRef};
 
-/// One queue of SQS, and its URL once it is known.
+/// One SQS queue, and its URL once it is known.
 #[derive(Debug)]
 pub(super) struct QueueUrl {
     pub(super) queue: QueueRef,
     name: String,
     subject: CallSubject,
-    /// Asked for once: it holds the account's number, and does not change as long as the name is the same. A failure is
-    /// not kept, so a queue that is made later is found.
+    /// Requested once: it contains the account number and depends only on the name. Failures are not cached,
+    /// so a queue that is created later is found.
     url: OnceCell<String>,
 }
 
 impl QueueUrl {
-    /// The queue's address.
+    /// Returns the queue's URL, from SQS on first use.
     pub(super) async fn url(&self, client: &Client) -> Result<&str, QueueError> {
-        self.url.get_or_try_init(|| self.ask(client)).await.map(String::as_str)
+        self.url.get_or_try_init(|| self.request_url(client)).await.map(String::as_str)
     }
 
-    /// Asks SQS for the queue's address. That takes the permission every user of the queue needs anyway, and is answered
-    /// only where the queue exists and the credentials are good.
-    pub(super) async fn ask(&self, client: &Client) -> Result<String, QueueError> {
+    /// Requests the queue's URL from SQS. This needs only the permission that every user of the queue has
+    /// anyway, and succeeds only if the queue exists and the credentials are valid.
+    pub(super) async fn request_url(&self, client: &Client) -> Result<String, QueueError> {
         let answer = client.get_queue_url().queue_name(&self.name).send().await;
         match answer {
-            Ok(found) => found.queue_url.ok_or_else(|| self.odd("gave no address for it")),
+            Ok(found) => found.queue_url.ok_or_else(|| self.unexpected("returned no URL")),
             Err(error) => Err(self.unavailable(&error)),
         }
     }
 
-    /// A call failed.
+    /// The error of a failed call.
     pub(super) fn unavailable<E>(&self, error: &super::CallError<E>) -> QueueError
     where
         E: aws_smithy_types::error::metadata::ProvideErrorMetadata + std::error::Error + 'static,
@@ -46,13 +46,13 @@ impl QueueUrl {
         QueueError::Unavailable(self.subject.explain(error))
     }
 
-    /// There was no answer, or not in time.
-    pub(super) fn late(&self) -> QueueError {
-        QueueError::Unavailable(self.subject.late())
+    /// The error of a call without a response in time.
+    pub(super) fn timed_out(&self) -> QueueError {
+        QueueError::Unavailable(self.subject.timed_out())
     }
 
-    /// SQS answered, but not what it promises to.
-    pub(super) fn odd(&self, what: &str) -> QueueError {
+    /// The error of a response that violates SQS's contract.
+    pub(super) fn unexpected(&self, what: &str) -> QueueError {
         QueueError::Unavailable(format!("SQS {what} (queue {})", self.name))
     }
 }
@@ -72,8 +72,8 @@ impl QueueUrls {
         Self(queues.map(queue_url).collect())
     }
 
-    pub(super) fn of(&self, queue: QueueRef) -> &Arc<QueueUrl> {
-        // Every queue is in the topology; a test there holds both together.
+    pub(super) fn get(&self, queue: QueueRef) -> &Arc<QueueUrl> {
+        // Every queue is in the topology; a test there ensures that.
         &self.0[&queue]
     }
 }

@@ -1,4 +1,4 @@
-//! Receiving.
+//! Receives messages.
 
 use std::time::Duration;
 
@@ -10,15 +10,16 @@ use super::{receipt, seconds, text};
 use ports::clock::TimestampMs;
 use ports::queue::{Delivery, GroupId, MessageId, QueueError, QueueRef, ReceiveRequest};
 
-/// The most messages of one call.
+/// Maximum number of messages per call.
 const MAX_MESSAGES: usize = 10;
-/// The longest SQS waits for the first one, in seconds.
+/// The longest wait of SQS for the first message, in seconds.
 const MAX_WAIT_S: u64 = 20;
 const ATTRIBUTES: [Attribute; 3] =
     [Attribute::MessageGroupId, Attribute::SentTimestamp, Attribute::ApproximateReceiveCount];
 
-/// As the port says. SQS waits whole seconds and at most 20 of them: a wait is rounded up, since ending one ourselves
-/// would drop messages that are on their way and hold up their groups for a whole lease; a longer one is several calls.
+/// Receives as the port specifies. SQS waits whole seconds, at most 20. A wait is rounded up, because
+/// cancelling a call would lose messages that are in transit and block their groups for a whole lease; a
+/// longer wait takes several calls.
 pub(super) async fn receive(
     client: &Client,
     queue_url: &QueueUrl,
@@ -40,9 +41,9 @@ pub(super) async fn receive(
             .wait_time_seconds(whole(wait_s))
             .set_message_system_attribute_names(Some(ATTRIBUTES.into()))
             .message_attribute_names(text::FORM)
-            // The SDK repeats the call with the same id when its answer is lost, and SQS then gives the same messages
-            // again. Without one they, and what stands behind them, would wait for their leases to end. Each call has its
-            // own: the same one twice would get the same messages twice.
+            // If the response is lost, the SDK retries the call with the same id, and SQS returns the same
+            // messages again. Without the id, they and the messages behind them would wait until their leases
+            // end. Each call has its own id: reusing one would return the same messages twice.
             .receive_request_attempt_id(format!("{:032x}", fastrand::u128(..)))
             .send()
             .await
@@ -52,19 +53,20 @@ pub(super) async fn receive(
             let deliveries = messages.into_iter().map(|message| delivery(queue_url.queue, message));
             return deliveries
                 .collect::<Result<_, _>>()
-                .map_err(|what| queue_url.odd(&format!("gave a message that {what}")));
+                .map_err(|what| queue_url.unexpected(&format!("returned a message that {what}")));
         }
     }
 }
 
-/// What a message is to its receiver.
+/// Converts a message of SQS into a delivery.
 ///
-/// One without an id, a receipt or a body cannot be handled, and handing on the others could put a later one of its group
-/// first. So nothing of the call is handed on: all of it comes again when the leases end, and until then the runtime
-/// backs off and says why.
+/// A message without an id, a receipt or a body cannot be handled, and delivering the others could let a
+/// later message of its group overtake it. So the whole call fails: all messages are delivered again when
+/// their leases end, and until then the runtime backs off and reports why.
 ///
-/// One without a readable group, time or count can be handled, so it is, with values that are the same each time it
-/// comes: a group of its own, the beginning of time, and a count that makes the runtime careful with it.
+/// A message without a readable group, time or count can still be handled, with values that are the same on
+/// each delivery: a group of its own, the Unix epoch, and a receive count of 2, so that the runtime treats it
+/// as a redelivery.
 pub(super) fn delivery(queue: QueueRef, message: Message) -> Result<Delivery, &'static str> {
     let form = message.message_attributes.as_ref().and_then(|attributes| attributes.get(text::FORM));
     let form = form.map(|form| form.string_value().unwrap_or_default().to_owned());
@@ -83,15 +85,15 @@ pub(super) fn delivery(queue: QueueRef, message: Message) -> Result<Delivery, &'
         group: GroupId::from(group.unwrap_or(&id).clone()),
         sent_at: TimestampMs(sent_at_ms.unwrap_or(0)),
         receive_count: count.unwrap_or(2),
-        receipt: receipt::make(queue, &handle),
-        body: original(queue, &id, body, form.as_deref()),
+        receipt: receipt::make_receipt(queue, &handle),
+        body: decode(queue, &id, body, form.as_deref()),
         message_id: MessageId(id),
     })
 }
 
-/// The text that was sent. A text that cannot be read back is passed on as it came, so that it ends in quarantine, where
-/// a person sees it, and does not block its group.
-fn original(queue: QueueRef, id: &str, body: String, form: Option<&str>) -> String {
+/// The text that was sent. A body that cannot be decoded is passed on unchanged, so that it ends in
+/// quarantine, where a person sees it, and does not block its group.
+fn decode(queue: QueueRef, id: &str, body: String, form: Option<&str>) -> String {
     let text = match form {
         None => return body,
         Some(text::ESCAPED) => text::unescape(&body),
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_read_with_all_it_carries() {
+    fn a_message_is_converted_with_all_its_attributes() {
         let delivery = read(
             message()
                 .attributes(Attribute::MessageGroupId, "T1#C1")
@@ -133,17 +135,17 @@ mod tests {
         );
         let expected = Delivery {
             message_id: MessageId("id".into()),
-            group: GroupId::of(&["T1", "C1"]),
+            group: GroupId::from_parts(&["T1", "C1"]),
             body: "body".into(),
             receive_count: 7,
             sent_at: TimestampMs(1_700_000_000_123),
-            receipt: receipt::make(QueueName::Events.into(), "handle"),
+            receipt: receipt::make_receipt(QueueName::Events.into(), "handle"),
         };
         assert_eq!(delivery, Ok(expected));
     }
 
     #[test]
-    fn a_message_without_its_attributes_is_handled_with_care() {
+    fn a_message_without_its_attributes_gets_cautious_defaults() {
         let bad = message()
             .attributes(Attribute::SentTimestamp, "soon")
             .attributes(Attribute::ApproximateReceiveCount, "-1");
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_cannot_be_read_back_is_handed_on_as_it_came() {
+    fn a_body_that_cannot_be_decoded_is_passed_on_unchanged() {
         let body = |form: &str, body: &str| {
             let form =
                 MessageAttributeValue::builder().data_type("String").string_value(form).build().unwrap();

@@ -1,4 +1,4 @@
-//! Sending: what becomes of a message on its way to SQS, and what SQS says to it.
+//! Sends messages to SQS and evaluates its responses.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,14 +15,14 @@ use super::text;
 use crate::policy;
 use ports::queue::{BatchResult, MAX_MESSAGE_BYTES, Outgoing, QueueError, QueueName};
 
-/// The type of a message attribute that holds text.
+/// The type of a message attribute with text.
 const TEXT: &str = "String";
 
 /// Sends through one task per queue.
 pub(super) struct SqsSender {
     client: Client,
     queue_urls: Arc<QueueUrls>,
-    /// The ways into the tasks. The tasks know nothing of this, so they end when it goes.
+    /// The senders of the tasks. The tasks hold no reference to this, so they end when it is dropped.
     tasks: Mutex<HashMap<QueueName, mpsc::Sender<Vec<WaitingSend>>>>,
 }
 
@@ -31,7 +31,7 @@ impl SqsSender {
         Self { client, queue_urls, tasks: Mutex::default() }
     }
 
-    /// One result per message, at the latest after the time a send may take.
+    /// Returns one result per message, at the latest after the timeout of a send.
     pub(super) async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
         let since = Instant::now();
         let deadline = since + policy::SEND.operation;
@@ -50,27 +50,27 @@ impl SqsSender {
             answers.push((queue, answered));
         }
         for (queue, call) in calls {
-            // What is not taken in is dropped, and its answer with it.
+            // Messages that are not accepted in time are dropped, and their answers with them.
             drop(timeout_at(deadline, self.task(queue).send(call)).await);
         }
         let mut results = Vec::with_capacity(answers.len());
         for (queue, answered) in answers {
             results.push(match timeout_at(deadline, answered).await {
                 Ok(Ok(result)) => result,
-                Ok(Err(_)) | Err(_) => Err(self.queue_urls.of(queue.into()).late()),
+                Ok(Err(_)) | Err(_) => Err(self.queue_urls.get(queue.into()).timed_out()),
             });
         }
         results
     }
 
-    /// The way into a queue's task, which is started by its first message: only then is there a runtime for sure. One
-    /// that is gone, with the runtime it ran in, is started again.
+    /// The sender of a queue's task. The first message starts the task, because only then a runtime certainly
+    /// exists. A task that ended with its runtime is started again.
     fn task(&self, queue: QueueName) -> mpsc::Sender<Vec<WaitingSend>> {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         match tasks.get(&queue) {
             Some(task) if !task.is_closed() => task.clone(),
             Some(_) | None => {
-                let task = coalesce::start(self.transport(queue));
+                let task = coalesce::start_dispatcher(self.transport(queue));
                 tasks.insert(queue, task.clone());
                 task
             }
@@ -78,7 +78,7 @@ impl SqsSender {
     }
 
     fn transport(&self, queue: QueueName) -> BatchTransport {
-        let (client, queue_url) = (self.client.clone(), Arc::clone(self.queue_urls.of(queue.into())));
+        let (client, queue_url) = (self.client.clone(), Arc::clone(self.queue_urls.get(queue.into())));
         Box::new(move |entries| {
             let (client, queue_url) = (client.clone(), Arc::clone(&queue_url));
             Box::pin(async move { send_batch(&client, &queue_url, entries).await })
@@ -86,7 +86,7 @@ impl SqsSender {
     }
 }
 
-/// The form in which a message travels.
+/// The form in which a message is sent.
 fn entry(message: Outgoing) -> Result<SendEntry, QueueError> {
     let dedup = message.dedup.to_hex();
     let entry = match text::escape(&message.body) {
@@ -107,7 +107,7 @@ fn entry(message: Outgoing) -> Result<SendEntry, QueueError> {
     Ok(entry)
 }
 
-/// One call to SQS.
+/// Sends one batch with one call to SQS.
 async fn send_batch(client: &Client, queue_url: &QueueUrl, entries: Vec<SendEntry>) -> BatchResult {
     let count = entries.len();
     let all = |error: QueueError| vec![Err(error); count];
@@ -123,14 +123,14 @@ async fn send_batch(client: &Client, queue_url: &QueueUrl, entries: Vec<SendEntr
     };
     match client.send_message_batch().queue_url(url).set_entries(Some(entries)).send().await {
         Ok(answer) => {
-            let mut results = all(queue_url.odd("did not say what became of a message"));
+            let mut results = all(queue_url.unexpected("did not report the result for a message"));
             for sent in answer.successful() {
-                if let Some(result) = result_of(&mut results, sent.id()) {
+                if let Some(result) = result_for(&mut results, sent.id()) {
                     *result = Ok(());
                 }
             }
             for failed in answer.failed() {
-                if let Some(result) = result_of(&mut results, failed.id()) {
+                if let Some(result) = result_for(&mut results, failed.id()) {
                     *result = Err(refusal(queue_url, failed));
                 }
             }
@@ -154,25 +154,26 @@ fn request_entry(number: usize, entry: SendEntry) -> Result<SendMessageBatchRequ
     request.build().map_err(incomplete)
 }
 
-/// The index of an entry's result: entries are numbered as they are in the batch.
-pub(super) fn result_of<'a>(
+/// The result of the entry with this id, which is its index in the batch.
+pub(super) fn result_for<'a>(
     results: &'a mut BatchResult,
     id: &str,
 ) -> Option<&'a mut Result<(), QueueError>> {
     results.get_mut(id.parse::<usize>().ok()?)
 }
 
-/// Why SQS refused a message. Every refusal is retryable: a message that is larger than a queue allows
-/// fits once the queue has its proper settings, and until then the caller must not drop it.
+/// The error of a message that SQS refused. Every refusal is retryable: a message that is larger than the
+/// queue allows fits once the queue has the correct settings, and until then the caller must not drop it.
 fn refusal(queue_url: &QueueUrl, failed: &BatchResultErrorEntry) -> QueueError {
     let message = failed.message().unwrap_or_default();
-    // Only the text tells the size from the other invalid values: "Message must be shorter than 262144 bytes".
+    // Only the text distinguishes the size from other invalid values: "Message must be shorter than 262144
+    // bytes".
     let advice = if failed.code() == "InvalidParameterValue" && message.contains("shorter than") {
-        " (the queue takes smaller messages than it should: run `annalist provision`)"
+        " (the queue's size limit is lower than it should be: run `annalist provision`)"
     } else {
         ""
     };
-    queue_url.odd(&format!("did not take a message: {}: {message}{advice}", failed.code()))
+    queue_url.unexpected(&format!("did not accept a message: {}: {message}{advice}", failed.code()))
 }
 
 #[cfg(test)]
@@ -181,16 +182,21 @@ mod tests {
     use ports::queue::{DedupId, GroupId};
 
     fn outgoing(body: String) -> Outgoing {
-        Outgoing { queue: QueueName::Events, group: GroupId::of(&["g"]), dedup: DedupId::of(&[b"id"]), body }
+        Outgoing {
+            queue: QueueName::Events,
+            group: GroupId::from_parts(&["g"]),
+            dedup: DedupId::from_parts(&[b"id"]),
+            body,
+        }
     }
 
     #[test]
-    fn the_size_of_what_travels_counts() {
+    fn the_size_limit_applies_to_the_encoded_message() {
         let largest = entry(outgoing("x".repeat(MAX_MESSAGE_BYTES))).unwrap();
         assert_eq!((largest.bytes, largest.escaped), (MAX_MESSAGE_BYTES, false));
         let bytes = MAX_MESSAGE_BYTES + 1;
         assert_eq!(entry(outgoing("x".repeat(bytes))), Err(QueueError::TooLarge { bytes }));
-        // One character more on the way, and the attribute.
+        // The encoding adds one character and the attribute.
         let escaped = "x".repeat(MAX_MESSAGE_BYTES - 27) + "\0";
         let bytes = escaped.len() + 1 + "annalist-body".len() + "String".len() + "escaped".len();
         assert!(escaped.len() < MAX_MESSAGE_BYTES && bytes > MAX_MESSAGE_BYTES);

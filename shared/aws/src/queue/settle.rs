@@ -1,4 +1,4 @@
-//! What becomes of received messages: acks and changes of visibility, in batches.
+//! Settling received messages: acks and changes of the visibility timeout, in batches.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,34 +13,34 @@ use tokio::task::JoinSet;
 
 use super::pending::MAX_ENTRIES;
 use super::queue_urls::QueueUrl;
-use super::send::result_of;
+use super::send::result_for;
 use super::{receipt, visibility};
 use ports::queue::{BatchResult, QueueError, Receipt};
 
-/// The most calls at once for one batch of the caller's: a worker's whole batch is acked within a few round trips, and
-/// does not take the connections that its heartbeats need.
+/// Maximum number of concurrent calls per batch of the caller: a worker's whole batch is acked within a few
+/// round trips without using up the connections that its heartbeats need.
 const MAX_AT_ONCE: usize = 8;
 
-/// What is done to a message.
+/// The action for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReceiptAction {
-    /// It is done and goes away.
+    /// Delete it: it is done.
     Ack,
-    /// It stays invisible for so long from now.
+    /// Keep it invisible for this long from now.
     Invisible(Duration),
 }
 
 /// A message of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SettleEntry {
-    /// Its index among the caller's.
+    /// The index among the caller's entries.
     index: usize,
     handle: String,
     action: ReceiptAction,
 }
 
-/// One result per entry. All entries have the same kind of action.
-pub(super) async fn settle(
+/// Returns one result per entry. All entries must have the same kind of action.
+pub(super) async fn settle_receipts(
     client: &Client,
     queue_url: &Arc<QueueUrl>,
     entries: impl Iterator<Item = (&Receipt, ReceiptAction)>,
@@ -48,10 +48,10 @@ pub(super) async fn settle(
     let mut results: BatchResult = Vec::new();
     let mut known = Vec::new();
     for (number, (receipt, action)) in entries.enumerate() {
-        match receipt::handle(queue_url.queue, receipt) {
+        match receipt::receipt_handle(queue_url.queue, receipt) {
             Ok(handle) => {
                 known.push(SettleEntry { index: number, handle: handle.to_owned(), action });
-                results.push(Err(queue_url.late()));
+                results.push(Err(queue_url.timed_out()));
             }
             Err(error) => results.push(Err(error)),
         }
@@ -67,7 +67,7 @@ pub(super) async fn settle(
                 calls.spawn(async move { call(&client, &queue_url, batch).await });
             }
             let Some(answered) = calls.join_next().await else { break };
-            // Of a call that panicked nothing is known, which is what stands there already.
+            // The outcome of a call that panicked is unknown, and its results already say so.
             for (number, result) in answered.unwrap_or_default() {
                 results[number] = result;
             }
@@ -76,8 +76,8 @@ pub(super) async fn settle(
     results
 }
 
-/// Entries that may be in calls at the same time: each receipt once. What is said about one again comes in a later round,
-/// so that its verdicts are carried out in order; within a call SQS promises none.
+/// Splits entries into rounds of concurrent calls, each with a receipt at most once. A repeated receipt goes
+/// into a later round, so that its actions are executed in order; SQS guarantees no order within a call.
 fn rounds(entries: Vec<SettleEntry>) -> Vec<Vec<SettleEntry>> {
     let mut rounds: Vec<Vec<SettleEntry>> = Vec::new();
     let mut seen: HashMap<String, usize> = HashMap::new();
@@ -92,24 +92,24 @@ fn rounds(entries: Vec<SettleEntry>) -> Vec<Vec<SettleEntry>> {
     rounds
 }
 
-/// One call to SQS: the results with the indexes they belong to.
+/// Sends one call to SQS. Returns the results with the indexes of their entries.
 async fn call(
     client: &Client,
     queue_url: &QueueUrl,
     batch: Vec<SettleEntry>,
 ) -> Vec<(usize, Result<(), QueueError>)> {
     let indexes: Vec<usize> = batch.iter().map(|entry| entry.index).collect();
-    let results = match ask(client, queue_url, batch).await {
+    let results = match request(client, queue_url, batch).await {
         Ok(answer) => {
-            let silent = queue_url.odd("did not say what became of a receipt");
-            let mut results: BatchResult = vec![Err(silent); indexes.len()];
+            let unreported = queue_url.unexpected("did not report the result for a receipt");
+            let mut results: BatchResult = vec![Err(unreported); indexes.len()];
             for id in answer.done {
-                if let Some(result) = result_of(&mut results, &id) {
+                if let Some(result) = result_for(&mut results, &id) {
                     *result = Ok(());
                 }
             }
             for failed in answer.failed {
-                if let Some(result) = result_of(&mut results, failed.id()) {
+                if let Some(result) = result_for(&mut results, failed.id()) {
                     *result = Err(refusal(queue_url, &failed));
                 }
             }
@@ -125,7 +125,7 @@ struct SettleResponse {
     failed: Vec<BatchResultErrorEntry>,
 }
 
-async fn ask(
+async fn request(
     client: &Client,
     queue_url: &QueueUrl,
     batch: Vec<SettleEntry>,
@@ -171,18 +171,18 @@ fn incomplete(error: BuildError) -> QueueError {
     QueueError::Unavailable(error.to_string())
 }
 
-/// Why SQS did not do it.
+/// The error of an entry that SQS refused.
 fn refusal(queue_url: &QueueUrl, failed: &BatchResultErrorEntry) -> QueueError {
-    // Some come with the service's namespace: `AWS.SimpleQueueService.MessageNotInflight`.
+    // Some codes have the service's namespace: `AWS.SimpleQueueService.MessageNotInflight`.
     let code = failed.code().rsplit('.').next().unwrap_or_default();
-    // An emulator puts the name of its exception there: `InvalidParameterValueException`.
+    // An emulator reports the name of its exception instead: `InvalidParameterValueException`.
     let code = code.strip_suffix("Exception").unwrap_or(code);
     let message = failed.message().unwrap_or_default();
-    // A receipt of FIFO is "expired" when its lease has ended, and a lease cannot be kept beyond 12 hours in all; both
-    // are invalid values, of the only two parameters there are.
+    // A FIFO receipt is "expired" when its lease has ended, and a lease cannot be extended beyond 12 hours in
+    // total; both are reported as invalid values of the only two parameters.
     // <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html>
     let ended = match code {
-        // Regardless of the party that the service blames: such a receipt is no longer valid.
+        // Regardless of `sender_fault`: such a receipt is no longer valid.
         "ReceiptHandleIsInvalid" | "InvalidReceiptHandle" | "MessageNotInflight" => true,
         "InvalidParameterValue" => failed.sender_fault() || message.contains("parameter ReceiptHandle"),
         _ => false,
@@ -190,7 +190,7 @@ fn refusal(queue_url: &QueueUrl, failed: &BatchResultErrorEntry) -> QueueError {
     if ended {
         return QueueError::LeaseLost;
     }
-    queue_url.odd(&format!("did not settle a message: {code}: {message}"))
+    queue_url.unexpected(&format!("did not settle a message: {code}: {message}"))
 }
 
 #[cfg(test)]
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_is_in_each_round_once_and_its_verdicts_stay_in_order() {
+    fn each_round_has_a_receipt_once_and_its_actions_stay_in_order() {
         let rounds = rounds(entries(&["a", "b", "a", "c", "a", "b"]));
         let indexes: Vec<Vec<usize>> =
             rounds.iter().map(|round| round.iter().map(|entry| entry.index).collect()).collect();

@@ -1,22 +1,22 @@
-//! Any text in the characters SQS takes.
+//! Encodes any text in the characters that SQS accepts.
 //!
-//! SQS refuses a message with a character outside `#x9 | #xA | #xD | #x20–#xD7FF | #xE000–#xFFFD | #x10000–#x10FFFF`,
-//! and an empty one. The port carries any text, and a JSON string may hold such a character raw where its writer was
-//! careless, so a text that SQS would refuse travels escaped, with a message attribute ([`FORM`]) that says so. All
-//! others travel as they are, readable for a person who looks into the queue.
+//! SQS rejects a message with a character outside `#x9 | #xA | #xD | #x20–#xD7FF | #xE000–#xFFFD |
+//! #x10000–#x10FFFF`, and an empty one. The port carries any text, and a carelessly written JSON string may
+//! contain such a character unescaped. So a text that SQS would reject is sent escaped, with the message
+//! attribute [`FORM`]. All others are sent unchanged, readable for a person who inspects the queue.
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
 
-/// The message attribute that names the form of a body. Absent: the body is the text itself.
+/// The message attribute that names the encoding of a body. If it is absent, the body is the text itself.
 pub(super) const FORM: &str = "annalist-body";
-/// The form in which [`ESCAPE`] and a letter stand for a character, or for nothing.
+/// The encoding in which [`ESCAPE`] and a letter encode a character, or an empty text.
 pub(super) const ESCAPED: &str = "escaped";
 
-/// Begins an escape. SQS takes it, and hardly any text has it.
+/// Starts an escape sequence. SQS accepts it, and it is rare in texts.
 const ESCAPE: char = '\u{7f}';
-/// Behind [`ESCAPE`]: nothing. It is what an empty text consists of.
+/// After [`ESCAPE`]: no character. This sequence encodes an empty text.
 const NOTHING: char = 'z';
 
-/// What is escaped; the place in the list is the place of its letter in [`LETTERS`].
+/// The characters that are escaped, in the order of their letters in [`LETTERS`].
 const CHARACTERS: [char; 32] = [
     '\u{0}', '\u{1}', '\u{2}', '\u{3}', '\u{4}', '\u{5}', '\u{6}', '\u{7}', '\u{8}', '\u{b}', '\u{c}',
     '\u{e}', '\u{f}', '\u{10}', '\u{11}', '\u{12}', '\u{13}', '\u{14}', '\u{15}', '\u{16}', '\u{17}',
@@ -28,25 +28,25 @@ const LETTERS: [char; 32] = [
     'V', 'W', 'X', 'Y', 'Z', 'a', 'b', 'c', 'd', 'e', 'f',
 ];
 
-/// The escaped form of a text that SQS would refuse; `None` for one that it takes as it is.
+/// The escaped form of a text that SQS would reject; `None` if SQS accepts it unchanged.
 pub(super) fn escape(text: &str) -> Option<String> {
     if text.is_empty() {
         return Some([ESCAPE, NOTHING].into_iter().collect());
     }
-    if !text.chars().any(is_refused) {
+    if !text.chars().any(is_rejected) {
         return None;
     }
     let mut escaped = String::with_capacity(text.len() + text.len() / 8);
     for character in text.chars() {
         match CHARACTERS.iter().position(|refused| *refused == character) {
-            Some(place) => escaped.extend([ESCAPE, LETTERS[place]]),
+            Some(index) => escaped.extend([ESCAPE, LETTERS[index]]),
             None => escaped.push(character),
         }
     }
     Some(escaped)
 }
 
-/// The text of an escaped form; `None` if an escape stands for nothing that is known.
+/// The text of an escaped form; `None` if an escape sequence is unknown.
 pub(super) fn unescape(escaped: &str) -> Option<String> {
     let mut text = String::with_capacity(escaped.len());
     let mut characters = escaped.chars();
@@ -63,11 +63,11 @@ pub(super) fn unescape(escaped: &str) -> Option<String> {
     Some(text)
 }
 
-/// What SQS does not take.
-fn is_refused(character: char) -> bool {
-    let taken = matches!(character,
+/// Whether SQS rejects a message with this character.
+fn is_rejected(character: char) -> bool {
+    let accepted = matches!(character,
         '\t' | '\n' | '\r' | '\u{20}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}');
-    !taken
+    !accepted
 }
 
 #[cfg(test)]
@@ -77,15 +77,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exactly_what_sqs_refuses_and_the_escape_itself_is_escaped() {
+    fn exactly_the_characters_that_sqs_rejects_and_the_escape_itself_are_escaped() {
         for character in '\0'..=char::MAX {
             let listed = CHARACTERS.contains(&character);
-            assert_eq!(listed, is_refused(character) || character == ESCAPE, "{character:?}");
+            assert_eq!(listed, is_rejected(character) || character == ESCAPE, "{character:?}");
         }
     }
 
     #[test]
-    fn a_text_that_sqs_takes_travels_unchanged() {
+    fn a_text_that_sqs_accepts_is_sent_unchanged() {
         for text in ["{\"text\":\"é\\u0000\"}", " \r\n\t", "delete \u{7f} alone", "🦀 \u{fffd} \u{10ffff}"]
         {
             assert_eq!(escape(text), None, "{text:?}");
@@ -93,14 +93,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_text_is_not_empty_on_its_way() {
+    fn an_empty_text_is_sent_as_a_non_empty_body() {
         let escaped = escape("").unwrap();
-        assert!(!escaped.is_empty() && !escaped.chars().any(is_refused));
+        assert!(!escaped.is_empty() && !escaped.chars().any(is_rejected));
         assert_eq!(unescape(&escaped).as_deref(), Some(""));
     }
 
     #[test]
-    fn an_unknown_escape_is_no_text() {
+    fn an_unknown_escape_sequence_is_rejected() {
         for escaped in ["\u{7f}", "\u{7f}!", "a\u{7f}g", "\u{7f}é"] {
             assert_eq!(unescape(escaped), None, "{escaped:?}");
         }
@@ -108,13 +108,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_text_comes_back(text in "[\\x00-\\x20\\x7fA-Zaz\\u{fffe}\\u{ffff}é🦀]{0,40}") {
+        fn every_text_survives_a_round_trip(text in "[\\x00-\\x20\\x7fA-Zaz\\u{fffe}\\u{ffff}é🦀]{0,40}") {
             match escape(&text) {
                 Some(escaped) => {
-                    prop_assert!(!escaped.chars().any(is_refused));
+                    prop_assert!(!escaped.chars().any(is_rejected));
                     prop_assert_eq!(unescape(&escaped), Some(text));
                 }
-                None => prop_assert!(!text.is_empty() && !text.chars().any(is_refused)),
+                None => prop_assert!(!text.is_empty() && !text.chars().any(is_rejected)),
             }
         }
     }

@@ -1,12 +1,12 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::connection::{SCHEMA, altered};
+use crate::connection::{SCHEMA, first_altered_object};
 
-fn database(folder: &Path, also: &str) -> PathBuf {
+fn database(folder: &Path, extra_sql: &str) -> PathBuf {
     let file = folder.join("packed.db");
     drop(open_for_writing(&file).unwrap());
-    // Without what keeps our own connections from it.
+    // Without the hardening of our own connections.
     let connection = Connection::open(&file).unwrap();
     connection
         .execute_batch(&format!(
@@ -15,15 +15,15 @@ fn database(folder: &Path, also: &str) -> PathBuf {
              INSERT INTO jobs VALUES (7, 'events', 'T1#C1', 1, 'body');
              INSERT INTO leases VALUES (7, 'events', 9999999999999, 1, 7);
              INSERT INTO existence_check_cache VALUES ('T1#U1#C1', 9999999999, 1);
-             {also}"
+             {extra_sql}"
         ))
         .unwrap();
     file
 }
 
-fn adopted(also: &str, schema: usize) -> Result<(Adopted, Connection, tempfile::TempDir), BackupError> {
+fn adopted(extra_sql: &str, schema: usize) -> Result<(Adopted, Connection, tempfile::TempDir), BackupError> {
     let folder = tempfile::tempdir().unwrap();
-    let (file, own) = (database(folder.path(), also), folder.path().join("own.db"));
+    let (file, own) = (database(folder.path(), extra_sql), folder.path().join("own.db"));
     let adopted = adopt(&file, schema, &own)?;
     Ok((adopted, Connection::open(own).unwrap(), folder))
 }
@@ -33,7 +33,7 @@ fn text(connection: &Connection, query: &str) -> String {
 }
 
 #[test]
-fn rows_are_copied_without_leases_of_jobs_and_without_confirmations() {
+fn rows_are_copied_without_active_leases_and_confirmations() {
     let (adopted, own, _folder) = adopted("", SCHEMA).unwrap();
     assert_eq!(adopted, Adopted { left_out: None });
     assert_eq!(text(&own, "SELECT attributes FROM items WHERE timestamp = 'F1'"), r#"{"text":"kept"}"#);
@@ -45,7 +45,7 @@ fn rows_are_copied_without_leases_of_jobs_and_without_confirmations() {
 }
 
 #[test]
-fn nothing_survives_that_acts_whatever_it_is_called() {
+fn active_schema_objects_are_never_copied() {
     let trigger =
         "CREATE TRIGGER evil AFTER INSERT ON items BEGIN DELETE FROM items WHERE rowid = new.rowid; END;";
     let unique = "CREATE UNIQUE INDEX evil ON items (item_id) WHERE item_id LIKE 'message#%';";
@@ -53,7 +53,7 @@ fn nothing_survives_that_acts_whatever_it_is_called() {
         (abs(CASE WHEN attributes LIKE '%CENSORME%' THEN -9223372036854775808 ELSE 1 END));";
     let renamed =
         "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET type = 'TRIGGER' WHERE name = 'evil';";
-    for also in [
+    for extra_sql in [
         &format!("{trigger}{renamed}"),
         trigger,
         unique,
@@ -64,20 +64,20 @@ fn nothing_survives_that_acts_whatever_it_is_called() {
         "DROP INDEX items_key; DROP VIEW messages; CREATE VIEW messages AS SELECT 'a lie' AS text;",
         "CREATE TABLE pragma_table_xinfo (name, type, hidden); CREATE TABLE sneaky (x);",
     ] {
-        let (adopted, own, _folder) = adopted(also, SCHEMA).unwrap();
-        assert!(adopted.left_out.is_some(), "{also}");
-        assert_eq!(altered(&own).unwrap(), None, "{also}");
+        let (adopted, own, _folder) = adopted(extra_sql, SCHEMA).unwrap();
+        assert!(adopted.left_out.is_some(), "{extra_sql}");
+        assert_eq!(first_altered_object(&own).unwrap(), None, "{extra_sql}");
         own.execute_batch(
             "INSERT INTO items VALUES ('message#T1#C1', '2.000000', NULL, '{\"text\":\"CENSORME\"}'),
                  ('message#T1#C1', '3.000000', NULL, '{}')",
         )
         .unwrap();
-        assert_eq!(text(&own, "SELECT CAST(count(*) AS TEXT) FROM items"), "4", "{also}");
+        assert_eq!(text(&own, "SELECT CAST(count(*) AS TEXT) FROM items"), "4", "{extra_sql}");
     }
 }
 
 #[test]
-fn a_trigger_counts_as_ours_only_if_the_schema_has_it() {
+fn a_trigger_is_accepted_only_if_the_schema_has_it() {
     let with = |body: &str| {
         let connection = Connection::open_in_memory().unwrap();
         let schema = "CREATE TABLE items (item_id); CREATE VIEW shown AS SELECT item_id FROM items";
@@ -95,9 +95,9 @@ fn a_trigger_counts_as_ours_only_if_the_schema_has_it() {
 }
 
 #[test]
-fn a_table_that_is_not_ours_and_rows_that_no_table_of_ours_takes_are_refused() {
+fn foreign_tables_and_invalid_rows_are_rejected() {
     let table = |sql: &str| format!("DROP VIEW messages; DROP TABLE items; {sql}");
-    for (also, schema, says) in [
+    for (extra_sql, schema, expected) in [
         ("", SCHEMA - 1, "schema"),
         ("", 0, "schema"),
         ("DROP TABLE jobs; CREATE VIEW jobs AS SELECT 1", SCHEMA, "jobs"),
@@ -112,11 +112,12 @@ fn a_table_that_is_not_ours_and_rows_that_no_table_of_ours_takes_are_refused() {
             SCHEMA,
             "items",
         ),
-        ("INSERT INTO items VALUES ('message#T1#C1', '2.000000', NULL, 'no JSON')", SCHEMA, "no item"),
+        ("INSERT INTO items VALUES ('message#T1#C1', '2.000000', NULL, 'no JSON')", SCHEMA, "not an item"),
         ("DROP INDEX items_key; INSERT INTO items VALUES ('file#T1', 'F1', NULL, '{}')", SCHEMA, "UNIQUE"),
     ] {
-        let refused = adopted(also, schema).err().unwrap_or_else(|| panic!("{also} is taken")).to_string();
-        assert!(refused.contains(says) && !refused.contains('\n'), "{also}: {refused}");
+        let refused =
+            adopted(extra_sql, schema).err().unwrap_or_else(|| panic!("{extra_sql} is accepted")).to_string();
+        assert!(refused.contains(expected) && !refused.contains('\n'), "{extra_sql}: {refused}");
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("packed.db");
@@ -125,10 +126,10 @@ fn a_table_that_is_not_ours_and_rows_that_no_table_of_ours_takes_are_refused() {
 }
 
 #[test]
-fn two_tables_on_one_page_are_refused_or_finite() {
-    let also = "PRAGMA writable_schema = ON;
+fn two_tables_on_one_page_are_rejected() {
+    let extra_sql = "PRAGMA writable_schema = ON;
         UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'items') WHERE name = 'jobs';";
-    assert!(matches!(adopted(also, SCHEMA), Err(BackupError::Database(_))));
+    assert!(matches!(adopted(extra_sql, SCHEMA), Err(BackupError::Database(_))));
 }
 
 #[test]
@@ -136,14 +137,14 @@ fn a_database_of_every_earlier_schema_is_migrated() {
     for schema in 1..SCHEMA {
         let folder = tempfile::tempdir().unwrap();
         let (file, own) = (folder.path().join("packed.db"), folder.path().join("own.db"));
-        let earlier = create_with(&file, schema).unwrap();
+        let earlier = create_empty_file(&file, schema).unwrap();
         earlier
             .execute_batch("INSERT INTO items VALUES ('user#T1', 'U1', NULL, '{\"name\":\"ana\"}')")
             .unwrap();
         drop(earlier);
         assert_eq!(adopt(&file, schema, &own).unwrap(), Adopted { left_out: None }, "{schema}");
         let own = Connection::open(own).unwrap();
-        assert_eq!(altered(&own).unwrap(), None);
+        assert_eq!(first_altered_object(&own).unwrap(), None);
         assert_eq!(text(&own, "SELECT name FROM users"), "ana");
     }
 }

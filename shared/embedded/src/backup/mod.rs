@@ -1,11 +1,12 @@
-//! What a backup of a data folder is made of, and how it becomes a data folder again. What it is packed in is the
-//! caller's.
+//! The parts of a backup of a data folder, and their restore. The archive format of the backup is up to the
+//! caller.
 //!
-//! * [`snapshot`]: the database as it is at one moment, while others write.
-//! * [`inventory`]: the files. They are written once, so whatever a snapshot's rows name is there after it.
-//! * [`manifest`]: what is in a backup, with sizes and hashes.
-//! * [`staging`]: a data folder in the making: complete under its name, or not there.
-//! * [`adopt`]: the rows of a database from outside, in one of this folder's own.
+//! * [`snapshot`]: copies the database as of one moment, while others write.
+//! * [`inventory`]: lists the files. Files are written once, so every file that a snapshot's rows refer to
+//!   exists after it.
+//! * [`manifest`]: the content of a backup, with sizes and hashes.
+//! * [`staging`]: restores a data folder: it is complete under its final name, or does not exist.
+//! * [`adopt`]: copies the rows of a database from a backup into the folder's own database.
 
 pub mod adopt;
 pub mod inventory;
@@ -19,12 +20,12 @@ use std::path::{Path, PathBuf};
 use super::OpenError;
 
 pub use adopt::{Adopted, adopt};
-pub use inventory::{HeldFile, Inventory};
+pub use inventory::{Inventory, PublishedFile};
 pub use manifest::{BackupEntry, Manifest};
 pub use snapshot::{Snapshot, snapshot};
 pub use staging::StagingFolder;
 
-/// Why there is no backup, or no data folder from one.
+/// Why a backup or a restore failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The data folder cannot be used.
@@ -33,7 +34,7 @@ pub enum BackupError {
     /// The system's reason.
     #[error("cannot use {path}: {source}")]
     Path {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -62,7 +63,7 @@ impl BackupError {
     }
 }
 
-/// Waits until a folder's entries are on the disk. Other systems than Unix have no way to, nor the need.
+/// Syncs a folder's entries. Systems other than Unix neither support this nor need it.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { std::fs::File::open(folder)?.sync_all() } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! The database as it is at one moment.
+//! Copies the database as of one moment.
 
 use std::path::Path;
 
@@ -9,15 +9,15 @@ use crate::{DATABASE_FILE, OpenError, VERSION, files_uri, join};
 /// A copy of the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Its schema.
+    /// Its schema version.
     pub schema: usize,
-    /// The URI of the folder that its files are in.
+    /// The URI of the folder with its files.
     pub files_uri: String,
 }
 
-/// Copies the database of a data folder into the file `into`, which is empty, as it is at one moment. The copy is one
-/// read on a connection of its own: writers go on, only their log cannot start anew before it ends. Nothing in the
-/// folder is changed, so an older schema stays as it is.
+/// Copies the database of a data folder as of one moment into the file `into`, which must be empty. The copy
+/// is one read on its own connection: writers continue, only their log cannot restart before it ends. The
+/// folder is not changed, so an older schema is not migrated.
 ///
 /// # Errors
 /// [`BackupError`]: there is no archive, another version uses it, or the disk is full.
@@ -26,7 +26,7 @@ pub fn snapshot(data: &Path, into: &Path) -> Result<Snapshot, BackupError> {
     if !file.is_file() {
         return Err(OpenError::Missing(data.to_owned()).into());
     }
-    // For as long as the copy takes, so that no process migrates the database meanwhile.
+    // Held during the copy, so that no process migrates the database meanwhile.
     let _process_lock = join(data, VERSION)?;
     let failed = |source| OpenError::Database { path: file.clone(), source };
     let connection = open_for_reading(&file).map_err(failed)?;
@@ -34,7 +34,7 @@ pub fn snapshot(data: &Path, into: &Path) -> Result<Snapshot, BackupError> {
     if schema > super::manifest::SCHEMA {
         return Err(OpenError::Newer(file).into());
     }
-    // The name is bound, not written into the statement: whatever it holds.
+    // The name is bound, not part of the statement, because it may contain any characters.
     let into = into.to_str().ok_or_else(|| BackupError::Path {
         path: into.to_owned(),
         source: std::io::Error::other("SQLite can only write to a name in UTF-8"),

@@ -1,8 +1,9 @@
-//! A data folder in the making. It is built under another name and gets its own at the end, so that a restore that
-//! fails or is killed leaves no half of an archive.
+//! A staging folder for a data folder. It is filled under another name and renamed at the end, so that a
+//! restore that fails or is killed leaves no partial archive.
 //!
-//! Where the folder does not exist yet, it is built beside it and renamed. Where it exists and is empty, it is built
-//! inside, for it may be a volume, which cannot be renamed: the database's name comes last.
+//! If the data folder does not exist yet, the staging folder is created next to it and renamed. If it exists
+//! and is empty, the staging folder is created inside it, because it may be a volume, which cannot be
+//! renamed; then the database is renamed last.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
@@ -13,19 +14,20 @@ use crate::connection::create_private_folder;
 use crate::{DATABASE_FILE, FILES_FOLDER};
 use ports::files::FileKey;
 
-/// Where the folder is built within itself.
+/// The name of the staging folder within an existing data folder.
 const WORK: &str = ".restoring";
 
-/// The folder within it for the database as it was packed, which is not taken over as it is.
+/// The folder within it for the database from the backup, whose rows are copied into the folder's own
+/// database.
 const PACKED: &str = "packed";
 
-/// Held locked while a restore goes on: what a killed one has left can be locked.
+/// The file that a restore locks while it runs: the leftovers of a killed restore can be locked.
 const LOCK: &str = "lock";
 
-/// The root of a volume has this where it is an ext4 file system of its own.
+/// The root of a volume contains this folder if it is an ext4 file system.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// A data folder in the making. Dropping it removes what was made.
+/// A data folder that is being restored. Dropping it removes everything that was created.
 pub struct StagingFolder {
     target: PathBuf,
     work: PathBuf,
@@ -35,10 +37,10 @@ pub struct StagingFolder {
 }
 
 impl StagingFolder {
-    /// Begins to build this data folder.
+    /// Starts to restore a data folder.
     ///
     /// # Errors
-    /// [`BackupError::NotEmpty`] if something is there already.
+    /// [`BackupError::NotEmpty`] if the folder has content already.
     pub fn begin(data: &Path) -> Result<Self, BackupError> {
         let target = std::path::absolute(data).map_err(BackupError::at(data))?;
         let inside = match std::fs::read_dir(&target) {
@@ -55,27 +57,27 @@ impl StagingFolder {
             // A file, or a folder that this user may not read.
             Err(error) => return Err(BackupError::at(data)(error)),
         };
-        let work = if inside { target.join(WORK) } else { beside(&target)? };
-        let lock = claim(&work, data)?;
+        let work = if inside { target.join(WORK) } else { sibling_folder(&target)? };
+        let lock = lock_staging_folder(&work, data)?;
         Ok(Self { target, work, inside, lock, published: false })
     }
 
-    /// Where the database as it was packed is for now.
+    /// The path of the database from the backup.
     pub fn packed_database(&self) -> PathBuf {
         self.work.join(PACKED).join(DATABASE_FILE)
     }
 
-    /// Makes the file of the database as it was packed. It is not part of the folder that is made.
+    /// Creates the file for the database from the backup. It does not become part of the data folder.
     ///
     /// # Errors
     /// The system's.
     pub fn create_packed_database(&self) -> Result<File, BackupError> {
         let path = self.packed_database();
-        let made = create_private_folder(&self.work.join(PACKED)).and_then(|()| create_file(&path));
-        made.map_err(BackupError::at(&path))
+        let file = create_private_folder(&self.work.join(PACKED)).and_then(|()| create_file(&path));
+        file.map_err(BackupError::at(&path))
     }
 
-    /// Makes the file of the folder's own database, and says where it is for now.
+    /// Creates the file of the folder's own database. Returns its temporary path.
     ///
     /// # Errors
     /// The system's.
@@ -89,20 +91,20 @@ impl StagingFolder {
         self.work.join(DATABASE_FILE)
     }
 
-    /// Makes the file of a key.
+    /// Creates the file of a key.
     ///
     /// # Errors
     /// The system's, even if the file exists already.
-    pub fn create_held(&self, key: &FileKey) -> Result<File, BackupError> {
+    pub fn create_file_of(&self, key: &FileKey) -> Result<File, BackupError> {
         let path = self.work.join(FILES_FOLDER).join(key.as_str());
         let folder = path.parent().unwrap_or(&self.work);
         create_private_folder(folder).and_then(|()| create_file(&path)).map_err(BackupError::at(&path))
     }
 
-    /// Gives the folder its name, once everything in it is on the disk.
+    /// Renames the folder to its final name, after syncing everything in it.
     ///
     /// # Errors
-    /// The system's; nothing is left then.
+    /// The system's; then everything is removed.
     pub fn publish(mut self) -> Result<(), BackupError> {
         self.finish().map_err(BackupError::at(&self.target))?;
         self.published = true;
@@ -124,7 +126,7 @@ impl StagingFolder {
     }
 
     fn move_out(&self) -> io::Result<()> {
-        hand_over(&self.work, &self.target)?;
+        transfer_ownership(&self.work, &self.target)?;
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
@@ -150,16 +152,16 @@ impl StagingFolder {
 impl Drop for StagingFolder {
     fn drop(&mut self) {
         if !self.published {
-            // What stays is removed by the next restore into this folder.
+            // If this fails, the next restore into this folder removes it.
             drop(std::fs::remove_dir_all(&self.work));
         }
-        // Only now may another restore begin.
+        // Only now may another restore start.
         drop(self.lock.unlock());
     }
 }
 
-/// `.{name}.restoring` beside a folder.
-fn beside(target: &Path) -> Result<PathBuf, BackupError> {
+/// The path `.{name}.restoring` next to a folder.
+fn sibling_folder(target: &Path) -> Result<PathBuf, BackupError> {
     let unusable = || BackupError::at(target)(io::Error::other("it has no name"));
     let mut name = std::ffi::OsString::from(".");
     name.push(target.file_name().ok_or_else(unusable)?);
@@ -169,8 +171,8 @@ fn beside(target: &Path) -> Result<PathBuf, BackupError> {
     Ok(parent.join(name))
 }
 
-/// Makes the folder to build in, and takes its lock.
-fn claim(work: &Path, data: &Path) -> Result<File, BackupError> {
+/// Creates the staging folder and locks it.
+fn lock_staging_folder(work: &Path, data: &Path) -> Result<File, BackupError> {
     if let Ok(lock) = File::open(work.join(LOCK)) {
         match lock.try_lock() {
             Ok(()) => {}
@@ -183,17 +185,17 @@ fn claim(work: &Path, data: &Path) -> Result<File, BackupError> {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(BackupError::at(work)(error)),
     }
-    let made = || {
+    let create = || {
         let mut builder = DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        // Fails if another restore has begun at this moment.
+        // Fails if another restore has just started.
         builder.create(work)?;
         let lock = create_file(&work.join(LOCK))?;
         lock.lock()?;
         Ok(lock)
     };
-    made().map_err(BackupError::at(work))
+    create().map_err(BackupError::at(work))
 }
 
 fn create_file(path: &Path) -> io::Result<File> {
@@ -204,7 +206,7 @@ fn create_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Waits until the names of everything below a folder are on the disk.
+/// Syncs a folder and all folders below it.
 fn sync_folders(folder: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -215,31 +217,31 @@ fn sync_folders(folder: &Path) -> io::Result<()> {
     sync_folder(folder)
 }
 
-/// Gives everything to the owner of the destination folder, if root restores for another user.
+/// Changes the owner of everything to that of the target folder, if root restores for another user.
 #[cfg(unix)]
-fn hand_over(work: &Path, target: &Path) -> io::Result<()> {
+fn transfer_ownership(work: &Path, target: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;
 
     let owner = std::fs::metadata(target)?;
-    let made = std::fs::metadata(work)?;
-    if owner.uid() == made.uid() {
+    let current = std::fs::metadata(work)?;
+    if owner.uid() == current.uid() {
         return Ok(());
     }
-    give(work, owner.uid(), owner.gid())
+    change_owner(work, owner.uid(), owner.gid())
 }
 
 #[cfg(unix)]
-fn give(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
+fn change_owner(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
     if std::fs::symlink_metadata(path)?.is_dir() {
         for entry in std::fs::read_dir(path)? {
-            give(&entry?.path(), uid, gid)?;
+            change_owner(&entry?.path(), uid, gid)?;
         }
     }
     std::os::unix::fs::lchown(path, Some(uid), Some(gid))
 }
 
 #[cfg(not(unix))]
-fn hand_over(_: &Path, _: &Path) -> io::Result<()> {
+fn transfer_ownership(_: &Path, _: &Path) -> io::Result<()> {
     Ok(())
 }
 
@@ -253,7 +255,7 @@ mod tests {
         staging_folder.create_packed_database().unwrap().write_all(b"from outside").unwrap();
         std::fs::write(staging_folder.create_database().unwrap(), b"db").unwrap();
         staging_folder
-            .create_held(&FileKey::parse("slack/T1/C1/1.000000/F1").unwrap())
+            .create_file_of(&FileKey::parse("slack/T1/C1/1.000000/F1").unwrap())
             .unwrap()
             .write_all(b"abc")
             .unwrap();
@@ -269,10 +271,10 @@ mod tests {
     }
 
     #[test]
-    fn it_appears_whole_beside_and_inside_and_leaves_nothing_else() {
+    fn a_published_folder_is_complete_and_leaves_no_staging_folder() {
         for exists in [false, true] {
-            let place = tempfile::tempdir().unwrap();
-            let data = place.path().join("data");
+            let parent = tempfile::tempdir().unwrap();
+            let data = parent.path().join("data");
             if exists {
                 std::fs::create_dir(&data).unwrap();
                 std::fs::create_dir(data.join(LOST_AND_FOUND)).unwrap();
@@ -281,7 +283,7 @@ mod tests {
             build(&staging_folder);
             assert!(!data.join(DATABASE_FILE).exists());
             staging_folder.publish().unwrap();
-            assert_eq!(names(place.path()), ["data"]);
+            assert_eq!(names(parent.path()), ["data"]);
             let expected: &[&str] = if exists {
                 &[DATABASE_FILE, FILES_FOLDER, LOST_AND_FOUND]
             } else {
@@ -302,10 +304,10 @@ mod tests {
     }
 
     #[test]
-    fn one_that_fails_leaves_nothing_and_one_that_is_killed_nothing_that_stands_in_the_way() {
+    fn a_failed_restore_leaves_no_files_and_a_killed_one_does_not_block_the_next() {
         for exists in [false, true] {
-            let place = tempfile::tempdir().unwrap();
-            let data = place.path().join("data");
+            let parent = tempfile::tempdir().unwrap();
+            let data = parent.path().join("data");
             if exists {
                 std::fs::create_dir(&data).unwrap();
             }
@@ -313,7 +315,7 @@ mod tests {
             build(&failed);
             assert!(matches!(StagingFolder::begin(&data), Err(BackupError::Restoring(_))));
             drop(failed);
-            assert_eq!(names(place.path()), if exists { vec!["data"] } else { vec![] });
+            assert_eq!(names(parent.path()), if exists { vec!["data"] } else { vec![] });
             if exists {
                 assert!(names(&data).is_empty());
             }
@@ -331,11 +333,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_empty_or_no_folder_stays_as_it_is() {
-        let place = tempfile::tempdir().unwrap();
-        std::fs::write(place.path().join("mine"), "x").unwrap();
-        assert!(matches!(StagingFolder::begin(place.path()), Err(BackupError::NotEmpty(_))));
-        assert!(matches!(StagingFolder::begin(&place.path().join("mine")), Err(BackupError::Path { .. })));
-        assert_eq!(names(place.path()), ["mine"]);
+    fn a_folder_with_content_and_a_plain_file_are_not_changed() {
+        let parent = tempfile::tempdir().unwrap();
+        std::fs::write(parent.path().join("mine"), "x").unwrap();
+        assert!(matches!(StagingFolder::begin(parent.path()), Err(BackupError::NotEmpty(_))));
+        assert!(matches!(StagingFolder::begin(&parent.path().join("mine")), Err(BackupError::Path { .. })));
+        assert_eq!(names(parent.path()), ["mine"]);
     }
 }

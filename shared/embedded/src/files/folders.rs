@@ -1,6 +1,6 @@
-//! Folders that are still there after a power cut: a folder's name is on the disk once the folder it is in was synced.
+//! Durable folders: a folder's name survives a power failure once its parent folder has been synced.
 //!
-//! That takes milliseconds even if there is nothing to write, so what was done is remembered.
+//! A sync takes milliseconds even if there is nothing to write, so synced folders are remembered.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::connection::create_private_folder;
 
-/// Folders remembered. Beyond it all are forgotten and synced again.
+/// Maximum number of remembered folders. Beyond it all are forgotten and synced again.
 const MAX_REMEMBERED: usize = 4096;
 
 /// The folders below the data folder.
@@ -24,13 +24,13 @@ impl Folders {
         Self { data, durable: Mutex::default() }
     }
 
-    /// Makes a folder below the data folder, with those it is in, where they do not exist.
-    pub(super) fn make(&self, folder: &Path) -> io::Result<()> {
+    /// Creates a folder below the data folder, with its parents, unless they exist.
+    pub(super) fn create(&self, folder: &Path) -> io::Result<()> {
         let Some(parent) = folder.parent().filter(|_| folder != self.data) else { return Ok(()) };
         if self.remembers(folder) && folder.is_dir() {
             return Ok(());
         }
-        self.make(parent)?;
+        self.create(parent)?;
         create_private_folder(folder)?;
         // Even if it exists: the process that created it may not have synced it yet.
         sync(parent)?;
@@ -38,11 +38,11 @@ impl Folders {
         Ok(())
     }
 
-    /// Gives a file another name, unless there is something of that name already; answers whether it did. Either way
-    /// what has the name is there for good.
+    /// Gives a file another name unless the name exists. Returns whether it did. Either way, the file with
+    /// that name is durable afterwards.
     pub(super) fn link(&self, file: &Path, name: &Path) -> io::Result<bool> {
         let folder = name.parent().unwrap_or(&self.data);
-        self.make(folder)?;
+        self.create(folder)?;
         let is_new = match std::fs::hard_link(file, name) {
             Ok(()) => true,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
@@ -52,10 +52,10 @@ impl Folders {
         Ok(is_new)
     }
 
-    /// Removes a file for good; answers whether it was there.
+    /// Removes a file durably. Returns whether it existed.
     pub(super) fn unlink(&self, name: &Path) -> io::Result<bool> {
         let folder = name.parent().unwrap_or(&self.data);
-        let was_there = match std::fs::remove_file(name) {
+        let existed = match std::fs::remove_file(name) {
             Ok(()) => true,
             Err(error) if error.kind() == ErrorKind::NotFound => false,
             Err(error) => return Err(error),
@@ -64,7 +64,7 @@ impl Folders {
         if folder.is_dir() {
             sync(folder)?;
         }
-        Ok(was_there)
+        Ok(existed)
     }
 
     fn remembers(&self, folder: &Path) -> bool {
@@ -80,7 +80,7 @@ impl Folders {
     }
 }
 
-/// Other systems than Unix have no way to sync a folder, nor the need.
+/// Syncs a folder. Systems other than Unix neither support this nor need it.
 fn sync(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_that_were_removed_are_made_again() {
+    fn removed_folders_are_created_again() {
         let data = tempfile::tempdir().unwrap();
         let folders = Folders::new(data.path().to_owned());
         let file = data.path().join("file");

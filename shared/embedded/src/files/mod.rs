@@ -1,8 +1,8 @@
 //! The files port on a folder, `files/` in the data folder.
 //!
-//! A file is written under a name of its own in [`temporary`] and gets its key by a hard link, which fails where there
-//! is something already: no crash leaves a part of a file under a key, and nothing is ever replaced. Whatever touches
-//! the disk runs beside the async threads.
+//! A file is written under a temporary name in [`temporary`] and gets its key by a hard link, which fails if
+//! the key exists: so no crash leaves a partial file under a key, and files are never replaced. All disk
+//! access runs on blocking threads.
 
 mod folders;
 mod temporary;
@@ -23,11 +23,11 @@ use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, Published
 use folders::Folders;
 use temporary::{TemporaryFile, TemporaryFiles};
 
-/// Chunks are gathered to this size before they go to the disk: a network's chunks are a hundred times smaller, and
-/// each trip to another thread costs as much as writing one.
+/// Chunks are buffered to this size before they are written: network chunks are a hundred times smaller, and
+/// each switch to another thread costs as much as writing one.
 const WRITE_BYTES: usize = 512 * 1024;
 
-/// How much is read at once.
+/// Size of the chunks of a read.
 const READ_BYTES: usize = 256 * 1024;
 
 /// The files in an open data folder.
@@ -38,8 +38,8 @@ pub(super) struct EmbeddedFiles {
 }
 
 impl EmbeddedFiles {
-    /// The files of a data folder, as the process with this id in [`super::process_lock`] writes them. Makes nothing yet:
-    /// most commands only read.
+    /// The files of a data folder; `process` is this process's id in [`super::process_lock`]. Creates no
+    /// folder yet: most commands only read.
     pub(super) fn new(data: &Path, process: i64) -> io::Result<Self> {
         let data = std::path::absolute(data)?;
         let folder = data.join(super::FILES_FOLDER);
@@ -47,7 +47,7 @@ impl EmbeddedFiles {
         Ok(Self { folder, folders: Arc::new(Folders::new(data)), temporary })
     }
 
-    /// Removes what processes that are gone have left half-written.
+    /// Removes the unfinished files of processes that have ended.
     pub(super) fn remove_leftovers(&self, is_alive: impl Fn(i64) -> bool) -> io::Result<()> {
         self.temporary.remove_leftovers(is_alive)
     }
@@ -61,19 +61,19 @@ impl EmbeddedFiles {
 impl Files for EmbeddedFiles {
     async fn create(&self, key: &FileKey) -> Result<Box<dyn FileWriter>, FilesError> {
         let temporary = Arc::clone(&self.temporary);
-        let file = aside(move || temporary.create()).await?;
+        let file = run_blocking(move || temporary.create()).await?;
         let folders = Arc::clone(&self.folders);
         Ok(Box::new(EmbeddedWriter {
             folders,
             path: self.path(key),
             file: Some(file),
-            gathered: BytesMut::new(),
+            buffered: BytesMut::new(),
         }))
     }
 
     async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn FileReader>>, FilesError> {
         let path = self.path(key);
-        let opened = aside(move || match File::open(&path) {
+        let opened = run_blocking(move || match File::open(&path) {
             Ok(file) => file.metadata().map(|metadata| Some((file, metadata.len()))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -86,17 +86,17 @@ impl Files for EmbeddedFiles {
 
     async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
         let (folders, path) = (Arc::clone(&self.folders), self.path(key));
-        aside(move || folders.unlink(&path)).await
+        run_blocking(move || folders.unlink(&path)).await
     }
 
     async fn ready(&self) -> Result<(), FilesError> {
         let temporary = Arc::clone(&self.temporary);
-        aside(move || temporary.create().map(drop)).await
+        run_blocking(move || temporary.create().map(drop)).await
     }
 }
 
-/// Runs blocking work beside the async threads. It runs to its end even if its caller is gone.
-async fn aside<T: Send + 'static>(
+/// Runs blocking work on another thread. It runs to the end even if the caller is cancelled.
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, FilesError> {
     match spawn_blocking(work).await {
@@ -109,22 +109,22 @@ async fn aside<T: Send + 'static>(
 struct EmbeddedWriter {
     folders: Arc<Folders>,
     path: PathBuf,
-    /// Away while another thread writes to it; gone for good when that failed.
+    /// `None` while another thread writes to it, and after a failure.
     file: Option<TemporaryFile>,
-    gathered: BytesMut,
+    buffered: BytesMut,
 }
 
 impl EmbeddedWriter {
-    /// Hands the file to another thread, with what was gathered.
+    /// Passes the file and the buffered bytes to another thread.
     async fn with_file<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(TemporaryFile) -> io::Result<T> + Send + 'static,
     ) -> Result<T, FilesError> {
-        let gathered = self.gathered.split().freeze();
+        let buffered = self.buffered.split().freeze();
         let gone = || FilesError::Unavailable("a write to this file has failed before".into());
         let mut file = self.file.take().ok_or_else(gone)?;
-        aside(move || {
-            file.append(&gathered)?;
+        run_blocking(move || {
+            file.append(&buffered)?;
             work(file)
         })
         .await
@@ -136,9 +136,9 @@ impl FileWriter for EmbeddedWriter {
     async fn write(&mut self, chunk: Bytes) -> Result<(), FilesError> {
         let mut rest = chunk;
         while !rest.is_empty() {
-            let fits = rest.len().min(WRITE_BYTES - self.gathered.len());
-            self.gathered.extend_from_slice(&rest.split_to(fits));
-            if self.gathered.len() == WRITE_BYTES {
+            let fits = rest.len().min(WRITE_BYTES - self.buffered.len());
+            self.buffered.extend_from_slice(&rest.split_to(fits));
+            if self.buffered.len() == WRITE_BYTES {
                 self.file = Some(self.with_file(Ok).await?);
             }
         }
@@ -153,14 +153,14 @@ impl FileWriter for EmbeddedWriter {
 
 impl Drop for EmbeddedWriter {
     fn drop(&mut self) {
-        // Removing a large file takes its time too.
+        // On a blocking thread: removing a large file takes long.
         if let (Some(file), Ok(runtime)) = (self.file.take(), Handle::try_current()) {
             drop(runtime.spawn_blocking(move || drop(file)));
         }
     }
 }
 
-/// Gives a file its name, for good: first its content is on the disk, then its name.
+/// Publishes a file durably: first its content is synced, then its name.
 fn publish(file: &TemporaryFile, folders: &Folders, path: &Path) -> io::Result<Published> {
     file.sync()?;
     Ok(if folders.link(file.path(), path)? { Published::New } else { Published::AlreadyThere })
@@ -168,7 +168,7 @@ fn publish(file: &TemporaryFile, folders: &Folders, path: &Path) -> io::Result<P
 
 /// A published file.
 struct EmbeddedReader {
-    /// Away while another thread reads from it.
+    /// `None` while another thread reads from it, and after a failure.
     file: Option<File>,
     size_bytes: u64,
 }
@@ -182,7 +182,7 @@ impl FileReader for EmbeddedReader {
     async fn next(&mut self) -> Result<Option<Bytes>, FilesError> {
         let gone = || FilesError::Unavailable("a read of this file has failed before".into());
         let mut file = self.file.take().ok_or_else(gone)?;
-        let (file, chunk) = aside(move || {
+        let (file, chunk) = run_blocking(move || {
             let mut chunk = Vec::with_capacity(READ_BYTES);
             (&mut file).take(READ_BYTES as u64).read_to_end(&mut chunk)?;
             Ok((file, chunk))
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_dropped_or_published_leaves_nothing_temporary() {
+    async fn dropped_and_published_files_leave_no_temporary_files() {
         let data = tempfile::tempdir().unwrap();
         let files = EmbeddedFiles::new(data.path(), 7).unwrap();
         let incoming = data.path().join("files/.incoming/7");
@@ -225,7 +225,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn only_the_owner_may_look_inside() {
+    async fn only_the_owner_has_access() {
         use std::os::unix::fs::PermissionsExt;
 
         let data = tempfile::tempdir().unwrap();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_uri_leads_to_the_file() {
+    async fn the_uri_points_to_the_file() {
         let data = tempfile::tempdir().unwrap();
         let files = EmbeddedFiles::new(&data.path().join("my data"), 7).unwrap();
         files.create(&key()).await.unwrap().publish().await.unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_write_ends_the_file() {
+    async fn a_failed_write_publishes_no_file() {
         let data = tempfile::tempdir().unwrap();
         let files = EmbeddedFiles::new(data.path(), 7).unwrap();
         let writer = files.create(&key()).await.unwrap();

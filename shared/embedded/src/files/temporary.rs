@@ -1,6 +1,8 @@
-//! Files that have no key yet: `files/.incoming/{process}/{number}`, on the same filesystem as the files themselves.
+//! Files that have no key yet: `files/.incoming/{process}/{number}`, on the same filesystem as the files
+//! themselves.
 //!
-//! Each process has a folder of its own, so that what a killed one has left is told from what a living one is writing.
+//! Each process has its own folder, so that the leftovers of a killed process can be distinguished from the
+//! files that a running one is writing.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -9,23 +11,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::connection::create_private_folder;
 
-/// Where the files of this process are until they are published.
+/// The folder of this process's files until they are published.
 pub(super) struct TemporaryFiles {
     all: PathBuf,
     own: PathBuf,
-    made: AtomicU64,
+    created: AtomicU64,
 }
 
 impl TemporaryFiles {
     pub(super) fn new(all: PathBuf, process: i64) -> Self {
         let own = all.join(process.to_string());
-        Self { all, own, made: AtomicU64::new(0) }
+        Self { all, own, created: AtomicU64::new(0) }
     }
 
-    /// A new empty file.
+    /// Creates an empty file.
     pub(super) fn create(&self) -> io::Result<TemporaryFile> {
         create_private_folder(&self.own)?;
-        let path = self.own.join(self.made.fetch_add(1, Ordering::Relaxed).to_string());
+        let path = self.own.join(self.created.fetch_add(1, Ordering::Relaxed).to_string());
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
@@ -34,7 +36,7 @@ impl TemporaryFiles {
         Ok(TemporaryFile { file, path })
     }
 
-    /// Removes the folders of processes that are gone.
+    /// Removes the folders of processes that have ended.
     pub(super) fn remove_leftovers(&self, is_alive: impl Fn(i64) -> bool) -> io::Result<()> {
         let entries = match std::fs::read_dir(&self.all) {
             Ok(entries) => entries,
@@ -49,7 +51,7 @@ impl TemporaryFiles {
             }
             match std::fs::remove_dir_all(entry.path()) {
                 Ok(()) => {}
-                // Another process is tidying up as well.
+                // Another process has removed it meanwhile.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -60,7 +62,7 @@ impl TemporaryFiles {
 
 impl Drop for TemporaryFiles {
     fn drop(&mut self) {
-        // It is empty or missing; if neither, the next process that opens the folder removes it.
+        // Usually it is empty or missing; otherwise the next process that opens the data folder removes it.
         drop(std::fs::remove_dir(&self.own));
     }
 }
@@ -80,7 +82,7 @@ impl TemporaryFile {
         self.file.write_all(bytes)
     }
 
-    /// Waits until its content is on the disk.
+    /// Waits until the content is on the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.file.sync_all()
     }
@@ -88,7 +90,7 @@ impl TemporaryFile {
 
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        // What stays is removed once this process is gone.
+        // If this fails, another process removes it after this one has ended.
         drop(std::fs::remove_file(&self.path));
     }
 }
@@ -98,10 +100,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_dead_left_is_removed_and_what_the_living_write_is_not() {
+    fn leftovers_of_dead_processes_are_removed_and_files_of_running_ones_are_not() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |process| TemporaryFiles::new(folder.path().join(".incoming"), process);
-        let (living, dead) = (of(1), of(2));
+        let files_of = |process| TemporaryFiles::new(folder.path().join(".incoming"), process);
+        let (living, dead) = (files_of(1), files_of(2));
         assert!(living.remove_leftovers(|_| true).is_ok(), "there is nothing yet");
         let writing = living.create().unwrap();
         let left = dead.create().unwrap();
@@ -109,7 +111,7 @@ mod tests {
         // A killed process drops nothing.
         std::mem::forget((left, dead));
 
-        of(3).remove_leftovers(|process| process != 2).unwrap();
+        files_of(3).remove_leftovers(|process| process != 2).unwrap();
         assert!(kept.exists() && !gone.exists());
         assert!(!gone.parent().unwrap().exists());
         drop(writing);

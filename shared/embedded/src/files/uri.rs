@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// The URI of an absolute path. Everything is encoded but what may stand in a path unencoded everywhere.
-pub(crate) fn of(path: &Path) -> String {
+/// The URI of an absolute path. All characters are encoded except those that are safe in every URI path.
+pub(crate) fn file_uri(path: &Path) -> String {
     let mut uri = String::from("file://");
     for byte in bytes(path) {
         match byte {
@@ -35,14 +35,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_in_a_path_is_safe_in_the_uri() {
+    fn all_special_characters_of_a_path_are_encoded() {
         for (path, uri) in [
             (&b"/var/lib/annalist-data/files"[..], "file:///var/lib/annalist-data/files"),
             (b"/my data/%20?#\n", "file:///my%20data/%2520%3F%23%0A"),
             ("/Äpfel".as_bytes(), "file:///%C3%84pfel"),
             (b"/\xff", "file:///%FF"),
         ] {
-            assert_eq!(of(Path::new(OsStr::from_bytes(path))), uri);
+            assert_eq!(file_uri(Path::new(OsStr::from_bytes(path))), uri);
         }
     }
 }

@@ -1,36 +1,36 @@
-//! Receiving, and what may be done with what was received.
+//! Receives messages, acks them, and changes their visibility.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rusqlite::{Statement, params};
 
-use super::memory::Memory;
-use super::recent::kept;
+use super::cache::Memory;
+use super::recent::deduplication_key;
 use super::{append, label};
 use crate::writer::Transaction;
 use ports::clock::TimestampMs;
 use ports::queue::topology::MAX_RECEIVE_COUNT;
 use ports::queue::{BatchResult, DedupId, Delivery, GroupId, MessageId, QueueError, QueueRef, Receipt};
 
-/// From this number of messages on, a receive leaves groups to others.
+/// A receive of at least this size leaves groups to other receives.
 const SHARED_FROM: usize = 64;
 
-/// A large receive takes from a stretch of the backlog in which this multiple of its messages lies: enough for one to fill
-/// itself from half of the groups, and for the next to find its half.
+/// A large receive leases messages from a stretch of the backlog that contains this multiple of its size:
+/// enough to fill it from half of the groups, and for the next receive to find the other half.
 const STRETCH: usize = 2;
 
-/// What a receive found.
+/// The result of a receive.
 pub(super) struct Claimed {
     /// Messages that are now leased to the caller.
     pub(super) deliveries: Vec<Delivery>,
-    /// When something else may become visible.
+    /// When another message may become visible.
     pub(super) visible_in: Option<Duration>,
-    /// Messages that were received too often and moved away.
+    /// Number of messages moved to the dead-letter queue, because they were received too often.
     pub(super) dead_letters: usize,
 }
 
-/// A message as it is in the tables.
+/// The state of a message in the tables.
 enum MessageState {
     Gone,
     Invisible { until: TimestampMs, foreign: bool },
@@ -38,14 +38,14 @@ enum MessageState {
     Deliverable(Delivery),
 }
 
-/// One group a receive takes from.
+/// One group of a receive.
 struct GroupClaim {
     group: GroupId,
-    /// How many of its messages were looked at.
-    looked_at: usize,
+    /// Number of its messages that were checked.
+    checked: usize,
     gone: Vec<i64>,
     exhausted: Vec<i64>,
-    /// Until when its first message that stays is invisible, and whether because of another process.
+    /// Until when its first remaining message is invisible, and whether because of another process.
     blocked: Option<(TimestampMs, bool)>,
 }
 
@@ -61,10 +61,11 @@ pub(super) fn claim(
     let mut claimed = Claimed { deliveries: Vec::new(), visible_in: None, dead_letters: 0 };
     let visible_at = transaction.now.plus(visibility_timeout);
     memory.look_ahead(transaction, queue)?;
-    // A round may find nothing but messages that others have acked; then there may be more behind them.
+    // A round may find only messages that other processes have acked; then there may be more behind them.
     while claimed.deliveries.is_empty() && max > 0 && memory.groups(queue).has_ready() {
-        let taken = take(transaction, memory, queue, max, visible_at, owner, &mut claimed.deliveries)?;
-        for group in taken {
+        let claims =
+            lease_messages(transaction, memory, queue, max, visible_at, owner, &mut claimed.deliveries)?;
+        for group in claims {
             for seq in &group.exhausted {
                 move_to_dead_letters(transaction, memory, queue, &group.group, *seq)?;
             }
@@ -81,12 +82,12 @@ pub(super) fn claim(
     Ok(claimed)
 }
 
-/// Takes messages in the order in which they were sent, whatever their groups: neighbours share pages, so reading and
-/// later deleting them together touches each page once. A large receive that can fill half of itself from half of the ready
-/// groups leaves the others to the next receive, so that consumers work side by side on a backlog. It takes nothing from beyond
-/// its own stretch of the backlog: groups with few messages would run far ahead of those with many, and every page between
-/// them would be written once for each.
-fn take(
+/// Leases messages in the order in which they were sent, regardless of their groups: neighbours share pages,
+/// so reading and later deleting them together touches each page once. A large receive that can be half
+/// filled from half of the ready groups leaves the others to the next receive, so that consumers share a
+/// backlog. It leases no messages beyond its own stretch of the backlog: otherwise groups with few messages
+/// would run far ahead of those with many, and every page between them would be written once for each.
+fn lease_messages(
     transaction: &Transaction<'_>,
     memory: &mut Memory,
     queue: QueueRef,
@@ -96,73 +97,73 @@ fn take(
     deliveries: &mut Vec<Delivery>,
 ) -> rusqlite::Result<Vec<GroupClaim>> {
     let groups = memory.groups(queue);
-    let (mut most_groups, end) = if max >= SHARED_FROM {
-        (groups.ready_groups().div_ceil(2), groups.end_of(STRETCH.saturating_mul(max)))
+    let (mut max_groups, end) = if max >= SHARED_FROM {
+        (groups.ready_groups().div_ceil(2), groups.stretch_end(STRETCH.saturating_mul(max)))
     } else {
         (usize::MAX, i64::MAX)
     };
-    let mut look = transaction.connection.prepare_cached(LOOK)?;
-    let mut lease = transaction.connection.prepare_cached(LEASE)?;
+    let mut select = transaction.connection.prepare_cached(SELECT_MESSAGE)?;
+    let mut lease = transaction.connection.prepare_cached(LEASE_MESSAGE)?;
     let queue_label = label(queue);
-    let mut taken: Vec<GroupClaim> = Vec::new();
+    let mut claims: Vec<GroupClaim> = Vec::new();
     let mut next: BTreeSet<(i64, usize)> = BTreeSet::new();
     while deliveries.len() < max {
         let groups = memory.groups(queue);
-        let first_taken = next.first().map(|(seq, _)| *seq);
-        let first_ready = groups.first_ready().filter(|head| *head < end && taken.len() < most_groups);
-        if first_ready.is_some_and(|ready| first_taken.is_none_or(|first| ready < first))
+        let first_claimed = next.first().map(|(seq, _)| *seq);
+        let first_ready = groups.first_ready().filter(|head| *head < end && claims.len() < max_groups);
+        if first_ready.is_some_and(|ready| first_claimed.is_none_or(|first| ready < first))
             && let Some(group) = groups.next_ready()
         {
             if let Some(head) = groups.seq_at(&group, 0) {
-                next.insert((head, taken.len()));
+                next.insert((head, claims.len()));
             }
             let (gone, exhausted) = (Vec::new(), Vec::new());
-            taken.push(GroupClaim { group, looked_at: 0, gone, exhausted, blocked: None });
+            claims.push(GroupClaim { group, checked: 0, gone, exhausted, blocked: None });
             continue;
         }
-        let Some((seq, place)) = next.pop_first().filter(|(seq, _)| *seq < end) else {
-            if most_groups == usize::MAX || deliveries.len() >= max.div_ceil(2) {
+        let Some((seq, index)) = next.pop_first().filter(|(seq, _)| *seq < end) else {
+            if max_groups == usize::MAX || deliveries.len() >= max.div_ceil(2) {
                 break;
             }
-            // Half of the groups did not fill it.
-            most_groups = usize::MAX;
+            // Half of the groups did not half fill the receive.
+            max_groups = usize::MAX;
             continue;
         };
-        let from = &mut taken[place];
-        from.looked_at += 1;
-        match standing(&mut look, transaction.now, queue, &from.group, seq, owner)? {
-            MessageState::Gone => from.gone.push(seq),
-            MessageState::Exhausted => from.exhausted.push(seq),
+        let claim = &mut claims[index];
+        claim.checked += 1;
+        match message_state(&mut select, transaction.now, queue, &claim.group, seq, owner)? {
+            MessageState::Gone => claim.gone.push(seq),
+            MessageState::Exhausted => claim.exhausted.push(seq),
             MessageState::Invisible { until, foreign } => {
-                // Nothing behind it may be delivered.
-                from.blocked = from.blocked.or(Some((until, foreign)));
+                // No later message of the group may be delivered.
+                claim.blocked = claim.blocked.or(Some((until, foreign)));
                 continue;
             }
             MessageState::Deliverable(delivery) => {
                 lease.execute(params![seq, queue_label, visible_at.0, delivery.receive_count, owner])?;
-                memory.lease(seq, from.group.clone());
-                from.blocked = from.blocked.or(Some((visible_at, false)));
+                memory.lease(seq, claim.group.clone());
+                claim.blocked = claim.blocked.or(Some((visible_at, false)));
                 deliveries.push(delivery);
             }
         }
-        if let Some(following) = memory.groups(queue).seq_at(&from.group, from.looked_at) {
-            next.insert((following, place));
+        if let Some(following) = memory.groups(queue).seq_at(&claim.group, claim.checked) {
+            next.insert((following, index));
         }
     }
-    Ok(taken)
+    Ok(claims)
 }
 
-const LOOK: &str =
+const SELECT_MESSAGE: &str =
     "SELECT jobs.sent_at_ms, leases.visible_at_ms, leases.receive_count, leases.owner, jobs.body
      FROM jobs LEFT JOIN leases ON leases.seq = jobs.seq WHERE jobs.seq = ?1";
 
-const LEASE: &str =
+const LEASE_MESSAGE: &str =
     "INSERT INTO leases (seq, queue, visible_at_ms, receive_count, owner) VALUES (?1, ?2, ?3, ?4, ?5)
      ON CONFLICT (seq) DO UPDATE SET (queue, visible_at_ms, receive_count, owner) =
          (excluded.queue, excluded.visible_at_ms, excluded.receive_count, excluded.owner)";
 
-fn standing(
-    look: &mut Statement<'_>,
+fn message_state(
+    select: &mut Statement<'_>,
     now: TimestampMs,
     queue: QueueRef,
     group: &GroupId,
@@ -170,7 +171,7 @@ fn standing(
     owner: i64,
 ) -> rusqlite::Result<MessageState> {
     let spec = queue.name.spec();
-    let mut rows = look.query([seq])?;
+    let mut rows = select.query([seq])?;
     let Some(row) = rows.next()? else { return Ok(MessageState::Gone) };
     let sent_at = TimestampMs(row.get(0)?);
     let delayed_until = if queue.dead_letters { sent_at } else { sent_at.plus(spec.delay) };
@@ -185,7 +186,7 @@ fn standing(
         Some(_) => row.get(2)?,
         None => 0,
     };
-    // Dead letters have nowhere further to go.
+    // Dead letters are not moved again.
     if receive_count >= MAX_RECEIVE_COUNT && !queue.dead_letters {
         return Ok(MessageState::Exhausted);
     }
@@ -200,7 +201,7 @@ fn standing(
     }))
 }
 
-/// Moves a message to the dead-letter queue, where it is sent anew.
+/// Moves a message to the dead-letter queue, as a new message.
 fn move_to_dead_letters(
     transaction: &Transaction<'_>,
     memory: &mut Memory,
@@ -214,7 +215,7 @@ fn move_to_dead_letters(
         .query_row([seq], |row| row.get(0))?;
     delete(transaction, seq)?;
     let dead_letters = QueueRef::dead_letters(queue.name);
-    let key = kept(&DedupId::of(&[label(queue).as_bytes(), &seq.to_be_bytes()]));
+    let key = deduplication_key(&DedupId::from_parts(&[label(queue).as_bytes(), &seq.to_be_bytes()]));
     let new_seq = memory.next_seq();
     let now_ms = transaction.now.0;
     append(transaction.connection, new_seq, &label(dead_letters), &key, group.as_str(), now_ms, &body)
@@ -226,7 +227,7 @@ fn delete(transaction: &Transaction<'_>, seq: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Removes messages whose leases still hold.
+/// Removes messages whose leases are still valid.
 pub(super) fn ack(
     transaction: &Transaction<'_>,
     memory: &mut Memory,
@@ -241,14 +242,14 @@ pub(super) fn ack(
     )?;
     let mut delete_job = transaction.connection.prepare_cached("DELETE FROM jobs WHERE seq = ?1")?;
     for receipt in receipts {
-        let held = match parse(receipt) {
+        let leased = match parse(receipt) {
             Some((seq, receive_count)) => {
                 let ended = end_lease.execute(params![seq, receive_count, queue_label, transaction.now.0])?;
                 (ended == 1).then_some(seq)
             }
             None => None,
         };
-        results.push(match held {
+        results.push(match leased {
             Some(seq) => {
                 delete_job.execute([seq])?;
                 acked.push(seq);
@@ -257,11 +258,11 @@ pub(super) fn ack(
             None => Err(QueueError::LeaseLost),
         });
     }
-    memory.acked(queue, &acked);
+    memory.mark_acked(queue, &acked);
     Ok(results)
 }
 
-/// Moves the end of leases that still hold.
+/// Changes the end of leases that are still valid.
 pub(super) fn change_visibility(
     transaction: &Transaction<'_>,
     memory: &mut Memory,
@@ -285,7 +286,7 @@ pub(super) fn change_visibility(
                         label(queue),
                         transaction.now.0
                     ])?;
-                memory.released(queue, seq);
+                memory.mark_released(queue, seq);
                 changed
             }
             None => 0,
@@ -295,7 +296,7 @@ pub(super) fn change_visibility(
     Ok(results)
 }
 
-/// A receipt names a message and which of its receives it belongs to: a later receive makes it void.
+/// Parses a receipt: the message and its receive count. A later receive invalidates it.
 fn parse(receipt: &Receipt) -> Option<(i64, u32)> {
     let (seq, receive_count) = receipt.0.split_once('-')?;
     Some((seq.parse().ok()?, receive_count.parse().ok()?))
@@ -312,14 +313,14 @@ mod tests {
     fn job(queue: QueueName, group: &str, number: usize) -> Outgoing {
         Outgoing {
             queue,
-            group: GroupId::of(&["T1", group]),
-            dedup: DedupId::of(&[&number.to_be_bytes()]),
+            group: GroupId::from_parts(&["T1", group]),
+            dedup: DedupId::from_parts(&[&number.to_be_bytes()]),
             body: number.to_string(),
         }
     }
 
-    /// The numbers of the events that the last of several large receives takes.
-    async fn taken_by(receives: usize, max: usize, jobs: Vec<Outgoing>) -> Vec<usize> {
+    /// The numbers of the events that the last of several large receives returns.
+    async fn received_by(receives: usize, max: usize, jobs: Vec<Outgoing>) -> Vec<usize> {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::open(folder.path(), SystemClock::shared()).unwrap();
         for sent in database.queue().send(jobs).await {
@@ -336,22 +337,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn large_receives_side_by_side_take_from_one_stretch() {
+    async fn concurrent_large_receives_share_one_stretch() {
         let group = |number: usize| format!("C{}", number % 30);
         let jobs = || (0..1_000).map(|number| job(QueueName::Events, &group(number), number)).collect();
         for (receives, groups) in [(1, 15), (2, 8)] {
-            let taken = taken_by(receives, 100, jobs()).await;
-            let taken_groups: BTreeSet<usize> = taken.iter().map(|number| number % 30).collect();
-            assert!(taken.len() >= 50 && taken_groups.len() == groups, "{taken:?}");
-            assert!(taken.iter().all(|number| *number < 230), "{taken:?}");
+            let received = received_by(receives, 100, jobs()).await;
+            let received_groups: BTreeSet<usize> = received.iter().map(|number| number % 30).collect();
+            assert!(received.len() >= 50 && received_groups.len() == groups, "{received:?}");
+            assert!(received.iter().all(|number| *number < 230), "{received:?}");
         }
     }
 
     #[tokio::test]
-    async fn a_large_receive_is_not_smaller_for_what_is_on_other_queues() {
+    async fn jobs_on_other_queues_do_not_make_a_large_receive_smaller() {
         let queue =
             |number: usize| if number.is_multiple_of(20) { QueueName::Events } else { QueueName::Files };
         let jobs = (0..2_000).map(|number| job(queue(number), "C1", number)).collect();
-        assert_eq!(taken_by(1, 100, jobs).await.len(), 100);
+        assert_eq!(received_by(1, 100, jobs).await.len(), 100);
     }
 }

@@ -1,4 +1,4 @@
-//! Counting.
+//! Counts the messages of a queue.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -6,7 +6,7 @@ use super::label;
 use ports::clock::TimestampMs;
 use ports::queue::{Depth, QueueRef};
 
-/// How full a queue is. Counts an index that holds a few bytes per message, never the bodies.
+/// Counts the messages of a queue. Reads only an index with a few bytes per message, never the bodies.
 pub(super) fn depth(connection: &Connection, queue: QueueRef, now: TimestampMs) -> rusqlite::Result<Depth> {
     let label = label(queue);
     let total: i64 = connection
@@ -39,7 +39,7 @@ fn count_delayed(
     if delay.is_zero() {
         return Ok(0);
     }
-    // Newest first: the walk ends at the first message that is not held back any more.
+    // Newest first: the scan ends at the first message that is no longer delayed.
     let mut statement =
         connection.prepare_cached("SELECT sent_at_ms FROM jobs WHERE queue = ?1 ORDER BY seq DESC")?;
     let mut rows = statement.query([label])?;

@@ -1,20 +1,21 @@
-//! Which messages of one queue are next: a hint per message group, checked against the tables before it is used.
+//! The next messages of one queue: a hint per message group, which is checked against the tables before use.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use ports::clock::TimestampMs;
 use ports::queue::GroupId;
 
-/// Messages looked ahead for a group that is not blocked, as SQS FIFO does. Behind a backlog of this many in blocked
-/// groups nothing is found; a bound is what keeps a backlog of millions from filling the memory.
+/// Maximum number of messages searched for a group that is not blocked, as in SQS FIFO. Messages behind a
+/// backlog of this size in blocked groups are not found; the limit keeps a backlog of millions from filling
+/// the memory.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/best-practices-message-deduplication.html>
 pub(super) const LOOK_AHEAD: usize = 120_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GroupState {
-    /// May have something to receive; the number is its head when it became so.
+    /// May have messages to receive; the number is its head when it became ready.
     Ready(i64),
-    /// Its head is invisible until then.
+    /// Its head is invisible until this time.
     Blocked(TimestampMs),
 }
 
@@ -29,25 +30,25 @@ pub(super) struct Groups {
     groups: HashMap<GroupId, WaitingGroup>,
     ready: BTreeSet<(i64, GroupId)>,
     blocked: BTreeSet<(TimestampMs, GroupId)>,
-    /// Blocked by another process's lease, which it may give back without telling.
+    /// Groups blocked by a lease of another process, which may release it without a notification.
     foreign: HashSet<GroupId>,
     messages: usize,
-    /// Messages up to here are known.
+    /// The sequence number up to which messages are known.
     indexed_to: i64,
 }
 
 impl Groups {
-    /// Messages after this one are not known yet.
+    /// The sequence number up to which messages are known.
     pub(super) fn indexed_to(&self) -> i64 {
         self.indexed_to
     }
 
-    /// How many more may be looked at.
-    pub(super) fn room(&self) -> usize {
+    /// How many more messages may be added.
+    pub(super) fn free_capacity(&self) -> usize {
         LOOK_AHEAD.saturating_sub(self.messages)
     }
 
-    /// Learns of a message behind all known ones.
+    /// Adds a message after all known ones.
     pub(super) fn push(&mut self, group: GroupId, seq: i64) {
         self.indexed_to = seq;
         self.messages += 1;
@@ -60,7 +61,7 @@ impl Groups {
             .insert(group, WaitingGroup { seqs: VecDeque::from([seq]), state: GroupState::Ready(seq) });
     }
 
-    /// Makes groups whose time has come ready again.
+    /// Makes the groups ready whose block has ended.
     pub(super) fn wake(&mut self, now: TimestampMs) {
         while let Some((until, _)) = self.blocked.first()
             && *until <= now
@@ -70,55 +71,56 @@ impl Groups {
         }
     }
 
-    /// Another process changed something: whatever waits for it may be ready.
+    /// Makes the groups ready that another process blocked, because it may have released them.
     pub(super) fn wake_foreign(&mut self) {
         for group in std::mem::take(&mut self.foreign) {
             self.make_ready(&group);
         }
     }
 
-    /// How many groups may have something.
+    /// The number of groups that may have messages to receive.
     pub(super) fn ready_groups(&self) -> usize {
         self.ready.len()
     }
 
-    /// Whether any group may have something.
+    /// Whether any group may have messages to receive.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// The head of the group [`Groups::next_ready`] would answer.
+    /// The head of the group that [`Groups::next_ready`] would return.
     pub(super) fn first_ready(&self) -> Option<i64> {
         self.ready.first().map(|(head, _)| *head)
     }
 
-    /// The end of the stretch that begins with the head [`Groups::first_ready`] answers and has about `max` of the known messages.
-    /// Numbers are shared with other queues, so it may be longer than that.
-    pub(super) fn end_of(&self, max: usize) -> i64 {
+    /// The end of the range of sequence numbers that begins with [`Groups::first_ready`] and contains about
+    /// `max` known messages. Sequence numbers are shared with other queues, so the range may be longer than
+    /// `max`.
+    pub(super) fn stretch_end(&self, max: usize) -> i64 {
         let first = self.first_ready().unwrap_or_default();
         let known = i128::from(self.indexed_to - first);
         let length = known * max as i128 / self.messages.max(1) as i128;
         i64::try_from(length + 1).map_or(i64::MAX, |length| first.saturating_add(length))
     }
 
-    /// The group whose head came first among those that may have something. It is out of the set until it is put back
-    /// by [`Groups::block`] or [`Groups::make_ready`].
+    /// Removes and returns the ready group with the oldest head, until [`Groups::block`] or
+    /// [`Groups::make_ready`] adds it again.
     pub(super) fn next_ready(&mut self) -> Option<GroupId> {
         self.ready.pop_first().map(|(_, group)| group)
     }
 
-    /// The group's message at this place, the oldest at 0.
-    pub(super) fn seq_at(&self, group: &GroupId, place: usize) -> Option<i64> {
-        self.groups.get(group)?.seqs.get(place).copied()
+    /// The group's message at this index, the oldest at 0.
+    pub(super) fn seq_at(&self, group: &GroupId, index: usize) -> Option<i64> {
+        self.groups.get(group)?.seqs.get(index).copied()
     }
 
-    /// Forgets messages that are gone.
+    /// Removes messages that no longer exist.
     pub(super) fn remove(&mut self, group: &GroupId, gone: &[i64]) {
         let Some(known) = self.groups.get_mut(group) else { return };
         for seq in gone {
-            // Messages go in order but for the odd one, so the search ends at once.
-            if let Some(at) = known.seqs.iter().position(|known| known == seq) {
-                known.seqs.remove(at);
+            // Messages are usually removed in order, so the search ends immediately.
+            if let Some(index) = known.seqs.iter().position(|known| known == seq) {
+                known.seqs.remove(index);
                 self.messages -= 1;
             }
         }
@@ -129,7 +131,7 @@ impl Groups {
         }
     }
 
-    /// The group's head is invisible until then; `foreign` where another process holds it.
+    /// Blocks a group whose head is invisible until this time; `foreign` if another process holds the lease.
     pub(super) fn block(&mut self, group: &GroupId, until: TimestampMs, foreign: bool) {
         let Some(known) = self.groups.get_mut(group) else { return };
         let before = std::mem::replace(&mut known.state, GroupState::Blocked(until));
@@ -140,7 +142,7 @@ impl Groups {
         self.blocked.insert((until, group.clone()));
     }
 
-    /// The group may have something.
+    /// Makes a group ready that may have messages to receive.
     pub(super) fn make_ready(&mut self, group: &GroupId) {
         let Some(known) = self.groups.get_mut(group) else { return };
         let Some(head) = known.seqs.front().copied() else { return };
@@ -149,7 +151,7 @@ impl Groups {
         self.ready.insert((head, group.clone()));
     }
 
-    /// When the next blocked group may have something.
+    /// When the block of the next group ends.
     pub(super) fn next_wake(&self) -> Option<TimestampMs> {
         self.blocked.first().map(|(until, _)| *until)
     }

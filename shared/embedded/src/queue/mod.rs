@@ -1,17 +1,18 @@
 //! The queue port on the `jobs`, `leases` and `sends` tables.
 //!
-//! The tables are written so that a message costs few pages: sends append, a receive writes a small lease row and
-//! never the body, an ack deletes. What would otherwise need an index that every send dirties (who may be received
-//! next, which ids are known) is remembered in memory by [`groups`] and [`recent`]. Both are hints rebuilt from the
-//! tables: a receive checks each message under the write lock before it hands it out.
+//! The tables are designed so that a message dirties few pages: a send appends, a receive writes a small
+//! lease row and never the body, an ack deletes. [`groups`] and [`recent`] keep in memory what would
+//! otherwise need an index that every send dirties: which messages can be received next, and which ids are
+//! known. Both are hints rebuilt from the tables: a receive checks each message under the write lock before
+//! it returns it.
 
+mod cache;
 mod claim;
 mod depth;
 mod groups;
-mod memory;
+mod queued_jobs;
 mod recent;
 mod send;
-mod waiting;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -21,10 +22,10 @@ use async_trait::async_trait;
 use rusqlite::{Connection, params};
 use tokio::sync::Notify;
 
+use self::cache::Memory;
 use self::claim::Claimed;
-use self::memory::Memory;
-pub use self::waiting::QueuedJob;
-pub(super) use self::waiting::{read as read_queued, remove as remove_queued};
+pub use self::queued_jobs::QueuedJob;
+pub(super) use self::queued_jobs::{read as read_queued, remove as remove_queued};
 use super::reader::ReaderPool;
 use super::writer::{Transaction, WriteError, WriterThread, lock};
 use ports::clock::SharedClock;
@@ -35,16 +36,16 @@ use ports::queue::{
     ReceiveRequest,
 };
 
-/// How soon a waiting receive notices what another process sent.
+/// How soon a waiting receive notices messages that another process has sent.
 const FOREIGN_POLL: Duration = Duration::from_millis(25);
 
-/// A waiting receive looks again at least this often, whatever the signals say: it notices a process that died.
+/// A waiting receive checks at least this often, even without a signal, to notice a process that died.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
-/// No receive waits longer, whatever it asked for.
+/// Maximum wait of a receive, even if the request is longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
-/// Messages handed out by one receive, however many were asked for: they are held in memory.
+/// Maximum number of messages per receive, even if the request is larger: they are kept in memory.
 const MAX_RECEIVE: usize = 1000;
 
 /// The queue in an open data folder.
@@ -80,10 +81,13 @@ impl EmbeddedQueue {
             memory.catch_up(transaction)?;
             claim::claim(transaction, &mut memory, request.queue, max, request.visibility_timeout, owner)
         };
-        // The caller may be gone by the time the claim is durable; the next operation then releases its messages.
+        // The caller may be gone by the time the claim is durable; the next operation then releases its
+        // messages.
         let abandoned = move |claimed: Claimed| {
-            lock(&undo)
-                .give_back(request.queue, claimed.deliveries.into_iter().map(|delivery| delivery.receipt));
+            lock(&undo).release_later(
+                request.queue,
+                claimed.deliveries.into_iter().map(|delivery| delivery.receipt),
+            );
         };
         let claimed = self.writer.run_or_undo(work, abandoned).await.map_err(unavailable)?;
         if claimed.dead_letters > 0 {
@@ -112,7 +116,7 @@ impl EmbeddedQueue {
         };
         match self.writer.run(work).await {
             Ok(results) => {
-                // Whatever was acked or released may have unblocked its group.
+                // An acked or released message may have unblocked its group.
                 self.announce(queue);
                 results
             }
@@ -164,19 +168,20 @@ impl Queue for EmbeddedQueue {
         loop {
             let arrival = arrivals.notified();
             tokio::pin!(arrival);
-            // Listening starts before looking: a send in between, of this process or of another one, is not missed.
+            // Listening starts before checking, so that no send in between is missed, of this process or
+            // another one.
             arrival.as_mut().enable();
             let version = self.readers.data_version();
             let claimed = self.claim(request).await?;
             if !claimed.deliveries.is_empty() {
                 return Ok(claimed.deliveries);
             }
-            let looked_at = Instant::now();
-            if looked_at >= deadline {
+            let checked_at = Instant::now();
+            if checked_at >= deadline {
                 return Ok(Vec::new());
             }
             let nap = claimed.visible_in.map_or(LONGEST_NAP, |wait| wait.min(LONGEST_NAP));
-            let wake = deadline.min(looked_at + nap.max(Duration::from_millis(1)));
+            let wake = deadline.min(checked_at + nap.max(Duration::from_millis(1)));
             loop {
                 let tick = wake.min(Instant::now() + FOREIGN_POLL);
                 tokio::select! {
@@ -225,12 +230,12 @@ impl Queue for EmbeddedQueue {
     }
 }
 
-/// A queue's name in the tables.
+/// The name of a queue in the tables.
 fn label(queue: QueueRef) -> String {
     queue.to_string()
 }
 
-/// Adds a message behind all others.
+/// Adds a message after all others.
 fn append(
     connection: &Connection,
     seq: i64,

@@ -1,21 +1,22 @@
-//! Which deduplication ids were sent lately.
+//! The deduplication ids that were sent recently.
 
 use std::collections::{HashMap, VecDeque};
 
 use ports::clock::TimestampMs;
 use ports::queue::{DEDUPLICATION_WINDOW, DedupId};
 
-/// Ids are forgotten in steps of this: whole buckets are dropped instead of single entries.
+/// Interval of a bucket: whole buckets are dropped instead of single ids.
 const BUCKET_MS: i64 = 30_000;
 
-/// Ids remembered at most, about 40 bytes each. Beyond it, which takes 13,000 sends a second for five minutes, the
-/// oldest are forgotten early: an event stored twice changes nothing in the archive, an event refused would be lost.
+/// Maximum number of ids, about 40 bytes each. Beyond it, which takes 13,000 sends a second for five minutes,
+/// the oldest are dropped early: an event stored twice changes nothing in the archive, but a rejected event
+/// would be lost.
 const MAX_IDS: usize = 4_000_000;
 
-/// Half of a SHA-256 is still far beyond chance.
-pub(super) const KEPT_BYTES: usize = 16;
+/// Half of a SHA-256 still makes accidental collisions practically impossible.
+pub(super) const KEY_BYTES: usize = 16;
 
-type DeduplicationKey = [u8; KEPT_BYTES];
+type DeduplicationKey = [u8; KEY_BYTES];
 
 struct RecentBucket {
     started: TimestampMs,
@@ -29,10 +30,10 @@ pub(super) struct RecentIds {
     buckets: VecDeque<RecentBucket>,
 }
 
-/// The part of an id that is kept.
-pub(super) fn kept(dedup: &DedupId) -> DeduplicationKey {
-    let mut key = [0; KEPT_BYTES];
-    key.copy_from_slice(&dedup.as_bytes()[..KEPT_BYTES]);
+/// The part of an id that is stored.
+pub(super) fn deduplication_key(dedup: &DedupId) -> DeduplicationKey {
+    let mut key = [0; KEY_BYTES];
+    key.copy_from_slice(&dedup.as_bytes()[..KEY_BYTES]);
     key
 }
 
@@ -44,7 +45,7 @@ impl RecentIds {
         })
     }
 
-    /// Remembers a send.
+    /// Adds a sent id.
     pub(super) fn insert(&mut self, key: DeduplicationKey, sent_at: TimestampMs, seq: i64) {
         let started = TimestampMs(sent_at.0 - sent_at.0.rem_euclid(BUCKET_MS));
         if self.buckets.back().is_none_or(|bucket| bucket.started < started) {
@@ -56,9 +57,9 @@ impl RecentIds {
         }
     }
 
-    /// Forgets what is outside the window. Answers the last sequence number of what it forgot.
+    /// Drops the ids outside the window. Returns the last sequence number that was dropped.
     pub(super) fn expire(&mut self, now: TimestampMs) -> Option<i64> {
-        let mut forgotten = None;
+        let mut dropped = None;
         while let Some(oldest) = self.buckets.front() {
             let ends = TimestampMs(oldest.started.0 + BUCKET_MS);
             let total: usize = self.buckets.iter().map(|bucket| bucket.sent_at.len()).sum();
@@ -66,10 +67,10 @@ impl RecentIds {
             if now.since(ends) < DEDUPLICATION_WINDOW && !crowded {
                 break;
             }
-            forgotten = forgotten.max(Some(oldest.last_seq));
+            dropped = dropped.max(Some(oldest.last_seq));
             self.buckets.pop_front();
         }
-        forgotten
+        dropped
     }
 }
 
@@ -83,22 +84,22 @@ mod tests {
     fn an_id_is_known_for_exactly_the_window() {
         let mut recent = RecentIds::default();
         let start = TimestampMs(1_000_007);
-        recent.insert([1; KEPT_BYTES], start, 1);
+        recent.insert([1; KEY_BYTES], start, 1);
         let last = start.plus(DEDUPLICATION_WINDOW - Duration::from_millis(1));
         recent.expire(last);
-        assert!(recent.contains(&[1; KEPT_BYTES], last));
-        assert!(!recent.contains(&[2; KEPT_BYTES], last));
+        assert!(recent.contains(&[1; KEY_BYTES], last));
+        assert!(!recent.contains(&[2; KEY_BYTES], last));
         let after = start.plus(DEDUPLICATION_WINDOW);
         recent.expire(after);
-        assert!(!recent.contains(&[1; KEPT_BYTES], after));
+        assert!(!recent.contains(&[1; KEY_BYTES], after));
     }
 
     #[test]
-    fn what_is_forgotten_is_named_so_that_its_rows_can_go() {
+    fn expiring_returns_the_last_sequence_number_so_that_its_rows_can_be_deleted() {
         let mut recent = RecentIds::default();
-        recent.insert([1; KEPT_BYTES], TimestampMs(0), 1);
-        recent.insert([2; KEPT_BYTES], TimestampMs(1), 2);
-        recent.insert([3; KEPT_BYTES], TimestampMs(BUCKET_MS), 3);
+        recent.insert([1; KEY_BYTES], TimestampMs(0), 1);
+        recent.insert([2; KEY_BYTES], TimestampMs(1), 2);
+        recent.insert([3; KEY_BYTES], TimestampMs(BUCKET_MS), 3);
         let window_ms = i64::try_from(DEDUPLICATION_WINDOW.as_millis()).unwrap();
         assert_eq!(recent.expire(TimestampMs(BUCKET_MS + window_ms)), Some(2));
         assert_eq!(recent.expire(TimestampMs(BUCKET_MS + window_ms)), None);

@@ -1,12 +1,12 @@
-//! Sending.
+//! Sends messages.
 
-use super::memory::Memory;
-use super::recent::kept;
+use super::cache::Memory;
+use super::recent::deduplication_key;
 use super::{append, label};
 use crate::writer::Transaction;
 use ports::queue::{Outgoing, QueueName, QueueRef};
 
-/// Adds messages in order; answers the queues of those whose id was known.
+/// Adds messages in order. Returns the queues of the duplicates, whose ids were known.
 pub(super) fn send(
     transaction: &Transaction<'_>,
     memory: &mut Memory,
@@ -15,7 +15,7 @@ pub(super) fn send(
     let mut duplicates = Vec::new();
     for message in messages {
         let queue = QueueRef::from(message.queue);
-        let key = kept(&message.dedup);
+        let key = deduplication_key(&message.dedup);
         if memory.recent(queue).contains(&key, transaction.now) {
             duplicates.push(message.queue);
             continue;

@@ -8,8 +8,8 @@ CREATE TABLE items (
 CREATE UNIQUE INDEX items_key ON items (item_id, timestamp);
 CREATE INDEX items_parent ON items (parent, timestamp, item_id) WHERE parent IS NOT NULL;
 
--- The queues. A message is one row of `jobs` from send to ack. Everything that changes while it lives is in the small
--- rows beside it, so that receiving and acking never rewrite a body.
+-- The queues. A message is one row of `jobs` from send to ack. Everything that changes meanwhile is in small
+-- rows of other tables, so that receiving and acking never rewrite a body.
 CREATE TABLE jobs (
     seq        INTEGER PRIMARY KEY,
     queue      TEXT NOT NULL,
@@ -17,10 +17,10 @@ CREATE TABLE jobs (
     sent_at_ms INTEGER NOT NULL,
     body       TEXT NOT NULL
 ) STRICT;
--- Rows arrive in this order, so the index only ever grows at its end.
+-- Rows are inserted in this order, so the index only grows at its end.
 CREATE INDEX jobs_order ON jobs (queue, seq, group_id);
 
--- One row per message that was received at least once.
+-- One row per message that has been received at least once.
 CREATE TABLE leases (
     seq           INTEGER PRIMARY KEY,
     queue         TEXT NOT NULL,
@@ -29,7 +29,8 @@ CREATE TABLE leases (
     owner         INTEGER NOT NULL
 ) STRICT;
 
--- What was sent within the deduplication window, and always the last send: sequence numbers are never used twice.
+-- The sends within the deduplication window, and always the last send, so that sequence numbers are never
+-- reused.
 CREATE TABLE sends (
     seq        INTEGER PRIMARY KEY,
     queue      TEXT NOT NULL,

@@ -1,4 +1,5 @@
--- For people with a SQL prompt: each channel as it is now. Of a group's rows, SQLite shows the one that has the maximum.
+-- For people with a SQL prompt: the current state of each channel. SQLite shows the columns of the row with
+-- the maximum.
 CREATE VIEW channels AS SELECT
     json_extract(attributes, '$.team_id')         AS team_id,
     json_extract(attributes, '$.channel_id')      AS channel_id,
@@ -17,8 +18,8 @@ WHERE item_id >= 'channel#' AND item_id < 'channel$'
   AND json_extract(attributes, '$.folded') IS NOT NULL
 GROUP BY item_id;
 
--- Files, wherever they were shared. The register of a file's state reads `9/stored/URI`, `1/failed/ERROR`, or a digit and
--- a word that says why there are no bytes.
+-- All files. The register of a file's state is `9/stored/URI`, `1/failed/ERROR`, or a digit and a word with
+-- the reason why there are no bytes.
 CREATE VIEW files AS SELECT
     json_extract(attributes, '$.team_id')  AS team_id,
     timestamp                              AS file_id,

@@ -1,4 +1,5 @@
--- Claims: who works on what, and what was done. The names are those of the table on AWS; times are whole seconds.
+-- Claims on work in progress, and completed claims. The columns are those of the table on AWS; times are
+-- whole seconds.
 CREATE TABLE claims (
     event_key          TEXT PRIMARY KEY,
     status             TEXT NOT NULL,
@@ -12,6 +13,6 @@ CREATE TABLE claims (
     -- Which of the processes on this folder: what one that is gone was at is free at once.
     process            INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
--- For the cleaning, which takes the oldest first.
+-- For the cleanup, which removes the oldest first.
 CREATE INDEX claims_ttl ON claims (ttl);
 CREATE INDEX claims_in_progress ON claims (process) WHERE status = 'in_progress';

@@ -1,5 +1,5 @@
--- Files are named by their keys: their places below files/ in the data folder, wherever that is. Rows of earlier versions
--- hold an address that ends in the key.
+-- Files are identified by their keys, which are their paths below files/ in the data folder. Rows of earlier
+-- versions contain a URI that ends in the key.
 DROP VIEW files;
 CREATE VIEW files AS SELECT
     json_extract(attributes, '$.team_id')  AS team_id,
@@ -23,8 +23,8 @@ FROM (
       AND json_extract(attributes, '$.erased') IS NULL
 );
 
--- What became of a message's files stands in its registers, `file#` and the file's id. The columns read them as `--json`
--- does: in the order of `files`, and what an edit took out of it comes last.
+-- The states of a message's files are in its registers, named `file#` and the file's id. The columns show
+-- them like `--json`: in the order of `files`, followed by files that an edit removed.
 DROP VIEW messages;
 CREATE VIEW messages AS SELECT
     json_extract(attributes, '$.team_id')    AS team_id,

@@ -1,5 +1,5 @@
--- The newest message of each channel that is kept, in whole seconds: from when on messages are still to be read. A channel
--- that several workspaces share is one.
+-- The time of the newest message of each archived channel, in whole seconds: later messages are still to be
+-- read. A channel that several workspaces share is one row.
 CREATE VIEW channel_configuration AS SELECT slack_cid, max(newest) AS last_message_timestamp
 FROM (
     SELECT

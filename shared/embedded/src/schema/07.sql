@@ -1,6 +1,6 @@
--- What was written to messages that were there already, for those that follow the archive: new messages are found by their
--- rowids. A row is written with the one that it speaks of; the oldest ones are removed, the newest is always there, so that
--- no number is used twice.
+-- Updates of existing messages, for followers of the archive, which find new messages by their rowids. A row
+-- is written in the same transaction as the message. The oldest rows are removed; the newest one is kept, so
+-- that no number is reused.
 CREATE TABLE changes (
     seq           INTEGER PRIMARY KEY,
     item_rowid    INTEGER NOT NULL,

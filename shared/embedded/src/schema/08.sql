@@ -1,4 +1,4 @@
--- A person who was erased is not shown. Of an erased message nothing is left that the view of messages would show.
+-- Hides erased people. An erased message has no content that the messages view would show.
 DROP VIEW users;
 CREATE VIEW users AS SELECT
     json_extract(attributes, '$.team_id')      AS team_id,

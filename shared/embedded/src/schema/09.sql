@@ -1,4 +1,4 @@
--- What was erased: when, whose or what, and how much. The rows hold no content.
+-- Erasures: time, scope and number of erased rows. The rows contain no erased content.
 CREATE VIEW erasures AS SELECT
     json_extract(attributes, '$.at')       AS at,
     json_extract(attributes, '$.scope')    AS scope,

@@ -1,8 +1,9 @@
--- What is counted of the archive, under the names of the tables and columns of channelstats: every table that it has is a view
--- here. They use no function but SQLite's own, so they work at any prompt.
+-- Figures of the archive, with the table and column names of channelstats: each of its tables is a view here.
+-- The views use only SQLite's own functions, so they work at any prompt.
 
--- The words of a message are what white space parts: each kind of white space becomes a blank, a run of blanks one blank.
--- Before that, the two characters that mark a blank meanwhile become letters. For SQLite, a text ends at its first NUL.
+-- The words of a message are separated by white space: each kind of white space is replaced by a blank, and a
+-- run of blanks by one. Before that, the two characters that temporarily mark a blank are replaced by
+-- letters. For SQLite, a text ends at its first NUL.
 CREATE VIEW message_figures AS
 WITH found AS (
     SELECT
@@ -125,7 +126,7 @@ SELECT
     thread_ts IS NOT NULL OR reply_count > 0                    AS is_threaded
 FROM counted;
 
--- The first message that is known of each author, deleted or not, without notices such as that a person joined.
+-- The first known message of each author, deleted or not, without notices such as channel joins.
 CREATE VIEW first_posts AS SELECT
     json_extract(attributes, '$.user')       AS slack_uid,
     json_extract(attributes, '$.channel_id') AS slack_cid,
@@ -157,13 +158,13 @@ FROM items
 WHERE item_id >= 'user#' AND item_id < 'user$'
   AND json_extract(attributes, '$.erased') IS NULL;
 
--- The ids of people by their last character.
+-- The ids of users by their last character.
 CREATE VIEW user_hash AS SELECT substr(user_id, -1) AS user_key, group_concat(user_id, ' ') AS uids
 FROM (SELECT DISTINCT user_id FROM users ORDER BY user_id)
 GROUP BY user_key;
 
--- Channels have no more columns than before but those of channelstats. Each channel has one row here, which is found by
--- its id or by its name.
+-- Channels with the additional columns of channelstats. Each channel has one row, which is found by its id or
+-- its name.
 DROP VIEW channels;
 CREATE VIEW channels AS SELECT
     *,

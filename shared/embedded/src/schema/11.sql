@@ -1,4 +1,4 @@
--- Stored reports, under the names of channelstats: whole ones, and the chunks that they are stored in.
+-- Stored reports, with the names of channelstats: complete reports, and the chunks in which they are stored.
 CREATE VIEW bulk_store AS SELECT
     json_extract(attributes, '$.report_id') || '#' || timestamp AS item_id,
     json_extract(attributes, '$.value')                         AS value
@@ -6,7 +6,7 @@ FROM items
 WHERE item_id >= 'report#' AND item_id < 'report$'
   AND json_extract(attributes, '$.value') IS NOT NULL;
 
--- A chunk of another state than the head's was written by a process that did not end.
+-- A chunk whose stamp differs from the head's was written by a process that did not finish.
 CREATE VIEW report_store AS SELECT
     json_extract(head.attributes, '$.report_id') AS report_id,
     (SELECT group_concat(value, '') FROM (

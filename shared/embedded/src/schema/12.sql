@@ -1,5 +1,5 @@
--- Questions, answers and what was posted, under the names of the tables of claude-slack-bot, column for column. Times are as
--- SQLite's datetime() writes them. `id` is the row's number in this file; another one after a restore.
+-- Questions, answers and posts, with the table and column names of claude-slack-bot. Times have the format of
+-- SQLite's datetime(). `id` is the rowid in this file, which changes with a restore.
 CREATE VIEW message_queue AS SELECT
     rowid                                                                 AS id,
     json_extract(attributes, '$.question_ts')                             AS message_id,
@@ -64,8 +64,8 @@ FROM items
 WHERE item_id >= 'botmessage#' AND item_id < 'botmessage$'
   AND json_extract(attributes, '$.response_text') IS NOT NULL;
 
--- What is stuck, or failed, is begun anew: the next generation, which is greater than every state of the one before. The
--- triggers run at a prompt; no connection of this program runs one.
+-- A question that is stuck or failed is restarted with the next generation, which is greater than every state
+-- of the previous one. The triggers run at a SQL prompt; the connections of this program run no triggers.
 CREATE TRIGGER message_queue_reset INSTEAD OF UPDATE ON message_queue BEGIN
     SELECT RAISE(ABORT, 'only status can be set, to pending')
     WHERE NEW.status IS NOT 'pending' OR NEW.id IS NOT OLD.id OR NEW.message_id IS NOT OLD.message_id
@@ -92,7 +92,7 @@ CREATE TRIGGER response_queue_reset INSTEAD OF UPDATE ON response_queue BEGIN
     WHERE rowid = OLD.id AND OLD.status IS NOT 'pending';
 END;
 
--- What was done with may go. Which questions were answered is in responded_messages, and stays there.
+-- Finished rows may be deleted. responded_messages permanently records which questions were answered.
 CREATE TRIGGER message_queue_delete INSTEAD OF DELETE ON message_queue BEGIN
     SELECT RAISE(ABORT, 'only what is processed, or an error, can be deleted')
     WHERE OLD.status NOT IN ('processed', 'error');

@@ -1,4 +1,4 @@
--- How many members a channel had, day by day, as Slack's directory listed it.
+-- The number of members of each channel per day, from Slack's directory.
 CREATE VIEW channel_members AS SELECT
     json_extract(attributes, '$.team_id')    AS team_id,
     json_extract(attributes, '$.channel_id') AS channel_id,
@@ -8,7 +8,8 @@ CREATE VIEW channel_members AS SELECT
 FROM items
 WHERE item_id >= 'members#' AND item_id < 'members$';
 
--- The same as before, with the newest of these numbers; before the first of them, what the channel's own rows say.
+-- As before, but with the newest of these numbers; before the first one, with the number from the
+-- channel's own rows.
 DROP VIEW channels;
 CREATE VIEW channels AS SELECT
     *,

@@ -1,5 +1,4 @@
--- Two more tables of channelstats by their own names. A channel has two rows: one is found by its id, the other by what it is
--- called.
+-- Two more tables of channelstats. A channel has two rows: one is found by its id, the other by its name.
 CREATE VIEW channel AS
 SELECT slack_cid AS channel_key, friendly_name, slack_cid, members, is_channel, is_im, is_group, is_mpim, created
 FROM channels
@@ -8,7 +7,7 @@ SELECT friendly_name, friendly_name, slack_cid, members, is_channel, is_im, is_g
 FROM channels
 WHERE friendly_name IS NOT NULL;
 
--- What Slack's directory had when it was read last, of each workspace.
+-- The counts of Slack's directory at its last sync, per workspace.
 CREATE VIEW configuration AS SELECT
     'counts'                                      AS key,
     json_extract(attributes, '$.team_id')         AS team_id,

@@ -1,4 +1,4 @@
-//! The whole suite of each port.
+//! Runs the whole conformance suite of each port.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use testkit::conformance::two_handles::{AlternatingHandles, HandleTurns, TwoQueu
 const START: TimestampMs = TimestampMs(1_700_000_000_000);
 const QUEUE: QueueTraits = QueueTraits { max_receive: 1000, ..QueueTraits::STRICTEST };
 
-/// A folder that was opened this number of times, and the clock of all.
+/// A folder that is opened `N` times, and the shared clock.
 fn opened<const N: usize>() -> ([Database; N], Arc<ManualClock>, TempDir) {
     let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::starting_at(START));
     let open = |()| Database::open(folder.path(), Arc::clone(&clock) as SharedClock).unwrap();

@@ -1,4 +1,4 @@
-//! What people read with `sqlite3` of an archive in which something is erased.
+//! What people see with `sqlite3` in an archive with erased rows.
 
 use embedded::{DATABASE_FILE, Database};
 use ports::archive::{ArchiveExt, ItemKey, Update};
@@ -12,7 +12,7 @@ fn row(item_id: &str, timestamp: &str, attributes: Value) -> Update {
 }
 
 #[tokio::test]
-async fn no_view_shows_a_row_that_is_erased() {
+async fn no_view_shows_an_erased_row() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::open(folder.path(), SystemClock::shared()).unwrap();
     let rows = [

@@ -1,5 +1,5 @@
-//! The contracts of the ports, on SQLite and a folder.
-#![expect(clippy::unwrap_used, reason = "all of it is test code: what it unwraps is what it claims")]
+//! Tests of the ports on SQLite and a folder.
+#![expect(clippy::unwrap_used, reason = "this is test code: an unwrap is an assertion")]
 
 mod conformance;
 mod erased_rows;

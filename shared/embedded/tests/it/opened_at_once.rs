@@ -1,4 +1,4 @@
-//! Processes that are started at the same moment on one data folder.
+//! Processes that start at the same moment on one data folder.
 
 use std::sync::Barrier;
 
@@ -8,7 +8,7 @@ use ports::clock::SystemClock;
 const PROCESSES: usize = 8;
 
 #[test]
-fn processes_that_make_an_archive_at_the_same_moment_all_get_it() {
+fn processes_that_create_an_archive_at_the_same_moment_all_open_it() {
     for _ in 0..10 {
         let folder = tempfile::tempdir().unwrap();
         let barrier = Barrier::new(PROCESSES);

@@ -1,4 +1,4 @@
-//! The embedded queue does what the queue in memory does, whatever is asked of both.
+//! Compares the embedded queue with the queue in memory for random sequences of calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use proptest::test_runner::{Config, contextualize_config};
 use testkit::memory::queue::MemoryQueue;
 use tokio::runtime::{Builder, Runtime};
 
-/// Enough to find what a wrong comparison, a forgotten wake-up or a lost lease does; a run of seconds.
-/// `PROPTEST_CASES` asks for another number.
+/// Enough to find a wrong comparison, a forgotten wake-up or a lost lease, in a run of seconds.
+/// `PROPTEST_CASES` sets another number.
 const CASES: u32 = 200;
 
-/// One queue without a delay and one with.
+/// One queue without a delay and one with a delay.
 const QUEUES: [QueueName; 2] = [QueueName::Events, QueueName::Stats];
 
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ enum Action {
         max: usize,
         visibility_timeout: Duration,
     },
-    /// Numbers of receipts in the order in which they were received, from the last one.
+    /// Indexes of receipts, counted from the last one received.
     Ack {
         queue: usize,
         receipts: Vec<usize>,
@@ -44,7 +44,7 @@ enum Action {
     Forget(usize),
 }
 
-/// Few ids and few groups, so that they meet.
+/// Few ids and few groups, so that they collide.
 #[derive(Debug, Clone)]
 struct Send {
     queue: usize,
@@ -63,7 +63,7 @@ fn durations() -> impl Strategy<Value = Duration> {
     ]
 }
 
-fn steps_of_time() -> impl Strategy<Value = Duration> {
+fn time_steps() -> impl Strategy<Value = Duration> {
     let moment = Duration::from_millis(1);
     prop_oneof![
         4 => durations(),
@@ -84,28 +84,28 @@ fn actions() -> impl Strategy<Value = Action> {
         4 => (queue(), vec(0_usize..6, 1..4)).prop_map(|(queue, receipts)| Action::Ack { queue, receipts }),
         3 => (queue(), vec((0_usize..6, durations()), 1..4))
             .prop_map(|(queue, entries)| Action::ChangeVisibility { queue, entries }),
-        4 => steps_of_time().prop_map(Action::Advance),
+        4 => time_steps().prop_map(Action::Advance),
         1 => (1_usize..4).prop_map(Action::Forget),
     ]
 }
 
-/// The same queue twice, and what was received from both.
+/// The real queue and its model, and the receipts of both.
 struct ModelledQueue {
     clock: Arc<ManualClock>,
     model: Arc<dyn Queue>,
     real: Arc<dyn Queue>,
-    /// Per queue, the receipts of the same delivery in the model and in the real one. Void ones stay: they must be
-    /// refused by both.
+    /// Per queue, the receipts of the same delivery in the model and in the real queue. Invalid ones stay,
+    /// because both must reject them.
     receipts: [Vec<(Receipt, Receipt)>; 2],
     sent: u64,
 }
 
-/// What a delivery is, but for names that each backend chooses.
+/// The parts of a delivery that must be equal in both backends.
 fn essence(delivery: &Delivery) -> (&str, &str, u32, TimestampMs) {
     (&delivery.body, delivery.group.as_str(), delivery.receive_count, delivery.sent_at)
 }
 
-/// Which groups come first is the backend's choice; within a group the order stays.
+/// Sorts deliveries by group: the order of groups is up to the backend, the order within a group is not.
 fn by_group(mut deliveries: Vec<Delivery>) -> Vec<Delivery> {
     deliveries.sort_by(|a, b| a.group.cmp(&b.group));
     deliveries
@@ -165,13 +165,13 @@ impl ModelledQueue {
         Ok(())
     }
 
-    /// Bodies are never the same, so that they tell which of two sends with one id was kept.
+    /// Bodies are unique, so that they show which of two sends with the same id was stored.
     fn message(&mut self, send: &Send) -> Outgoing {
         self.sent += 1;
         Outgoing {
             queue: QUEUES[send.queue],
-            group: GroupId::of(&["T1", &format!("C{}", send.group)]),
-            dedup: DedupId::of(&[&[send.id]]),
+            group: GroupId::from_parts(&["T1", &format!("C{}", send.group)]),
+            dedup: DedupId::from_parts(&[&[send.id]]),
             body: format!("{{\"number\":{}}}", self.sent),
         }
     }
@@ -198,7 +198,7 @@ fn run(runtime: &Runtime, actions: &[Action]) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn the_embedded_queue_does_what_its_model_does() {
+fn the_embedded_queue_behaves_like_its_model() {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let config = contextualize_config(Config { failure_persistence: None, ..Config::with_cases(CASES) });
     proptest!(config, |(actions in vec(actions(), 1..40))| {

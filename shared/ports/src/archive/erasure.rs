@@ -1,20 +1,22 @@
-//! What people asked to forget, as facts that bind every writer: a row `erased#{team}` / scope, and in it until when.
+//! Erasure requests, as facts that bind every writer: a row `erased#{team}` / scope, which contains the end
+//! of the erased period.
 //!
-//! [`ErasureFacts::covers`] is where erasure is decided; a backend asks it before every write ([`super::Archive::apply_once`]),
-//! so that no event, history, import or sync needs to know of it. What a fact covers:
+//! [`ErasureFacts::covers`] decides about erasure. A backend calls it before every write
+//! ([`super::Archive::apply_once`]), so that events, history, import and sync need no erasure logic. A fact
+//! covers:
 //!
 //! | fact | rows |
 //! |---|---|
-//! | `user#{U}` | messages and revisions whose `user` is U and whose ts is before `until`; the person's row and their profiles, at any time |
-//! | `channel#{C}` | messages of C and their revisions with a ts before `until`; snapshots of C with a clock before `until`, and how many members it had on days that began before |
+//! | `user#{U}` | messages and revisions whose `user` is U and whose ts is before `until`; the user's row and profiles, at any time |
+//! | `channel#{C}` | messages of C and their revisions with a ts before `until`; snapshots of C with a clock before `until`, and its member counts for days that began before `until` |
 //! | `message#{C}#{ts}` | the message and its revisions, at any time |
 //!
-//! A question to the responder, its answer and each reply are covered as the message is whose key they have: `user` is there
-//! the person who asked.
+//! A question to the responder, its answer and each reply are covered like the message whose key they have;
+//! their `user` is the person who asked.
 //!
-//! A message's author is the content's: reactions, marks of deletion and states of files say nothing of a person's words,
-//! and make a row that no reader sees. No fact covers a file's row: a file belongs to every message that shares it and goes
-//! with the last of them, which its writer looks at.
+//! The author of a message is the author of its content: reactions, deletion marks and file states contain no
+//! words of a user, and a row with only these is invisible to readers. No fact covers a file's row: a file
+//! belongs to every message that shares it and is deleted with the last of them, which its writer checks.
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,33 +30,33 @@ use super::update::{Guard, Update};
 use super::{Archive, ArchiveError, Query, query_all};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
-/// The register of a fact: erased is what is older.
+/// The register of a fact: content before this time is erased.
 const UNTIL: &str = "until";
 
-/// What is erased.
+/// The scope of an erasure.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErasureScope {
-    /// What a person wrote, and who they are.
+    /// A user: their messages and their profile.
     User(UserId),
-    /// All that was written in a channel, and what it was called.
+    /// A channel: its messages and its names.
     Channel(ChannelId),
     /// One message.
     Message(ChannelId, Ts),
 }
 
-/// That something of a workspace is erased, and is to stay so.
+/// A fact that something in a workspace is erased and must stay erased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErasureFact {
     /// The workspace.
     pub team: TeamId,
-    /// What is erased.
+    /// The scope of an erasure.
     pub scope: ErasureScope,
-    /// What happened at this time or later is not erased, one message that is named aside.
+    /// Only content before this time is erased. [`ErasureScope::Message`] ignores it.
     pub until: Ts,
 }
 
 impl ErasureFact {
-    /// Where it is.
+    /// The key of its row.
     pub fn key(&self) -> ItemKey {
         let timestamp = match &self.scope {
             ErasureScope::User(user) => format!("user#{user}"),
@@ -64,7 +66,7 @@ impl ErasureFact {
         ItemKey::new(erasures(&self.team), timestamp)
     }
 
-    /// Writes it. A fact only grows: the latest `until` stays.
+    /// The update that stores it. A fact only grows: the latest `until` wins.
     pub fn update(&self) -> Update {
         let identity = [("type", "erased"), ("team_id", self.team.as_str())];
         let mut set_if_absent: Attributes =
@@ -80,7 +82,7 @@ impl ErasureFact {
         Update { guard, set_if_absent, ..Update::new(self.key()) }
     }
 
-    /// Reads a row of the facts; `None` for any other.
+    /// Reads the row of a fact; `None` for any other row.
     pub fn read(item: &Item) -> Option<Self> {
         let team = TeamId::parse(item.key.item_id.strip_prefix(ERASURES)?).ok()?;
         let scope = match item.key.timestamp.split_once('#')? {
@@ -96,19 +98,19 @@ impl ErasureFact {
     }
 }
 
-/// A time as Slack writes it, of one that was padded.
+/// The timestamp in Slack's format, from its padded form.
 fn unpadded(padded: &str) -> Option<Ts> {
     let digits = padded.trim_start_matches('0');
     Ts::parse(&if digits.starts_with('.') { format!("0{digits}") } else { digits.to_owned() }).ok()
 }
 
-/// Facts of any number of workspaces, ready to be asked about each write.
+/// The facts of any number of workspaces, indexed for a check of each write.
 #[derive(Debug, Clone, Default)]
 pub struct ErasureFacts {
     teams: HashMap<String, TeamFacts>,
 }
 
-/// Until when, in microseconds, by id.
+/// The erased scopes of a workspace. Values of `users` and `channels` are `until` in microseconds.
 #[derive(Debug, Clone, Default)]
 struct TeamFacts {
     users: HashMap<String, i64>,
@@ -117,8 +119,8 @@ struct TeamFacts {
 }
 
 impl ErasureFacts {
-    /// The facts of a workspace as they are stored.
-    pub async fn stored(archive: &dyn Archive, team: &TeamId) -> Result<Self, ArchiveError> {
+    /// Reads the stored facts of a workspace.
+    pub async fn load(archive: &dyn Archive, team: &TeamId) -> Result<Self, ArchiveError> {
         let rows = query_all(archive, Query::partition(erasures(team))).await?;
         Ok(rows.iter().filter_map(ErasureFact::read).collect())
     }
@@ -126,8 +128,8 @@ impl ErasureFacts {
     /// Adds a fact.
     pub fn insert(&mut self, fact: &ErasureFact) {
         let team = self.teams.entry(fact.team.as_str().to_owned()).or_default();
-        let latest = |known: &mut HashMap<String, i64>, id: &str| {
-            let until = known.entry(id.to_owned()).or_insert(i64::MIN);
+        let latest = |facts: &mut HashMap<String, i64>, id: &str| {
+            let until = facts.entry(id.to_owned()).or_insert(i64::MIN);
             *until = fact.until.micros().max(*until);
         };
         match &fact.scope {
@@ -144,17 +146,17 @@ impl ErasureFacts {
         self.teams.is_empty()
     }
 
-    /// Whether an update would bring back what is erased.
+    /// Whether an update would restore erased content.
     pub fn covers(&self, update: &Update) -> bool {
         self.covers_content(&update.key, author(update))
     }
 
-    /// Whether a stored row is to be erased. One that is erased is not any more.
+    /// Whether a stored row must be erased. False for a row that is already erased.
     pub fn covers_row(&self, item: &Item) -> bool {
         !item.is_erased() && self.covers_content(&item.key, item.text(USER))
     }
 
-    /// Whether a row is erased if it has the content of this author, or none.
+    /// Whether a row with content of this author, or without an author, must be erased.
     pub fn covers_content(&self, key: &ItemKey, author: Option<&str>) -> bool {
         if self.is_empty() {
             return false;
@@ -187,7 +189,7 @@ impl TeamFacts {
 }
 
 /// The workspace whose facts may cover this row; `None` for rows that no fact covers.
-pub fn team(key: &ItemKey) -> Option<TeamId> {
+pub fn covered_team(key: &ItemKey) -> Option<TeamId> {
     let mut ids = key.item_id.split('#');
     let covered = matches!(
         ids.next()?,
@@ -205,10 +207,10 @@ pub fn team(key: &ItemKey) -> Option<TeamId> {
     TeamId::parse(ids.next().filter(|_| covered)?).ok()
 }
 
-/// The attribute of a message and of a revision that says whose content it has.
+/// The attribute of a message or revision with the author of its content.
 const USER: &str = "user";
 
-/// Whose content an update brings, if it brings any.
+/// The author of the content that an update writes, if it writes any.
 pub fn author(update: &Update) -> Option<&str> {
     let user = update.set.get(USER).or_else(|| update.set_if_absent.get(USER));
     user.and_then(Value::as_str)
@@ -218,7 +220,7 @@ fn is_before(ts: &str, until: Option<&i64>) -> bool {
     until.is_some_and(|until| Ts::parse(ts).is_ok_and(|ts| ts.micros() < *until))
 }
 
-/// Whether a day, such as `2026-11-20`, began before.
+/// Whether a day, such as `2026-11-20`, began before `until`.
 fn began_before(day: &str, until: Option<&i64>) -> bool {
     let midnight = day.parse::<Date>().and_then(|day| day.to_zoned(TimeZone::UTC));
     until.is_some_and(|until| midnight.is_ok_and(|midnight| midnight.timestamp().as_microsecond() < *until))
@@ -267,7 +269,7 @@ mod tests {
         attributes
     }
 
-    /// Whether facts cover a row with this content, or an update that brings it.
+    /// Whether facts cover a row with this content, and an update that writes it.
     fn covered(facts: &ErasureFacts, item_id: &str, timestamp: &str, content: Value) -> bool {
         let key = ItemKey::new(item_id, timestamp);
         let item = Item { key: key.clone(), attributes: attributes(content) };
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_is_read_as_it_was_written_and_its_latest_time_stays() {
+    fn a_stored_fact_is_read_back_and_its_latest_time_wins() {
         for fact in
             [user("U1", "1700000000.000100"), channel("C1", "0.000000"), message("C1", "1600000000.000200")]
         {
@@ -312,19 +314,19 @@ mod tests {
     }
 
     #[test]
-    fn a_person_is_erased_with_what_they_wrote_before() {
+    fn a_user_is_erased_with_their_earlier_messages() {
         let facts: ErasureFacts = [user("U1", "100.000000"), user("U1", "50.000000")].into_iter().collect();
-        let said = |by: &str| json!({ "user": by, "text": "secret" });
+        let by_author = |author: &str| json!({ "user": author, "text": "secret" });
         for (item_id, timestamp, content, is_covered) in [
-            ("message#T1#C1", "99.999999", said("U1"), true),
-            ("message#T1#C1", "0099.999999", said("U1"), true),
-            ("message#T1#C1", "100.000000", said("U1"), false),
-            ("message#T1#C1", "99.999999", said("U2"), false),
-            ("message#T2#C1", "99.999999", said("U1"), false),
+            ("message#T1#C1", "99.999999", by_author("U1"), true),
+            ("message#T1#C1", "0099.999999", by_author("U1"), true),
+            ("message#T1#C1", "100.000000", by_author("U1"), false),
+            ("message#T1#C1", "99.999999", by_author("U2"), false),
+            ("message#T2#C1", "99.999999", by_author("U1"), false),
             ("message#T1#C1", "99.999999", json!({ "reaction#eyes#U1": "1/added" }), false),
             ("message#T1#C1", "99.999999", json!({ "deleted": true }), false),
-            ("revision#T1#C1#99.999999", "000000000200.000000#abc", said("U1"), true),
-            ("revision#T1#C1#100.000000", "000000000001.000000#abc", said("U1"), false),
+            ("revision#T1#C1#99.999999", "000000000200.000000#abc", by_author("U1"), true),
+            ("revision#T1#C1#100.000000", "000000000001.000000#abc", by_author("U1"), false),
             ("user#T1", "U1", json!({ "name": "ada" }), true),
             ("user#T1", "U1", json!({ "insert_timestamp": "000000000900.000000" }), true),
             ("user#T1", "U2", json!({ "name": "bob" }), false),
@@ -332,14 +334,14 @@ mod tests {
             ("userhistory#T1#U2", "abc", json!({ "name": "bob" }), false),
             ("file#T1", "F1", json!({ "object": { "user": "U1" } }), false),
             ("erased#T1", "user#U1", json!({ "until": "1" }), false),
-            ("message", "1.000000", said("U1"), false),
+            ("message", "1.000000", by_author("U1"), false),
         ] {
             assert_eq!(covered(&facts, item_id, timestamp, content), is_covered, "{item_id} {timestamp}");
         }
     }
 
     #[test]
-    fn a_channel_is_erased_with_all_that_was_said_in_it_before_whatever_a_row_says() {
+    fn a_channel_is_erased_with_its_earlier_rows_regardless_of_their_content() {
         let facts: ErasureFacts = std::iter::once(channel("C1", "100.000000")).collect();
         for (item_id, timestamp, is_covered) in [
             ("message#T1#C1", "99.000000", true),
@@ -358,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn one_message_is_erased_with_its_revisions_and_no_other() {
+    fn only_the_named_message_is_erased_with_its_revisions() {
         let facts: ErasureFacts = std::iter::once(message("C1", "99.000000")).collect();
         for (item_id, timestamp, is_covered) in [
             ("message#T1#C1", "99.000000", true),
@@ -372,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_erased_is_covered_no_more_and_no_facts_cover_nothing() {
+    fn an_erased_row_is_not_covered_again_and_no_facts_cover_nothing() {
         let facts: ErasureFacts = std::iter::once(channel("C1", "100.000000")).collect();
         let mut row = Item { key: ItemKey::new("message#T1#C1", "1.000000"), attributes: Attributes::new() };
         assert!(facts.covers_row(&row) && !ErasureFacts::default().covers_row(&row));

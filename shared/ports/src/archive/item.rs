@@ -10,17 +10,17 @@ pub type Attributes = Map<String, Value>;
 /// One row of the archive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
-    /// Where it is.
+    /// Its primary key.
     pub key: ItemKey,
-    /// What it holds beside its keys.
+    /// Its attributes, without its keys.
     pub attributes: Attributes,
 }
 
-/// Marks an item whose content was erased; nothing may be written to it any more.
+/// Marks an item whose content was erased; it rejects all writes.
 pub const ERASED: &str = "erased";
 
 impl Item {
-    /// An item of which nothing is left but that it was erased.
+    /// An erased item: its key and the mark.
     pub fn erased(key: ItemKey) -> Self {
         Self { key, attributes: [(ERASED.to_owned(), true.into())].into_iter().collect() }
     }
@@ -30,14 +30,14 @@ impl Item {
         self.attributes.get(name).and_then(Value::as_str)
     }
 
-    /// Whether a boolean attribute is set. Absent means false.
-    pub fn is(&self, name: &str) -> bool {
+    /// Whether a boolean attribute is set. A missing attribute is false.
+    pub fn has_flag(&self, name: &str) -> bool {
         self.attributes.get(name) == Some(&Value::Bool(true))
     }
 
     /// Whether the item was erased.
     pub fn is_erased(&self) -> bool {
-        self.is(ERASED)
+        self.has_flag(ERASED)
     }
 
     /// The item as one JSON object with its keys under their stored names.

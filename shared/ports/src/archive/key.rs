@@ -1,4 +1,4 @@
-//! Where each kind of item lives. Each kind is one partition to query, never a scan.
+//! The keys of all kinds of items. Each kind is read with a query of one partition, never with a scan.
 
 mod questions;
 
@@ -12,7 +12,7 @@ pub use questions::{answers, bot_messages, budgets, questions, responded};
 pub struct ItemKey {
     /// The partition.
     pub item_id: String,
-    /// The place within the partition; compared as text.
+    /// The position within the partition; compared as text.
     pub timestamp: String,
 }
 
@@ -27,28 +27,28 @@ impl ItemKey {
         Self::new(messages(team, channel), ts.as_str())
     }
 
-    /// A version of a message that is not its content: by when it was made, and by a hash of what it says. The ids are
-    /// those of a message's row.
+    /// A version of a message other than its current content, by edit time and a hash of its content. The ids
+    /// are those of the message's row.
     pub fn revision(team: &str, channel: &str, ts: &str, edit_time: &Ts, signature: &str) -> Self {
         Self::new(format!("revision#{team}#{channel}#{ts}"), format!("{edit_time}#{signature}"))
     }
 
-    /// A person.
+    /// A user.
     pub fn user(team: &TeamId, user: &UserId) -> Self {
         Self::new(users(team), user.as_str())
     }
 
-    /// A profile that a person had; `hash` tells it from their others.
+    /// A profile that a user had; `hash` distinguishes it from their other profiles.
     pub fn profile(team: &TeamId, user: &UserId, hash: &str) -> Self {
         Self::new(profiles(team, user), hash)
     }
 
-    /// A channel as of an event's clock.
+    /// A snapshot of a channel at an event's clock.
     pub fn channel(team: &TeamId, channel: &ChannelId, clock: &Ts) -> Self {
         Self::new(channels(team, channel), clock.as_str())
     }
 
-    /// The mark of a channel that was public at some time.
+    /// The mark of a channel that has been public.
     pub fn public_mark(team: &TeamId, channel: &ChannelId) -> Self {
         Self::new(public_marks(team), channel.as_str())
     }
@@ -58,22 +58,23 @@ impl ItemKey {
         Self::new(emoji(team), name)
     }
 
-    /// A file, wherever it was shared.
+    /// A file, independent of where it was shared.
     pub fn file(team: &TeamId, file: &FileId) -> Self {
         Self::new(files(team), file.as_str())
     }
 
-    /// Bytes of a file that no message shares any more, which are to be deleted.
+    /// A file that no message shares any more, whose bytes must be deleted.
     pub fn unshared_file(team: &TeamId, file: &FileId) -> Self {
         Self::new(unshared_files(team), file.as_str())
     }
 
-    /// That the existence check waits for Slack; `what` is a workspace, or a workspace and a method.
-    pub fn existence_breaker(what: &str) -> Self {
-        Self::new(EXISTENCE_BREAKERS, what)
+    /// The circuit breaker of an existence check that waits for Slack; `scope` is a workspace, or a workspace
+    /// and a method.
+    pub fn existence_breaker(scope: &str) -> Self {
+        Self::new(EXISTENCE_BREAKERS, scope)
     }
 
-    /// What the last sync of a workspace's directory found.
+    /// The result of the last sync of a workspace's directory.
     pub fn directory_sync(team: &TeamId) -> Self {
         Self::new(format!("meta#{team}#sync"), "directory")
     }
@@ -83,72 +84,72 @@ impl ItemKey {
         Self::new(format!("meta#{team}#backfill"), "run")
     }
 
-    /// What a workspace is called.
+    /// The name of a workspace.
     pub fn workspace_name(team: &TeamId) -> Self {
         Self::new(workspace(team), "name")
     }
 
-    /// Where a workspace is.
+    /// The URL of a workspace.
     pub fn workspace_address(team: &TeamId) -> Self {
         Self::new(workspace(team), "address")
     }
 
-    /// What a run of ingest saw of a workspace.
+    /// The events of a workspace that a run of ingest saw.
     pub fn run(team: &TeamId, run: &RunId) -> Self {
         Self::new(runs(team), run.as_str())
     }
 
-    /// That the app joined a channel.
+    /// A record that the app joined a channel.
     pub fn joined(team: &TeamId, channel: &ChannelId, clock: &Ts) -> Self {
         Self::new(joins(team, channel), clock.padded())
     }
 
-    /// How far back a channel was read of Slack's history, from `to` on towards its beginning.
+    /// How far back a channel's history was read from Slack, from `to` towards its beginning.
     pub fn filled(team: &TeamId, channel: &ChannelId, to: &Ts) -> Self {
         Self::new(filled(team), format!("{channel}#{}", to.padded()))
     }
 
-    /// That what is older than `from` could not be read of a channel's history.
+    /// A record that a channel's history before `from` could not be read.
     pub fn unreadable(team: &TeamId, channel: &ChannelId, from: &Ts) -> Self {
         Self::new(unreadable(team), format!("{channel}#{}", from.padded()))
     }
 
-    /// How far the statistician has followed what is written to messages.
+    /// The statistician's position in the changes to messages.
     pub fn figures_state() -> Self {
         Self::new("meta#figures", "state")
     }
 
-    /// How many members a channel had on a day.
+    /// The number of members of a channel on a day.
     pub fn members(team: &TeamId, channel: &ChannelId, day: &str) -> Self {
         Self::new(members(team, channel), day)
     }
 
-    /// What was counted of a channel's day.
+    /// The counts of a channel's day.
     pub fn rollup(team: &TeamId, channel: &ChannelId, day: &str) -> Self {
         Self::new(rollups(team, channel), day)
     }
 
-    /// That a channel's day is to be counted.
+    /// A record that a channel's day must be counted.
     pub fn rollup_due(team: &TeamId, channel: &ChannelId, day: &str) -> Self {
         Self::new(rollups_due(team), format!("{day}#{channel}"))
     }
 
-    /// Changes whenever a roll-up of this day does, of whatever channel.
+    /// A version that changes whenever a roll-up of this day changes, in any channel.
     pub fn rollup_day(team: &TeamId, day: &str) -> Self {
         Self::new(rollup_days(team), day)
     }
 
-    /// The first message of a person.
+    /// The first message of a user.
     pub fn first_post(team: &TeamId, user: &UserId) -> Self {
         Self::new(first_posts(team), user.as_str())
     }
 
-    /// Which archive this is: its `id`, and its `epoch`, which is another one after each restore.
+    /// The identity of this archive: its `id`, and its `epoch`, which changes with each restore.
     pub fn archive_identity() -> Self {
         Self::new("meta#archive", "identity")
     }
 
-    /// A workspace that has sent something.
+    /// A workspace that has sent events.
     pub fn team(team: &TeamId) -> Self {
         Self::new(TEAMS, team.as_str())
     }
@@ -157,13 +158,14 @@ impl ItemKey {
 /// The partition that lists the workspaces.
 pub const TEAMS: &str = "meta#teams";
 
-/// The partition of what the existence check waits for.
+/// The partition of the existence check's circuit breakers.
 pub const EXISTENCE_BREAKERS: &str = "meta#existence";
 
-/// Partitions whose rows come and go: jobs in quarantine, marks of their attempts, the breakers of the existence check, days
-/// that are to be counted, stored reports, what the responder has done with, and files, which go with the last message that
-/// shares them. All other rows are there for good. A `*` stands for the rest of a name.
-pub const PASSING: [&str; 11] = [
+/// Partitions whose rows are deleted at some time: jobs in quarantine, attempt markers, the breakers of the
+/// existence check, days to count, stored reports, rows that the responder no longer needs, and files, which
+/// are deleted with the last message that shares them. All other rows are permanent. A `*` matches the rest
+/// of a name.
+pub const TRANSIENT: [&str; 11] = [
     "quarantine#*",
     "meta#attempts#*",
     EXISTENCE_BREAKERS,
@@ -177,9 +179,9 @@ pub const PASSING: [&str; 11] = [
     "unshared#*",
 ];
 
-/// Whether the rows of a partition come and go.
-pub fn is_passing(item_id: &str) -> bool {
-    PASSING.iter().any(|pattern| match pattern.strip_suffix('*') {
+/// Whether the rows of a partition are deleted at some time.
+pub fn is_transient(item_id: &str) -> bool {
+    TRANSIENT.iter().any(|pattern| match pattern.strip_suffix('*') {
         Some(beginning) => item_id.starts_with(beginning),
         None => item_id == *pattern,
     })
@@ -195,24 +197,24 @@ pub fn revisions(team: &TeamId, channel: &ChannelId, ts: &Ts) -> String {
     format!("revision#{team}#{channel}#{ts}")
 }
 
-/// What [`change_marks`] begin with.
+/// The prefix of [`change_marks`].
 pub const CHANGE_MARKS: &str = "changes#";
 
-/// The partition of what was written to a workspace's messages, where a backend needs marks of it: see
-/// [`crate::changes::ChangedSpan::mark`].
+/// The partition of the marks of writes to a workspace's messages, for a backend that needs them: see
+/// [`crate::changes::ChangedSpan::mark_key`].
 pub fn change_marks(team: &TeamId) -> String {
     format!("{CHANGE_MARKS}{team}")
 }
 
-/// What the partitions of [`erasures`] begin with.
+/// The prefix of [`erasures`].
 pub const ERASURES: &str = "erased#";
 
-/// The partition of what was erased in a workspace, and stays so: see [`super::ErasureFact`].
+/// The partition of a workspace's erasure facts: see [`super::ErasureFact`].
 pub fn erasures(team: &TeamId) -> String {
     format!("{ERASURES}{team}")
 }
 
-/// The partition of a channel's snapshots: the newest is the channel now.
+/// The partition of a channel's snapshots; the newest is the current one.
 pub fn channels(team: &TeamId, channel: &ChannelId) -> String {
     format!("channel#{team}#{channel}")
 }
@@ -222,7 +224,7 @@ pub fn channel_index(team: &TeamId) -> String {
     format!("channelindex#{team}")
 }
 
-/// The partition of the marks of channels that were public at some time.
+/// The partition of the marks of channels that have been public.
 pub fn public_marks(team: &TeamId) -> String {
     format!("meta#{team}#public")
 }
@@ -232,17 +234,17 @@ pub fn emoji(team: &TeamId) -> String {
     format!("meta#{team}#emoji")
 }
 
-/// The partition of what a workspace says of itself.
+/// The partition of a workspace's name and URL.
 pub fn workspace(team: &TeamId) -> String {
     format!("meta#{team}#workspace")
 }
 
-/// The partition of a workspace's people.
+/// The partition of a workspace's users.
 pub fn users(team: &TeamId) -> String {
     format!("user#{team}")
 }
 
-/// The partition of the profiles that a person had, the current one included.
+/// The partition of a user's profiles, including the current one.
 pub fn profiles(team: &TeamId, user: &UserId) -> String {
     format!("userhistory#{team}#{user}")
 }
@@ -252,7 +254,7 @@ pub fn files(team: &TeamId) -> String {
     format!("file#{team}")
 }
 
-/// The partition of the files of a workspace whose bytes are to be deleted.
+/// The partition of a workspace's files whose bytes must be deleted.
 pub fn unshared_files(team: &TeamId) -> String {
     format!("unshared#{team}")
 }
@@ -267,27 +269,28 @@ pub fn filled(team: &TeamId) -> String {
     format!("filled#{team}")
 }
 
-/// The partition of what could not be read of Slack's history: by channel and time, `{channel}#{from padded}`.
+/// The partition of the history that could not be read from Slack: by channel and time, `{channel}#{from
+/// padded}`.
 pub fn unreadable(team: &TeamId) -> String {
     format!("unreadable#{team}")
 }
 
-/// The partition of the numbers of a channel's members, by day.
+/// The partition of a channel's member counts, by day.
 pub fn members(team: &TeamId, channel: &ChannelId) -> String {
     format!("members#{team}#{channel}")
 }
 
-/// The partition of a channel's days as they were counted.
+/// The partition of a channel's daily counts.
 pub fn rollups(team: &TeamId, channel: &ChannelId) -> String {
     format!("rollup#{team}#{channel}")
 }
 
-/// The partition of the days that are to be counted: `{day}#{channel}`.
+/// The partition of the days to count: `{day}#{channel}`.
 pub fn rollups_due(team: &TeamId) -> String {
     format!("rollupdue#{team}")
 }
 
-/// The partition of the versions of days: one row for all channels.
+/// The partition of the versions of days: one row per day for all channels.
 pub fn rollup_days(team: &TeamId) -> String {
     format!("rollupdays#{team}")
 }
@@ -302,27 +305,27 @@ pub fn report(team: &TeamId, report_id: &str) -> String {
     format!("report#{team}#{report_id}")
 }
 
-/// The partition of people's first messages.
+/// The partition of users' first messages.
 pub fn first_posts(team: &TeamId) -> String {
     format!("firstpost#{team}")
 }
 
-/// The partition of what each run of ingest saw of a workspace.
+/// The partition of the events of a workspace that each run of ingest saw.
 pub fn runs(team: &TeamId) -> String {
     format!("meta#{team}#runs")
 }
 
-/// The partition of when the app joined a channel.
+/// The partition of the app's joins of a channel.
 pub fn joins(team: &TeamId, channel: &ChannelId) -> String {
     format!("meta#{team}#joined#{channel}")
 }
 
-/// The partition of the erasures that were done: when, by whom, and how much.
+/// The partition of the records of erasures: when, by whom, and how much.
 pub fn erasure_records(team: &TeamId) -> String {
     format!("erasure#{team}")
 }
 
-/// The value of `parent` on every message of a thread, its root included.
+/// The value of `parent` on every message of a thread, including its root.
 pub fn thread_parent(team: &TeamId, thread_ts: &Ts) -> String {
     format!("thread#{team}#{thread_ts}")
 }

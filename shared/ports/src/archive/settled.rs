@@ -1,11 +1,13 @@
-//! Writes to the archive, for everyone but backends.
+//! Writes to the archive, for all code except backends.
 
 use super::{Archive, ArchiveError, Item, Update, WriteOutcome};
 
-/// Writes that settle: if the guard of an update fails, the set-if-absent attributes that the item lacks are brought in
-/// a second update, since a register that lost must not take the others down with it. No item is made by that.
+/// Complete writes: if the guard of an update fails, a second update adds the set-if-absent attributes that
+/// the item lacks, since one rejected register must not prevent the others from being set. This never creates
+/// an item.
 pub trait ArchiveExt: Archive {
-    /// Applies one update and settles it. A rejected one shows the item as it was when the guard failed.
+    /// Applies one update completely. If it is rejected, the outcome has the item as it was when the guard
+    /// failed.
     fn write(&self, update: &Update) -> impl Future<Output = Result<WriteOutcome, ArchiveError>> + Send {
         async move {
             let mut outcomes = self.write_all(&[update]).await;
@@ -15,7 +17,8 @@ pub trait ArchiveExt: Archive {
         }
     }
 
-    /// Applies many updates and settles each, in at most two calls of the backend; one result per update, in their order.
+    /// Applies many updates completely, with at most two calls of the backend. Returns one result per update,
+    /// in order.
     fn write_all(
         &self,
         updates: &[&Update],
@@ -48,14 +51,14 @@ pub trait ArchiveExt: Archive {
 impl<A: Archive + ?Sized> ArchiveExt for A {}
 
 impl Update {
-    /// The set-if-absent attributes that `stored` lacks, as an update of their own; `None` if nothing is lacking, or if the
-    /// item is erased.
+    /// An update with only the set-if-absent attributes that `stored` lacks; `None` if it lacks none, or if
+    /// the item is erased.
     pub fn left_out(&self, stored: &Item) -> Option<Self> {
         let lacks = |name: &str| !stored.attributes.contains_key(name);
         let missing = self.set_if_absent.iter().filter(|(name, _)| lacks(name));
         let set_if_absent: super::Attributes =
             missing.map(|(name, value)| (name.clone(), value.clone())).collect();
-        let nothing = set_if_absent.is_empty() || stored.is_erased();
-        (!nothing).then(|| Self { set_if_absent, ..Self::new(self.key.clone()) })
+        let is_unnecessary = set_if_absent.is_empty() || stored.is_erased();
+        (!is_unnecessary).then(|| Self { set_if_absent, ..Self::new(self.key.clone()) })
     }
 }

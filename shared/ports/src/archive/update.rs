@@ -1,4 +1,4 @@
-//! One write to the archive: one register with its guard, plus attributes that are set only where absent.
+//! One write to the archive: one register with its guard, plus attributes that are set only if absent.
 
 use std::borrow::Cow;
 
@@ -7,43 +7,44 @@ use serde_json::Value;
 use super::item::{Attributes, ERASED, Item};
 use super::key::ItemKey;
 
-/// Under which condition an [`Update`] writes. An erased item refuses every update, whatever the guard.
+/// The condition under which an [`Update`] writes. An erased item rejects every update, regardless of its
+/// guard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Guard {
     /// No register is written: only the set-if-absent attributes.
     Always,
     /// The register is a maximum: it is absent or less than `version`. Versions compare as text.
     Greater {
-        /// The attribute that holds the version.
+        /// The attribute with the version.
         register: String,
-        /// The version this update brings.
+        /// The version that this update writes.
         version: String,
     },
     /// The register is a minimum: it is absent or greater than `version`.
     Less {
-        /// The attribute that holds the version.
+        /// The attribute with the version.
         register: String,
-        /// The version this update brings.
+        /// The version that this update writes.
         version: String,
     },
     /// The register still has the version that was read (`None`: still absent).
     Unchanged {
-        /// The attribute that holds the version.
+        /// The attribute with the version.
         register: String,
         /// The version that was read.
         expected: Option<String>,
-        /// The version this update brings.
+        /// The version that this update writes.
         version: String,
     },
 }
 
-/// One atomic write to one item. Where it applies, the guard's register takes its version, `set` and `remove` change
-/// the attributes the register consists of, and `set_if_absent` adds what is not there yet.
+/// One atomic write to one item. If it applies, the guard's register gets its version, `set` and `remove`
+/// change the attributes of the register, and `set_if_absent` adds missing attributes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
-    /// Which item.
+    /// The key of the item.
     pub key: ItemKey,
-    /// Under which condition.
+    /// The condition.
     pub guard: Guard,
     /// Attributes of the register that this version has.
     pub set: Attributes,
@@ -53,17 +54,17 @@ pub struct Update {
     pub set_if_absent: Attributes,
 }
 
-/// What became of an update.
+/// The outcome of an update.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WriteOutcome {
-    /// It is durable.
+    /// The update is durable.
     Applied,
-    /// The guard failed, or the item is erased; this is the item as it stands.
+    /// The guard failed, or the item is erased; this is the stored item.
     Rejected(Item),
 }
 
 impl Update {
-    /// An update that changes nothing yet.
+    /// An update without changes.
     pub fn new(key: ItemKey) -> Self {
         Self {
             key,
@@ -74,19 +75,20 @@ impl Update {
         }
     }
 
-    /// An update that marks: from then on the item exists. Marks are never unset.
+    /// An update that creates a mark: an item that only needs to exist. Marks are never removed.
     pub fn mark(key: ItemKey) -> Self {
         let set_if_absent = [("seen".to_owned(), true.into())].into_iter().collect();
         Self { set_if_absent, ..Self::new(key) }
     }
 
-    /// The attributes of the item that this update would create if it is missing, in no particular order; `None` if its
-    /// guard needs something stored. What [`Update::apply`] says of nothing, without a copy.
-    pub fn fresh(&self) -> Option<Vec<(&str, Cow<'_, Value>)>> {
+    /// The attributes of the item that this update creates if the item is missing, in no particular order;
+    /// `None` if its guard requires a stored value. Equivalent to [`Update::apply`] with `None`, without a
+    /// copy.
+    pub fn initial_attributes(&self) -> Option<Vec<(&str, Cow<'_, Value>)>> {
         if !self.guard.holds(&Attributes::new()) {
             return None;
         }
-        let register = self.guard.writes();
+        let register = self.guard.written_register();
         let is_register = |name: &str| register.is_some_and(|(register, _)| register == name);
         let set = self.set.iter().filter(|(name, _)| !is_register(name));
         let absent =
@@ -97,8 +99,8 @@ impl Update {
         Some(attributes)
     }
 
-    /// The rule every backend follows, as a function on attributes: the attributes after the update, or `None` where
-    /// its guard fails. `stored` is `None` for an item that does not exist.
+    /// The rule that every backend follows, as a function on attributes: the attributes after the update, or
+    /// `None` if its guard fails. `stored` is `None` for an item that does not exist.
     pub fn apply(&self, stored: Option<&Attributes>) -> Option<Attributes> {
         let mut attributes = stored.cloned().unwrap_or_default();
         if !self.guard.holds(&attributes) {
@@ -108,7 +110,7 @@ impl Update {
             attributes.remove(*name);
         }
         attributes.extend(self.set.clone());
-        if let Some((register, version)) = self.guard.writes() {
+        if let Some((register, version)) = self.guard.written_register() {
             attributes.insert(register.into(), version.into());
         }
         for (name, value) in &self.set_if_absent {
@@ -121,7 +123,7 @@ impl Update {
 }
 
 impl Guard {
-    /// Whether an item with these attributes may be written to.
+    /// Whether the guard allows a write to an item with these attributes.
     pub fn holds(&self, stored: &Attributes) -> bool {
         if stored.get(ERASED) == Some(&Value::Bool(true)) {
             return false;
@@ -139,8 +141,8 @@ impl Guard {
         }
     }
 
-    /// The register this guard writes and the version it takes.
-    pub fn writes(&self) -> Option<(&str, &str)> {
+    /// The register that this guard writes, and its new version.
+    pub fn written_register(&self) -> Option<(&str, &str)> {
         match self {
             Self::Always => None,
             Self::Greater { register, version }
@@ -173,7 +175,7 @@ mod tests {
                 set_if_absent: object(&["a", "b", "v"]),
                 ..Update::new(ItemKey::new("i", "t"))
             };
-            let fresh = update.fresh().map(|attributes| -> Attributes {
+            let fresh = update.initial_attributes().map(|attributes| -> Attributes {
                 attributes.into_iter().map(|(name, value)| (name.to_owned(), value.into_owned())).collect()
             });
             assert_eq!(fresh, update.apply(None), "{:?}", update.guard);

@@ -1,21 +1,21 @@
-//! The changes port: what was written to messages, for followers such as the search index.
+//! The changes port: changes to messages, for followers such as the search index.
 //!
-//! A follower keeps something made of the messages, and beside it a [`ChangeCursor`], in one transaction. It asks for the
-//! next batch, applies it so that applying it twice does no harm, and stores the cursor that came with it. Whatever
-//! happens in between, writes, erasures, crashes, a follower that is killed, it ends with what the archive holds.
+//! A follower stores data derived from messages together with a [`ChangeCursor`], in one transaction. It
+//! requests the next batch, applies it idempotently, and stores the cursor of the batch. Despite concurrent
+//! writes, erasures and crashes, and even if it is killed, it converges to the contents of the archive.
 //!
 //! ```text
 //! match changes.since(cursor.as_ref(), 1_000).await? {
-//!     Items { items, next }  => each item replaces what is held of its key; an erased one removes it; store next
+//!     Items { items, next }  => each item replaces the one with its key, an erased one removes it; store next
 //!     Spans { spans, next }  => read each span with ChangedSpan::query, apply the items as above; store next
-//!     Rebuild                => drop everything that is held, and begin again without a cursor
+//!     Rebuild                => drop everything that is stored, and start again without a cursor
 //! }
 //! ```
 //!
-//! A follower that only has to know which days of which channels were written to asks for [`Changes::spans_since`].
+//! A follower that only needs the days of channels that were written to calls [`Changes::spans_since`].
 //!
-//! The embedded backend knows each row that changed. On AWS, writers mark the day of a channel before they write to it
-//! ([`ChangedSpan`]), and a follower reads the day again.
+//! The embedded backend knows each row that changed. On AWS, writers mark the day of a channel before they
+//! write to it ([`ChangedSpan`]), and a follower reads the whole day again.
 
 mod span;
 
@@ -28,13 +28,13 @@ use crate::archive::{ArchiveError, Item, ItemKey};
 
 pub use span::{ChangedSpan, hour_of};
 
-/// How far a follower has come: a text that only the backend that made it reads.
+/// The position of a follower: an opaque text that only the backend that made it can read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ChangeCursor(String);
 
 impl ChangeCursor {
-    /// A cursor as a backend spells it, or as it was stored.
+    /// A cursor from the text of a backend, or from a stored text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -45,28 +45,29 @@ impl ChangeCursor {
     }
 }
 
-/// What has changed since a cursor, or some of it.
+/// The changes since a cursor, or some of them.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChangeBatch {
-    /// Messages as they are now, each at most once in a batch, in no particular order. Erased ones are among them, with
-    /// nothing but their keys and `erased`. If there are no items, the follower has caught up.
+    /// The current versions of messages, each at most once in a batch, in no particular order. Erased
+    /// messages are included, with only their keys and `erased`. If there are no items, the follower has
+    /// caught up.
     Items {
         /// The rows.
         items: Vec<Item>,
-        /// To be stored with what was made of them.
+        /// The cursor to store together with the data derived from them.
         next: ChangeCursor,
     },
-    /// Parts of channels in which something may have changed. A follower reads each of them, even if it has read it before.
-    /// If there are no spans, the follower has caught up; the next call begins another pass, which names again what was marked
-    /// in the last hours.
+    /// Parts of channels in which something may have changed. A follower reads each of them, even if it has
+    /// read it before. If there are no spans, the follower has caught up; the next call starts another pass,
+    /// which repeats the spans that were marked in the last hours.
     Spans {
         /// The parts.
         spans: Vec<ChangedSpan>,
-        /// To be stored with what was made of them.
+        /// The cursor to store together with the data derived from them.
         next: ChangeCursor,
     },
-    /// The cursor cannot be continued: it is of another archive, of an archive that was restored since, or what followed it
-    /// is no longer known. The follower drops what it holds and begins without a cursor.
+    /// The cursor cannot be continued: it belongs to another archive, the archive was restored since, or the
+    /// changes after it are no longer known. The follower drops its data and starts without a cursor.
     Rebuild,
 }
 
@@ -75,24 +76,24 @@ pub enum ChangeBatch {
 pub struct SpanBatch {
     /// The parts.
     pub spans: BTreeSet<ChangedSpan>,
-    /// To be stored with what was made of them.
+    /// The cursor to store together with the data derived from them.
     pub next: ChangeCursor,
-    /// Whether there was nothing more: what is written from now on may be left for later.
+    /// Whether there are no more changes: the follower may leave later writes for another time.
     pub is_all: bool,
 }
 
-/// What was written to messages: rows of the kind `message#`, and no others. Every method may be repeated without harm, and
-/// several followers know nothing of each other.
+/// Changes to messages: rows of the kind `message#`, and no others. Every method is idempotent, and followers
+/// are independent of each other.
 #[async_trait]
 pub trait Changes: Send + Sync + 'static {
-    /// What was written since `cursor`, everything that there is if it is `None`: at most `limit` items or spans, and fewer
-    /// if the items are large or the spans are whole channels. A message that changes while a follower reads comes again. If the
-    /// follower has caught up, everything was in a batch that was durable before this call; of spans, everything that was durable
-    /// when the pass began.
+    /// Returns the changes since `cursor`, or all messages if it is `None`: at most `limit` items or spans,
+    /// and fewer if the items are large or the spans are whole channels. A message that changes while a
+    /// follower reads is returned again. If the follower has caught up, the batches contained everything that
+    /// was durable before this call; with spans, everything that was durable when the pass started.
     async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError>;
 
-    /// As [`Changes::since`], for a follower that only has to know where something was written, and reads less; `None` instead of
-    /// [`ChangeBatch::Rebuild`].
+    /// Like [`Changes::since`], for a follower that only needs the changed parts of channels: it reads less.
+    /// Returns `None` instead of [`ChangeBatch::Rebuild`].
     async fn spans_since(
         &self,
         cursor: Option<&ChangeCursor>,
@@ -100,7 +101,7 @@ pub trait Changes: Send + Sync + 'static {
     ) -> Result<Option<SpanBatch>, ArchiveError> {
         Ok(match self.since(cursor, limit).await? {
             ChangeBatch::Items { items, next } => Some(SpanBatch {
-                spans: items.iter().filter_map(|item| ChangedSpan::of(&item.key)).collect(),
+                spans: items.iter().filter_map(|item| ChangedSpan::for_row(&item.key)).collect(),
                 next,
                 is_all: items.is_empty(),
             }),
@@ -111,15 +112,15 @@ pub trait Changes: Send + Sync + 'static {
         })
     }
 
-    /// About how many messages a follower with this cursor has not seen: exact if there are few, else no less than there are.
-    /// It takes a few milliseconds. `None` if the backend cannot tell.
-    async fn behind(&self, cursor: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError>;
+    /// The approximate number of messages that a follower with this cursor has not seen: exact if there are
+    /// few, otherwise never too low. Takes a few milliseconds. `None` if the backend cannot determine it.
+    async fn backlog_estimate(&self, cursor: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError>;
 }
 
-/// Whether changes of this row are followed.
+/// Whether the changes port reports changes of this row.
 pub fn is_followed(key: &ItemKey) -> bool {
     key.item_id.starts_with(FOLLOWED)
 }
 
-/// What the partitions of all rows begin with whose changes are followed.
+/// The prefix of the partitions whose rows the changes port reports.
 pub const FOLLOWED: &str = "message#";

@@ -8,11 +8,11 @@ use crate::archive::{ItemKey, Query, key};
 use crate::clock::TimestampMs;
 use slack::ids::{ChannelId, TeamId, Ts};
 
-/// Timestamps with as many digits of seconds compare as text as they do as numbers: the years 2001 to 2286. Slack has no
-/// others.
+/// Timestamps with this number of digits in their seconds sort as text as they do as numbers: the years 2001
+/// to 2286. Slack sends no others.
 const SECONDS_DIGITS: usize = 10;
 
-/// What stands for the day in the mark of a whole channel.
+/// The day part of the mark for a whole channel.
 const WHOLE: &str = "all";
 
 /// The messages of a channel of one day in UTC, or all of them.
@@ -22,31 +22,31 @@ pub struct ChangedSpan {
     pub team: TeamId,
     /// The channel.
     pub channel: ChannelId,
-    /// The day that the messages are of; `None` for the whole channel.
+    /// The day of the messages; `None` for the whole channel.
     pub day: Option<Date>,
 }
 
 impl ChangedSpan {
-    /// The part that a row is in; `None` if it is no message.
-    pub fn of(row: &ItemKey) -> Option<Self> {
+    /// The span that contains a row; `None` if the row is not a message.
+    pub fn for_row(row: &ItemKey) -> Option<Self> {
         let (team, channel) = row.item_id.strip_prefix(super::FOLLOWED)?.split_once('#')?;
         let (team, channel) = (TeamId::parse(team).ok()?, ChannelId::parse(channel).ok()?);
         Some(Self { team, channel, day: day_of(&Ts::parse(&row.timestamp).ok()?) })
     }
 
-    /// The whole of a channel.
+    /// A whole channel.
     pub fn whole(team: TeamId, channel: ChannelId) -> Self {
         Self { team, channel, day: None }
     }
 
-    /// The row which marks that it was written to within an hour of [`hour_of`].
-    pub fn mark(&self, hour: &str) -> ItemKey {
+    /// The row that marks a write to this span within an hour, as [`hour_of`] formats it.
+    pub fn mark_key(&self, hour: &str) -> ItemKey {
         let day = self.day.map_or_else(|| WHOLE.to_owned(), |day| day.to_string());
         ItemKey::new(key::change_marks(&self.team), format!("{hour}#{}#{day}", self.channel))
     }
 
-    /// What a mark says; `None` if the row is no mark.
-    pub fn marked(mark: &ItemKey) -> Option<Self> {
+    /// The span that a mark names; `None` if the row is not a mark.
+    pub fn from_mark(mark: &ItemKey) -> Option<Self> {
         let team = TeamId::parse(mark.item_id.strip_prefix(key::CHANGE_MARKS)?).ok()?;
         let (_, part) = mark.timestamp.split_once('#')?;
         let (channel, day) = part.split_once('#')?;
@@ -54,10 +54,10 @@ impl ChangedSpan {
         Some(Self { team, channel: ChannelId::parse(channel).ok()?, day })
     }
 
-    /// The first page of its rows, oldest first.
+    /// A query for the first page of its rows, oldest first.
     pub fn query(&self) -> Query {
         let partition = key::messages(&self.team, &self.channel);
-        // A second without its fraction comes before each timestamp within it.
+        // A second without a fraction sorts before each timestamp within it.
         let bound =
             |day: Date| Some(seconds_at(day)?.to_string()).filter(|text| text.len() == SECONDS_DIGITS);
         let after = self.day.and_then(bound).map(|seconds| ItemKey::new(partition.clone(), seconds));
@@ -66,7 +66,7 @@ impl ChangedSpan {
     }
 }
 
-/// An hour in UTC as marks spell it: `2026-11-22T10`.
+/// An hour in UTC as formatted in marks: `2026-11-22T10`.
 pub fn hour_of(time: TimestampMs) -> String {
     let timestamp = Timestamp::from_millisecond(time.0).unwrap_or(Timestamp::MIN);
     timestamp.strftime("%Y-%m-%dT%H").to_string()
@@ -76,7 +76,7 @@ fn seconds_at(day: Date) -> Option<i64> {
     Some(day.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second())
 }
 
-/// The day of a message; `None` if text does not order such timestamps.
+/// The day of a message; `None` if its timestamp does not sort as text.
 fn day_of(ts: &Ts) -> Option<Date> {
     let (seconds, _) = ts.as_str().split_once('.')?;
     let is_ordered = seconds.len() == SECONDS_DIGITS && !seconds.starts_with('0');
@@ -99,8 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn a_day_holds_its_messages_and_not_those_beside_it() {
-        let span = ChangedSpan::of(&row("1700000000.000100")).unwrap();
+    fn a_day_contains_its_messages_and_not_the_adjacent_ones() {
+        let span = ChangedSpan::for_row(&row("1700000000.000100")).unwrap();
         assert_eq!(span.day.unwrap().to_string(), "2023-11-14");
         let query = span.query();
         for (ts, within) in [
@@ -110,26 +110,26 @@ mod tests {
             ("1700006400.000000", false),
         ] {
             assert_eq!(reads(&query, ts), within, "{ts}");
-            assert_eq!(ChangedSpan::of(&row(ts)).as_ref() == Some(&span), within, "{ts}");
+            assert_eq!(ChangedSpan::for_row(&row(ts)).as_ref() == Some(&span), within, "{ts}");
         }
     }
 
     #[test]
-    fn every_message_is_in_the_span_that_it_makes() {
+    fn every_message_is_in_its_own_span() {
         let odd = ["0.000000", "9.000001", "999999999.999999", "100000000000.000000", "0001700000.000000"];
         let edges = ["1000000000.000000", "1000079999.999999", "9999999999.999999", "2147483648.000000"];
         for ts in odd.into_iter().chain(edges) {
-            let span = ChangedSpan::of(&row(ts)).unwrap();
+            let span = ChangedSpan::for_row(&row(ts)).unwrap();
             assert!(reads(&span.query(), ts), "{ts}: {span:?}");
-            assert_eq!(ChangedSpan::marked(&span.mark("2026-11-22T10")).as_ref(), Some(&span));
+            assert_eq!(ChangedSpan::from_mark(&span.mark_key("2026-11-22T10")).as_ref(), Some(&span));
             assert_eq!(span.day.is_none(), odd.contains(&ts), "{ts}");
         }
     }
 
     #[test]
     fn a_mark_names_its_hour_its_channel_and_its_day() {
-        let span = ChangedSpan::of(&row("1700000000.000100")).unwrap();
-        let mark = span.mark(&hour_of(TimestampMs(1_795_344_000_000 - 1)));
+        let span = ChangedSpan::for_row(&row("1700000000.000100")).unwrap();
+        let mark = span.mark_key(&hour_of(TimestampMs(1_795_344_000_000 - 1)));
         assert_eq!(
             (mark.item_id.as_str(), mark.timestamp.as_str()),
             ("changes#T1", "2026-11-22T10#C1#2023-11-14")
@@ -141,12 +141,16 @@ mod tests {
             ("changes#T1", "2026-11-22T10#C1"),
             ("changes#T1", "2026-11-22T10"),
         ] {
-            assert_eq!(ChangedSpan::marked(&ItemKey::new(item_id, timestamp)), None, "{item_id} {timestamp}");
+            assert_eq!(
+                ChangedSpan::from_mark(&ItemKey::new(item_id, timestamp)),
+                None,
+                "{item_id} {timestamp}"
+            );
         }
     }
 
     #[test]
-    fn what_is_no_message_is_in_no_span() {
+    fn a_row_that_is_not_a_message_has_no_span() {
         for (item_id, timestamp) in [
             ("revision#T1#C1", "1700000000.000100"),
             ("message#T1", "1700000000.000100"),
@@ -154,7 +158,11 @@ mod tests {
             ("message#T1#C1#C2", "1700000000.000100"),
             ("message#T1#C1", "1700000000"),
         ] {
-            assert_eq!(ChangedSpan::of(&ItemKey::new(item_id, timestamp)), None, "{item_id} {timestamp}");
+            assert_eq!(
+                ChangedSpan::for_row(&ItemKey::new(item_id, timestamp)),
+                None,
+                "{item_id} {timestamp}"
+            );
         }
     }
 }

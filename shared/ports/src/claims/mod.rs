@@ -1,10 +1,10 @@
-//! The claims port: who works on what, and until when, for work that is too expensive to be done twice, or must not be.
+//! The claims port: leases on work that is too expensive to do twice, or must not be done twice.
 //!
-//! Claim with a lease, do the work, complete the claim, ack. Nothing is marked before it is done: a mark on receipt
-//! turns every crash and every error after it into a loss, because the next attempt would find it done already. So a
-//! claim in progress ends with its lease, and only work that is done completes one.
+//! Claim with a lease, do the work, complete the claim, ack. Never mark work as done before it is done: a
+//! mark on receipt would turn every later crash and error into a loss, because the next attempt would treat
+//! the work as done. So a claim in progress ends with its lease, and only finished work completes a claim.
 //!
-//! * [`key`]: what is claimed, and by whom. [`state`]: the one rule of who may claim.
+//! * [`key`]: keys and owners of claims. [`state`]: the rule that decides who may claim.
 
 pub mod key;
 pub mod state;
@@ -19,95 +19,97 @@ use slack::ids::{ChannelId, FileId, UserId};
 pub use key::{ClaimKey, ClaimOwner};
 pub use state::{ClaimState, ClaimStatus};
 
-/// How long a completed claim is remembered by default. Later, the work itself has to know that it was done; what is on the
-/// queue for longer is rare.
+/// The default time for which a completed claim is remembered. After that, the work itself must detect that
+/// it was done; messages rarely stay on the queue for longer.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(6 * 3600);
 
-/// What the work is about: for people who look at the table, and for nothing else.
+/// The subject of the work, only for people who read the table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct About {
-    /// A file.
+pub struct ClaimContext {
+    /// The file.
     pub file_id: Option<FileId>,
-    /// Where it was shared.
+    /// The channel where it was shared.
     pub channel_id: Option<ChannelId>,
-    /// By whom.
+    /// The user who shared it.
     pub user_id: Option<UserId>,
 }
 
-/// A claim: the same value in every call, from the first to the last.
+/// A claim. The caller passes the same value in every call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// What is claimed.
+    /// The key of the claimed work.
     pub key: ClaimKey,
-    /// Who claims it. Each claim has an owner of its own, so that two tasks of one process are two.
+    /// The owner. Each claim has its own owner, so that two tasks of one process have different owners.
     pub owner: ClaimOwner,
-    /// What it is about.
-    pub about: About,
-    /// From each claim and renewal on, no other owner may have it for this long. Whole seconds; a part counts as one.
+    /// The subject of the work.
+    pub about: ClaimContext,
+    /// How long the claim excludes other owners after each claim and renewal. Rounded up to whole seconds.
     pub lease: Duration,
-    /// From each claim, renewal and completion on, its row is remembered for so long. No less than the lease.
+    /// How long the row is remembered after each claim, renewal and completion. At least as long as the
+    /// lease.
     pub ttl: Duration,
 }
 
-/// What may be taken.
+/// Which claims a caller may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Take {
-    /// A claim that is not held and not completed.
+pub enum ClaimMode {
+    /// Only a claim that has no other owner and is not completed.
     IfFree,
-    /// Even a completed one: the caller has seen that the work is not done after all.
+    /// Even a completed claim: the caller has found that the work is not done after all.
     EvenCompleted,
 }
 
-/// What became of an attempt to claim.
+/// The result of an attempt to claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimAnswer {
-    /// It is the owner's, until the lease ends.
+    /// The caller owns the claim until the lease ends.
     Claimed,
-    /// It was completed before.
+    /// The claim was completed before.
     Completed,
-    /// Another owner has it, until then at least.
+    /// Another owner has the claim at least until this time.
     HeldUntil(TimestampMs),
 }
 
-/// What the table of claims could not do.
+/// A failed operation on the table of claims.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimsError {
-    /// The backend did not answer in time or failed. Nothing is known about the call; doing it again is safe.
+    /// The backend did not answer in time or failed. The outcome of the call is unknown; retrying it is safe.
     #[error("the table of claims is unavailable: {0}")]
     Unavailable(String),
-    /// The claim ended, and another owner has it or had it: work that was done for it since no longer counts.
+    /// The claim ended, and another owner has or had it: work done under it since then does not count.
     #[error("the claim is not its owner's any more")]
     NotOwner,
 }
 
-/// A table of claims. Every call is one atomic step, and every call may be repeated without harm: an owner that heard no
-/// answer to its own claim finds itself.
+/// A table of claims. Every call is atomic and can be retried safely: an owner that lost the response to its
+/// claim gets the claim again.
 ///
-/// Expiry is part of every condition: a row whose `ttl` or lease has ended counts for nothing, deleted or not.
+/// Every condition includes expiry: a row whose `ttl` or lease has ended is ignored, even if it is not
+/// deleted yet.
 #[async_trait]
 pub trait Claims: Send + Sync + 'static {
-    /// Claims it if no other owner has it and, with [`Take::IfFree`], it was not completed. [`ClaimState::answer_to`] is the
-    /// rule. Never answers [`ClaimsError::NotOwner`].
-    async fn claim(&self, claim: &Claim, take: Take) -> Result<ClaimAnswer, ClaimsError>;
+    /// Takes the claim if no other owner has it and, with [`ClaimMode::IfFree`], it was not completed.
+    /// [`ClaimState::answer_to`] defines the rule. Never returns [`ClaimsError::NotOwner`].
+    async fn claim(&self, claim: &Claim, take: ClaimMode) -> Result<ClaimAnswer, ClaimsError>;
 
-    /// Begins the lease anew. A lease that has ended can be renewed as long as no other owner took the claim.
+    /// Restarts the lease. A lease that has ended can be renewed as long as no other owner took the claim.
     ///
     /// # Errors
-    /// [`ClaimsError::NotOwner`] if it is not in progress for this owner.
+    /// [`ClaimsError::NotOwner`] if the claim is not in progress for this owner.
     async fn renew(&self, claim: &Claim) -> Result<(), ClaimsError>;
 
-    /// Remembers that the work is done.
+    /// Marks the work as done.
     ///
     /// # Errors
-    /// [`ClaimsError::NotOwner`] if the claim is not this owner's: a zombie completes nothing.
+    /// [`ClaimsError::NotOwner`] if the claim has another owner: a zombie process cannot complete it.
     async fn complete(&self, claim: &Claim) -> Result<(), ClaimsError>;
 
-    /// Gives the claim up: the next may have it at once. Does nothing if the claim is gone.
+    /// Releases the claim: another owner can take it immediately. Does nothing if the claim is gone.
     ///
     /// # Errors
     /// [`ClaimsError::NotOwner`] if another owner has it, or it was completed.
     async fn release(&self, claim: &Claim) -> Result<(), ClaimsError>;
 
-    /// Whether a claim could be made now.
+    /// Checks whether the table can accept a claim now.
     async fn ready(&self) -> Result<(), ClaimsError>;
 }

@@ -1,19 +1,19 @@
-//! How a claim stands, and who may claim next: one rule for every backend.
+//! The state of a claim, and the rule for who may claim next, which every backend shares.
 
-use super::{Claim, ClaimAnswer, ClaimOwner, Take};
+use super::{Claim, ClaimAnswer, ClaimMode, ClaimOwner};
 use crate::clock::TimestampMs;
 
-/// How far a claim is.
+/// The status of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimStatus {
-    /// Its owner works on it, or has died over it.
+    /// Its owner is working on it, or has crashed.
     InProgress,
     /// The work is done.
     Completed,
 }
 
 impl ClaimStatus {
-    /// As it is stored.
+    /// The stored label.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -22,28 +22,29 @@ impl ClaimStatus {
         }
     }
 
-    /// What is stored under this label.
+    /// The status with this stored label.
     pub fn from_label(label: &str) -> Option<Self> {
         [Self::InProgress, Self::Completed].into_iter().find(|status| status.label() == label)
     }
 }
 
-/// What of a row decides about the next claim. Times are whole seconds since the Unix epoch, as DynamoDB takes a `ttl`.
+/// The part of a row that decides about the next claim. Times are whole seconds since the Unix epoch, as
+/// DynamoDB requires for a `ttl`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimState {
-    /// How far it is.
+    /// The status.
     pub status: ClaimStatus,
-    /// Whose it is or was.
+    /// The current or last owner.
     pub owner: ClaimOwner,
     /// The second in which the lease ends.
     pub lease_until_s: i64,
-    /// The second from which on the row counts for nothing.
+    /// The second from which the row is ignored.
     pub ttl_s: i64,
 }
 
 impl ClaimState {
-    /// A claim that begins now, or is renewed.
-    pub fn begun(claim: &Claim, now: TimestampMs) -> Self {
+    /// The state of a claim that starts or is renewed now.
+    pub fn in_progress(claim: &Claim, now: TimestampMs) -> Self {
         Self {
             status: ClaimStatus::InProgress,
             owner: claim.owner.clone(),
@@ -52,18 +53,20 @@ impl ClaimState {
         }
     }
 
-    /// The result of a claim if this is its row. Without a row, it is claimed.
-    pub fn answer_to(&self, claim: &Claim, take: Take, now: TimestampMs) -> ClaimAnswer {
+    /// The result of a claim if this is the stored row. Without a row, the result is
+    /// [`ClaimAnswer::Claimed`].
+    pub fn answer_to(&self, claim: &Claim, take: ClaimMode, now: TimestampMs) -> ClaimAnswer {
         let now_s = now.seconds();
         if self.ttl_s <= now_s {
             return ClaimAnswer::Claimed;
         }
         match self.status {
             ClaimStatus::Completed => match take {
-                Take::IfFree => ClaimAnswer::Completed,
-                Take::EvenCompleted => ClaimAnswer::Claimed,
+                ClaimMode::IfFree => ClaimAnswer::Completed,
+                ClaimMode::EvenCompleted => ClaimAnswer::Claimed,
             },
-            // One's own: the answer to an earlier attempt was lost.
+            // The caller already owns it (the response to an earlier attempt was lost), or the lease has
+            // ended.
             ClaimStatus::InProgress if self.owner == claim.owner || self.lease_until_s <= now_s => {
                 ClaimAnswer::Claimed
             }
@@ -73,18 +76,18 @@ impl ClaimState {
         }
     }
 
-    /// Whether it is in progress in these hands.
+    /// Whether this owner has the claim in progress.
     pub fn is_worked_on_by(&self, owner: &ClaimOwner) -> bool {
         self.status == ClaimStatus::InProgress && self.owner == *owner
     }
 }
 
-/// The second in which a lease that begins now has ended on every clock: rounded up, so that no other owner has it early.
+/// The second in which a lease that starts now ends: rounded up, so that no other owner gets it early.
 pub fn lease_until_s(claim: &Claim, now: TimestampMs) -> i64 {
     TimestampMs(now.plus(claim.lease).0.saturating_add(999)).seconds()
 }
 
-/// The second from which on a row that is written now counts for nothing. Never before its lease ends.
+/// The second from which a row written now is ignored. Never before its lease ends.
 pub fn ttl_s(claim: &Claim, now: TimestampMs) -> i64 {
     now.plus(claim.ttl).seconds().max(lease_until_s(claim, now))
 }
@@ -96,15 +99,15 @@ mod tests {
     use super::*;
     use slack::ids::{FileId, Ts};
 
-    use crate::claims::{About, ClaimKey};
+    use crate::claims::{ClaimContext, ClaimKey};
 
     const NOW: TimestampMs = TimestampMs(1_700_000_000_500);
 
     fn claim(number: u64) -> Claim {
         Claim {
-            key: ClaimKey::of_file(&FileId::parse("F1").unwrap(), &Ts::parse("1.000000").unwrap()),
-            owner: ClaimOwner::of("one", number),
-            about: About::default(),
+            key: ClaimKey::for_file(&FileId::parse("F1").unwrap(), &Ts::parse("1.000000").unwrap()),
+            owner: ClaimOwner::new("one", number),
+            about: ClaimContext::default(),
             lease: Duration::from_secs(30),
             ttl: Duration::from_secs(3600),
         }
@@ -112,41 +115,41 @@ mod tests {
 
     #[test]
     fn a_lease_is_rounded_up_and_a_row_outlives_it() {
-        let standing = ClaimState::begun(&claim(1), NOW);
-        assert_eq!((standing.lease_until_s, standing.ttl_s), (1_700_000_031, 1_700_003_600));
+        let state = ClaimState::in_progress(&claim(1), NOW);
+        assert_eq!((state.lease_until_s, state.ttl_s), (1_700_000_031, 1_700_003_600));
         let short = Claim { ttl: Duration::ZERO, ..claim(1) };
-        assert_eq!(ClaimState::begun(&short, NOW).ttl_s, 1_700_000_031);
+        assert_eq!(ClaimState::in_progress(&short, NOW).ttl_s, 1_700_000_031);
     }
 
     #[test]
-    fn who_may_claim_next() {
-        let held = ClaimState::begun(&claim(1), NOW);
-        let done = ClaimState { status: ClaimStatus::Completed, ..held.clone() };
+    fn the_status_and_the_lease_decide_who_may_claim_next() {
+        let in_progress = ClaimState::in_progress(&claim(1), NOW);
+        let completed = ClaimState { status: ClaimStatus::Completed, ..in_progress.clone() };
         let until = TimestampMs(1_700_000_031_000);
-        let (free, even) = (Take::IfFree, Take::EvenCompleted);
-        let late = |seconds| NOW.plus(Duration::from_secs(seconds));
-        for (standing, by, take, now, expected) in [
-            (&held, 2, free, NOW, ClaimAnswer::HeldUntil(until)),
-            (&held, 2, even, NOW, ClaimAnswer::HeldUntil(until)),
-            (&held, 1, free, NOW, ClaimAnswer::Claimed),
-            (&held, 2, free, late(30), ClaimAnswer::HeldUntil(until)),
-            (&held, 2, free, late(31), ClaimAnswer::Claimed),
-            (&done, 2, free, NOW, ClaimAnswer::Completed),
-            (&done, 1, free, NOW, ClaimAnswer::Completed),
-            (&done, 2, even, NOW, ClaimAnswer::Claimed),
-            (&done, 2, free, late(3599), ClaimAnswer::Completed),
-            (&done, 2, free, late(3600), ClaimAnswer::Claimed),
+        let (free, even_completed) = (ClaimMode::IfFree, ClaimMode::EvenCompleted);
+        let later = |seconds| NOW.plus(Duration::from_secs(seconds));
+        for (state, owner_number, take, now, expected) in [
+            (&in_progress, 2, free, NOW, ClaimAnswer::HeldUntil(until)),
+            (&in_progress, 2, even_completed, NOW, ClaimAnswer::HeldUntil(until)),
+            (&in_progress, 1, free, NOW, ClaimAnswer::Claimed),
+            (&in_progress, 2, free, later(30), ClaimAnswer::HeldUntil(until)),
+            (&in_progress, 2, free, later(31), ClaimAnswer::Claimed),
+            (&completed, 2, free, NOW, ClaimAnswer::Completed),
+            (&completed, 1, free, NOW, ClaimAnswer::Completed),
+            (&completed, 2, even_completed, NOW, ClaimAnswer::Claimed),
+            (&completed, 2, free, later(3599), ClaimAnswer::Completed),
+            (&completed, 2, free, later(3600), ClaimAnswer::Claimed),
         ] {
             assert_eq!(
-                standing.answer_to(&claim(by), take, now),
+                state.answer_to(&claim(owner_number), take, now),
                 expected,
-                "{standing:?} {by} {take:?} {now:?}"
+                "{state:?} {owner_number} {take:?} {now:?}"
             );
         }
     }
 
     #[test]
-    fn every_status_has_a_label_of_its_own() {
+    fn every_status_has_its_own_label() {
         for status in [ClaimStatus::InProgress, ClaimStatus::Completed] {
             assert_eq!(ClaimStatus::from_label(status.label()), Some(status));
         }

@@ -1,17 +1,18 @@
-//! What a row is about.
+//! The key of a row.
 
 use std::fmt;
 
 use slack::ids::{ChannelId, TeamId, UserId};
 
-/// `{team}#{user}#{channel}`, of valid ids only: none of them can hold the separator.
+/// `{team}#{user}#{channel}`, with valid ids only, which cannot contain the separator.
 ///
-/// There is a row only where all three are known. What an event does not name is not checked, and has no row.
+/// A row exists only if all three are known. An id that an event does not contain is not checked and has no
+/// row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CacheKey(String);
 
 impl CacheKey {
-    /// The key of a person in a channel of a workspace.
+    /// The key of a user in a channel of a workspace.
     pub fn new(team: &TeamId, user: &UserId, channel: &ChannelId) -> Self {
         Self(format!("{team}#{user}#{channel}"))
     }

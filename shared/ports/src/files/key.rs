@@ -1,5 +1,5 @@
-//! Where each kind of file lives. Keys are made of checked ids and hashes only, so that no name from outside becomes
-//! part of a path.
+//! The keys of files. A key contains validated ids and hashes only, so that no untrusted name becomes part of
+//! a path.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
-/// What every key begins with.
+/// The prefix of every key.
 const ROOT: &str = "slack/";
 
-/// A key is no longer than this: ids and a timestamp, all of them bounded.
+/// The maximum length of a key: ids and a timestamp, all of bounded length.
 const MAX_KEY_BYTES: usize = 200;
 
-/// Folders and a name in a key, at most.
+/// The maximum number of folders and the name in a key.
 const MAX_KEY_PARTS: usize = 8;
 
 /// The key of a file: a relative path with `/` between its parts.
@@ -22,8 +22,8 @@ const MAX_KEY_PARTS: usize = 8;
 pub struct FileKey(String);
 
 impl FileKey {
-    /// Reads a text that should be a key: `slack/…`, of the letters that keys are made of. No key leads out of the folder it
-    /// is below. `None` if the text is not a key.
+    /// Parses a key: `slack/…`, with the characters that keys consist of. A key cannot escape its folder.
+    /// `None` if the text is not a key.
     pub fn parse(text: &str) -> Option<Self> {
         let part_is_plain = |part: &str| {
             !part.is_empty()
@@ -37,10 +37,10 @@ impl FileKey {
         is_key.then(|| Self(text.to_owned()))
     }
 
-    /// Reads what a row holds: a key, or the address that rows of earlier versions hold (`file://…`, `s3://…`), which ends
-    /// in one.
-    pub fn stored(text: &str) -> Option<Self> {
-        // No part of a key is called as its first one: ids have no small letters.
+    /// Parses the value that a row stores: a key, or in rows of earlier versions an address (`file://…`,
+    /// `s3://…`) that ends with the key.
+    pub fn from_stored(text: &str) -> Option<Self> {
+        // No later part of a key equals the first one: ids have no lowercase letters.
         let begins = text.rfind("/slack/").map_or(0, |slash| slash + 1);
         Self::parse(&text[begins..])
     }
@@ -50,23 +50,23 @@ impl FileKey {
         Self(format!("slack/{team}/{channel}/{ts}/{file}"))
     }
 
-    /// Another version of what is under this key: `{key}.{its name}`.
+    /// The key of a version of this file: `{key}.{name}`.
     pub fn version(&self, name: &str) -> Option<Self> {
         Self::parse(&format!("{self}.{name}"))
     }
 
-    /// An avatar or an emoji, by the URL it came from: `slack/{team}/images/{hash of the URL}`.
+    /// An avatar or an emoji, by its URL: `slack/{team}/images/{hash of the URL}`.
     pub fn image(team: &TeamId, url: &str) -> Self {
         Self(format!("slack/{team}/images/{}", image_hash(url)))
     }
 
-    /// The key as it is spelt.
+    /// The key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// What identifies an image: two URLs never share one, and a new picture has a new URL.
+/// Identifies an image by its URL: two URLs never share a hash, and a new picture has a new URL.
 pub fn image_hash(url: &str) -> String {
     to_hex(&Sha256::digest(url.as_bytes())[..16])
 }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_is_read_however_long_its_ids_are_and_whatever_address_it_had() {
+    fn a_key_is_parsed_with_the_longest_ids_and_from_every_old_address() {
         let longest = "Z".repeat(30);
         let team = TeamId::parse(&longest).unwrap();
         let channel = ChannelId::parse(&longest).unwrap();
@@ -90,10 +90,14 @@ mod tests {
         let shared = FileKey::shared(&team, &channel, &ts, &FileId::parse(&longest).unwrap());
         for key in [shared, FileKey::image(&team, "https://example.com/a.png")] {
             assert_eq!(FileKey::parse(key.as_str()), Some(key.clone()));
-            for place in
+            for address in
                 ["", "file:///data/files/", "file:///slack/my%20slack/files/", "s3://bucket/", "memory://"]
             {
-                assert_eq!(FileKey::stored(&format!("{place}{key}")).as_ref(), Some(&key), "{place}");
+                assert_eq!(
+                    FileKey::from_stored(&format!("{address}{key}")).as_ref(),
+                    Some(&key),
+                    "{address}"
+                );
             }
         }
     }
@@ -122,7 +126,7 @@ mod tests {
             assert_eq!(FileKey::parse(text), None, "{text}");
         }
         for text in ["file:///etc/passwd", "file:///data/slack/../../etc", "file:///data/slack/"] {
-            assert_eq!(FileKey::stored(text), None, "{text}");
+            assert_eq!(FileKey::from_stored(text), None, "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The files port: bytes kept under keys, each written once.
+//! The files port: stores bytes under keys, each written once.
 //!
-//! A file is written chunk by chunk and appears under its key whole or not at all: [`FileWriter::publish`] is the one step
-//! that makes it visible, and it never replaces what is there.
+//! A file is written chunk by chunk and becomes visible under its key atomically: only
+//! [`FileWriter::publish`] makes it visible, and it never replaces an existing file.
 
 pub mod key;
 
@@ -10,44 +10,44 @@ use bytes::Bytes;
 
 pub use key::FileKey;
 
-/// What the store of files could not do.
+/// A failed operation of the file store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FilesError {
-    /// The backend did not answer in time or failed: a full disk, a lost connection. Doing it again is safe.
+    /// The backend did not answer in time or failed: a full disk, a lost connection. Retrying is safe.
     #[error("the file store is unavailable: {0}")]
     Unavailable(String),
 }
 
-/// What became of a file that was published.
+/// The result of publishing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Published {
-    /// It is durable under its key.
+    /// The file is durable under its key.
     New,
-    /// Its key was taken already; what stood there was left as it is, and what was written is gone.
+    /// The key already has a file, which stays unchanged; the new bytes are discarded.
     AlreadyThere,
 }
 
-/// A store of files. Every method may be repeated without harm.
+/// A file store. Every method can be retried safely.
 #[async_trait]
 pub trait Files: Send + Sync + 'static {
-    /// Begins a file. Nothing is visible under its key before [`FileWriter::publish`].
+    /// Starts a file. Nothing is visible under its key before [`FileWriter::publish`].
     async fn create(&self, key: &FileKey) -> Result<Box<dyn FileWriter>, FilesError>;
 
     /// Opens a published file; `None` if it is missing.
     async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn FileReader>>, FilesError>;
 
-    /// Removes a published file with all its older versions; says whether it was there. Its key is free again: a file of
-    /// this key that is being written appears when it is published.
+    /// Removes a published file with all its older versions. Returns whether it existed. The key is free
+    /// again: a file that is being written under this key becomes visible when it is published.
     async fn delete(&self, key: &FileKey) -> Result<bool, FilesError>;
 
-    /// Whether a file could be written now.
+    /// Checks whether the store can accept a file now.
     async fn ready(&self) -> Result<(), FilesError>;
 }
 
-/// A file being written. Dropping it discards what was written; a crash leaves nothing under the key.
+/// A file being written. Dropping it discards the written bytes; a crash leaves nothing under the key.
 #[async_trait]
 pub trait FileWriter: Send {
-    /// Appends a chunk. Memory stays bounded whatever the number of chunks.
+    /// Appends a chunk. Memory use does not depend on the number of chunks.
     async fn write(&mut self, chunk: Bytes) -> Result<(), FilesError>;
 
     /// Makes the file durable and visible, unless its key is taken.
@@ -57,7 +57,7 @@ pub trait FileWriter: Send {
 /// A file being read.
 #[async_trait]
 pub trait FileReader: Send {
-    /// How long the file is.
+    /// The length of the file.
     fn size_bytes(&self) -> u64;
 
     /// The next chunk; `None` at the end.

@@ -1,5 +1,6 @@
-//! Every metric, in one table: a row says its section of the dashboard and its alerts too. A name that is not in the table
-//! is not exported; `docs/metrics.md` is tested against it, and `annalist dashboards` prints what is made of it.
+//! Every metric, in one table: a row also names its dashboard section and its alerts. A name that is not in
+//! the table is not exported; `docs/metrics.md` is tested against the table, and `annalist dashboards` prints
+//! the dashboard and the alert rules generated from it.
 
 mod table;
 
@@ -8,9 +9,9 @@ pub use table::*;
 /// How a metric behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Only grows.
+    /// Only increases.
     Counter,
-    /// Goes up and down.
+    /// Increases and decreases.
     Gauge,
     /// A distribution.
     Histogram,
@@ -25,24 +26,24 @@ pub struct Metric {
     pub kind: MetricKind,
     /// Its labels.
     pub labels: &'static str,
-    /// What it says.
+    /// What it measures.
     pub help: &'static str,
     /// The section of the dashboard that shows it.
     pub section: &'static str,
-    /// When a person has to look.
+    /// Its alerts.
     pub alerts: &'static [Alert],
 }
 
-/// When a person has to look, and what to do then.
+/// A condition that needs a person, and what to do about it.
 #[derive(Debug, Clone, Copy)]
 pub struct Alert {
-    /// The name of the rule.
+    /// The name of the alert rule.
     pub name: &'static str,
     /// What is wrong.
     pub when: AlertCondition,
-    /// It has to be so for this long.
+    /// How long the condition must hold.
     pub lasts: &'static str,
-    /// How soon a person should look.
+    /// How soon a person should react.
     pub severity: Severity,
     /// What it means.
     pub summary: &'static str,
@@ -50,28 +51,30 @@ pub struct Alert {
     pub next: &'static str,
 }
 
-/// What is wrong with a metric. A selector is Prometheus' without the braces; `by` lists the labels that are kept apart.
+/// The condition of an alert. A selector is a Prometheus selector without the braces; `by` lists the labels
+/// to group by.
 #[derive(Debug, Clone, Copy)]
 pub enum AlertCondition {
-    /// The counter grew within this time. One that was not there before grew too: `increase` alone does not see the first.
+    /// The counter increased within this interval. A new series counts as an increase, which `increase` alone
+    /// does not see.
     Grew {
-        /// Which series.
+        /// The series.
         selector: &'static str,
         /// The labels.
         by: &'static str,
-        /// The time.
+        /// The interval.
         within: &'static str,
     },
-    /// The counter grows all the time.
+    /// The counter keeps increasing.
     Grows {
-        /// Which series.
+        /// The series.
         selector: &'static str,
         /// The labels.
         by: &'static str,
     },
     /// The gauge, or the quantile, is above this in any process.
     Above {
-        /// Which series.
+        /// The series.
         selector: &'static str,
         /// The labels.
         by: &'static str,
@@ -82,18 +85,18 @@ pub enum AlertCondition {
     Absent,
 }
 
-/// How soon a person should look.
+/// How soon a person should react.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// Events are being lost, or will be.
     Critical,
-    /// Something does not go on by itself.
+    /// Something does not recover without help.
     Warning,
 }
 
-/// A table of metrics as the documentation shows it.
+/// Metrics as the Markdown table in the documentation.
 pub fn markdown_table(metrics: &[Metric]) -> String {
-    let mut table = String::from("| metric | kind | labels | what it says |\n|---|---|---|---|\n");
+    let mut table = String::from("| metric | kind | labels | what it measures |\n|---|---|---|---|\n");
     for metric in metrics {
         let kind = match metric.kind {
             MetricKind::Counter => "counter",

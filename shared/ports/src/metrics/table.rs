@@ -1,5 +1,5 @@
-//! The rows: `NAME = "exported name", kind, "labels", "what it says"`, then the metric's alerts. A line in brackets begins a
-//! section of the dashboard.
+//! The rows: `NAME = "exported name", kind, "labels", "what it measures"`, then the metric's alerts. A line
+//! in brackets starts a section of the dashboard.
 
 use super::AlertCondition::{Above, Absent, Grew, Grows};
 use super::Severity::{Critical, Warning};
@@ -28,7 +28,7 @@ macro_rules! metrics_table {
 metrics_table! {
     ["Ingest"]
     INGEST_REQUESTS = "annalist_ingest_requests_total", Counter, "outcome",
-        "Requests from Slack by what became of them.",
+        "Requests from Slack by outcome.",
         Alert {
             name: "AnnalistEventsNotKept",
             when: Grew { selector: "outcome=~\"queue_failed|queue_slow|shed\"", by: "outcome", within: "5m" },
@@ -53,7 +53,7 @@ metrics_table! {
             lasts: "15m",
             severity: Warning,
             summary: "Requests that are not signed by Slack keep coming ({{ $labels.reason }})",
-            next: "If Slack's own are refused, the signing secret or the clock is wrong: annalist doctor. Else a client is guessing.",
+            next: "If Slack's own are refused, the signing secret or the clock is wrong: annalist doctor. Otherwise a client is guessing.",
         };
     INGEST_RETRIES = "annalist_ingest_retries_total", Counter, "reason",
         "Deliveries that Slack marked as retries, by Slack's reason.",
@@ -78,7 +78,7 @@ metrics_table! {
     INGEST_CONNECTIONS = "annalist_ingest_connections", Gauge, "",
         "Open connections of ingest. From 576 on each is closed with its next answer, 768 are all there are.";
     INGEST_FULL = "annalist_ingest_full_total", Counter, "",
-        "Times that ingest had no place for another connection.";
+        "Times that ingest had no room for another connection.";
 
     ["Queues"]
     QUEUE_DUPLICATES = "annalist_queue_duplicates_total", Counter, "queue",
@@ -103,7 +103,7 @@ metrics_table! {
             lasts: "5m",
             severity: Critical,
             summary: "A job has waited on {{ $labels.queue }} for more than ten minutes",
-            next: "annalist status; the log of the queue's worker says what it tries again, and why.",
+            next: "annalist status; the log of the queue's worker says what it retries, and why.",
         },
         Alert {
             name: "AnnalistFilesOld",
@@ -262,16 +262,16 @@ metrics_table! {
     CLAIM_STORE_ERRORS = "annalist_claim_store_errors_total", Counter, "operation",
         "Calls that the table of claims did not answer, by operation: claim, renew, complete, release.";
     CLAIM_FALLBACKS = "annalist_claim_fallbacks_total", Counter, "",
-        "Times the table of claims was unavailable and claims carried on in memory.";
+        "Times the table of claims was unavailable and claims continued in memory.";
     CLAIM_FALLBACK = "annalist_claim_fallback", Gauge, "",
-        "1 while claims carry on in memory, else 0.",
+        "1 while claims continue in memory, otherwise 0.",
         Alert {
             name: "AnnalistClaimsInMemory",
             when: Above { selector: "", by: "instance", bound: 0 },
             lasts: "15m",
             severity: Warning,
             summary: "The table of claims is out of reach",
-            next: "Files are fetched all the same, some of them twice. The log of the file-downloader says what fails.",
+            next: "Files are still fetched, some of them twice. The log of the file-downloader says what fails.",
         };
 
     ["Questions"]
@@ -286,7 +286,7 @@ metrics_table! {
             next: "annalist questions list --status error says why; annalist questions retry asks again.",
         };
     REPLIES = "annalist_replies_total", Counter, "outcome",
-        "Parts of answers by what became of posting them: posted, found, unknown, rate_limited, stopped, error.",
+        "Parts of answers by result of posting: posted, found, unknown, rate_limited, stopped, error.",
         Alert {
             name: "AnnalistRepliesFail",
             when: Grew { selector: "outcome=~\"error|stopped\"", by: "outcome", within: "1h" },
@@ -296,7 +296,7 @@ metrics_table! {
             next: "annalist questions list says why; annalist doctor says what the token lacks.",
         };
     REPLY_LOOKUPS = "annalist_reply_lookups_total", Counter, "found",
-        "Looks for a reply whose posting had no answer, by where it was found: archive, slack, nowhere.";
+        "Lookups of a reply whose post got no response, by where it was found: archive, slack, nowhere.";
     PROCESSOR_SECONDS = "annalist_processor_seconds", Histogram, "",
         "Time in which the processor answered a question, in seconds.";
 

@@ -1,6 +1,7 @@
-//! What a queue carries: `{"v":1,"event":…}`, the event as the bytes that Slack signed without the verification token, with
-//! the `run` of ingest that took it; or a `file` or an `image` to fetch; or a time in which requests were `refused`;
-//! or a span to `backfill`, a day for `stats`, a `question` to answer, or a `reply` to post.
+//! Jobs, the bodies of messages: `{"v":1,"event":…}`, the bytes that Slack signed without the verification
+//! token, with the `run` of ingest that accepted the event; or a `file` or an `image` to fetch; or an
+//! interval in which requests were `refused`; or a span to `backfill`, a day for `stats`, a `question` to
+//! answer, or a `reply` to post.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -9,52 +10,52 @@ use super::MAX_MESSAGE_BYTES;
 use super::run::{RunId, run_or_none};
 use crate::clock::TimestampMs;
 
-/// The version this build writes. A job of a higher version waits for a newer worker, which can decode it.
+/// The version this build writes. A job with a higher version waits for a newer worker that can decode it.
 pub const VERSION: u32 = 1;
 
-/// The largest request body whose job still fits [`MAX_MESSAGE_BYTES`], with room for the run and for the origin that a
-/// replay adds.
+/// The largest request body whose job still fits [`MAX_MESSAGE_BYTES`], with room for the run and for the
+/// origin that a replay adds.
 pub const MAX_EVENT_BYTES: usize = MAX_MESSAGE_BYTES - 256;
 
 /// A decoded job.
 #[derive(Debug, Serialize)]
 pub struct Job<'a> {
-    /// Set on a job that was replayed from quarantine: its identity when it first failed, so that failing again finds the
-    /// same quarantine row.
+    /// Set on a job that was replayed from quarantine: its identity when it first failed, so that a second
+    /// failure finds the same quarantine row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// The run of ingest that took the event, if Slack delivered it at its first try: an event that Slack delivers again
-    /// may be from a time when no ingest was running.
+    /// The run of ingest that accepted the event, if it was Slack's first delivery attempt: a retried event
+    /// may be from a time when ingest was not running.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// What it asks for.
+    /// The work to do.
     #[serde(flatten)]
     pub payload: Payload<'a>,
 }
 
-/// What a job asks for.
+/// The work that a job describes.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Payload<'a> {
-    /// An event envelope as Slack sent it.
+    /// An event envelope from Slack.
     Event(&'a RawValue),
-    /// A file of a message, to fetch.
+    /// A file of a message to fetch.
     File(&'a RawValue),
-    /// An avatar or an emoji, to fetch.
+    /// An avatar or an emoji to fetch.
     Image(&'a RawValue),
-    /// A time in which requests were refused although Slack had signed them.
+    /// An interval in which ingest refused requests that Slack had signed.
     Refused(&'a RawValue),
-    /// A span of Slack's history, to read.
+    /// A span of Slack's history to read.
     Backfill(&'a RawValue),
-    /// A channel's day, to count.
+    /// A channel's day to count.
     Stats(&'a RawValue),
     /// A question to the responder.
     Question(&'a RawValue),
-    /// An answer, to post.
+    /// An answer to post.
     Reply(&'a RawValue),
 }
 
-/// A job as the queue carries it: exactly one of the last eight fields is set.
+/// A job as decoded from a message: exactly one of the last eight fields is set.
 #[derive(Deserialize)]
 struct JobBody<'a> {
     v: u32,
@@ -79,7 +80,7 @@ struct JobBody<'a> {
     reply: Option<&'a RawValue>,
 }
 
-/// A job as it is written.
+/// A job as encoded for a message.
 #[derive(Serialize)]
 struct VersionedJob<'j, 'a> {
     v: u32,
@@ -87,12 +88,12 @@ struct VersionedJob<'j, 'a> {
     job: &'j Job<'a>,
 }
 
-/// Where a replayed job came from.
+/// The origin of a replayed job.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Origin {
     /// When it was first sent, in milliseconds since the Unix epoch.
     pub sent_at_ms: i64,
-    /// The message id it had then.
+    /// Its message id at that time.
     pub message_id: String,
 }
 
@@ -106,10 +107,10 @@ impl Origin {
 /// A body that is not a job this build understands.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
-    /// Not a job at all: trying again cannot help.
+    /// Not a job at all: retrying cannot help.
     #[error("the message is not a job: {0}")]
     Malformed(#[from] serde_json::Error),
-    /// It asks for nothing that this version knows: trying again cannot help.
+    /// It has no payload that this version knows: retrying cannot help.
     #[error(
         "the job has no event, file, image, refused time, span to backfill, day to count, question or reply"
     )]
@@ -119,18 +120,19 @@ pub enum JobError {
     Newer(u32),
 }
 
-/// Encodes a job of this kind: the name of the field that [`Job::decode`] finds it in. Ids and texts always serialise.
+/// Encodes a job of this kind, which is the field name that [`Job::decode`] reads. Ids and texts always
+/// serialise.
 pub fn encode_job(kind: &str, job: &impl Serialize) -> String {
     let json = serde_json::to_string(job).unwrap_or_default();
     format!("{{\"v\":{VERSION},\"{kind}\":{json}}}")
 }
 
-/// Encodes an event. `envelope` must be JSON; it is carried as it is.
+/// Encodes an event. `envelope` must be JSON; it is embedded unchanged.
 pub fn encode_event(envelope: &str) -> String {
     format!("{{\"v\":{VERSION},\"event\":{envelope}}}")
 }
 
-/// Encodes an event that was taken in a run of ingest.
+/// Encodes an event that a run of ingest accepted.
 pub fn encode_event_of_run(run: &RunId, envelope: &str) -> String {
     format!("{{\"v\":{VERSION},\"run\":\"{run}\",\"event\":{envelope}}}")
 }
@@ -139,7 +141,7 @@ impl<'a> Job<'a> {
     /// Decodes a message's body.
     ///
     /// # Errors
-    /// [`JobError`], whose variants say whether trying again can help.
+    /// [`JobError`], whose variants say whether retrying can help.
     pub fn decode(body: &'a str) -> Result<Self, JobError> {
         let JobBody { v, origin, run, event, file, image, refused, backfill, stats, question, reply } =
             serde_json::from_str(body)?;
@@ -153,7 +155,7 @@ impl<'a> Job<'a> {
         Ok(Self { origin, run, payload: payload.ok_or(JobError::NoPayload)? })
     }
 
-    /// The body of this job.
+    /// The encoded body of this job.
     ///
     /// # Errors
     /// None in practice: every part was read from JSON.
@@ -161,7 +163,7 @@ impl<'a> Job<'a> {
         serde_json::to_string(&VersionedJob { v: VERSION, job: self })
     }
 
-    /// The request that Slack sent, if the job carries one.
+    /// The event envelope, if the job has one.
     pub fn event(&self) -> Option<&'a RawValue> {
         if let Payload::Event(event) = self.payload { Some(event) } else { None }
     }
@@ -172,15 +174,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_event_travels_byte_for_byte() {
+    fn an_event_is_preserved_byte_for_byte() {
         let envelope = "{ \"event\" : {\"a\":1.0e2,\"é\":\"\\u00e9\"},\n \"z\":null }";
         let body = encode_event(envelope);
         assert_eq!(Job::decode(&body).unwrap().event().unwrap().get(), envelope);
     }
 
-    /// These bodies may wait on a queue while the workers are upgraded.
+    /// Such bodies may be on a queue during an upgrade of the workers.
     #[test]
-    fn bodies_of_earlier_builds_are_read() {
+    fn bodies_of_earlier_builds_can_be_decoded() {
         let run = "0123456789abcdef";
         let event = r#"{"v":1,"run":"0123456789abcdef","event":{"team_id":"T1","event":{"type":"message"}}}"#;
         let job = Job::decode(event).unwrap();
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_job_is_told_from_a_broken_one() {
+    fn a_newer_job_is_distinguished_from_a_broken_one() {
         assert!(matches!(Job::decode("{\"v\":2,\"wonder\":{}}"), Err(JobError::Newer(2))));
         assert!(matches!(Job::decode("{\"v\":1,\"wonder\":{}}"), Err(JobError::NoPayload)));
         assert!(matches!(Job::decode("{\"event\":{}}"), Err(JobError::Malformed(_))));

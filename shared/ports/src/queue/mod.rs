@@ -1,10 +1,11 @@
 //! The queue port: durable FIFO per message group, with the semantics of SQS FIFO on every backend.
 //!
 //! * A message group is delivered in order and only up to its first invisible message.
-//! * A received message is invisible until its visibility timeout ends or it is acked; then it is delivered again.
-//! * A deduplication id is remembered for five minutes, also after its message was acked: a second send with it to the
-//!   same message group is accepted and not delivered. To another group it is so on some backends only; ids are made of
-//!   what decides the group, so nothing depends on it.
+//! * A received message is invisible until its visibility timeout ends or it is acked; if it is not acked, it
+//!   is delivered again.
+//! * A deduplication id is remembered for five minutes, even after its message was acked: a second send with
+//!   the same id to the same message group is accepted and not delivered. Only some backends deduplicate
+//!   across groups; ids include everything that determines the group, so nothing depends on the difference.
 //! * After [`topology::MAX_RECEIVE_COUNT`] receives a message moves to the dead-letter queue.
 
 pub mod job;
@@ -33,12 +34,12 @@ pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html>
 pub const DEDUPLICATION_WINDOW: Duration = Duration::from_secs(300);
 
-/// A queue, or the dead-letter queue beside it.
+/// A queue or its dead-letter queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueueRef {
-    /// Which queue of the topology.
+    /// The queue in the topology.
     pub name: QueueName,
-    /// Its dead letters instead of itself.
+    /// Whether this is its dead-letter queue.
     pub dead_letters: bool,
 }
 
@@ -62,14 +63,14 @@ impl fmt::Display for QueueRef {
     }
 }
 
-/// A message group: what must be serial.
+/// A message group: its messages are handled serially.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupId(Arc<str>);
 
 impl GroupId {
-    /// Joins parts with `#`. Parts are Slack ids, days or fixed words, so the result stays within SQS's 128 characters
-    /// of letters, digits and punctuation.
-    pub fn of(parts: &[&str]) -> Self {
+    /// Joins parts with `#`. Parts are Slack ids, days or fixed words, so the result stays within the 128
+    /// letters, digits and punctuation characters that SQS allows.
+    pub fn from_parts(parts: &[&str]) -> Self {
         Self(parts.join("#").into())
     }
 
@@ -97,13 +98,13 @@ impl fmt::Display for GroupId {
     }
 }
 
-/// A deduplication id: the SHA-256 of its parts, so that no id from outside can be refused by a queue.
+/// A deduplication id: the SHA-256 of its parts, so that a queue accepts it whatever the parts contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DedupId([u8; 32]);
 
 impl DedupId {
     /// Hashes the parts, each with its length, so that `ab`+`c` is not `a`+`bc`.
-    pub fn of(parts: &[&[u8]]) -> Self {
+    pub fn from_parts(parts: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();
         for part in parts {
             hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
@@ -112,44 +113,44 @@ impl DedupId {
         Self(hash.finalize().into())
     }
 
-    /// The hash itself.
+    /// The raw hash.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The hash in hex: what SQS is given.
+    /// The hash in hex, as sent to SQS.
     pub fn to_hex(&self) -> String {
         to_hex(&self.0)
     }
 }
 
-/// A message to be sent.
+/// A message to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Where to.
+    /// The destination queue.
     pub queue: QueueName,
-    /// What it is serial with.
+    /// Its message group.
     pub group: GroupId,
-    /// What makes it the same message when it is sent again.
+    /// Identifies the message if it is sent again.
     pub dedup: DedupId,
     /// An encoded [`job::Job`].
     pub body: String,
 }
 
-/// What to receive.
+/// The parameters of a receive.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceiveRequest {
-    /// From where.
+    /// The queue.
     pub queue: QueueRef,
-    /// At most this many; a backend may return fewer (SQS: 10).
+    /// The maximum number of messages; a backend may return fewer (SQS: 10).
     pub max: usize,
-    /// How long what is received stays invisible to others.
+    /// How long received messages stay invisible to other consumers.
     pub visibility_timeout: Duration,
     /// How long to wait for the first message. A send wakes the wait.
     pub wait: Duration,
 }
 
-/// Identifies a message for as long as it lives; a redelivery has the same one.
+/// Identifies a message for its whole lifetime; a redelivery has the same id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageId(pub String);
 
@@ -159,37 +160,37 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// Proof of one delivery; opaque to everyone but the backend that made it.
+/// The receipt of one delivery; opaque except to the backend that made it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Receipt(pub String);
 
-/// A received message, invisible to others until its lease ends.
+/// A received message, invisible to other consumers until its lease ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     /// The message.
     pub message_id: MessageId,
     /// Its group.
     pub group: GroupId,
-    /// What was sent.
+    /// Its body as sent.
     pub body: String,
-    /// How often it was received, this time included.
+    /// How often it was received, including this delivery.
     pub receive_count: u32,
     /// When it was sent.
     pub sent_at: TimestampMs,
-    /// Needed to ack it or to change its visibility.
+    /// The receipt for acking it or changing its visibility.
     pub receipt: Receipt,
 }
 
-/// How full a queue is. Approximate on backends that only offer that.
+/// How full a queue is. Approximate on some backends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Depth {
-    /// Messages that may be received now or once the messages before them are gone.
+    /// Messages that can be received now or once the messages before them are gone.
     pub waiting: u64,
-    /// Messages that the queue's delay still holds back.
+    /// Messages that are still delayed by the queue's delay.
     pub delayed: u64,
     /// Messages that are received and not acked, or backing off.
     pub in_flight: u64,
-    /// Age of the oldest message in seconds; `None` where the backend cannot tell.
+    /// Age of the oldest message in seconds; `None` if the backend does not report it.
     pub oldest_age_s: Option<u64>,
 }
 
@@ -200,13 +201,13 @@ impl Depth {
     }
 }
 
-/// What the queue could not do.
+/// A failed queue operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
-    /// The backend did not answer in time or failed. Nothing is known about the call; doing it again is safe.
+    /// The backend did not answer in time or failed. The outcome of the call is unknown; retrying it is safe.
     #[error("the queue is unavailable: {0}")]
     Unavailable(String),
-    /// The body exceeds [`MAX_MESSAGE_BYTES`]. Trying again cannot help.
+    /// The body exceeds [`MAX_MESSAGE_BYTES`]. Retrying cannot help.
     #[error("the message has {bytes} bytes, more than {MAX_MESSAGE_BYTES}")]
     TooLarge {
         /// The size of the body.
@@ -220,21 +221,22 @@ pub enum QueueError {
 /// One result per entry of a batch, in the order of the entries.
 pub type BatchResult = Vec<Result<(), QueueError>>;
 
-/// A FIFO queue. Every method may be repeated without harm.
+/// A FIFO queue. Every method can be retried safely.
 #[async_trait]
 pub trait Queue: Send + Sync + 'static {
-    /// Sends messages in order. `Ok` means durable, or that the deduplication id was seen within
-    /// [`DEDUPLICATION_WINDOW`]. An entry's failure leaves the others alone.
+    /// Sends messages in order. `Ok` means that the message is durable, or that its deduplication id was seen
+    /// within [`DEDUPLICATION_WINDOW`]. A failed entry does not affect the others.
     async fn send(&self, messages: Vec<Outgoing>) -> BatchResult;
 
-    /// Receives messages, each group in order and only up to its first invisible message. Empty when `wait` is over.
+    /// Receives messages, each group in order and only up to its first invisible message. The result is empty
+    /// if `wait` elapses.
     ///
-    /// Dropping the future loses nothing: what it had received becomes visible again, at the latest when the
-    /// visibility timeout ends.
+    /// Dropping the future loses nothing: messages it had received become visible again, at the latest when
+    /// the visibility timeout ends.
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError>;
 
-    /// Makes each message invisible for the given time from now: longer to keep a lease, shorter (or zero) to give it
-    /// back. [`QueueError::LeaseLost`] for a lease that has ended.
+    /// Makes each message invisible for the given duration from now: longer to keep a lease, shorter (or
+    /// zero) to return the message. [`QueueError::LeaseLost`] for a lease that has ended.
     async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult;
 
     /// Removes messages for good. [`QueueError::LeaseLost`] for a lease that has ended.
@@ -243,12 +245,12 @@ pub trait Queue: Send + Sync + 'static {
     /// How full the queue is.
     async fn depth(&self, queue: QueueRef) -> Result<Depth, QueueError>;
 
-    /// How much later than the truth [`Queue::depth`] may be. Where it lags, a queue is empty only if it is so twice,
-    /// this far apart.
+    /// How far [`Queue::depth`] may lag behind. If it lags, a queue counts as empty only after two empty
+    /// readings this far apart.
     fn depth_lag(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Whether a send could be accepted now.
+    /// Checks whether the queue can accept a send now.
     async fn ready(&self) -> Result<(), QueueError>;
 }

@@ -1,4 +1,4 @@
-//! From an envelope to the queues it goes to: a pure function over the topology.
+//! Routes an envelope to its queues: a pure function over the topology.
 
 use std::borrow::Cow;
 
@@ -13,34 +13,35 @@ use slack::event::EventHeader;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use slack::verification::without_token;
 
-/// The group of events whose ids are malformed, or whose envelopes cannot be read: they are kept for a person to look at, and never become part of a key.
+/// The group of events with malformed ids or unreadable envelopes. They are kept for inspection, and their
+/// ids never become part of a key.
 pub const INVALID_GROUP: &str = "invalid";
 
-/// Where an envelope goes.
+/// The destination of an envelope.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Route {
-    /// To these queues, all of them before the answer 200.
+    /// These queues; ingest sends to all of them before it responds with 200.
     Queues(Vec<Outgoing>),
-    /// Nowhere: a direct message is never stored.
+    /// None: a direct message is never stored.
     DirectMessage,
 }
 
-/// Who can see a conversation.
+/// The audience of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
     /// Everyone in the workspace.
     Public,
     /// A private channel.
     Private,
-    /// A direct message, a group of them, or an app's own page.
+    /// A direct message, a group direct message, or an app's home page.
     Direct,
-    /// The event does not say.
+    /// Not stated by the event.
     Untyped,
 }
 
 impl Audience {
-    /// What the event says about its conversation. The id's first letter decides only for `D…`.
-    pub fn of(event: &EventHeader<'_>) -> Self {
+    /// The audience that the event states. The first letter of the channel id decides only for `D…`.
+    pub fn from_event(event: &EventHeader<'_>) -> Self {
         if event.channel().is_some_and(|channel| channel.starts_with('D')) {
             return Self::Direct;
         }
@@ -53,31 +54,35 @@ impl Audience {
     }
 }
 
-/// Routes an envelope; `body` is the request body it was read from.
+/// Routes an envelope; `body` is the request body that contains it.
 pub fn route(envelope: &Envelope<'_>, body: &str) -> Route {
     route_event(None, envelope, &event_of(envelope), body)
 }
 
-/// Routes an envelope that was taken in a run of ingest, where that says anything; of such a one it also says of which
-/// workspace the event is, and when it happened. What goes on a queue is the body as it came, but for the value of Slack's
-/// verification token.
-pub fn route_in(run: Option<&RunId>, envelope: &Envelope<'_>, body: &str) -> (Route, Option<(TeamId, Ts)>) {
+/// Routes an envelope that ingest accepted. With a run, also returns the workspace and the time of the event.
+/// The message contains the request body unchanged, except for the value of Slack's verification token.
+pub fn route_in_run(
+    run: Option<&RunId>,
+    envelope: &Envelope<'_>,
+    body: &str,
+) -> (Route, Option<(TeamId, Ts)>) {
     let event = event_of(envelope);
-    let taken = run.and_then(|_| Some((team_of(envelope)?, happened(envelope, &event)?)));
-    (route_event(run, envelope, &event, body), taken)
+    let accepted = run.and_then(|_| Some((team_of(envelope)?, event_time(envelope, &event)?)));
+    (route_event(run, envelope, &event, body), accepted)
 }
 
-/// Routes a body that is a JSON object and cannot be read as an envelope, such as one that says a thing twice: with those whose
-/// ids are malformed, for a person to look at.
+/// Routes a body that is a JSON object but not a readable envelope, for example because of a duplicate field.
+/// It goes to the group of events with malformed ids, for inspection.
 pub fn route_unreadable(body: &str) -> Outgoing {
-    let group = GroupId::of(&[INVALID_GROUP]);
+    let group = GroupId::from_parts(&[INVALID_GROUP]);
     outgoing(QueueName::Events, group, None, &Envelope::default(), &without_token(body), "")
 }
 
-/// When an event happened by Slack's clock: by its own, or else by its envelope's, which has whole seconds.
-pub fn happened(envelope: &Envelope<'_>, event: &EventHeader<'_>) -> Option<Ts> {
-    let of_envelope = || Ts::parse(&format!("{}.000000", envelope.event_time_s()?)).ok();
-    event.clock().or_else(of_envelope)
+/// When an event happened by Slack's clock: its own timestamp, otherwise the envelope's, which has whole
+/// seconds.
+pub fn event_time(envelope: &Envelope<'_>, event: &EventHeader<'_>) -> Option<Ts> {
+    let envelope_time = || Ts::parse(&format!("{}.000000", envelope.event_time_s()?)).ok();
+    event.clock().or_else(envelope_time)
 }
 
 fn event_of<'a>(envelope: &Envelope<'a>) -> EventHeader<'a> {
@@ -89,7 +94,7 @@ fn team_of(envelope: &Envelope<'_>) -> Option<TeamId> {
 }
 
 fn route_event(run: Option<&RunId>, envelope: &Envelope<'_>, event: &EventHeader<'_>, body: &str) -> Route {
-    if Audience::of(event) == Audience::Direct {
+    if Audience::from_event(event) == Audience::Direct {
         return Route::DirectMessage;
     }
     let kind = match envelope.kind.as_deref() {
@@ -101,7 +106,7 @@ fn route_event(run: Option<&RunId>, envelope: &Envelope<'_>, event: &EventHeader
     let Some(team) = team_of(envelope) else {
         return Route::Queues(vec![outgoing(
             QueueName::Events,
-            GroupId::of(&[INVALID_GROUP]),
+            GroupId::from_parts(&[INVALID_GROUP]),
             run,
             envelope,
             body,
@@ -111,9 +116,9 @@ fn route_event(run: Option<&RunId>, envelope: &Envelope<'_>, event: &EventHeader
     let events_group = || events_group(&team, event);
     let send = |queue, group, kind| outgoing(queue, group, run, envelope, body, kind);
     let to_events = || send(QueueName::Events, events_group(), "");
-    let to_channels = || send(QueueName::Channels, GroupId::of(&[team.as_str()]), kind);
+    let to_channels = || send(QueueName::Channels, GroupId::from_parts(&[team.as_str()]), kind);
     let is_own = || event.user().is_some_and(|user| envelope.is_own_user(&user));
-    let destination = EventType::named(kind).map_or(Destination::Events, |known| known.destination);
+    let destination = EventType::by_name(kind).map_or(Destination::Events, |known| known.destination);
     Route::Queues(match destination {
         Destination::ChannelsIfOwn if is_own() => vec![to_channels()],
         Destination::Events | Destination::ChannelsIfOwn => vec![to_events()],
@@ -122,33 +127,34 @@ fn route_event(run: Option<&RunId>, envelope: &Envelope<'_>, event: &EventHeader
     })
 }
 
-/// Passes an event on to the channel-indexer, as the message-writer does with what only messages tell of a channel.
-pub fn to_channels(team: &TeamId, envelope: &Envelope<'_>, body: &str) -> Outgoing {
-    outgoing(QueueName::Channels, GroupId::of(&[team.as_str()]), None, envelope, body, "channel")
+/// A message that forwards an event to the channel-indexer. The message-writer forwards channel facts that
+/// only messages contain.
+pub fn channels_message(team: &TeamId, envelope: &Envelope<'_>, body: &str) -> Outgoing {
+    outgoing(QueueName::Channels, GroupId::from_parts(&[team.as_str()]), None, envelope, body, "channel")
 }
 
-/// Tells the channel-indexer of a time in which requests were refused although Slack had signed them: from the first of
-/// them to the last.
-pub fn refused(team: &TeamId, from: &Ts, to: &Ts) -> Outgoing {
+/// A message that reports to the channel-indexer that ingest refused requests signed by Slack, between the
+/// first and the last of them.
+pub fn refused_span_message(team: &TeamId, from: &Ts, to: &Ts) -> Outgoing {
     let dedup = [b"refused", team.as_str().as_bytes(), from.as_str().as_bytes(), to.as_str().as_bytes()];
     Outgoing {
         queue: QueueName::Channels,
-        group: GroupId::of(&[team.as_str()]),
-        dedup: DedupId::of(&dedup),
+        group: GroupId::from_parts(&[team.as_str()]),
+        dedup: DedupId::from_parts(&dedup),
         body: encode_job("refused", &json!({ "team_id": team, "from": from, "to": to })),
     }
 }
 
 fn events_group(team: &TeamId, event: &EventHeader<'_>) -> GroupId {
     let valid_or_invalid = |valid: bool, id: Cow<'_, str>| {
-        if valid { GroupId::of(&[team.as_str(), &id]) } else { GroupId::of(&[INVALID_GROUP]) }
+        if valid { GroupId::from_parts(&[team.as_str(), &id]) } else { GroupId::from_parts(&[INVALID_GROUP]) }
     };
     if let Some(channel) = event.channel() {
         return valid_or_invalid(ChannelId::parse(&channel).is_ok(), channel);
     }
     match event.user() {
         Some(user) => valid_or_invalid(UserId::parse(&user).is_ok(), user),
-        None => GroupId::of(&[team.as_str()]),
+        None => GroupId::from_parts(&[team.as_str()]),
     }
 }
 
@@ -160,10 +166,12 @@ fn outgoing(
     body: &str,
     kind: &str,
 ) -> Outgoing {
-    // Of the body too: with a leaked secret, another event could be sent under an id that Slack is about to use.
+    // The hash includes the body: with a leaked secret, an attacker could otherwise send another event under
+    // an id that Slack is about to use.
     let team = envelope.team_id.as_deref().unwrap_or_default();
     let event_id = envelope.event_id.as_deref().unwrap_or_default();
-    let dedup = DedupId::of(&[team.as_bytes(), event_id.as_bytes(), kind.as_bytes(), body.as_bytes()]);
+    let dedup =
+        DedupId::from_parts(&[team.as_bytes(), event_id.as_bytes(), kind.as_bytes(), body.as_bytes()]);
     let body = run.map_or_else(|| encode_event(body), |run| encode_event_of_run(run, body));
     Outgoing { queue, group, dedup, body }
 }
@@ -186,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn each_event_goes_to_the_group_it_is_serial_with() {
+    fn each_event_goes_to_its_message_group() {
         for (json, queue, group) in [
             (r#"{"type":"message","channel":"C1","channel_type":"channel"}"#, "events", "T1#C1"),
             (r#"{"type":"reaction_added","item":{"channel":"C1"},"user":"U1"}"#, "events", "T1#C1"),
@@ -208,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn direct_messages_go_nowhere() {
+    fn direct_messages_are_not_routed() {
         for json in [
             r#"{"type":"message","channel":"D1"}"#,
             r#"{"type":"message","channel":"D1","channel_type":"channel"}"#,
@@ -222,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn of_all_who_join_only_the_app_itself_goes_to_channels() {
+    fn only_a_join_of_the_app_itself_goes_to_channels() {
         let joined = |user: &str, authorizations: &str| {
             let body = format!(
                 r#"{{"type":"event_callback","team_id":"T1","authorizations":{authorizations},
@@ -233,7 +241,7 @@ mod tests {
         let app = r#"[{"team_id":"T1","user_id":"U0APP","is_bot":true}]"#;
         assert_eq!(joined("\"U0APP\"", app), "channels");
         assert_eq!(joined("\"U0OTHER\"", app), "events");
-        // A person authorized the app too: that person's joining says nothing about the app.
+        // A person authorized the app too: a join of that person is not a join of the app.
         assert_eq!(joined("\"U0APP\"", r#"[{"team_id":"T1","user_id":"U0APP","is_bot":false}]"#), "events");
         for odd in ["null", "[]", "{}", "7", r#"[7,{"user_id":7,"is_bot":true}]"#] {
             assert_eq!(joined("\"U0APP\"", odd), "events", "{odd}");
@@ -247,21 +255,25 @@ mod tests {
     }
 
     #[test]
-    fn a_team_that_is_no_id_is_invalid_and_never_part_of_a_group() {
+    fn an_invalid_team_id_is_never_part_of_a_group() {
         for body in [r#"{"type":"event_callback","team_id":"t#"}"#, "{}"] {
             assert_eq!(routed(body), [("events".into(), "invalid".into())]);
         }
     }
 
     #[test]
-    fn the_same_event_has_one_dedup_id_and_others_differ() {
+    fn a_dedup_id_identifies_one_event() {
         let dedup = |body: &str| match route(&Envelope::peek(body.as_bytes()).unwrap(), body) {
             Route::Queues(sends) => sends[0].dedup,
             Route::DirectMessage => panic!("not routed"),
         };
         let first = dedup(r#"{"team_id":"T1","event_id":"Ev1"}"#);
         assert_eq!(first, dedup(r#"{"team_id":"T1","event_id":"Ev1"}"#));
-        assert_ne!(first, dedup(r#"{"team_id":"T1","event_id":"Ev1","x":1}"#), "a forged one swallows it");
+        assert_ne!(
+            first,
+            dedup(r#"{"team_id":"T1","event_id":"Ev1","x":1}"#),
+            "a forged event must not suppress the real one"
+        );
         assert_ne!(first, dedup(r#"{"team_id":"T1","event_id":"Ev2"}"#));
         assert_ne!(first, dedup(r#"{"team_id":"T2","event_id":"Ev1"}"#));
         assert_ne!(dedup(r#"{"team_id":"T1"}"#), dedup(r#"{"team_id":"T1","x":1}"#));

@@ -1,4 +1,4 @@
-//! Runs: from when an ingest process began to accept events until it stopped, however it stopped.
+//! Runs: a run lasts from when an ingest process starts to accept events until it stops or crashes.
 
 use std::fmt;
 
@@ -6,17 +6,18 @@ use serde::{Deserializer, Serialize};
 
 use slack::envelope::text_or_none;
 
-/// Digits of an id: two processes never choose the same.
+/// Digits of an id: enough that two processes never choose the same one.
 const DIGITS: usize = 16;
 
-/// Identifies one run of one ingest process. A job whose event Slack delivered at its first try carries the run that
-/// accepted it: so the archive learns, with the event itself and from nothing else, when a process was there to accept events.
+/// Identifies one run of one ingest process. A job whose event Slack delivered at its first attempt carries
+/// the run that accepted it: this is how the archive learns, from the event alone, when a process was
+/// accepting events.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct RunId(Box<str>);
 
 impl RunId {
-    /// A new run.
+    /// A new random id.
     pub fn begin() -> Self {
         Self(format!("{:016x}", fastrand::u64(..)).into())
     }
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_run_is_another_and_reads_back() {
+    fn each_run_id_is_unique_and_can_be_parsed() {
         let (one, other) = (RunId::begin(), RunId::begin());
         assert_ne!(one, other);
         assert_eq!(RunId::parse(one.as_str()), Some(one));

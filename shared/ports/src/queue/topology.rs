@@ -1,44 +1,45 @@
-//! Everything that is set up: queues with their groups, delays and leases, from the rows of [`crate::workers`]; tables.
+//! The topology: queues with their groups, delays and leases, from the rows of [`crate::workers`], and
+//! tables.
 //!
-//! Routing and the embedded backend read it, `annalist provision` makes AWS follow it, and the table of docs/queues.md is tested
-//! against it.
+//! Routing and the embedded backend read it, `annalist provision` applies it to AWS, and the table of
+//! docs/queues.md is tested against it.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::workers::{QueueName, WORKERS, WorkerSpec};
 
-/// What kind of work a queue holds.
+/// The kind of work on a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueRole {
-    /// What Slack has just sent: the archive is up to date once it is done.
+    /// Events that Slack has just sent: the archive is up to date once they are handled.
     Live,
-    /// What may take hours, and waits behind what is live. `idle` does not count it; `busy` names it.
+    /// Work that may take hours and waits behind live work. `idle` ignores it; `busy` lists it.
     Background,
 }
 
-/// A queue, as the row of the worker that consumes it has it.
+/// A queue, as defined in the row of its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueSpec {
-    /// Which queue.
+    /// The name of the queue.
     pub name: QueueName,
-    /// Its name on every backend, behind the prefix.
+    /// Its name on every backend, after the prefix.
     pub label: &'static str,
-    /// What kind of work it holds.
+    /// The kind of work on it.
     pub role: QueueRole,
-    /// What a message group is.
+    /// The parts of its message groups, for the documentation.
     pub group: &'static str,
-    /// What the deduplication id is made of.
+    /// The parts of its deduplication ids, for the documentation.
     pub dedup: &'static str,
-    /// How long every message is held back. SQS FIFO has no delay per message.
+    /// The delay of every message. SQS FIFO has no delay per message.
     pub delay: Duration,
 }
 
-/// After this number of receives a message becomes a dead letter. It counts every receive, also those of a message that only
-/// waited behind another, so it is a far backstop: poison is found by the runtime long before.
+/// The receive count after which a message becomes a dead letter. It includes receives of a message that only
+/// waited behind another, so it is a last resort: the runtime detects poison messages long before.
 pub const MAX_RECEIVE_COUNT: u32 = 1000;
 
-/// Everything on a queue is kept this long: SQS's maximum.
+/// How long a queue keeps messages: SQS's maximum.
 pub const RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// The queues, in the order of the flow.
@@ -53,52 +54,52 @@ pub const QUEUES: [QueueSpec; WORKERS.len()] = {
 };
 
 impl QueueSpec {
-    /// How long a received message stays invisible to others if the receive does not say. Only Lambda's poller does not say:
-    /// AWS asks for six times the function's timeout there.
+    /// The default visibility timeout, for a receive that does not set one. Only Lambda's poller does not set
+    /// one: AWS recommends six times the function's timeout.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
     pub fn visibility_timeout(&self) -> Duration {
-        6 * WorkerSpec::of(self.name).timeout
+        6 * WorkerSpec::for_queue(self.name).timeout
     }
 }
 
-/// What a table is for.
+/// The purpose of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableRole {
-    /// Everything that is kept.
+    /// The archive itself.
     Archive,
-    /// Who and what Slack confirmed to exist, for a while.
+    /// Users and channels that Slack recently confirmed to exist.
     Existence,
-    /// Who works on what, for a while.
+    /// Current and recent claims.
     Claims,
 }
 
-/// A table where tables are made one by one. The embedded backend has one file instead.
+/// A table, for backends with separate tables. The embedded backend has one file instead.
 #[derive(Debug, Clone, Copy)]
 pub struct TableSpec {
-    /// What it is for.
+    /// Its purpose.
     pub role: TableRole,
-    /// Its name unless set: the seed's.
+    /// Its default name; a setting can override it.
     pub default_name: &'static str,
-    /// The attribute that picks a partition.
+    /// The partition key attribute.
     pub partition_key: &'static str,
-    /// The attribute that orders a partition.
+    /// The sort key attribute.
     pub sort_key: Option<&'static str>,
-    /// Sparse indexes: the attribute that picks a partition of it, and the one that orders it.
+    /// Its sparse index, if it has one.
     pub index: Option<IndexSpec>,
-    /// The attribute that holds the second at which a row may go.
+    /// The attribute with the second from which a row may be deleted.
     pub ttl: Option<&'static str>,
-    /// Whether every second of the last 35 days can be restored.
+    /// Whether the table can be restored to any second of the last 35 days.
     pub point_in_time_recovery: bool,
 }
 
-/// An index that holds the items that have its key, and of them only the keys.
+/// A sparse index: it contains the items that have its key, and only their keys.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexSpec {
     /// Its name.
     pub name: &'static str,
-    /// The attribute that picks a partition.
+    /// The partition key attribute.
     pub partition_key: &'static str,
-    /// The attribute that orders a partition.
+    /// The sort key attribute.
     pub sort_key: &'static str,
 }
 
@@ -139,14 +140,14 @@ pub const CLAIMS_TABLE: TableSpec = TableSpec {
 pub const TABLES: [TableSpec; 3] = [ARCHIVE_TABLE, EXISTENCE_TABLE, CLAIMS_TABLE];
 
 impl QueueName {
-    /// This queue's row of the topology.
+    /// This queue's row in the topology.
     #[must_use]
     pub fn spec(self) -> &'static QueueSpec {
-        // The table lists the queues in the order of the enum; a test holds both together.
+        // The table lists the queues in the order of the enum; a test checks it.
         &QUEUES[self as usize]
     }
 
-    /// The queue of this label.
+    /// The queue with this label.
     pub fn from_label(label: &str) -> Option<Self> {
         QUEUES.iter().find(|spec| spec.label == label).map(|spec| spec.name)
     }
@@ -170,7 +171,7 @@ pub fn markdown_table() -> String {
             spec.label,
             spec.group,
             spec.dedup,
-            WorkerSpec::of(spec.name).name
+            WorkerSpec::for_queue(spec.name).name
         ));
     }
     table
@@ -181,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_queue_finds_its_own_row() {
+    fn every_queue_has_its_own_row() {
         for spec in &QUEUES {
             assert_eq!(spec.name.spec().name, spec.name);
             assert_eq!(QueueName::from_label(spec.label), Some(spec.name));

@@ -1,5 +1,5 @@
-//! What is called how on AWS. AWS's own variables (`AWS_REGION`, `AWS_PROFILE`, `AWS_ENDPOINT_URL`, …) are read by its
-//! SDK and mean what they mean everywhere.
+//! Names of AWS resources. The AWS SDK reads AWS's own variables (`AWS_REGION`, `AWS_PROFILE`,
+//! `AWS_ENDPOINT_URL`, …), with their usual meaning.
 
 use super::ConfigError;
 use aws_template::names::Names;
@@ -7,7 +7,7 @@ use aws_template::names::Names;
 /// Names of resources.
 #[derive(Debug, Clone, clap::Args)]
 pub struct AwsArgs {
-    /// What the queues' names begin with
+    /// Prefix of the queues' names
     #[arg(long, help_heading = HEADING, env = "ANNALIST_PREFIX", value_name = "PREFIX", default_value = DEFAULT_PREFIX)]
     pub prefix: String,
     /// The bucket for files; required
@@ -41,7 +41,7 @@ impl Default for AwsArgs {
 }
 
 impl AwsArgs {
-    /// The names, checked.
+    /// The validated names.
     ///
     /// # Errors
     /// [`ConfigError`] if there is no bucket, or AWS would refuse a name.

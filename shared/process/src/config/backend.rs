@@ -1,4 +1,4 @@
-//! The one place where a backend is chosen.
+//! The choice of a backend. No other code chooses one.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -24,22 +24,22 @@ use ports::queue::Queue;
 /// The file of the search index, in its folder.
 pub const INDEX_FILE: &str = "index.db";
 
-/// Which backend, and where.
+/// The backend and its location.
 #[derive(Debug, Clone, clap::Args)]
 pub struct BackendArgs {
     /// One folder on this machine, or SQS, DynamoDB and S3
     #[arg(long, env = "ANNALIST_BACKEND", value_enum, default_value_t = BackendKind::Embedded, hide_possible_values = true, value_name = "embedded|aws")]
     pub backend: BackendKind,
-    /// For the embedded backend
+    /// Settings of the embedded backend
     #[command(flatten)]
     pub data: DataArgs,
-    /// For the other one
+    /// Settings of the AWS backend
     #[cfg(feature = "aws")]
     #[command(flatten)]
     pub aws: AwsArgs,
 }
 
-/// The backends there are.
+/// The available backends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum BackendKind {
     /// SQLite and a folder.
@@ -59,8 +59,8 @@ impl BackendArgs {
         }
     }
 
-    /// The URI below which each file lies under its key. It is made from the settings each time: the folder may have moved, or
-    /// the bucket another name.
+    /// The base URI of the files; each file is at its key below it. It is derived from the settings each
+    /// time: the folder may have moved, or the bucket may have been renamed.
     ///
     /// # Errors
     /// [`BackendError`] if a setting is missing, or the folder cannot be found.
@@ -79,7 +79,7 @@ impl BackendArgs {
         }
     }
 
-    /// The file of the search index beside the data; `None` if the data is not on this machine.
+    /// The file of the search index next to the data; `None` if the data is not on this machine.
     pub fn local_index(&self) -> Option<PathBuf> {
         match self.backend {
             BackendKind::Embedded => Some(self.data.data.join(INDEX_FILE)),
@@ -87,8 +87,9 @@ impl BackendArgs {
         }
     }
 
-    /// The flag that leads another command to the same place. What else it needs is in the environment.
-    pub fn as_typed(&self) -> String {
+    /// The flag that selects the same backend in another command. The environment contains the other
+    /// settings.
+    pub fn selecting_flag(&self) -> String {
         match self.backend {
             BackendKind::Embedded => format!("--data {}", self.data.data.display()),
             kind @ BackendKind::Aws => format!("--backend {kind}"),
@@ -96,10 +97,10 @@ impl BackendArgs {
     }
 }
 
-/// The ports of the chosen backend, each constructed when it is asked for. Take only those you need.
+/// The ports of the chosen backend, each constructed when it is asked for. Construct only those you need.
 pub struct Backend(Chosen);
 
-/// Without any backend built in, there is no value of it.
+/// If no backend is built in, this enum has no variants.
 enum Chosen {
     #[cfg(feature = "embedded")]
     Embedded(Database),
@@ -107,7 +108,7 @@ enum Chosen {
     Aws(Box<OnAws>),
 }
 
-/// Each port once, so that all who use it share its connections and its batches.
+/// Each port is constructed once, so that its users share its connections and batches.
 #[cfg(feature = "aws")]
 struct OnAws {
     aws: Aws,
@@ -118,7 +119,7 @@ struct OnAws {
     claims: OnceLock<Arc<dyn Claims>>,
 }
 
-/// Why there is no backend.
+/// Why a backend could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
     /// A setting is missing or cannot be used.
@@ -135,17 +136,17 @@ pub enum BackendError {
 }
 
 impl BackendError {
-    /// Whether a setting is to be corrected, which is the caller's mistake and not a failure.
+    /// Whether the user must correct a setting, as opposed to a failure.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Config(_))
     }
 }
 
 impl Backend {
-    /// Opens the chosen backend: a data folder is made if it does not exist yet, resources of AWS are not.
+    /// Opens the chosen backend. Creates a missing data folder, but no AWS resources.
     ///
     /// # Errors
-    /// [`BackendError`] says what to do next.
+    /// [`BackendError`], whose text says what to do next.
     pub async fn open(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
         match args.backend {
             #[cfg(feature = "embedded")]
@@ -154,10 +155,10 @@ impl Backend {
         }
     }
 
-    /// Opens a backend that holds an archive already.
+    /// Opens a backend that already contains an archive.
     ///
     /// # Errors
-    /// [`BackendError`], even if the data folder exists but holds no archive.
+    /// [`BackendError`], also if the data folder exists but contains no archive.
     pub async fn open_existing(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
         match args.backend {
             #[cfg(feature = "embedded")]
@@ -168,7 +169,7 @@ impl Backend {
         }
     }
 
-    /// AWS tells the time by itself, but for when a lease ends.
+    /// Connects to AWS, which uses `clock` only for claims, erasures and change marks.
     #[cfg_attr(not(feature = "aws"), expect(clippy::unused_async, reason = "with AWS it awaits"))]
     #[cfg_attr(not(feature = "aws"), expect(unused_variables, reason = "AWS takes it"))]
     async fn connect(args: &BackendArgs, clock: SharedClock) -> Result<Self, BackendError> {
@@ -184,8 +185,8 @@ impl Backend {
         }
     }
 
-    /// Whether people may change rows past this program, at a prompt of SQLite.
-    pub fn has_prompt(&self) -> bool {
+    /// Whether users can change rows without this program, with SQL.
+    pub fn has_sql_prompt(&self) -> bool {
         match self.0 {
             #[cfg(feature = "embedded")]
             Chosen::Embedded(_) => true,
@@ -194,7 +195,8 @@ impl Backend {
         }
     }
 
-    /// From now on other processes that write to the same data folder come first. AWS has room for all of them.
+    /// Lowers the priority of this process: from now on, other processes that write to the same data folder
+    /// go first. Has no effect on AWS.
     pub fn work_in_background(&self) {
         match self.0 {
             #[cfg(feature = "embedded")]
@@ -204,7 +206,7 @@ impl Backend {
         }
     }
 
-    /// Where jobs travel.
+    /// The queue port.
     pub fn queue(&self) -> Arc<dyn Queue> {
         match self.0 {
             #[cfg(feature = "embedded")]
@@ -214,7 +216,7 @@ impl Backend {
         }
     }
 
-    /// Where rows are kept.
+    /// The archive port.
     pub fn archive(&self) -> Arc<dyn Archive> {
         match self.0 {
             #[cfg(feature = "embedded")]
@@ -226,7 +228,7 @@ impl Backend {
         }
     }
 
-    /// What was written to messages.
+    /// The changes port.
     pub fn changes(&self) -> Arc<dyn Changes> {
         match self.0 {
             #[cfg(feature = "embedded")]
@@ -236,7 +238,7 @@ impl Backend {
         }
     }
 
-    /// Where files are kept.
+    /// The files port.
     pub fn files(&self) -> Arc<dyn Files> {
         match self.0 {
             #[cfg(feature = "embedded")]
@@ -246,7 +248,7 @@ impl Backend {
         }
     }
 
-    /// What Slack confirmed to exist.
+    /// The existence port.
     pub fn existence(&self) -> Arc<dyn Existence> {
         match self.0 {
             #[cfg(feature = "embedded")]
@@ -256,7 +258,7 @@ impl Backend {
         }
     }
 
-    /// Where claims are kept.
+    /// The claims port.
     pub fn claims(&self) -> Arc<dyn Claims> {
         match self.0 {
             #[cfg(feature = "embedded")]
@@ -266,21 +268,23 @@ impl Backend {
         }
     }
 
-    /// How many batches one worker should work on at once, if the default for one machine does not suit the backend.
-    pub fn batches_at_once(&self) -> Option<usize> {
+    /// The number of concurrent batches of one worker, if the default for one machine does not suit the
+    /// backend.
+    pub fn concurrent_batches(&self) -> Option<usize> {
         match self.0 {
             #[cfg(feature = "embedded")]
             Chosen::Embedded(_) => None,
-            // SQS hands out ten messages at a time, and each step of a batch waits for the network. A receive takes
-            // about a quarter of a batch's time; a few more than four keep one receive after the other going.
+            // SQS returns at most ten messages per receive, and each step of a batch waits for the network. A
+            // receive takes about a quarter of a batch's time; a few more than four batches keep a receive
+            // running at all times.
             #[cfg(feature = "aws")]
             Chosen::Aws(_) => Some(6),
         }
     }
 
-    /// The open data folder, if that is the backend: only it has a condition of its own to ask about.
+    /// The open database, if the backend is embedded: only it has a state of its own to inspect.
     #[cfg(feature = "embedded")]
-    pub fn folder(&self) -> Option<&Database> {
+    pub fn database(&self) -> Option<&Database> {
         match self.0 {
             Chosen::Embedded(ref database) => Some(database),
             #[cfg(feature = "aws")]
@@ -293,14 +297,14 @@ impl Backend {
         match self.0 {
             #[cfg(feature = "embedded")]
             Chosen::Embedded(ref database) => database.close().await,
-            // What AWS has answered is durable.
+            // Every write that AWS acknowledged is durable.
             #[cfg(feature = "aws")]
             Chosen::Aws(_) => {}
         }
     }
 }
 
-/// Where it is, for people: the folder, or the prefix on AWS.
+/// The location of the backend for users: the folder, or the prefix on AWS.
 impl fmt::Display for BackendArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.backend {

@@ -1,17 +1,17 @@
-//! What the historian does by itself.
+//! The settings of automatic backfill.
 
-/// What the historian does by itself.
+/// The settings of automatic backfill.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct HistorianArgs {
-    /// What is read of Slack's history without being asked for: what gaps left out, or nothing
+    /// History that is read from Slack automatically: events missed in gaps, or nothing
     #[arg(long = "backfill", env = "ANNALIST_BACKFILL", value_name = "WHAT", value_enum, default_value_t)]
     pub backfill: BackfillMode,
 }
 
-/// What is read of Slack's history without being asked for.
+/// The history that is read from Slack automatically.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum BackfillMode {
-    /// What was missed in gaps, once they have ended.
+    /// Events missed in gaps, once the gaps have ended.
     #[default]
     Gaps,
     /// Nothing.

@@ -1,4 +1,4 @@
-//! How long it is remembered that something was done, and by whom it was.
+//! The settings of claims, and the id of this process instance.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use ports::claims::DEFAULT_TTL;
 use ports::queue::topology::RETENTION;
 
-/// For work that is claimed before it is done.
+/// The settings of claims.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ClaimArgs {
-    /// Seconds for which it is remembered that a file was fetched
+    /// Seconds to remember that a file was fetched
     #[arg(long, env = "ANNALIST_CLAIM_TTL_S", value_name = "SECONDS", default_value_t = DEFAULT_TTL.as_secs(),
           value_parser = clap::value_parser!(u64).range(TTL_S), hide_short_help = true)]
     pub claim_ttl_s: u64,
 }
 
-/// No less than a claim in progress is renewed in, and no more than its job can be on the queue.
+/// At least the renewal interval of a claim in progress, and at most as long as its job can be on the queue.
 const TTL_S: RangeInclusive<u64> = 60..=RETENTION.as_secs();
 
 impl Default for ClaimArgs {
@@ -25,19 +25,19 @@ impl Default for ClaimArgs {
 }
 
 impl ClaimArgs {
-    /// The same as a duration.
+    /// The TTL as a duration.
     pub fn ttl(&self) -> Duration {
         Duration::from_secs(self.claim_ttl_s)
     }
 }
 
-/// Lambda's name for the log of one instance of a function, which no other instance has.
+/// The log stream of one instance of a function; Lambda gives each instance its own.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html#configuration-envvars-runtime>
 const LOG_STREAM: &str = "AWS_LAMBDA_LOG_STREAM_NAME";
 
-/// What tells this life of this process from every other: on Lambda the name of its log, else its process id; and a
-/// number, since both come again.
-pub fn instance() -> String {
+/// A unique id of this process: on Lambda the name of its log stream, otherwise its process id; plus a random
+/// number, since both can repeat.
+pub fn instance_id() -> String {
     let name = super::text(LOG_STREAM).unwrap_or_else(|| format!("process-{}", std::process::id()));
     format!("{name}/{:016x}", fastrand::u64(..))
 }
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_remembered_for_six_hours_or_up_to_what_the_queue_keeps() {
+    fn the_ttl_of_claims_is_six_hours_or_up_to_the_queue_retention() {
         let parse = |args: &[&str]| ClaimCommand::try_parse_from([&["annalist"], args].concat());
         let ttl = |args: &[&str]| parse(args).map(|command| command.claims.ttl()).ok();
         assert_eq!(ttl(&[]), Some(Duration::from_secs(21_600)));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_lives_are_one() {
-        assert_ne!(instance(), instance());
+    fn each_instance_id_is_unique() {
+        assert_ne!(instance_id(), instance_id());
     }
 }

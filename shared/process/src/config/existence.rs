@@ -1,4 +1,4 @@
-//! Whether events are verified through Slack before anything of them is stored.
+//! The setting of the existence check, which verifies events through Slack before they are stored.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use super::ConfigError;
 /// The setting of the existence check.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct ExistenceArgs {
-    /// Events whose workspace, people or channel Slack does not know: quarantined, only counted, or not checked
-    /// [default: enforce where there is a bot token, else off]
+    /// Events whose workspace, people or channel Slack does not know: quarantined, only counted, or not
+    /// checked [default: enforce if there is a bot token, otherwise off]
     #[arg(
         long,
         env = "ANNALIST_EXISTENCE_CHECK",
@@ -19,26 +19,27 @@ pub struct ExistenceArgs {
     pub existence_check: Option<ExistenceMode>,
 }
 
-/// What the existence check does.
+/// The mode of the existence check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ExistenceMode {
-    /// What Slack does not know goes to quarantine; what Slack cannot be asked about waits.
+    /// Events with entities that Slack does not know are quarantined; events wait while Slack cannot be
+    /// asked.
     Enforce,
-    /// Everything is stored at once. What `enforce` would have done is counted and logged.
+    /// All events are stored immediately. The result that `enforce` would have had is counted and logged.
     Observe,
     /// Slack is not asked.
     Off,
 }
 
 impl ExistenceArgs {
-    /// Refuses to be asked for what cannot be done.
+    /// Rejects a mode that needs a token if there is no token.
     ///
     /// # Errors
-    /// [`ConfigError::NothingToCheckWith`] if Slack is to be asked and there is no token.
-    pub fn needs(&self, has_tokens: bool) -> Result<(), ConfigError> {
+    /// [`ConfigError::ExistenceCheckWithoutToken`] if the mode calls Slack and there is no token.
+    pub fn require_tokens(&self, has_tokens: bool) -> Result<(), ConfigError> {
         match self.existence_check {
             Some(mode @ (ExistenceMode::Enforce | ExistenceMode::Observe)) if !has_tokens => {
-                Err(ConfigError::NothingToCheckWith(mode))
+                Err(ConfigError::ExistenceCheckWithoutToken(mode))
             }
             Some(ExistenceMode::Enforce | ExistenceMode::Observe | ExistenceMode::Off) | None => Ok(()),
         }
@@ -60,8 +61,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_asks_slack_needs_a_token() {
-        let needs = |existence_check, has_tokens| ExistenceArgs { existence_check }.needs(has_tokens);
+    fn only_modes_that_call_slack_need_a_token() {
+        let needs =
+            |existence_check, has_tokens| ExistenceArgs { existence_check }.require_tokens(has_tokens);
         for mode in [None, Some(ExistenceMode::Off)] {
             assert!(needs(mode, false).is_ok());
         }

@@ -1,11 +1,11 @@
-//! Whether AWS Lambda started this process.
+//! Detects whether AWS Lambda started this process.
 
-/// Lambda names the address of its Runtime API to what it starts.
+/// Lambda sets this variable to the address of its Runtime API.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>
 const RUNTIME_API: &str = "AWS_LAMBDA_RUNTIME_API";
 
 /// Whether this process is a Lambda function.
-#[expect(clippy::disallowed_methods, reason = "this is the door")]
+#[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
 pub fn on_lambda() -> bool {
     std::env::var_os(RUNTIME_API).is_some_and(|address| !address.is_empty())
 }

@@ -1,11 +1,11 @@
-//! What is logged.
+//! The log filter.
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::{ConfigError, text};
 
-/// What to log, where nothing else is said.
+/// The log filter with the default level `info`.
 ///
 /// # Errors
 /// [`ConfigError`] if `ANNALIST_LOG` cannot be used.
@@ -13,7 +13,8 @@ pub fn log_filter() -> Result<EnvFilter, ConfigError> {
     log_filter_or("info")
 }
 
-/// What to log: `ANNALIST_LOG` in the syntax of `tracing` (`info`, `workers=debug`, …), or else this.
+/// The log filter: `ANNALIST_LOG` in the syntax of `tracing` (`info`, `workers=debug`, …), or `default` if it
+/// is unset.
 ///
 /// # Errors
 /// As [`log_filter`].
@@ -22,7 +23,8 @@ pub fn log_filter_or(default: &str) -> Result<EnvFilter, ConfigError> {
 }
 
 fn read(filter: &str) -> Result<EnvFilter, ConfigError> {
-    // A word that is no level would be the name of a module: all others would log nothing.
+    // `EnvFilter` treats a word that is not a level as a module name, and all other modules would log
+    // nothing.
     let is_level = |part: &str| !part.trim().is_empty() && part.trim().parse::<LevelFilter>().is_ok();
     if !filter.split(',').all(|part| part.contains('=') || is_level(part)) {
         return Err(ConfigError::Log);
@@ -35,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_names_levels_and_may_name_modules_with_theirs() {
+    fn a_filter_contains_levels_or_modules_with_levels() {
         for filter in ["info", "debug", "TRACE", "off", "warn,workers=debug", "workers::runtime=trace, info"]
         {
             assert!(read(filter).is_ok(), "{filter}");
@@ -43,7 +45,7 @@ mod tests {
         for filter in ["loud", "info,loud", "workers", "workers=loud", "info debug", ","] {
             assert_eq!(
                 read(filter).unwrap_err().to_string(),
-                "ANNALIST_LOG cannot be used: it is error, warn, info, debug, trace or off, or names the level of \
+                "ANNALIST_LOG cannot be used: it must be error, warn, info, debug, trace or off, or set the level of \
                  single modules, such as info,workers=debug",
                 "{filter}"
             );

@@ -1,4 +1,4 @@
-//! The only door to the environment: every setting, its flag, its variable and its default.
+//! The only access to the environment: every setting with its flag, its variable and its default.
 
 #[cfg(feature = "aws")]
 pub mod aws;
@@ -25,25 +25,25 @@ use std::path::PathBuf;
 use ::slack::signature::{InvalidSecrets, SigningSecrets};
 
 pub use ::slack::credentials::{BOT_TOKEN, SIGNING_SECRET, SecretVariable};
-pub use claims::{ClaimArgs, instance};
+pub use claims::{ClaimArgs, instance_id};
 pub use log::{log_filter, log_filter_or};
 
-/// The user's folder for what can be made again, as the XDG Base Directory Specification names it; `None` for a user without
-/// a home.
+/// The user's cache folder according to the XDG Base Directory Specification; `None` for a user without a
+/// home.
 #[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
 pub fn cache_folder() -> Option<PathBuf> {
     let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
     named.or_else(|| Some(std::env::home_dir()?.join(".cache")))
 }
 
-/// Who runs this process, as the system's programs call them: of `sudo`, who typed it.
+/// The name of the user who runs this process; with `sudo`, the user who invoked it.
 #[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
 pub fn system_user() -> Option<String> {
     let names = ["SUDO_USER", "USER", "LOGNAME", "USERNAME"].into_iter();
     names.filter_map(|name| std::env::var(name).ok()).find(|name| !name.is_empty())
 }
 
-/// Where the archive is kept.
+/// The location of the archive.
 #[derive(Debug, Clone, clap::Args)]
 pub struct DataArgs {
     /// Folder that holds the archive and the queue
@@ -51,7 +51,7 @@ pub struct DataArgs {
     pub data: PathBuf,
 }
 
-/// Where the search index is.
+/// The location of the search index.
 #[derive(Debug, Clone, clap::Args)]
 pub struct IndexArgs {
     /// Folder of the search index [default: the data folder; with --backend aws one in the user's cache]
@@ -59,7 +59,7 @@ pub struct IndexArgs {
     pub folder: Option<PathBuf>,
 }
 
-/// Where requests are served.
+/// The address that serves requests.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ListenArgs {
     /// Address for Slack's requests, /healthz and /readyz
@@ -70,16 +70,16 @@ pub struct ListenArgs {
 /// Slack's path and port in Bolt's documentation, so that an existing tunnel or proxy keeps working.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3000));
 
-/// Where metrics are served when nothing is set: loopback only, never on the public listener.
+/// The default address of the metrics: loopback only, never on the public listener.
 pub const DEFAULT_METRICS_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3001));
 
-/// Where metrics are served.
+/// The settings of metrics.
 #[derive(Debug, Clone, clap::Args)]
 pub struct MetricsArgs {
     /// Address for Prometheus metrics (GET /metrics)
     #[arg(long, env = "ANNALIST_METRICS_LISTEN", value_name = "ADDR")]
     pub metrics_listen: Option<SocketAddr>,
-    /// What a Lambda function tells CloudWatch, which bills each metric: five metrics, or all of them
+    /// Metrics that a Lambda function sends to CloudWatch, which bills each: five, or all of them
     #[arg(
         long,
         env = "ANNALIST_METRICS",
@@ -91,7 +91,7 @@ pub struct MetricsArgs {
     pub metrics: MetricsDetail,
 }
 
-/// What CloudWatch is told of the metrics.
+/// The metrics that are sent to CloudWatch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum MetricsDetail {
     /// Five sums, each under one dimension.
@@ -101,16 +101,16 @@ pub enum MetricsDetail {
     Full,
 }
 
-/// How files are fetched.
+/// The settings of file downloads.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FileArgs {
-    /// Files asked for in a minute, by each process
+    /// Files requested per minute, by each process
     #[arg(long, env = "ANNALIST_FILES_PER_MINUTE", value_name = "N", default_value_t = DEFAULT_FILES_PER_MINUTE)]
     pub files_per_minute: NonZeroU32,
-    /// Longest file that is kept
+    /// Largest file to store
     #[arg(long, env = "ANNALIST_MAX_FILE_BYTES", value_name = "BYTES", default_value_t = DEFAULT_MAX_FILE_BYTES)]
     pub max_file_bytes: u64,
-    /// So that a file is fetched once
+    /// Claims, so that a file is fetched once
     #[command(flatten)]
     pub claims: ClaimArgs,
 }
@@ -125,8 +125,9 @@ impl Default for FileArgs {
     }
 }
 
-/// Slack publishes no limit for downloads. Five a second is what a person who scrolls through a channel of pictures asks
-/// for, and more than a workspace brings; if it is too much after all, Slack answers 429, which is obeyed.
+/// Slack publishes no limit for downloads. Five per second is the rate of a user who scrolls through a
+/// channel of pictures, and more than a workspace shares. If it is too much after all, Slack responds with
+/// 429 and the downloader slows down.
 pub const DEFAULT_FILES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(300).unwrap();
 
 /// Slack's own limit for an upload.
@@ -147,20 +148,20 @@ pub enum ConfigError {
         "{variable} cannot be used: {why}; give one secret, or the old and the new one separated by a comma"
     )]
     SigningSecret {
-        /// What it was set by.
+        /// The variable that sets it.
         variable: &'static str,
         /// What is wrong with it.
         why: InvalidSecrets,
     },
-    /// A secret is set both by its value and by where it is.
+    /// A secret is set both by its value and by its ARN.
     #[error("{} and {} are both set: keep one of them", .0.value, .0.arn)]
     SecretTwice(SecretVariable),
-    /// A secret could not be read from where it is.
+    /// A secret could not be read from Secrets Manager.
     #[error("{variable} cannot be used: {why}")]
     SecretsManager {
-        /// What names it.
+        /// The variable that names it.
         variable: &'static str,
-        /// What kept it.
+        /// Why it could not be read.
         why: String,
     },
     /// The base of Slack's Web API cannot be used.
@@ -171,7 +172,7 @@ pub enum ConfigError {
         "{variable} cannot be used: {why}; copy the Bot User OAuth Token from your Slack app's OAuth & Permissions page"
     )]
     BotToken {
-        /// What it was set by.
+        /// The variable that sets it.
         variable: &'static str,
         /// What is wrong with it.
         why: String,
@@ -184,20 +185,20 @@ pub enum ConfigError {
         /// What is wrong with it.
         why: String,
     },
-    /// The existence check is asked for, and there is nothing to ask Slack with.
+    /// The existence check is turned on, and there is no token for Slack.
     #[error(
         "--existence-check {0} (ANNALIST_EXISTENCE_CHECK) asks Slack, and there is no token for it: set SLACK_BOT_TOKEN, \
          or leave the setting out"
     )]
-    NothingToCheckWith(existence::ExistenceMode),
+    ExistenceCheckWithoutToken(existence::ExistenceMode),
     /// The chosen backend is not part of this build.
     #[error(
         "this build has no {0} backend: build it with `--features {0}`, or set ANNALIST_BACKEND to the one it has"
     )]
     NotBuilt(backend::BackendKind),
-    /// The command works on a folder, and AWS was chosen.
+    /// The command needs a data folder, but AWS was chosen.
     #[error("`annalist {command}` works on a data folder (--data), not on AWS: there, {instead}")]
-    OneMachineOnly {
+    EmbeddedOnly {
         /// The command.
         command: &'static str,
         /// What to use on AWS.
@@ -210,7 +211,7 @@ pub enum ConfigError {
          world"
     )]
     NoBucket,
-    /// AWS would refuse a name.
+    /// AWS would reject a name.
     #[cfg(feature = "aws")]
     #[error(transparent)]
     AwsName(#[from] aws_template::names::InvalidName),
@@ -219,7 +220,7 @@ pub enum ConfigError {
         "ANNALIST_PROCESSOR_URL, ANNALIST_PROCESSOR_CMD and ANTHROPIC_API_KEY each name what answers questions: keep one of them"
     )]
     TwoProcessors,
-    /// A model's key is set, and no model.
+    /// A model's key is set, but no model.
     #[error(
         "ANTHROPIC_API_KEY is set and ANNALIST_MODEL (--model) is not: name the model that answers questions"
     )]
@@ -228,7 +229,7 @@ pub enum ConfigError {
     #[cfg(feature = "web")]
     #[error("{variable} cannot be used: {why}")]
     ProcessorUrl {
-        /// What it was set by.
+        /// The variable that sets it.
         variable: &'static str,
         /// What is wrong with it.
         why: processor::InvalidUrl,
@@ -237,12 +238,12 @@ pub enum ConfigError {
     #[cfg(feature = "web")]
     #[error("ANNALIST_PROCESSOR_CMD (--processor-cmd) cannot be used: {0}")]
     ProcessorCommand(processor::command::InvalidCommand),
-    /// A function runs no command.
+    /// A Lambda function cannot run a command.
     #[error(
         "ANNALIST_PROCESSOR_CMD does not work on Lambda: set ANNALIST_PROCESSOR_URL or ANTHROPIC_API_KEY instead"
     )]
     CommandOnLambda,
-    /// No client could be made.
+    /// No HTTP client could be created.
     #[error("the processor cannot be asked: {0}")]
     ProcessorClient(String),
     /// The file of instructions cannot be used.
@@ -253,18 +254,18 @@ pub enum ConfigError {
         /// What is wrong with it.
         why: String,
     },
-    /// A part of the responder is started alone, and it is off.
+    /// A process of the responder was started alone while the responder is off.
     #[error(
         "{0} has nothing to do while ANNALIST_RESPONDER is off: set it to on, here and for the message-writer"
     )]
     ResponderOff(&'static str),
-    /// What is to be logged cannot be used.
+    /// The log filter cannot be used.
     #[error(
-        "ANNALIST_LOG cannot be used: it is error, warn, info, debug, trace or off, or names the level of single \
+        "ANNALIST_LOG cannot be used: it must be error, warn, info, debug, trace or off, or set the level of single \
          modules, such as info,workers=debug"
     )]
     Log,
-    /// Tokens are set in both ways.
+    /// Both token settings are set.
     #[error(
         "SLACK_BOT_TOKEN and SLACK_BOT_TOKENS_FILE are both set: keep the first for one workspace, or the file for \
          several"
@@ -272,7 +273,7 @@ pub enum ConfigError {
     TwoTokens,
 }
 
-/// The signing secrets from the environment, or from the secret that it names.
+/// The signing secrets from the environment, or from the secret whose ARN it contains.
 ///
 /// # Errors
 /// [`ConfigError`] if they are missing or cannot be used.
@@ -282,8 +283,8 @@ pub async fn signing_secrets() -> Result<SigningSecrets, ConfigError> {
         .map_err(|why| ConfigError::SigningSecret { variable: found.variable, why })
 }
 
-/// A variable that is set to something.
-#[expect(clippy::disallowed_methods, reason = "this is the door")]
+/// The value of a variable; `None` if it is unset or blank.
+#[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
 fn text(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|value| !value.trim().is_empty())
 }

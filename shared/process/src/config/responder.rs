@@ -1,4 +1,4 @@
-//! The responder: whether questions are answered, by what, and how many.
+//! The settings of the responder: its mode, its processor and its limits.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use processor::{Processor, ProcessorUrl};
 
 use super::{ConfigError, secrets};
 
-/// Where Anthropic's API is unless set.
+/// The default address of Anthropic's API.
 const ANTHROPIC: &str = "https://api.anthropic.com";
 
-/// Instructions of an operator are a page or two.
+/// An operator's instructions are a page or two.
 const MAX_SYSTEM_PROMPT_BYTES: u64 = 64 * 1024;
 
-/// A function has fifteen minutes for a question, of which the rest of the work takes some.
+/// A Lambda function has fifteen minutes for a question, and the rest of the work needs some of them.
 const MAX_TIMEOUT_S: i64 = 14 * 60;
 
 /// Whether questions are answered.
@@ -39,7 +39,7 @@ pub struct ResponderArgs {
     #[arg(long, env = "ANNALIST_RESPONDER", value_name = "MODE", value_enum, default_value_t)]
     pub responder: ResponderMode,
     /// Endpoint that answers questions
-    // Read as it is and checked later, so that a mistake in it is not repeated: it may hold a secret.
+    // Checked later, so that clap does not print an invalid value: it may contain a secret.
     #[arg(
         long,
         env = "ANNALIST_PROCESSOR_URL",
@@ -51,7 +51,7 @@ pub struct ResponderArgs {
     /// Program that answers questions: a path, or a JSON array of a path and arguments
     #[arg(long, env = "ANNALIST_PROCESSOR_CMD", value_name = "COMMAND", hide_short_help = true)]
     pub processor_cmd: Option<String>,
-    /// Seconds in which a question is to be answered
+    /// Seconds within which a question must be answered
     #[arg(long, env = "ANNALIST_PROCESSOR_TIMEOUT_S", value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=MAX_TIMEOUT_S as u64), hide_short_help = true)]
     pub processor_timeout_s: u64,
@@ -128,48 +128,48 @@ pub struct ResponderArgs {
     pub replies_per_minute: u32,
 }
 
-/// Most of an answer's time is spent waiting for a model.
+/// Most of the time for an answer is spent waiting for a model.
 const CONCURRENCY: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
-/// A question that is reset at a prompt is answered within a minute and a half.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(45);
+/// A question that a user resets with SQL is answered within a minute and a half.
+const RESET_POLL_INTERVAL: Duration = Duration::from_secs(45);
 
-/// How questions are answered, once the settings have been read.
+/// The settings of the responder, as read and validated.
 #[derive(Clone)]
 pub struct ResponderSettings {
-    /// Whether they are.
+    /// Whether questions are answered.
     pub mode: ResponderMode,
-    /// What answers; without it, the archive's own search.
+    /// The processor that answers; if missing, the archive's own search answers.
     pub processor: Option<Arc<dyn Processor>>,
-    /// The rest.
+    /// The limits.
     pub limits: ResponderLimits,
 }
 
-/// How many questions are answered, and how much goes with them.
+/// The limits on questions, answers and context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponderLimits {
-    /// Bytes of a thread.
+    /// Bytes of a thread that are sent with a question.
     pub context_bytes: usize,
-    /// How old a question may be.
+    /// The maximum age of a question.
     pub max_age: Duration,
-    /// At once, in this process.
+    /// Questions answered concurrently in this process.
     pub concurrency: usize,
-    /// In an hour.
+    /// Questions per hour.
     pub per_hour: u32,
-    /// In an hour, of one person.
+    /// Questions per hour from one user.
     pub per_user_hour: u32,
-    /// In a thread, without a mention.
+    /// Questions in a thread without another mention.
     pub per_thread: u32,
-    /// Between two messages to one channel.
-    pub between_posts: Duration,
-    /// Messages a minute to one workspace; any number if missing.
+    /// The interval between two messages to one channel.
+    pub post_interval: Duration,
+    /// Messages per minute to one workspace; unlimited if `None`.
     pub posts_per_minute: Option<NonZeroU32>,
-    /// Between two looks for questions that were reset at a prompt, each of which reads all rows.
-    pub between_looks: Duration,
+    /// The interval between two polls for questions that were reset with SQL. Each poll reads all rows.
+    pub reset_poll_interval: Duration,
 }
 
 impl ResponderSettings {
-    /// Nothing is answered.
+    /// Settings with the responder turned off.
     pub fn off() -> Self {
         Self { mode: ResponderMode::Off, processor: None, limits: ResponderLimits::default() }
     }
@@ -189,9 +189,9 @@ impl Default for ResponderLimits {
             per_hour: 200,
             per_user_hour: 20,
             per_thread: 30,
-            between_posts: Duration::from_secs(1),
+            post_interval: Duration::from_secs(1),
             posts_per_minute: NonZeroU32::new(200),
-            between_looks: BETWEEN_LOOKS,
+            reset_poll_interval: RESET_POLL_INTERVAL,
         }
     }
 }
@@ -206,18 +206,19 @@ impl ResponderArgs {
             per_hour: self.responder_per_hour,
             per_user_hour: self.responder_per_user_hour,
             per_thread: self.responder_per_thread,
-            between_posts: per_second.map_or(Duration::ZERO, |most| Duration::from_secs(1) / most.get()),
+            post_interval: per_second.map_or(Duration::ZERO, |most| Duration::from_secs(1) / most.get()),
             posts_per_minute: NonZeroU32::new(self.replies_per_minute),
-            between_looks: BETWEEN_LOOKS,
+            reset_poll_interval: RESET_POLL_INTERVAL,
         }
     }
 
-    /// What every part but the responder itself has to know: it reads no key.
+    /// The settings for every process except the responder itself: they contain no key.
     pub fn without_processor(&self) -> ResponderSettings {
         ResponderSettings { mode: self.responder, processor: None, limits: self.limits() }
     }
 
-    /// Reads what answers. Nothing is read while the responder is off: a model's key is often set for other programs.
+    /// Reads the settings with the processor. If the responder is off, no key is read: a model's key is often
+    /// set for other programs.
     ///
     /// # Errors
     /// [`ConfigError`] if several processors are set, or one cannot be used.
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_mistake_is_one_line_that_names_the_setting() {
+    async fn every_error_is_one_line_that_names_the_setting() {
         let url = "https://a.example/hidden";
         for (args, expected) in [
             (&["--processor-url", url, "--processor-cmd", "/bin/cat"][..], "keep one"),
@@ -314,12 +315,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_read_while_it_is_off() {
+    async fn the_processor_is_not_read_while_the_responder_is_off() {
         let command = ResponderCommand::try_parse_from(["annalist", "--processor-cmd", "/nowhere"]).unwrap();
         assert!(!command.responder.settings().await.unwrap().is_on());
         let found = settings(&["--replies-per-second", "0", "--replies-per-minute", "0"]).await.unwrap();
         assert!(found.is_on() && found.processor.is_none());
-        assert_eq!((found.limits.between_posts, found.limits.posts_per_minute), (Duration::ZERO, None));
+        assert_eq!((found.limits.post_interval, found.limits.posts_per_minute), (Duration::ZERO, None));
     }
 
     #[test]

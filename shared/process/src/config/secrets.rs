@@ -1,17 +1,17 @@
-//! Secrets: each from its variable or, where another names it, from Secrets Manager.
+//! Secrets: each from its variable or, if another variable contains its ARN, from Secrets Manager.
 
 use secrecy::SecretString;
 use slack::credentials::SecretVariable;
 
 use super::ConfigError;
 
-/// A secret, and the variable it is set by.
+/// A secret and the variable that sets it.
 pub(super) struct FoundSecret {
     pub(super) variable: &'static str,
     pub(super) secret: SecretString,
 }
 
-/// The secret, if it is set in either way.
+/// The secret, if either variable sets it.
 pub(super) async fn find(variable: SecretVariable) -> Result<Option<FoundSecret>, ConfigError> {
     match (super::text(variable.value), super::text(variable.arn)) {
         (Some(_), Some(_)) => Err(ConfigError::SecretTwice(variable)),

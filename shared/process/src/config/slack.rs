@@ -1,4 +1,4 @@
-//! Where Slack's Web API is, and the tokens for it.
+//! The address of Slack's Web API and its tokens.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -12,11 +12,11 @@ use slack_api::{ApiUrl, Tokens, WebApi};
 /// The variable that names a file of tokens: a JSON object of workspace ids and bot tokens.
 pub const BOT_TOKENS_FILE: &str = "SLACK_BOT_TOKENS_FILE";
 
-/// Where Slack's Web API is.
+/// The address of Slack's Web API.
 #[derive(Debug, Clone, clap::Args)]
 pub struct SlackArgs {
     /// Base of Slack's Web API [default: https://slack.com/api/]
-    // Read as it is and checked later, so that a mistake in it is not repeated: it may hold a password.
+    // Checked later, so that clap does not print an invalid value: it may contain a password.
     #[arg(long, env = "SLACK_API_URL", value_name = "URL", hide_env_values = true)]
     pub slack_api_url: Option<String>,
 }
@@ -29,8 +29,8 @@ pub struct JoinArgs {
     pub no_join: bool,
 }
 
-/// Slack's Web API with the tokens from the environment, or from where it says they are. Without any, it can still fetch
-/// what needs none.
+/// A client of Slack's Web API with the tokens from the environment, or from a file or secret that it names.
+/// Without tokens, the client can still fetch resources that need none.
 ///
 /// # Errors
 /// [`ConfigError`] if a setting cannot be used.
@@ -38,15 +38,15 @@ pub async fn web_api(args: &SlackArgs) -> Result<Arc<WebApi>, ConfigError> {
     Ok(Arc::new(client(args).await?))
 }
 
-/// The same, posting this number of messages a minute to a workspace, or any number.
+/// The same, with a limit of messages posted per minute to a workspace, or without a limit.
 ///
 /// # Errors
 /// As [`web_api`].
-pub async fn posting_web_api(
+pub async fn web_api_with_post_limit(
     args: &SlackArgs,
     per_minute: Option<NonZeroU32>,
 ) -> Result<Arc<WebApi>, ConfigError> {
-    Ok(Arc::new(client(args).await?.posting(per_minute)))
+    Ok(Arc::new(client(args).await?.with_post_limit(per_minute)))
 }
 
 async fn client(args: &SlackArgs) -> Result<WebApi, ConfigError> {
@@ -64,10 +64,9 @@ fn api_url(args: &SlackArgs) -> Result<ApiUrl, ConfigError> {
 
 fn tokens(token: Option<&FoundSecret>, file: Option<&Path>) -> Result<Tokens, ConfigError> {
     match (token, file) {
-        (None, None) => Ok(Tokens::none()),
-        (Some(found), None) => {
-            Tokens::read(&found.secret).map_err(|why| ConfigError::BotToken { variable: found.variable, why })
-        }
+        (None, None) => Ok(Tokens::empty()),
+        (Some(found), None) => Tokens::parse(&found.secret)
+            .map_err(|why| ConfigError::BotToken { variable: found.variable, why }),
         (None, Some(path)) => {
             let file = TokensFile::open(path)
                 .map_err(|why| ConfigError::BotTokensFile { path: path.to_owned(), why })?;
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_one_line_without_the_secret() {
+    fn every_error_is_one_line_without_the_secret() {
         let missing = Path::new("/nowhere/tokens.json");
         for (error, expected) in [
             (url("http://slack.com/").unwrap_err(), "https://"),
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_is_not_set() {
+    fn an_empty_setting_counts_as_unset() {
         assert_eq!(url(" ").unwrap(), ApiUrl::default());
         assert_eq!(api_url(&SlackArgs { slack_api_url: None }).unwrap(), ApiUrl::default());
         assert!(!WebApi::new(ApiUrl::default(), tokens(None, None).unwrap()).has_tokens());

@@ -1,16 +1,17 @@
-//! The file of tokens: read again when it changes, so that a workspace is added, or a token replaced, without a restart.
+//! The token file, which is reloaded when it changes, so that a workspace can be added, or a token replaced,
+//! without a restart.
 
 use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use slack_api::tokens::{TokenTable, read_table};
+use slack_api::tokens::{TokenTable, parse_token_table};
 
-/// Room for some ten thousand workspaces.
+/// Enough for some ten thousand workspaces.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// A file of tokens and what it said last.
+/// A token file and its last valid contents.
 #[derive(Debug)]
 pub(super) struct TokensFile {
     path: PathBuf,
@@ -19,7 +20,7 @@ pub(super) struct TokensFile {
 
 #[derive(Debug)]
 struct Last {
-    /// As the file was when it was read; `None` while it could not be looked at.
+    /// The metadata of the file when it was last checked; `None` if they could not be read.
     seen: Option<Metadata>,
     table: Arc<TokenTable>,
 }
@@ -28,14 +29,14 @@ impl TokensFile {
     /// Reads the file for the first time.
     ///
     /// # Errors
-    /// Why it cannot be used, without a word of what is in it.
+    /// Why the file cannot be used, without any of its contents.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let seen = fs::metadata(path).map_err(|error| error.to_string())?;
         let table = Arc::new(read(path)?);
         Ok(Self { path: path.to_owned(), last: Mutex::new(Last { seen: Some(seen), table }) })
     }
 
-    /// The tokens as the file has them now, or as it had them when it could last be read.
+    /// The current tokens of the file, or if it cannot be read, the last ones that could.
     pub(super) fn table(&self) -> Arc<TokenTable> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let now = fs::metadata(&self.path);
@@ -51,7 +52,7 @@ impl TokensFile {
                     tracing::warn!(%path, error, "failed to read the tokens; the previous ones stay in use")
                 }
             }
-            // Remembered even if it was of no use: it is complained about once.
+            // Remembered even if the file is invalid, so that the warning is logged once.
             last.seen = now.ok();
         }
         Arc::clone(&last.table)
@@ -75,7 +76,7 @@ fn read(path: &Path) -> Result<TokenTable, String> {
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err("it is longer than 1 MiB".to_owned());
     }
-    read_table(&text)
+    parse_token_table(&text)
 }
 
 #[cfg(test)]

@@ -1,23 +1,25 @@
-//! Where pages are served, and to whom.
+//! The settings of the viewer: its address and its access control.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 use super::zone::ZoneArgs;
 
-/// Where `annalist view` serves pages if nothing is set: loopback only, beside the metrics, never on the listener that Slack reaches.
+/// The default address of `annalist view`: loopback only, next to the metrics, never on the listener that
+/// Slack reaches.
 pub const DEFAULT_VIEWER_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3002));
 
-/// The settings of the pages.
+/// The settings of the viewer.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ViewerArgs {
-    /// Address for the pages; other than loopback only with a password or a proxy [default of `view`: 127.0.0.1:3002]
+    /// Address for the pages; other than loopback only with a password or a proxy [default of `view`:
+    /// 127.0.0.1:3002]
     #[arg(long, env = "ANNALIST_VIEWER_LISTEN", value_name = "ADDR")]
     pub viewer_listen: Option<SocketAddr>,
-    /// A name under which browsers reach the pages, beside localhost; may be repeated
+    /// A name under which browsers reach the pages, besides localhost; may be repeated
     #[arg(long, env = "ANNALIST_VIEWER_HOST", value_name = "NAME", value_delimiter = ',')]
     pub viewer_host: Vec<String>,
-    /// A file that holds the password of the pages: one long random word
+    /// A file with the password of the pages: one long random word
     #[arg(
         long,
         env = "ANNALIST_VIEWER_PASSWORD_FILE",
@@ -28,7 +30,7 @@ pub struct ViewerArgs {
     /// The header in which a proxy names the reader; nothing but the proxy may reach the address
     #[arg(long, env = "ANNALIST_VIEWER_USER_HEADER", value_name = "HEADER")]
     pub viewer_user_header: Option<String>,
-    /// That of the pages
+    /// The time zone of the pages
     #[command(flatten)]
     pub zone: ZoneArgs,
 }

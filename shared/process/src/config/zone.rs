@@ -1,8 +1,8 @@
-//! In which time zone people read times.
+//! The time zone of displayed times.
 
 use jiff::tz::TimeZone;
 
-/// The choice of a zone.
+/// The choice of a time zone.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ZoneArgs {
     /// Time zone of the times in text, such as Europe/Berlin [default: TZ, then the system's]
@@ -10,7 +10,7 @@ pub struct ZoneArgs {
     pub tz: Option<NamedZone>,
 }
 
-/// A time zone and what people call it.
+/// A time zone with its name.
 #[derive(Debug, Clone)]
 pub struct NamedZone {
     /// Its name in the time zone database, or its rule.
@@ -23,10 +23,10 @@ impl NamedZone {
     /// A zone by its name in the time zone database, or by its rule, such as `CET-1CEST,M3.5.0,M10.5.0/3`.
     ///
     /// # Errors
-    /// What a zone looks like.
+    /// A text that shows the expected form.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let zone = TimeZone::get(text).or_else(|_| TimeZone::posix(text));
-        let zone = zone.map_err(|_| "a time zone is such as Europe/Berlin or UTC")?;
+        let zone = zone.map_err(|_| "use a time zone such as Europe/Berlin or UTC")?;
         Ok(Self { name: zone.iana_name().unwrap_or(text).to_owned(), zone })
     }
 }

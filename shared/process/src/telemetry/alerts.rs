@@ -1,9 +1,9 @@
-//! Alert rules for Prometheus, made from the table of metrics.
+//! Alert rules for Prometheus, generated from the table of metrics.
 //! <https://prometheus.io/docs/prometheus/latest/configuration/alerting_rules/>
 
 use ports::metrics::{Alert, AlertCondition, METRICS, Severity};
 
-/// What Prometheus is asked about a metric.
+/// The PromQL expression for a condition of a metric.
 fn expression(metric: &str, condition: &AlertCondition) -> String {
     match condition {
         AlertCondition::Grew { selector, by, within } => {
@@ -35,8 +35,8 @@ fn grouped(by: &str) -> String {
     if by.is_empty() { String::new() } else { format!(" by ({by})") }
 }
 
-/// The rules as a file for Prometheus' `rule_files`.
-pub fn prometheus() -> String {
+/// The rules as a file for `rule_files` in the Prometheus configuration.
+pub fn prometheus_rules() -> String {
     let mut file = String::from(
         "# Made by `annalist dashboards`, from the table of metrics. Name it under rule_files in prometheus.yml.\n\
          groups:\n  - name: annalist\n    rules:\n",
@@ -46,7 +46,7 @@ pub fn prometheus() -> String {
             Severity::Critical => "critical",
             Severity::Warning => "warning",
         };
-        // In single quotes YAML knows one escape only: a quote is two.
+        // Within single quotes YAML has only one escape: a doubled quote.
         let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
         file += &format!("      - alert: {}\n", alert.name);
         file += &format!("        expr: {}\n", quoted(&expression(metric, &alert.when)));
@@ -88,20 +88,20 @@ mod tests {
             assert!(kind.is_none_or(|kind| kind == metric.kind), "{}", alert.name);
             let known: BTreeSet<&str> = metric.labels.split(", ").chain(["instance"]).collect();
             for label in labels(selector).into_iter().chain(labels(by)) {
-                let of_quantile = label == "quantile" && metric.kind == MetricKind::Histogram;
-                assert!(known.contains(label) || of_quantile, "{} has no {label}", metric.name);
+                let is_quantile = label == "quantile" && metric.kind == MetricKind::Histogram;
+                assert!(known.contains(label) || is_quantile, "{} has no {label}", metric.name);
             }
-            // What a line says of a label is there to be said.
-            for said in alert.summary.split("$labels.").skip(1) {
-                let label = said.split(' ').next().unwrap();
+            // A summary uses only labels that the expression keeps.
+            for placeholder in alert.summary.split("$labels.").skip(1) {
+                let label = placeholder.split(' ').next().unwrap();
                 assert!(labels(by).contains(&label), "{}: {label}", alert.name);
             }
-            // Values of outcomes that the table lists.
+            // Selectors use only outcomes that the table lists.
             if let Some((_, values)) = metric.help.split_once("outcome: ") {
                 let values: BTreeSet<&str> =
                     values.trim_end_matches('.').split([',', ':']).map(str::trim).collect();
-                let asked = selector.split_once("outcome").map_or("", |(_, asked)| asked);
-                for value in asked.split(['"', '|']).filter(|value| {
+                let outcomes = selector.split_once("outcome").map_or("", |(_, outcomes)| outcomes);
+                for value in outcomes.split(['"', '|']).filter(|value| {
                     value.chars().all(|c| c.is_ascii_lowercase() || c == '_') && !value.is_empty()
                 }) {
                     assert!(values.contains(value), "{} has no outcome {value}", metric.name);
@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// Reads what is written here of YAML: maps and lists by indentation, and plain or quoted scalars.
+    /// Parses the YAML subset of the rules file: maps and lists by indentation, and plain or quoted scalars.
     fn read(file: &str) -> Vec<Vec<(String, String)>> {
         let mut rules = Vec::new();
         for line in file.lines().skip(1) {
@@ -139,8 +139,8 @@ mod tests {
     }
 
     #[test]
-    fn the_file_holds_each_rule_whole() {
-        let rules = read(&prometheus());
+    fn the_file_contains_each_rule_completely() {
+        let rules = read(&prometheus_rules());
         assert_eq!(rules.len(), alerts().count());
         let mut names = BTreeSet::new();
         for (rule, (metric, alert)) in rules.iter().zip(alerts()) {
@@ -167,7 +167,11 @@ mod tests {
             .map(|(metric, alert)| expression(metric, &alert.when))
             .collect();
         for queue in QUEUES.iter().filter(|queue| queue.role == QueueRole::Live) {
-            assert!(watched.iter().any(|asked| asked.contains(queue.label)), "{}: {watched:?}", queue.label);
+            assert!(
+                watched.iter().any(|expression| expression.contains(queue.label)),
+                "{}: {watched:?}",
+                queue.label
+            );
         }
     }
 }

@@ -1,9 +1,11 @@
-//! Metrics on Lambda: lines in CloudWatch's embedded metric format on standard output, since a function has no port to
-//! scrape. <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
+//! Metrics on Lambda: lines in CloudWatch's embedded metric format on standard output, since a function has
+//! no port to scrape.
+//! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
 //!
-//! CloudWatch bills each name with each set of dimensions by the hour. So by default the functions of an installation tell
-//! five metrics between them, each under one dimension: [`SUMMARY`](aws_template::summary::SUMMARY). [`MetricsDetail::Full`] adds the whole table of
-//! metrics, with its labels.
+//! CloudWatch bills each name with each set of dimensions by the hour. So by default the functions of an
+//! installation write only five metrics, each with one dimension:
+//! [`SUMMARY`](aws_template::summary::SUMMARY). [`MetricsDetail::Full`] adds the whole table of metrics, with
+//! its labels.
 
 use std::io::Write;
 
@@ -14,7 +16,7 @@ use crate::config::MetricsDetail;
 use aws_template::summary::{ACKS, FAILURES, INSTALLATION, NAMESPACE, OLDEST_AGE, QUARANTINED};
 use ports::metrics::{AWS_REQUESTS, DEAD_LETTERS, INGEST_REQUESTS, WORKER_AGE, WORKER_JOBS};
 
-/// What was recorded since the last flush.
+/// The metrics recorded since the last flush.
 #[derive(Clone)]
 pub struct Emf {
     collector: &'static Collector,
@@ -22,12 +24,12 @@ pub struct Emf {
     installation: String,
 }
 
-/// A recorder is installed already.
+/// A recorder is already installed.
 #[derive(Debug, thiserror::Error)]
 #[error("metrics cannot be recorded: {0}")]
 pub struct InstallError(String);
 
-/// Starts collecting. `installation` is the prefix of its queues.
+/// Starts collecting metrics. `installation` is the prefix of the installation's queues.
 ///
 /// # Errors
 /// If a recorder is already installed.
@@ -38,38 +40,40 @@ pub fn install(detail: MetricsDetail, installation: &str) -> Result<Emf, Install
 }
 
 impl Emf {
-    /// Writes what was recorded since the last time: one line, or with full detail one more for each set of labels.
+    /// Writes the metrics recorded since the last flush: one line, plus with full detail one for each set of
+    /// labels.
     pub fn flush(&self) {
         let mut lines = Vec::new();
-        // A buffer takes everything.
+        // A write to a buffer cannot fail.
         drop(self.collector.flush(&mut lines));
-        let told = told(&lines, self.detail, &self.installation);
-        if let Err(error) = std::io::stdout().lock().write_all(told.as_bytes()) {
+        let output = output(&lines, self.detail, &self.installation);
+        if let Err(error) = std::io::stdout().lock().write_all(output.as_bytes()) {
             tracing::warn!(%error, "failed to write metrics");
         }
     }
 }
 
-/// What is told of the collector's lines.
-fn told(lines: &[u8], detail: MetricsDetail, installation: &str) -> String {
+/// The output for the collector's lines.
+fn output(lines: &[u8], detail: MetricsDetail, installation: &str) -> String {
     let lines = lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
     let lines: Vec<Map<String, Value>> = lines.collect();
     let summary = summary(&lines, installation);
-    // The counts of requests per operation are left out: AWS counts them itself.
+    // Omits the request counts per operation: AWS counts them itself.
     let labelled = lines.iter().filter(|line| !line.contains_key(AWS_REQUESTS)).map(|line| json!(line));
     let labelled = labelled.filter(|_| detail == MetricsDetail::Full);
     summary.into_iter().chain(labelled).map(|line| format!("{line}\n")).collect()
 }
 
-/// One line for all of them, or none if there is nothing to tell.
+/// One summary line for all of them; `None` if there are no values.
 fn summary(lines: &[Map<String, Value>], installation: &str) -> Option<Value> {
     let label =
         |line: &Map<String, Value>, name: &str| line.get(name).and_then(Value::as_str).map(str::to_owned);
     let count = |metric: &str, outcomes: &[&str]| -> u64 {
-        let of = lines.iter().filter(|line| {
-            outcomes.is_empty() || label(line, "outcome").is_some_and(|it| outcomes.contains(&it.as_str()))
+        let matching = lines.iter().filter(|line| {
+            outcomes.is_empty()
+                || label(line, "outcome").is_some_and(|outcome| outcomes.contains(&outcome.as_str()))
         });
-        of.filter_map(|line| line.get(metric)?.as_u64()).sum()
+        matching.filter_map(|line| line.get(metric)?.as_u64()).sum()
     };
     let ages = lines.iter().filter_map(|line| line.get(WORKER_AGE)?.as_array()).flatten();
     let oldest = ages.filter_map(Value::as_f64).reduce(f64::max);
@@ -77,7 +81,7 @@ fn summary(lines: &[Map<String, Value>], installation: &str) -> Option<Value> {
         (ACKS, count(WORKER_JOBS, &["done"])),
         (
             FAILURES,
-            // A job that crashed its handler is counted as one that is tried again, too.
+            // A job that crashed its handler is also counted as a retry.
             count(WORKER_JOBS, &["retry", "lease_lost"])
                 + count(INGEST_REQUESTS, &["queue_failed", "queue_slow", "shed"]),
         ),
@@ -110,7 +114,7 @@ mod tests {
     use aws_template::summary::SUMMARY;
     use ports::metrics::{METRICS, Metric, MetricKind};
 
-    /// A line of the collector's: a metric under these labels.
+    /// A line of the collector: a metric with these labels.
     fn line(metric: &Metric, labels: &[(&str, String)], value: &Value) -> Value {
         let names: Vec<&str> = labels.iter().map(|(name, _)| *name).collect();
         let mut line = json!({
@@ -126,8 +130,8 @@ mod tests {
         line
     }
 
-    /// What functions tell in which every metric of the table was recorded, under two values of each label.
-    fn everything_told(detail: MetricsDetail) -> Vec<Value> {
+    /// The output if every metric of the table was recorded, with two values of each label.
+    fn output_of_all_metrics(detail: MetricsDetail) -> Vec<Value> {
         let outcomes = [
             "done",
             "retry",
@@ -141,26 +145,26 @@ mod tests {
         ];
         let mut lines = String::new();
         for metric in METRICS {
-            for (place, outcome) in outcomes.iter().enumerate() {
+            for (index, outcome) in outcomes.iter().enumerate() {
                 let value = |name: &str| match name {
                     "outcome" => (*outcome).to_owned(),
-                    _ => format!("{name}-{}", place % 2),
+                    _ => format!("{name}-{}", index % 2),
                 };
                 let names = metric.labels.split(", ").filter(|name| !name.is_empty());
                 let labels: Vec<(&str, String)> = names.map(|name| (name, value(name))).collect();
                 let value = match metric.kind {
                     MetricKind::Counter => json!(1),
                     MetricKind::Gauge => json!(1.0),
-                    MetricKind::Histogram => json!([3.5, 10 + place, 4.0]),
+                    MetricKind::Histogram => json!([3.5, 10 + index, 4.0]),
                 };
                 lines += &format!("{}\n", line(metric, &labels, &value));
             }
         }
-        let told = told(lines.as_bytes(), detail, "annalist");
-        told.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let output = output(lines.as_bytes(), detail, "annalist");
+        output.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Custom metrics as CloudWatch bills them: a name with the values of its dimensions.
+    /// Custom metrics as billed by CloudWatch: a name with the values of its dimensions.
     fn billed(lines: &[Value]) -> BTreeSet<(String, Vec<String>)> {
         let mut billed = BTreeSet::new();
         for line in lines {
@@ -179,31 +183,31 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_recorded_cloudwatch_bills_five_metrics() {
+    fn cloudwatch_bills_five_metrics_by_default() {
         let dimension = vec!["installation=\"annalist\"".to_owned()];
         let five: BTreeSet<_> =
             SUMMARY.iter().map(|metric| (metric.name.to_owned(), dimension.clone())).collect();
-        assert_eq!((five.len(), billed(&everything_told(MetricsDetail::Few))), (5, five));
+        assert_eq!((five.len(), billed(&output_of_all_metrics(MetricsDetail::Few))), (5, five));
     }
 
     #[test]
-    fn the_summary_adds_up_what_the_labels_keep_apart() {
-        let lines = everything_told(MetricsDetail::Few);
+    fn the_summary_adds_up_all_labels() {
+        let lines = output_of_all_metrics(MetricsDetail::Few);
         assert_eq!(lines.len(), 1, "one line for each flush");
         let value = |name: &str| lines[0][name].as_f64().unwrap();
-        // The oldest of all; one of each outcome; nine dead letters.
+        // The oldest age, one job per outcome, and nine dead letters.
         assert_eq!(
             [OLDEST_AGE, ACKS, FAILURES, QUARANTINED, DEAD_LETTERS].map(value),
             [18.0, 1.0, 5.0, 1.0, 9.0]
         );
-        assert_eq!(told(b"", MetricsDetail::Full, "annalist"), "", "nothing was recorded");
+        assert_eq!(output(b"", MetricsDetail::Full, "annalist"), "", "nothing was recorded");
     }
 
     #[test]
-    fn full_detail_adds_every_metric_but_the_requests_that_aws_counts_itself() {
-        let told: BTreeSet<String> =
-            billed(&everything_told(MetricsDetail::Full)).into_iter().map(|(name, _)| name).collect();
+    fn full_detail_adds_every_metric_except_aws_requests() {
+        let output: BTreeSet<String> =
+            billed(&output_of_all_metrics(MetricsDetail::Full)).into_iter().map(|(name, _)| name).collect();
         let table = METRICS.iter().chain(&SUMMARY).map(|metric| metric.name.to_owned());
-        assert_eq!(told, table.filter(|name| name != AWS_REQUESTS).collect());
+        assert_eq!(output, table.filter(|name| name != AWS_REQUESTS).collect());
     }
 }

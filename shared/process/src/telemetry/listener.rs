@@ -15,40 +15,40 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-/// A scraper needs one connection; more than a few are a mistake.
+/// A scraper needs one connection; more than a few are an error.
 const MAX_CONNECTIONS: usize = 16;
 
-/// A connection is closed after this, whatever it does: a scraper opens another.
+/// The maximum lifetime of a connection: a scraper can open another.
 const CONNECTION_LIFETIME: Duration = Duration::from_secs(60);
 
-/// A scraper sends its request at once. A connection that sends none within this time gives its place back, also one that
-/// is kept alive.
+/// A scraper sends its request immediately. A connection without a request for this long is closed, even if
+/// it is kept alive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What one connection may buffer: the least that hyper takes, and far more than a scraper's request.
+/// The buffer of one connection: hyper's minimum, and far more than a scraper's request.
 const MAX_BUFFER_BYTES: usize = 8 * 1024;
 
-/// How long to wait after the system refused a connection, mostly because too many files are open.
+/// The pause after a failed accept, usually caused by too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 
-/// How often histograms are folded, which bounds what they hold between two scrapes.
+/// How often histograms are aggregated, which limits their memory between two scrapes.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Prometheus' text format. <https://prometheus.io/docs/instrumenting/exposition_formats/>
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Binds the address that was asked for, or `default`, which is a courtesy: if it is taken, no metrics are served.
+/// Binds the requested address, or `default`, which is best effort: if it is taken, no metrics are served.
 ///
 /// # Errors
-/// If the address that was asked for cannot be bound; the line names it and the flag.
+/// If the requested address cannot be bound; the error names it and the flag.
 pub async fn bind(
-    asked: Option<SocketAddr>,
+    requested: Option<SocketAddr>,
     default: Option<SocketAddr>,
 ) -> Result<Option<TcpListener>, BindError> {
-    let Some(address) = asked.or(default) else { return Ok(None) };
+    let Some(address) = requested.or(default) else { return Ok(None) };
     match TcpListener::bind(address).await {
         Ok(listener) => Ok(Some(listener)),
-        Err(source) if asked.is_some() => Err(BindError { address, source }),
+        Err(source) if requested.is_some() => Err(BindError { address, source }),
         Err(error) => {
             tracing::warn!(%address, %error, "no metrics are served; --metrics-listen chooses another address");
             Ok(None)
@@ -56,7 +56,7 @@ pub async fn bind(
     }
 }
 
-/// The metrics address that was asked for is taken or not of this machine.
+/// The requested metrics address is taken or does not belong to this machine.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot serve metrics on {address}: {source}; choose another address with --metrics-listen")]
 pub struct BindError {
@@ -64,7 +64,7 @@ pub struct BindError {
     source: std::io::Error,
 }
 
-/// Answers `GET /metrics` until `shutdown` resolves, and folds what was recorded meanwhile.
+/// Serves `GET /metrics` until `shutdown` resolves, and aggregates recorded values in the meantime.
 pub async fn serve_metrics(
     listener: TcpListener,
     handle: PrometheusHandle,
@@ -84,7 +84,8 @@ pub async fn serve_metrics(
                     Ok((stream, _)) => {
                         connections.spawn(timeout(CONNECTION_LIFETIME, answer(stream, handle.clone())));
                     }
-                    // Events go on without metrics, and asking again at once would take their time.
+                    // Events are handled without metrics, and an immediate retry would take CPU time from
+                    // them.
                     Err(error) => {
                         tracing::warn!(%error, "cannot accept connections for metrics");
                         sleep(ACCEPT_PAUSE).await;
@@ -103,7 +104,7 @@ async fn answer(stream: TcpStream, handle: PrometheusHandle) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_BUFFER_BYTES);
     let connection = http.serve_connection(TokioIo::new(stream), service);
-    // A scraper that goes away is no event.
+    // A scraper that disconnects is not an error.
     drop(connection.await);
 }
 
@@ -136,7 +137,7 @@ mod tests {
         address
     }
 
-    async fn ask(address: SocketAddr, request_line: &str) -> String {
+    async fn send_request(address: SocketAddr, request_line: &str) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request = format!("{request_line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -150,28 +151,28 @@ mod tests {
         let recorder = PrometheusBuilder::new().build_recorder();
         metrics::with_local_recorder(&recorder, || metrics::counter!("seen_total").increment(7));
         let address = serving(recorder.handle()).await;
-        let answer = ask(address, "GET /metrics").await;
+        let answer = send_request(address, "GET /metrics").await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         assert!(answer.contains("\nseen_total 7\n"), "{answer}");
-        assert!(ask(address, "GET /").await.starts_with("HTTP/1.1 404 "));
-        assert!(ask(address, "POST /metrics").await.starts_with("HTTP/1.1 405 "));
+        assert!(send_request(address, "GET /").await.starts_with("HTTP/1.1 404 "));
+        assert!(send_request(address, "POST /metrics").await.starts_with("HTTP/1.1 405 "));
     }
 
     #[tokio::test]
-    async fn idle_connections_beyond_the_bound_wait_and_are_served_when_one_leaves() {
+    async fn a_connection_beyond_the_limit_waits_until_another_closes() {
         let address = serving(PrometheusBuilder::new().build_recorder().handle()).await;
         let mut idle = Vec::new();
         for _ in 0..MAX_CONNECTIONS {
             idle.push(TcpStream::connect(address).await.unwrap());
         }
-        let waiting = tokio::spawn(ask(address, "GET /metrics"));
+        let waiting = tokio::spawn(send_request(address, "GET /metrics"));
         drop(idle);
         assert!(waiting.await.unwrap().starts_with("HTTP/1.1 200 "));
     }
 
-    // Time is paused: it moves on by itself whenever everything waits.
+    // Time is paused: it advances automatically when all tasks wait.
     #[tokio::test(start_paused = true)]
-    async fn idle_connections_give_their_places_back_within_seconds() {
+    async fn idle_connections_are_closed_within_seconds() {
         let address = serving(PrometheusBuilder::new().build_recorder().handle()).await;
         let mut idle = Vec::new();
         for _ in 0..MAX_CONNECTIONS {
@@ -179,13 +180,13 @@ mod tests {
             stream.write_all(b"GET /metrics HTTP/1.1\r\nhost:").await.unwrap();
             idle.push(stream);
         }
-        let asked = tokio::time::Instant::now();
-        assert!(ask(address, "GET /metrics").await.starts_with("HTTP/1.1 200 "));
-        assert!(asked.elapsed() <= Duration::from_secs(4), "{:?}", asked.elapsed());
+        let began = tokio::time::Instant::now();
+        assert!(send_request(address, "GET /metrics").await.starts_with("HTTP/1.1 200 "));
+        assert!(began.elapsed() <= Duration::from_secs(4), "{:?}", began.elapsed());
     }
 
     #[tokio::test]
-    async fn it_ends_at_shutdown() {
+    async fn the_listener_stops_at_shutdown() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let handle = PrometheusBuilder::new().build_recorder().handle();
         let serving = serve_metrics(listener, handle, async {});

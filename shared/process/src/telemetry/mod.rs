@@ -12,10 +12,10 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-/// Starts logging to standard error: for people on a terminal, one JSON object per line elsewhere.
+/// Starts logging to standard error: readable text on a terminal, one JSON object per line otherwise.
 pub fn init_log(filter: EnvFilter) {
-    // A line that cannot be written, on a full disk or to a pipe without a reader, is lost: a complaint about it would
-    // go the same way, and end what logged it.
+    // A line that cannot be written, on a full disk or to a pipe without a reader, is lost: an error about it
+    // would fail the same way and crash the caller.
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -25,6 +25,6 @@ pub fn init_log(filter: EnvFilter) {
     } else {
         log.json().flatten_event(true).with_current_span(false).try_init()
     };
-    // A second start within one process keeps the first log.
+    // A second call in one process keeps the first log.
     drop(started);
 }

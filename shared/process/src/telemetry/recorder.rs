@@ -1,4 +1,4 @@
-//! Collects what the process counts.
+//! Collects the metrics of the process.
 
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
 use ports::metrics::{METRICS, MetricKind};

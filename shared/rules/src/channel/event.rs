@@ -1,7 +1,7 @@
-//! What happened to a channel.
+//! Events of channels.
 //!
-//! <https://docs.slack.dev/reference/events?family=channel>, and what only messages tell: topic, purpose, conversion,
-//! posting permissions, <https://docs.slack.dev/reference/events/message>.
+//! <https://docs.slack.dev/reference/events?family=channel>. Topic, purpose, conversion and posting
+//! permissions come only as messages: <https://docs.slack.dev/reference/events/message>.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,18 +14,18 @@ use slack::catalogue::{ChannelChange, EventRule};
 use slack::envelope;
 use slack::ids::{ChannelId, TeamId, Ts};
 
-/// The kind of what Slack's directory said, beside the names of Slack's events.
+/// The kind of an entry of Slack's directory; other kinds are the names of Slack's events.
 pub const LISTED: &str = "listed";
 
-/// Attributes that keep events as they came.
+/// The prefix of attributes that store events unchanged.
 const RAW_PREFIX: &str = "raw#";
 
-/// One thing that happened to a channel, ready to be kept.
+/// An event of a channel, ready to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelEvent {
     team: TeamId,
     channel: ChannelId,
-    /// Set where the channel goes on under another id: then it is kept in both channels' rows.
+    /// Set if the channel's id changed: then the event is stored in the rows of both ids.
     successor: Option<ChannelId>,
     clock: Ts,
     kind: String,
@@ -36,9 +36,9 @@ impl ChannelEvent {
     /// Reads an event about a channel; `None` for any other.
     ///
     /// # Errors
-    /// [`Malformed`] where an id or a name that the rows need is missing or malformed.
+    /// [`Malformed`] if an id or a name that the rows need is missing or malformed.
     pub fn read(event: &SlackEvent<'_>) -> Result<Option<Self>, Malformed> {
-        let Some(change) = told_by(event) else { return Ok(None) };
+        let Some(change) = channel_change(event) else { return Ok(None) };
         let name = match event.rule() {
             Some(EventRule::Message) => &event.header.subtype,
             Some(_) | None => &event.header.kind.name,
@@ -65,9 +65,9 @@ impl ChannelEvent {
     /// A channel as Slack's directory lists it, as of `clock`.
     ///
     /// # Errors
-    /// [`Malformed`] where its id or name is missing or malformed.
+    /// [`Malformed`] if its id or name is missing or malformed.
     pub fn listed(team: &TeamId, raw: &RawValue, clock: &Ts) -> Result<Self, Malformed> {
-        let object: ChannelName<'_> = envelope::object(raw);
+        let object: ChannelName<'_> = envelope::object_or_default(raw);
         let id = object.id.ok_or(Malformed::Missing { event: LISTED, field: "id" })?;
         let name = object.name.ok_or(Malformed::Missing { event: LISTED, field: "name" })?;
         checked_name(&name, "channel's name")?;
@@ -86,27 +86,27 @@ impl ChannelEvent {
         &self.team
     }
 
-    /// The channel it happened to: the old id where that changed.
+    /// The channel of the event: the old id if the id changed.
     pub fn channel(&self) -> &ChannelId {
         &self.channel
     }
 
-    /// Every channel in whose rows it is kept.
+    /// Every channel in whose rows the event is stored.
     pub fn channels(&self) -> impl Iterator<Item = &ChannelId> {
         std::iter::once(&self.channel).chain(&self.successor)
     }
 
-    /// When it happened, by Slack's clock.
+    /// The time of the event, by Slack's clock.
     pub fn clock(&self) -> &Ts {
         &self.clock
     }
 
-    /// Whether the channel was made.
+    /// Whether the event created the channel.
     pub fn is_creation(&self) -> bool {
-        ChannelChange::named(&self.kind) == Some(ChannelChange::Created)
+        ChannelChange::by_name(&self.kind) == Some(ChannelChange::Created)
     }
 
-    /// Keeps it in the rows of its channels. May be repeated without harm.
+    /// The updates that store the event in the rows of its channels. They are idempotent.
     pub fn inserts(&self) -> Vec<Update> {
         let name = format!("{RAW_PREFIX}{}#{}", self.kind, version::hash(&self.raw));
         self.channels()
@@ -119,24 +119,24 @@ impl ChannelEvent {
     }
 }
 
-/// Whether what is listed differs from what the newest row of the channel says. What Slack says the same every hour is
-/// not kept every hour.
-pub fn is_news(newest: Option<&Item>, listed: &ChannelEvent) -> bool {
+/// Whether a listed channel differs from the channel's newest row. A listing that repeats itself every hour
+/// is not stored every hour.
+pub fn is_channel_changed(newest: Option<&Item>, listed: &ChannelEvent) -> bool {
     let Some(newest) = newest else { return true };
-    let known = ChannelState::of(newest);
-    let mut told = known.clone();
-    told.tell(&KeptEvent::new(listed.kind.clone(), listed.raw.clone()), &listed.channel);
-    told != known
+    let known = ChannelState::from_row(newest);
+    let mut updated = known.clone();
+    updated.apply(&KeptEvent::new(listed.kind.clone(), listed.raw.clone()), &listed.channel);
+    updated != known
 }
 
-/// When a channel was created, as far as the events kept in one of its rows say it.
+/// When a channel was created, if an event stored in this row contains the time.
 pub fn created(row: &Item) -> Option<Ts> {
     let created_s = |event: &KeptEvent| event.number("/channel/created").or_else(|| event.number("/created"));
-    let created_s = kept(row).iter().filter_map(created_s).filter(|created_s| *created_s > 0).min()?;
+    let created_s = kept_events(row).iter().filter_map(created_s).filter(|created_s| *created_s > 0).min()?;
     Ts::parse(&format!("{created_s}.000000")).ok()
 }
 
-/// The attributes that say which channel a row is about.
+/// The attributes that identify the channel of a row.
 pub(super) fn identity(team: &TeamId, channel: &ChannelId) -> Attributes {
     [("type", "channel"), ("team_id", team.as_str()), ("channel_id", channel.as_str())]
         .into_iter()
@@ -144,9 +144,9 @@ pub(super) fn identity(team: &TeamId, channel: &ChannelId) -> Attributes {
         .collect()
 }
 
-/// The events kept in a row, in the order in which they count: by the names of their kinds.
-pub(super) fn kept(item: &Item) -> Vec<KeptEvent> {
-    // The attributes are sorted by name already, but for kinds that begin like others.
+/// The events stored in a row, in the order in which they are applied: by the names of their kinds.
+pub(super) fn kept_events(item: &Item) -> Vec<KeptEvent> {
+    // The attributes are sorted by name already, except for kinds that are prefixes of others.
     let mut found: Vec<(&str, &str, &str)> = item
         .attributes
         .iter()
@@ -159,16 +159,16 @@ pub(super) fn kept(item: &Item) -> Vec<KeptEvent> {
     found.into_iter().map(|(kind, _, raw)| KeptEvent::new(kind.to_owned(), raw.to_owned())).collect()
 }
 
-/// Whether an attribute of a row keeps an event.
+/// Whether an attribute of a row stores an event.
 pub(crate) fn is_raw(name: &str) -> bool {
     name.starts_with(RAW_PREFIX)
 }
 
-/// What an event, or a message, says happened to its channel.
-pub fn told_by(event: &SlackEvent<'_>) -> Option<ChannelChange> {
+/// The change to its channel that an event states, possibly as a message.
+pub fn channel_change(event: &SlackEvent<'_>) -> Option<ChannelChange> {
     match event.rule()? {
         EventRule::Channel(change) => Some(change),
-        EventRule::Message => ChannelChange::told_by(event.header.subtype.as_deref()?),
+        EventRule::Message => ChannelChange::from_subtype(event.header.subtype.as_deref()?),
         EventRule::Reaction(_)
         | EventRule::User
         | EventRule::Team(_)
@@ -195,17 +195,17 @@ struct WithChannel<'a> {
 }
 
 fn check_name(event: &RawValue, what: &'static str) -> Result<(), Malformed> {
-    let body: WithChannel<'_> = envelope::object(event);
-    let channel: ChannelName<'_> = body.channel.map(envelope::object).unwrap_or_default();
+    let body: WithChannel<'_> = envelope::object_or_default(event);
+    let channel: ChannelName<'_> = body.channel.map(envelope::object_or_default).unwrap_or_default();
     let name = channel.name.ok_or(Malformed::Missing { event: what, field: "channel.name" })?;
     checked_name(&name, "channel's name").map(drop)
 }
 
-/// The same JSON always as the same text, so that an event delivered twice is kept once.
+/// Returns the same text for equal JSON, so that an event delivered twice is stored once.
 fn canonical(raw: &RawValue) -> Result<String, Malformed> {
     match serde_json::from_str::<Value>(raw.get()) {
         Ok(value) => Ok(value.to_string()),
-        // Half a character stays as it came.
-        Err(_) => envelope::value(raw.get()).map(|_| raw.get().to_owned()).map_err(Malformed::from),
+        // Text with half a character stays unchanged.
+        Err(_) => envelope::parse_value(raw.get()).map(|_| raw.get().to_owned()).map_err(Malformed::from),
     }
 }

@@ -1,23 +1,23 @@
-//! From the events that are kept in a channel's rows to the snapshot in each.
+//! Folds the events that are stored in a channel's rows into a snapshot for each row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::super::version;
-use super::event::{LISTED, identity, kept};
+use super::event::{LISTED, identity, kept_events};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, key};
 use slack::catalogue::ChannelChange;
 use slack::envelope;
 use slack::ids::{ChannelId, TeamId};
 
-/// The register of a snapshot: how many events it was folded from, then a hash of it.
+/// The register of a snapshot: the number of events it was folded from, then a hash of it.
 pub const FOLDED: &str = "folded";
 
-/// Former names a channel keeps, the current one included.
+/// The maximum number of names in a channel's history, the current one included.
 pub const MAX_NAMES: usize = 20;
 
-/// The attributes a snapshot consists of.
+/// The attributes of a snapshot.
 const SNAPSHOT: [&str; 12] = [
     "name",
     "names_history",
@@ -33,7 +33,7 @@ const SNAPSHOT: [&str; 12] = [
     "raw_event",
 ];
 
-/// An event as it is kept.
+/// A stored event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeptEvent {
     kind: String,
@@ -43,8 +43,8 @@ pub struct KeptEvent {
 
 impl KeptEvent {
     pub(super) fn new(kind: String, raw: String) -> Self {
-        // What cannot be read is not kept: only an older version of this program may have done so.
-        let value = envelope::value(&raw).unwrap_or_default();
+        // Unreadable events are not stored: only an older version of this program may have stored one.
+        let value = envelope::parse_value(&raw).unwrap_or_default();
         Self { kind, raw, value }
     }
 
@@ -56,16 +56,16 @@ impl KeptEvent {
         self.value.pointer(pointer).and_then(Value::as_i64)
     }
 
-    /// The two ids of a change, where both are ids.
+    /// The old and the new id of an id change, if both are valid.
     fn changed_ids(&self) -> Option<(ChannelId, ChannelId)> {
         let id = |pointer| ChannelId::parse(self.text(pointer)?).ok();
-        if ChannelChange::named(&self.kind) != Some(ChannelChange::IdChanged) {
+        if ChannelChange::by_name(&self.kind) != Some(ChannelChange::IdChanged) {
             return None;
         }
         Some((id("/old_channel_id")?, id("/new_channel_id")?))
     }
 
-    /// The id a channel had before this event, if it is that of a change to `channel`.
+    /// The former id of `channel`, if this event changed the id to `channel`.
     fn former_id(&self, channel: &ChannelId) -> Option<ChannelId> {
         self.changed_ids().filter(|(old, new)| new == channel && old != channel).map(|(old, _)| old)
     }
@@ -76,7 +76,7 @@ impl KeptEvent {
 struct ChannelRow {
     timestamp: String,
     events: Vec<KeptEvent>,
-    /// The register of the snapshot it has.
+    /// The register of its snapshot.
     folded: Option<String>,
 }
 
@@ -89,7 +89,7 @@ impl Timeline {
     pub fn read(items: &[Item]) -> Self {
         let rows = items.iter().filter(|item| !item.is_erased()).map(|item| ChannelRow {
             timestamp: item.key.timestamp.clone(),
-            events: kept(item),
+            events: kept_events(item),
             folded: item.text(FOLDED).map(str::to_owned),
         });
         Self(rows.collect())
@@ -99,16 +99,16 @@ impl Timeline {
         self.0.iter().flat_map(|row| row.events.iter().filter_map(KeptEvent::changed_ids))
     }
 
-    /// The ids this channel had and has, as far as its own rows know.
+    /// The old and the new ids in this channel's own rows.
     pub fn relatives(&self) -> impl Iterator<Item = ChannelId> {
         self.changes().flat_map(|(old, new)| [old, new])
     }
 }
 
-/// The channels that are folded together: some, and every id they had or have.
+/// Channels that are folded together: a set of channels with all their former and later ids.
 pub type Timelines = BTreeMap<ChannelId, Timeline>;
 
-/// What is known of a channel at some time.
+/// The state of a channel at a certain time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ChannelState {
     name: Option<String>,
@@ -124,18 +124,19 @@ pub struct ChannelState {
     shared_with: BTreeSet<String>,
 }
 
-/// A channel folded to its end.
+/// The result of folding all rows of a channel.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Folded {
     /// Snapshots that the rows lack.
     pub snapshots: Vec<Update>,
-    /// What the ChannelIndex calls it; `None` where no name is known.
+    /// Its name in the ChannelIndex; `None` if no name is known.
     pub index_name: Option<String>,
     /// Its newest row, once the snapshots are written.
     pub newest: NewestRow,
 }
 
-/// The newest row of a channel. Every event of the channel, late ones as well, is followed by a greater snapshot in it.
+/// The newest row of a channel. After every event of the channel, even a late one, its snapshot becomes
+/// greater.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewestRow {
     timestamp: String,
@@ -143,22 +144,24 @@ pub struct NewestRow {
 }
 
 impl NewestRow {
-    /// Whether this row, the newest now, shows that something came after this was folded. A row without a snapshot does.
+    /// Whether `row`, which is the newest now, shows that an event arrived after this fold. A row without a
+    /// snapshot does.
     pub fn is_behind(&self, row: &Item) -> bool {
         row.key.timestamp != self.timestamp
             || row.text(FOLDED).is_none_or(|folded| folded > self.folded.as_str())
     }
 }
 
-/// What is known of a channel, and from how many events.
+/// The state of a channel, and the number of events it was folded from.
 #[derive(Debug, Clone, Default)]
 struct FoldedChannel {
     state: ChannelState,
     events: usize,
 }
 
-/// Folds channels. All rows are gone through in the order of their times, whichever channel they are of: so a channel
-/// takes over what its former id was just before, and ids that point at each other cost no more than others.
+/// Folds channels. The rows of all channels are processed together in the order of their times: so a channel
+/// inherits the state that its former id had just before, and ids that point at each other cost no more than
+/// others.
 pub fn fold(team: &TeamId, timelines: &Timelines) -> BTreeMap<ChannelId, Folded> {
     let mut rows: Vec<(&ChannelId, &ChannelRow)> = timelines
         .iter()
@@ -185,7 +188,7 @@ pub fn fold(team: &TeamId, timelines: &Timelines) -> BTreeMap<ChannelId, Folded>
                 known.state.inherit(former.state);
                 known.events += former.events;
             }
-            row.events.iter().for_each(|event| known.state.tell(event, channel));
+            row.events.iter().for_each(|event| known.state.apply(event, channel));
             known.events += row.events.len();
             let folded = folded.entry((*channel).clone()).or_default();
             let attributes = known.state.attributes(row);
@@ -202,7 +205,7 @@ pub fn fold(team: &TeamId, timelines: &Timelines) -> BTreeMap<ChannelId, Folded>
     folded
 }
 
-/// How a snapshot compares with others of its row.
+/// The version of a snapshot, by which it is compared with others of its row.
 fn snapshot_version(known: &FoldedChannel, attributes: &Attributes) -> String {
     let content = Value::Object(attributes.clone()).to_string();
     format!("{:08}/{}", known.events, version::hash(&content))
@@ -226,8 +229,8 @@ fn snapshot(
 }
 
 impl ChannelState {
-    /// What a row's snapshot says.
-    pub fn of(item: &Item) -> Self {
+    /// Reads the state from a row's snapshot.
+    pub fn from_row(item: &Item) -> Self {
         let text = |name| item.text(name).map(str::to_owned);
         let list = |name| -> Vec<String> {
             let values = item.attributes.get(name).and_then(Value::as_array);
@@ -236,24 +239,24 @@ impl ChannelState {
         Self {
             name: text("name"),
             names_history: list("names_history"),
-            archived: item.is("archived"),
-            deleted: item.is("deleted"),
+            archived: item.has_flag("archived"),
+            deleted: item.has_flag("deleted"),
             visibility: item.text("visibility").map(|text| visibility(text == "private")),
             purpose: text("purpose"),
             topic: text("topic"),
             prev_channel_id: text("prev_channel_id"),
             next_channel_id: text("next_channel_id"),
-            ext_shared: item.is("ext_shared"),
+            ext_shared: item.has_flag("ext_shared"),
             shared_with: list("shared_with").into_iter().collect(),
         }
     }
 
-    /// Takes in what one event says. An unknown one says nothing.
-    pub(super) fn tell(&mut self, event: &KeptEvent, channel: &ChannelId) {
+    /// Applies an event. An unknown one changes nothing.
+    pub(super) fn apply(&mut self, event: &KeptEvent, channel: &ChannelId) {
         if event.kind == LISTED {
-            return self.list(event);
+            return self.apply_listing(event);
         }
-        let Some(change) = ChannelChange::named(&event.kind) else { return };
+        let Some(change) = ChannelChange::by_name(&event.kind) else { return };
         match change {
             ChannelChange::Created => {
                 self.rename(event.text("/channel/name"));
@@ -291,8 +294,8 @@ impl ChannelState {
         }
     }
 
-    /// What Slack's directory says of a channel. A field that is missing, or of another type, says nothing.
-    fn list(&mut self, event: &KeptEvent) {
+    /// Applies an entry of Slack's directory. A field that is missing or has another type changes nothing.
+    fn apply_listing(&mut self, event: &KeptEvent) {
         self.rename(event.text("/name"));
         let flag = |pointer| event.value.pointer(pointer).and_then(Value::as_bool);
         if let Some(archived) = flag("/is_archived") {
@@ -319,10 +322,10 @@ impl ChannelState {
         self.names_history.truncate(MAX_NAMES);
     }
 
-    /// Takes over what the channel was under its former id, where it does not know better.
+    /// Fills the unknown parts of the state with the state of the channel's former id.
     fn inherit(&mut self, former: Self) {
         self.name = self.name.take().or(former.name);
-        // The newest of the former names may be the oldest of this one.
+        // The newest name under the former id may equal the oldest name under this one.
         let known = self.names_history.last().cloned();
         let carried = former.names_history.into_iter().skip_while(|name| Some(name) == known.as_ref());
         self.names_history.extend(carried);
@@ -365,14 +368,14 @@ impl ChannelState {
         attributes
     }
 
-    /// What the ChannelIndex calls it; `None` where no name is known.
+    /// Its name in the ChannelIndex; `None` if no name is known.
     pub fn index_name(&self) -> Option<String> {
         let name = self.name.as_deref()?;
         Some(if self.deleted { format!("{DELETED_PREFIX}{name}") } else { name.to_owned() })
     }
 }
 
-/// What stands before the name of a deleted channel in the ChannelIndex.
+/// The prefix of a deleted channel's name in the ChannelIndex.
 pub const DELETED_PREFIX: &str = "deleted_";
 
 fn visibility(private: bool) -> &'static str {

@@ -20,21 +20,21 @@ fn event(event: &Value) -> ChannelEvent {
         .unwrap()
 }
 
-/// Keeps events and folds them, as a worker does.
+/// Stores events and folds them, as a worker does.
 #[derive(Default)]
 struct FoldedRows(BTreeMap<ItemKey, Attributes>);
 
 impl FoldedRows {
-    fn of(events: &[Value]) -> Self {
+    fn from_events(events: &[Value]) -> Self {
         let mut rows = Self::default();
-        for told in events {
-            event(told).inserts().iter().for_each(|insert| rows.write(insert));
+        for value in events {
+            event(value).inserts().iter().for_each(|insert| rows.write(insert));
         }
         rows.refold();
         rows
     }
 
-    /// Answers how many snapshots were written.
+    /// Returns the number of snapshots that were written.
     fn refold(&mut self) -> usize {
         let folded = fold(&team(), &self.timelines());
         let snapshots: Vec<Update> = folded.into_values().flat_map(|folded| folded.snapshots).collect();
@@ -75,23 +75,23 @@ fn simple(kind: &str, ts: &str) -> Value {
     json!({ "type": kind, "channel": "C1", "event_ts": ts })
 }
 
-fn told(subtype: &str, field: &str, text: &str, ts: &str) -> Value {
+fn message(subtype: &str, field: &str, text: &str, ts: &str) -> Value {
     json!({ "type": "message", "subtype": subtype, "channel": "C1", "ts": ts, "event_ts": ts, field: text })
 }
 
 #[test]
-fn the_newest_row_of_a_channel_has_its_state_and_false_is_absence() {
+fn the_newest_row_of_a_channel_has_its_state_and_no_attribute_for_false() {
     let life = [
         created("general", "1.000000"),
-        told("channel_topic", "topic", "all things", "2.000000"),
-        told("channel_purpose", "purpose", "talk", "3.000000"),
+        message("channel_topic", "topic", "all things", "2.000000"),
+        message("channel_purpose", "purpose", "talk", "3.000000"),
         simple("channel_archive", "4.000000"),
         renamed("everyone", "5.000000"),
         simple("channel_unarchive", "6.000000"),
         renamed("everyone", "7.000000"),
-        told("channel_topic", "topic", "", "8.000000"),
+        message("channel_topic", "topic", "", "8.000000"),
     ];
-    let rows = FoldedRows::of(&life);
+    let rows = FoldedRows::from_events(&life);
     let newest = rows.newest("C1");
     assert_eq!(newest["name"], "everyone");
     assert_eq!(newest["names_history"], json!(["everyone", "general"]));
@@ -101,15 +101,16 @@ fn the_newest_row_of_a_channel_has_its_state_and_false_is_absence() {
         assert!(!newest.contains_key(absent), "{absent}");
     }
     let archived = &rows.items("C1")[3];
-    assert!(archived.is("archived") && archived.text("name") == Some("general"));
+    assert!(archived.has_flag("archived") && archived.text("name") == Some("general"));
     // The same events in any order give the same rows.
     let backwards: Vec<Value> = life.iter().rev().cloned().collect();
-    assert_eq!(FoldedRows::of(&backwards).0, rows.0);
+    assert_eq!(FoldedRows::from_events(&backwards).0, rows.0);
 }
 
 #[test]
 fn an_event_that_comes_late_changes_every_later_snapshot() {
-    let mut rows = FoldedRows::of(&[created("a", "1.000000"), simple("channel_archive", "9.000000")]);
+    let mut rows =
+        FoldedRows::from_events(&[created("a", "1.000000"), simple("channel_archive", "9.000000")]);
     event(&renamed("b", "5.000000")).inserts().iter().for_each(|insert| rows.write(insert));
     assert_eq!(fold(&team(), &rows.timelines())[&id("C1")].index_name.as_deref(), Some("b"));
     assert_eq!(rows.refold(), 2);
@@ -119,21 +120,23 @@ fn an_event_that_comes_late_changes_every_later_snapshot() {
 
 #[test]
 fn events_of_one_clock_fold_into_one_row_in_the_order_of_their_names() {
-    let rows =
-        FoldedRows::of(&[simple("channel_unarchive", "5.000000"), simple("channel_archive", "5.000000")]);
+    let rows = FoldedRows::from_events(&[
+        simple("channel_unarchive", "5.000000"),
+        simple("channel_archive", "5.000000"),
+    ]);
     assert_eq!(rows.items("C1").len(), 1);
     assert!(!rows.newest("C1").contains_key("archived"));
     assert!(rows.newest("C1")["raw_event"].as_str().unwrap().contains("channel_unarchive"));
 }
 
 #[test]
-fn a_new_id_carries_name_and_history_over_and_learns_what_comes_late() {
+fn a_new_id_inherits_the_name_and_the_history_even_from_late_events() {
     let change = json!({ "type": "channel_id_changed", "old_channel_id": "C1", "new_channel_id": "C2", "event_ts": "5.000000" });
     let again = json!({ "type": "channel_id_changed", "old_channel_id": "C2", "new_channel_id": "C3", "event_ts": "7.000000" });
     let rename =
         json!({ "type": "channel_rename", "channel": { "id": "C2", "name": "c" }, "event_ts": "6.000000" });
     let life = [created("a", "1.000000"), renamed("b", "3.000000"), change, rename, again];
-    let rows = FoldedRows::of(&life);
+    let rows = FoldedRows::from_events(&life);
     assert_eq!(rows.newest("C1")["next_channel_id"], "C2");
     let second = rows.newest("C2");
     assert_eq!((&second["prev_channel_id"], &second["next_channel_id"]), (&json!("C1"), &json!("C3")));
@@ -141,13 +144,13 @@ fn a_new_id_carries_name_and_history_over_and_learns_what_comes_late() {
     assert_eq!(third["prev_channel_id"], "C2");
     assert_eq!(third["names_history"], json!(["c", "b", "a"]));
     assert_eq!(third["visibility"], "public");
-    // What happens under the old id afterwards is not the new one's.
+    // Later events of the old id do not change the new one.
     let later = [life.as_slice(), &[simple("channel_archive", "9.000000")]].concat();
-    assert!(!FoldedRows::of(&later).newest("C3").contains_key("archived"));
+    assert!(!FoldedRows::from_events(&later).newest("C3").contains_key("archived"));
 }
 
 #[test]
-fn ids_that_point_at_each_other_end() {
+fn folding_ids_that_point_at_each_other_ends() {
     let change = |old: &str, new: &str, ts: &str| json!({ "type": "channel_id_changed", "old_channel_id": old, "new_channel_id": new, "event_ts": ts });
     let mut events = vec![created("a", "1.000000"), change("C1", "C1", "2.000000")];
     for n in 0..40 {
@@ -156,55 +159,55 @@ fn ids_that_point_at_each_other_end() {
         events.push(change(old, new, &ts));
         events.push(change(new, old, &ts));
     }
-    let rows = FoldedRows::of(&events);
+    let rows = FoldedRows::from_events(&events);
     assert_eq!(rows.newest("C1")["name"], "a");
 }
 
 #[test]
-fn a_name_that_comes_back_is_a_new_name_and_the_history_is_bounded() {
+fn a_name_that_returns_is_a_new_name_and_the_history_is_bounded() {
     let mut events = vec![created("n0", "1.000000")];
     events.extend((1..30).map(|n| renamed(&format!("n{}", n % 25), &format!("{}.000000", 10 + n))));
-    let newest = FoldedRows::of(&events).newest("C1");
+    let newest = FoldedRows::from_events(&events).newest("C1");
     let history = newest["names_history"].as_array().unwrap();
     assert_eq!((history.len(), &history[0], &history[5]), (MAX_NAMES, &json!("n4"), &json!("n24")));
 }
 
 #[test]
-fn sharing_is_known_by_team_and_ends_with_the_last() {
+fn sharing_is_recorded_by_team_and_ends_with_the_last() {
     let shared = |kind: &str, field: &str, team: &str, more: bool, ts: &str| json!({ "type": kind, "channel": "C1", field: team, "is_ext_shared": more, "event_ts": ts });
     let mut events = vec![
         shared("channel_shared", "connected_team_id", "T8", true, "1.000000"),
         shared("channel_shared", "connected_team_id", "T9", true, "2.000000"),
         shared("channel_unshared", "previously_connected_team_id", "T8", true, "3.000000"),
     ];
-    let newest = FoldedRows::of(&events).newest("C1");
+    let newest = FoldedRows::from_events(&events).newest("C1");
     assert_eq!((&newest["shared_with"], &newest["ext_shared"]), (&json!(["T9"]), &json!(true)));
     events.push(shared("channel_unshared", "previously_connected_team_id", "T9", false, "4.000000"));
-    let newest = FoldedRows::of(&events).newest("C1");
+    let newest = FoldedRows::from_events(&events).newest("C1");
     assert!(!newest.contains_key("shared_with") && !newest.contains_key("ext_shared"));
 }
 
 #[test]
-fn a_listing_says_everything_at_its_clock_and_odd_fields_say_nothing() {
+fn a_listing_sets_all_fields_at_its_clock_and_odd_fields_change_nothing() {
     let listed = |object: Value, ts: &str| {
         let raw = serde_json::value::to_raw_value(&object).unwrap();
         ChannelEvent::listed(&team(), &raw, &slack::ids::Ts::parse(ts).unwrap())
     };
-    let mut rows = FoldedRows::of(&[created("old", "1.000000"), renamed("newer", "9.000000")]);
+    let mut rows = FoldedRows::from_events(&[created("old", "1.000000"), renamed("newer", "9.000000")]);
     let whole = json!({ "id": "C1", "name": "missed", "is_archived": true, "is_private": false, "is_ext_shared": false,
         "topic": { "value": "t" }, "purpose": { "value": "" }, "previous_names": 7 });
     let listing = listed(whole, "5.000000").unwrap();
-    let before = FoldedRows::of(&[created("old", "1.000000")]);
-    assert!(super::super::is_news(before.items("C1").last(), &listing));
+    let before = FoldedRows::from_events(&[created("old", "1.000000")]);
+    assert!(super::super::is_channel_changed(before.items("C1").last(), &listing));
     listing.inserts().iter().for_each(|insert| rows.write(insert));
     rows.refold();
     // The rename that is newer than the listing still wins.
     assert_eq!(rows.newest("C1")["names_history"], json!(["newer", "missed", "old"]));
-    assert!(!super::super::is_news(rows.items("C1").get(1), &listing));
+    assert!(!super::super::is_channel_changed(rows.items("C1").get(1), &listing));
 
     let odd =
         json!({ "id": "C1", "name": "newer", "is_archived": "yes", "topic": 3, "purpose": { "value": [] } });
-    assert!(!super::super::is_news(rows.items("C1").last(), &listed(odd, "6.000000").unwrap()));
+    assert!(!super::super::is_channel_changed(rows.items("C1").last(), &listed(odd, "6.000000").unwrap()));
     for malformed in [
         json!({ "id": "C1" }),
         json!({ "name": "x" }),
@@ -218,7 +221,7 @@ fn a_listing_says_everything_at_its_clock_and_odd_fields_say_nothing() {
 }
 
 #[test]
-fn a_channel_name_that_is_missing_too_long_or_no_text_is_malformed() {
+fn a_channel_name_that_is_missing_too_long_or_not_text_is_malformed() {
     for channel in [
         json!({ "id": "C1" }),
         json!({ "id": "C1", "name": "x".repeat(10_000) }),
@@ -231,7 +234,7 @@ fn a_channel_name_that_is_missing_too_long_or_no_text_is_malformed() {
 }
 
 #[test]
-fn the_same_event_is_kept_once_however_its_json_is_written() {
+fn an_event_is_stored_once_even_if_its_json_is_written_differently() {
     let raws = [
         r#"{"type":"channel_archive","channel":"C1","user":"U1","event_ts":"1.000000"}"#,
         r#"{ "user": "U\u0031", "channel":"C1", "event_ts":"1.000000", "type":"channel_archive" }"#,
@@ -245,20 +248,20 @@ fn the_same_event_is_kept_once_however_its_json_is_written() {
 }
 
 #[test]
-fn the_newest_row_holds_every_event_that_came_after_a_fold() {
-    let told = [created("old", "5.0"), renamed("new", "6.0")];
+fn the_newest_row_reveals_every_event_that_came_after_a_fold() {
+    let events = [created("old", "5.0"), renamed("new", "6.0")];
     let deleted = |ts: &str| json!({ "type": "channel_deleted", "channel": "C1", "event_ts": ts });
-    let mut rows = FoldedRows::of(&told);
+    let mut rows = FoldedRows::from_events(&events);
     let before = fold(&team(), &rows.timelines()).remove(&id("C1")).unwrap().newest;
     let is_behind = |rows: &FoldedRows| before.is_behind(&rows.items("C1").pop().unwrap());
     assert!(!is_behind(&rows));
     rows.refold();
     assert!(!is_behind(&rows), "nothing came");
-    event(&told[1]).inserts().iter().for_each(|insert| rows.write(insert));
+    event(&events[1]).inserts().iter().for_each(|insert| rows.write(insert));
     rows.refold();
-    assert!(!is_behind(&rows), "a duplicate is nothing");
+    assert!(!is_behind(&rows), "a duplicate changes nothing");
     for late_or_new in ["4.0", "5.0", "6.0", "7.0"] {
-        let mut rows = FoldedRows::of(&told);
+        let mut rows = FoldedRows::from_events(&events);
         event(&deleted(late_or_new)).inserts().iter().for_each(|insert| rows.write(insert));
         rows.refold();
         assert!(is_behind(&rows), "{late_or_new}");
@@ -267,12 +270,12 @@ fn the_newest_row_holds_every_event_that_came_after_a_fold() {
         key: ItemKey::new("x", rows.items("C1").pop().unwrap().key.timestamp),
         attributes: Attributes::new(),
     };
-    assert!(before.is_behind(&bare), "an erased row tells nothing");
+    assert!(before.is_behind(&bare), "a row without a snapshot is newer");
 }
 
 #[test]
-fn half_a_character_in_an_event_leaves_the_rest_of_it() {
-    let mut rows = FoldedRows::of(&[json!({ "type": "channel_created", "event_ts": "1.000000",
+fn an_event_with_half_a_character_keeps_its_other_fields() {
+    let mut rows = FoldedRows::from_events(&[json!({ "type": "channel_created", "event_ts": "1.000000",
         "channel": { "id": "C1", "name": "before" } })]);
     let body = r#"{"team_id":"T1","event":{"type":"channel_rename","event_ts":"2.000000",
         "channel":{"id":"C1","name":"after","topic":"cut \ud83d"}}}"#;

@@ -1,4 +1,4 @@
-//! The ChannelIndex: which channel has which name, in shards that stay below DynamoDB's limit for an item.
+//! The ChannelIndex: the name of each channel, in shards that stay below DynamoDB's limit for an item.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use ports::archive::key::channel_index;
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use slack::ids::{ChannelId, TeamId};
 
-/// A shard takes no more channels beyond this size. DynamoDB's limit is 400 KB.
+/// A shard of this size takes no more channels. DynamoDB's limit is 400 KB.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html>
 pub const SHARD_BYTES: usize = 350_000;
 
@@ -20,10 +20,10 @@ pub const VERSION: &str = "version";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shard {
     number: u64,
-    /// The register it was read with; `None` for one that does not exist yet.
+    /// The register as it was read; `None` for a shard that does not exist yet.
     stored: Option<String>,
     names: BTreeMap<String, String>,
-    /// What its map takes as JSON.
+    /// The size of its map as JSON.
     bytes: usize,
 }
 
@@ -32,13 +32,13 @@ impl Shard {
         Self { number, stored: None, names: BTreeMap::new(), bytes: 0 }
     }
 
-    fn put(&mut self, channel: &str, name: &str) {
+    fn insert(&mut self, channel: &str, name: &str) {
         let before = self.names.insert(channel.to_owned(), name.to_owned());
         self.bytes -= before.map_or(0, |before| entry_bytes(channel, &before));
         self.bytes += entry_bytes(channel, name);
     }
 
-    fn take(&mut self, channel: &str) {
+    fn remove(&mut self, channel: &str) {
         if let Some(name) = self.names.remove(channel) {
             self.bytes -= entry_bytes(channel, &name);
         }
@@ -65,7 +65,7 @@ fn entry_bytes(channel: &str, name: &str) -> usize {
     channel.len() + escaped + 6
 }
 
-/// Reads the shards of a workspace, in the order of their numbers. What is no shard is passed over.
+/// Reads the shards of a workspace, in the order of their numbers. Items that are not shards are skipped.
 pub fn shards(items: &[Item]) -> Vec<Shard> {
     let mut shards: Vec<Shard> = items
         .iter()
@@ -73,7 +73,7 @@ pub fn shards(items: &[Item]) -> Vec<Shard> {
             let mut shard = Shard::empty(item.key.timestamp.parse().ok()?);
             shard.stored = item.text(VERSION).map(str::to_owned);
             for (channel, name) in item.attributes.get("channels_map")?.as_object()? {
-                shard.put(channel, name.as_str()?);
+                shard.insert(channel, name.as_str()?);
             }
             Some(shard)
         })
@@ -82,44 +82,44 @@ pub fn shards(items: &[Item]) -> Vec<Shard> {
     shards
 }
 
-/// The whole index. Where an id is in several shards, the last one counts.
+/// The whole index. If an id is in several shards, the last one counts.
 pub fn merged(shards: Vec<Shard>) -> BTreeMap<String, String> {
     shards.into_iter().flat_map(|shard| shard.names).collect()
 }
 
-/// What has to be written so that the index calls these channels by these names, in this order: an entry that moves is
-/// written to its new shard before it leaves the old one, so that readers always find it. Each shard is written at most
-/// once, and only if it is still what was read.
-pub fn plan(
+/// The updates that give these channels these names in the index, in the order in which they must be written:
+/// an entry that moves is written to its new shard before it leaves the old one, so that readers always find
+/// it. Each shard is written at most once, and only if it is unchanged since it was read.
+pub fn plan_names(
     team: &TeamId,
     mut shards: Vec<Shard>,
     names: &BTreeMap<ChannelId, String>,
     shard_bytes: usize,
 ) -> Vec<Update> {
     let before = shards.clone();
-    let mut homeless = Vec::new();
+    let mut displaced = Vec::new();
     for (channel, name) in names {
         let channel = channel.as_str();
-        let mut held = false;
+        let mut has_shard = false;
         for shard in shards.iter_mut().filter(|shard| shard.names.contains_key(channel)) {
-            shard.put(channel, name);
-            held = shard.bytes <= shard_bytes || shard.names.len() == 1;
-            if !held {
-                shard.take(channel);
+            shard.insert(channel, name);
+            has_shard = shard.bytes <= shard_bytes || shard.names.len() == 1;
+            if !has_shard {
+                shard.remove(channel);
             }
         }
-        if !held {
-            homeless.push((channel, name));
+        if !has_shard {
+            displaced.push((channel, name));
         }
     }
-    for (channel, name) in homeless {
+    for (channel, name) in displaced {
         let bytes = entry_bytes(channel, name);
         let fits = |shard: &&mut Shard| shard.bytes + bytes <= shard_bytes || shard.names.is_empty();
         match shards.last_mut().filter(fits) {
-            Some(shard) => shard.put(channel, name),
+            Some(shard) => shard.insert(channel, name),
             None => {
                 let mut shard = Shard::empty(shards.last().map_or(0, |last| last.number + 1));
-                shard.put(channel, name);
+                shard.insert(channel, name);
                 shards.push(shard);
             }
         }
@@ -129,11 +129,11 @@ pub fn plan(
     changed.rev().map(|shard| shard.update(team)).collect()
 }
 
-/// What has to be written so that the index knows nothing of a channel. Each shard is written only if it is still what was
-/// read.
-pub fn without(team: &TeamId, mut shards: Vec<Shard>, channel: &ChannelId) -> Vec<Update> {
+/// The updates that remove a channel from the index. Each shard is written only if it is unchanged since it
+/// was read.
+pub fn plan_removal(team: &TeamId, mut shards: Vec<Shard>, channel: &ChannelId) -> Vec<Update> {
     shards.retain(|shard| shard.names.contains_key(channel.as_str()));
-    shards.iter_mut().for_each(|shard| shard.take(channel.as_str()));
+    shards.iter_mut().for_each(|shard| shard.remove(channel.as_str()));
     shards.iter().map(|shard| shard.update(team)).collect()
 }
 

@@ -22,7 +22,7 @@ impl StoredShards {
     fn name(&mut self, names: &[(&str, &str)], shard_bytes: usize) -> usize {
         let names =
             names.iter().map(|(id, name)| (ChannelId::parse(id).unwrap(), (*name).to_owned())).collect();
-        let updates = plan(&team(), shards(&self.items()), &names, shard_bytes);
+        let updates = plan_names(&team(), shards(&self.items()), &names, shard_bytes);
         for update in &updates {
             let written = update.apply(self.0.get(&update.key)).expect("no other write came in between");
             self.0.insert(update.key.clone(), written);
@@ -36,7 +36,7 @@ impl StoredShards {
 }
 
 #[test]
-fn a_batch_is_one_write_per_shard_and_no_write_where_nothing_changes() {
+fn a_batch_is_one_write_per_changed_shard() {
     let mut stored = StoredShards::default();
     assert_eq!(stored.name(&[("C1", "a"), ("C2", "b")], 1000), 1);
     assert_eq!(stored.name(&[("C1", "a")], 1000), 0);
@@ -53,14 +53,14 @@ fn a_name_that_outgrows_its_shard_is_in_the_next_one_before_it_leaves() {
     let mut stored = StoredShards::default();
     stored.name(&[("C1", "aaaaaaaaaa"), ("C2", "bbbbbbbbbb")], 40);
     let names = BTreeMap::from([(ChannelId::parse("C1").unwrap(), "a".repeat(30))]);
-    let updates = plan(&team(), shards(&stored.items()), &names, 40);
+    let updates = plan_names(&team(), shards(&stored.items()), &names, 40);
     let order: Vec<&str> = updates.iter().map(|update| update.key.timestamp.as_str()).collect();
     assert_eq!(order, ["1", "0"]);
     // Only the first write happened: the new name counts already.
     let first = updates[0].apply(None).unwrap();
     stored.0.insert(updates[0].key.clone(), first);
     assert_eq!(stored.merged()["C1"], "a".repeat(30));
-    // And what stands twice is renamed in both.
+    // A channel that is in two shards is renamed in both.
     stored.name(&[("C1", "b")], 1000);
     assert!(stored.items().iter().all(|shard| shard.attributes["channels_map"]["C1"] == "b"));
 }
@@ -70,14 +70,14 @@ fn a_shard_that_changed_since_it_was_read_refuses_the_write() {
     let mut stored = StoredShards::default();
     stored.name(&[("C1", "a")], 1000);
     let names = BTreeMap::from([(ChannelId::parse("C2").unwrap(), "b".to_owned())]);
-    let late = plan(&team(), shards(&stored.items()), &names, 1000);
+    let late = plan_names(&team(), shards(&stored.items()), &names, 1000);
     stored.name(&[("C1", "c")], 1000);
     assert!(late[0].apply(stored.0.get(&late[0].key)).is_none());
 }
 
 proptest! {
     #[test]
-    fn the_merged_index_is_what_was_said_last_and_no_shard_is_too_large(
+    fn the_merged_index_has_the_last_names_and_no_shard_is_too_large(
         batches in prop::collection::vec(
             prop::collection::btree_map(0..40u32, "[a-z\"\\\\é]{1,12}", 1..12), 1..12),
         shard_bytes in 60..300usize,

@@ -1,4 +1,4 @@
-//! A roll-up: what is counted of a channel's day. It merges, and it can be stored as one row.
+//! A roll-up: the figures of a channel's day. Roll-ups can be merged, and one is stored as one row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use super::message::CountedMessage;
 use super::stored_day;
 use slack::ids::Ts;
 
-/// How many messages of a day are kept as those with the most reactions: no list is longer.
+/// The number of messages with the most reactions that a day keeps: no displayed list is longer.
 pub const TOP: usize = 10;
 
-/// What is counted of one person's day in a channel. It is stored under short names, and zeros are left out.
+/// The figures of one person's day in a channel. They are stored under short names, and zeros are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PersonDay {
-    /// Messages they wrote.
+    /// Messages that they wrote.
     #[serde(rename = "m", skip_serializing_if = "stored_day::is_zero")]
     pub messages: u64,
     /// Words in them.
@@ -33,19 +33,19 @@ pub struct PersonDay {
     /// Messages of others that mention them.
     #[serde(rename = "men_in", skip_serializing_if = "stored_day::is_zero")]
     pub mentions_received: u64,
-    /// Replies of others to threads that they began; only after [`DayFigures::credit`].
+    /// Replies of others to threads that they started; only after [`DayFigures::credit`].
     #[serde(rename = "re_in", skip_serializing_if = "stored_day::is_zero")]
     pub replies_received: u64,
     /// The first message of the day that they wrote, deleted or not.
     #[serde(deserialize_with = "stored_day::ts", skip_serializing_if = "Option::is_none")]
     pub first: Option<Ts>,
-    /// Quarters of an hour in which they wrote, in their order, each with its messages and words.
+    /// Quarters of an hour in which they wrote, in order, each with its messages and words.
     #[serde(rename = "q", skip_serializing_if = "Vec::is_empty")]
     pub quarters: Vec<(u8, u64, u64)>,
 }
 
 impl PersonDay {
-    /// Adds what another part of the same, or of another day, has of the same person.
+    /// Adds the same person's figures of another part of the day, or of another day.
     pub fn merge(&mut self, other: &Self) {
         self.add_counts(other);
         for (quarter, messages, words) in &other.quarters {
@@ -55,16 +55,16 @@ impl PersonDay {
 
     fn add_quarter(&mut self, quarter: u8, messages: u64, words: u64) {
         match self.quarters.binary_search_by_key(&quarter, |(quarter, ..)| *quarter) {
-            Ok(place) => {
-                let (_, all_messages, all_words) = &mut self.quarters[place];
+            Ok(index) => {
+                let (_, all_messages, all_words) = &mut self.quarters[index];
                 *all_messages += messages;
                 *all_words += words;
             }
-            Err(place) => self.quarters.insert(place, (quarter, messages, words)),
+            Err(index) => self.quarters.insert(index, (quarter, messages, words)),
         }
     }
 
-    /// The same without the quarters of an hour, which say nothing beyond their day.
+    /// Adds the same figures except the quarters of an hour, which have no meaning beyond their day.
     pub fn add_counts(&mut self, other: &Self) {
         self.messages += other.messages;
         self.words += other.words;
@@ -84,19 +84,19 @@ impl PersonDay {
 /// The replies of a day to one root.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DayThread {
-    /// How many, by who wrote them.
+    /// The number of replies by author.
     #[serde(rename = "by")]
     pub repliers: BTreeMap<String, u64>,
-    /// Whom the replies name as the author of the root, as events do: the least id if they differ.
+    /// The author of the root according to the events of the replies: the least id if they differ.
     #[serde(rename = "told", skip_serializing_if = "Option::is_none")]
     pub told_author: Option<String>,
-    /// Who wrote the root, if that is of the same day; only after [`DayFigures::name_authors`].
+    /// The author of the root, if the root is of the same day; only after [`DayFigures::name_authors`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
 }
 
 impl DayThread {
-    /// How many replies there are.
+    /// The number of replies.
     pub fn replies(&self) -> u64 {
         self.repliers.values().sum()
     }
@@ -110,46 +110,48 @@ impl DayThread {
     }
 }
 
-/// As what an author's messages were counted, besides those of a person that no app posted. A set of bits.
+/// How an author's messages were counted, as a set of bits. Messages that a person posted without an app have
+/// no bit.
 mod kind {
     /// As a person's, although an app posted it.
     pub(super) const PERSON_BY_APP: u64 = 1;
-    /// As an app's, although none posted it: its author is an app.
+    /// As an app's, although no app posted it: its author is an app.
     pub(super) const BOT: u64 = 2;
-    /// As an app's that an app posted.
+    /// As an app's, and an app posted it.
     pub(super) const BOT_BY_APP: u64 = 4;
 }
 
-/// What is counted of a channel's day, or of a part of it. Messages of apps are counted, and nothing else of them.
+/// The figures of a channel's day, or of a part of it. For messages of apps only their number is counted.
 ///
-/// What rows of other days say is not in it: who wrote the roots that were replied to is asked for when it is read
-/// ([`DayFigures::credit`]), and which authors are apps is checked then ([`DayFigures::agrees`]).
+/// They do not depend on rows of other days: readers look up the authors of the roots that were replied to
+/// ([`DayFigures::credit`]), and check which authors are apps ([`DayFigures::agrees`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DayFigures {
     /// Messages of apps.
     pub bot_messages: u64,
     /// Files of people's messages.
     pub files: u64,
-    /// People's messages that were edited since.
+    /// People's messages that were edited later.
     pub edited: u64,
-    /// People by their ids: those who wrote, and those to whom others did something.
+    /// People by their ids: those who wrote, were mentioned, or gave or received reactions.
     pub people: BTreeMap<String, PersonDay>,
     /// Reactions to people's messages, by emoji.
     pub emoji: BTreeMap<String, u64>,
-    /// Replies of this day by the root that they reply to, which may be older.
+    /// Replies of this day by their root, which may be older.
     pub threads: BTreeMap<Ts, DayThread>,
-    /// Messages of people whose rows say that they begin a thread.
+    /// Messages of people that are roots of threads according to their rows.
     pub roots: BTreeSet<Ts>,
-    /// Authors whose messages were not all counted as those of a person, with the bits of [`kind`].
+    /// Authors of messages that an app posted or that were counted as an app's, with the bits of [`kind`].
     pub(super) authorship: BTreeMap<String, u64>,
-    /// The messages with the most reactions, at most [`TOP`], by their number and then by time.
+    /// The messages with the most reactions, at most [`TOP`], sorted by the number of reactions and then by
+    /// time.
     pub most_reacted: Vec<(Ts, u64)>,
-    /// Changes if anything that is counted changes: the sum of the digests of all messages.
+    /// The sum of the digests of all messages: it changes if anything that is counted changes.
     pub basis: u128,
 }
 
 impl DayFigures {
-    /// Adds a message. `is_bot`: an app's.
+    /// Adds a message. `is_bot`: it is counted as an app's.
     pub fn add(&mut self, message: &CountedMessage<'_>, is_bot: bool) {
         self.basis = self.basis.wrapping_add(message.digest);
         if let Some(author) = message.author.filter(|_| is_bot || message.is_by_app) {
@@ -202,21 +204,22 @@ impl DayFigures {
         }
     }
 
-    /// Keeps who wrote the roots that are of the same day: who reads the day need not read their rows. `author_of` says what
-    /// those say.
+    /// Stores the authors of the roots that are of the same day, so that readers of the day need not read
+    /// their rows. `author_of` returns the author in a root's row.
     pub fn name_authors<'a>(&mut self, author_of: impl Fn(&Ts) -> Option<&'a str>) {
         for (root_ts, thread) in &mut self.threads {
             thread.author = author_of(root_ts).map(str::to_owned);
         }
     }
 
-    /// Counts the replies for the authors of the roots: `author_of` says what their rows say. To be called once.
+    /// Counts the replies for the authors of the roots. `author_of` returns the author in a root's row. Call
+    /// it once.
     pub fn credit<'a>(&mut self, author_of: impl Fn(&Ts) -> Option<&'a str>) {
         let mut received: Vec<(String, u64)> = Vec::new();
         for (root_ts, thread) in &self.threads {
             let Some(author) = author_of(root_ts).or(thread.told_author.as_deref()) else { continue };
-            let of_others = thread.repliers.iter().filter(|(replier, _)| *replier != author);
-            let replies: u64 = of_others.map(|(_, count)| count).sum();
+            let others = thread.repliers.iter().filter(|(replier, _)| *replier != author);
+            let replies: u64 = others.map(|(_, count)| count).sum();
             if replies > 0 {
                 received.push((author.to_owned(), replies));
             }
@@ -226,8 +229,8 @@ impl DayFigures {
         }
     }
 
-    /// Whether every message would be counted today as what it was counted as: as an app's, if `is_bot` says so of its author
-    /// and of whether an app posted it.
+    /// Whether every message would be counted in the same way today: as an app's if `is_bot` returns true for
+    /// its author and for whether an app posted it.
     pub fn agrees(&self, is_bot: impl Fn(&str, bool) -> bool) -> bool {
         let bits = |id: &str| self.authorship.get(id).copied().unwrap_or_default();
         let wrote = self.people.iter().filter(|(_, person)| person.first.is_some());
@@ -262,7 +265,8 @@ impl DayFigures {
         self.basis = self.basis.wrapping_add(other.basis);
     }
 
-    /// What people wrote, whose numbers are the channel's: messages, words, replies, and reactions to them.
+    /// The sum of all people's figures, which are the channel's: messages, words, replies, and reactions to
+    /// them.
     pub fn total(&self) -> PersonDay {
         let mut total = PersonDay::default();
         self.people.values().for_each(|person| total.add_counts(person));

@@ -1,4 +1,4 @@
-//! Roll-ups compared with a recount that is slow and obviously right, and parts of a day with the whole.
+//! Compares roll-ups with a slow and obviously correct recount, and the parts of a day with the whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ fn item(ts: &str, attributes: Value) -> Item {
     Item { key: ItemKey::new("message#T1#C1", ts), attributes }
 }
 
-/// A message as the generator makes it, before it is a row.
+/// A generated message, before it becomes a row.
 #[derive(Debug, Clone)]
 struct GeneratedMessage {
     second: i64,
@@ -47,7 +47,7 @@ impl GeneratedMessage {
     }
 
     fn text(&self) -> String {
-        let mentions = self.mentioned.iter().map(|of| format!("<@{}>", AUTHORS[*of]));
+        let mentions = self.mentioned.iter().map(|user| format!("<@{}>", AUTHORS[*user]));
         mentions.chain((0..self.words).map(|n| format!("w{n}"))).collect::<Vec<_>>().join(" \n")
     }
 
@@ -65,18 +65,24 @@ impl GeneratedMessage {
             row["thread_ts"] = root_ts.into();
             row["raw_event"] = json!({ "parent_user_id": AUTHORS[author] }).to_string().into();
         }
-        for (emoji, of) in &self.reacted {
-            row[format!("reaction#{}#{}", EMOJI[*emoji], AUTHORS[*of])] = "000000000001.000000/added".into();
+        for (emoji, user) in &self.reacted {
+            row[format!("reaction#{}#{}", EMOJI[*emoji], AUTHORS[*user])] =
+                "000000000001.000000/added".into();
         }
-        // One that was taken back.
+        // A removed reaction.
         row["reaction#gone#U1"] = "000000000001.000000/removed".into();
         item(&self.ts(n), row)
     }
 
-    /// The author of its root: whom the replies tell, and the first of them if they differ.
+    /// The author of its root according to the replies: the first author if they differ.
     fn root_author(&self, counted: &[(usize, &Self)]) -> Option<usize> {
         let (root, _) = self.root?;
-        counted.iter().filter_map(|(_, told)| told.root).filter(|(of, _)| *of == root).map(|(_, of)| of).min()
+        counted
+            .iter()
+            .filter_map(|(_, message)| message.root)
+            .filter(|(second, _)| *second == root)
+            .map(|(_, author)| author)
+            .min()
     }
 
     fn is_counted(&self) -> bool {
@@ -84,7 +90,7 @@ impl GeneratedMessage {
     }
 }
 
-fn told() -> impl Strategy<Value = GeneratedMessage> {
+fn generated_message() -> impl Strategy<Value = GeneratedMessage> {
     (
         0..86_400_i64,
         0..AUTHORS.len(),
@@ -105,62 +111,65 @@ fn told() -> impl Strategy<Value = GeneratedMessage> {
         })
 }
 
-fn day<'a>(told: impl IntoIterator<Item = (usize, &'a GeneratedMessage)>) -> DayFigures {
+fn day<'a>(messages: impl IntoIterator<Item = (usize, &'a GeneratedMessage)>) -> DayFigures {
     let mut day = DayFigures::default();
-    for (n, told) in told {
-        let row = told.row(n);
-        if let Some(message) = CountedMessage::read(&row) {
-            day.add(&message, message.author == Some("UBOT"));
+    for (n, message) in messages {
+        let row = message.row(n);
+        if let Some(counted) = CountedMessage::read(&row) {
+            day.add(&counted, counted.author == Some("UBOT"));
         }
     }
     day
 }
 
-/// With the replies to the roots of each person, whose authors only the replies tell.
+/// The day with the replies to each person's roots, whose authors are known from the replies only.
 fn credited(mut day: DayFigures) -> DayFigures {
     day.credit(|_| None);
     day
 }
 
-/// Every count by going through everything once for it.
-fn recounted(told: &[GeneratedMessage]) -> DayFigures {
-    let numbered: Vec<(usize, &GeneratedMessage)> = told.iter().enumerate().collect();
+/// Computes each count in a separate pass over all messages.
+fn recounted(messages: &[GeneratedMessage]) -> DayFigures {
+    let numbered: Vec<(usize, &GeneratedMessage)> = messages.iter().enumerate().collect();
     let counted: Vec<(usize, &GeneratedMessage)> =
-        numbered.iter().copied().filter(|(_, told)| told.is_counted()).collect();
+        numbered.iter().copied().filter(|(_, message)| message.is_counted()).collect();
     let parse = |ts: &str| Ts::parse(ts).unwrap();
     let mut people = BTreeMap::new();
-    for (place, id) in AUTHORS.into_iter().enumerate() {
-        let own = || counted.iter().filter(|(_, told)| told.author == place);
-        let all_words = |told: &GeneratedMessage| (told.words + told.mentioned.len()) as u64;
+    for (index, id) in AUTHORS.into_iter().enumerate() {
+        let own = || counted.iter().filter(|(_, message)| message.author == index);
+        let all_words = |message: &GeneratedMessage| (message.words + message.mentioned.len()) as u64;
         let mut quarters = Vec::new();
         for quarter in 0..96_u8 {
-            let within = || own().filter(|(_, told)| told.second / 900 == i64::from(quarter));
+            let within = || own().filter(|(_, message)| message.second / 900 == i64::from(quarter));
             if within().count() > 0 {
-                let words = within().map(|(_, told)| all_words(told)).sum();
+                let words = within().map(|(_, message)| all_words(message)).sum();
                 quarters.push((quarter, within().count() as u64, words));
             }
         }
-        let first =
-            numbered.iter().filter(|(_, told)| told.author == place && told.kind != 1 && id != "UBOT");
+        let first = numbered
+            .iter()
+            .filter(|(_, message)| message.author == index && message.kind != 1 && id != "UBOT");
         let person = PersonDay {
             messages: own().count() as u64,
-            words: own().map(|(_, told)| all_words(told)).sum(),
-            replies: own().filter(|(_, told)| told.root.is_some()).count() as u64,
-            reactions_received: own().map(|(_, told)| told.reacted.len() as u64).sum(),
+            words: own().map(|(_, message)| all_words(message)).sum(),
+            replies: own().filter(|(_, message)| message.root.is_some()).count() as u64,
+            reactions_received: own().map(|(_, message)| message.reacted.len() as u64).sum(),
             reactions_given: counted
                 .iter()
-                .flat_map(|(_, told)| &told.reacted)
-                .filter(|(_, of)| *of == place)
+                .flat_map(|(_, message)| &message.reacted)
+                .filter(|(_, user)| *user == index)
                 .count() as u64,
             mentions_received: counted
                 .iter()
-                .filter(|(_, told)| told.author != place && told.mentioned.contains(&place))
+                .filter(|(_, message)| message.author != index && message.mentioned.contains(&index))
                 .count() as u64,
             replies_received: counted
                 .iter()
-                .filter(|(_, told)| told.author != place && told.root_author(&counted) == Some(place))
+                .filter(|(_, message)| {
+                    message.author != index && message.root_author(&counted) == Some(index)
+                })
                 .count() as u64,
-            first: first.map(|(n, told)| parse(&told.ts(*n))).min(),
+            first: first.map(|(n, message)| parse(&message.ts(*n))).min(),
             quarters,
         };
         if person != PersonDay::default() {
@@ -168,38 +177,41 @@ fn recounted(told: &[GeneratedMessage]) -> DayFigures {
         }
     }
     let mut emoji = BTreeMap::new();
-    for (place, name) in EMOJI.into_iter().enumerate() {
-        let of =
-            counted.iter().flat_map(|(_, told)| &told.reacted).filter(|(emoji, _)| *emoji == place).count();
-        if of > 0 {
-            emoji.insert(name.to_owned(), of as u64);
+    for (index, name) in EMOJI.into_iter().enumerate() {
+        let uses = counted
+            .iter()
+            .flat_map(|(_, message)| &message.reacted)
+            .filter(|(emoji, _)| *emoji == index)
+            .count();
+        if uses > 0 {
+            emoji.insert(name.to_owned(), uses as u64);
         }
     }
     let mut threads = BTreeMap::new();
-    for (_, told) in &counted {
-        if let (Some(root_ts), Some((_, author))) = (told.root_ts(), told.root) {
+    for (_, message) in &counted {
+        if let (Some(root_ts), Some((_, author))) = (message.root_ts(), message.root) {
             let thread: &mut DayThread = threads.entry(parse(&root_ts)).or_default();
-            *thread.repliers.entry(AUTHORS[told.author].to_owned()).or_default() += 1;
+            *thread.repliers.entry(AUTHORS[message.author].to_owned()).or_default() += 1;
             let author = AUTHORS[author].to_owned();
-            if thread.told_author.as_ref().is_none_or(|told| *told > author) {
+            if thread.told_author.as_ref().is_none_or(|known| *known > author) {
                 thread.told_author = Some(author);
             }
         }
     }
     let mut most_reacted: Vec<(Ts, u64)> = counted
         .iter()
-        .filter(|(_, told)| !told.reacted.is_empty())
-        .map(|(n, told)| (parse(&told.ts(*n)), told.reacted.len() as u64))
+        .filter(|(_, message)| !message.reacted.is_empty())
+        .map(|(n, message)| (parse(&message.ts(*n)), message.reacted.len() as u64))
         .collect();
     most_reacted.sort_by_key(|(ts, count)| (std::cmp::Reverse(*count), ts.clone()));
     most_reacted.truncate(TOP);
     DayFigures {
         bot_messages: numbered
             .iter()
-            .filter(|(_, told)| told.kind > 1 && AUTHORS[told.author] == "UBOT")
+            .filter(|(_, message)| message.kind > 1 && AUTHORS[message.author] == "UBOT")
             .count() as u64,
-        files: counted.iter().filter(|(_, told)| told.kind == 4).count() as u64 * 2,
-        edited: counted.iter().filter(|(_, told)| told.kind == 3).count() as u64,
+        files: counted.iter().filter(|(_, message)| message.kind == 4).count() as u64 * 2,
+        edited: counted.iter().filter(|(_, message)| message.kind == 3).count() as u64,
         people,
         emoji,
         threads,
@@ -210,24 +222,24 @@ fn recounted(told: &[GeneratedMessage]) -> DayFigures {
 
 proptest! {
     #[test]
-    fn a_day_is_its_parts_in_any_order_and_what_a_recount_finds(
-        told in prop::collection::vec(told(), 0..60), parts in 1..5_usize,
+    fn a_day_equals_its_merged_parts_in_any_order_and_a_recount(
+        messages in prop::collection::vec(generated_message(), 0..60), parts in 1..5_usize,
     ) {
-        let whole = day(told.iter().enumerate());
+        let whole = day(messages.iter().enumerate());
         let mut merged = DayFigures::default();
         for part in (0..parts).rev() {
-            let of_part = told.iter().enumerate().filter(|(n, _)| n % parts == part);
-            merged.merge(&day(of_part));
+            let messages_of_part = messages.iter().enumerate().filter(|(n, _)| n % parts == part);
+            merged.merge(&day(messages_of_part));
         }
         prop_assert_eq!(&merged, &whole);
-        let backwards: Vec<(usize, &GeneratedMessage)> = told.iter().enumerate().rev().collect();
+        let backwards: Vec<(usize, &GeneratedMessage)> = messages.iter().enumerate().rev().collect();
         prop_assert_eq!(&day(backwards), &whole);
         prop_assert_eq!(DayFigures::read(&whole.stored().unwrap()), Some(whole.clone()));
-        prop_assert_eq!(credited(DayFigures { basis: 0, ..whole.clone() }).people, recounted(&told).people);
+        prop_assert_eq!(credited(DayFigures { basis: 0, ..whole.clone() }).people, recounted(&messages).people);
         prop_assert!(whole.agrees(|id, _| id == "UBOT"));
-        let has_bot = told.iter().any(|told| told.kind != 1 && AUTHORS[told.author] == "UBOT");
+        let has_bot = messages.iter().any(|message| message.kind != 1 && AUTHORS[message.author] == "UBOT");
         prop_assert_eq!(whole.agrees(|_, _| false), !has_bot);
-        let recounted = recounted(&told);
+        let recounted = recounted(&messages);
         prop_assert_eq!(
             (whole.bot_messages, whole.files, whole.edited, whole.emoji, whole.threads, whole.most_reacted),
             (recounted.bot_messages, recounted.files, recounted.edited, recounted.emoji, recounted.threads,
@@ -236,46 +248,46 @@ proptest! {
     }
 
     #[test]
-    fn partners_are_the_totals_without_what_people_do_to_themselves(
-        told in prop::collection::vec(told(), 0..40), place in 0..4_usize,
+    fn partners_are_the_totals_without_interactions_of_people_with_themselves(
+        messages in prop::collection::vec(generated_message(), 0..40), index in 0..4_usize,
     ) {
-        let person = AUTHORS[place];
+        let person = AUTHORS[index];
         let mut partners = Partners::default();
-        let counted: Vec<(usize, &GeneratedMessage)> = told.iter().enumerate().filter(|(_, told)| told.is_counted()).collect();
-        for (n, told) in &counted {
-            let row = told.row(*n);
+        let counted: Vec<(usize, &GeneratedMessage)> = messages.iter().enumerate().filter(|(_, message)| message.is_counted()).collect();
+        for (n, message) in &counted {
+            let row = message.row(*n);
             partners.add(person, &CountedMessage::read(&row).unwrap());
         }
-        let whole = credited(day(told.iter().enumerate()));
+        let whole = credited(day(messages.iter().enumerate()));
         for thread in whole.threads.values() {
             partners.add_replies(person, thread, thread.told_author.as_deref().unwrap());
         }
-        let of = whole.people.get(person).cloned().unwrap_or_default();
+        let figures = whole.people.get(person).cloned().unwrap_or_default();
         let sum = |counts: &BTreeMap<String, u64>| counts.values().sum::<u64>();
-        let own = told.iter().filter(|told| told.is_counted() && told.author == place);
-        let to_self = own.flat_map(|told| &told.reacted).filter(|(_, of)| *of == place).count() as u64;
-        prop_assert_eq!(sum(&partners.mentions.received), of.mentions_received);
-        prop_assert_eq!(sum(&partners.replies.received), of.replies_received);
-        prop_assert_eq!(sum(&partners.reactions.received) + to_self, of.reactions_received);
-        prop_assert_eq!(sum(&partners.reactions.given) + to_self, of.reactions_given);
+        let own = messages.iter().filter(|message| message.is_counted() && message.author == index);
+        let to_self = own.flat_map(|message| &message.reacted).filter(|(_, user)| *user == index).count() as u64;
+        prop_assert_eq!(sum(&partners.mentions.received), figures.mentions_received);
+        prop_assert_eq!(sum(&partners.replies.received), figures.replies_received);
+        prop_assert_eq!(sum(&partners.reactions.received) + to_self, figures.reactions_received);
+        prop_assert_eq!(sum(&partners.reactions.given) + to_self, figures.reactions_given);
         prop_assert!(!partners.mentions.given.contains_key(person));
     }
 
     #[test]
-    fn anything_that_is_counted_changes_the_basis(told in prop::collection::vec(told(), 1..20), n in 0..20_usize) {
-        let n = n % told.len();
-        prop_assume!(told[n].is_counted());
-        let before = day(told.iter().enumerate()).basis;
+    fn a_change_of_anything_that_is_counted_changes_the_basis(messages in prop::collection::vec(generated_message(), 1..20), n in 0..20_usize) {
+        let n = n % messages.len();
+        prop_assume!(messages[n].is_counted());
+        let before = day(messages.iter().enumerate()).basis;
         for change in [
-            (|told: &mut GeneratedMessage| told.kind = 0) as fn(&mut GeneratedMessage),
-            |told| {
-                if told.reacted.pop_first().is_none() {
-                    told.reacted.insert((0, 0));
+            (|message: &mut GeneratedMessage| message.kind = 0) as fn(&mut GeneratedMessage),
+            |message| {
+                if message.reacted.pop_first().is_none() {
+                    message.reacted.insert((0, 0));
                 }
             },
-            |told| told.root = told.root.map_or(Some((0, 0)), |_| None),
+            |message| message.root = message.root.map_or(Some((0, 0)), |_| None),
         ] {
-            let mut changed = told.clone();
+            let mut changed = messages.clone();
             change(&mut changed[n]);
             prop_assert_ne!(day(changed.iter().enumerate()).basis, before);
         }
@@ -283,7 +295,7 @@ proptest! {
 }
 
 #[test]
-fn words_are_parted_by_any_white_space_and_mentions_are_people() {
+fn any_white_space_separates_words_and_only_users_are_mentions() {
     assert_eq!(words(" one\u{a0}two\n\nthree\u{3000}four\u{200b}five "), 4);
     assert_eq!(words(&"word ".repeat(8_000)), 8_000);
     let text = "<@U2> <@U1|ana>, <@W3>: <@u4> <@> <@U2> <@U5 <!here> <#C1> <@U6> by <@U1>";
@@ -294,7 +306,7 @@ fn words_are_parted_by_any_white_space_and_mentions_are_people() {
 }
 
 #[test]
-fn a_message_with_ten_thousand_reactions_counts_each() {
+fn each_of_ten_thousand_reactions_is_counted() {
     let mut row = json!({ "user": "U1", "text": "hello" });
     for n in 0..10_000 {
         row[format!("reaction#emoji{}#U{n:05}", n % 7)] = "000000000001.000000/added".into();
@@ -310,7 +322,7 @@ fn a_message_with_ten_thousand_reactions_counts_each() {
 }
 
 #[test]
-fn a_day_that_no_row_can_hold_says_so() {
+fn a_day_that_is_too_large_for_a_row_is_an_error() {
     let mut day = DayFigures::default();
     for n in 0..40_000 {
         day.emoji.insert(format!("emoji{n}"), 1);
@@ -322,7 +334,7 @@ fn a_day_that_no_row_can_hold_says_so() {
 }
 
 #[test]
-fn a_day_keeps_who_wrote_the_roots_of_its_own_and_one_that_was_stored_without_them_is_read() {
+fn a_day_keeps_the_authors_of_its_own_roots_and_a_day_stored_without_them_is_read() {
     let reply = json!({ "user": "U2", "thread_ts": "1795132800.000100",
         "raw_event": json!({ "parent_user_id": "U3" }).to_string() });
     let mut day = DayFigures::default();
@@ -338,7 +350,7 @@ fn a_day_keeps_who_wrote_the_roots_of_its_own_and_one_that_was_stored_without_th
 }
 
 #[test]
-fn what_counts_is_what_people_and_apps_wrote() {
+fn only_messages_that_people_and_apps_wrote_are_counted() {
     let read = |attributes: Value| {
         let row = item("1795132800.000100", attributes);
         CountedMessage::read(&row).map(|message| (message.author.map(str::to_owned), message.is_by_app))
@@ -360,7 +372,7 @@ fn what_counts_is_what_people_and_apps_wrote() {
 }
 
 #[test]
-fn a_quarter_of_an_hour_and_a_day_are_those_of_utc() {
+fn days_and_quarters_of_an_hour_are_in_utc() {
     let at = |ts: &str| {
         let row = item(ts, json!({ "user": "U1" }));
         let message = CountedMessage::read(&row).unwrap();

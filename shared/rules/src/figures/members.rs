@@ -1,7 +1,7 @@
-//! How many members a channel has: a row for each day on which Slack's directory listed it.
+//! The number of members of a channel: a row for each day on which Slack's directory listed the channel.
 //!
-//! `members#{team}#{channel}` / `{day}` is written once a day. It is no part of the channel's own rows: people come and go, and
-//! each time would be a state of the channel.
+//! `members#{team}#{channel}` / `{day}` is written once a day. It is not part of the channel's own rows:
+//! members come and go, and each change would be a new state of the channel.
 
 use ports::archive::{Attributes, Item, ItemKey, Update};
 use serde::Deserialize;
@@ -19,11 +19,12 @@ struct ListedMembers<'a> {
     num_members: Option<&'a RawValue>,
 }
 
-/// The row of the day of `clock` for a channel as Slack lists it; `None` if Slack does not say how many members it has.
+/// The row of the day of `clock` for a channel as Slack lists it; `None` if Slack does not report the number
+/// of members.
 pub fn listed(team: &TeamId, channel: &ChannelId, raw: &RawValue, clock: &Ts) -> Option<Update> {
-    let listed: ListedMembers<'_> = envelope::object(raw);
+    let listed: ListedMembers<'_> = envelope::object_or_default(raw);
     let members: u64 = listed.num_members?.get().parse().ok()?;
-    let day = RollupDay::of_message(clock)?.text();
+    let day = RollupDay::from_ts(clock)?.text();
     let texts =
         [("type", MEMBERS), ("team_id", team.as_str()), ("channel_id", channel.as_str()), ("day", &day)];
     let texts = texts.into_iter().map(|(name, text)| (name.to_owned(), text.into()));
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_has_the_number_that_slack_lists() {
+    fn a_day_has_the_number_of_members_that_slack_lists() {
         let row = |raw: &str| {
             let raw = RawValue::from_string(raw.to_owned()).unwrap();
             let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());

@@ -1,5 +1,5 @@
-//! The figures of one message. They are projections: they cannot disagree with the message, and cost nothing until they
-//! are read.
+//! The figures of one message. They are projections: they cannot disagree with the message, and are computed
+//! only when they are read.
 
 use std::collections::BTreeMap;
 
@@ -14,24 +14,24 @@ use ports::archive::Item;
 use slack::envelope;
 use slack::ids::{Ts, UserId};
 
-/// Subtypes with which a message counts like one without: what a person wrote. Slack gives a message with a file a subtype in
-/// an event, and none in its history.
+/// Subtypes of messages that count like those without a subtype: a person wrote them. Slack gives a message
+/// with a file a subtype in an event, but not in its history.
 const COUNTED_SUBTYPES: [&str; 3] = ["file_share", "thread_broadcast", "me_message"];
 
-/// The subtype of what apps of the old kind post: they have no user.
+/// The subtype of messages of legacy apps, which have no user.
 const BOT_MESSAGE: &str = "bot_message";
 
 /// Microseconds of a day.
 pub const DAY_MICROS: i64 = 86_400_000_000;
-/// And of a quarter of an hour.
+/// Microseconds of a quarter of an hour.
 const QUARTER_MICROS: i64 = DAY_MICROS / 96;
 
-/// Words: what white space parts.
+/// The number of words, separated by white space.
 pub fn words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
-/// The people whom a text mentions, each once, in the order of the text, without its author.
+/// The users that a text mentions, each once, in the order of the text, without its author.
 pub fn mentions<'t>(text: &'t str, author: Option<&str>) -> Vec<&'t str> {
     let mut mentioned: Vec<&str> = Vec::new();
     for piece in text.split("<@").skip(1) {
@@ -44,7 +44,7 @@ pub fn mentions<'t>(text: &'t str, author: Option<&str>) -> Vec<&'t str> {
     mentioned
 }
 
-/// The reactions that a message has now: each name with the people who reacted, both in the order of text.
+/// The reactions that a message has now: each name with the users who reacted, both sorted as text.
 pub fn reactions(message: &Item) -> BTreeMap<&str, Vec<&str>> {
     let mut reactions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, user) in reaction::pairs(&message.attributes) {
@@ -54,58 +54,59 @@ pub fn reactions(message: &Item) -> BTreeMap<&str, Vec<&str>> {
     reactions
 }
 
-/// `emoji:UID:UID,emoji:UID`, as channelstats spells reactions.
+/// Reactions as `emoji:UID:UID,emoji:UID`, the format of channelstats.
 pub fn reactions_text(reactions: &BTreeMap<&str, Vec<&str>>) -> String {
     let each = reactions.iter().map(|(name, users)| format!("{name}:{}", users.join(":")));
     each.collect::<Vec<_>>().join(",")
 }
 
-/// The day of a timestamp, `2026-11-20`, in UTC; empty beyond the calendar.
+/// The day of a timestamp, `2026-11-20`, in UTC; empty if the calendar cannot represent it.
 pub fn date(ts: &Ts) -> String {
     let moment = Timestamp::from_microsecond(ts.micros());
     moment.map_or_else(|_| String::new(), |moment| moment.to_zoned(TimeZone::UTC).date().to_string())
 }
 
-/// Whom a reply names as the author of its root, as events do.
-pub fn told_author(raw: &str) -> Option<String> {
-    let raw = envelope::value(raw).ok()?;
+/// The author of the root that a reply names, as events do.
+pub fn named_root_author(raw: &str) -> Option<String> {
+    let raw = envelope::parse_value(raw).ok()?;
     let author = raw["parent_user_id"].as_str()?;
     UserId::parse(author).ok().map(|author| author.to_string())
 }
 
-/// What a message is counted by.
+/// The facts of a message that are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountedMessage<'a> {
     /// When it was posted.
     pub ts: Ts,
-    /// The person who wrote it; `None` if an app posted it in its own name.
+    /// The user who wrote it; `None` if an app posted it in its own name.
     pub author: Option<&'a str>,
-    /// Whether an app posted it, for itself or in a person's name.
+    /// Whether an app posted it, in its own name or in a person's name.
     pub is_by_app: bool,
-    /// Whether it was deleted: it only counts as an author's first message then.
+    /// Whether it was deleted: then it counts only as an author's first message.
     pub is_deleted: bool,
-    /// Its words.
+    /// The number of words.
     pub words: u64,
-    /// Whom it mentions.
+    /// The users that it mentions.
     pub mentions: Vec<&'a str>,
-    /// Who reacted, and with which emoji.
+    /// The reactions: the name of the emoji, and the user.
     pub reactions: Vec<(&'a str, &'a str)>,
     /// The message that it replies to.
     pub root_ts: Option<Ts>,
-    /// Whom a reply names as the author of that message, as events do.
+    /// The author of that message according to the reply, as events name it.
     pub told_author: Option<String>,
-    /// Whether its row says that it begins a thread.
+    /// Whether its row marks it as the root of a thread.
     pub is_root: bool,
-    /// How many files it has.
+    /// The number of files.
     pub files: u64,
     /// Whether it was edited.
     pub is_edited: bool,
-    /// Changes if anything that is counted changes.
+    /// A digest that changes if anything that is counted changes.
     pub digest: u128,
 }
 
 impl<'a> CountedMessage<'a> {
-    /// What is counted of a row; `None` if it does not count: a notice of Slack, a row without content, an erased one.
+    /// Reads the facts from a row; `None` if the row does not count: a notice of Slack, a row without
+    /// content, an erased row.
     pub fn read(message: &'a Item) -> Option<Self> {
         let subtype = message.text("subtype");
         let counts =
@@ -120,7 +121,7 @@ impl<'a> CountedMessage<'a> {
         let text = message.text("text").unwrap_or_default();
         let thread_ts = message.text("thread_ts").and_then(|thread_ts| Ts::parse(thread_ts).ok());
         let is_root = thread_ts.as_ref() == Some(&ts);
-        let is_deleted = message.is("deleted");
+        let is_deleted = message.has_flag("deleted");
         let mut digest = Sha256::new();
         for part in [&message.key.item_id, &message.key.timestamp, version.as_str()] {
             digest.update(part);
@@ -137,7 +138,7 @@ impl<'a> CountedMessage<'a> {
         let (half, _) = digest.split_at(16);
         let is_reply = thread_ts.is_some() && !is_root;
         Some(Self {
-            told_author: message.text("raw_event").filter(|_| is_reply).and_then(told_author),
+            told_author: message.text("raw_event").filter(|_| is_reply).and_then(named_root_author),
             author,
             is_by_app: author.is_none() || message.text("bot_id").is_some(),
             is_deleted,
@@ -157,12 +158,12 @@ impl<'a> CountedMessage<'a> {
         })
     }
 
-    /// The day it was posted on: days since 1970, in UTC.
+    /// The day on which it was posted: days since 1970, in UTC.
     pub fn day(&self) -> i64 {
         self.ts.micros().div_euclid(DAY_MICROS)
     }
 
-    /// In which quarter of an hour of its day, from 0 to 95.
+    /// The quarter of an hour of its day, from 0 to 95.
     pub fn quarter(&self) -> u8 {
         let quarter = self.ts.micros().rem_euclid(DAY_MICROS) / QUARTER_MICROS;
         u8::try_from(quarter).unwrap_or(95)
@@ -174,8 +175,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_a_character_does_not_hide_whom_a_reply_names_as_the_author_of_its_root() {
+    fn half_a_character_does_not_hide_the_root_author_that_a_reply_names() {
         let raw = r#"{"text":"\ud83d","parent_user_id":"U1"}"#;
-        assert_eq!(told_author(raw).as_deref(), Some("U1"));
+        assert_eq!(named_root_author(raw).as_deref(), Some("U1"));
     }
 }

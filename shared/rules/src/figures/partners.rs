@@ -1,14 +1,14 @@
-//! Who has to do with one person: mentions, reactions and replies, in both directions.
+//! The partners of one person: mentions, reactions and replies, in both directions.
 
 use std::collections::BTreeMap;
 
 use super::day::DayThread;
 use super::message::CountedMessage;
 
-/// How often, by person.
+/// Counts by person.
 pub type CountByPerson = BTreeMap<String, u64>;
 
-/// One kind of attention, in both directions. What people do to themselves is not in it.
+/// One kind of interaction, in both directions, without a person's interactions with themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exchange {
     /// From the person to others.
@@ -37,7 +37,7 @@ pub struct Partners {
     pub mentions: Exchange,
     /// Reactions to messages.
     pub reactions: Exchange,
-    /// Replies to messages that began threads.
+    /// Replies to roots of threads.
     pub replies: Exchange,
 }
 

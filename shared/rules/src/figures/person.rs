@@ -1,4 +1,4 @@
-//! Which kind of author someone is: people, guests and people of other workspaces post; apps are counted apart.
+//! The kinds of authors: members, guests and people of other workspaces post; apps are counted separately.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ pub enum AuthorKind {
     Member,
     /// A guest of the workspace, in one channel or in several.
     Guest,
-    /// A person of another workspace, in a channel that both share, or one of whom nothing is known.
+    /// A person of another workspace, in a shared channel, or an unknown person.
     Stranger,
     /// A person whose account was deactivated. What they wrote counts.
     Deleted,
@@ -27,10 +27,10 @@ pub enum AuthorKind {
 }
 
 impl AuthorKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] = [Self::Member, Self::Guest, Self::Stranger, Self::Deleted, Self::Bot];
 
-    /// As scripts read it.
+    /// The name for scripts.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -43,13 +43,20 @@ impl AuthorKind {
     }
 
     /// The kind of a person as Slack's directory lists them.
-    pub fn listed(raw: &str, id: &str, team: &str) -> Self {
+    pub fn from_listed(raw: &str, id: &str, team: &str) -> Self {
         let account = ListedAccount::read(raw);
-        Self::of(&account, id, team, false, account.deleted)
+        Self::from_account(&account, id, team, false, account.deleted)
     }
 
-    fn of(account: &ListedAccount<'_>, id: &str, team: &str, is_bot: bool, is_deleted: bool) -> Self {
-        let elsewhere = || account.team_id.as_deref().is_some_and(|of| of != team && of.starts_with('T'));
+    fn from_account(
+        account: &ListedAccount<'_>,
+        id: &str,
+        team: &str,
+        is_bot: bool,
+        is_deleted: bool,
+    ) -> Self {
+        let elsewhere =
+            || account.team_id.as_deref().is_some_and(|home| home != team && home.starts_with('T'));
         if is_bot || account.is_bot || id == SLACKBOT {
             Self::Bot
         } else if account.is_stranger || elsewhere() {
@@ -63,7 +70,7 @@ impl AuthorKind {
         }
     }
 
-    /// Whether the account is of this workspace, whatever became of it. Guests are.
+    /// Whether the account belongs to this workspace, even if it was deactivated. Guests' accounts do.
     #[must_use]
     pub fn is_of_workspace(self) -> bool {
         match self {
@@ -72,7 +79,7 @@ impl AuthorKind {
         }
     }
 
-    /// Whether they could post today: people of this workspace, guests included.
+    /// Whether they can post today: people of this workspace, guests included.
     #[must_use]
     pub fn is_active(self) -> bool {
         match self {
@@ -82,7 +89,7 @@ impl AuthorKind {
     }
 }
 
-/// What the kind of an author is read from: a report reads it of everyone in a workspace.
+/// The fields from which an author's kind is determined. A report reads them for everyone in a workspace.
 #[derive(Default, Deserialize)]
 struct ListedAccount<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
@@ -100,46 +107,53 @@ struct ListedAccount<'a> {
 }
 
 impl<'a> ListedAccount<'a> {
-    /// What cannot be read says nothing.
+    /// Reads an account; an unreadable one has the default values.
     fn read(raw: &'a str) -> Self {
-        // A derived reader would take an array for a struct, field by field.
+        // A derived deserializer would accept an array as a struct, field by field.
         let is_object = raw.trim_ascii_start().starts_with('{');
         if is_object { serde_json::from_str(raw).unwrap_or_default() } else { Self::default() }
     }
 }
 
-/// What figures need of a person.
+/// The facts about a person that figures need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PersonFacts {
-    /// What kind of author they are.
+    /// Their kind of author.
     pub kind: AuthorKind,
-    /// What they are called; `None` if nothing says it.
+    /// Their display name; `None` if it is not known.
     pub name: Option<String>,
     /// Their time zone, such as `Europe/Berlin`.
     pub tz: Option<String>,
-    /// What their clock is ahead of UTC, in minutes.
+    /// The offset of their local time from UTC, in minutes.
     pub offset_minutes: Option<i64>,
 }
 
 impl PersonFacts {
-    /// Reads a row of the directory of a workspace; `None` if the person was erased.
+    /// Reads a person's row in the directory of a workspace; `None` if the person was erased.
     pub fn read(row: &Item, team: &str) -> Option<Self> {
         if row.is_erased() {
             return None;
         }
         let account = row.text("raw_event").map(ListedAccount::read).unwrap_or_default();
-        let kind = AuthorKind::of(&account, &row.key.timestamp, team, row.is("is_bot"), row.is("deleted"));
-        let named = ["display_name", "real_name", "name"].into_iter().find_map(|name| row.text(name));
+        let kind = AuthorKind::from_account(
+            &account,
+            &row.key.timestamp,
+            team,
+            row.has_flag("is_bot"),
+            row.has_flag("deleted"),
+        );
+        let name = ["display_name", "real_name", "name"].into_iter().find_map(|name| row.text(name));
         let seconds = row.attributes.get("tz_offset").and_then(Value::as_i64);
         Some(Self {
             kind,
-            name: named.map(str::to_owned),
+            name: name.map(str::to_owned),
             tz: row.text("tz").map(str::to_owned),
             offset_minutes: seconds.filter(|seconds| seconds.abs() <= 86_400).map(|seconds| seconds / 60),
         })
     }
 
-    /// Whether a message is an app's; `author` is what is known of the one it names.
+    /// Whether a message is an app's. `id` is the author that it names, and `author` are the known facts
+    /// about them.
     pub fn is_bot(id: Option<&str>, author: Option<&Self>, is_by_app: bool) -> bool {
         match (id, author) {
             (None, _) | (Some(SLACKBOT), _) => true,
@@ -170,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kinds_of_authors() {
+    fn the_kind_of_an_author_depends_on_the_account() {
         for (object, kind) in [
             (json!({}), AuthorKind::Member),
             (json!({ "team_id": "T1" }), AuthorKind::Member),
@@ -189,16 +203,16 @@ mod tests {
             (json!([null, true]), AuthorKind::Member),
         ] {
             assert_eq!(person(object.clone()).unwrap().kind, kind, "{object}");
-            assert_eq!(AuthorKind::listed(&object.to_string(), "U1", "T1"), kind, "{object}");
+            assert_eq!(AuthorKind::from_listed(&object.to_string(), "U1", "T1"), kind, "{object}");
         }
         assert_eq!(person(json!({ "erased": true })), None);
-        // Half a character in a name says nothing of the account.
+        // Half a character in a name does not hide the account's flags.
         let half = r#"{"name":"\ud800","is_bot":true}"#;
-        assert_eq!(AuthorKind::listed(half, "U1", "T1"), AuthorKind::Bot);
+        assert_eq!(AuthorKind::from_listed(half, "U1", "T1"), AuthorKind::Bot);
     }
 
     #[test]
-    fn a_clock_is_no_more_than_a_day_ahead_or_behind() {
+    fn an_offset_from_utc_is_at_most_a_day() {
         let offset = |seconds: Value| person(json!({ "tz_offset": seconds })).unwrap().offset_minutes;
         assert_eq!(offset(json!(20_700)), Some(345));
         assert_eq!(offset(json!(-14_400)), Some(-240));

@@ -1,11 +1,12 @@
-//! Roll-ups as rows: which days are to be counted, what was counted, and how far the statistician has come.
+//! Roll-ups as rows: the days that must be counted, their figures, and the progress of the statistician.
 //!
-//! * `rollupdue#{team}` / `{day}#{channel}`: the day is to be counted. `wanted` grows with each change of it, so that a count
-//!   which began before a change does not end what the change asks for.
-//! * `rollup#{team}#{channel}` / `{day}`: what was counted when the `wanted` of its version was read.
+//! * `rollupdue#{team}` / `{day}#{channel}`: the day must be counted. `wanted` grows with each change of the
+//!   day, so that a count which began before a change does not complete the request of that change.
+//! * `rollup#{team}#{channel}` / `{day}`: the figures; the version is the `wanted` that was read before the
+//!   count.
 //! * `rollupdays#{team}` / `{day}`: changes before any roll-up of that day does.
-//! * `firstpost#{team}` / `{user}`: the first message that is known of a person. A minimum cannot grow back, so after an
-//!   erasure it says that it is `unsure`.
+//! * `firstpost#{team}` / `{user}`: the first known message of a person. A minimum cannot grow back, so an
+//!   erasure marks it as `unsure`.
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -28,7 +29,8 @@ use slack::ids::{ChannelId, TeamId, Ts, UserId};
 const DAY_S: i64 = 86_400;
 const MINUTE_MS: i64 = 60_000;
 
-/// A day is open for as long after its end: most edits, reactions and replies come while it is.
+/// The number of days for which a day stays open after its end: most edits, reactions and replies come in
+/// that time.
 const OPEN_DAYS: i64 = 2;
 
 const VERSION: &str = "version";
@@ -37,32 +39,33 @@ const FIGURES: &str = "figures";
 const FIRST: &str = "first";
 const UNSURE: &str = "unsure";
 
-/// A day in UTC that can be counted: one whose messages have timestamps of ten digits, which text orders as numbers.
+/// A day in UTC that can be counted: the timestamps of its messages have ten digits, so that they sort as
+/// text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RollupDay(i64);
 
 impl RollupDay {
     /// The first whole day of ten digits, 2001-09-10.
     pub const FIRST: Self = Self(11_575);
-    /// The last one, 2286-11-19.
+    /// The last whole day of ten digits, 2286-11-19.
     const LAST: Self = Self(115_739);
 
-    /// The day of this number since 1970; `None` beyond those that can be counted.
+    /// The day with this number since 1970; `None` if it cannot be counted.
     pub fn new(number: i64) -> Option<Self> {
         (Self::FIRST.0..=Self::LAST.0).contains(&number).then_some(Self(number))
     }
 
     /// The day of a date.
-    pub fn of(date: Date) -> Option<Self> {
+    pub fn from_date(date: Date) -> Option<Self> {
         Self::new(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second().div_euclid(DAY_S))
     }
 
     /// The day of a message.
-    pub fn of_message(ts: &Ts) -> Option<Self> {
+    pub fn from_ts(ts: &Ts) -> Option<Self> {
         Self::new(ts.micros().div_euclid(DAY_S * 1_000_000))
     }
 
-    /// The last day that is closed at a time: late changes are still counted, one by one.
+    /// The last day that is closed at a time. Late changes of closed days are still counted, one by one.
     pub fn closed_at(now: TimestampMs) -> Option<Self> {
         Self::new(now.0.div_euclid(DAY_S * 1_000) - OPEN_DAYS)
     }
@@ -86,20 +89,21 @@ impl RollupDay {
         midnight.to_zoned(TimeZone::UTC).date()
     }
 
-    /// As it stands in keys: `2026-11-20`.
+    /// The day in keys: `2026-11-20`.
     #[must_use]
     pub fn text(self) -> String {
         self.date().to_string()
     }
 
-    /// What every timestamp of it is greater than: a second without its fraction comes before each time within it.
+    /// The lower bound of its timestamps as text: a second without a fraction sorts before each time within
+    /// it.
     #[must_use]
     pub fn bound(self) -> String {
         (self.0 * DAY_S).to_string()
     }
 
     fn parse(text: &str) -> Option<Self> {
-        Self::of(text.parse().ok()?)
+        Self::from_date(text.parse().ok()?)
     }
 }
 
@@ -115,23 +119,23 @@ pub struct ChannelDay {
 }
 
 impl ChannelDay {
-    /// The row that says that it is to be counted.
+    /// The key of the row that marks it as due.
     pub fn due_key(&self) -> ItemKey {
         ItemKey::rollup_due(&self.team, &self.channel, &self.day.text())
     }
 
-    /// The row of what was counted.
+    /// The key of its roll-up.
     pub fn rollup_key(&self) -> ItemKey {
         ItemKey::rollup(&self.team, &self.channel, &self.day.text())
     }
 
-    /// The row of the day over all channels.
+    /// The key of the day's row for all channels.
     pub fn day_key(&self) -> ItemKey {
         ItemKey::rollup_day(&self.team, &self.day.text())
     }
 
-    /// Which day a row of [`ChannelDay::due_key`] is of.
-    pub fn of_due(team: &TeamId, due: &ItemKey) -> Option<Self> {
+    /// The day of a key that [`ChannelDay::due_key`] returned.
+    pub fn from_due_key(team: &TeamId, due: &ItemKey) -> Option<Self> {
         let (day, channel) = due.timestamp.split_once('#')?;
         Some(Self {
             team: team.clone(),
@@ -140,28 +144,29 @@ impl ChannelDay {
         })
     }
 
-    /// Which day a row of [`ChannelDay::rollup_key`] is of.
-    pub fn of_rollup(team: &TeamId, channel: &ChannelId, rollup: &ItemKey) -> Option<Self> {
+    /// The day of a key that [`ChannelDay::rollup_key`] returned.
+    pub fn from_rollup_key(team: &TeamId, channel: &ChannelId, rollup: &ItemKey) -> Option<Self> {
         let day = RollupDay::parse(&rollup.timestamp)?;
         Some(Self { team: team.clone(), channel: channel.clone(), day })
     }
 
-    /// Asks for a count: `due` and `rollup` are the rows as they were read.
-    pub fn ask(&self, due: Option<&Item>, rollup: Option<&Item>, now: TimestampMs) -> Update {
-        let asked = due.map_or(0, wanted);
-        let counted = rollup.map_or(0, counted);
+    /// The update that requests a count. `due` and `rollup` are the rows as they were read.
+    pub fn request_count(&self, due: Option<&Item>, rollup: Option<&Item>, now: TimestampMs) -> Update {
+        let requested = due.map_or(0, request_number);
+        let counted = rollup.map_or(0, counted_request);
         let guard = Guard::Unchanged {
             register: WANTED.into(),
             expected: due.and_then(|due| due.text(WANTED)).map(str::to_owned),
-            version: count_text(asked.max(counted) + 1),
+            version: count_text(requested.max(counted) + 1),
         };
         let set = Attributes::from_iter([("asked_at_ms".to_owned(), now.0.into())]);
         Update { guard, set, set_if_absent: self.identity("rollupdue"), ..Update::new(self.due_key()) }
     }
 
-    /// The roll-up, counted after `due` was read. One that was counted for a later change stays.
+    /// The update of the roll-up, counted after `due` was read. A roll-up that was counted for a later change
+    /// stays.
     pub fn rollup(&self, due: &Item, figures: &DayFigures) -> Update {
-        let guard = Guard::Greater { register: VERSION.into(), version: count_text(wanted(due)) };
+        let guard = Guard::Greater { register: VERSION.into(), version: count_text(request_number(due)) };
         let mut set = Attributes::new();
         let mut remove = Vec::new();
         match figures.stored() {
@@ -180,12 +185,12 @@ impl ChannelDay {
         }
     }
 
-    /// Another version of the day over all channels.
+    /// The update that gives the day's row for all channels a new version.
     pub fn renew(&self, day_row: Option<&Item>, due: &Item, figures: &DayFigures) -> Update {
         let version = day_row.and_then(|row| row.text(VERSION));
         let mut hash = Sha256::new();
-        let wanted = count_text(wanted(due));
-        for part in [version.unwrap_or_default(), self.channel.as_str(), &wanted] {
+        let request = count_text(request_number(due));
+        for part in [version.unwrap_or_default(), self.channel.as_str(), &request] {
             hash.update(part);
             hash.update([0]);
         }
@@ -200,7 +205,7 @@ impl ChannelDay {
         Update { guard, set_if_absent, ..Update::new(self.day_key()) }
     }
 
-    /// The first message of a person on this day.
+    /// The update that records the first message of a person on this day.
     pub fn first_post(&self, user: &UserId, ts: &Ts) -> Update {
         let version = format!("{}#{}", ts.padded(), self.channel);
         let guard = Guard::Less { register: FIRST.into(), version };
@@ -219,33 +224,33 @@ impl ChannelDay {
     }
 }
 
-/// A count that orders as text.
+/// A count as text that sorts like the number.
 fn count_text(count: u64) -> String {
     format!("{count:012}")
 }
 
-/// How often a count of this day was asked for.
-fn wanted(due: &Item) -> u64 {
+/// The number of the last request for a count of this day.
+fn request_number(due: &Item) -> u64 {
     due.text(WANTED).and_then(|wanted| wanted.parse().ok()).unwrap_or_default()
 }
 
-/// For which of these a roll-up was counted.
-fn counted(rollup: &Item) -> u64 {
+/// The number of the request for which a roll-up was counted.
+fn counted_request(rollup: &Item) -> u64 {
     rollup.text(VERSION).and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
-/// When a count was asked for the last time.
-pub fn asked_at(due: &Item) -> TimestampMs {
+/// When a count was last requested.
+pub fn requested_at(due: &Item) -> TimestampMs {
     TimestampMs(due.attributes.get("asked_at_ms").and_then(serde_json::Value::as_i64).unwrap_or_default())
 }
 
-/// What was counted; `None` if the messages have to be counted instead.
+/// The figures of a roll-up; `None` if the caller must count the messages instead.
 pub fn figures(rollup: &Item) -> Option<DayFigures> {
     DayFigures::read(rollup.text(FIGURES)?)
 }
 
-/// A roll-up without what was counted, after something of it was erased.
-pub fn emptied(rollup: &Item) -> Update {
+/// The update that removes the figures from a roll-up, after one of its messages was erased.
+pub fn without_figures(rollup: &Item) -> Update {
     let version = rollup.text(VERSION).map(str::to_owned);
     let guard = Guard::Unchanged {
         register: VERSION.into(),
@@ -255,15 +260,16 @@ pub fn emptied(rollup: &Item) -> Update {
     Update { guard, remove: vec![FIGURES], ..Update::new(rollup.key.clone()) }
 }
 
-/// Where a person's first message is, as far as is known; `None` if nothing is, or if it is not sure.
+/// A person's first known message; `None` if no message is known, or if the row is unsure.
 pub fn first_post(row: &Item) -> Option<(ChannelId, Ts)> {
-    let (ts, channel) = row.text(FIRST)?.split_once('#').filter(|_| !row.is(UNSURE))?;
+    let (ts, channel) = row.text(FIRST)?.split_once('#').filter(|_| !row.has_flag(UNSURE))?;
     let (seconds, fraction) = ts.split_once('.')?;
     let ts = Ts::parse(&format!("{:0>10}.{fraction}", seconds.trim_start_matches('0'))).ok()?;
     Some((ChannelId::parse(channel).ok()?, ts))
 }
 
-/// A first message that was erased: where an earlier or a later one is, only the messages say from now on.
+/// The update after a first message was erased: from then on only the messages themselves show which one is
+/// the first.
 pub fn unsure_first_post(row: &Item) -> Update {
     let version = row.text(FIRST).map(|_| count_text(0));
     let guard = Guard::Unchanged {
@@ -275,13 +281,13 @@ pub fn unsure_first_post(row: &Item) -> Update {
     Update { guard, set, ..Update::new(row.key.clone()) }
 }
 
-/// How far the statistician has come.
+/// The progress of the statistician.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FiguresState {
     version: Option<String>,
-    /// What it has followed of what was written to messages.
+    /// The position in the changes of messages up to which it has followed them.
     pub cursor: Option<ChangeCursor>,
-    /// The last day that is closed. Days up to it have a roll-up, are to be counted, or have no messages.
+    /// The last day that is closed. Days up to it have a roll-up, are due, or have no messages.
     pub closed: Option<RollupDay>,
 }
 
@@ -295,7 +301,7 @@ impl FiguresState {
         }
     }
 
-    /// Goes on from here, unless another process did.
+    /// The update that advances the state, unless another process has advanced it.
     pub fn advance(&self, cursor: Option<&ChangeCursor>, closed: Option<RollupDay>) -> Update {
         let number: u64 =
             self.version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default();
@@ -318,11 +324,11 @@ impl FiguresState {
     }
 }
 
-/// A job of the statistician: a channel's day to be counted.
+/// A job of the statistician: a channel's day that must be counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DayJob(pub ChannelDay);
 
-/// A day as the queue carries it.
+/// A day in the body of a job.
 #[derive(Serialize, Deserialize)]
 struct DayFields {
     team: TeamId,
@@ -331,15 +337,15 @@ struct DayFields {
 }
 
 impl DayJob {
-    /// The job as a message that is sent at a time: within a minute a day is sent once.
+    /// The job as a message that is sent at this time. Within a minute the queue accepts a day once.
     pub fn outgoing(&self, now: TimestampMs) -> Outgoing {
         let ChannelDay { team, channel, day } = &self.0;
         let (day, minute) = (day.text(), now.0.div_euclid(MINUTE_MS).to_string());
         let parts = [team.as_str(), channel.as_str(), &day, &minute];
         Outgoing {
             queue: QueueName::Stats,
-            group: GroupId::of(&parts[..3]),
-            dedup: DedupId::of(&parts.map(str::as_bytes)),
+            group: GroupId::from_parts(&parts[..3]),
+            dedup: DedupId::from_parts(&parts.map(str::as_bytes)),
             body: encode_job("stats", &DayFields { team: team.clone(), channel: channel.clone(), day }),
         }
     }

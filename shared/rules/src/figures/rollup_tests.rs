@@ -17,7 +17,7 @@ fn applied(update: &Update, row: Option<&Item>) -> Option<Item> {
 }
 
 #[test]
-fn a_day_is_a_job_and_once_within_a_minute() {
+fn a_day_is_sent_as_one_job_within_a_minute() {
     let job = DayJob(day("2026-11-20"));
     let [first, same, later] = [60_000, 119_999, 120_000].map(|ms| job.outgoing(TimestampMs(ms)));
     assert_eq!((first.queue, first.group.as_str()), (QueueName::Stats, "T1#C1#2026-11-20"));
@@ -37,7 +37,7 @@ fn a_day_is_a_job_and_once_within_a_minute() {
 }
 
 #[test]
-fn a_day_closes_two_days_later_and_bounds_hold_its_messages() {
+fn a_day_closes_two_days_later_and_its_bounds_enclose_its_messages() {
     let closed = |text: &str| {
         let now = text.parse::<Timestamp>().unwrap().as_millisecond();
         RollupDay::closed_at(TimestampMs(now)).map(RollupDay::text)
@@ -54,27 +54,27 @@ fn a_day_closes_two_days_later_and_bounds_hold_its_messages() {
         ("1795219200.000000", false),
     ] {
         assert_eq!(day.bound().as_str() < ts && ts < next.bound().as_str(), within, "{ts}");
-        assert_eq!(RollupDay::of_message(&Ts::parse(ts).unwrap()) == Some(day), within, "{ts}");
+        assert_eq!(RollupDay::from_ts(&Ts::parse(ts).unwrap()) == Some(day), within, "{ts}");
     }
 }
 
 #[test]
 fn a_change_after_a_count_began_is_counted_too() {
     let day = day("2026-11-20");
-    let due = applied(&day.ask(None, None, TimestampMs(1)), None).unwrap();
-    let changed = applied(&day.ask(Some(&due), None, TimestampMs(2)), Some(&due)).unwrap();
-    assert_ne!(due, changed, "so the row is not deleted by who read it before");
-    // Two ask at once: the one that comes second reads again.
-    assert_eq!(applied(&day.ask(Some(&due), None, TimestampMs(3)), Some(&changed)), None);
+    let due = applied(&day.request_count(None, None, TimestampMs(1)), None).unwrap();
+    let changed = applied(&day.request_count(Some(&due), None, TimestampMs(2)), Some(&due)).unwrap();
+    assert_ne!(due, changed, "a worker that read the row before must not delete it");
+    // Two requests at once: the second writer is rejected and reads again.
+    assert_eq!(applied(&day.request_count(Some(&due), None, TimestampMs(3)), Some(&changed)), None);
     let figures = DayFigures { files: 1, ..DayFigures::default() };
     let rollup = applied(&day.rollup(&changed, &figures), None).unwrap();
     assert_eq!(super::figures(&rollup), Some(figures));
-    // Who counted for the earlier one comes late, and changes nothing.
+    // A late count for the earlier request changes nothing.
     assert_eq!(applied(&day.rollup(&due, &DayFigures::default()), Some(&rollup)), None);
-    // After the row was deleted, a later change is still a later one.
-    let again = applied(&day.ask(None, Some(&rollup), TimestampMs(4)), None).unwrap();
+    // After the row was deleted, a new request still has a greater number.
+    let again = applied(&day.request_count(None, Some(&rollup), TimestampMs(4)), None).unwrap();
     assert!(applied(&day.rollup(&again, &DayFigures::default()), Some(&rollup)).is_some());
-    assert_eq!(super::figures(&applied(&emptied(&rollup), Some(&rollup)).unwrap()), None);
+    assert_eq!(super::figures(&applied(&without_figures(&rollup), Some(&rollup)).unwrap()), None);
 }
 
 #[test]
@@ -84,8 +84,8 @@ fn the_first_post_is_the_earliest_unless_it_was_erased() {
     let later = applied(&at("2026-11-20", "1795132800.000200"), None).unwrap();
     let first = applied(&at("2026-11-19", "1795046400.000100"), Some(&later)).unwrap();
     assert_eq!(applied(&at("2026-11-20", "1795132800.000200"), Some(&first)), None);
-    let place = (ChannelId::parse("C1").unwrap(), Ts::parse("1795046400.000100").unwrap());
-    assert_eq!(first_post(&first), Some(place));
+    let expected = (ChannelId::parse("C1").unwrap(), Ts::parse("1795046400.000100").unwrap());
+    assert_eq!(first_post(&first), Some(expected));
     let unsure = applied(&unsure_first_post(&first), Some(&first)).unwrap();
     assert_eq!(first_post(&unsure), None);
     assert_eq!(applied(&at("2026-11-20", "1795132800.000200"), Some(&unsure)), None, "it is not set again");

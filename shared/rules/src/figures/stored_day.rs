@@ -1,4 +1,4 @@
-//! A channel's day as the text of a row: written with zeros left out, and read in one pass.
+//! A channel's day as the text of a row: written without zeros, and read in one pass.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use super::day::{DayFigures, DayThread, PersonDay};
 use slack::hex::to_hex;
 use slack::ids::Ts;
 
-/// A roll-up that is stored has at most this many bytes, so that its row fits DynamoDB's 400 KB whatever else is in it.
+/// The maximum size of a stored roll-up: its row fits DynamoDB's 400 KB with all its other attributes.
 pub const MAX_STORED_BYTES: usize = 350 * 1024;
 
-/// A roll-up that no row can hold: what reads it counts the messages themselves.
+/// A roll-up that is too large for a row: readers count the messages themselves.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the roll-up would have {0} bytes, more than {MAX_STORED_BYTES}")]
 pub struct DayTooLarge(pub usize);
 
-/// What is read of a stored day. The totals over people are for those who look at the row itself.
+/// The fields that are read from a stored day. Its totals over people are for operators who inspect the row.
 #[derive(Deserialize)]
 struct StoredDay<'a> {
     bot_messages: u64,
@@ -37,7 +37,7 @@ struct StoredDay<'a> {
 }
 
 impl DayFigures {
-    /// As it is stored; zeros are left out.
+    /// The figures as they are stored; zeros are left out.
     pub fn stored(&self) -> Result<String, DayTooLarge> {
         let total = self.total();
         let stored = json!({
@@ -51,7 +51,7 @@ impl DayFigures {
         if stored.len() > MAX_STORED_BYTES { Err(DayTooLarge(stored.len())) } else { Ok(stored) }
     }
 
-    /// Reads what is stored; `None` if it does not have that shape.
+    /// Reads stored figures; `None` if they do not have that shape.
     pub fn read(stored: &str) -> Option<Self> {
         let stored: StoredDay<'_> = serde_json::from_str(stored).ok()?;
         let threads = stored.threads.into_iter();

@@ -1,6 +1,8 @@
-//! Avatars and custom emoji, so that a reader needs no network. They are public on Slack's side: no token is involved.
+//! Avatars and custom emoji, which are stored so that readers need no network. Slack serves them publicly,
+//! without a token.
 //!
-//! Every picture a row has had is one attribute, `image#{hash of its URL}`; the row's content says which is current.
+//! Every picture that a row has had is one attribute, `image#{hash of its URL}`; the row's content names the
+//! current one.
 
 use std::collections::BTreeSet;
 
@@ -19,44 +21,44 @@ use slack::ids::{TeamId, UserId};
 
 pub(super) const IMAGE: &str = "image#";
 
-/// Sizes of an avatar, the most useful first: large enough for a page, small enough to keep many.
+/// Sizes of an avatar, the most useful first: large enough for a page, small enough to store many.
 const SIZES: [&str; 6] = ["image_192", "image_512", "image_72", "image_1024", "image_original", "image_48"];
 
 /// A longer URL is not one of Slack's.
 const MAX_URL_BYTES: usize = 4096;
 
-/// Whose picture it is.
+/// The owner of a picture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageOwner {
-    /// A person.
+    /// A user.
     User(UserId),
     /// A custom emoji, by its name.
     Emoji(String),
 }
 
-/// A picture to be fetched.
+/// A picture to be downloaded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageJob {
     /// The workspace.
     pub team: TeamId,
-    /// Whose picture it is.
+    /// The owner of the picture.
     #[serde(flatten)]
     pub owner: ImageOwner,
-    /// Where it is.
+    /// Its address.
     pub url: String,
 }
 
-/// The job that follows an update of a row of the directory, if it brings a picture.
+/// The job that follows an update of a directory row, if the update has a picture.
 pub fn job(update: &Update) -> Option<Outgoing> {
     image_job(&update.set_if_absent, &update.set).map(|job| job.outgoing())
 }
 
-/// The job for the picture that a row of the directory names and does not hold.
-pub fn missing(row: &Item) -> Option<Outgoing> {
+/// The job for the picture that a directory row names, if it is not stored.
+pub fn job_for_missing(row: &Item) -> Option<Outgoing> {
     let job = image_job(&row.attributes, &row.attributes)?;
-    let held = row.attributes.contains_key(&format!("{IMAGE}{}", image_hash(&job.url)));
-    (!held).then(|| job.outgoing())
+    let is_stored = row.attributes.contains_key(&format!("{IMAGE}{}", image_hash(&job.url)));
+    (!is_stored).then(|| job.outgoing())
 }
 
 fn image_job(identity: &Attributes, content: &Attributes) -> Option<ImageJob> {
@@ -85,7 +87,7 @@ fn current_url(kind: &str, content: &Attributes) -> Option<String> {
     let text = |name: &str| content.get(name).and_then(Value::as_str);
     match kind {
         "user" => {
-            let user = envelope::value(text("raw_event")?).ok()?;
+            let user = envelope::parse_value(text("raw_event")?).ok()?;
             avatar_url(&user).map(str::to_owned)
         }
         "emoji" => picture_url(text("value")?).map(str::to_owned),
@@ -93,26 +95,27 @@ fn current_url(kind: &str, content: &Attributes) -> Option<String> {
     }
 }
 
-/// The key of the current picture of a row, if it is held.
+/// The key of the current picture of a row, if it is stored.
 pub(crate) fn current(row: &Attributes) -> Option<Value> {
-    // Asked first: most rows of a workspace without a token have none, and a user object is long.
+    // Checked first: most rows of a workspace without a token have no picture, and a user object is expensive
+    // to parse.
     if !row.keys().any(|name| is_register(name)) {
         return None;
     }
     let url = current_url(row.get("type")?.as_str()?, row)?;
-    let key = FileKey::stored(row.get(&format!("{IMAGE}{}", image_hash(&url)))?.as_str()?)?;
+    let key = FileKey::from_stored(row.get(&format!("{IMAGE}{}", image_hash(&url)))?.as_str()?)?;
     Some(key.as_str().into())
 }
 
-/// The keys of the pictures that are held for a row of the directory, and of the one that it names, which may be fetched just
-/// now. Of an earlier profile, the one that it names.
+/// The keys of the pictures that are stored for a directory row, and of the one that it names, which may be
+/// downloading at the moment. For the row of an earlier profile, the picture that it names.
 pub fn keys(row: &Item) -> BTreeSet<FileKey> {
-    let held = row.attributes.iter().filter(|(name, _)| is_register(name));
-    let held = held.filter_map(|(_, key)| FileKey::stored(key.as_str()?));
+    let stored = row.attributes.iter().filter(|(name, _)| is_register(name));
+    let stored = stored.filter_map(|(_, key)| FileKey::from_stored(key.as_str()?));
     let kind = row.text("type").map(|kind| if kind == "profile" { "user" } else { kind });
     let team = row.text("team_id").and_then(|team| TeamId::parse(team).ok());
     let url = kind.and_then(|kind| current_url(kind, &row.attributes));
-    held.chain(team.zip(url).map(|(team, url)| FileKey::image(&team, &url))).collect()
+    stored.chain(team.zip(url).map(|(team, url)| FileKey::image(&team, &url))).collect()
 }
 
 /// Whether an attribute of a row is a picture.
@@ -131,9 +134,9 @@ impl ImageJob {
         };
         Outgoing {
             queue: QueueName::Files,
-            // A hash: names of emoji have letters that a group must not have.
-            group: GroupId::of(&[team.as_str(), &hash]),
-            dedup: DedupId::of(&[kind, team.as_str(), owner, &hash].map(str::as_bytes)),
+            // A hash, because names of emoji contain characters that a message group must not contain.
+            group: GroupId::from_parts(&[team.as_str(), &hash]),
+            dedup: DedupId::from_parts(&[kind, team.as_str(), owner, &hash].map(str::as_bytes)),
             body: encode_job("image", self),
         }
     }
@@ -141,7 +144,7 @@ impl ImageJob {
     /// Reads the job in a message.
     ///
     /// # Errors
-    /// [`Malformed`] where it does not say whose picture is where.
+    /// [`Malformed`] if the owner or the address is missing or malformed.
     pub fn decode(raw: &RawValue) -> Result<Self, Malformed> {
         let job: Self = read_job("image", raw)?;
         if let ImageOwner::Emoji(name) = &job.owner {
@@ -150,7 +153,7 @@ impl ImageJob {
         Ok(job)
     }
 
-    /// The row the picture belongs to.
+    /// The key of the owner's row.
     pub fn key(&self) -> ItemKey {
         match &self.owner {
             ImageOwner::User(user) => ItemKey::user(&self.team, user),
@@ -158,8 +161,8 @@ impl ImageJob {
         }
     }
 
-    /// The picture is held.
-    pub fn held(&self, key: &FileKey) -> Update {
+    /// The update that records the picture as stored under `key`.
+    pub fn stored(&self, key: &FileKey) -> Update {
         let (kind, id, value) = match &self.owner {
             ImageOwner::User(user) => ("user", "user_id", user.as_str()),
             ImageOwner::Emoji(name) => ("emoji", "name", name.as_str()),
@@ -194,7 +197,7 @@ mod tests {
         let changes = SlackEvent::read(&envelope).unwrap().changes().unwrap();
         let update = |change| match change {
             Change::Register(update) => update,
-            Change::Content(_) => panic!("not of the directory"),
+            Change::Content(_) => panic!("not a directory row"),
         };
         changes.into_iter().map(update).collect()
     }
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_with_an_avatar_and_an_emoji_with_a_picture_are_jobs() {
+    fn a_user_with_an_avatar_and_an_emoji_with_a_picture_make_jobs() {
         let jobs = images(user(json!({ "image_72": "https://a/72", "image_192": "https://a/192" })));
         assert_eq!(jobs[0].url, "https://a/192");
         assert_eq!(
@@ -249,7 +252,7 @@ mod tests {
             let mut event = user(json!({ "image_192": format!("https://a/{number}") }));
             event["event_ts"] = clock.into();
             updates(event.clone()).iter().for_each(&mut write);
-            write(&images(event)[0].held(&FileKey::parse(&format!("slack/T1/images/{number}")).unwrap()));
+            write(&images(event)[0].stored(&FileKey::parse(&format!("slack/T1/images/{number}")).unwrap()));
         }
         let key = ItemKey::new("user#T1", "U1");
         let row = project::directory(&Item { key, attributes: attributes.unwrap() });

@@ -13,33 +13,33 @@ use ports::queue::job::encode_job;
 use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
-/// Files of one message that are looked at: ten times what Slack's own clients attach.
+/// The maximum number of files of one message that are processed: ten times what Slack's own clients attach.
 const MAX_FILES: usize = 100;
 
-/// A file to be fetched, for one message it is in.
+/// A file to be downloaded, for one message that shares it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileJob {
     /// The workspace.
     pub team: TeamId,
-    /// Where it was shared.
+    /// The message that shares it.
     #[serde(flatten)]
     pub share: Share,
-    /// Who shared it there, if that is known.
+    /// The user who shared it there, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<UserId>,
-    /// What Slack said of it there.
+    /// The file object in that message.
     pub object: FileObject,
-    /// Whether that may be old: Slack is asked again before the download.
+    /// Whether the object may be outdated: then Slack is asked for it again before the download.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refresh: bool,
 }
 
-/// What a message asks the file-downloader for.
+/// The file-downloader's jobs for a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Jobs {
     /// To be sent once the message is written.
     pub sends: Vec<Outgoing>,
-    /// Files without a valid id, and those beyond what one message can have.
+    /// The number of files without a valid id or beyond the limit.
     pub skipped: usize,
 }
 
@@ -48,12 +48,12 @@ pub fn jobs(content: &Content) -> Jobs {
     jobs_unless(content, |_| false)
 }
 
-/// The jobs of those files in a version of a message that are not known to be settled.
+/// The jobs of the files in a version of a message, except those for which `is_settled` returns true.
 pub fn jobs_unless(content: &Content, is_settled: impl Fn(&FileId) -> bool) -> Jobs {
     let update = content.if_absent();
     let id = |name: &str| update.set_if_absent.get(name).and_then(Value::as_str).unwrap_or_default();
     let files = update.set.get("files").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    // Most messages have none: their ids need no second look.
+    // Most messages have no files: do not parse their ids.
     if files.is_empty() {
         return Jobs::default();
     }
@@ -73,13 +73,17 @@ pub fn jobs_unless(content: &Content, is_settled: impl Fn(&FileId) -> bool) -> J
     Jobs { sends, skipped }
 }
 
-/// Asks again for a file that is not held, by its row. The nonce tells this time from the others. `None` where nothing
-/// is known of the file, or not where it was shared.
-pub fn again(team: &TeamId, row: &Item, nonce: &[u8]) -> Option<Outgoing> {
+/// The job that downloads again a file that is not stored, given its row. The nonce distinguishes this
+/// attempt from others. `None` if the row lacks the object or a share of the file.
+pub fn retry_job(team: &TeamId, row: &Item, nonce: &[u8]) -> Option<Outgoing> {
     let share = row::shares(row).next()?;
     let job = FileJob { team: team.clone(), share, user: None, object: row::object(row)?, refresh: true };
-    let dedup =
-        DedupId::of(&[b"file again", team.as_str().as_bytes(), job.object.id.as_str().as_bytes(), nonce]);
+    let dedup = DedupId::from_parts(&[
+        b"file again",
+        team.as_str().as_bytes(),
+        job.object.id.as_str().as_bytes(),
+        nonce,
+    ]);
     Some(Outgoing { dedup, ..job.outgoing() })
 }
 
@@ -91,8 +95,8 @@ impl FileJob {
             ["file", team.as_str(), channel.as_str(), ts.as_str(), object.id.as_str(), &object.fingerprint()];
         Outgoing {
             queue: QueueName::Files,
-            group: GroupId::of(&[team.as_str(), object.id.as_str()]),
-            dedup: DedupId::of(&parts.map(str::as_bytes)),
+            group: GroupId::from_parts(&[team.as_str(), object.id.as_str()]),
+            dedup: DedupId::from_parts(&parts.map(str::as_bytes)),
             body: encode_job("file", self),
         }
     }
@@ -100,7 +104,7 @@ impl FileJob {
     /// Reads the job in a message.
     ///
     /// # Errors
-    /// [`Malformed`] where an id is missing or malformed.
+    /// [`Malformed`] if an id is missing or malformed.
     pub fn decode(raw: &RawValue) -> Result<Self, Malformed> {
         read_job("file", raw)
     }
@@ -140,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn each_file_of_a_message_is_a_job_of_its_own_group() {
+    fn each_file_of_a_message_is_a_job_in_its_own_group() {
         let jobs = jobs_of(message(json!([
             { "id": "F1", "name": "a.png", "url_private": "https://files.slack.com/1" },
             { "name": "without an id" }, { "id": "../F" }, 7,
@@ -161,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_edit_brings_and_what_it_replaces_both_ask_and_the_same_asks_once() {
+    fn an_edit_makes_jobs_for_the_old_and_the_new_files_and_equal_jobs_if_they_are_the_same() {
         let with = |file: &str| json!({ "type": "message", "ts": "1.000000", "user": "U1", "files": [{ "id": file }] });
         let edit = |before: &str, after: &str| {
             json!({ "type": "message", "subtype": "message_changed", "channel": "C1",
@@ -174,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn another_place_another_object_and_another_time_are_other_jobs() {
+    fn another_share_another_object_and_another_nonce_make_different_jobs() {
         let job = |channel: &str, name: &str| FileJob {
             team: TeamId::parse("T1").unwrap(),
             share: Share { channel: ChannelId::parse(channel).unwrap(), ts: Ts::parse("1.000000").unwrap() },
@@ -189,17 +193,17 @@ mod tests {
 
         let update = row::seen(&job("C1", "a").team, &job("C1", "a").object, Some(&job("C1", "a").share));
         let row = Item { key: update.key.clone(), attributes: update.apply(None).unwrap() };
-        let retried = again(&job("C1", "a").team, &row, b"1").unwrap();
+        let retried = retry_job(&job("C1", "a").team, &row, b"1").unwrap();
         assert_eq!(decoded(&retried), FileJob { refresh: true, ..job("C1", "a") });
         assert_ne!(retried.dedup, dedup("C1", "a"));
-        assert_ne!(retried.dedup, again(&job("C1", "a").team, &row, b"2").unwrap().dedup);
+        assert_ne!(retried.dedup, retry_job(&job("C1", "a").team, &row, b"2").unwrap().dedup);
         // Workspaces that share a channel know a file by the same id.
         let elsewhere = TeamId::parse("T2").unwrap();
-        assert_ne!(retried.dedup, again(&elsewhere, &row, b"1").unwrap().dedup);
+        assert_ne!(retried.dedup, retry_job(&elsewhere, &row, b"1").unwrap().dedup);
     }
 
     #[test]
-    fn a_job_fits_a_message_whatever_was_in_the_object() {
+    fn a_job_fits_a_message_even_if_the_object_has_very_long_texts() {
         let long = "\u{1}".repeat(100_000);
         let fields = ["name", "mimetype", "filetype", "mode", "external_type", "file_access", "user"];
         let mut file: Value =
@@ -214,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_job_is_malformed() {
+    fn a_job_with_missing_or_invalid_ids_is_malformed() {
         for body in [
             json!({}),
             json!([]),

@@ -1,5 +1,5 @@
-//! A file object, reduced to what is needed to fetch the file and to show what it is. Everything in it comes from
-//! outside: a field of another type than expected is absent, and texts are bounded.
+//! A file object, reduced to the fields that are needed to download the file and to show it. All of its data
+//! is untrusted: a field of an unexpected type is absent, and texts are bounded.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,68 +9,68 @@ use super::state::FileVerdict;
 use crate::version::hash;
 use slack::ids::{FileId, TeamId};
 
-/// A name is kept as far as this: four times what filesystems take.
+/// The maximum size of a stored name: four times the limit of file systems.
 const MAX_NAME_BYTES: usize = 1024;
 
-/// Words such as a MIME type; a longer one is treated as missing.
+/// The maximum size of words such as a MIME type; a longer one is treated as missing.
 const MAX_WORD_BYTES: usize = 255;
 
 /// A longer URL is not one of Slack's.
 const MAX_URL_BYTES: usize = 4096;
 
-/// Kinds of documents that Slack itself writes. They have no bytes of their own: Slack renders them when asked, as
-/// HTML, in a length that it does not announce.
+/// Kinds of documents that Slack itself creates. They have no bytes of their own: Slack renders them on
+/// request, as HTML of an unannounced length.
 const RENDERED: [&str; 4] = ["quip", "canvas", "space", "post"];
 
-/// The source of a file whose address is its own.
+/// The source of a file whose address is the one that Slack makes for it.
 pub const OWN: &str = "own";
 
-/// What is known of a file.
+/// The known facts about a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Value")]
 pub struct FileObject {
-    /// Which file.
+    /// The id of the file.
     pub id: FileId,
-    /// What people call it.
+    /// Its name or title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What Slack takes it for, such as `image/png`.
+    /// Its MIME type according to Slack, such as `image/png`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mimetype: Option<String>,
-    /// Slack's own word for that, such as `png`.
+    /// Slack's own word for the type, such as `png`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filetype: Option<String>,
-    /// How long it is.
+    /// Its size in bytes.
     #[serde(rename = "size", skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// Where its content is: `hosted`, `snippet`, `external`, `tombstone`, `hidden_by_limit`, …
+    /// Where its content is stored: `hosted`, `snippet`, `external`, `tombstone`, `hidden_by_limit`, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Whether it is kept somewhere else.
+    /// Whether it is stored outside Slack.
     #[serde(skip_serializing_if = "is_false")]
     pub is_external: bool,
-    /// Where that is, such as `gdrive`.
+    /// The external service, such as `gdrive`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_type: Option<String>,
-    /// Whether the app may have it; `check_file_info` where only `files.info` knows.
+    /// Whether the app has access to it; `check_file_info` if only `files.info` can answer that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_access: Option<String>,
-    /// Where it is shown.
+    /// The address at which Slack shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url_private: Option<String>,
-    /// Where it is downloaded.
+    /// The address from which it is downloaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url_private_download: Option<String>,
-    /// Who brought it.
+    /// The user who uploaded it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// When, in seconds since the Unix epoch.
+    /// When it was created, in seconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<i64>,
 }
 
-/// The path of an address, without the slash in front, and without what stands behind it; `None` where a client might read
-/// another one.
+/// The path of an address, without its leading slash, query and fragment; `None` if a client might read a
+/// different path.
 fn path(url: &str) -> Option<&str> {
     let is_odd = |letter: char| letter == '\\' || letter.is_control() || letter.is_whitespace();
     let (host, path) = url.split_once("://")?.1.split_once('/')?;
@@ -81,8 +81,8 @@ fn path(url: &str) -> Option<&str> {
     path.split(['?', '#']).next()
 }
 
-/// `.` or `..`, however it is spelt.
-fn is_way_up(part: &str) -> bool {
+/// Whether a path segment is `.` or `..`, possibly percent-encoded.
+fn is_dot_segment(part: &str) -> bool {
     matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }
 
@@ -91,10 +91,10 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// What can be said of a file before anything is asked for.
+/// The next step for a file, decided without a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Before {
-    /// There is nothing to ask for.
+pub enum FilePrecheck {
+    /// No request is needed.
     Settled(FileVerdict),
     /// The object is a stub: `files.info` has the rest.
     InfoNeeded,
@@ -111,7 +111,7 @@ impl TryFrom<Value> for FileObject {
 }
 
 impl FileObject {
-    /// Reads a file object; `None` where it has no valid id.
+    /// Reads a file object; `None` if it has no valid id.
     pub fn read(value: &Value) -> Option<Self> {
         let id = FileId::parse(value.get("id")?.as_str()?).ok()?;
         let text = |name: &str| value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -136,55 +136,57 @@ impl FileObject {
         })
     }
 
-    /// What can be said before anything is asked for. A word that is not known says nothing.
-    pub fn before_request(&self) -> Before {
+    /// Decides the next step without a request. Unknown words are ignored.
+    pub fn precheck(&self) -> FilePrecheck {
         match self.mode.as_deref() {
-            Some("external") => return Before::Settled(FileVerdict::External),
-            Some("tombstone") => return Before::Settled(FileVerdict::Tombstone),
-            Some("hidden_by_limit") => return Before::Settled(FileVerdict::HiddenByLimit),
-            Some(_) | None if self.is_external => return Before::Settled(FileVerdict::External),
-            Some("file_access") if self.file_access.is_none() => return Before::InfoNeeded,
+            Some("external") => return FilePrecheck::Settled(FileVerdict::External),
+            Some("tombstone") => return FilePrecheck::Settled(FileVerdict::Tombstone),
+            Some("hidden_by_limit") => return FilePrecheck::Settled(FileVerdict::HiddenByLimit),
+            Some(_) | None if self.is_external => return FilePrecheck::Settled(FileVerdict::External),
+            Some("file_access") if self.file_access.is_none() => return FilePrecheck::InfoNeeded,
             Some(_) | None => {}
         }
         match self.file_access.as_deref() {
-            Some("access_denied") => Before::Settled(FileVerdict::AccessDenied),
-            Some("file_not_found") => Before::Settled(FileVerdict::NotFound),
-            Some("check_file_info") => Before::InfoNeeded,
-            Some(_) | None if self.url().is_none() => Before::InfoNeeded,
-            Some(_) | None => Before::Download,
+            Some("access_denied") => FilePrecheck::Settled(FileVerdict::AccessDenied),
+            Some("file_not_found") => FilePrecheck::Settled(FileVerdict::NotFound),
+            Some("check_file_info") => FilePrecheck::InfoNeeded,
+            Some(_) | None if self.url().is_none() => FilePrecheck::InfoNeeded,
+            Some(_) | None => FilePrecheck::Download,
         }
     }
 
-    /// Whether Slack says that nothing but its place is left.
+    /// Whether Slack has only its tombstone.
     pub fn is_tombstone(&self) -> bool {
         self.mode.as_deref() == Some("tombstone")
     }
 
-    /// Whether its address is the one that Slack makes for this file of this workspace: `/files-pri/{team}-{file}/…`. Any
-    /// other is no proof that what is there is this file: only `files.info` says so.
+    /// Whether its address is the one that Slack makes for this file of this workspace:
+    /// `/files-pri/{team}-{file}/…`. Any other address does not prove that its content is this file: only
+    /// `files.info` does.
     pub fn has_own_address(&self, team: &TeamId) -> bool {
         let own = format!("{team}-{}", self.id);
         self.url().and_then(path).is_some_and(|path| {
             let mut parts = path.split('/');
             parts.next() == Some("files-pri")
                 && parts.next() == Some(&own)
-                && parts.all(|part| !is_way_up(part))
+                && parts.all(|part| !is_dot_segment(part))
         })
     }
 
-    /// What tells the place its bytes come from apart from another that claims the same id; `None` where there is no address.
+    /// The source of its bytes, which distinguishes it from other objects that claim the same id; `None` if
+    /// there is no address.
     pub fn source(&self, team: &TeamId) -> Option<String> {
         let url = self.url()?;
-        // The name at the end of Slack's own addresses changes when people rename the file.
+        // The name at the end of Slack's own addresses changes when a user renames the file.
         Some(if self.has_own_address(team) { OWN.to_owned() } else { hash(path(url).unwrap_or(url)) })
     }
 
-    /// Where to ask for its bytes.
+    /// The address of its bytes.
     pub fn url(&self) -> Option<&str> {
         self.url_private_download.as_deref().or(self.url_private.as_deref())
     }
 
-    /// Whether an HTML page may be its content; elsewhere it is a login page.
+    /// Whether its content may be an HTML page; for any other file such a page is a login page.
     pub fn may_be_html(&self) -> bool {
         let mimetype = self.mimetype.as_deref().unwrap_or_default().to_ascii_lowercase();
         let filetype = self.filetype.as_deref().unwrap_or_default().to_ascii_lowercase();
@@ -193,7 +195,7 @@ impl FileObject {
             || self.is_rendered()
     }
 
-    /// How many bytes a download must bring; `None` where that cannot be told before.
+    /// The exact size of a download; `None` if it is not known in advance.
     pub fn exact_size_bytes(&self) -> Option<u64> {
         self.size_bytes.filter(|_| !self.is_rendered())
     }
@@ -206,19 +208,19 @@ impl FileObject {
 
     /// The object as JSON. Equal objects are equal text.
     pub fn to_json(&self) -> Value {
-        // Text, numbers and a boolean always serialise.
+        // Text, numbers and a boolean can always be serialized.
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// What tells two objects of one file apart.
+    /// A hash that distinguishes objects of the same file.
     pub fn fingerprint(&self) -> String {
         hash(&self.to_json().to_string())
     }
 
-    /// How an object compares with another of the same file: one that says more is greater.
+    /// The version of an object, which orders objects of the same file: one with more fields is greater.
     pub(super) fn version(&self) -> String {
-        let says = self.to_json().as_object().map_or(0, serde_json::Map::len);
-        format!("{says:02}/{}", self.fingerprint())
+        let fields = self.to_json().as_object().map_or(0, serde_json::Map::len);
+        format!("{fields:02}/{}", self.fingerprint())
     }
 }
 
@@ -237,35 +239,35 @@ mod tests {
     }
 
     #[test]
-    fn what_settles_a_file_needs_no_request() {
+    fn the_object_decides_whether_a_file_needs_a_request() {
         for (fields, expected) in [
-            (json!({}), Before::Download),
-            (json!({ "mode": "hosted", "file_access": "visible" }), Before::Download),
-            (json!({ "mode": "something_new", "file_access": "something_new" }), Before::Download),
+            (json!({}), FilePrecheck::Download),
+            (json!({ "mode": "hosted", "file_access": "visible" }), FilePrecheck::Download),
+            (json!({ "mode": "something_new", "file_access": "something_new" }), FilePrecheck::Download),
             (
                 json!({ "mode": "external", "external_type": "gdrive" }),
-                Before::Settled(FileVerdict::External),
+                FilePrecheck::Settled(FileVerdict::External),
             ),
-            (json!({ "is_external": true }), Before::Settled(FileVerdict::External)),
-            (json!({ "mode": "tombstone" }), Before::Settled(FileVerdict::Tombstone)),
-            (json!({ "mode": "hidden_by_limit" }), Before::Settled(FileVerdict::HiddenByLimit)),
-            (json!({ "file_access": "access_denied" }), Before::Settled(FileVerdict::AccessDenied)),
-            (json!({ "file_access": "file_not_found" }), Before::Settled(FileVerdict::NotFound)),
-            (json!({ "file_access": "check_file_info" }), Before::InfoNeeded),
-            (json!({ "mode": "file_access" }), Before::InfoNeeded),
+            (json!({ "is_external": true }), FilePrecheck::Settled(FileVerdict::External)),
+            (json!({ "mode": "tombstone" }), FilePrecheck::Settled(FileVerdict::Tombstone)),
+            (json!({ "mode": "hidden_by_limit" }), FilePrecheck::Settled(FileVerdict::HiddenByLimit)),
+            (json!({ "file_access": "access_denied" }), FilePrecheck::Settled(FileVerdict::AccessDenied)),
+            (json!({ "file_access": "file_not_found" }), FilePrecheck::Settled(FileVerdict::NotFound)),
+            (json!({ "file_access": "check_file_info" }), FilePrecheck::InfoNeeded),
+            (json!({ "mode": "file_access" }), FilePrecheck::InfoNeeded),
             (
                 json!({ "mode": "file_access", "file_access": "access_denied" }),
-                Before::Settled(FileVerdict::AccessDenied),
+                FilePrecheck::Settled(FileVerdict::AccessDenied),
             ),
-            (json!({ "url_private": null }), Before::InfoNeeded),
-            (json!({ "url_private": "" }), Before::InfoNeeded),
-            (json!({ "url_private": "x".repeat(10_000) }), Before::InfoNeeded),
+            (json!({ "url_private": null }), FilePrecheck::InfoNeeded),
+            (json!({ "url_private": "" }), FilePrecheck::InfoNeeded),
+            (json!({ "url_private": "x".repeat(10_000) }), FilePrecheck::InfoNeeded),
             (
                 json!({ "url_private": null, "url_private_download": "https://files.slack.com/d" }),
-                Before::Download,
+                FilePrecheck::Download,
             ),
         ] {
-            assert_eq!(object(fields.clone()).before_request(), expected, "{fields}");
+            assert_eq!(object(fields.clone()).precheck(), expected, "{fields}");
         }
     }
 
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_a_files_own_or_has_to_be_asked_for() {
+    fn only_an_address_with_the_ids_of_the_team_and_the_file_is_its_own() {
         let team = TeamId::parse("T1").unwrap();
         for (url, own) in [
             ("https://files.slack.com/files-pri/T1-F1/a.png", true),
@@ -321,18 +323,18 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_what_it_wrote() {
+    fn a_file_object_survives_a_round_trip_through_json() {
         let whole = object(
             json!({ "name": "a.png", "mimetype": "image/png", "filetype": "png", "size": 12, "mode": "hosted",
             "is_external": true, "external_type": "gdrive", "file_access": "visible", "url_private_download": "https://x/",
             "user": "U1", "created": 1_700_000_000 }),
         );
         assert_eq!(FileObject::read(&whole.to_json()), Some(whole.clone()));
-        assert!(whole.version() > object(json!({})).version(), "the one that says more wins");
+        assert!(whole.version() > object(json!({})).version(), "the one with more fields wins");
     }
 
     #[test]
-    fn html_is_expected_only_of_html() {
+    fn only_html_files_and_rendered_documents_may_be_html() {
         for (fields, expected) in [
             (json!({ "mimetype": "text/html" }), true),
             (json!({ "mimetype": "Text/HTML; charset=utf-8" }), true),

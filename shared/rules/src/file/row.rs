@@ -1,4 +1,4 @@
-//! Where the state of a file is written: on its own row, `file#{team}` / file id, and on every message it is in.
+//! The rows with the state of a file: its own row, `file#{team}` / file id, and every message that shares it.
 
 use std::collections::BTreeSet;
 
@@ -11,47 +11,48 @@ use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use ports::files::FileKey;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
-/// One register per file.
+/// The prefix of the state registers, one per file.
 pub(super) const STATE: &str = "file#";
 
-/// Set once Slack has said that the file was deleted.
+/// Set once Slack has reported that the file was deleted.
 const DELETED: &str = "deleted";
 
-/// One mark per place a file was shared in.
+/// The prefix of the marks for shares, one per message that shares the file.
 const SHARED: &str = "shared#";
 
-/// What Slack says of a file, and how that compares with what it said elsewhere.
+/// The file object, and the register with its version.
 const OBJECT: &str = "object";
 const OBJECT_VERSION: &str = "object_version";
 
-/// One mark per version of a file that is held: which source it came from, and how long it is.
+/// The prefix of the marks for stored versions of a file. Each has its source and its size in its name.
 const VERSION: &str = "version#";
 
-/// One mark per key of bytes that are to be deleted.
+/// The prefix of the marks for bytes that must be deleted, one per key.
 const UNSHARED: &str = "bytes#";
 
-/// Places remembered on a file's row, which must fit an item. The messages themselves all know their file.
+/// The maximum number of shares on a file's row, which must fit an item. Every message still has its file's
+/// state.
 pub const MAX_SHARES: usize = 1000;
 
-/// Where a file was shared.
+/// A message that shares a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Share {
-    /// In which channel.
+    /// The channel.
     pub channel: ChannelId,
-    /// With which message.
+    /// The message.
     pub ts: Ts,
 }
 
-/// What is held of a file.
+/// The stored bytes of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldBytes {
-    /// Under which key.
+pub struct StoredBytes {
+    /// Their key.
     pub key: FileKey,
-    /// Where it came from, as [`FileObject::source`] says.
+    /// Their source, as returned by [`FileObject::source`].
     pub source: String,
-    /// How long it is.
+    /// Their size.
     pub size_bytes: u64,
-    /// The SHA-256 of its bytes, in hex.
+    /// Their SHA-256, in hex.
     pub sha256: String,
 }
 
@@ -67,7 +68,7 @@ fn state_guard(file: &FileId, state: &FileState) -> Guard {
     Guard::Greater { register: format!("{STATE}{file}"), version: state.version() }
 }
 
-/// A file was seen in a message: what Slack says of it there, and where that is.
+/// The update for a file that was seen in a message: the file object and the share.
 pub fn seen(team: &TeamId, object: &FileObject, share: Option<&Share>) -> Update {
     let mut set: Attributes = [(OBJECT.to_owned(), object.to_json())].into_iter().collect();
     let texts = [("name", &object.name), ("mimetype", &object.mimetype)];
@@ -84,15 +85,16 @@ pub fn seen(team: &TeamId, object: &FileObject, share: Option<&Share>) -> Update
     Update { guard, set, remove, set_if_absent, ..Update::new(ItemKey::file(team, &object.id)) }
 }
 
-/// Writes nothing, and is refused unless a file is still held as its row was read: a row that is gone took the bytes with it.
-pub fn still_held(row: &Item, file: &FileId) -> Option<Update> {
+/// An update that writes nothing and is rejected unless the file is still stored as in the row that was read:
+/// if a row is deleted, so are its bytes. `None` if the file is not stored.
+pub fn still_stored(row: &Item, file: &FileId) -> Option<Update> {
     let state @ FileState::Stored(_) = state(row, file)? else { return None };
     let (register, version) = (format!("{STATE}{file}"), state.version());
     let guard = Guard::Unchanged { register, expected: Some(version.clone()), version };
     Some(Update { guard, ..Update::new(row.key.clone()) })
 }
 
-/// What became of a file that is not held.
+/// The update that records the state of a file that is not stored.
 pub fn settled(team: &TeamId, file: &FileId, state: &FileState) -> Update {
     Update {
         guard: state_guard(file, state),
@@ -101,8 +103,8 @@ pub fn settled(team: &TeamId, file: &FileId, state: &FileState) -> Update {
     }
 }
 
-/// A file is held.
-pub fn held(team: &TeamId, file: &FileId, held: &HeldBytes) -> Update {
+/// The update that records a file as stored.
+pub fn stored(team: &TeamId, file: &FileId, held: &StoredBytes) -> Update {
     let mut set = attributes([("sha256", &held.sha256)]);
     set.insert("size_bytes".into(), held.size_bytes.into());
     let mut update = settled(team, file, &FileState::Stored(held.key.clone()));
@@ -111,14 +113,14 @@ pub fn held(team: &TeamId, file: &FileId, held: &HeldBytes) -> Update {
     Update { set, ..update }
 }
 
-/// A file was deleted in Slack.
+/// The update for a file that was deleted in Slack.
 pub(super) fn deleted(team: &TeamId, file: &FileId) -> Update {
     let mut set_if_absent = file_identity(team, file);
     set_if_absent.insert(DELETED.into(), true.into());
     Update { set_if_absent, ..Update::new(ItemKey::file(team, file)) }
 }
 
-/// What became of a file, on a message it is in.
+/// The update that records the state of a file on a message that shares it.
 pub fn on_message(team: &TeamId, share: &Share, file: &FileId, state: &FileState) -> Update {
     let Share { channel, ts } = share;
     let identity = [
@@ -134,17 +136,17 @@ pub fn on_message(team: &TeamId, share: &Share, file: &FileId, state: &FileState
     }
 }
 
-/// What became of a file, as its row or a message says.
+/// The state of a file in its row or in the row of a message.
 pub fn state(item: &Item, file: &FileId) -> Option<FileState> {
     FileState::stored(item.text(&format!("{STATE}{file}"))?)
 }
 
-/// What Slack says of the file of this row, at its most talkative.
+/// The most complete file object in a file's row.
 pub fn object(item: &Item) -> Option<FileObject> {
     FileObject::read(item.attributes.get(OBJECT)?)
 }
 
-/// Where the file of this row was shared, as far as it is remembered.
+/// The shares in a file's row.
 pub fn shares(item: &Item) -> impl Iterator<Item = Share> + '_ {
     item.attributes.keys().filter_map(|name| {
         let (channel, ts) = name.strip_prefix(SHARED)?.split_once('#')?;
@@ -152,30 +154,31 @@ pub fn shares(item: &Item) -> impl Iterator<Item = Share> + '_ {
     })
 }
 
-/// The versions of the file of this row that are held: source, length, key. Rows of earlier versions know of none.
+/// The stored versions in a file's row: source, size, key. Rows that earlier versions of this program wrote
+/// have none.
 fn versions(item: &Item) -> impl Iterator<Item = (&str, u64, FileKey)> {
     item.attributes.iter().filter_map(|(name, key)| {
         let (source, size_bytes) = name.strip_prefix(VERSION)?.split_once('#')?;
-        Some((source, size_bytes.parse().ok()?, FileKey::stored(key.as_str()?)?))
+        Some((source, size_bytes.parse().ok()?, FileKey::from_stored(key.as_str()?)?))
     })
 }
 
-/// Where the file of this row is held as it is according to an object: from the same source, and as long. `None` where
-/// no such version is held.
-pub fn held_as(item: &Item, team: &TeamId, object: &FileObject) -> Option<FileKey> {
+/// The key of the stored version that matches an object: from the same source, and of the same size. `None`
+/// if no such version is stored.
+pub fn matching_key(item: &Item, team: &TeamId, object: &FileObject) -> Option<FileKey> {
     let Some(FileState::Stored(key)) = state(item, &object.id) else { return None };
-    let as_long = |size_bytes| object.exact_size_bytes().is_none_or(|expected| expected == size_bytes);
+    let has_size = |size_bytes| object.exact_size_bytes().is_none_or(|expected| expected == size_bytes);
     let Some(source) = object.source(team) else { return Some(key) };
     if versions(item).next().is_none() {
         let size_bytes = item.attributes.get("size_bytes").and_then(Value::as_u64);
-        return size_bytes.is_none_or(as_long).then_some(key);
+        return size_bytes.is_none_or(has_size).then_some(key);
     }
-    let mut same = versions(item).filter(|(from, size_bytes, _)| *from == source && as_long(*size_bytes));
+    let mut same = versions(item).filter(|(from, size_bytes, _)| *from == source && has_size(*size_bytes));
     same.next().map(|(_, _, key)| key)
 }
 
-/// The files that a message has, or had before an edit took them out of it.
-pub fn of_message(message: &Item) -> BTreeSet<FileId> {
+/// The files that a message has, or had before an edit removed them.
+pub fn files_of_message(message: &Item) -> BTreeSet<FileId> {
     let listed =
         message.attributes.get("files").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let listed = listed.iter().filter_map(|file| file["id"].as_str());
@@ -183,7 +186,7 @@ pub fn of_message(message: &Item) -> BTreeSet<FileId> {
     listed.chain(registers).filter_map(|file| FileId::parse(file).ok()).collect()
 }
 
-/// The keys under which a file is held, as its row or the row of a message says: every version of it.
+/// The keys of all stored versions of a file, in its row or in the row of a message.
 pub fn keys(item: &Item, file: &FileId) -> BTreeSet<FileKey> {
     let newest = match state(item, file) {
         Some(FileState::Stored(key)) => Some(key),
@@ -192,7 +195,8 @@ pub fn keys(item: &Item, file: &FileId) -> BTreeSet<FileKey> {
     versions(item).map(|(_, _, key)| key).chain(newest).collect()
 }
 
-/// Bytes are to be deleted, unless the file's row still names them: what a file had that no message shares any more.
+/// The update that marks the bytes of a file that no message shares any more. They must be deleted, unless
+/// the file's row still names them.
 pub fn unshared(team: &TeamId, file: &FileId, keys: &BTreeSet<FileKey>) -> Update {
     let mut set_if_absent = file_identity(team, file);
     set_if_absent.insert("type".into(), "unshared".into());
@@ -200,18 +204,18 @@ pub fn unshared(team: &TeamId, file: &FileId, keys: &BTreeSet<FileKey>) -> Updat
     Update { set_if_absent, ..Update::new(ItemKey::unshared_file(team, file)) }
 }
 
-/// The keys of bytes that are to be deleted, as [`unshared`] wrote them.
+/// The keys of bytes that must be deleted, as written by [`unshared`].
 pub fn unshared_keys(item: &Item) -> impl Iterator<Item = FileKey> + '_ {
-    item.attributes.keys().filter_map(|name| FileKey::stored(name.strip_prefix(UNSHARED)?))
+    item.attributes.keys().filter_map(|name| FileKey::from_stored(name.strip_prefix(UNSHARED)?))
 }
 
-/// Whether something is held under a key already, as another version.
-pub fn holds(item: &Item, file: &FileId, key: &FileKey) -> bool {
-    versions(item).any(|(_, _, held)| held == *key)
+/// Whether a version of the file is already stored under a key.
+pub fn has_key(item: &Item, file: &FileId, key: &FileKey) -> bool {
+    versions(item).any(|(_, _, stored)| stored == *key)
         || state(item, file) == Some(FileState::Stored(key.clone()))
 }
 
-/// Whether more than one version is held.
+/// Whether more than one version is stored.
 pub fn has_versions(item: &Item) -> bool {
     versions(item).nth(1).is_some()
 }
@@ -221,17 +225,18 @@ pub(crate) fn is_register(name: &str) -> bool {
     name.starts_with(STATE)
 }
 
-/// What the registers on a message say to readers; files by their keys, as [`crate::project`] says.
+/// The states of a message's files as readers see them. Files are named by their keys: see
+/// [`crate::project`].
 pub(crate) fn on_message_projected(message: &Attributes) -> Attributes {
     let register = |name: &str| Some(name.strip_prefix(STATE)?.to_owned());
     let mut states: Vec<(String, FileState)> = message
         .iter()
         .filter_map(|(name, version)| Some((register(name)?, FileState::stored(version.as_str()?)?)))
         .collect();
-    // As the message lists them; what an edit took out of it comes last.
+    // In the order of the message; files that an edit removed come last.
     let listed = message.get("files").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let place = |id: &str| listed.iter().position(|file| file["id"] == id).unwrap_or(listed.len());
-    states.sort_by_cached_key(|(id, _)| (place(id), id.clone()));
+    let position = |id: &str| listed.iter().position(|file| file["id"] == id).unwrap_or(listed.len());
+    states.sort_by_cached_key(|(id, _)| (position(id), id.clone()));
 
     let (mut keys, mut verdicts, mut errors) = (Vec::new(), Attributes::new(), Vec::new());
     for (id, state) in states {
@@ -256,7 +261,7 @@ pub(crate) fn on_message_projected(message: &Attributes) -> Attributes {
     projected
 }
 
-/// A file's row as readers see it. `None` for one of which nothing is known but that it was deleted.
+/// A file's row as readers see it. `None` if nothing is known about the file except that it was deleted.
 pub(crate) fn projected(item: &Item) -> Option<Attributes> {
     let file = FileId::parse(&item.key.timestamp).ok().filter(|_| !item.is_erased())?;
     let (object, state) = (object(item), state(item, &file));

@@ -17,7 +17,7 @@ fn file(fields: Value) -> FileObject {
     FileObject::read(&fields).unwrap()
 }
 
-/// The row that updates leave in this order.
+/// The row after these updates, in this order.
 fn row(updates: &[&Update]) -> Item {
     let mut attributes: Option<Attributes> = None;
     for update in updates {
@@ -34,12 +34,12 @@ fn key(file: &str) -> FileKey {
     FileKey::parse(&format!("slack/T1/C1/1.000000/{file}")).unwrap()
 }
 
-fn bytes() -> HeldBytes {
-    HeldBytes { key: key("F1"), source: "own".into(), size_bytes: 3, sha256: "00ff".into() }
+fn bytes() -> StoredBytes {
+    StoredBytes { key: key("F1"), source: "own".into(), size_bytes: 3, sha256: "00ff".into() }
 }
 
 #[test]
-fn every_order_of_what_happens_to_a_file_makes_the_same_row() {
+fn every_order_of_a_files_updates_makes_the_same_row() {
     let stub = file(json!({ "id": "F1", "file_access": "check_file_info" }));
     let whole = file(
         json!({ "id": "F1", "name": "a.png", "mimetype": "image/png", "url_private": "https://files.slack.com/f" }),
@@ -49,7 +49,7 @@ fn every_order_of_what_happens_to_a_file_makes_the_same_row() {
         seen(&team(), &whole, Some(&share("C2", "2.000000"))),
         settled(&team(), &id("F1"), &FileState::failed("no answer")),
         settled(&team(), &id("F1"), &FileState::Verdict(FileVerdict::Gone)),
-        held(&team(), &id("F1"), &bytes()),
+        stored(&team(), &id("F1"), &bytes()),
         deleted(&team(), &id("F1")),
     ];
     let expected = row(&updates.iter().collect::<Vec<_>>());
@@ -68,7 +68,7 @@ fn every_order_of_what_happens_to_a_file_makes_the_same_row() {
 }
 
 #[test]
-fn readers_see_why_a_file_is_not_held() {
+fn readers_see_why_a_file_is_not_stored() {
     let object = file(json!({ "id": "F1", "name": "a", "size": 7 }));
     let seen = seen(&team(), &object, None);
     let shown = |state: Option<FileState>| {
@@ -88,7 +88,7 @@ fn readers_see_why_a_file_is_not_held() {
         [json!("skipped"), json!("too_big"), Value::Null]
     );
     assert_eq!(shown(Some(FileState::failed("x"))), [json!("failed"), Value::Null, json!("x")]);
-    // A deletion of something that was never seen is nothing to look at, and neither is what was erased.
+    // Readers do not see the deletion of a file that was never seen, nor an erased file.
     assert_eq!(project::file(&row(&[&deleted(&team(), &id("F1"))])), None);
     let mut erased = row(&[&seen]);
     erased.attributes.insert("erased".into(), true.into());
@@ -97,10 +97,10 @@ fn readers_see_why_a_file_is_not_held() {
 
 #[test]
 fn a_message_shows_its_files_in_its_own_order() {
-    let place = share("C1", "1.000000");
+    let share = share("C1", "1.000000");
     let message = |states: &[(&str, FileState)]| {
         let mut updates: Vec<Update> =
-            states.iter().map(|(file, state)| on_message(&team(), &place, &id(file), state)).collect();
+            states.iter().map(|(file, state)| on_message(&team(), &share, &id(file), state)).collect();
         updates[0].set_if_absent.extend([
             ("content_version".to_owned(), json!("1")),
             ("files".to_owned(), json!([{ "id": "F9" }, { "id": "F1" }, { "no": "id" }, 7])),
@@ -123,7 +123,7 @@ fn a_message_shows_its_files_in_its_own_order() {
     );
     assert!(!shown.as_object().unwrap().keys().any(|name| name.contains('#')), "{shown}");
 
-    let held = message(&[("F1", stored("F1"))]);
+    let shown = message(&[("F1", stored("F1"))]);
     let names = ["files_verdict", "files_fetch_failed", "files_fetch_error"];
-    assert!(names.iter().all(|name| held.get(name).is_none()), "absent means false: {held}");
+    assert!(names.iter().all(|name| shown.get(name).is_none()), "absent means false: {shown}");
 }

@@ -1,41 +1,41 @@
-//! What became of a file. Its version text orders states by how final they are, so that a register holding the
-//! greatest one comes out the same whatever the order of attempts, and bytes that are held are never forgotten.
+//! The state of a file. Its version text orders states by how final they are, so that a register with the
+//! greatest state does not depend on the order of attempts, and a stored file stays stored.
 
 use super::cut;
 use ports::files::FileKey;
 
-/// An error is kept as far as this.
+/// The maximum size of a stored error.
 const MAX_ERROR_BYTES: usize = 300;
 
-/// Why there are no bytes, where trying again by itself would not bring them.
+/// Why a file is not stored if another automatic attempt would not help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileVerdict {
-    /// There was no token to ask with.
+    /// There was no token for the request.
     Pending,
     /// Slack's plan hides it.
     HiddenByLimit,
-    /// The app may not have it.
+    /// The app has no access to it.
     AccessDenied,
-    /// It is longer than what is kept.
+    /// It is larger than the size limit.
     TooBig,
     /// Slack does not know it.
     NotFound,
-    /// It was there once.
+    /// It existed earlier.
     Gone,
-    /// It is kept somewhere else; no token goes there.
+    /// It is stored outside Slack; no token is sent there.
     External,
-    /// Only its place is left.
+    /// Slack has only its tombstone.
     Tombstone,
 }
 
-/// What became of a file.
+/// The state of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileState {
-    /// Why there are no bytes.
+    /// It is not stored, for this reason.
     Verdict(FileVerdict),
-    /// It could not be fetched; the reason is for people.
+    /// The download failed; the reason is for operators.
     Failed(String),
-    /// It is held, under this key.
+    /// It is stored under this key.
     Stored(FileKey),
 }
 
@@ -44,7 +44,7 @@ const FAILED: char = '1';
 const STORED: char = '9';
 
 impl FileVerdict {
-    /// All of them.
+    /// All verdicts.
     pub const ALL: [Self; 8] = [
         Self::Pending,
         Self::HiddenByLimit,
@@ -56,7 +56,7 @@ impl FileVerdict {
         Self::Tombstone,
     ];
 
-    /// Its name, for readers and metrics.
+    /// The verdict's name, for readers and metrics.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ impl FileState {
         Self::Failed(cut(line.trim(), MAX_ERROR_BYTES).to_owned())
     }
 
-    /// The version as it is stored. Greater states are greater text.
+    /// The stored version. The text of a greater state is greater.
     pub fn version(&self) -> String {
         match self {
             Self::Verdict(verdict) => format!("{}/{}", verdict.rank(), verdict.label()),
@@ -101,18 +101,19 @@ impl FileState {
         }
     }
 
-    /// Reads a stored version. Earlier versions of this program stored a file's address, which is less text than its key.
+    /// Reads a stored version. Earlier versions of this program stored a file's address, which sorts before
+    /// its key.
     pub fn stored(version: &str) -> Option<Self> {
         let (_, state) = version.split_once('/')?;
         match state.split_once('/') {
             Some(("failed", error)) => Some(Self::Failed(error.to_owned())),
-            Some(("stored", key)) => FileKey::stored(key).map(Self::Stored),
+            Some(("stored", key)) => FileKey::from_stored(key).map(Self::Stored),
             Some(_) => None,
             None => FileVerdict::ALL.into_iter().find(|verdict| verdict.label() == state).map(Self::Verdict),
         }
     }
 
-    /// The greater of both: what a register that got both holds.
+    /// The greater of both, which is the value of a register that received both.
     #[must_use]
     pub fn max(self, other: Option<Self>) -> Self {
         match other {
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_an_earlier_version_is_read_as_its_key_and_gives_way_to_it() {
+    fn an_address_of_an_earlier_version_is_read_as_its_key_and_is_replaced_by_it() {
         let key = FileKey::parse("slack/T1/C1/1.000000/F1").unwrap();
         let now = FileState::Stored(key.clone());
         for address in

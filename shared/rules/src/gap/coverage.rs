@@ -1,23 +1,23 @@
-//! What is held of a channel: the times from which everything is in the archive, and the holes between them.
+//! The coverage of a channel: the spans of which everything is archived, and the holes between them.
 
-use super::Reason;
+use super::GapReason;
 use super::closing::{GapState, HistoryFacts};
 use super::projection::Gap;
 use crate::filled::{FilledSpan, SpanSource};
 use crate::interval::{Cover, Interval};
 use slack::ids::{ChannelId, Ts};
 
-/// How a time came to be held.
+/// How a span was archived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HeldBy {
-    /// By events, as it happened.
+pub enum CoverageSource {
+    /// Live, from events.
     Live,
-    /// From Slack's history or from an export.
+    /// Read from Slack's history or from an export.
     Read(SpanSource),
 }
 
-impl HeldBy {
-    /// As people and scripts read it.
+impl CoverageSource {
+    /// The name for users and scripts.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -27,30 +27,30 @@ impl HeldBy {
     }
 }
 
-/// A time of which everything is held.
+/// A span of which everything is archived.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldSpan {
-    /// Its oldest moment.
+pub struct CoveredSpan {
+    /// Its start.
     pub from: Ts,
-    /// Its end; of a span that was held live, the last event.
+    /// Its end; for a live span that still continues, the last event.
     pub to: Ts,
-    /// How it came.
-    pub held_by: HeldBy,
+    /// How it was archived.
+    pub source: CoverageSource,
 }
 
 /// Why there is a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoleReason {
     /// A gap.
-    Gap(Reason),
+    Gap(GapReason),
     /// The app was not in the channel yet.
     BeforeJoining,
-    /// The same, and Slack's plan no longer shows it.
+    /// The app was not in the channel yet, and Slack's plan no longer shows the messages.
     PlanLimit,
 }
 
 impl HoleReason {
-    /// As people and scripts read it.
+    /// The name for users and scripts.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -61,118 +61,129 @@ impl HoleReason {
     }
 }
 
-/// A time of which something may be missing.
+/// A span of which something may be missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hole {
-    /// Its oldest moment; zero if that is the channel's beginning, and it is not known when that was.
+    /// Its start; zero for the channel's creation if its time is not known.
     pub from: Ts,
-    /// Its end; `None` if it goes on.
+    /// Its end; `None` if it continues.
     pub to: Option<Ts>,
-    /// Why.
+    /// The reason.
     pub reason: HoleReason,
-    /// How it stands. It is not filled: then there is no hole.
+    /// Its state. It is never filled: a filled gap is not a hole.
     pub state: GapState,
 }
 
-/// What the archive knows of a channel.
+/// The facts in the archive about a channel's history.
 #[derive(Debug, Clone)]
 pub struct KnownChannel<'a> {
     /// The channel.
     pub channel: &'a ChannelId,
-    /// When it was created, if Slack told.
+    /// When it was created, if Slack reported it.
     pub created: Option<Ts>,
     /// When the app is first known to have been in it.
     pub joined: Option<Ts>,
-    /// The last event that is known to have been taken from the workspace, or at least from the channel.
+    /// The last event that is known to have been accepted from the workspace, or at least from the channel.
     pub last_event: Option<Ts>,
     /// The gaps of its workspace.
     pub gaps: &'a [Gap],
     /// The spans of it that were read.
     pub spans: &'a [FilledSpan],
-    /// What was read of its workspace's channels, these spans included.
+    /// The facts about the history of its workspace's channels, these spans included.
     pub facts: &'a HistoryFacts,
 }
 
-/// What goes on has no end.
+/// The end of a hole that continues.
 const FOREVER: i64 = i64::MAX;
 
 impl KnownChannel<'_> {
-    /// The times of which everything is held, oldest first.
-    pub fn held(&self) -> Vec<HeldSpan> {
-        let mut held = Vec::new();
+    /// The spans of which everything is archived, oldest first.
+    pub fn covered_spans(&self) -> Vec<CoveredSpan> {
+        let mut covered = Vec::new();
         if let (Some(live), Some(last)) = (self.live(), self.last_live()) {
-            for piece in self.interruptions().rest(live) {
+            for piece in self.interruptions().uncovered(live) {
                 let to = if piece.to == live.to { last.clone() } else { piece.to_ts() };
-                held.push(HeldSpan { from: piece.from_ts(), to, held_by: HeldBy::Live });
+                covered.push(CoveredSpan { from: piece.from_ts(), to, source: CoverageSource::Live });
             }
         }
         for source in SpanSource::ALL {
-            let of_source = self.spans.iter().filter(|span| span.source == source);
-            held.extend(Cover::of(of_source.map(FilledSpan::interval)).intervals().iter().map(|interval| {
-                HeldSpan { from: interval.from_ts(), to: interval.to_ts(), held_by: HeldBy::Read(source) }
-            }));
+            let from_source = self.spans.iter().filter(|span| span.source == source);
+            covered.extend(
+                Cover::from_intervals(from_source.map(FilledSpan::interval)).intervals().iter().map(
+                    |interval| CoveredSpan {
+                        from: interval.from_ts(),
+                        to: interval.to_ts(),
+                        source: CoverageSource::Read(source),
+                    },
+                ),
+            );
         }
-        held.sort_by(|one, other| {
-            (&one.from, &one.to, one.held_by).cmp(&(&other.from, &other.to, other.held_by))
+        covered.sort_by(|one, other| {
+            (&one.from, &one.to, one.source).cmp(&(&other.from, &other.to, other.source))
         });
-        held
+        covered
     }
 
-    /// The times of which something may be missing, oldest first.
+    /// The spans of which something may be missing, oldest first.
     pub fn holes(&self) -> Vec<Hole> {
         let joined = self.joined().map_or(FOREVER, |joined| joined.micros());
         let mut holes = Vec::new();
         for gap in self.gaps() {
             match gap.reason {
-                // These are about what is held, too.
-                Reason::HistoryChanged | Reason::Dropped => self.add_gap(gap, 0, &mut holes),
-                Reason::Downtime | Reason::RateLimited | Reason::Left | Reason::Revoked | Reason::Refused => {
-                    self.add_gap(gap, joined, &mut holes)
-                }
+                // These also concern history from before the app joined.
+                GapReason::HistoryChanged | GapReason::Dropped => self.add_gap(gap, 0, &mut holes),
+                GapReason::Downtime
+                | GapReason::RateLimited
+                | GapReason::Left
+                | GapReason::Revoked
+                | GapReason::Refused => self.add_gap(gap, joined, &mut holes),
             }
         }
         let start = self.created.as_ref().map_or(0, Ts::micros);
-        let live = self.live().map(|live| self.interruptions().rest(live)).unwrap_or_default();
-        let cover = Cover::of(live.into_iter().chain(self.spans.iter().map(FilledSpan::interval)));
-        for hole in cover.rest(Interval { from: start, to: joined }) {
+        let live = self.live().map(|live| self.interruptions().uncovered(live)).unwrap_or_default();
+        let cover =
+            Cover::from_intervals(live.into_iter().chain(self.spans.iter().map(FilledSpan::interval)));
+        for hole in cover.uncovered(Interval { from: start, to: joined }) {
             self.add(hole, None, HoleReason::BeforeJoining, &mut holes);
         }
-        // Times of which nothing is known: no event was taken, and no gap says so yet.
+        // Spans about which nothing is known: no event was accepted, and no gap has been recorded yet.
         let last = cover.intervals().last().map_or(joined, |last| last.to);
         let gaps = self.interruptions();
-        for hole in cover.rest(Interval { from: joined, to: last }) {
-            for hole in gaps.rest(hole) {
-                self.add(hole, None, HoleReason::Gap(Reason::Downtime), &mut holes);
+        for hole in cover.uncovered(Interval { from: joined, to: last }) {
+            for hole in gaps.uncovered(hole) {
+                self.add(hole, None, HoleReason::Gap(GapReason::Downtime), &mut holes);
             }
         }
         holes.sort_by(|one, other| (&one.from, &one.to).cmp(&(&other.from, &other.to)));
         holes
     }
 
-    /// Whether a hole touches a time. If this says no of a channel of which less is known, no hole does.
+    /// Whether a hole touches an interval. If the result is false with fewer facts, it is false with all
+    /// facts.
     pub fn has_hole_in(&self, within: Interval) -> bool {
         self.holes().iter().any(|hole| {
             let from = hole.from.micros();
-            // A gap of one event has no length.
+            // A gap of a single event has no length.
             let to = hole.to.as_ref().map_or(FOREVER, |to| to.micros().max(from + 1));
             from < within.to && within.from < to
         })
     }
 
-    /// What is missing of a gap, as far as it is not before this time.
-    fn add_gap(&self, gap: &Gap, joined: i64, holes: &mut Vec<Hole>) {
+    /// Adds the missing parts of a gap that are not before `start`.
+    fn add_gap(&self, gap: &Gap, start: i64, holes: &mut Vec<Hole>) {
         let reason = HoleReason::Gap(gap.reason);
         let Some(whole) = gap.interval() else {
-            let from = Interval { from: gap.from.micros().max(joined), to: FOREVER };
-            return self.add(from, None, reason, holes);
+            let open = Interval { from: gap.from.micros().max(start), to: FOREVER };
+            return self.add(open, None, reason, holes);
         };
-        for rest in self.facts.rest(self.channel, gap) {
+        for rest in self.facts.missing_intervals(self.channel, gap) {
             let end = gap.to.as_ref().filter(|_| rest.to == whole.to);
-            self.add(Interval { from: rest.from.max(joined), to: rest.to }, end, reason, holes);
+            self.add(Interval { from: rest.from.max(start), to: rest.to }, end, reason, holes);
         }
     }
 
-    /// A hole, or one of what Slack's plan no longer shows and one of what it shows. `end` is its end for readers.
+    /// Adds a hole, split into the part that Slack's plan no longer shows and the rest. `end` is its end for
+    /// readers.
     fn add(&self, hole: Interval, end: Option<&Ts>, reason: HoleReason, holes: &mut Vec<Hole>) {
         let limit = self
             .facts
@@ -200,9 +211,9 @@ impl KnownChannel<'_> {
         }
     }
 
-    /// When the app is first known to have been in the channel: it cannot leave before.
+    /// When the app is first known to have been in the channel: if it left, it was in the channel before.
     pub fn joined(&self) -> Option<&Ts> {
-        let left = self.gaps().filter(|gap| gap.reason == Reason::Left).map(|gap| &gap.from);
+        let left = self.gaps().filter(|gap| gap.reason == GapReason::Left).map(|gap| &gap.from);
         self.joined.iter().chain(left).min()
     }
 
@@ -210,25 +221,29 @@ impl KnownChannel<'_> {
         self.last_event.iter().chain(self.joined()).max()
     }
 
-    /// From when the app was in the channel to the last event, whatever interrupted it.
+    /// The interval from the app's joining to the last event, interruptions included.
     fn live(&self) -> Option<Interval> {
         Some(Interval { from: self.joined()?.micros(), to: self.last_live()?.micros() + 1 })
     }
 
-    /// The times in which events did not come.
+    /// The intervals in which no events arrived.
     fn interruptions(&self) -> Cover {
         let stops_events = |gap: &&Gap| match gap.reason {
-            Reason::Downtime | Reason::RateLimited | Reason::Left | Reason::Revoked | Reason::Refused => true,
-            Reason::Dropped | Reason::HistoryChanged => false,
+            GapReason::Downtime
+            | GapReason::RateLimited
+            | GapReason::Left
+            | GapReason::Revoked
+            | GapReason::Refused => true,
+            GapReason::Dropped | GapReason::HistoryChanged => false,
         };
-        Cover::of(
+        Cover::from_intervals(
             self.gaps()
                 .filter(stops_events)
                 .map(|gap| gap.interval().unwrap_or(Interval { from: gap.from.micros(), to: FOREVER })),
         )
     }
 
-    /// The gaps that are about the channel.
+    /// The gaps that concern the channel.
     fn gaps(&self) -> impl Iterator<Item = &Gap> {
         self.gaps.iter().filter(|gap| gap.channel.as_ref().is_none_or(|channel| channel == self.channel))
     }

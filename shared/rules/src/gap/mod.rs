@@ -1,18 +1,19 @@
-//! Gaps: times in which events may have been lost.
+//! Gaps: intervals in which events may have been lost.
 //!
-//! What is stored are facts, each from one event, so any order of events leaves the same rows:
+//! The stored rows are facts, each from one event, so any order of events leaves the same rows:
 //!
 //! * `app_rate_limited`: a minute without events, <https://docs.slack.dev/reference/events/app_rate_limited>
-//! * `channel_left`, `group_left`: the app is no longer in the channel; [`joined`]: it came back
-//! * `tokens_revoked`, `app_uninstalled`: the app may ask for nothing any more
-//! * [`run`]: when an ingest was there to take events; what lies between is downtime
-//! * [`dropped`]: a person removed an event from quarantine; [`dropped_in_hour`]: or it was only counted, or cannot be read
+//! * `channel_left`, `group_left`: the app is no longer in the channel; [`joined`]: it returned
+//! * `tokens_revoked`, `app_uninstalled`: the app has no access any more
+//! * [`run`]: the intervals in which an ingest accepted events; between them is downtime
+//! * [`dropped`]: an operator removed an event from quarantine; [`dropped_in_hour`]: the event was only
+//!   counted there, or cannot be read
 //! * [`refused`]: requests were refused although Slack had signed them
 //! * `channel_history_changed`, `group_history_changed`: Slack changed many messages of a channel at once,
 //!   <https://docs.slack.dev/reference/events/channel_history_changed>
 //!
-//! What readers see is made of these facts by [`projection`]; [`closing`] says which gaps history has filled since, and
-//! what is still to be asked of it.
+//! [`projection`] derives from these facts what readers see. [`closing`] determines which gaps history has
+//! filled, and which spans of history must still be read.
 
 pub mod closing;
 pub mod coverage;
@@ -33,30 +34,31 @@ use slack::catalogue::{ChannelChange, EventRule, GapKind};
 use slack::envelope::{self, text_or_none};
 use slack::ids::{ChannelId, TeamId, Ts};
 
-/// Stands for the channel where the whole workspace is meant.
+/// The channel in the key of a gap of the whole workspace.
 pub const ALL_CHANNELS: &str = "all";
 
 /// Why events may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    /// No ingest was there to take them.
+pub enum GapReason {
+    /// No ingest was running to accept them.
     Downtime,
-    /// Slack held them back: there were too many.
+    /// Slack withheld them because there were too many.
     RateLimited,
     /// The app was not in the channel.
     Left,
     /// The app was uninstalled, or its token revoked.
     Revoked,
-    /// A person removed an event from quarantine, or it was only counted there.
+    /// An operator removed an event from quarantine, or it was only counted there.
     Dropped,
-    /// Slack had signed them, and by this machine's clock they came at another time.
+    /// Requests were refused: Slack had signed them, but by this machine's clock they were too old or too
+    /// new.
     Refused,
     /// Slack changed many messages at once, without an event for each.
     HistoryChanged,
 }
 
-impl Reason {
-    /// All of them.
+impl GapReason {
+    /// All reasons.
     pub const ALL: [Self; 7] = [
         Self::Downtime,
         Self::RateLimited,
@@ -81,7 +83,8 @@ impl Reason {
         }
     }
 
-    /// Whether an event may be missing at the very end of the gap. The others end with an event that was taken.
+    /// Whether an event may be missing at the exact end of the gap. Other gaps end with an event that was
+    /// accepted.
     fn misses_its_end(self) -> bool {
         match self {
             Self::Dropped | Self::Refused | Self::HistoryChanged => true,
@@ -89,8 +92,8 @@ impl Reason {
         }
     }
 
-    /// Whether several gaps of one channel may begin at the same time: their ends tell them apart then.
-    fn is_told_apart_by_its_end(self) -> bool {
+    /// Whether several gaps of one channel may begin at the same time: then their keys contain their ends.
+    fn has_end_in_key(self) -> bool {
         match self {
             Self::Dropped | Self::Refused | Self::HistoryChanged => true,
             Self::Downtime | Self::RateLimited | Self::Left | Self::Revoked => false,
@@ -98,27 +101,27 @@ impl Reason {
     }
 }
 
-/// A time without events, as a row of its own.
+/// A gap with a row of its own.
 struct GapRow<'a> {
     team: &'a TeamId,
-    /// `None` where every channel is meant.
+    /// `None` for a gap of every channel.
     channel: Option<ChannelId>,
-    reason: Reason,
+    reason: GapReason,
     from: Ts,
-    /// `None` where its end is not known.
+    /// `None` if its end is not known.
     to: Option<Ts>,
 }
 
 impl GapRow<'_> {
-    /// One row per gap; the same event always makes the same one.
+    /// The update of the gap's row: the same event always makes the same row.
     fn update(self) -> Update {
         let channel = self.channel.as_ref().map_or(ALL_CHANNELS, ChannelId::as_str);
         let reason = self.reason.as_str();
-        let mut place = format!("{channel}#{}#{reason}", self.from);
-        if let Some(to) = self.to.as_ref().filter(|_| self.reason.is_told_apart_by_its_end()) {
-            place.push_str(&format!("#{to}"));
+        let mut timestamp = format!("{channel}#{}#{reason}", self.from);
+        if let Some(to) = self.to.as_ref().filter(|_| self.reason.has_end_in_key()) {
+            timestamp.push_str(&format!("#{to}"));
         }
-        let key = ItemKey::new(gaps(self.team), place);
+        let key = ItemKey::new(gaps(self.team), timestamp);
         let mut set_if_absent: Attributes = [
             ("type", "gap"),
             ("team_id", self.team.as_str()),
@@ -140,19 +143,19 @@ struct RateLimited<'a> {
     minute_rate_limited: Option<&'a RawValue>,
 }
 
-/// The minute that an `app_rate_limited` envelope names.
+/// The gap of the minute that an `app_rate_limited` envelope names.
 ///
 /// # Errors
-/// [`Malformed`] where it names none.
+/// [`Malformed`] if it does not name a minute.
 pub fn rate_limited(team: &TeamId, envelope: &RawValue) -> Result<Update, Malformed> {
     let missing = || Malformed::Missing { event: "app_rate_limited", field: "minute_rate_limited" };
-    let body: RateLimited<'_> = envelope::object(envelope);
+    let body: RateLimited<'_> = envelope::object_or_default(envelope);
     let minute_s: u64 =
         body.minute_rate_limited.and_then(|raw| raw.get().parse().ok()).ok_or_else(missing)?;
     let second = |second: u64| Ts::parse(&format!("{second}.000000"));
     let from = second(minute_s)?;
     let to = Some(second(minute_s.saturating_add(60))?);
-    Ok(GapRow { team, channel: None, reason: Reason::RateLimited, from, to }.update())
+    Ok(GapRow { team, channel: None, reason: GapReason::RateLimited, from, to }.update())
 }
 
 #[derive(Deserialize)]
@@ -162,16 +165,16 @@ struct RefusedTimeFact {
     to: Ts,
 }
 
-/// The time in which requests were refused, as ingest reports it, and the workspace that misses them.
+/// The gap in which requests were refused, as ingest reports it, and the workspace whose events are missing.
 ///
 /// # Errors
-/// [`Malformed`] if a part of it is missing or malformed, or it ends before it begins.
+/// [`Malformed`] if a field is missing or malformed, or the interval ends before it begins.
 pub fn refused(time: &RawValue) -> Result<(TeamId, Update), Malformed> {
     let RefusedTimeFact { team_id: team, from, to } = read_job("refused", time)?;
     if to < from {
         return Err(Malformed::Job("refused"));
     }
-    let gap = GapRow { team: &team, channel: None, reason: Reason::Refused, from, to: Some(to) }.update();
+    let gap = GapRow { team: &team, channel: None, reason: GapReason::Refused, from, to: Some(to) }.update();
     Ok((team, gap))
 }
 
@@ -181,50 +184,52 @@ struct HistoryChanged<'a> {
     latest: Option<Cow<'a, str>>,
 }
 
-/// When Slack told of a change, a register: only what was read of the history since then has the change in it.
-const TOLD: &str = "told";
+/// The register with the time at which Slack reported a change: only history that was read later contains the
+/// change.
+const REPORTED_AT: &str = "told";
 
-/// The gap of a history that Slack changed: what was kept of the channel up to `latest` may be other now. Slack's own
-/// example names no channel: then every channel is meant.
+/// The gap of a history that Slack changed: the channel's messages up to `latest` may differ now. Slack's own
+/// example names no channel: then the gap is about every channel.
 fn history_changed(event: &SlackEvent<'_>) -> Result<Update, Malformed> {
     let missing = Malformed::Missing { event: "history_changed", field: "latest" };
-    let HistoryChanged { latest } = envelope::object(event.raw);
+    let HistoryChanged { latest } = envelope::object_or_default(event.raw);
     let latest = Ts::parse(&latest.ok_or(missing)?)?;
-    // Nothing was changed after the event that reports it.
+    // The changes are not later than the event that reports them.
     let clock = event.clock();
     let latest = if clock == version::zero() { latest } else { latest.min(clock.clone()) };
     let channel = event.header.channel().map(|channel| ChannelId::parse(&channel)).transpose()?;
     // The channel's own beginning is not in the event.
     let (from, to) = (version::zero(), Some(latest));
-    let gap = GapRow { team: &event.team, channel, reason: Reason::HistoryChanged, from, to }.update();
-    Ok(Update { guard: Guard::Greater { register: TOLD.into(), version: clock.padded() }, ..gap })
+    let gap = GapRow { team: &event.team, channel, reason: GapReason::HistoryChanged, from, to }.update();
+    Ok(Update { guard: Guard::Greater { register: REPORTED_AT.into(), version: clock.padded() }, ..gap })
 }
 
-/// The gap an event opens, if it is one that does.
+/// The gap that an event opens, if any.
 ///
 /// # Errors
-/// [`Malformed`] where the channel it is about is missing or malformed.
+/// [`Malformed`] if the event's channel is missing or malformed.
 pub fn opened_by(event: &SlackEvent<'_>) -> Result<Option<Update>, Malformed> {
     let gap = |channel, reason| {
         GapRow { team: &event.team, channel, reason, from: event.clock(), to: None }.update()
     };
     Ok(match event.rule() {
-        Some(EventRule::Channel(ChannelChange::Left)) => Some(gap(Some(event.channel()?), Reason::Left)),
+        Some(EventRule::Channel(ChannelChange::Left)) => Some(gap(Some(event.channel()?), GapReason::Left)),
         Some(EventRule::Gap(GapKind::TokensRevoked)) => {
-            revokes_bot(event.raw).then(|| gap(None, Reason::Revoked))
+            revokes_bot(event.raw).then(|| gap(None, GapReason::Revoked))
         }
-        Some(EventRule::Gap(GapKind::Uninstalled)) => Some(gap(None, Reason::Revoked)),
+        Some(EventRule::Gap(GapKind::Uninstalled)) => Some(gap(None, GapReason::Revoked)),
         Some(EventRule::Gap(GapKind::HistoryChanged)) => Some(history_changed(event)?),
-        // The request that says it carries no event: see [`rate_limited`].
+        // The request that reports it has no event: see [`rate_limited`].
         Some(EventRule::Gap(GapKind::RateLimited)) => None,
         Some(_) | None => None,
     })
 }
 
-/// That the app came into a channel, by an event about the app itself: routing sends no other one's here.
+/// The mark that the app joined a channel, from an event about the app itself: routing sends no other user's
+/// join here.
 ///
 /// # Errors
-/// [`Malformed`] where the channel is missing or malformed.
+/// [`Malformed`] if the channel is missing or malformed.
 pub fn joined(event: &SlackEvent<'_>) -> Result<Option<Update>, Malformed> {
     if event.rule() != Some(EventRule::Joined) {
         return Ok(None);
@@ -232,25 +237,26 @@ pub fn joined(event: &SlackEvent<'_>) -> Result<Option<Update>, Malformed> {
     Ok(Some(Update::mark(ItemKey::joined(&event.team, &event.channel()?, &event.clock()))))
 }
 
-/// The gap of an event that a person removed from quarantine.
+/// The gap of an event that an operator removed from quarantine.
 pub fn dropped(team: &TeamId, channel: Option<ChannelId>, clock: Ts) -> Update {
-    GapRow { team, channel, reason: Reason::Dropped, from: clock.clone(), to: Some(clock) }.update()
+    GapRow { team, channel, reason: GapReason::Dropped, from: clock.clone(), to: Some(clock) }.update()
 }
 
 const HOUR_MICROS: i64 = 3_600 * 1_000_000;
 
-/// The gap of an event of which it is known about when it happened, in microseconds since the Unix epoch, and no more: the
-/// whole hour, in every channel. However many there are, they leave one row per hour.
+/// The gap of an event of which only the approximate time is known, in microseconds since the Unix epoch: the
+/// whole hour, in every channel. All such events of an hour share one row.
 pub fn dropped_in_hour(team: &TeamId, micros: i64) -> Update {
     let from = micros - micros.rem_euclid(HOUR_MICROS);
     let hour = Interval { from, to: from + HOUR_MICROS };
     let (from, to) = (hour.from_ts(), Some(hour.to_ts()));
-    GapRow { team, channel: None, reason: Reason::Dropped, from, to }.update()
+    GapRow { team, channel: None, reason: GapReason::Dropped, from, to }.update()
 }
 
-/// A person's token may be revoked without harm: only the bot's counts. An event that does not say is taken to mean it.
+/// Whether the bot's token was revoked: a revoked user token opens no gap. An event without tokens is treated
+/// as a revocation of the bot's.
 fn revokes_bot(raw: &RawValue) -> bool {
-    let event = envelope::value(raw.get()).unwrap_or_default();
+    let event = envelope::parse_value(raw.get()).unwrap_or_default();
     match event.pointer("/tokens/bot") {
         Some(Value::Array(bot)) => !bot.is_empty(),
         Some(_) | None => event.pointer("/tokens/oauth").is_none(),
@@ -290,17 +296,17 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_time_is_a_gap_of_its_workspace_whatever_its_end() {
-        let told = |from: &str, to: &str| {
+    fn an_interval_of_refused_requests_is_a_gap_of_its_workspace() {
+        let reported = |from: &str, to: &str| {
             refused(&raw(&format!(r#"{{"team_id":"T1","from":"{from}","to":"{to}"}}"#)))
         };
-        let (team, gap) = told("5.000000", "9.000100").unwrap();
+        let (team, gap) = reported("5.000000", "9.000100").unwrap();
         assert_eq!(team.as_str(), "T1");
         assert_eq!(gap.key, ItemKey::new("gap#T1", "all#5.000000#refused#9.000100"));
         assert_eq!(gap.set_if_absent["to"], "9.000100");
-        assert!(told("5.000000", "5.000000").is_ok());
+        assert!(reported("5.000000", "5.000000").is_ok());
         for (from, to) in [("5.000000", "4.999999"), ("soon", "9.000000"), ("5.000000", "")] {
-            assert!(told(from, to).is_err(), "{from} {to}");
+            assert!(reported(from, to).is_err(), "{from} {to}");
         }
         for hostile in ["{}", "[]", "7", r#"{"team_id":"t#","from":"5.000000","to":"6.000000"}"#] {
             assert!(refused(&raw(hostile)).is_err(), "{hostile}");
@@ -317,10 +323,10 @@ mod tests {
             (&gap.set_if_absent["to"], &gap.set_if_absent["channel_id"]),
             (&"9.000100".into(), &"C1".into())
         );
-        // As Slack's reference has it.
+        // As in Slack's reference.
         let anywhere = opened(r#"{"type":"group_history_changed","latest":"9.000100"}"#).unwrap().unwrap();
         assert_eq!(anywhere.key.timestamp, "all#0.000000#history_changed#9.000100");
-        // Told again: what was read before the last time does not count.
+        // Reported again: history that was read before the last report does not count.
         let again = in_channel.replace("11.000000", "12.000000");
         let rows =
             [opened(&again).unwrap().unwrap(), gap].into_iter().fold(None, |row: Option<_>, update| {
@@ -351,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_dropped_within_an_hour_is_one_gap_beside_that_of_a_single_event() {
+    fn events_dropped_within_an_hour_share_a_gap_apart_from_that_of_a_single_event() {
         let team = TeamId::parse("T1").unwrap();
         let hour = dropped_in_hour(&team, 1_700_000_000_123_456);
         assert_eq!(hour.key, ItemKey::new("gap#T1", "all#1699999200.000000#dropped#1700002800.000000"));

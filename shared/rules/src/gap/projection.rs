@@ -1,31 +1,33 @@
-//! What readers see of gaps: the stored facts, joined. Functions of what is stored, whatever its order.
+//! Gaps as readers see them: the stored facts, joined. All functions depend on the stored rows only, not on
+//! their order.
 
 use std::collections::BTreeMap;
 
 use super::run::{RunSpan, unpadded};
-use super::{Reason, TOLD};
+use super::{GapReason, REPORTED_AT};
 use crate::interval::Interval;
 use crate::message;
 use ports::archive::Item;
 use slack::ids::{ChannelId, Ts};
 
-/// A time in which events may be missing.
+/// An interval in which events may be missing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Gap {
     /// Its beginning, by Slack's clock.
     pub from: Ts,
-    /// Its end; `None` where nothing has ended it yet.
+    /// Its end; `None` if it has not ended yet.
     pub to: Option<Ts>,
-    /// `None` where every channel is meant.
+    /// Its channel; `None` for a gap of every channel.
     pub channel: Option<ChannelId>,
-    /// Why.
-    pub reason: Reason,
-    /// Only what was read of the history after this time counts, if not everything does: before that it was another history.
-    pub told: Option<Ts>,
+    /// The reason.
+    pub reason: GapReason,
+    /// When Slack reported a change of the history. If it is set, only history that was read later can fill
+    /// the gap.
+    pub reported_at: Option<Ts>,
 }
 
 impl Gap {
-    /// The time of which something may be missing; `None` while nothing has ended it.
+    /// The interval in which events may be missing; `None` while the gap has not ended.
     pub fn interval(&self) -> Option<Interval> {
         let from = self.from.micros();
         let to = self.to.as_ref()?.micros() + i64::from(self.reason.misses_its_end());
@@ -33,16 +35,17 @@ impl Gap {
     }
 }
 
-/// The gaps that have rows of their own. A row that this version does not understand is skipped.
-pub fn recorded(rows: &[Item]) -> Vec<Gap> {
+/// Reads the gaps that have rows of their own. A row that this version does not understand is skipped.
+pub fn recorded_gaps(rows: &[Item]) -> Vec<Gap> {
     let gap = |row: &Item| {
         let reason = row.text("reason")?;
-        let reason = Reason::ALL.into_iter().find(|known| known.as_str() == reason)?;
+        let reason = GapReason::ALL.into_iter().find(|known| known.as_str() == reason)?;
         let to = row.text("to").and_then(|to| Ts::parse(to).ok());
-        // Rows of earlier versions do not say when Slack told of the change: it was not before its end.
-        let told = || row.text(TOLD).and_then(unpadded).max(to.clone());
+        // Rows of earlier versions do not contain the time of Slack's report: it was not before the gap's
+        // end.
+        let reported = || row.text(REPORTED_AT).and_then(unpadded).max(to.clone());
         Some(Gap {
-            told: (reason == Reason::HistoryChanged).then(told).flatten(),
+            reported_at: (reason == GapReason::HistoryChanged).then(reported).flatten(),
             reason,
             from: Ts::parse(row.text("from")?).ok()?,
             to,
@@ -52,43 +55,43 @@ pub fn recorded(rows: &[Item]) -> Vec<Gap> {
     rows.iter().filter_map(gap).collect()
 }
 
-/// The times between runs: from the last event that any of them took to the first one after it. While one run goes on,
-/// no other one's end is a gap.
-pub fn between(mut runs: Vec<RunSpan>) -> Vec<Gap> {
+/// The downtime between runs: from the last event that any run accepted to the first one after it. While
+/// another run continues, the end of a run is not a gap.
+pub fn downtime_between(mut runs: Vec<RunSpan>) -> Vec<Gap> {
     runs.sort_unstable();
     let mut gaps = Vec::new();
     let mut until: Option<Ts> = None;
     for RunSpan { first, last } in runs {
         if let Some(until) = until.clone().filter(|until| *until < first) {
-            let (to, reason) = (Some(first), Reason::Downtime);
-            gaps.push(Gap { from: until, to, channel: None, reason, told: None });
+            let (to, reason) = (Some(first), GapReason::Downtime);
+            gaps.push(Gap { from: until, to, channel: None, reason, reported_at: None });
         }
         until = until.max(Some(last));
     }
     gaps
 }
 
-/// Ends a gap with the first of these signs that comes after its beginning.
-pub fn ended(gap: Gap, signs: impl IntoIterator<Item = Ts>) -> Gap {
+/// Ends a gap at the first of these signs after its beginning.
+pub fn end_gap(gap: Gap, signs: impl IntoIterator<Item = Ts>) -> Gap {
     let after = signs.into_iter().filter(|sign| *sign > gap.from);
     Gap { to: gap.to.clone().into_iter().chain(after).min(), ..gap }
 }
 
-/// Refused requests that are at most so far apart are one gap: facts of them are sent once a minute.
+/// Gaps of refused requests that are at most this far apart are joined: ingest reports them once a minute.
 const REFUSED_APART_MICROS: i64 = 120 * 1_000_000;
 
-/// Oldest first. Gaps that were opened several times before one thing ended them all are one: Slack reports an
-/// uninstalled app by two events, and nothing ended the first before the second.
+/// Sorts gaps, oldest first, and joins those that were opened several times before the same sign ended them:
+/// Slack reports an uninstalled app with two events, and nothing ends the first gap before the second begins.
 pub fn oldest_first(gaps: Vec<Gap>) -> Vec<Gap> {
     let mut by_end: BTreeMap<_, Gap> = BTreeMap::new();
     for gap in joined(gaps) {
         let opened_again = match gap.reason {
-            Reason::Left | Reason::Revoked => None,
-            Reason::Downtime
-            | Reason::RateLimited
-            | Reason::Dropped
-            | Reason::Refused
-            | Reason::HistoryChanged => Some(gap.from.clone()),
+            GapReason::Left | GapReason::Revoked => None,
+            GapReason::Downtime
+            | GapReason::RateLimited
+            | GapReason::Dropped
+            | GapReason::Refused
+            | GapReason::HistoryChanged => Some(gap.from.clone()),
         };
         let same = (gap.reason, gap.channel.clone(), gap.to.clone(), opened_again);
         by_end
@@ -105,7 +108,7 @@ pub fn oldest_first(gaps: Vec<Gap>) -> Vec<Gap> {
     gaps
 }
 
-/// The same, with one gap for refused requests that followed each other, and one for changes of one history that overlap.
+/// Joins gaps of refused requests that follow each other, and overlapping changes of the same history.
 fn joined(mut gaps: Vec<Gap>) -> Vec<Gap> {
     gaps.sort_unstable_by(|one, other| {
         (one.reason, &one.channel, &one.from).cmp(&(other.reason, &other.channel, &other.from))
@@ -115,7 +118,7 @@ fn joined(mut gaps: Vec<Gap>) -> Vec<Gap> {
         match joined.last_mut() {
             Some(last) if follows(last, &gap) => {
                 last.to = last.to.clone().max(gap.to);
-                last.told = last.told.clone().max(gap.told);
+                last.reported_at = last.reported_at.clone().max(gap.reported_at);
             }
             Some(_) | None => joined.push(gap),
         }
@@ -123,12 +126,16 @@ fn joined(mut gaps: Vec<Gap>) -> Vec<Gap> {
     joined
 }
 
-/// Whether a gap goes on with what is missing in another that began before it.
+/// Whether a gap continues an earlier one.
 fn follows(earlier: &Gap, gap: &Gap) -> bool {
     let apart_micros = match gap.reason {
-        Reason::Refused => REFUSED_APART_MICROS,
-        Reason::HistoryChanged => 0,
-        Reason::Downtime | Reason::RateLimited | Reason::Left | Reason::Revoked | Reason::Dropped => {
+        GapReason::Refused => REFUSED_APART_MICROS,
+        GapReason::HistoryChanged => 0,
+        GapReason::Downtime
+        | GapReason::RateLimited
+        | GapReason::Left
+        | GapReason::Revoked
+        | GapReason::Dropped => {
             return false;
         }
     };
@@ -137,8 +144,9 @@ fn follows(earlier: &Gap, gap: &Gap) -> bool {
         && earlier.to.as_ref().is_some_and(reaches)
 }
 
-/// When a stored message was posted, where it came as it was posted: proof that the app was in the channel then. One that
-/// came with an edit, a reply or a reaction may be from a time when it was not.
+/// When a stored message was posted, if it came with the event of its post: proof that the app was in the
+/// channel at that time. A message that came with an edit, a reply or a reaction may be from a time when the
+/// app was not.
 pub fn posted_at(row: &Item) -> Option<Ts> {
     let ts = Ts::parse(row.text("ts")?).ok()?;
     let version = message::stored_version(row)?;

@@ -15,73 +15,76 @@ fn run(first: u32, last: u32) -> RunSpan {
 }
 
 fn downtime(from: u32, to: u32) -> Gap {
-    Gap { to: Some(ts(to)), ..gap(Reason::Downtime, None, from) }
+    Gap { to: Some(ts(to)), ..gap(GapReason::Downtime, None, from) }
 }
 
-fn gap(reason: Reason, channel: Option<&str>, from: u32) -> Gap {
+fn gap(reason: GapReason, channel: Option<&str>, from: u32) -> Gap {
     let channel = channel.map(|channel| ChannelId::parse(channel).unwrap());
-    Gap { from: ts(from), to: None, channel, reason, told: None }
+    Gap { from: ts(from), to: None, channel, reason, reported_at: None }
 }
 
-/// How a gap stands if no history was read.
+/// The state of a gap if no history was read.
 fn state(gap: &Gap) -> GapState {
     HistoryFacts::default().state(gap).0
 }
 
 #[test]
-fn downtime_is_what_no_run_covers() {
-    assert_eq!(between(vec![]), []);
-    assert_eq!(between(vec![run(10, 90)]), []);
-    assert_eq!(between(vec![run(10, 20), run(23, 30)]), [downtime(20, 23)]);
-    // The second ingest took events all the time.
-    assert_eq!(between(vec![run(10, 20), run(23, 30), run(12, 28)]), []);
+fn downtime_is_the_time_that_no_run_covers() {
+    assert_eq!(downtime_between(vec![]), []);
+    assert_eq!(downtime_between(vec![run(10, 90)]), []);
+    assert_eq!(downtime_between(vec![run(10, 20), run(23, 30)]), [downtime(20, 23)]);
+    // The third run accepted events all the time.
+    assert_eq!(downtime_between(vec![run(10, 20), run(23, 30), run(12, 28)]), []);
     // Both were down from 28 to 40.
-    assert_eq!(between(vec![run(10, 20), run(12, 28), run(40, 50)]), [downtime(28, 40)]);
-    // One that took a single event.
-    assert_eq!(between(vec![run(10, 20), run(25, 25), run(30, 40)]), [downtime(20, 25), downtime(25, 30)]);
-    // The next one took up where the last left off.
-    assert_eq!(between(vec![run(10, 20), run(20, 30)]), []);
+    assert_eq!(downtime_between(vec![run(10, 20), run(12, 28), run(40, 50)]), [downtime(28, 40)]);
+    // The second one accepted a single event.
+    assert_eq!(
+        downtime_between(vec![run(10, 20), run(25, 25), run(30, 40)]),
+        [downtime(20, 25), downtime(25, 30)]
+    );
+    // The next one continued where the last one stopped.
+    assert_eq!(downtime_between(vec![run(10, 20), run(20, 30)]), []);
 }
 
 #[test]
 fn a_gap_ends_with_the_first_sign_after_its_beginning() {
-    let left = || gap(Reason::Left, Some("C1"), 50);
-    assert_eq!(state(&ended(left(), [])), GapState::Open);
-    assert_eq!(ended(left(), [ts(40), ts(50)]).to, None);
-    let closed = ended(left(), [ts(90), ts(40), ts(60)]);
+    let left = || gap(GapReason::Left, Some("C1"), 50);
+    assert_eq!(state(&end_gap(left(), [])), GapState::Open);
+    assert_eq!(end_gap(left(), [ts(40), ts(50)]).to, None);
+    let closed = end_gap(left(), [ts(90), ts(40), ts(60)]);
     assert_eq!((closed.to.clone(), state(&closed)), (Some(ts(60)), GapState::Missing));
-    // A sign that comes late may only bring the end forward.
-    assert_eq!(ended(closed.clone(), [ts(70)]), closed);
+    // A sign that arrives late can only move the end forward.
+    assert_eq!(end_gap(closed.clone(), [ts(70)]), closed);
 }
 
 #[test]
-fn what_one_thing_ended_is_one_gap_and_each_lost_minute_is_its_own() {
-    let minute = |from| Gap { to: Some(ts(from + 60)), ..gap(Reason::RateLimited, None, from) };
-    let closed = |from| Gap { to: Some(ts(99)), ..gap(Reason::Left, Some("C1"), from) };
+fn gaps_that_one_sign_ended_are_one_gap_and_each_lost_minute_is_its_own() {
+    let minute = |from| Gap { to: Some(ts(from + 60)), ..gap(GapReason::RateLimited, None, from) };
+    let closed = |from| Gap { to: Some(ts(99)), ..gap(GapReason::Left, Some("C1"), from) };
     let shown = oldest_first(vec![
-        gap(Reason::Revoked, None, 71),
+        gap(GapReason::Revoked, None, 71),
         minute(60),
         closed(30),
-        gap(Reason::Revoked, None, 70),
+        gap(GapReason::Revoked, None, 70),
         closed(20),
-        gap(Reason::Left, Some("C2"), 20),
+        gap(GapReason::Left, Some("C2"), 20),
         minute(120),
     ]);
     let expected = [
-        gap(Reason::Left, Some("C2"), 20),
+        gap(GapReason::Left, Some("C2"), 20),
         closed(20),
         minute(60),
-        gap(Reason::Revoked, None, 70),
+        gap(GapReason::Revoked, None, 70),
         minute(120),
     ];
     assert_eq!(shown, expected);
 }
 
 #[test]
-fn refused_requests_that_followed_each_other_are_one_gap_whatever_the_order() {
-    let refused = |from, to| Gap { to: Some(ts(to)), ..gap(Reason::Refused, None, from) };
-    let changed = |channel, to| Gap { to: Some(ts(to)), ..gap(Reason::HistoryChanged, Some(channel), 0) };
-    let mut told = vec![
+fn refused_requests_that_follow_each_other_are_one_gap_in_any_order() {
+    let refused = |from, to| Gap { to: Some(ts(to)), ..gap(GapReason::Refused, None, from) };
+    let changed = |channel, to| Gap { to: Some(ts(to)), ..gap(GapReason::HistoryChanged, Some(channel), 0) };
+    let mut gaps = vec![
         refused(100, 100),
         refused(220, 250),
         refused(200, 300),
@@ -91,14 +94,14 @@ fn refused_requests_that_followed_each_other_are_one_gap_whatever_the_order() {
         changed("C2", 80),
     ];
     let expected = [changed("C2", 80), changed("C1", 90), refused(100, 300), refused(421, 421)];
-    for turn in 0..told.len() {
-        told.rotate_left(1);
-        assert_eq!(oldest_first(told.clone()), expected, "{turn}");
+    for turn in 0..gaps.len() {
+        gaps.rotate_left(1);
+        assert_eq!(oldest_first(gaps.clone()), expected, "{turn}");
     }
 }
 
 #[test]
-fn only_a_message_that_came_as_it_was_posted_proves_that_the_app_was_there() {
+fn only_a_message_that_came_with_its_post_proves_that_the_app_was_in_the_channel() {
     let posted = |event: &str| {
         let body = format!(r#"{{"team_id":"T1","event":{event}}}"#);
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
@@ -131,8 +134,7 @@ fn only_a_message_that_came_as_it_was_posted_proves_that_the_app_was_there() {
 }
 
 proptest! {
-    /// Clocks of events, each taken by one of three ingests that run and stop: what they saw, in any order and with any of
-    /// it told twice, gives the same gaps, and no event lies within one.
+    /// Runs of ingest in any order, some of them repeated.
     #[test]
     fn any_order_of_runs_gives_the_same_gaps_and_no_event_lies_in_one(
         runs in prop::collection::vec((0_u32..1_000, 0_u32..60), 1..20),
@@ -140,18 +142,18 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let seen: Vec<RunSpan> = runs.iter().map(|(first, length)| run(*first, first + length)).collect();
-        let gaps = between(seen.clone());
+        let gaps = downtime_between(seen.clone());
         let mut shuffled: Vec<RunSpan> =
-            seen.iter().chain(again.iter().filter_map(|place| seen.get(*place))).cloned().collect();
+            seen.iter().chain(again.iter().filter_map(|index| seen.get(*index))).cloned().collect();
         fastrand::Rng::with_seed(seed).shuffle(&mut shuffled);
-        prop_assert_eq!(&between(shuffled), &gaps);
+        prop_assert_eq!(&downtime_between(shuffled), &gaps);
         for Gap { from, to, .. } in &gaps {
             let to = to.as_ref().unwrap();
             prop_assert!(from < to);
             prop_assert!(seen.iter().all(|run| run.last <= *from || run.first >= *to));
             prop_assert!(seen.iter().any(|run| run.last == *from) && seen.iter().any(|run| run.first == *to));
         }
-        // Together, runs and gaps leave nothing out from the first event to the last.
+        // Together, runs and gaps cover everything from the first event to the last.
         let covered = |second: u32| {
             seen.iter().any(|run| run.first <= ts(second) && ts(second) <= run.last)
                 || gaps.iter().any(|gap| gap.from <= ts(second) && Some(ts(second)) <= gap.to)
@@ -160,7 +162,7 @@ proptest! {
         prop_assert!((0..1_060).filter(|s| Some(&ts(*s)) >= first && Some(&ts(*s)) <= last).all(covered));
     }
 
-    /// Leaving, joining and losing the token, told in any order.
+    /// The app leaves and joins a channel; the facts come in any order.
     #[test]
     fn any_order_of_facts_gives_the_same_list(
         left in prop::collection::vec(0_u32..100, 0..6),
@@ -169,7 +171,7 @@ proptest! {
     ) {
         let shown = |left: &[u32], joined: &[u32]| {
             let signs = || joined.iter().map(|second| ts(*second));
-            oldest_first(left.iter().map(|from| ended(gap(Reason::Left, Some("C1"), *from), signs())).collect())
+            oldest_first(left.iter().map(|from| end_gap(gap(GapReason::Left, Some("C1"), *from), signs())).collect())
         };
         let gaps = shown(&left, &joined);
         let mut random = fastrand::Rng::with_seed(seed);
@@ -177,7 +179,7 @@ proptest! {
         random.shuffle(&mut left);
         random.shuffle(&mut joined);
         prop_assert_eq!(&shown(&left, &joined), &gaps);
-        // One gap is open at most, and none holds a join.
+        // At most one gap is open, and no gap contains a join.
         prop_assert!(gaps.iter().filter(|gap| gap.to.is_none()).count() <= 1);
         for gap in &gaps {
             let within = |second: &u32| ts(*second) > gap.from && gap.to.as_ref().is_none_or(|to| ts(*second) < *to);

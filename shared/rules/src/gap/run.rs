@@ -1,8 +1,9 @@
-//! What each run of ingest saw of a workspace: the earliest and the latest clock of the events that it took.
+//! The events of a workspace that each run of ingest accepted: the earliest and the latest clock.
 //!
-//! The clocks are Slack's, never ours, and only of events that Slack delivered at its first try: one that it delivers
-//! again may be from a time when no process was running. So a run was there at least from its first event to its last, whatever
-//! the order in which jobs are worked on, and however it ended: no stop has to be announced.
+//! The clocks are Slack's, never ours, and only of events that Slack delivered at its first attempt: a
+//! retried event may be from a time when no process was running. So a run was active at least from its first
+//! event to its last, whatever the order of the jobs, and however the run ended: a process need not announce
+//! that it stops.
 
 use ports::archive::{Guard, Item, ItemKey, Update};
 use ports::queue::run::RunId;
@@ -11,23 +12,23 @@ use slack::ids::{TeamId, Ts};
 const FIRST: &str = "first";
 const LAST: &str = "last";
 
-/// From the first event of a run to its last.
+/// The time from the first event of a run to its last.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunSpan {
     /// The earliest clock.
     pub first: Ts,
-    /// The latest.
+    /// The latest clock.
     pub last: Ts,
 }
 
 impl RunSpan {
-    /// One event.
-    pub fn at(clock: Ts) -> Self {
+    /// The span of a single event.
+    pub fn from_event(clock: Ts) -> Self {
         Self { first: clock.clone(), last: clock }
     }
 
-    /// Another event of the same run.
-    pub fn and(&mut self, clock: &Ts) {
+    /// Adds another event of the same run.
+    pub fn include(&mut self, clock: &Ts) {
         if *clock < self.first {
             self.first = clock.clone();
         }
@@ -36,7 +37,7 @@ impl RunSpan {
         }
     }
 
-    /// The registers of it: a minimum, and a maximum.
+    /// The updates of its two registers: a minimum, and a maximum.
     pub fn updates(&self, team: &TeamId, run: &RunId) -> [Update; 2] {
         let identity = [("type", "run"), ("team_id", team.as_str())];
         let update = |guard| Update {
@@ -50,7 +51,7 @@ impl RunSpan {
         ]
     }
 
-    /// What a row says. Where a crash left one register alone, that is all of it.
+    /// Reads the span from a row. If a crash left only one register, it is both ends.
     pub fn read(row: &Item) -> Option<Self> {
         let clock = |name| row.text(name).and_then(unpadded);
         let (first, last) = (clock(FIRST), clock(LAST));
@@ -58,7 +59,7 @@ impl RunSpan {
     }
 }
 
-/// A clock as Slack spells it, from one that is padded to be compared as text.
+/// A clock in Slack's format, from one that is padded so that it can be compared as text.
 pub fn unpadded(padded: &str) -> Option<Ts> {
     let clock = Ts::parse(padded).ok()?;
     let digits = clock.as_str().trim_start_matches('0');
@@ -82,8 +83,9 @@ mod tests {
         let expected = RunSpan { first: ts("999999999.000001"), last: ts("1700000009.500000") };
         for turn in 0..clocks.len() {
             let mut stored: Option<Attributes> = None;
-            for place in 0..clocks.len() * 2 {
-                for update in RunSpan::at(ts(clocks[(turn + place * 3) % clocks.len()])).updates(&team, &run)
+            for step in 0..clocks.len() * 2 {
+                for update in
+                    RunSpan::from_event(ts(clocks[(turn + step * 3) % clocks.len()])).updates(&team, &run)
                 {
                     stored = update.apply(stored.as_ref()).or(stored);
                 }
@@ -91,8 +93,8 @@ mod tests {
             let row = Item { key: ItemKey::run(&team, &run), attributes: stored.unwrap() };
             assert_eq!(RunSpan::read(&row), Some(expected.clone()));
         }
-        let mut all = RunSpan::at(ts(clocks[0]));
-        clocks.iter().for_each(|clock| all.and(&ts(clock)));
+        let mut all = RunSpan::from_event(ts(clocks[0]));
+        clocks.iter().for_each(|clock| all.include(&ts(clock)));
         assert_eq!(all, expected);
     }
 
@@ -103,9 +105,15 @@ mod tests {
             attributes: [(name.to_owned(), value.into())].into_iter().collect(),
         };
         for name in [FIRST, LAST] {
-            assert_eq!(RunSpan::read(&row(name, "000000000007.000000")), Some(RunSpan::at(ts("7.000000"))));
+            assert_eq!(
+                RunSpan::read(&row(name, "000000000007.000000")),
+                Some(RunSpan::from_event(ts("7.000000")))
+            );
         }
-        assert_eq!(RunSpan::read(&row(FIRST, "000000000000.500000")), Some(RunSpan::at(ts("0.500000"))));
+        assert_eq!(
+            RunSpan::read(&row(FIRST, "000000000000.500000")),
+            Some(RunSpan::from_event(ts("0.500000")))
+        );
         assert_eq!(RunSpan::read(&row(FIRST, "soon")), None);
     }
 }

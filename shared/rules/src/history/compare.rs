@@ -1,5 +1,5 @@
-//! Compares what Slack lists with what the archive holds: what a message of Slack's brings that is not here, and what is here
-//! and no longer at Slack.
+//! Compares the messages that Slack lists with the archive: what the archive lacks, and what Slack no longer
+//! has.
 
 use std::collections::HashSet;
 
@@ -11,37 +11,38 @@ use crate::interval::Interval;
 use crate::message::stored_version;
 use crate::reaction;
 
-/// What is here and may be missing at Slack is something that a person or an app wrote. Slack lists other subtypes in part
-/// only, so that one of them is not known to be deleted if it is not listed.
+/// Subtypes of messages that a person or an app wrote. Only these can be found to be missing in Slack: Slack
+/// lists other subtypes incompletely, so a message of such a subtype that is not listed may still exist.
 const WRITTEN: [&str; 4] = ["bot_message", "file_share", "me_message", "thread_broadcast"];
 
-/// What a message of Slack's brings that the archive lacks.
+/// What the archive lacks of a message that Slack lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Difference {
-    /// The message: it is not here, or nothing of it but a reaction.
+    /// The message itself: the archive has no row for it, or only a reaction.
     Missing,
     /// A newer edit, its deletion, or a reaction.
     Changed,
 }
 
-/// A message of Slack's beside the archive's.
+/// The result of comparing a message that Slack lists with its row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ComparedMessage {
-    /// What the archive lacks of it.
+    /// What the archive lacks of the message.
     pub difference: Option<Difference>,
-    /// Reactions that the archive shows and Slack does not: no message of history says when they went.
+    /// The number of reactions that the archive shows and Slack does not: history does not state when they
+    /// were removed.
     pub reactions_removed: u64,
 }
 
-/// Compares a message that Slack lists with its row. What storing it changes beside this (its thread, a copy of the same
-/// edit) is no difference: it comes and goes without anything having been missed.
+/// Compares a message that Slack lists with its row. Other changes that storing it would make (its thread, a
+/// copy of the same edit) are not differences: they occur even if no event was missed.
 pub fn compare(listed: &HistoryMessage, row: Option<&Item>) -> ComparedMessage {
     let missing = ComparedMessage { difference: Some(Difference::Missing), reactions_removed: 0 };
     let Some(row) = row else { return missing };
     if row.is_erased() {
         return ComparedMessage::default();
     }
-    let (version, is_deleted) = (stored_version(row), row.is("deleted"));
+    let (version, is_deleted) = (stored_version(row), row.has_flag("deleted"));
     if version.is_none() && !is_deleted {
         return missing;
     }
@@ -50,16 +51,17 @@ pub fn compare(listed: &HistoryMessage, row: Option<&Item>) -> ComparedMessage {
         (Some(_), None) => false,
         (None, _) => !is_deleted,
     };
-    // What was removed and comes back in a gap has a later clock here than any history has: it cannot be brought.
+    // A reaction that was removed and then added again in a gap cannot be restored from history: its removal
+    // here has a later clock than any history has.
     let lacks_a_reaction =
         reaction::registers(&listed.reactions).any(|name| !row.attributes.contains_key(&name));
     let gone = || {
-        let there: HashSet<String> = reaction::registers(&listed.reactions).collect();
-        reaction::added(&row.attributes).filter(|name| !there.contains(*name)).count() as u64
+        let at_slack: HashSet<String> = reaction::registers(&listed.reactions).collect();
+        reaction::added(&row.attributes).filter(|name| !at_slack.contains(*name)).count() as u64
     };
     ComparedMessage {
         difference: (is_changed || lacks_a_reaction).then_some(Difference::Changed),
-        // A list that was cut says of no reaction that it is gone, and a tombstone shows none.
+        // A truncated list does not show that a reaction was removed, and a tombstone has no reactions.
         reactions_removed: if listed.reactions_cut || listed.content().is_none() || is_deleted {
             0
         } else {
@@ -68,48 +70,50 @@ pub fn compare(listed: &HistoryMessage, row: Option<&Item>) -> ComparedMessage {
     }
 }
 
-/// Whose messages Slack listed.
+/// The list that Slack's messages came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListedTimeline {
-    /// Those of the channel itself, without replies.
+    /// The channel itself, without replies.
     Channel,
-    /// The replies of this root. A reply that was sent to the channel too is one of them.
+    /// The replies to this root, including those that were also sent to the channel.
     Thread(Ts),
 }
 
-/// What Slack listed of a time, completely: what is not in it is not at Slack.
+/// A complete list of Slack's messages in an interval: Slack does not have any other message in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompleteListing {
-    /// Whose messages.
-    pub place: ListedTimeline,
-    /// The time.
-    pub time: Interval,
-    /// What there is in it at least.
+    /// The list that they came from.
+    pub timeline: ListedTimeline,
+    /// The interval.
+    pub interval: Interval,
+    /// The listed messages: all of the interval, and possibly others.
     pub listed: HashSet<Ts>,
 }
 
 impl CompleteListing {
-    /// When a row's message was written, if the message is here and Slack no longer lists it although it should.
-    pub fn lacks(&self, row: &Item) -> Option<Ts> {
-        if stored_version(row).is_none() || row.is("deleted") || row.is_erased() {
+    /// The `ts` of a row's message, if the archive has the message and Slack no longer lists it although it
+    /// should.
+    pub fn unlisted_ts(&self, row: &Item) -> Option<Ts> {
+        if stored_version(row).is_none() || row.has_flag("deleted") || row.is_erased() {
             return None;
         }
         let ts = Ts::parse(row.text("ts")?).ok()?;
         let is_written = row.text("subtype").is_none_or(|subtype| WRITTEN.contains(&subtype));
-        let is_here = match (&self.place, root(row, &ts)) {
+        let is_in_timeline = match (&self.timeline, root(row, &ts)) {
             (ListedTimeline::Channel, root) => root.is_none(),
             (ListedTimeline::Thread(listed), root) => root.as_ref() == Some(listed),
         };
-        let is_gone = is_here && is_written && self.time.contains(ts.micros()) && !self.listed.contains(&ts);
+        let is_gone =
+            is_in_timeline && is_written && self.interval.contains(ts.micros()) && !self.listed.contains(&ts);
         is_gone.then_some(ts)
     }
 }
 
-/// The root of the thread in which a row's message is a reply, if it is here and not deleted.
-pub fn held_reply_of(row: &Item) -> Option<Ts> {
-    let is_held = stored_version(row).is_some() && !row.is("deleted") && !row.is_erased();
+/// The root of the thread in which a row's message is a reply, if the message is archived and not deleted.
+pub fn archived_reply_root(row: &Item) -> Option<Ts> {
+    let is_archived = stored_version(row).is_some() && !row.has_flag("deleted") && !row.is_erased();
     let ts = Ts::parse(row.text("ts")?).ok()?;
-    root(row, &ts).filter(|_| is_held)
+    root(row, &ts).filter(|_| is_archived)
 }
 
 fn root(row: &Item, ts: &Ts) -> Option<Ts> {

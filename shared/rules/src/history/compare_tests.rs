@@ -21,8 +21,8 @@ fn ts(second: i64) -> String {
     format!("{second}.000000")
 }
 
-fn said(second: i64) -> Value {
-    json!({ "type": "message", "ts": ts(second), "user": "U1", "text": format!("said at {second}") })
+fn posted(second: i64) -> Value {
+    json!({ "type": "message", "ts": ts(second), "user": "U1", "text": format!("posted at {second}") })
 }
 
 fn with(mut message: Value, more: &Value) -> Value {
@@ -30,7 +30,7 @@ fn with(mut message: Value, more: &Value) -> Value {
     message
 }
 
-/// An archive that is nothing but its rows.
+/// An archive that consists only of its rows.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct ArchivedRows(BTreeMap<ItemKey, Attributes>);
 
@@ -67,25 +67,25 @@ impl ArchivedRows {
     fn lacked(&self, listing: &CompleteListing) -> BTreeSet<i64> {
         let rows =
             self.0.iter().map(|(key, attributes)| Item { key: key.clone(), attributes: attributes.clone() });
-        rows.filter_map(|row| listing.lacks(&row)).map(|ts| ts.micros() / 1_000_000).collect()
+        rows.filter_map(|row| listing.unlisted_ts(&row)).map(|ts| ts.micros() / 1_000_000).collect()
     }
 }
 
-fn holding(messages: &[Value]) -> ArchivedRows {
+fn archive_of(messages: &[Value]) -> ArchivedRows {
     let mut rows = ArchivedRows::default();
     messages.iter().for_each(|message| rows.store(&listed(message)));
     rows
 }
 
 fn key(second: i64) -> ItemKey {
-    listed(&said(second)).change.key().clone()
+    listed(&posted(second)).change.key().clone()
 }
 
-fn listing(place: ListedTimeline, seconds: (i64, i64), listed: &[i64]) -> CompleteListing {
-    let time = Interval { from: seconds.0 * 1_000_000, to: seconds.1 * 1_000_000 };
+fn listing(timeline: ListedTimeline, seconds: (i64, i64), listed: &[i64]) -> CompleteListing {
+    let interval = Interval { from: seconds.0 * 1_000_000, to: seconds.1 * 1_000_000 };
     CompleteListing {
-        place,
-        time,
+        timeline,
+        interval,
         listed: listed.iter().map(|second| Ts::parse(&ts(*second)).unwrap()).collect(),
     }
 }
@@ -94,20 +94,20 @@ const MISSING: Option<Difference> = Some(Difference::Missing);
 const CHANGED: Option<Difference> = Some(Difference::Changed);
 
 #[test]
-fn what_is_not_here_or_only_a_mark_of_a_reaction_is_missing() {
+fn a_message_without_a_row_or_with_only_a_reaction_is_missing() {
     let mut rows = ArchivedRows::default();
-    assert_eq!(rows.compare(&said(1)).difference, MISSING);
-    let mark = json!({ "reaction#tada#U1": "000000000005.000000/added", "ts": ts(1) });
-    rows.0.insert(key(1), mark.as_object().unwrap().clone());
-    assert_eq!(rows.compare(&said(1)), ComparedMessage { difference: MISSING, reactions_removed: 0 });
-    rows.store(&listed(&said(1)));
-    assert_eq!(rows.compare(&said(1)), ComparedMessage { difference: None, reactions_removed: 1 });
+    assert_eq!(rows.compare(&posted(1)).difference, MISSING);
+    let reaction = json!({ "reaction#tada#U1": "000000000005.000000/added", "ts": ts(1) });
+    rows.0.insert(key(1), reaction.as_object().unwrap().clone());
+    assert_eq!(rows.compare(&posted(1)), ComparedMessage { difference: MISSING, reactions_removed: 0 });
+    rows.store(&listed(&posted(1)));
+    assert_eq!(rows.compare(&posted(1)), ComparedMessage { difference: None, reactions_removed: 1 });
 }
 
 #[test]
 fn a_newer_edit_a_tombstone_and_a_reaction_are_changes_and_nothing_else_is() {
-    let rows = holding(&[said(1)]);
-    let difference = |more: Value| rows.compare(&with(said(1), &more)).difference;
+    let rows = archive_of(&[posted(1)]);
+    let difference = |more: Value| rows.compare(&with(posted(1), &more)).difference;
     assert_eq!(
         difference(json!({ "text": "edited", "edited": { "user": "U1", "ts": "9.000000" } })),
         CHANGED
@@ -123,37 +123,50 @@ fn a_newer_edit_a_tombstone_and_a_reaction_are_changes_and_nothing_else_is() {
     ] {
         assert_eq!(difference(same.clone()), None, "{same}");
     }
-    let deleted = holding(&[with(said(1), &json!({ "subtype": "tombstone" }))]);
-    assert_eq!(deleted.compare(&with(said(1), &json!({ "subtype": "tombstone" }))).difference, None);
-    // An edit that history shows late, or a reaction that an event took away, is not news.
+    let deleted = archive_of(&[with(posted(1), &json!({ "subtype": "tombstone" }))]);
+    assert_eq!(deleted.compare(&with(posted(1), &json!({ "subtype": "tombstone" }))).difference, None);
+    // Neither an edit that history does not show yet nor a reaction that an event removed is a change.
     let edited = json!({ "text": "edited", "edited": { "user": "U1", "ts": "9.000000" } });
-    assert_eq!(holding(&[with(said(1), &edited)]).compare(&said(1)).difference, None);
-    let mut taken = holding(&[said(1)]);
-    taken.0.get_mut(&key(1)).unwrap().insert("reaction#tada#U2".into(), "000000000007.000000/removed".into());
-    assert_eq!(taken.compare(&with(said(1), &reaction)), ComparedMessage::default());
+    assert_eq!(archive_of(&[with(posted(1), &edited)]).compare(&posted(1)).difference, None);
+    let mut removed = archive_of(&[posted(1)]);
+    removed
+        .0
+        .get_mut(&key(1))
+        .unwrap()
+        .insert("reaction#tada#U2".into(), "000000000007.000000/removed".into());
+    assert_eq!(removed.compare(&with(posted(1), &reaction)), ComparedMessage::default());
     let mut erased = ArchivedRows::default();
     erased.0.insert(key(1), json!({ "erased": true }).as_object().unwrap().clone());
-    assert_eq!(erased.compare(&said(1)), ComparedMessage::default());
+    assert_eq!(erased.compare(&posted(1)), ComparedMessage::default());
 }
 
 #[test]
-fn reactions_that_slack_no_longer_has_are_counted_unless_its_list_is_cut() {
+fn reactions_that_slack_no_longer_has_are_counted_unless_its_list_is_truncated() {
     let reaction = |users: &[&str], count: u64| json!({ "reactions": [{ "name": "tada", "users": users, "count": count }] });
-    let rows = holding(&[with(said(1), &reaction(&["U1", "U2", "U3"], 3))]);
-    let removed = |more: Value| rows.compare(&with(said(1), &more)).reactions_removed;
+    let rows = archive_of(&[with(posted(1), &reaction(&["U1", "U2", "U3"], 3))]);
+    let removed = |more: Value| rows.compare(&with(posted(1), &more)).reactions_removed;
     assert_eq!(removed(json!({})), 3);
     assert_eq!(removed(reaction(&["U2"], 1)), 2);
     assert_eq!(removed(reaction(&["U2"], 60)), 0);
 }
 
 #[test]
-fn only_what_was_written_and_should_have_been_listed_is_gone() {
-    let reply = |second: i64, root: i64| with(said(second), &json!({ "thread_ts": ts(root) }));
+fn only_a_written_message_that_slack_should_have_listed_is_gone() {
+    let reply = |second: i64, root: i64| with(posted(second), &json!({ "thread_ts": ts(root) }));
     let broadcast = with(reply(6, 3), &json!({ "subtype": "thread_broadcast" }));
-    let joined = with(said(4), &json!({ "subtype": "channel_join" }));
-    let tombstone = with(said(7), &json!({ "subtype": "tombstone" }));
-    let mut rows =
-        holding(&[said(1), said(2), said(3), joined, reply(5, 3), broadcast, tombstone, said(8), said(9)]);
+    let joined = with(posted(4), &json!({ "subtype": "channel_join" }));
+    let tombstone = with(posted(7), &json!({ "subtype": "tombstone" }));
+    let mut rows = archive_of(&[
+        posted(1),
+        posted(2),
+        posted(3),
+        joined,
+        reply(5, 3),
+        broadcast,
+        tombstone,
+        posted(8),
+        posted(9),
+    ]);
     rows.0
         .insert(key(10), json!({ "ts": ts(10), "reaction#tada#U1": "x/added" }).as_object().unwrap().clone());
     assert_eq!(rows.lacked(&listing(ListedTimeline::Channel, (2, 9), &[2, 8])), BTreeSet::from([3]));
@@ -167,17 +180,19 @@ fn only_what_was_written_and_should_have_been_listed_is_gone() {
     let roots: BTreeSet<Option<Ts>> = rows
         .0
         .iter()
-        .map(|(key, attributes)| held_reply_of(&Item { key: key.clone(), attributes: attributes.clone() }))
+        .map(|(key, attributes)| {
+            archived_reply_root(&Item { key: key.clone(), attributes: attributes.clone() })
+        })
         .collect();
     assert_eq!(roots, BTreeSet::from([None, Ts::parse(&ts(3)).ok()]));
 }
 
-/// What may become of a message, at Slack and here.
+/// The versions of a message in Slack and in the archive.
 #[derive(Debug, Clone, Copy)]
 struct MessageFate {
     second: i64,
     at_slack: Option<(u8, bool, bool)>,
-    here: Option<(u8, bool, bool)>,
+    archived: Option<(u8, bool, bool)>,
     is_deleted_here: bool,
     is_live: bool,
 }
@@ -186,10 +201,10 @@ fn fates() -> impl Strategy<Value = Vec<MessageFate>> {
     let version = || prop::option::weighted(0.8, (0_u8..4, any::<bool>(), prop::bool::weighted(0.1)));
     let fate = (version(), version(), prop::bool::weighted(0.15), any::<bool>());
     prop::collection::vec(fate, 0..25).prop_map(|fates| {
-        let fate = |(index, (at_slack, here, is_deleted_here, is_live))| MessageFate {
+        let fate = |(index, (at_slack, archived, is_deleted_here, is_live))| MessageFate {
             second: 100 + index as i64,
             at_slack,
-            here,
+            archived,
             is_deleted_here,
             is_live,
         };
@@ -197,9 +212,9 @@ fn fates() -> impl Strategy<Value = Vec<MessageFate>> {
     })
 }
 
-/// A message that was edited this often, with a reaction or as a tombstone.
+/// A message with this number of edits, with a reaction or as a tombstone.
 fn version_of(second: i64, (edits, has_reaction, is_tombstone): (u8, bool, bool)) -> Value {
-    let mut message = said(second);
+    let mut message = posted(second);
     if edits > 0 {
         let edited =
             json!({ "text": format!("edit {edits}"), "edited": { "ts": ts(1_000 + i64::from(edits)) } });
@@ -211,8 +226,8 @@ fn version_of(second: i64, (edits, has_reaction, is_tombstone): (u8, bool, bool)
     if is_tombstone { with(message, &json!({ "subtype": "tombstone" })) } else { message }
 }
 
-/// The version as if an event had brought it.
-fn live(row: &mut Attributes) {
+/// Changes the version as if it had come with an event.
+fn make_live(row: &mut Attributes) {
     let version = row.get("content_version").and_then(Value::as_str).map(ContentVersion::stored);
     if let Some(version) = version {
         let live = version.as_str().replace(&version::zero().padded(), "000000005000.000000");
@@ -222,16 +237,16 @@ fn live(row: &mut Attributes) {
 
 proptest! {
     #[test]
-    fn whatever_both_sides_have_storing_what_slack_lists_and_marking_the_rest_leaves_no_difference(
+    fn storing_what_slack_lists_and_marking_the_rest_as_deleted_leaves_no_difference(
         fates in fates(),
         (first, last) in (95_i64..130, 95_i64..130),
     ) {
         let mut rows = ArchivedRows::default();
         for fate in &fates {
-            if let Some(here) = fate.here {
-                rows.store(&listed(&version_of(fate.second, here)));
+            if let Some(archived) = fate.archived {
+                rows.store(&listed(&version_of(fate.second, archived)));
                 if let Some(row) = rows.0.get_mut(&key(fate.second)).filter(|_| fate.is_live) {
-                    live(row);
+                    make_live(row);
                 }
             }
             if fate.is_deleted_here {
@@ -242,10 +257,10 @@ proptest! {
             fates.iter().filter_map(|fate| Some(version_of(fate.second, fate.at_slack?))).collect();
         for fate in &fates {
             let Some(at_slack) = fate.at_slack else { continue };
-            let is_known = fate.here.is_some() || fate.is_deleted_here;
+            let is_known = fate.archived.is_some() || fate.is_deleted_here;
             let found = rows.compare(&version_of(fate.second, at_slack)).difference;
             prop_assert_eq!(found == MISSING, !is_known, "{:?}", fate);
-            if fate.here == Some(at_slack) {
+            if fate.archived == Some(at_slack) {
                 prop_assert!(found.is_none(), "{:?}", fate);
             }
             let volatile = json!({ "reply_count": 7, "latest_reply": ts(900), "user_profile": {}, "is_locked": true });
@@ -255,11 +270,11 @@ proptest! {
         let listing = listing(ListedTimeline::Channel, (first, last), &seconds);
         let lacked = rows.lacked(&listing);
         for fate in &fates {
-            let is_here = fate.here.is_some_and(|(.., is_tombstone)| !is_tombstone) && !fate.is_deleted_here;
+            let is_archived = fate.archived.is_some_and(|(.., is_tombstone)| !is_tombstone) && !fate.is_deleted_here;
             let should_be = (first..last).contains(&fate.second) && fate.at_slack.is_none();
-            prop_assert_eq!(lacked.contains(&fate.second), is_here && should_be, "{:?}", fate);
+            prop_assert_eq!(lacked.contains(&fate.second), is_archived && should_be, "{:?}", fate);
         }
-        // Filled, and marked as deleted.
+        // Store what Slack lists, and mark the rest as deleted.
         shown.iter().for_each(|message| rows.store(&listed(message)));
         let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
         for second in lacked {

@@ -1,6 +1,6 @@
-//! Elements of a day of an export. Exports with logs of edits and deletions hold, beside messages, what happened to one: the
-//! message as it is now and as it was, by the names that events use or by older ones. Each is a version of that message, never a
-//! message of its own.
+//! Elements of a day of an export. In addition to messages, exports with logs of edits and deletions contain
+//! log entries: the current and the earlier versions of a message, under the names that events use or under
+//! older ones. Each is a version of that message, never a separate message.
 //!
 //! <https://slack.com/help/articles/220556107-How-to-read-Slack-data-exports>
 
@@ -12,7 +12,7 @@ use crate::Malformed;
 use slack::envelope;
 use slack::ids::{ChannelId, TeamId};
 
-/// The members under which an entry has the message as it was.
+/// The members of a log entry that contain the earlier version of the message.
 const BEFORE: [&str; 3] = ["previous_message", "previous", "original"];
 
 /// An element of a day.
@@ -20,31 +20,32 @@ const BEFORE: [&str; 3] = ["previous_message", "previous", "original"];
 pub enum ExportedElement {
     /// A message.
     Message(Box<HistoryMessage>),
-    /// What an entry of a log says of one message: its versions, and whether it is deleted. It may be of any other day.
+    /// The versions of one message in a log entry, a deletion included. The message may be of any other day.
     Log(Vec<HistoryMessage>),
 }
 
 /// Reads an element of a day of an export.
 ///
 /// # Errors
-/// As [`super::read`]; [`Malformed::Missing`] too if an entry of a log does not say which message it is about.
+/// As [`super::read`]; also [`Malformed::Missing`] if a log entry does not identify its message.
 pub fn exported(team: &TeamId, channel: &ChannelId, raw: &RawValue) -> Result<ExportedElement, Malformed> {
     let missing = |event, field| Malformed::Missing { event, field };
-    let Value::Object(mut entry) = envelope::value(raw.get())? else {
+    let Value::Object(mut entry) = envelope::parse_value(raw.get())? else {
         return Err(missing("history", "message"));
     };
     let objects = match text(&entry, "subtype") {
         Some("message_changed") => {
-            let before = before(&mut entry);
-            let now = now(entry, before.first()).ok_or(missing("message_changed", "message"))?;
-            about(now, before)
+            let earlier = earlier_versions(&mut entry);
+            let current =
+                current_version(entry, earlier.first()).ok_or(missing("message_changed", "message"))?;
+            all_versions(current, earlier)
         }
         Some("message_deleted") => {
-            let before = before(&mut entry);
-            let ts = entry.remove("deleted_ts").or_else(|| before.first()?.get("ts").cloned());
+            let earlier = earlier_versions(&mut entry);
+            let ts = entry.remove("deleted_ts").or_else(|| earlier.first()?.get("ts").cloned());
             let ts = ts.ok_or(missing("message_deleted", "deleted_ts"))?;
             let tombstone = [("ts".to_owned(), ts), ("subtype".to_owned(), "tombstone".into())];
-            about(tombstone.into_iter().collect(), before)
+            all_versions(tombstone.into_iter().collect(), earlier)
         }
         Some(_) | None => {
             return read_object(team, channel, entry).map(Box::new).map(ExportedElement::Message);
@@ -54,29 +55,32 @@ pub fn exported(team: &TeamId, channel: &ChannelId, raw: &RawValue) -> Result<Ex
     read.collect::<Result<_, _>>().map(ExportedElement::Log)
 }
 
-/// What an entry says of the message as it was.
-fn before(entry: &mut Map<String, Value>) -> Vec<Map<String, Value>> {
+/// Takes the earlier versions of the message out of a log entry.
+fn earlier_versions(entry: &mut Map<String, Value>) -> Vec<Map<String, Value>> {
     let objects = BEFORE.into_iter().filter_map(|name| entry.remove(name));
     objects
         .filter_map(|object| if let Value::Object(object) = object { Some(object) } else { None })
         .collect()
 }
 
-/// The message as it is now: an object in the entry, or the entry itself, whose time is that of the edit if it is not that of
-/// the message.
-fn now(mut entry: Map<String, Value>, before: Option<&Map<String, Value>>) -> Option<Map<String, Value>> {
+/// The current version of the message: an object in the entry, or the entry itself, whose `ts` is the time of
+/// the edit if it differs from the message's.
+fn current_version(
+    mut entry: Map<String, Value>,
+    earlier: Option<&Map<String, Value>>,
+) -> Option<Map<String, Value>> {
     if let Some(Value::Object(message)) = entry.remove("message") {
         return Some(message);
     }
-    let of = before?;
+    let earlier = earlier?;
     if !entry.contains_key("text") {
         return None;
     }
-    match of.get("subtype") {
+    match earlier.get("subtype") {
         Some(subtype) => entry.insert("subtype".into(), subtype.clone()),
         None => entry.remove("subtype"),
     };
-    if let Some(ts) = of.get("ts").filter(|ts| Some(*ts) != entry.get("ts"))
+    if let Some(ts) = earlier.get("ts").filter(|ts| Some(*ts) != entry.get("ts"))
         && let Some(edited_ts) = entry.insert("ts".into(), ts.clone())
     {
         entry.entry("edited").or_insert_with(|| serde_json::json!({ "ts": edited_ts }));
@@ -84,16 +88,19 @@ fn now(mut entry: Map<String, Value>, before: Option<&Map<String, Value>>) -> Op
     Some(entry)
 }
 
-/// A message as it is, and as it was: an object without a time of its own is about the same message.
-fn about(mut now: Map<String, Value>, mut before: Vec<Map<String, Value>>) -> Vec<Map<String, Value>> {
-    normal::timestamps(&mut now);
-    for object in &mut before {
-        if let Some(ts) = now.get("ts") {
+/// The earlier versions and then the current one. An earlier version without a `ts` gets the current one's.
+fn all_versions(
+    mut current: Map<String, Value>,
+    mut versions: Vec<Map<String, Value>>,
+) -> Vec<Map<String, Value>> {
+    normal::timestamps(&mut current);
+    for object in &mut versions {
+        if let Some(ts) = current.get("ts") {
             object.entry("ts").or_insert_with(|| ts.clone());
         }
     }
-    before.push(now);
-    before
+    versions.push(current);
+    versions
 }
 
 #[cfg(test)]
@@ -109,7 +116,7 @@ mod tests {
         exported(&team, &channel, &to_raw_value(element).unwrap())
     }
 
-    /// The time, the edit and the text of each version; no text is a deletion.
+    /// The `ts`, the edit time and the text of each version; a deletion has no text.
     fn versions(entry: &Value) -> Vec<(String, Option<String>, Option<String>)> {
         let ExportedElement::Log(versions) = read(entry).unwrap() else { panic!("{entry}") };
         let text = |message: &HistoryMessage| match &message.change {
@@ -131,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_is_the_message_before_and_after_it_whatever_the_members_are_called() {
+    fn an_edit_entry_has_the_earlier_and_the_current_version_under_any_of_its_names() {
         let after = json!({ "type": "message", "ts": "1.000000", "user": "U1", "text": "new",
             "edited": { "user": "U1", "ts": "9.000000" } });
         let expected = [version(None, Some("old")), version(Some("9.000000"), Some("new"))];
@@ -150,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_may_be_the_message_itself_with_what_it_was() {
+    fn an_edit_entry_may_be_the_current_version_itself_with_the_earlier_one_in_it() {
         let entry = |ts: &str| {
             json!({ "type": "message", "subtype": "message_changed", "ts": ts, "user": "U1", "text": "new",
                 "original": { "ts": "1.000000", "user": "U1", "text": "old" } })
@@ -165,19 +172,19 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_deletes_and_brings_what_was_said() {
+    fn a_deletion_entry_deletes_the_message_and_carries_its_text() {
         let old = json!({ "ts": "1.000000", "user": "U1", "text": "old" });
         let whole = json!({ "subtype": "message_deleted", "ts": "9.000100", "deleted_ts": "1.000000",
             "previous_message": old });
         assert_eq!(versions(&whole), [version(None, Some("old")), version(None, None)]);
-        let by_its_message = json!({ "subtype": "message_deleted", "ts": "9.000100", "original": old });
-        assert_eq!(versions(&by_its_message), [version(None, Some("old")), version(None, None)]);
+        let without_deleted_ts = json!({ "subtype": "message_deleted", "ts": "9.000100", "original": old });
+        assert_eq!(versions(&without_deleted_ts), [version(None, Some("old")), version(None, None)]);
         let alone = json!({ "subtype": "message_deleted", "ts": "9.000100", "deleted_ts": 1 });
         assert_eq!(versions(&alone), [version(None, None)]);
     }
 
     #[test]
-    fn an_entry_that_is_about_no_message_is_malformed_and_other_elements_are_messages() {
+    fn an_entry_without_a_message_is_malformed_and_other_elements_are_messages() {
         for entry in [
             json!({ "subtype": "message_changed", "ts": "9.000100" }),
             json!({ "subtype": "message_changed", "ts": "9.000100", "text": "about which?" }),

@@ -15,17 +15,17 @@ pub struct SpanJob {
     pub team: TeamId,
     /// The channel.
     pub channel: ChannelId,
-    /// Its oldest moment.
+    /// Its inclusive start.
     pub from: Ts,
-    /// Its end, which is not part of it, and the end of the fact that it was read.
+    /// Its exclusive end, which is also the end in the fact that it was read.
     pub to: Ts,
-    /// Why, for logs.
+    /// The reason, for logs.
     #[serde(default)]
     pub why: String,
-    /// How often the reading was interrupted so that others had their turn.
+    /// How often the reading was interrupted to let other jobs run.
     #[serde(default)]
     pub page: u32,
-    /// When it was found to be missing, by Slack's clock; `None` in jobs of earlier versions.
+    /// When the span was found to be missing, by Slack's clock; `None` in jobs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looked: Option<Ts>,
 }
@@ -37,8 +37,8 @@ impl SpanJob {
         let parts = ["span", team.as_str(), channel.as_str(), from.as_str(), to.as_str(), &page.to_string()];
         Outgoing {
             queue: QueueName::Backfill,
-            group: GroupId::of(&[team.as_str()]),
-            dedup: DedupId::of(&parts.map(str::as_bytes)),
+            group: GroupId::from_parts(&[team.as_str()]),
+            dedup: DedupId::from_parts(&parts.map(str::as_bytes)),
             body: encode_job("backfill", self),
         }
     }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_span_is_malformed() {
+    fn an_invalid_span_is_malformed() {
         for body in [
             json!({}),
             json!([]),

@@ -1,27 +1,28 @@
-//! Addresses without credentials. An export's addresses of files carry a token, `?t=xoxe-…`, which reads every file of the
-//! workspace.
+//! Removes credentials from addresses. An export's addresses of files carry a token, `?t=xoxe-…`, which can
+//! read every file of the workspace.
 
-/// Where the bytes of files are: what stands behind the path there is a credential, or changes.
+/// The hosts of files' bytes. Whatever follows the path there is a credential, or changes.
 const FILE_HOSTS: [&str; 2] = ["files.slack.com", "slack-files.com"];
 
-/// A workspace's own host, on which the pages of files are.
+/// The suffix of a workspace's own host, which serves the pages of files.
 const WORKSPACE_HOST: &str = ".slack.com";
 
-/// What tokens begin with, and the letter that follows: <https://docs.slack.dev/authentication/tokens>.
+/// The prefix of tokens, and the letters that can follow: <https://docs.slack.dev/authentication/tokens>.
 const TOKEN: &str = "xox";
 const KINDS: &[u8] = b"abcdeoprs";
 
-/// Tokens that are taken out of one address: with more, what follows is left out, so that hostile text costs no more time.
+/// The maximum number of tokens that are removed from one address. Text after them is cut off, so that
+/// hostile text does not cost more time.
 const MOST_TOKENS: usize = 16;
 
-/// Takes the credentials out of every address in a text.
+/// Removes the credentials from every address in a text.
 pub(super) fn clean(text: &mut String) {
     if is_file_address(text)
         && let Some(end) = text.find(['?', '#'])
     {
         text.truncate(end);
     }
-    // Most texts end here.
+    // Most texts contain no token.
     if text.contains(TOKEN) && text.split(is_boundary).any(has_token) {
         let cleaned = text.split_inclusive(is_boundary).map(|part| {
             let (word, boundary) = match part.char_indices().next_back() {
@@ -42,18 +43,18 @@ fn is_file_address(text: &str) -> bool {
     !text.contains(is_boundary) && (FILE_HOSTS.contains(&host) || is_page())
 }
 
-/// What no address contains.
+/// Whether a character cannot be part of an address.
 fn is_boundary(letter: char) -> bool {
     letter.is_whitespace() || letter.is_control() || "<>|\"`".contains(letter)
 }
 
-/// Whether a word is an address with a token in it. A token that stands alone is what a person wrote.
+/// Whether a word is an address with a token in it. A token outside an address is text that a user wrote.
 fn has_token(word: &str) -> bool {
     let address = [word.find("://"), word.find('?')].into_iter().flatten().min();
     address.is_some_and(|address| first_token(&word[address..]).is_some())
 }
 
-/// Where the first token begins.
+/// The position of the first token.
 fn first_token(word: &str) -> Option<usize> {
     let begins = |(at, _): (usize, &str)| {
         let rest = &word.as_bytes()[at + TOKEN.len()..];
@@ -64,7 +65,8 @@ fn first_token(word: &str) -> Option<usize> {
     word.match_indices(TOKEN).find_map(begins)
 }
 
-/// The address without the parameters that hold a token; a token in another place goes alone.
+/// The address without the parameters that contain a token. A token outside the parameters is removed on its
+/// own.
 fn without_tokens(word: &str) -> String {
     let mut word = word.to_owned();
     let mut removed = 0;
@@ -83,7 +85,8 @@ fn without_tokens(word: &str) -> String {
     word
 }
 
-/// Removes a parameter with the delimiter in front of it, or, of the first one, with the delimiter behind it.
+/// Removes a parameter with the delimiter before it, or, for the first parameter, with the delimiter after
+/// it.
 fn remove(word: &mut String, from: usize, to: usize, is_parameter: bool) {
     const ESCAPED: &str = "&amp;";
     if !is_parameter {

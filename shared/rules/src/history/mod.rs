@@ -1,13 +1,14 @@
-//! Messages as Slack's history and its exports list them: normalised, then content of clock 0.
+//! Messages as Slack's history and its exports list them: normalized, then stored as content of clock 0.
 //!
-//! * [`normal`] leaves out of a message object what changes by itself or is in some sources only.
-//! * [`links`] takes tokens out of addresses.
-//! * [`exported`] reads a day of an export, which may hold logs of edits and deletions.
-//! * [`compare`] says what a list of Slack's and the archive lack of each other.
-//! * [`job`] is what is sent to the historian.
+//! * [`normal`] removes the fields of a message object that change by themselves or are in some sources only.
+//! * [`links`] removes tokens from addresses.
+//! * [`exported`] reads a day of an export, which may contain logs of edits and deletions.
+//! * [`compare`] compares a list of Slack's with the archive.
+//! * [`job`] is the historian's job.
 //!
-//! History is Slack's own answer about a channel: what it brings needs no check of existence. Its content has clock 0, like a
-//! `previous_message`, so an event about the same version wins. Its reactions are added at clock 0; absence removes nothing.
+//! History is Slack's own answer about a channel, so its messages need no existence check. Its content has
+//! clock 0, like a `previous_message`, so an event about the same version wins. Its reactions are added at
+//! clock 0; a missing reaction removes nothing.
 //!
 //! <https://docs.slack.dev/reference/methods/conversations.history>
 
@@ -30,39 +31,39 @@ use ports::archive::Item;
 use slack::envelope::{self, UnreadableJson};
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
-/// The user in whose name old exports say that a message was deleted.
+/// The author of the placeholder of a deleted message in old exports.
 const SLACKBOT: &str = "USLACKBOT";
 
-/// What such a message says.
+/// The text of such a placeholder.
 const DELETED_TEXT: &str = "This message was deleted.";
 
 /// A message as history lists it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryMessage {
-    /// Which message of its channel.
+    /// The timestamp that identifies it in its channel.
     pub ts: Ts,
-    /// Who wrote it, if a person or an app's user did.
+    /// Its author, if a person or an app's user wrote it.
     pub author: Option<UserId>,
     /// When it was last edited, if it was.
     pub edited: Option<Ts>,
-    /// The root of the thread that it is in; of a root with replies, itself.
+    /// The root of its thread; for a root with replies, the message itself.
     pub thread_ts: Option<Ts>,
-    /// What it changes: content of clock 0, or a deletion; its reactions are in it.
+    /// The change that it makes: content of clock 0, or a deletion; with its reactions.
     pub change: Change,
-    /// What it says of its thread, if it is the root of one with replies.
+    /// The facts about its thread, if it is a root with replies.
     pub thread: Option<ThreadHead>,
-    /// Who has reacted with what, as far as it is listed.
+    /// The listed reactions: the name of each, and the user.
     pub reactions: Vec<(String, UserId)>,
     /// Whether Slack counts more reactions than it lists.
     pub reactions_cut: bool,
 }
 
-/// What a root says of its thread.
+/// The facts about a thread in its root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadHead {
-    /// How many replies there are.
+    /// The number of replies.
     pub reply_count: u64,
-    /// The newest of them, if it is named.
+    /// The newest reply, if the root names it.
     pub latest_reply: Option<Ts>,
 }
 
@@ -80,7 +81,7 @@ impl HistoryMessage {
         self.content().map(file::jobs).unwrap_or_default()
     }
 
-    /// The jobs of those of its files of which its row does not say what became of them; an erased message asks for no file.
+    /// The jobs of its files whose state is not in its row; an erased message has none.
     pub fn files_to_fetch(&self, row: Option<&Item>) -> file::Jobs {
         if row.is_some_and(Item::is_erased) {
             return file::Jobs::default();
@@ -94,12 +95,12 @@ impl HistoryMessage {
         self.content().is_some_and(|content| content.if_absent().set.contains_key("files"))
     }
 
-    /// Whether it is a reply in a thread that another message began.
+    /// Whether it is a reply to another message.
     pub fn is_reply(&self) -> bool {
         self.thread_ts.as_ref().is_some_and(|thread_ts| *thread_ts != self.ts)
     }
 
-    /// The latest time in it that decides what wins: of its post, or of its edit.
+    /// The later of the two times that decide what wins: of its post and of its edit.
     pub fn newest_time(&self) -> &Ts {
         self.edited.as_ref().map_or(&self.ts, |edited| edited.max(&self.ts))
     }
@@ -108,9 +109,10 @@ impl HistoryMessage {
 /// Reads a message object of a page of history.
 ///
 /// # Errors
-/// [`Malformed`] if it is no object, or has no usable `ts`; [`Malformed::Id`] if a timestamp in it does not have Slack's shape.
+/// [`Malformed`] if it is not an object or has no usable `ts`; [`Malformed::Id`] if a timestamp in it does
+/// not have Slack's shape.
 pub fn read(team: &TeamId, channel: &ChannelId, raw: &RawValue) -> Result<HistoryMessage, Malformed> {
-    match envelope::value(raw.get())? {
+    match envelope::parse_value(raw.get())? {
         Value::Object(object) => read_object(team, channel, object),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             Err(Malformed::Missing { event: "history", field: "message" })
@@ -138,11 +140,11 @@ fn read_object(
     }
     normal::reduce(&mut object);
     let raw = to_raw_value(&object).map_err(|_| UnreadableJson)?;
-    let (change, edited) = message::listed(team, channel, &raw, thread_ts.as_ref(), &reactions)?;
+    let (change, edited) = message::listed_change(team, channel, &raw, thread_ts.as_ref(), &reactions)?;
     Ok(HistoryMessage { ts, author, edited, thread_ts, change, thread, reactions, reactions_cut })
 }
 
-/// Takes the credentials out of every address in what an export lists beside messages.
+/// Removes the credentials from every address in an export's data other than messages.
 pub fn without_tokens(value: &mut Value) {
     normal::clean(value);
 }
@@ -151,7 +153,7 @@ fn text<'o>(object: &'o Map<String, Value>, name: &str) -> Option<&'o str> {
     object.get(name).and_then(Value::as_str)
 }
 
-/// What a root says of its thread. Old exports list the replies and do not count them.
+/// The facts about a thread in its root. Old exports list the replies and do not count them.
 fn thread_head(object: &Map<String, Value>) -> Option<ThreadHead> {
     let is_reply = text(object, "thread_ts").is_some_and(|thread_ts| Some(thread_ts) != text(object, "ts"));
     let listed = || object.get("replies").and_then(Value::as_array).map(|replies| replies.len() as u64);
@@ -160,7 +162,7 @@ fn thread_head(object: &Map<String, Value>) -> Option<ThreadHead> {
     (!is_reply && reply_count > 0).then_some(ThreadHead { reply_count, latest_reply })
 }
 
-/// Whether a reaction counts more people than it lists: Slack lists about fifty.
+/// Whether a reaction counts more users than it lists: Slack lists about fifty.
 fn is_cut(object: &Map<String, Value>) -> bool {
     let reactions = object.get("reactions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     reactions.iter().any(|reaction| {

@@ -1,12 +1,13 @@
-//! What of a message object is kept. Two copies of one version must be equal text however and whenever they were fetched: two
-//! that differ are ordered by their hashes, and each refetch could write the row again.
+//! The part of a message object that is stored. Two copies of one version must be equal text however and
+//! whenever they were fetched: copies that differ are ordered by their hashes, and each refetch could write
+//! the row again.
 
 use serde_json::{Map, Value};
 
 use super::links;
 
-/// Members that change although the message does not, or that only some sources have, in alphabetical order; what is known of
-/// replies and reactions is stored elsewhere.
+/// Members that change although the message does not, or that only some sources have, in alphabetical order.
+/// Replies and reactions are stored elsewhere.
 const LEFT_OUT: [&str; 21] = [
     "is_locked",
     "is_starred",
@@ -35,15 +36,15 @@ const LEFT_OUT: [&str; 21] = [
 const LEFT_OUT_OF_FILES: [&str; 5] =
     ["comments_count", "has_more_shares", "is_starred", "num_stars", "shares"];
 
-/// Addresses of a file. Slackdump used to write a place in its export there.
+/// Addresses of a file. Slackdump used to write a path in its export there.
 const ADDRESSES: [&str; 2] = ["url_private", "url_private_download"];
 
-/// Members that hold timestamps. Old exports have numbers there.
+/// Members with timestamps, which are numbers in old exports.
 const TIMESTAMPS: [&str; 3] = ["ts", "thread_ts", "latest_reply"];
 
-/// Spells timestamps that are numbers as Slack spells them now.
+/// Converts numeric timestamps to Slack's current format.
 pub(super) fn timestamps(message: &mut Map<String, Value>) {
-    let spell = |value: Option<&mut Value>| {
+    let convert = |value: Option<&mut Value>| {
         if let Some(value) = value
             && let Some(number) = value.as_f64()
         {
@@ -51,15 +52,15 @@ pub(super) fn timestamps(message: &mut Map<String, Value>) {
         }
     };
     for name in TIMESTAMPS {
-        spell(message.get_mut(name));
+        convert(message.get_mut(name));
     }
-    spell(message.get_mut("edited").and_then(|edited| edited.get_mut("ts")));
+    convert(message.get_mut("edited").and_then(|edited| edited.get_mut("ts")));
 }
 
-/// Leaves out what is not kept.
+/// Removes the members that are not stored.
 pub(super) fn reduce(message: &mut Map<String, Value>) {
     message.retain(|name, _| LEFT_OUT.binary_search(&name.as_str()).is_err());
-    // A root has it once there is a reply: the register of its thread keeps it.
+    // A root gets it with the first reply; the attribute `thread_ts` of its row stores it.
     if message.get("thread_ts") == message.get("ts") {
         message.remove("thread_ts");
     }
@@ -82,11 +83,11 @@ fn file(file: &mut Value) {
         for name in LEFT_OUT_OF_FILES {
             file.remove(name);
         }
-        let is_place = |address: &Value| {
+        let is_path = |address: &Value| {
             address.as_str().is_some_and(|address| !address.is_empty() && !address.contains("://"))
         };
         for name in ADDRESSES {
-            if file.get(name).is_some_and(is_place) {
+            if file.get(name).is_some_and(is_path) {
                 file.remove(name);
             }
         }
@@ -94,7 +95,7 @@ fn file(file: &mut Value) {
     clean(file);
 }
 
-/// Takes the credentials out of every address in a value.
+/// Removes the credentials from every address in a value.
 pub(super) fn clean(value: &mut Value) {
     match value {
         Value::String(text) => links::clean(text),
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_is_in_order() {
+    fn the_members_that_are_left_out_are_sorted() {
         assert!(LEFT_OUT.is_sorted());
     }
 }

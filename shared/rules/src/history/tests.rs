@@ -71,7 +71,7 @@ fn numeric_timestamps_of_old_exports_are_read() {
 }
 
 #[test]
-fn what_cannot_be_a_message_is_malformed() {
+fn an_object_that_is_not_a_message_is_malformed() {
     for message in
         [json!(null), json!([]), json!("x"), json!({}), json!({ "text": "x" }), json!({ "ts": null })]
     {
@@ -100,12 +100,12 @@ fn tombstones_delete_and_keep_their_thread() {
         assert_eq!((&row["deleted"], &row["thread_ts"]), (&json!(true), &json!("1.000000")));
         assert!(!row.contains_key("text"));
     }
-    let said = json!({ "ts": "1.000000", "user": "U1", "text": "This message was deleted." });
-    assert!(read_value(&said).unwrap().content().is_some());
+    let quoted = json!({ "ts": "1.000000", "user": "U1", "text": "This message was deleted." });
+    assert!(read_value(&quoted).unwrap().content().is_some());
 }
 
 #[test]
-fn a_root_says_how_many_replies_there_are_and_a_reply_does_not() {
+fn a_root_has_the_number_of_replies_and_a_reply_does_not() {
     let root =
         json!({ "ts": "1.000000", "thread_ts": "1.000000", "reply_count": 2, "latest_reply": "3.000000" });
     let head = read_value(&root).unwrap().thread.unwrap();
@@ -123,7 +123,7 @@ fn a_root_says_how_many_replies_there_are_and_a_reply_does_not() {
 }
 
 #[test]
-fn reactions_that_are_not_all_listed_are_noticed() {
+fn a_truncated_list_of_reactions_is_detected() {
     let reacted = |count: u32| {
         let reactions = json!([{ "name": "tada", "users": ["U2"], "count": count }]);
         read_value(&json!({ "ts": "1.000000", "reactions": reactions })).unwrap().reactions_cut
@@ -168,7 +168,7 @@ fn addresses_of_files_lose_their_query_and_other_addresses_only_tokens() {
 }
 
 #[test]
-fn no_token_is_kept_wherever_it_is() {
+fn tokens_are_removed_from_every_field() {
     let url = "https://files.slack.com/files-pri/T1-F1/a.mp4?t=xoxe-1-2";
     let message = json!({ "ts": "1.000000", "text": format!("<{url}>"),
         "files": [{ "id": "F1", "mp4": url, "converted_pdf": url, "new_field": { "deeper": [url] }, "shares": {}, "num_stars": 1 }],
@@ -179,7 +179,7 @@ fn no_token_is_kept_wherever_it_is() {
     assert!(row.contains("a.mp4"));
 }
 
-/// Something with addresses in it, at any depth.
+/// A value with addresses in it, at any depth.
 fn member() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
             "[a-z xo&?=;#/-]{0,12}".prop_map(Value::from),
@@ -213,7 +213,7 @@ fn message() -> impl Strategy<Value = Map<String, Value>> {
     )
 }
 
-/// As the plan of history lists them.
+/// Listed here a second time, independently of the code under test.
 const VOLATILE: [&str; 21] = [
     "reactions",
     "reply_count",
@@ -240,7 +240,7 @@ const VOLATILE: [&str; 21] = [
 
 proptest! {
     #[test]
-    fn normalising_twice_is_normalising_once(message in message()) {
+    fn normalizing_is_idempotent(message in message()) {
         let once = kept(&Value::Object(message));
         prop_assert_eq!(&kept(&once), &once);
     }

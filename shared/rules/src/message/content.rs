@@ -1,4 +1,4 @@
-//! The content register: what a message says, in the version that is greatest.
+//! The content register: the content of a message, in its greatest version.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -11,8 +11,8 @@ use slack::ids::Ts;
 /// The register of a message's content.
 pub const CONTENT_VERSION: &str = "content_version";
 
-/// The attributes the content register consists of. What else Slack said (blocks, attachments) is in `raw_event`: a
-/// second copy would make every row, and every write of it, half as large again.
+/// The attributes of the content register. Everything else (blocks, attachments) is in `raw_event` only: a
+/// second copy would make every row, and every write of a row, half as large again.
 pub(crate) const CONTENT: [&str; 8] =
     ["text", "user", "bot_id", "username", "subtype", "files", "updated_ts", "raw_event"];
 
@@ -36,34 +36,35 @@ impl Content {
         Self { version, change, if_absent: Update { key, guard, remove: lacking(&set), set, set_if_absent } }
     }
 
-    /// The message it is a version of.
+    /// The key of the message.
     pub fn key(&self) -> &ItemKey {
         &self.if_absent.key
     }
 
-    /// Which version it is.
+    /// The version of this content.
     pub fn version(&self) -> &ContentVersion {
         &self.version
     }
 
-    /// Whether Slack says that it took another version's place, which is then most likely stored.
+    /// Whether Slack sent it as the replacement of another version, which is then most likely stored.
     pub fn is_change(&self) -> bool {
         self.change
     }
 
-    /// Writes the content if its message has none yet.
+    /// The update that writes the content if its message has none yet.
     pub fn if_absent(&self) -> &Update {
         &self.if_absent
     }
 
-    /// Writes the content if the register still reads what was read.
+    /// The update that writes the content if the register is still `read`.
     pub(super) fn if_unchanged(&self, read: &str, contested: bool) -> Update {
         let suffix = if contested { CONTESTED } else { "" };
         let guard = register(Some(read.to_owned()), format!("{}{suffix}", self.version.as_str()));
         Update { guard, ..self.if_absent.clone() }
     }
 
-    /// Marks the content in the register as contested if that still reads what was read; this content lost to it.
+    /// The update that marks the stored content as contested if the register is still `read`. This content
+    /// lost to it.
     pub(super) fn contest(&self, read: &str) -> Update {
         Update {
             guard: register(Some(read.to_owned()), format!("{read}{CONTESTED}")),
@@ -73,7 +74,7 @@ impl Content {
     }
 }
 
-/// The attributes of the register that `set` does not have.
+/// The attributes of the register that `set` lacks.
 pub(super) fn lacking(set: &Attributes) -> Vec<&'static str> {
     CONTENT.into_iter().filter(|name| !set.contains_key(*name)).collect()
 }
@@ -82,7 +83,7 @@ fn register(expected: Option<String>, version: String) -> Guard {
     Guard::Unchanged { register: CONTENT_VERSION.into(), expected, version }
 }
 
-/// The version of the content a stored message has, if it has any.
+/// The version of a stored message's content, if it has content.
 pub fn stored_version(item: &Item) -> Option<ContentVersion> {
     item.text(CONTENT_VERSION).map(ContentVersion::stored)
 }

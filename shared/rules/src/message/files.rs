@@ -1,7 +1,8 @@
-//! The file objects in a message: read field by field where they must be, and not forgotten when they are deleted.
+//! The file objects in a message: read field by field if necessary, and remembered after the file is deleted.
 //!
-//! When a file is deleted, Slack leaves of its object an id and `tombstone`. What an object said of a file before is
-//! kept beside the content, one attribute for each different saying, so that the order does not matter.
+//! When a file is deleted, Slack reduces its object to an id and `tombstone`. The facts in earlier objects
+//! are stored next to the content, one attribute for each distinct set of facts, so that the order does not
+//! matter.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,20 +16,20 @@ use ports::archive::Attributes;
 use slack::envelope;
 use slack::ids::FileId;
 
-/// What was said of a file: `about_file#{id}#{hash}`.
+/// The prefix of an attribute with the facts about a file: `about_file#{id}#{hash}`.
 const ABOUT: &str = "about_file#";
 
-/// What of an object is kept: what people know a file by.
+/// The fields of a file object that are stored: those by which users know a file.
 const KNOWN: [&str; 8] = ["name", "title", "mimetype", "filetype", "size", "user", "created", "permalink"];
 
-/// A longer text is not kept twice.
+/// A longer text is not stored a second time.
 const MAX_TEXT_BYTES: usize = 1024;
 
 /// Ten times what Slack's own clients attach.
 const MAX_FILES: usize = 100;
 
 /// The files of a message; `None` if it has none.
-pub(crate) fn of(object: &MessageObject<'_>) -> Option<Value> {
+pub(crate) fn read_files(object: &MessageObject<'_>) -> Option<Value> {
     let listed = object.files.and_then(|files| {
         let files: Vec<&RawValue> = serde_json::from_str(files.get()).ok()?;
         (!files.is_empty()).then_some(files)
@@ -38,16 +39,17 @@ pub(crate) fn of(object: &MessageObject<'_>) -> Option<Value> {
     Some(
         files
             .into_iter()
-            .map(|file| envelope::value(file.get()).unwrap_or_else(|_| by_fields(file)))
+            .map(|file| envelope::parse_value(file.get()).unwrap_or_else(|_| by_fields(file)))
             .collect(),
     )
 }
 
-/// An object without those of its fields that are nested too deeply to be read.
+/// A file object without the fields that are nested too deeply to be read.
 fn by_fields(file: &RawValue) -> Value {
     let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(file.get()).unwrap_or_default();
-    let read =
-        |(name, raw): (Cow<'_, str>, &RawValue)| Some((name.into_owned(), envelope::value(raw.get()).ok()?));
+    let read = |(name, raw): (Cow<'_, str>, &RawValue)| {
+        Some((name.into_owned(), envelope::parse_value(raw.get()).ok()?))
+    };
     Value::Object(fields.into_iter().filter_map(read).collect())
 }
 
@@ -59,19 +61,19 @@ fn is_tombstone(file: &Value) -> bool {
     word(file, "mode") == Some("tombstone")
 }
 
-/// Whether an object says what people know the file by.
+/// Whether a file object has a name or a title.
 fn has_name(file: &Value) -> bool {
     word(file, "name").or_else(|| word(file, "title")).is_some()
 }
 
-/// What makes two lists of files two.
+/// The part of a list of files that distinguishes it from others.
 pub(super) fn signed(files: &Value) -> String {
     let sign =
         |file: &Value| json!([file["id"], word(file, "name"), word(file, "title"), is_tombstone(file)]);
     files.as_array().into_iter().flatten().map(sign).collect::<Value>().to_string()
 }
 
-/// What these files are known by, as attributes of their message.
+/// The facts about these files, as attributes of their message.
 pub(super) fn known(files: &Value) -> Attributes {
     let files = files.as_array().into_iter().flatten().take(MAX_FILES);
     files
@@ -94,12 +96,13 @@ pub(super) fn known(files: &Value) -> Attributes {
         .collect()
 }
 
-/// Whether an attribute of a message says what a file was known by.
+/// Whether an attribute of a message holds the facts about a file.
 pub(crate) fn is_about(name: &str) -> bool {
     name.starts_with(ABOUT)
 }
 
-/// The files of a stored message as readers see them: one that is deleted says so, and still what it was.
+/// The files of a stored message as readers see them: a deleted one is marked as such and keeps its known
+/// facts.
 pub(crate) fn projected(message: &Attributes) -> Option<Value> {
     let mut files = message.get("files")?.clone();
     for file in files.as_array_mut()? {
@@ -118,10 +121,10 @@ pub(crate) fn projected(message: &Attributes) -> Option<Value> {
     Some(files)
 }
 
-/// What a file was known by, at its most talkative.
+/// The most complete facts about a file.
 fn most_known<'m>(message: &'m Attributes, id: &str) -> Option<&'m Map<String, Value>> {
     let prefix = format!("{ABOUT}{id}#");
-    let said =
+    let facts =
         message.iter().filter_map(|(name, known)| Some((name.strip_prefix(&prefix)?, known.as_object()?)));
-    said.max_by_key(|(hash, known)| (known.len(), *hash)).map(|(_, known)| known)
+    facts.max_by_key(|(hash, known)| (known.len(), *hash)).map(|(_, known)| known)
 }

@@ -1,8 +1,8 @@
-//! Messages: the content register and the versions that lost it, deletion, threads, and what else a message object lists.
+//! Messages: the content register and the versions that lost it, deletion, threads, reactions and files.
 //!
-//! * [`content`]: what a message says now.
-//! * [`revision`]: which versions are kept beside it, and where.
-//! * [`files`]: the files in it.
+//! * [`content`]: the current content of a message.
+//! * [`revision`]: which other versions are kept, and in which rows.
+//! * [`files`]: the files in a message.
 //!
 //! <https://docs.slack.dev/reference/events/message>
 
@@ -29,69 +29,73 @@ pub(super) use content::CONTENT;
 pub use content::{CONTENT_VERSION, Content, stored_version};
 pub use revision::{KeptVersions, Replaced, VersionPlan, Versions, as_revision, plan, versions};
 
-/// What a message event changes.
+/// The changes that a message event makes.
 pub(super) fn changes(event: &SlackEvent<'_>) -> Result<Vec<Change>, Malformed> {
     let channel = event.channel()?;
-    let place = ChannelOfEvent { team: &event.team, channel: &channel };
-    let Some(MessageUpdates { deleted, messages, .. }) = event.told()? else { return Ok(Vec::new()) };
-    let deleted = deleted.as_ref().map(|ts| Ok(Change::Register(place.deletion(ts, Attributes::new()))));
-    deleted.into_iter().chain(messages.iter().map(|message| place.written(message))).collect()
+    let channel = ChannelOfEvent { team: &event.team, channel: &channel };
+    let Some(MessageUpdates { deleted, messages, .. }) = event.message_updates()? else {
+        return Ok(Vec::new());
+    };
+    let deleted = deleted.as_ref().map(|ts| Ok(Change::Register(channel.deletion(ts, Attributes::new()))));
+    deleted.into_iter().chain(messages.iter().map(|message| channel.written(message))).collect()
 }
 
-/// What a message event tells.
+/// The updates in a message event.
 pub struct MessageUpdates<'a> {
-    /// When it happened, by Slack's clock.
+    /// The time of the event, by Slack's clock.
     pub clock: Ts,
-    /// The message that it says was deleted.
+    /// The message that was deleted.
     pub deleted: Option<Ts>,
-    /// The versions of messages that it brings.
+    /// The versions of messages that the event contains.
     pub messages: Vec<MessageUpdate<'a>>,
 }
 
-/// A version of a message that an event brings.
+/// A version of a message in an event.
 pub struct MessageUpdate<'a> {
-    /// What it says.
+    /// The message object.
     pub object: MessageObject<'a>,
-    /// Who has reacted to it: the name of the reaction, and the person.
+    /// The reactions to it: the name of each, and the user.
     pub reactions: Vec<(String, UserId)>,
     raw: Cow<'a, RawValue>,
     clock: Ts,
     change: bool,
 }
 
-/// Reads what a message event tells.
-pub(super) fn told<'a>(event: &SlackEvent<'a>) -> Result<MessageUpdates<'a>, Malformed> {
-    let outer: MessageObject<'a> = envelope::read(event.raw)?;
-    let mut told = MessageUpdates { clock: clock(event, &outer), deleted: None, messages: Vec::new() };
+/// Reads the updates in a message event.
+pub(super) fn read_updates<'a>(event: &SlackEvent<'a>) -> Result<MessageUpdates<'a>, Malformed> {
+    let outer: MessageObject<'a> = envelope::read_object(event.raw)?;
+    let mut updates = MessageUpdates { clock: clock(event, &outer), deleted: None, messages: Vec::new() };
     match event.header.subtype.as_deref() {
         Some("message_changed") => {
             let now =
                 outer.message.ok_or(Malformed::Missing { event: "message_changed", field: "message" })?;
-            told.add(envelope::read(now)?, now, told.clock.clone(), true)?;
+            updates.add(envelope::read_object(now)?, now, updates.clock.clone(), true)?;
             if let Some(before) = outer.previous_message {
-                told.add(envelope::read(before)?, before, version::zero(), false)?;
+                updates.add(envelope::read_object(before)?, before, version::zero(), false)?;
             }
         }
         Some("message_deleted") => {
-            let before: Option<MessageObject<'a>> = outer.previous_message.map(envelope::read).transpose()?;
+            let before: Option<MessageObject<'a>> =
+                outer.previous_message.map(envelope::read_object).transpose()?;
             let previous_ts = || before.as_ref().and_then(|before| before.ts.as_deref());
             let ts = outer.deleted_ts.as_deref().or_else(previous_ts);
             let ts = ts.ok_or(Malformed::Missing { event: "message_deleted", field: "deleted_ts" })?;
-            told.deleted = Some(Ts::parse(ts)?);
-            // A delete that comes first still brings the text.
+            updates.deleted = Some(Ts::parse(ts)?);
+            // A deletion that arrives before its message still carries the text.
             if let (Some(before), Some(raw)) = (before, outer.previous_message) {
-                told.add(before, raw, version::zero(), false)?;
+                updates.add(before, raw, version::zero(), false)?;
             }
         }
-        // Slack leaves the subtype out of `message_replied`: a known bug, https://docs.slack.dev/reference/events/message/message_replied
+        // Slack leaves the subtype out of `message_replied`: a known bug,
+        // https://docs.slack.dev/reference/events/message/message_replied
         Some("message_replied") | None if outer.message.is_some() => {
             if let Some(root) = outer.message {
-                told.add(envelope::read(root)?, root, version::zero(), false)?;
+                updates.add(envelope::read_object(root)?, root, version::zero(), false)?;
             }
         }
-        Some(_) | None => told.add(outer, event.raw, told.clock.clone(), false)?,
+        Some(_) | None => updates.add(outer, event.raw, updates.clock.clone(), false)?,
     }
-    Ok(told)
+    Ok(updates)
 }
 
 impl<'a> MessageUpdates<'a> {
@@ -103,12 +107,12 @@ impl<'a> MessageUpdates<'a> {
         change: bool,
     ) -> Result<(), Malformed> {
         let reactions = object.reactions.map(reaction::listed).unwrap_or_default();
-        // A reply that was sent to the channel too brings the whole message that it replies to.
+        // A reply that was also sent to the channel contains the whole message that it replies to.
         let root = object.root;
         let kept = if root.is_some() { without_root(raw)? } else { Cow::Borrowed(raw) };
         self.messages.push(MessageUpdate { object, reactions, raw: kept, clock, change });
         if let Some(raw) = root {
-            let object: MessageObject<'a> = envelope::read(raw)?;
+            let object: MessageObject<'a> = envelope::read_object(raw)?;
             if object.ts.is_some() && (object.text.is_some() || object.is_tombstone()) {
                 let reactions = object.reactions.map(reaction::listed).unwrap_or_default();
                 let (raw, clock) = (Cow::Borrowed(raw), version::zero());
@@ -119,24 +123,24 @@ impl<'a> MessageUpdates<'a> {
     }
 }
 
-/// A message object without the message that it replies to, which has a row of its own: what another person wrote is kept
-/// once, so that it can be erased.
+/// A message object without the message that it replies to, which has its own row: the text of another user
+/// is stored once, so that it can be erased.
 fn without_root(raw: &RawValue) -> Result<Cow<'_, RawValue>, Malformed> {
-    let mut fields: BTreeMap<Cow<'_, str>, &RawValue> = envelope::read(raw)?;
+    let mut fields: BTreeMap<Cow<'_, str>, &RawValue> = envelope::read_object(raw)?;
     fields.remove("root");
     Ok(Cow::Owned(to_raw_value(&fields).map_err(|_| UnreadableJson)?))
 }
 
-/// What a message object of history changes, and when it was last edited: content of clock 0, or a deletion if it is a
-/// tombstone. `raw` is what is kept of it.
-pub(super) fn listed(
+/// The change that a message object of history makes, and the time of its last edit: content of clock 0, or a
+/// deletion if it is a tombstone. `raw` is the part of the object that is stored.
+pub(super) fn listed_change(
     team: &TeamId,
     channel: &ChannelId,
     raw: &RawValue,
     thread_ts: Option<&Ts>,
     reactions: &[(String, UserId)],
 ) -> Result<(Change, Option<Ts>), Malformed> {
-    let mut object: MessageObject<'_> = envelope::read(raw)?;
+    let mut object: MessageObject<'_> = envelope::read_object(raw)?;
     object.thread_ts = thread_ts.map(|thread_ts| thread_ts.as_str().into());
     let edited_ts = object.edited_ts()?;
     let reactions = reactions.to_vec();
@@ -145,7 +149,8 @@ pub(super) fn listed(
     Ok((ChannelOfEvent { team, channel }.written(&message)?, edited_ts))
 }
 
-/// The deletion of a message of which no event and no tombstone came: it has no clock, and no event takes it back.
+/// The deletion of a message for which neither an event nor a tombstone came. It has no clock, and no event
+/// reverts it.
 pub fn deletion(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Update {
     ChannelOfEvent { team, channel }.deletion(ts, Attributes::new())
 }
@@ -174,11 +179,11 @@ impl ChannelOfEvent<'_> {
         .collect()
     }
 
-    /// `deleted` is set once and stays; it never touches the content.
-    fn deletion(&self, ts: &Ts, more: Attributes) -> Update {
+    /// `deleted` is set once and stays; it does not change the content.
+    fn deletion(&self, ts: &Ts, lasting: Attributes) -> Update {
         let mut set_if_absent = self.identity(ts);
         set_if_absent.insert("deleted".into(), true.into());
-        set_if_absent.extend(more);
+        set_if_absent.extend(lasting);
         Update { set_if_absent, ..Update::new(ItemKey::message(self.team, self.channel, ts)) }
     }
 
@@ -187,7 +192,7 @@ impl ChannelOfEvent<'_> {
         let MessageUpdate { object, reactions, raw, clock, change } = message;
         let ts = object.ts.as_deref().ok_or(Malformed::Missing { event: "message", field: "ts" })?;
         let ts = Ts::parse(ts)?;
-        // Attributes that no version of a message takes back: the first one stays.
+        // Attributes that no later version removes: the first value stays.
         let mut lasting = reaction::initial(reactions);
         if let Some(thread_ts) = object.thread_ts.as_deref() {
             let thread_ts = Ts::parse(thread_ts)?;
@@ -197,7 +202,7 @@ impl ChannelOfEvent<'_> {
         if object.is_tombstone() {
             return Ok(Change::Register(self.deletion(&ts, lasting)));
         }
-        let files = files::of(object);
+        let files = files::read_files(object);
         lasting.extend(files.as_ref().map(files::known).unwrap_or_default());
         lasting.extend(self.identity(&ts));
         let edited_ts = object.edited_ts()?;
@@ -213,7 +218,7 @@ impl ChannelOfEvent<'_> {
 pub fn rfc3339(ts: &Ts) -> String {
     match Timestamp::from_microsecond(ts.micros()) {
         Ok(time) => format!("{time:.6}"),
-        // Beyond the year 9999: kept as it is rather than lost.
+        // Beyond the year 9999: keep the timestamp unchanged rather than lose it.
         Err(_) => ts.to_string(),
     }
 }

@@ -8,7 +8,7 @@ fn changes_of(event: &str) -> Result<Vec<Change>, Malformed> {
     SlackEvent::read(&envelope).unwrap().changes()
 }
 
-/// The rows after these changes, as if each register were written alone.
+/// The rows after these changes, as if each register were written on its own.
 fn written(event: &str) -> Vec<(String, Attributes)> {
     changes_of(event)
         .unwrap()
@@ -72,7 +72,7 @@ fn the_old_singular_file_becomes_a_list() {
 }
 
 #[test]
-fn an_edit_brings_its_time_and_the_version_before_it() {
+fn an_edit_carries_its_time_and_the_version_before_it() {
     let rows = written(
         r#"{"type":"message","subtype":"message_changed","channel":"C1","ts":"300.000000","event_ts":"300.000000",
             "message":{"ts":"100.000001","text":"new","edited":{"user":"U1","ts":"200.000000"}},
@@ -86,7 +86,7 @@ fn an_edit_brings_its_time_and_the_version_before_it() {
 }
 
 #[test]
-fn an_unfurl_is_no_edit() {
+fn an_unfurl_is_not_an_edit() {
     let changes = changes_of(
         r#"{"type":"message","subtype":"message_changed","channel":"C1","ts":"300.000000",
             "message":{"ts":"100.000001","text":"x","attachments":[{"id":1}]},"previous_message":{"ts":"100.000001","text":"x"}}"#,
@@ -101,7 +101,7 @@ fn an_unfurl_is_no_edit() {
 }
 
 #[test]
-fn a_tombstone_sets_deleted_and_brings_the_last_text_and_its_thread() {
+fn a_tombstone_sets_deleted_and_carries_the_last_text_and_its_thread() {
     let rows = written(
         r#"{"type":"message","subtype":"message_changed","channel":"C1","ts":"300.000000",
             "message":{"subtype":"tombstone","user":"USLACKBOT","text":"This message was deleted.","ts":"100.000001","thread_ts":"100.000001"},
@@ -115,22 +115,22 @@ fn a_tombstone_sets_deleted_and_brings_the_last_text_and_its_thread() {
 }
 
 #[test]
-fn a_delete_brings_the_text_it_removed() {
+fn a_deletion_carries_the_text_it_removed() {
     let rows = written(
         r#"{"type":"message","subtype":"message_deleted","channel":"C1","ts":"300.000000","deleted_ts":"100.000001",
             "previous_message":{"ts":"100.000001","text":"gone"}}"#,
     );
     assert_eq!(rows[0].1["deleted"], true);
     assert_eq!(rows[1].1["text"], "gone");
-    let of_tombstone = written(
+    let tombstone_rows = written(
         r#"{"type":"message","subtype":"message_deleted","channel":"C1","deleted_ts":"100.000001",
             "previous_message":{"ts":"100.000001","subtype":"tombstone","text":"This message was deleted."}}"#,
     );
-    assert!(of_tombstone.iter().all(|(_, row)| row["deleted"] == true && !row.contains_key("text")));
+    assert!(tombstone_rows.iter().all(|(_, row)| row["deleted"] == true && !row.contains_key("text")));
 }
 
 #[test]
-fn message_replied_is_known_without_its_subtype() {
+fn message_replied_is_recognized_without_its_subtype() {
     for subtype in [r#""subtype":"message_replied","#, ""] {
         let rows = written(&format!(
             r#"{{"type":"message",{subtype}"channel":"C1","ts":"300.000000","hidden":true,
@@ -142,7 +142,7 @@ fn message_replied_is_known_without_its_subtype() {
 }
 
 #[test]
-fn what_cannot_be_a_key_is_malformed() {
+fn an_event_without_valid_key_fields_is_malformed() {
     for event in [
         r#"{"type":"message","channel":"C1"}"#,
         r#"{"type":"message","channel":"C1","ts":"1"}"#,
@@ -156,7 +156,7 @@ fn what_cannot_be_a_key_is_malformed() {
 }
 
 #[test]
-fn a_reply_to_the_channel_brings_the_root() {
+fn a_reply_to_the_channel_carries_the_root() {
     let broadcast = |root: &str| {
         written(&format!(
             r#"{{"type":"message","subtype":"thread_broadcast","channel":"C1","ts":"100.000002","user":"U1","text":"reply",
@@ -169,11 +169,11 @@ fn a_reply_to_the_channel_brings_the_root() {
     assert!(rows[1].1[CONTENT_VERSION].as_str().unwrap().contains("/000000000000.000000/"));
     let gone = broadcast(r#"{"ts":"100.000001","subtype":"tombstone","text":"This message was deleted."}"#);
     assert_eq!(gone[1].1["deleted"], true);
-    assert_eq!(broadcast(r#"{"ts":"100.000001"}"#).len(), 1, "a stub says nothing");
+    assert_eq!(broadcast(r#"{"ts":"100.000001"}"#).len(), 1, "a stub has no content");
 }
 
 #[test]
-fn the_reactions_that_a_message_lists_are_registers_without_a_clock() {
+fn the_reactions_in_a_message_object_are_registers_without_a_clock() {
     let row = &written(
         r#"{"type":"message","channel":"C1","ts":"1.000000","user":"U1","text":"x","reactions":[
             {"name":"tada","users":["U1","U2",7,"not an id"],"count":9},{"name":"","users":["U1"]},{"users":["U1"]},7]}"#,
@@ -185,7 +185,7 @@ fn the_reactions_that_a_message_lists_are_registers_without_a_clock() {
 }
 
 #[test]
-fn files_are_read_whatever_stands_in_one_of_their_fields() {
+fn a_file_is_read_even_if_one_of_its_fields_is_unreadable() {
     let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
     let row = &written(&format!(
         r#"{{"type":"message","channel":"C1","ts":"1.000000","user":"U1","text":"half \ud83d",
@@ -215,7 +215,7 @@ fn an_object_with_a_repeated_key_is_malformed() {
 }
 
 #[test]
-fn a_deleted_file_still_says_what_it_was() {
+fn a_deleted_file_keeps_its_known_facts() {
     let share = r#"{"id":"F1","name":"plan.pdf","title":"The plan","permalink":"https://x/F1","mode":"hosted","thumb":"t"}"#;
     let event = |files: &str, clock: &str| {
         format!(

@@ -1,14 +1,18 @@
-//! Versions that are not a message's content, or not any more: which rows keep them, and what readers see of these.
+//! Versions that are not, or no longer, a message's content: which rows store them, and what readers see of
+//! these rows.
 //!
-//! Versions with one edit time and one signature (text, blocks, files) say the same: an unfurl, or a copy that Slack
-//! sent with another event. They share a row, `revision#…` / `{edit time}#{signature}`, which has the greatest of them
-//! and one mark for each clock at which Slack said so. The rows are a function of the set of versions:
+//! Versions with the same edit time and signature (text, blocks, files) are equivalent: an unfurl, or a copy
+//! that Slack sent with another event. They share a row, `revision#…` / `{edit time}#{signature}`, which has
+//! the greatest of them and one mark for each clock at which Slack sent it. The rows are a function of the
+//! set of versions:
 //!
-//! * Every signature that is not the content's has a row.
-//! * The content's own has one if Slack said the same at an earlier clock, or if the content is contested: there is
-//!   another signature of the same edit time. A copy without a clock alone makes none: history repeats every message.
+//! * Every signature except the content's has a row.
+//! * The content's signature has a row if Slack sent it at an earlier clock too, or if the content is
+//!   contested: there is another signature of the same edit time. A copy without a clock adds no row: history
+//!   repeats every message.
 //!
-//! The register of the content says whether it is contested, so that a writer that changes either has seen the other.
+//! The content register states whether it is contested, so that a writer that changes either has seen the
+//! other.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -24,36 +28,38 @@ use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use slack::envelope;
 use slack::ids::Ts;
 
-/// One mark per clock at which Slack said what a revision says.
+/// The prefix of a revision's marks: one mark for each clock at which Slack sent it.
 const SEEN: &str = "seen#";
 
-/// The attributes that say whose version it is.
+/// The attributes that identify the message of a version.
 const IDENTITY: [&str; 3] = ["team_id", "channel_id", "ts"];
 
-/// What has to be written so that a version is kept, given the message as it was read.
+/// The writes that store a version, given the message as it was read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct VersionPlan {
-    /// Revisions. They come first: what is stopped behind them is done again, and loses nothing.
+    /// Revisions. They are written first: a writer that stops after them repeats the work and loses nothing.
     pub keep: Vec<Update>,
-    /// Writes the message's row if its content is still what was read; if it is not, all is to be planned again.
+    /// The update of the message's row if its content is unchanged since it was read; otherwise the caller
+    /// plans again.
     pub row: Option<Update>,
-    /// What is known of the message once both are written.
+    /// The state of the message after both writes.
     pub kept_versions: KeptVersions,
 }
 
-/// What is known of a message after one of its versions was written.
+/// The versions of a message that are known to be stored, after one of them was written.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KeptVersions {
     erased: bool,
-    /// Rows of revisions, and the version each has at least. The content is listed under the row it would have.
+    /// Rows of revisions, with a lower bound of the version in each. The content is listed under the row that
+    /// would store it.
     kept: Vec<(ItemKey, ContentVersion)>,
 }
 
 impl KeptVersions {
-    /// Whether a version would change neither the content nor a revision: a copy of one that is kept.
+    /// Whether a version would change neither the content nor a revision: it is a copy of a stored one.
     pub fn covers(&self, content: &Content) -> bool {
         let is_kept = || {
-            let version = Version::of(content);
+            let version = Version::from_content(content);
             let at_least =
                 |(key, kept): &(ItemKey, ContentVersion)| *key == version.row && *kept >= version.version;
             !version.is_live() && self.kept.iter().any(at_least)
@@ -62,7 +68,7 @@ impl KeptVersions {
     }
 }
 
-/// Plans the writing of a version.
+/// Plans the writes that store a version.
 pub fn plan(content: &Content, stored: Option<&Item>) -> VersionPlan {
     if stored.is_some_and(Item::is_erased) {
         return VersionPlan {
@@ -71,11 +77,11 @@ pub fn plan(content: &Content, stored: Option<&Item>) -> VersionPlan {
         };
     }
     let Some((register, now)) =
-        stored.and_then(|item| Some((item.text(CONTENT_VERSION)?, Version::stored(item)?)))
+        stored.and_then(|item| Some((item.text(CONTENT_VERSION)?, Version::from_row(item)?)))
     else {
         return VersionPlan { row: Some(content.if_absent().clone()), ..VersionPlan::default() };
     };
-    let new = Version::of(content);
+    let new = Version::from_content(content);
     let contested = register.ends_with(CONTESTED);
     let (same, same_time) = (new.row == now.row, new.edit_time == now.edit_time);
     let mut plan = VersionPlan::default();
@@ -115,7 +121,7 @@ pub fn plan(content: &Content, stored: Option<&Item>) -> VersionPlan {
     plan
 }
 
-/// A version, as it came or as it is stored, and the row that would keep it.
+/// A version, new or stored, and the row that would store it.
 struct Version<'a> {
     version: ContentVersion,
     edit_time: Ts,
@@ -125,12 +131,12 @@ struct Version<'a> {
 }
 
 impl<'a> Version<'a> {
-    fn of(content: &'a Content) -> Self {
+    fn from_content(content: &'a Content) -> Self {
         let Update { set, set_if_absent, .. } = content.if_absent();
         Self::new(content.version().clone(), set, set_if_absent)
     }
 
-    fn stored(item: &'a Item) -> Option<Self> {
+    fn from_row(item: &'a Item) -> Option<Self> {
         Some(Self::new(stored_version(item)?, &item.attributes, &item.attributes))
     }
 
@@ -142,12 +148,12 @@ impl<'a> Version<'a> {
         Self { version, edit_time, row, content, identity }
     }
 
-    /// Whether Slack said it when it happened.
+    /// Whether it came with its own event, not as a copy.
     fn is_live(&self) -> bool {
         self.version.clock() != version::zero()
     }
 
-    /// Keeps it in its row, with the marks of those of these that are live.
+    /// The update that stores it in its row, with marks for the live versions in `seen`.
     fn keep(&self, seen: &[&Version<'_>]) -> Update {
         let pick = |from: &Attributes, names: &[&str]| -> Attributes {
             let present = |name: &&str| Some(((*name).to_owned(), from.get(*name)?.clone()));
@@ -165,9 +171,9 @@ impl<'a> Version<'a> {
     }
 }
 
-/// The content of a stored message as the revision that would keep it.
+/// The content of a stored message as the revision that would store it.
 pub fn as_revision(message: &Item) -> Option<Item> {
-    let version = Version::stored(message)?;
+    let version = Version::from_row(message)?;
     let update = version.keep(&[&version]);
     Some(Item { attributes: update.apply(None)?, key: update.key })
 }
@@ -177,7 +183,7 @@ pub(crate) fn is_mark(name: &str) -> bool {
     name.starts_with(SEEN)
 }
 
-/// What makes two versions of one edit time two: their texts, their blocks, their files.
+/// A hash that distinguishes versions with the same edit time: of the text, the blocks and the files.
 fn signature(content: &Attributes) -> String {
     #[derive(Default, Deserialize)]
     struct VersionFacts<'a> {
@@ -187,12 +193,12 @@ fn signature(content: &Attributes) -> String {
         blocks: Option<&'a RawValue>,
     }
     let text = |name| content.get(name).and_then(Value::as_str).unwrap_or_default();
-    let Ok(said) = serde_json::from_str::<VersionFacts<'_>>(text("raw_event")) else {
+    let Ok(facts) = serde_json::from_str::<VersionFacts<'_>>(text("raw_event")) else {
         return short_hash(&format!("{}{}", text("raw_event"), text("text")));
     };
-    let blocks = said.blocks.map(|blocks| match envelope::value(blocks.get()) {
+    let blocks = facts.blocks.map(|blocks| match envelope::parse_value(blocks.get()) {
         Ok(mut value) => {
-            // Slack numbers blocks that have no id of their own, at every update anew.
+            // Slack gives blocks without an id a new one with every update.
             for block in value.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
                 block.remove("block_id");
             }
@@ -201,7 +207,7 @@ fn signature(content: &Attributes) -> String {
         Err(_) => blocks.get().to_owned(),
     });
     let files = content.get("files").map(files::signed).unwrap_or_default();
-    let text = said.text.unwrap_or_default();
+    let text = facts.text.unwrap_or_default();
     short_hash(&format!("{}\n{text}{}\n{files}", text.len(), blocks.unwrap_or_default()))
 }
 
@@ -211,28 +217,28 @@ fn short_hash(text: &str) -> String {
     hash
 }
 
-/// One time at which a message said something else than it does now.
+/// An earlier version of a message's content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replaced<'i> {
     /// The revision.
     pub row: &'i Item,
-    /// Slack's clock when it said so; zero if only a copy is known.
+    /// Slack's clock when it sent this version; zero if only a copy is known.
     pub clock: Ts,
 }
 
 /// All versions of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Versions<'i> {
-    /// What it said before, oldest first.
+    /// The earlier versions, oldest first.
     pub replaced: Vec<Replaced<'i>>,
-    /// Slack's clock when it began to say what it says now; zero if only a copy is known.
+    /// Slack's clock when the current content first appeared; zero if only a copy is known.
     pub since: Ts,
 }
 
-/// The versions of a message, given all its revisions and its own row. What says the same as what came before it, and
-/// in the end as the content, is left out: an unfurl is no version.
+/// The versions of a message, given all its revisions and its own row. A version that equals the one before
+/// it is left out, and so is a last one that equals the content: an unfurl is not a version.
 pub fn versions<'i>(rows: &'i [Item], message: Option<&Item>) -> Versions<'i> {
-    let mut said: BTreeMap<(String, String, String), (String, Replaced<'i>)> = BTreeMap::new();
+    let mut sorted: BTreeMap<(String, String, String), (String, Replaced<'i>)> = BTreeMap::new();
     for row in rows {
         let Some(version) = stored_version(row) else { continue };
         let clock_of = |name: &String| Ts::parse(name.strip_prefix(SEEN)?).ok();
@@ -242,20 +248,20 @@ pub fn versions<'i>(rows: &'i [Item], message: Option<&Item>) -> Versions<'i> {
             clocks.push(version.clock());
         }
         for clock in clocks {
-            let place = (version.edit_time().padded(), clock.padded(), version.as_str().to_owned());
-            said.insert(place, (signature(&row.attributes), Replaced { row, clock }));
+            let order = (version.edit_time().padded(), clock.padded(), version.as_str().to_owned());
+            sorted.insert(order, (signature(&row.attributes), Replaced { row, clock }));
         }
     }
-    let mut said: Vec<(String, Replaced<'i>)> = said.into_values().collect();
-    said.dedup_by(|(later, _), (earlier, _)| later == earlier);
+    let mut replaced: Vec<(String, Replaced<'i>)> = sorted.into_values().collect();
+    replaced.dedup_by(|(later, _), (earlier, _)| later == earlier);
     let current =
         message.and_then(|message| Some((signature(&message.attributes), stored_version(message)?.clock())));
     let mut since = version::zero();
     if let Some((signature, clock)) = current {
-        let same = said.pop_if(|(last, _)| *last == signature);
+        let same = replaced.pop_if(|(last, _)| *last == signature);
         since = same.map_or(clock, |(_, same)| same.clock);
     }
-    Versions { replaced: said.into_iter().map(|(_, replaced)| replaced).collect(), since }
+    Versions { replaced: replaced.into_iter().map(|(_, replaced)| replaced).collect(), since }
 }
 
 #[cfg(test)]

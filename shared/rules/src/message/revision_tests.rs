@@ -6,7 +6,7 @@ use super::*;
 use crate::{Change, SlackEvent};
 use slack::envelope::Envelope;
 
-/// A version of one message: its text, its edit, the clock at which Slack said so (`0` for a copy).
+/// A version of one message: its text, its edit, the clock at which Slack sent it (`0` for a copy).
 #[derive(Clone, Copy)]
 struct VersionText {
     text: &'static str,
@@ -15,18 +15,18 @@ struct VersionText {
     preview: bool,
 }
 
-fn said(text: &'static str, clock: &'static str) -> VersionText {
+fn posted(text: &'static str, clock: &'static str) -> VersionText {
     VersionText { text, edited: None, clock, preview: false }
 }
 
 fn edit(text: &'static str, edited: &'static str, clock: &'static str) -> VersionText {
-    VersionText { edited: Some(edited), ..said(text, clock) }
+    VersionText { edited: Some(edited), ..posted(text, clock) }
 }
 
 const TS: &str = "100.400000";
 
-fn content(said: &VersionText) -> Content {
-    let VersionText { text, edited, clock, preview } = said;
+fn content(version: &VersionText) -> Content {
+    let VersionText { text, edited, clock, preview } = version;
     let mut message = json!({ "ts": TS, "user": "U1", "text": text });
     if let Some(edited) = edited {
         message["edited"] = json!({ "ts": edited });
@@ -47,11 +47,11 @@ fn content(said: &VersionText) -> Content {
     }
 }
 
-/// The rows that versions leave, by their keys, each written as planned.
+/// The rows after these versions were written as planned, by their keys.
 fn rows(order: &[VersionText]) -> BTreeMap<ItemKey, Attributes> {
     let mut rows: BTreeMap<ItemKey, Attributes> = BTreeMap::new();
-    for said in order {
-        let content = content(said);
+    for version in order {
+        let content = content(version);
         let stored = rows.get(content.key()).cloned();
         let stored = stored.map(|attributes| Item { key: content.key().clone(), attributes });
         let plan = plan(&content, stored.as_ref());
@@ -66,8 +66,8 @@ fn rows(order: &[VersionText]) -> BTreeMap<ItemKey, Attributes> {
     rows
 }
 
-/// What readers are told that the message said before, and when; then what it says now.
-fn told(rows: &BTreeMap<ItemKey, Attributes>) -> (Vec<(String, String)>, String) {
+/// The earlier texts that readers see, with their clocks, then the current text.
+fn visible_versions(rows: &BTreeMap<ItemKey, Attributes>) -> (Vec<(String, String)>, String) {
     let item = |(key, attributes): (&ItemKey, &Attributes)| Item {
         key: key.clone(),
         attributes: attributes.clone(),
@@ -80,26 +80,27 @@ fn told(rows: &BTreeMap<ItemKey, Attributes>) -> (Vec<(String, String)>, String)
     (replaced.collect(), text(&messages[0]))
 }
 
-/// Every order of these versions, each also twice over, leaves the same rows: this is what they tell.
+/// Asserts that every order of these versions, each repeated once, leaves the same rows. Returns what readers
+/// see.
 fn in_every_order(versions: &[VersionText]) -> (Vec<(String, String)>, String) {
     let expected = rows(versions);
     let mut order: Vec<usize> = (0..versions.len()).collect();
-    // Heap's way through all orders.
+    // Heap's algorithm.
     let mut counters = vec![0; versions.len()];
-    let mut place = 0;
-    while place < versions.len() {
-        if counters[place] < place {
-            order.swap(if place % 2 == 0 { 0 } else { counters[place] }, place);
-            counters[place] += 1;
-            place = 0;
+    let mut index = 0;
+    while index < versions.len() {
+        if counters[index] < index {
+            order.swap(if index % 2 == 0 { 0 } else { counters[index] }, index);
+            counters[index] += 1;
+            index = 0;
             let sent: Vec<VersionText> = order.iter().chain(&order).map(|number| versions[*number]).collect();
             assert_eq!(rows(&sent), expected, "{order:?}");
         } else {
-            counters[place] = 0;
-            place += 1;
+            counters[index] = 0;
+            index += 1;
         }
     }
-    told(&expected)
+    visible_versions(&expected)
 }
 
 fn expect(versions: &[VersionText], replaced: &[(&str, &str)], now: &str) {
@@ -112,26 +113,39 @@ fn expect(versions: &[VersionText], replaced: &[(&str, &str)], now: &str) {
 #[test]
 fn changes_without_an_edit_are_ordered_by_their_clocks() {
     expect(
-        &[said("10%", "100.400000"), said("50%", "101.000000"), said("done", "102.000000"), said("50%", "0")],
+        &[
+            posted("10%", "100.400000"),
+            posted("50%", "101.000000"),
+            posted("done", "102.000000"),
+            posted("50%", "0"),
+        ],
         &[("10%", "100.400000"), ("50%", "101.000000")],
         "done",
     );
 }
 
 #[test]
-fn what_comes_back_is_seen_each_time_it_was_said() {
-    let turns =
-        [said("a", "101.000000"), said("b", "102.000000"), said("a", "103.000000"), said("c", "104.000000")];
+fn a_text_that_returns_is_a_version_each_time() {
+    let turns = [
+        posted("a", "101.000000"),
+        posted("b", "102.000000"),
+        posted("a", "103.000000"),
+        posted("c", "104.000000"),
+    ];
     expect(&turns, &[("a", "101.000000"), ("b", "102.000000"), ("a", "103.000000")], "c");
     expect(&turns[..3], &[("a", "101.000000"), ("b", "102.000000")], "a");
-    expect(&[said("a", "0"), said("b", "102.000000"), said("a", "103.000000")], &[("b", "102.000000")], "a");
+    expect(
+        &[posted("a", "0"), posted("b", "102.000000"), posted("a", "103.000000")],
+        &[("b", "102.000000")],
+        "a",
+    );
 }
 
 #[test]
-fn edits_of_one_second_and_of_the_second_of_the_post_are_all_kept() {
+fn edits_within_one_second_and_in_the_second_of_the_post_are_all_kept() {
     expect(
         &[
-            said("v0", "100.400000"),
+            posted("v0", "100.400000"),
             edit("v1", "100.000000", "100.700000"),
             edit("v2", "100.000000", "100.900000"),
             edit("v3", "105.000000", "105.000100"),
@@ -141,24 +155,24 @@ fn edits_of_one_second_and_of_the_second_of_the_post_are_all_kept() {
         "v4",
     );
     expect(
-        &[said("v0", "0"), edit("v1", "100.000000", "0"), said("v0", "100.400000")],
+        &[posted("v0", "0"), edit("v1", "100.000000", "0"), posted("v0", "100.400000")],
         &[("v0", "100.400000")],
         "v1",
     );
 }
 
 #[test]
-fn unfurls_and_copies_are_no_versions() {
-    let unfurled = VersionText { preview: true, ..said("link", "101.000000") };
-    expect(&[said("link", "100.400000"), unfurled, said("link", "0")], &[], "link");
-    let copied = rows(&[said("text", "100.400000"), said("text", "0")]);
+fn unfurls_and_copies_are_not_versions() {
+    let unfurled = VersionText { preview: true, ..posted("link", "101.000000") };
+    expect(&[posted("link", "100.400000"), unfurled, posted("link", "0")], &[], "link");
+    let copied = rows(&[posted("text", "100.400000"), posted("text", "0")]);
     assert_eq!(copied.len(), 1, "history repeats every message");
     expect(
         &[
-            said("link", "100.400000"),
+            posted("link", "100.400000"),
             unfurled,
             edit("edited", "102.000000", "102.000100"),
-            said("link", "0"),
+            posted("link", "0"),
         ],
         &[("link", "100.400000")],
         "edited",
@@ -166,16 +180,16 @@ fn unfurls_and_copies_are_no_versions() {
 }
 
 #[test]
-fn copies_that_differ_and_come_without_their_originals_are_kept() {
+fn differing_copies_without_their_originals_are_kept() {
     let (replaced, now) =
-        in_every_order(&[said("a", "0"), said("b", "0"), said("b", "105.000000"), said("c", "0")]);
+        in_every_order(&[posted("a", "0"), posted("b", "0"), posted("b", "105.000000"), posted("c", "0")]);
     let texts: std::collections::BTreeSet<&str> = replaced.iter().map(|(text, _)| text.as_str()).collect();
     assert_eq!((texts.into_iter().collect::<Vec<_>>(), now.as_str()), (vec!["a", "c"], "b"));
 }
 
 #[test]
 fn blocks_and_files_make_versions_as_texts_do() {
-    let of = |message: Value| {
+    let signature_of = |message: Value| {
         let attributes: Attributes = [
             ("raw_event".to_owned(), message.to_string().into()),
             ("files".to_owned(), message["files"].clone()),
@@ -184,14 +198,14 @@ fn blocks_and_files_make_versions_as_texts_do() {
         .collect();
         signature(&attributes)
     };
-    let plain = of(
+    let plain = signature_of(
         json!({ "text": "x", "blocks": [{ "type": "a", "block_id": "1" }], "files": [{ "id": "F1", "name": "a" }] }),
     );
     for same in [
         json!({ "text": "x", "blocks": [{ "block_id": "2", "type": "a" }], "files": [{ "name": "a", "id": "F1", "thumb": 1 }] }),
         json!({ "attachments": [1], "text": "x", "blocks": [{ "type": "a" }], "files": [{ "id": "F1", "name": "a" }], "reply_count": 2 }),
     ] {
-        assert_eq!(of(same.clone()), plain, "{same}");
+        assert_eq!(signature_of(same.clone()), plain, "{same}");
     }
     for other in [
         json!({ "text": "x", "blocks": [{ "type": "b" }], "files": [{ "id": "F1", "name": "a" }] }),
@@ -200,7 +214,7 @@ fn blocks_and_files_make_versions_as_texts_do() {
         json!({ "text": "x", "blocks": [{ "type": "a" }], "files": [{ "id": "F2", "name": "a" }] }),
         json!({ "text": "y", "blocks": [{ "type": "a" }], "files": [{ "id": "F1", "name": "a" }] }),
     ] {
-        assert_ne!(of(other.clone()), plain, "{other}");
+        assert_ne!(signature_of(other.clone()), plain, "{other}");
     }
 }
 

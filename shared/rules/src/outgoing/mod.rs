@@ -1,10 +1,11 @@
-//! What is posted: an answer of anybody's, made harmless and cut into messages that Slack shows whole.
+//! Prepares answers for posting: untrusted text is made harmless and split into messages that Slack does not
+//! truncate.
 //!
-//! * [`neutral`] turns Markdown into Slack's mrkdwn in which nothing but text and links to the web is left.
-//! * [`parts`] cuts it into messages, code blocks closed and opened again.
+//! * [`to_safe_mrkdwn`] converts Markdown to Slack's mrkdwn with only text and links to the web.
+//! * [`parts`] splits it into messages; a code block is closed and opened again at each split.
 
-mod neutral;
 mod parts;
+mod safe_mrkdwn;
 
-pub use neutral::neutral;
 pub use parts::{MAX_PART_CHARS, MAX_PARTS, parts};
+pub use safe_mrkdwn::to_safe_mrkdwn;

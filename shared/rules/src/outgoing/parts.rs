@@ -1,32 +1,36 @@
-//! An answer as messages. Slack recommends 4,000 characters a message and cuts off what is beyond 40,000.
+//! Splits an answer into messages. Slack recommends at most 4,000 characters a message and truncates it at
+//! 40,000.
 //! <https://docs.slack.dev/reference/methods/chat.postMessage#truncating>
 
-use super::neutral::FENCE;
+use super::safe_mrkdwn::FENCE;
 
-/// The longest message, with room for how Slack counts characters outside Unicode's first plane.
+/// The maximum length of a message, with a margin because Slack counts characters outside Unicode's first
+/// plane differently.
 pub const MAX_PART_CHARS: usize = 3_900;
 
-/// The greatest number of messages for one answer: a page of a thread, and eight seconds.
+/// The maximum number of messages for one answer: they fit one page of a thread, and posting them takes eight
+/// seconds.
 pub const MAX_PARTS: usize = 8;
 
-/// Ends an answer that has more.
+/// The end of an answer that was truncated.
 const CUT: &str = "_The answer is longer than this; the rest is left out._";
 
-/// A fence with its line break.
+/// The length of a fence with its line break.
 const FENCE_CHARS: usize = 4;
 
 /// A message that is being filled.
 struct PartBuffer {
     text: String,
     chars: usize,
-    /// Inside of a code block.
+    /// Whether its end is inside a code block.
     is_code: bool,
-    /// Where the last paragraph ended, outside of code.
+    /// The end of the last paragraph outside code.
     paragraph_end: Option<usize>,
 }
 
-/// Cuts a text that [`super::neutral`] made into messages: between paragraphs, lines or words, with every code block whole in
-/// each of them. A pure function of the text, so that it is cut alike after a crash.
+/// Splits a text that [`super::to_safe_mrkdwn`] returned into messages: between paragraphs, lines or words, with
+/// balanced code fences in each message. The result depends on the text only, so it is the same after a
+/// crash.
 pub fn parts(text: &str) -> Vec<String> {
     let mut done: Vec<String> = Vec::new();
     let mut part = PartBuffer::new(false);
@@ -34,10 +38,10 @@ pub fn parts(text: &str) -> Vec<String> {
         let is_fence = line == FENCE;
         for piece in pieces(line, MAX_PART_CHARS - 4 * FENCE_CHARS - CUT.len()) {
             let closing = if part.is_code != is_fence { FENCE_CHARS } else { 0 };
-            // A block that opens needs room for a line of it.
+            // An opening fence needs room for a line of the block.
             let opening = if is_fence && !part.is_code { 4 * FENCE_CHARS } else { 0 };
             let needed = piece.chars().count() + 1 + closing + opening;
-            // What is carried over may leave too little room for it as well.
+            // The text carried over to the next message may also leave too little room.
             while part.chars + needed > limit(done.len()) && !part.is_empty() {
                 let (full, next) = part.cut();
                 done.push(full);
@@ -64,7 +68,7 @@ pub fn parts(text: &str) -> Vec<String> {
     done
 }
 
-/// How long a message may be; the last one leaves room to say that there was more.
+/// The maximum length of a message; the last one leaves room for the note that the answer was truncated.
 fn limit(number: usize) -> usize {
     if number + 1 == MAX_PARTS { MAX_PART_CHARS - CUT.len() - 1 } else { MAX_PART_CHARS }
 }
@@ -97,7 +101,8 @@ impl PartBuffer {
         self.text.trim_matches('\n').trim_end().to_owned()
     }
 
-    /// A full message, and the next one: what stands behind the last paragraph goes there unless that is half of it.
+    /// Splits the buffer into a full message and the next one. The text after the last paragraph moves to the
+    /// next one, unless it is half of the buffer or more.
     fn cut(self) -> (String, Self) {
         let mut next = Self::new(self.is_code);
         let at = self.paragraph_end.filter(|at| !self.is_code && *at > self.text.len() / 2);
@@ -114,7 +119,7 @@ impl PartBuffer {
     }
 }
 
-/// A line in pieces that fit, cut between words, and in no link and no entity.
+/// Splits a line into pieces that fit: between words, and never inside a link or an entity.
 fn pieces(line: &str, most: usize) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = line;
@@ -129,7 +134,7 @@ fn pieces(line: &str, most: usize) -> Vec<&str> {
 
 fn cut_before(text: &str, end: usize) -> usize {
     let window = &text[..end];
-    // Inside of `<…>` or `&…;`.
+    // Inside `<…>` or `&…;`.
     let open = |opens: char, closes: char| {
         let at = window.rfind(opens)?;
         (at > 0 && !window[at..].contains(closes) && text[at..].contains(closes)).then_some(at)
@@ -146,7 +151,7 @@ fn cut_before(text: &str, end: usize) -> usize {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::neutral;
+    use super::super::to_safe_mrkdwn;
     use super::*;
 
     fn is_balanced(part: &str) -> bool {
@@ -167,7 +172,7 @@ mod tests {
         let text =
             format!("{}\n```\n{}\n```\n{}", "word ".repeat(2_000), code.join("\n"), "end ".repeat(10_000));
         assert!(text.len() >= 100_000);
-        let parts = parts(&neutral(&text));
+        let parts = parts(&to_safe_mrkdwn(&text));
         assert_eq!(parts.len(), MAX_PARTS);
         assert!(parts.last().unwrap().ends_with(CUT));
         for part in &parts {
@@ -179,20 +184,20 @@ mod tests {
             .flat_map(|part| part.lines())
             .filter_map(|line| line.split(' ').next()?.parse().ok())
             .collect();
-        assert!(numbers.len() > 100 && numbers.iter().copied().eq(0..numbers.len()), "lines in their order");
+        assert!(numbers.len() > 100 && numbers.iter().copied().eq(0..numbers.len()), "lines in order");
     }
 
     #[test]
-    fn what_is_carried_over_a_cut_fits_with_what_follows() {
+    fn text_carried_over_a_split_fits_with_the_text_after_it() {
         let words = |word: &str, chars: usize| word.repeat(chars / word.len());
-        // The second paragraph goes to the next message, where the line behind it has no room.
+        // The second paragraph goes to the next message, where the line after it has no room.
         let text = format!("{}\n\n{}\n{}", words("one ", 2_000), words("two ", 1_800), words("six ", 3_800));
         let lengths: Vec<usize> = parts(&text).iter().map(|part| part.chars().count()).collect();
         assert_eq!(lengths, [2_000, 1_799, 3_799]);
     }
 
     #[test]
-    fn a_cut_is_in_no_link_and_no_entity() {
+    fn a_split_is_never_inside_a_link_or_an_entity() {
         let link = format!("<https://a.example/{}|here>", "x".repeat(300));
         for width in 0..320 {
             let text = format!("{} {}", "y".repeat(3_700 + width), link.repeat(3));
@@ -207,12 +212,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_message_fits_and_all_words_are_there_in_their_order(
+        fn every_message_fits_and_all_words_are_present_in_order(
             lines in prop::collection::vec(prop_oneof![
                 Just("```".to_owned()), Just(String::new()), "[a-z]{1,9}( [a-z]{1,9}){0,700}",
             ], 0..60)
         ) {
-            let text = neutral(&lines.join("\n"));
+            let text = to_safe_mrkdwn(&lines.join("\n"));
             let parts = parts(&text);
             for part in &parts {
                 prop_assert!(part.chars().count() <= MAX_PART_CHARS && is_balanced(part));

@@ -1,17 +1,17 @@
-//! Whether a person may ask: judged from the row of the person.
+//! Whether a user may ask questions, determined from the user's row.
 
 use ports::archive::Item;
 use serde::Deserialize;
 use slack::ids::TeamId;
 
-/// What the row of an author says of their questions.
+/// Whether the responder answers an author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskerStatus {
-    /// A member of this workspace: they are answered.
+    /// A member of this workspace: the responder answers.
     Member,
-    /// A guest, a person of another workspace, a bot, a person who has left or was erased.
+    /// A guest, a user of another workspace, a bot, or a user who has left or was erased.
     Refused,
-    /// The directory has not seen them yet.
+    /// The user is not in the directory yet.
     Unknown,
 }
 
@@ -26,18 +26,18 @@ struct Profile {
     deleted: bool,
 }
 
-/// What the row of a person says.
-pub fn standing(team: &TeamId, row: Option<&Item>) -> AskerStatus {
+/// The status of a user according to their row.
+pub fn asker_status(team: &TeamId, row: Option<&Item>) -> AskerStatus {
     let Some(row) = row else { return AskerStatus::Unknown };
-    if row.is_erased() || row.is("is_bot") || row.is("deleted") {
+    if row.is_erased() || row.has_flag("is_bot") || row.has_flag("deleted") {
         return AskerStatus::Refused;
     }
     let Some(raw) = row.text("raw_event") else { return AskerStatus::Unknown };
-    // What has an unexpected type is no reason to answer.
+    // A field of an unexpected type must not lead to an answer.
     let profile = serde_json::from_str::<Profile>(raw).ok().filter(|_| raw.trim_start().starts_with('{'));
     let Some(profile) = profile else { return AskerStatus::Refused };
     let Profile { team_id, is_restricted, is_ultra_restricted, is_bot, is_stranger, deleted } = profile;
-    let is_elsewhere = team_id.is_some_and(|of| of != team.as_str());
+    let is_elsewhere = team_id.is_some_and(|home| home != team.as_str());
     if is_elsewhere || is_restricted || is_ultra_restricted || is_bot || is_stranger || deleted {
         AskerStatus::Refused
     } else {
@@ -62,9 +62,9 @@ mod tests {
     #[test]
     fn only_members_of_the_workspace_are_answered() {
         let team = TeamId::parse("T1").unwrap();
-        let of = |raw: Value| standing(&team, Some(&row(&raw)));
-        assert_eq!(of(json!({ "id": "U1", "team_id": "T1" })), AskerStatus::Member);
-        assert_eq!(of(json!({ "id": "U1" })), AskerStatus::Member);
+        let status = |raw: Value| asker_status(&team, Some(&row(&raw)));
+        assert_eq!(status(json!({ "id": "U1", "team_id": "T1" })), AskerStatus::Member);
+        assert_eq!(status(json!({ "id": "U1" })), AskerStatus::Member);
         for refused in [
             json!({ "is_restricted": true }),
             json!({ "is_ultra_restricted": true }),
@@ -75,12 +75,12 @@ mod tests {
             json!({ "is_restricted": "yes" }),
             json!([]),
         ] {
-            assert_eq!(of(refused.clone()), AskerStatus::Refused, "{refused}");
+            assert_eq!(status(refused.clone()), AskerStatus::Refused, "{refused}");
         }
-        assert_eq!(standing(&team, None), AskerStatus::Unknown);
+        assert_eq!(asker_status(&team, None), AskerStatus::Unknown);
         let erased = Item::erased(row(&json!({})).key);
-        assert_eq!(standing(&team, Some(&erased)), AskerStatus::Refused);
+        assert_eq!(asker_status(&team, Some(&erased)), AskerStatus::Refused);
         let only_a_picture = Item { attributes: Attributes::new(), ..row(&json!({})) };
-        assert_eq!(standing(&team, Some(&only_a_picture)), AskerStatus::Unknown);
+        assert_eq!(asker_status(&team, Some(&only_a_picture)), AskerStatus::Unknown);
     }
 }

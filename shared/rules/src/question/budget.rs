@@ -1,5 +1,5 @@
-//! How many questions are taken on: rows that count them, because a fleet has many processes. The row of a question says that it
-//! was counted, so that one that comes again is counted once.
+//! Budgets of questions: rows that count them, because a fleet has many processes. The row of a question
+//! records that it was counted, so that a redelivered question is counted once.
 
 use ports::archive::key::budgets;
 use ports::archive::{Guard, Item, ItemKey, Query, Update};
@@ -7,78 +7,78 @@ use slack::ids::TeamId;
 
 use super::{QuestionId, QuestionText};
 
-/// The register of a row: how many questions were counted.
+/// The register of a row: the number of questions that were counted.
 const COUNT: &str = "count";
 
-/// The mark that the person was told of it.
-const TOLD: &str = "told";
+/// The register with the question whose answer notified the user of the spent budget.
+const NOTIFIED: &str = "told";
 
-/// What has a row that counts questions.
+/// The scope of a row that counts questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetScope {
-    /// A thread: beyond it the app is silent until it is mentioned.
+    /// A thread: when its budget is spent, the app is silent until a message mentions it.
     Thread,
-    /// A person, by the hour. What a workspace has asked in an hour is the sum of what its people have.
+    /// A user, by the hour. The count of a workspace in an hour is the sum of the counts of its users.
     Person,
 }
 
-/// The row of a budget for a question that comes at this second.
+/// The key of a budget's row for a question that arrives at this second.
 pub fn key(scope: BudgetScope, id: &QuestionId, asked: &QuestionText, now_s: i64) -> ItemKey {
-    let of = match scope {
+    let timestamp = match scope {
         BudgetScope::Thread => format!("thread#{}#{}", id.channel, id.thread_ts),
         BudgetScope::Person => format!("{}#{}", people(now_s), asked.user),
     };
-    ItemKey::budget(&id.team, &of)
+    ItemKey::budget(&id.team, &timestamp)
 }
 
 fn people(now_s: i64) -> String {
     format!("hour#{:09}#user", now_s.div_euclid(3_600))
 }
 
-/// The rows of all people of a workspace in the hour of this second.
-pub fn of_people(team: &TeamId, now_s: i64) -> Query {
+/// The query for the rows of all users of a workspace in the hour of this second.
+pub fn people_of_hour(team: &TeamId, now_s: i64) -> Query {
     let people = people(now_s);
     let after = ItemKey::budget(team, &format!("{people}#"));
     Query { after: Some(after), until: Some(format!("{people}$")), ..Query::partition(budgets(team)) }
 }
 
-/// Whether the row of a budget is of an hour that is over, and may go.
+/// Whether the row of a budget belongs to a past hour and can be deleted.
 pub fn is_over(row: &Item, now_s: i64) -> bool {
     let hour = row.key.timestamp.strip_prefix("hour#").and_then(|rest| rest.split('#').next()?.parse().ok());
     hour.is_some_and(|hour: i64| hour + 1 < now_s.div_euclid(3_600))
 }
 
-/// How many questions a row has counted.
+/// The number of questions that a row has counted.
 pub fn counted(row: Option<&Item>) -> u32 {
     row.and_then(|row| row.text(COUNT)?.parse().ok()).unwrap_or_default()
 }
 
-/// Counts one more question in a row as it was read, unless another question came first.
+/// The update that counts one more question, unless the row has changed since it was read.
 pub fn count(key: ItemKey, row: Option<&Item>) -> Update {
-    becomes(key, row, counted(row).saturating_add(1))
+    count_update(key, row, counted(row).saturating_add(1))
 }
 
-/// Counts from zero again in a row as it was read, unless another question came first.
+/// The update that resets the count to zero, unless the row has changed since it was read.
 pub fn reopen(key: ItemKey, row: Option<&Item>) -> Update {
-    becomes(key, row, 0)
+    count_update(key, row, 0)
 }
 
-fn becomes(key: ItemKey, row: Option<&Item>, count: u32) -> Update {
+fn count_update(key: ItemKey, row: Option<&Item>, count: u32) -> Update {
     let expected = row.and_then(|row| row.text(COUNT)).map(str::to_owned);
     let version = format!("{count:09}");
     Update { guard: Guard::Unchanged { register: COUNT.into(), expected, version }, ..Update::new(key) }
 }
 
-/// Remembers that a person was told, if it is not remembered yet.
-pub fn telling(key: ItemKey, id: &QuestionId) -> Update {
+/// The update that records that the user was notified, if that is not recorded yet.
+pub fn mark_notified(key: ItemKey, id: &QuestionId) -> Update {
     let version = format!("{}#{}", id.channel, id.ts);
-    let guard = Guard::Unchanged { register: TOLD.into(), expected: None, version };
+    let guard = Guard::Unchanged { register: NOTIFIED.into(), expected: None, version };
     Update { guard, ..Update::new(key) }
 }
 
-/// Whether the person was told by the answer to this question.
-pub fn was_told_by(row: &Item, id: &QuestionId) -> bool {
-    row.text(TOLD) == Some(&format!("{}#{}", id.channel, id.ts))
+/// Whether the answer to this question notified the user.
+pub fn was_notified_by(row: &Item, id: &QuestionId) -> bool {
+    row.text(NOTIFIED) == Some(&format!("{}#{}", id.channel, id.ts))
 }
 
 #[cfg(test)]
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_counted_one_by_one_and_a_person_is_told_once() {
+    fn questions_are_counted_one_by_one_and_a_user_is_notified_once() {
         let asked = QuestionText {
             user: UserId::parse("U1").unwrap(),
             text: String::new(),
@@ -119,14 +119,18 @@ mod tests {
         let reopened = reopen(key.clone(), Some(&row)).apply(Some(&row.attributes)).unwrap();
         assert_eq!(counted(Some(&Item { key: key.clone(), attributes: reopened })), 0);
         assert!(!is_over(&row, 7_200 + 3_600) && is_over(&row, 7_200 + 7_200));
-        let told = telling(key.clone(), &id(3)).apply(Some(&row.attributes)).unwrap();
-        assert_eq!(telling(key.clone(), &id(4)).apply(Some(&told)), None, "a person is told once");
-        assert!(was_told_by(&Item { key, attributes: told }, &id(3)));
+        let notified = mark_notified(key.clone(), &id(3)).apply(Some(&row.attributes)).unwrap();
+        assert_eq!(
+            mark_notified(key.clone(), &id(4)).apply(Some(&notified)),
+            None,
+            "a user is notified once"
+        );
+        assert!(was_notified_by(&Item { key, attributes: notified }, &id(3)));
     }
 
     #[test]
-    fn the_people_of_an_hour_are_a_range_of_rows() {
-        let Query { partition, after, until, .. } = of_people(&TeamId::parse("T1").unwrap(), 7_200);
+    fn the_users_of_an_hour_are_a_range_of_rows() {
+        let Query { partition, after, until, .. } = people_of_hour(&TeamId::parse("T1").unwrap(), 7_200);
         assert_eq!(partition, ports::archive::Partition::Item("budget#T1".into()));
         let (after, until) = (after.unwrap().timestamp, until.unwrap());
         let is_within = |timestamp: &str| timestamp > after.as_str() && timestamp < until.as_str();

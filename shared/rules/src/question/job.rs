@@ -9,29 +9,29 @@ use ports::queue::job::encode_job;
 use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
 use slack::ids::{FileId, UserId};
 
-/// A question to be answered.
+/// A question that must be answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuestionJob {
-    /// Which message asks.
+    /// The message that asks.
     pub id: QuestionId,
-    /// What it asks; missing if the question has its row already.
-    pub asked: Option<QuestionText>,
-    /// How often it was begun anew.
+    /// The content of the question; missing if the question already has its row.
+    pub content: Option<QuestionText>,
+    /// How often it was restarted.
     pub attempt: u32,
 }
 
-/// An answer to be posted.
+/// An answer that must be posted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplyJob {
-    /// Which message asked.
+    /// The message that asked.
     #[serde(flatten)]
     pub id: QuestionId,
-    /// How often it was begun anew.
+    /// How often it was restarted.
     #[serde(default)]
     pub attempt: u32,
 }
 
-/// A question as the queue carries it.
+/// A question in the body of a job.
 #[derive(Serialize, Deserialize)]
 struct QuestionFields {
     #[serde(flatten)]
@@ -51,19 +51,19 @@ struct QuestionFields {
 fn dedup(kind: &str, id: &QuestionId, attempt: u32) -> DedupId {
     let QuestionId { team, channel, ts, .. } = id;
     let attempt = attempt.to_string();
-    DedupId::of(&[kind, team.as_str(), channel.as_str(), ts.as_str(), &attempt].map(str::as_bytes))
+    DedupId::from_parts(&[kind, team.as_str(), channel.as_str(), ts.as_str(), &attempt].map(str::as_bytes))
 }
 
 impl From<Question> for QuestionJob {
-    fn from(Question { id, asked }: Question) -> Self {
-        Self { id, asked: Some(asked), attempt: 0 }
+    fn from(Question { id, content: asked }: Question) -> Self {
+        Self { id, content: Some(asked), attempt: 0 }
     }
 }
 
 impl QuestionJob {
     /// The job as a message.
     pub fn outgoing(&self) -> Outgoing {
-        let Self { id, asked, attempt } = self;
+        let Self { id, content: asked, attempt } = self;
         let (id, attempt, asked) = (id.clone(), *attempt, asked.clone());
         let (user, text, mentioned, files) = match asked {
             Some(QuestionText { user, text, mentioned, files }) => (Some(user), Some(text), mentioned, files),
@@ -71,7 +71,7 @@ impl QuestionJob {
         };
         Outgoing {
             queue: QueueName::Questions,
-            group: GroupId::of(&[id.team.as_str(), id.channel.as_str(), id.thread_ts.as_str()]),
+            group: GroupId::from_parts(&[id.team.as_str(), id.channel.as_str(), id.thread_ts.as_str()]),
             dedup: dedup("question", &id, attempt),
             body: encode_job("question", &QuestionFields { id, attempt, user, text, mentioned, files }),
         }
@@ -85,7 +85,7 @@ impl QuestionJob {
         let QuestionFields { id, attempt, user, text, mentioned, files } = read_job("question", raw)?;
         let text = text.unwrap_or_default();
         let asked = user.map(|user| QuestionText { user, text, mentioned, files });
-        Ok(Self { id, asked, attempt })
+        Ok(Self { id, content: asked, attempt })
     }
 }
 
@@ -95,7 +95,7 @@ impl ReplyJob {
         let Self { id, attempt } = self;
         Outgoing {
             queue: QueueName::Replies,
-            group: GroupId::of(&[id.team.as_str(), id.channel.as_str()]),
+            group: GroupId::from_parts(&[id.team.as_str(), id.channel.as_str()]),
             dedup: dedup("reply", id, *attempt),
             body: encode_job("reply", self),
         }
@@ -128,11 +128,11 @@ mod tests {
     }
 
     fn question(asked: Option<QuestionText>, attempt: u32) -> QuestionJob {
-        QuestionJob { id: id(), asked, attempt }
+        QuestionJob { id: id(), content: asked, attempt }
     }
 
     #[test]
-    fn a_question_is_serial_with_its_thread_and_an_answer_with_its_channel() {
+    fn questions_are_serial_per_thread_and_answers_per_channel() {
         let asked = QuestionText {
             user: UserId::parse("U1").unwrap(),
             text: "why \"so\"?".into(),
@@ -142,7 +142,7 @@ mod tests {
         let (first, again) = (question(Some(asked), 0), question(None, 1));
         let (sent, sent_again) = (first.outgoing(), again.outgoing());
         assert_eq!((sent.group.as_str(), sent.queue), ("T1#C1#1.000000", QueueName::Questions));
-        assert_ne!(sent.dedup, sent_again.dedup, "a queue would take the second for the first");
+        assert_ne!(sent.dedup, sent_again.dedup, "the queue would drop the second as a duplicate");
         for (job, body) in [(&first, &sent.body), (&again, &sent_again.body)] {
             let Payload::Question(raw) = Job::decode(body).unwrap().payload else { panic!("{body}") };
             assert_eq!(QuestionJob::decode(raw).as_ref(), Ok(job));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_message_is_malformed() {
+    fn a_job_without_a_valid_message_is_malformed() {
         for body in [
             json!({}),
             json!([]),

@@ -1,21 +1,21 @@
-//! Questions to the responder: what is one, how far it has come, and its rows.
+//! Questions to the responder: how they are recognized, their states, and their rows.
 //!
-//! * [`asked`]: whether a message asks something. [`asker`]: whether its author may.
-//! * [`state`]: how far a question and its answer have come, and each part of it.
+//! * [`recognition`]: whether a message is a question. [`asker`]: whether its author may ask.
+//! * [`state`]: the states of a question, of its answer, and of each part of the answer.
 //! * [`rows`]: the rows of questions and answers. [`job`]: the jobs about them.
-//! * [`budget`]: how many questions an hour and a thread may have.
+//! * [`budget`]: the limits of questions per hour and per thread.
 
-pub mod asked;
 pub mod asker;
 pub mod budget;
 pub mod job;
+pub mod recognition;
 pub mod rows;
 pub mod state;
 
 use serde::{Deserialize, Serialize};
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
-/// Which message asks.
+/// The message that asks a question.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct QuestionId {
     /// The workspace.
@@ -24,34 +24,35 @@ pub struct QuestionId {
     pub channel: ChannelId,
     /// The message.
     pub ts: Ts,
-    /// The thread that it is in, or begins.
+    /// The thread that it is in or starts.
     pub thread_ts: Ts,
 }
 
-/// What a message asks.
+/// The content of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuestionText {
-    /// Who asks.
+    /// The user who asks.
     pub user: UserId,
     /// The text as Slack sent it.
     pub text: String,
-    /// The app's own user, if the text mentions it; otherwise it stands in a thread where the app has spoken.
+    /// The app's own user, if the text mentions it; otherwise the message is in a thread in which the app has
+    /// posted.
     pub mentioned: Option<UserId>,
-    /// The files with it.
+    /// The files in the message.
     pub files: Vec<FileId>,
 }
 
-/// A message that asks something.
+/// A question in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// Which message.
+    /// The message.
     pub id: QuestionId,
-    /// What it asks.
-    pub asked: QuestionText,
+    /// The content of the question.
+    pub content: QuestionText,
 }
 
 impl QuestionId {
-    /// Its name in what is sent to a processor and to Slack.
+    /// Its name in requests to a processor and to Slack.
     pub fn name(&self) -> String {
         let Self { team, channel, ts, .. } = self;
         format!("{team}.{channel}.{ts}")

@@ -1,4 +1,5 @@
-//! The rows of the responder. Each state is a register; all else is set once: the first text of an answer stays for ever.
+//! The rows of the responder. Each state is a register; all other attributes are set once: the first text of
+//! an answer stays forever.
 
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use ports::files::FileKey;
@@ -11,29 +12,29 @@ use super::{QuestionId, QuestionText};
 /// The register of a question and of an answer.
 pub const STATE: &str = "state";
 
-/// Why it failed.
+/// The attribute with the reason of a failure.
 pub const ERROR: &str = "error_message";
 
 /// The mark of a question that its budgets have counted.
 const COUNTED: &str = "counted";
 
-/// When an attempt to post an answer began.
+/// The attribute with the time at which an attempt to post an answer began.
 const SENDING_AT: &str = "sending_at";
 
 /// The register of a thread.
 const LAST_CHECKED: &str = "last_checked";
 
-/// Longer reasons are cut: they are for people.
+/// Longer reasons are truncated: they are for operators.
 const MAX_ERROR_CHARS: usize = 500;
 
-/// A question as its row has it.
+/// The row of a question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuestionRow {
-    /// Which message asks.
+    /// The message that asks.
     pub id: QuestionId,
-    /// What it asks.
-    pub asked: QuestionText,
-    /// How far it is.
+    /// The content of the question.
+    pub content: QuestionText,
+    /// Its state.
     pub state: WorkState,
     /// When it was first seen, in seconds since the Unix epoch.
     pub fetched_at_s: i64,
@@ -41,16 +42,16 @@ pub struct QuestionRow {
     pub is_counted: bool,
 }
 
-/// An answer as its row has it.
+/// The row of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerRow {
     /// The question.
     pub id: QuestionId,
-    /// Who asked.
+    /// The user who asked.
     pub user: Option<UserId>,
     /// The whole text.
     pub text: String,
-    /// How far it is.
+    /// Its state.
     pub state: WorkState,
     attributes: Attributes,
 }
@@ -59,7 +60,7 @@ fn text(item: &Item, name: &str) -> Option<String> {
     item.text(name).map(str::to_owned)
 }
 
-/// The question that a row of the responder is about.
+/// The id of the question in a row of the responder.
 fn id_of(item: &Item) -> Option<QuestionId> {
     let team = TeamId::parse(item.key.item_id.split_once('#')?.1).ok()?;
     let (channel, ts) = item.key.timestamp.split_once('#')?;
@@ -80,7 +81,7 @@ fn identity(kind: &str, id: &QuestionId, user: Option<&UserId>) -> Attributes {
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value.into()))
     .collect();
-    // Whose words it holds or answers: what is erased with them.
+    // The user whose words the row contains or answers, with whom it is erased.
     attributes.extend(user.map(|user| ("user".to_owned(), user.as_str().into())));
     attributes
 }
@@ -89,10 +90,10 @@ impl QuestionRow {
     /// A question that has no row yet.
     pub fn new(id: &QuestionId, asked: &QuestionText, now_s: i64) -> Self {
         let (id, asked) = (id.clone(), asked.clone());
-        Self { id, asked, state: WorkState::NEW, fetched_at_s: now_s, is_counted: false }
+        Self { id, content: asked, state: WorkState::NEW, fetched_at_s: now_s, is_counted: false }
     }
 
-    /// Reads a row; `None` for one that is erased, or holds no question.
+    /// Reads a row; `None` if it is erased or does not contain a question.
     pub fn read(item: &Item) -> Option<Self> {
         if item.is_erased() {
             return None;
@@ -106,13 +107,13 @@ impl QuestionRow {
             files: Vec::new(),
         };
         let fetched_at_s = item.attributes.get("fetched_at").and_then(Value::as_i64).unwrap_or_default();
-        let (state, is_counted) = (WorkState::read(item.text(STATE)), item.is(COUNTED));
-        Some(Self { id, asked, state, fetched_at_s, is_counted })
+        let (state, is_counted) = (WorkState::read(item.text(STATE)), item.has_flag(COUNTED));
+        Some(Self { id, content: asked, state, fetched_at_s, is_counted })
     }
 }
 
 impl AnswerRow {
-    /// Reads a row; `None` for one that is erased, or holds no answer.
+    /// Reads a row; `None` if it is erased or does not contain an answer.
     pub fn read(item: &Item) -> Option<Self> {
         if item.is_erased() {
             return None;
@@ -126,17 +127,17 @@ impl AnswerRow {
         })
     }
 
-    /// How far a part is.
+    /// The state of a part.
     pub fn part(&self, number: usize) -> PartState {
         PartState::read(self.register(number))
     }
 
-    /// When the part was last about to be posted, in milliseconds since the Unix epoch.
+    /// When the last attempt to post the part started, in milliseconds since the Unix epoch.
     pub fn part_tried_at_ms(&self, number: usize) -> Option<i64> {
         self.attributes.get(&tried_at(number)).and_then(Value::as_i64)
     }
 
-    /// Since when this attempt has been going on, in seconds since the Unix epoch; `None` for one that a person asked for and that
+    /// When this generation began, in seconds since the Unix epoch; `None` if an operator requested it and it
     /// has not begun yet.
     pub fn begun_at_s(&self) -> Option<i64> {
         let name = match self.state {
@@ -147,13 +148,13 @@ impl AnswerRow {
         self.attributes.get(name).and_then(Value::as_i64)
     }
 
-    /// Whether only Slack knows of one of its parts if it is posted.
+    /// Whether only Slack knows if one of its parts was posted.
     pub fn is_unclear(&self) -> bool {
         let is_sending = |number| matches!(self.part(number), PartState::Sending(_));
         (0..).take_while(|number| self.register(*number).is_some()).any(is_sending)
     }
 
-    /// The messages that its parts are, in their order.
+    /// The messages as which its parts were posted, in order.
     pub fn posted(&self) -> Vec<Ts> {
         let sent = |number| match self.part(number) {
             PartState::Sent(ts) => Some(ts),
@@ -166,7 +167,8 @@ impl AnswerRow {
         self.attributes.get(&part(number)).and_then(Value::as_str)
     }
 
-    /// Writes that a part is about to be posted, unless that was written since the row was read.
+    /// The update that records an attempt to post a part before it starts, unless the part's register has
+    /// changed since the row was read.
     pub fn intent(&self, number: usize, now_ms: i64) -> Update {
         let attempt = self.part(number).next_attempt();
         let guard = Guard::Unchanged {
@@ -180,8 +182,8 @@ impl AnswerRow {
         update
     }
 
-    /// Writes what became of an attempt.
-    pub fn part_becomes(&self, number: usize, version: String) -> Update {
+    /// The update that records the result of an attempt.
+    pub fn part_update(&self, number: usize, version: String) -> Update {
         let guard = Guard::Greater { register: part(number), version };
         Update { guard, ..Update::new(self.key()) }
     }
@@ -199,7 +201,7 @@ fn tried_at(number: usize) -> String {
     format!("part_at#{number:03}")
 }
 
-/// A question that waits, with the name that its channel has now. What is there already stays.
+/// The update that stores a new question, with the current name of its channel. Existing attributes stay.
 pub fn asked(id: &QuestionId, asked: &QuestionText, channel_name: Option<&str>, now_s: i64) -> Update {
     let QuestionText { user, text, mentioned, files } = asked;
     let mut set_if_absent = identity("question", id, Some(user));
@@ -216,8 +218,8 @@ pub fn asked(id: &QuestionId, asked: &QuestionText, channel_name: Option<&str>, 
     Update { set_if_absent, ..Update::new(ItemKey::question(&id.team, &id.channel, &id.ts)) }
 }
 
-/// The whole text of an answer, set once.
-pub fn answered(id: &QuestionId, user: &UserId, text: &str, now_s: i64) -> Update {
+/// The update that stores the whole text of an answer, once.
+pub fn answer_update(id: &QuestionId, user: &UserId, text: &str, now_s: i64) -> Update {
     let mut set_if_absent = identity("answer", id, Some(user));
     set_if_absent.insert("response_text".into(), text.into());
     set_if_absent.insert("created_at".into(), now_s.into());
@@ -225,35 +227,43 @@ pub fn answered(id: &QuestionId, user: &UserId, text: &str, now_s: i64) -> Updat
     Update { set_if_absent, ..Update::new(ItemKey::answer(&id.team, &id.channel, &id.ts)) }
 }
 
-/// A question at another stage. Its `processed_at` says since when, which is what a reset of what is stuck goes by.
-pub fn question_becomes(id: &QuestionId, state: WorkState, error: Option<&str>, now_s: i64) -> Update {
+/// The update that moves a question to another state. `processed_at` is the time of the change, by which
+/// stuck questions are found and reset.
+pub fn question_state_update(id: &QuestionId, state: WorkState, error: Option<&str>, now_s: i64) -> Update {
     let key = ItemKey::question(&id.team, &id.channel, &id.ts);
     let at = (state.stage != WorkStage::Pending).then_some("processed_at");
-    becomes(key, TrackedKind::Question, state, at, error, now_s)
+    state_update(key, TrackedKind::Question, state, at, error, now_s)
 }
 
-/// A question that is worked on, as one write: what makes its row if that is missing, and whether its budgets have counted it.
-pub fn begun(id: &QuestionId, state: WorkState, new: Option<Update>, is_counted: bool, now_s: i64) -> Update {
-    let mut update = question_becomes(id, state, None, now_s);
+/// The update that begins the work on a question, as one write: it also creates the row if that is missing,
+/// and records whether the budgets have counted the question.
+pub fn begin_question(
+    id: &QuestionId,
+    state: WorkState,
+    new: Option<Update>,
+    is_counted: bool,
+    now_s: i64,
+) -> Update {
+    let mut update = question_state_update(id, state, None, now_s);
     update.set_if_absent.extend(new.into_iter().flat_map(|new| new.set_if_absent));
-    // It has another one by this write.
+    // This write sets another state.
     update.set_if_absent.remove(STATE);
     update.set_if_absent.extend(is_counted.then(|| (COUNTED.to_owned(), true.into())));
     update
 }
 
-/// An answer at another stage.
-pub fn answer_becomes(id: &QuestionId, state: WorkState, error: Option<&str>, now_s: i64) -> Update {
+/// The update that moves an answer to another state.
+pub fn answer_state_update(id: &QuestionId, state: WorkState, error: Option<&str>, now_s: i64) -> Update {
     let key = ItemKey::answer(&id.team, &id.channel, &id.ts);
     let at = match state.stage {
         WorkStage::Working => Some(SENDING_AT),
         WorkStage::Finished => Some("sent_at"),
         WorkStage::Pending | WorkStage::Failed => None,
     };
-    becomes(key, TrackedKind::Answer, state, at, error, now_s)
+    state_update(key, TrackedKind::Answer, state, at, error, now_s)
 }
 
-fn becomes(
+fn state_update(
     key: ItemKey,
     kind: TrackedKind,
     state: WorkState,
@@ -274,7 +284,7 @@ fn becomes(
     update
 }
 
-/// A thread in which the app is about to speak.
+/// The update that records a thread in which the app is about to post.
 pub fn thread(id: &QuestionId, now_s: i64) -> Update {
     let QuestionId { team, channel, thread_ts, .. } = id;
     let guard = Guard::Greater { register: LAST_CHECKED.into(), version: format!("{now_s:012}") };
@@ -289,7 +299,7 @@ pub fn thread(id: &QuestionId, now_s: i64) -> Update {
     Update { guard, set_if_absent, ..Update::new(ItemKey::bot_thread(team, channel, thread_ts)) }
 }
 
-/// A message that the app has posted.
+/// The update that records a message that the app has posted.
 pub fn posted(answer: &AnswerRow, text: &str, posted_ts: &Ts) -> Update {
     let QuestionId { team, channel, .. } = &answer.id;
     let mut set_if_absent = identity("botmessage", &answer.id, answer.user.as_ref());
@@ -297,8 +307,9 @@ pub fn posted(answer: &AnswerRow, text: &str, posted_ts: &Ts) -> Update {
     Update { set_if_absent, ..Update::new(ItemKey::bot_message(team, channel, posted_ts)) }
 }
 
-/// That a question was answered: kept for ever, so that it is never answered again.
-pub fn responded(answer: &AnswerRow, now_s: i64) -> Update {
+/// The update that records that a question was answered. The row is kept forever, so that the question is
+/// never answered again.
+pub fn responded_update(answer: &AnswerRow, now_s: i64) -> Update {
     let QuestionId { team, channel, ts, .. } = &answer.id;
     let mut set_if_absent = identity("responded", &answer.id, answer.user.as_ref());
     set_if_absent.insert("response_text".into(), answer.text.as_str().into());
@@ -306,13 +317,13 @@ pub fn responded(answer: &AnswerRow, now_s: i64) -> Update {
     Update { set_if_absent, ..Update::new(ItemKey::responded(team, channel, ts)) }
 }
 
-/// Whether a row of the responder is of this question.
-pub fn is_of(item: &Item, channel: &ChannelId, question_ts: &Ts) -> bool {
+/// Whether a row of the responder belongs to this question.
+pub fn belongs_to(item: &Item, channel: &ChannelId, question_ts: &Ts) -> bool {
     item.text("channel_id") == Some(channel.as_str())
         && item.text("question_ts") == Some(question_ts.as_str())
 }
 
-/// Whether a question or an answer was done with before this second, and may go.
+/// Whether a question or an answer was finished before this second and can be deleted.
 pub fn is_done_before(item: &Item, before_s: i64) -> bool {
     let at = if item.text("type") == Some("answer") { "sent_at" } else { "processed_at" };
     let finished = WorkState::read(item.text(STATE)).stage == WorkStage::Finished;

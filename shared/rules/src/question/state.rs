@@ -1,22 +1,23 @@
-//! How far a question, its answer and each part of that have come: registers that only grow, so that redelivery and two workers
-//! end alike. A new attempt is another generation, which is greater than all of the one before.
+//! The states of a question, of its answer and of each part of the answer: registers that only grow, so that
+//! redelivery and concurrent workers lead to the same state. A new attempt is a new generation, which is
+//! greater than all states of the one before.
 
 use slack::ids::Ts;
 
 /// A stage of a question, or of its answer. The order is that of the register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WorkStage {
-    /// It waits.
+    /// It is waiting.
     Pending,
-    /// It is being worked on.
+    /// A worker is processing it.
     Working,
-    /// It failed, and waits for a person.
+    /// It failed, and waits for an operator.
     Failed,
     /// It is done.
     Finished,
 }
 
-/// What has stages.
+/// The kind of row that has stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrackedKind {
     /// A question: `pending`, `processing`, `error`, `processed`.
@@ -26,7 +27,7 @@ pub enum TrackedKind {
 }
 
 impl TrackedKind {
-    /// What a stage is called.
+    /// The name of a stage.
     #[must_use]
     pub fn label(self, stage: WorkStage) -> &'static str {
         match (self, stage) {
@@ -40,20 +41,20 @@ impl TrackedKind {
     }
 }
 
-/// Where a question or an answer is.
+/// The state of a question or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WorkState {
-    /// How often it was begun anew.
+    /// How often it was restarted.
     pub generation: u32,
-    /// How far it is.
+    /// The stage.
     pub stage: WorkStage,
 }
 
 impl WorkState {
-    /// At the beginning.
+    /// The initial state.
     pub const NEW: Self = Self { generation: 0, stage: WorkStage::Pending };
 
-    /// As a register: `000000/1/pending`.
+    /// The state as a register: `000000/1/pending`.
     #[must_use]
     pub fn register(self, kind: TrackedKind) -> String {
         let rank = match self.stage {
@@ -65,7 +66,7 @@ impl WorkState {
         format!("{:06}/{rank}/{}", self.generation, kind.label(self.stage))
     }
 
-    /// Of a register. What cannot be read counts as new: the guard of a write then decides.
+    /// Reads a register. An unreadable one is treated as new: then the guard of a write decides.
     pub fn read(register: Option<&str>) -> Self {
         let parts = || {
             let mut parts = register?.split('/');
@@ -82,40 +83,41 @@ impl WorkState {
         parts().unwrap_or(Self::NEW)
     }
 
-    /// Whether nothing more happens by itself.
+    /// Whether no worker continues it automatically.
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self.stage, WorkStage::Failed | WorkStage::Finished)
     }
 
-    /// The same attempt at another stage.
+    /// The same generation at another stage.
     #[must_use]
-    pub fn at(self, stage: WorkStage) -> Self {
+    pub fn with_stage(self, stage: WorkStage) -> Self {
         Self { stage, ..self }
     }
 
-    /// The next attempt.
+    /// The next generation.
     #[must_use]
-    pub fn again(self) -> Self {
+    pub fn next_generation(self) -> Self {
         Self { generation: self.generation + 1, stage: WorkStage::Pending }
     }
 }
 
-/// How far a part of an answer has come.
+/// The state of a part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartState {
-    /// It was never tried.
+    /// No attempt was made.
     New,
-    /// Slack refused each attempt before this one, so it was surely not posted.
+    /// Slack refused each attempt before this one, so the part was certainly not posted.
     Refused(u32),
-    /// It is about to be posted in this attempt, or was: only Slack knows.
+    /// This attempt is about to post it or has posted it: only Slack knows.
     Sending(u32),
-    /// It is posted, as this message.
+    /// It was posted as this message.
     Sent(Ts),
 }
 
 impl PartState {
-    /// Of a register. One that cannot be read may have been sent: it is looked for.
+    /// Reads a register. If it is unreadable, the part may have been sent, and the poster searches Slack for
+    /// it.
     pub fn read(register: Option<&str>) -> Self {
         let Some(register) = register else { return Self::New };
         let mut parts = register.splitn(4, '/');
@@ -127,22 +129,23 @@ impl PartState {
         }
     }
 
-    /// The register of an attempt that is about to be made.
+    /// The register of an attempt that is about to start.
     pub fn sending(attempt: u32) -> String {
         format!("{attempt:06}/1/sending")
     }
 
-    /// The register of an attempt that Slack refused: greater than the attempt, less than the next one.
+    /// The register of an attempt that Slack refused: greater than that of the attempt, less than that of the
+    /// next one.
     pub fn refused(attempt: u32) -> String {
         format!("{:06}/0/refused", attempt + 1)
     }
 
-    /// The register of a part that is posted. It is greater than that of every attempt.
+    /// The register of a posted part. It is greater than that of every attempt.
     pub fn sent(ts: &Ts) -> String {
         format!("999999/2/sent/{ts}")
     }
 
-    /// The number of the attempt that may follow.
+    /// The number of the next attempt.
     pub fn next_attempt(&self) -> u32 {
         match self {
             Self::New => 1,
@@ -158,11 +161,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_stage_is_greater_than_the_one_before_and_a_new_attempt_than_all() {
+    fn each_stage_is_greater_than_the_one_before_and_a_new_generation_is_greater_than_all() {
         for kind in [TrackedKind::Question, TrackedKind::Answer] {
             let stages = [WorkStage::Pending, WorkStage::Working, WorkStage::Failed, WorkStage::Finished];
-            let mut states: Vec<WorkState> = stages.map(|stage| WorkState::NEW.at(stage)).into();
-            states.push(states[3].again());
+            let mut states: Vec<WorkState> = stages.map(|stage| WorkState::NEW.with_stage(stage)).into();
+            states.push(states[3].next_generation());
             let registers: Vec<String> = states.iter().map(|state| state.register(kind)).collect();
             assert!(registers.is_sorted() && states.is_sorted(), "{registers:?}");
             for (state, register) in states.iter().zip(&registers) {
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_only_gets_nearer_to_being_posted() {
+    fn the_register_of_a_part_only_grows_until_it_is_posted() {
         let ts = Ts::parse("1700000000.000100").unwrap();
         let registers = [
             PartState::sending(1),
@@ -190,7 +193,7 @@ mod tests {
         assert_eq!(read[0], PartState::Sending(1));
         assert_eq!((&read[1], read[1].next_attempt()), (&PartState::Refused(2), 2));
         assert_eq!(read[4], PartState::Sent(ts));
-        assert_eq!(PartState::read(Some("rubbish")), PartState::Sending(0), "it is looked for");
+        assert_eq!(PartState::read(Some("rubbish")), PartState::Sending(0), "the poster searches for it");
         assert_eq!(PartState::read(None).next_attempt(), 1);
     }
 }

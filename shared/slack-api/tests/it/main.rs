@@ -1,4 +1,4 @@
-//! The client beside a fake Slack.
-#![expect(clippy::unwrap_used, reason = "all of it is test code: what it unwraps is what it claims")]
+//! Tests of the client with a fake Slack.
+#![expect(clippy::unwrap_used, reason = "test code: an unwrap is an assertion")]
 
 mod web_api;

@@ -20,7 +20,7 @@ fn team(id: &str) -> TeamId {
 
 async fn slack() -> FakeSlack {
     let slack = FakeSlack::start().await;
-    slack.set(TOKEN, FakeWorkspace::of("T1", 3, 0));
+    slack.set_workspace(TOKEN, FakeWorkspace::with_size("T1", 3, 0));
     slack
 }
 
@@ -33,17 +33,17 @@ fn limited(retry_after: &str) -> SlackAnswer {
 }
 
 #[tokio::test]
-async fn a_call_carries_its_token_and_its_form_and_brings_slacks_clock() {
+async fn a_call_sends_its_token_and_form_and_returns_slacks_date() {
     let slack = slack().await;
     let api = slack.client(one_token(TOKEN));
     let reply = api.call(&team("T1"), Method::ConversationsList, &[("types", "a=&b"), ("limit", "2")]).await;
     let reply = reply.unwrap();
     assert_eq!(reply.date().unwrap().as_str(), "1700000000.000000");
     #[derive(Deserialize)]
-    struct Listed {
+    struct ListedChannels {
         channels: Vec<Value>,
     }
-    assert_eq!(reply.read::<Listed>().unwrap().channels.len(), 3);
+    assert_eq!(reply.read::<ListedChannels>().unwrap().channels.len(), 3);
     let [identity, call] = &slack.calls()[..] else { panic!("{:?}", slack.calls()) };
     assert_eq!((identity.method.as_str(), call.method.as_str()), ("auth.test", "conversations.list"));
     assert_eq!((identity.token.as_str(), call.token.as_str()), (TOKEN, TOKEN));
@@ -54,18 +54,18 @@ async fn a_call_carries_its_token_and_its_form_and_brings_slacks_clock() {
 async fn a_short_pause_is_waited_out() {
     let slack = slack().await;
     let api = slack.client(one_token(TOKEN));
-    slack.next("users.list", [limited("1")]);
+    slack.plan_answers("users.list", [limited("1")]);
     let start = Instant::now();
     list(&api).await.unwrap();
     assert!(start.elapsed() >= Duration::from_secs(1));
-    assert_eq!(slack.called("users.list"), 2);
+    assert_eq!(slack.call_count("users.list"), 2);
 }
 
 #[tokio::test]
-async fn a_long_pause_is_the_callers_and_holds_back_that_method_alone() {
+async fn a_long_pause_is_returned_to_the_caller_and_pauses_only_that_method() {
     let slack = slack().await;
     let api = slack.client(one_token(TOKEN));
-    slack.next("users.list", [limited("120")]);
+    slack.plan_answers("users.list", [limited("120")]);
     for _ in 0..2 {
         let error = list(&api).await.unwrap_err();
         let ApiError::RateLimited { method: Method::UsersList, retry_after } = error else {
@@ -73,25 +73,25 @@ async fn a_long_pause_is_the_callers_and_holds_back_that_method_alone() {
         };
         assert!((118..=120).contains(&retry_after.as_secs()), "{retry_after:?}");
     }
-    assert_eq!(slack.called("users.list"), 1, "what is held back is not asked");
+    assert_eq!(slack.call_count("users.list"), 1, "a paused method is not called");
     api.call(&team("T1"), Method::EmojiList, &[]).await.unwrap();
 }
 
 #[tokio::test]
-async fn pauses_without_end_are_not_waited_out() {
+async fn endless_pauses_are_not_waited_out() {
     let slack = slack().await;
     let api = slack.client(one_token(TOKEN));
-    slack.next("users.list", (0..9).map(|_| limited("0")));
+    slack.plan_answers("users.list", (0..9).map(|_| limited("0")));
     assert!(matches!(list(&api).await, Err(ApiError::RateLimited { .. })));
-    assert_eq!(slack.called("users.list"), 4);
-    // The same, said in the body.
-    slack.next("emoji.list", [refusal("ratelimited").with_header("retry-after", "300")]);
+    assert_eq!(slack.call_count("users.list"), 4);
+    // The same, with the code in the body.
+    slack.plan_answers("emoji.list", [refusal("ratelimited").with_header("retry-after", "300")]);
     let error = api.call(&team("T1"), Method::EmojiList, &[]).await.unwrap_err();
     assert!(matches!(error, ApiError::RateLimited { retry_after, .. } if retry_after.as_secs() == 300));
 }
 
 #[tokio::test]
-async fn every_kind_of_bad_answer_has_its_error_and_none_repeats_it() {
+async fn every_kind_of_bad_response_has_an_error_without_its_text() {
     let slack = slack().await;
     let api = slack.client(one_token(TOKEN));
     let body = |status: u16, body: &str| SlackAnswer::new(status).with_body(body);
@@ -113,7 +113,7 @@ async fn every_kind_of_bad_answer_has_its_error_and_none_repeats_it() {
         (body(403, r#"{"ok":false}"#), "no reason given"),
     ];
     for (answer, expected) in cases {
-        slack.next("users.list", [answer]);
+        slack.plan_answers("users.list", [answer]);
         let error = list(&api).await.unwrap_err().to_string();
         assert!(error.contains(expected) && !error.contains("hidden") && !error.contains('\n'), "{error}");
     }
@@ -132,8 +132,8 @@ async fn every_kind_of_bad_answer_has_its_error_and_none_repeats_it() {
 }
 
 #[tokio::test]
-async fn a_body_without_end_and_one_that_breaks_off_are_errors() {
-    // By hand: a well-behaved server cannot promise more than it sends.
+async fn an_endless_body_and_an_incomplete_one_are_errors() {
+    // A raw socket: a well-behaved server cannot declare more bytes than it sends.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url: ApiUrl = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
     let serve = async {
@@ -153,19 +153,19 @@ async fn a_body_without_end_and_one_that_breaks_off_are_errors() {
             while part == 2 && stream.write_all(&endless).await.is_ok() {}
         }
     };
-    let ask = async {
+    let calls = async {
         let api = WebApi::new(url, one_token(TOKEN));
-        let broken_off = list(&api).await.unwrap_err();
-        assert!(matches!(broken_off, ApiError::Unreachable { .. }), "{broken_off}");
+        let incomplete = list(&api).await.unwrap_err();
+        assert!(matches!(incomplete, ApiError::Unreachable { .. }), "{incomplete}");
         let endless = list(&api).await.unwrap_err();
         assert!(endless.to_string().contains("longer than 16 MiB"), "{endless}");
-        assert!(endless.is_too_long() && !broken_off.is_too_long());
+        assert!(endless.is_too_long() && !incomplete.is_too_long());
     };
-    tokio::join!(serve, ask);
+    tokio::join!(serve, calls);
 }
 
 #[tokio::test]
-async fn an_address_without_a_server_is_unreachable_and_the_error_names_no_url() {
+async fn an_address_without_a_server_is_unreachable_and_the_error_has_no_url() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -176,36 +176,36 @@ async fn an_address_without_a_server_is_unreachable_and_the_error_names_no_url()
 }
 
 #[tokio::test]
-async fn the_only_token_is_used_for_its_own_workspace_alone() {
+async fn the_only_token_is_used_only_for_its_own_workspace() {
     let slack = slack().await;
     let api = slack.client(one_token(TOKEN));
     assert_eq!(api.teams().await.unwrap(), [team("T1")]);
-    assert!(api.knows_token(&team("T1")).await.unwrap() && !api.knows_token(&team("T2")).await.unwrap());
+    assert!(api.has_token_for(&team("T1")).await.unwrap() && !api.has_token_for(&team("T2")).await.unwrap());
     let error = api.call(&team("T2"), Method::UsersList, &[]).await.unwrap_err();
     assert_eq!(error, ApiError::NoToken(team("T2")));
-    assert_eq!(slack.calls().len(), 1, "Slack is asked once whose token it is, and nothing else");
+    assert_eq!(slack.calls().len(), 1, "the only call asks Slack for the owner of the token");
 }
 
 #[tokio::test]
-async fn each_workspace_has_its_token_and_a_mix_up_is_noticed() {
+async fn each_workspace_has_its_token_and_a_mix_up_is_detected() {
     let slack = slack().await;
-    slack.set("xoxb-2", FakeWorkspace::new("T2"));
+    slack.set_workspace("xoxb-2", FakeWorkspace::new("T2"));
     let api = slack.client(tokens(&[("T1", TOKEN), ("T2", "xoxb-2"), ("T3", "xoxb-2")]));
     for id in ["T1", "T2"] {
         api.call(&team(id), Method::UsersList, &[]).await.unwrap();
     }
     let mixed_up = api.call(&team("T3"), Method::UsersList, &[]).await.unwrap_err();
     assert_eq!(mixed_up, ApiError::WrongToken { team: team("T3"), owner: team("T2") });
-    let listed: Vec<_> = slack.calls().into_iter().filter(|call| call.method == "users.list").collect();
-    assert_eq!(listed.iter().map(|call| call.token.as_str()).collect::<Vec<_>>(), [TOKEN, "xoxb-2"]);
-    let none = api.call(&team("T4"), Method::UsersList, &[]).await.unwrap_err();
-    assert_eq!(none, ApiError::NoToken(team("T4")));
+    let list_calls: Vec<_> = slack.calls().into_iter().filter(|call| call.method == "users.list").collect();
+    assert_eq!(list_calls.iter().map(|call| call.token.as_str()).collect::<Vec<_>>(), [TOKEN, "xoxb-2"]);
+    let missing = api.call(&team("T4"), Method::UsersList, &[]).await.unwrap_err();
+    assert_eq!(missing, ApiError::NoToken(team("T4")));
 }
 
 #[tokio::test]
-async fn a_table_of_tokens_that_changes_is_followed() {
+async fn a_changed_token_table_takes_effect() {
     let slack = slack().await;
-    slack.set("xoxb-new", FakeWorkspace::new("T1"));
+    slack.set_workspace("xoxb-new", FakeWorkspace::new("T1"));
     let table: Arc<Mutex<Arc<TokenTable>>> = Arc::default();
     let source = Arc::clone(&table);
     let api = slack.client(Tokens::per_team(move || Arc::clone(&source.lock().unwrap())));
@@ -220,7 +220,7 @@ async fn a_table_of_tokens_that_changes_is_followed() {
 }
 
 #[tokio::test]
-async fn calls_beyond_the_limit_wait_for_their_turn() {
+async fn calls_beyond_the_limit_wait() {
     let slack = slack().await;
     let api = slack.client(one_token(TOKEN));
     for _ in 0..20 {
@@ -228,5 +228,5 @@ async fn calls_beyond_the_limit_wait_for_their_turn() {
     }
     let next = tokio::time::timeout(Duration::from_millis(200), list(&api)).await;
     assert!(next.is_err(), "the limit of tier 2 is used up");
-    assert_eq!(slack.called("users.list"), 20);
+    assert_eq!(slack.call_count("users.list"), 20);
 }

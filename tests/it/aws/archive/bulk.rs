@@ -6,13 +6,13 @@ use ports::archive::{
 };
 use serde_json::{Value, json};
 
-use super::fixture::{self, attributes, key, put};
+use super::fixture::{self, attributes, key, unguarded_update};
 
 fn text(kilobytes: usize, letter: &str) -> Value {
     letter.repeat(kilobytes * 1024).into()
 }
 
-/// The objects that are kept for items.
+/// The keys of the objects that store items' bulk.
 async fn objects(aws: &Aws) -> Vec<String> {
     let listed =
         fixture::s3().await.list_objects_v2().bucket(aws.names().bucket()).prefix("bulk/").send().await;
@@ -24,10 +24,10 @@ async fn an_item_grows_beyond_a_row_and_is_whole_wherever_it_is_read() {
     let aws = fixture::provisioned().await;
     let archive = aws.archive();
     let mut expected = attributes(json!({ "parent": "thread#T1#1" }));
-    archive.write(&put(key(), Value::Object(expected.clone()))).await.unwrap();
+    archive.write(&unguarded_update(key(), Value::Object(expected.clone()))).await.unwrap();
     for (number, kilobytes) in [150, 150, 150, 300, 3, 700].into_iter().enumerate() {
         let (name, value) = (format!("raw#{number}"), text(kilobytes, "é"));
-        let update = put(key(), json!({ &name: value }));
+        let update = unguarded_update(key(), json!({ &name: value }));
         assert_eq!(archive.write(&update).await.unwrap(), WriteOutcome::Applied);
         expected.insert(name, value);
         let item = Some(Item { key: key(), attributes: expected.clone() });
@@ -56,9 +56,9 @@ async fn an_item_grows_beyond_a_row_and_is_whole_wherever_it_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fits_a_row_stays_in_it() {
+async fn an_item_that_fits_a_row_stays_in_it() {
     let aws = fixture::provisioned().await;
-    aws.archive().write(&put(key(), json!({ "text": text(340, "x") }))).await.unwrap();
+    aws.archive().write(&unguarded_update(key(), json!({ "text": text(340, "x") }))).await.unwrap();
     assert_eq!(objects(&aws).await, [""; 0]);
 }
 
@@ -67,13 +67,13 @@ async fn the_same_bulk_is_kept_once_and_all_of_an_item_is_in_one_folder() {
     let aws = fixture::provisioned().await;
     let archive = aws.archive();
     for letter in ["x", "x", "y"] {
-        archive.write(&put(key(), json!({ "text": text(500, letter) }))).await.unwrap();
+        archive.write(&unguarded_update(key(), json!({ "text": text(500, letter) }))).await.unwrap();
     }
     let objects = objects(&aws).await;
     let folders: Vec<_> = objects.iter().filter_map(|object| Some(object.rsplit_once('/')?.0)).collect();
     assert_eq!(folders, [folders[0]; 2], "two contents of one item");
     let other = ItemKey::new(key().item_id, "2");
-    archive.write(&put(other.clone(), json!({ "text": text(500, "x") }))).await.unwrap();
+    archive.write(&unguarded_update(other.clone(), json!({ "text": text(500, "x") }))).await.unwrap();
     assert_eq!(archive.get(&other).await.unwrap().unwrap().attributes.get("text"), Some(&text(500, "x")));
 }
 
@@ -81,7 +81,7 @@ async fn the_same_bulk_is_kept_once_and_all_of_an_item_is_in_one_folder() {
 async fn bulk_that_is_missing_is_named() {
     let aws = fixture::provisioned().await;
     let archive = aws.archive();
-    archive.write(&put(key(), json!({ "text": text(500, "x") }))).await.unwrap();
+    archive.write(&unguarded_update(key(), json!({ "text": text(500, "x") }))).await.unwrap();
     let object = objects(&aws).await.remove(0);
     fixture::s3().await.delete_object().bucket(aws.names().bucket()).key(&object).send().await.unwrap();
     let error = archive.get(&key()).await.unwrap_err().to_string();
@@ -89,19 +89,23 @@ async fn bulk_that_is_missing_is_named() {
         error.contains(&object) && error.contains("is missing from bucket") && !error.contains('\n'),
         "{error}"
     );
-    // It can still be replaced, and what replaces it needs nothing of it.
-    archive.write(&put(key(), json!({ "text": "short" }))).await.unwrap();
+    // The item can still be replaced: the new value does not need the missing bulk.
+    archive.write(&unguarded_update(key(), json!({ "text": "short" }))).await.unwrap();
     let item = archive.get(&key()).await.unwrap().unwrap();
     assert_eq!(item.attributes, attributes(json!({ "text": "short" })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bucket_that_is_missing_stops_only_what_needs_it() {
+async fn a_missing_bucket_stops_only_writes_that_need_it() {
     let aws = fixture::provisioned().await;
     fixture::s3().await.delete_bucket().bucket(aws.names().bucket()).send().await.unwrap();
     let archive = aws.archive();
-    archive.write(&put(key(), json!({ "text": "short" }))).await.unwrap();
-    let error = archive.write(&put(key(), json!({ "text": text(500, "x") }))).await.unwrap_err().to_string();
+    archive.write(&unguarded_update(key(), json!({ "text": "short" }))).await.unwrap();
+    let error = archive
+        .write(&unguarded_update(key(), json!({ "text": text(500, "x") })))
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains("bucket") && error.contains("annalist provision") && !error.contains('\n'),
         "{error}"
@@ -113,7 +117,7 @@ async fn a_bucket_that_is_missing_stops_only_what_needs_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_item_of_too_much_that_is_small_is_too_large() {
+async fn an_item_of_too_many_small_attributes_is_too_large() {
     let archive = fixture::archive().await;
     let entries = |from: usize| -> Value {
         (from..from + 120)
@@ -121,18 +125,19 @@ async fn an_item_of_too_much_that_is_small_is_too_large() {
             .collect::<serde_json::Map<_, _>>()
             .into()
     };
-    archive.write(&put(key(), entries(0))).await.unwrap();
-    let refused = archive.write(&put(key(), entries(200))).await;
+    archive.write(&unguarded_update(key(), entries(0))).await.unwrap();
+    let refused = archive.write(&unguarded_update(key(), entries(200))).await;
     assert!(matches!(refused, Err(ArchiveError::TooLarge { .. })), "{refused:?}");
     assert_eq!(Value::Object(archive.get(&key()).await.unwrap().unwrap().attributes), entries(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_writes_of_one_item_lose_nothing_to_each_other() {
+async fn concurrent_large_writes_of_one_item_all_survive() {
     const WRITERS: usize = 6;
     let archive = fixture::archive().await;
-    let updates: Vec<Update> =
-        (0..WRITERS).map(|writer| put(key(), json!({ format!("raw#{writer}"): text(360, "x") }))).collect();
+    let updates: Vec<Update> = (0..WRITERS)
+        .map(|writer| unguarded_update(key(), json!({ format!("raw#{writer}"): text(360, "x") })))
+        .collect();
     let writes = updates.iter().map(|update| archive.write(update));
     for outcome in futures_util::future::join_all(writes).await {
         assert_eq!(outcome.unwrap(), WriteOutcome::Applied);
@@ -143,11 +148,14 @@ async fn large_writes_of_one_item_lose_nothing_to_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_bulky_items_come_page_by_page() {
+async fn many_bulky_items_are_read_page_by_page() {
     let archive = fixture::archive().await;
     let keys: Vec<ItemKey> = (0..7).map(|number| ItemKey::new("message#T1#C1", number.to_string())).collect();
     for key in &keys {
-        archive.write(&put(key.clone(), json!({ "text": "x".repeat(MAX_ITEM_BYTES - 1024) }))).await.unwrap();
+        archive
+            .write(&unguarded_update(key.clone(), json!({ "text": "x".repeat(MAX_ITEM_BYTES - 1024) })))
+            .await
+            .unwrap();
     }
     let first = archive.query(&Query::partition("message#T1#C1")).await.unwrap();
     assert_eq!(first.items.len(), 4);

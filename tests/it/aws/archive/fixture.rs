@@ -1,4 +1,4 @@
-//! A table and a bucket of one's own.
+//! A separate table and bucket for each test.
 
 use std::sync::Arc;
 
@@ -23,19 +23,19 @@ pub(super) async fn archive() -> Arc<dyn Archive> {
     provisioned().await.archive()
 }
 
-pub(super) async fn for_the_suite() -> ArchiveFixture {
+pub(super) async fn conformance_fixture() -> ArchiveFixture {
     let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
     let archive = provisioned().await.writing_archive(clock.clone());
     ArchiveFixture { archive, clock, keep: Box::new(()) }
 }
 
-/// A client that does as it likes.
+/// A DynamoDB client that bypasses the product.
 pub(super) async fn dynamodb() -> aws_sdk_dynamodb::Client {
     let stack = Stack::shared();
     aws_sdk_dynamodb::Client::new(&stack.sdk(stack.endpoint()).await)
 }
 
-/// A client that does as it likes.
+/// An S3 client that bypasses the product.
 pub(super) async fn s3() -> aws_sdk_s3::Client {
     let stack = Stack::shared();
     let sdk = stack.sdk(stack.endpoint()).await;
@@ -52,7 +52,7 @@ pub(super) fn attributes(json: Value) -> Attributes {
     serde_json::from_value(json).unwrap()
 }
 
-/// An update that sets attributes, whatever there is.
-pub(super) fn put(key: ItemKey, set: Value) -> Update {
+/// An unconditional update that sets attributes.
+pub(super) fn unguarded_update(key: ItemKey, set: Value) -> Update {
     Update { set: attributes(set), ..Update::new(key) }
 }

@@ -1,4 +1,5 @@
-//! A request that did its work and whose answer never came is sent again: it must not treat itself as another writer.
+//! A request that took effect but whose answer was lost is sent again: the retry must not treat the first as
+//! another writer.
 
 use std::sync::Arc;
 
@@ -7,9 +8,9 @@ use serde_json::json;
 use tests::harness::proxy::{Proxy, ProxyFault};
 use tests::harness::stack::Stack;
 
-use super::fixture::{self, attributes, key, put};
+use super::fixture::{self, attributes, key, unguarded_update};
 
-/// A way to the stack on which the answer to the next request of one kind is lost.
+/// A proxy to the stack that loses the answer to the next request of one kind.
 struct LossyProxy {
     proxy: Proxy,
     kind: &'static str,
@@ -17,23 +18,23 @@ struct LossyProxy {
 
 impl LossyProxy {
     async fn losing(lost: ProxyFault, kind: &'static str) -> Self {
-        let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
+        let proxy = Proxy::in_front_of(Stack::shared().endpoint(), 0).await;
         proxy.break_next(kind, lost);
         Self { proxy, kind }
     }
 
-    /// How many requests of that kind were made.
+    /// The number of requests of that kind.
     fn requests(&self) -> usize {
         self.proxy.requests()[self.kind]
     }
 }
 
-/// An archive at the end of such a way.
+/// An archive behind such a proxy.
 async fn behind(lost: ProxyFault, kind: &'static str) -> (LossyProxy, Arc<dyn Archive>) {
-    let way = LossyProxy::losing(lost, kind).await;
+    let lossy = LossyProxy::losing(lost, kind).await;
     let names = fixture::provisioned().await.names().clone();
-    let archive = Stack::shared().aws_at(&way.proxy.endpoint, names).await.archive();
-    (way, archive)
+    let archive = Stack::shared().aws_at(&lossy.proxy.endpoint, names).await.archive();
+    (lossy, archive)
 }
 
 const UPDATE: &str = "UpdateItem";
@@ -57,18 +58,18 @@ async fn a_guarded_write_does_not_lose_against_itself() {
         .into_iter()
         .flat_map(|guard| [(guard.clone(), ProxyFault::LostAnswer), (guard, ProxyFault::HalfAnAnswer)])
     {
-        let (way, archive) = behind(lost, UPDATE).await;
-        let update = Update { guard, ..put(key(), json!({ "text": "t" })) };
+        let (lossy, archive) = behind(lost, UPDATE).await;
+        let update = Update { guard, ..unguarded_update(key(), json!({ "text": "t" })) };
         assert_eq!(
             archive.write(&update).await.unwrap(),
             WriteOutcome::Applied,
             "{lost:?} {:?}",
             update.guard
         );
-        assert_eq!(way.requests(), 2);
+        assert_eq!(lossy.requests(), 2);
         let item = archive.get(&key()).await.unwrap().unwrap();
         assert_eq!(item.attributes, attributes(json!({ "text": "t", "v": "1" })));
-        // Written once more by the caller it is a repetition like any other.
+        // If the caller writes it again, it is a repetition like any other.
         let again = archive.write(&update).await.unwrap();
         assert_eq!(again, WriteOutcome::Rejected(item));
     }
@@ -78,37 +79,38 @@ async fn a_guarded_write_does_not_lose_against_itself() {
 async fn a_large_write_does_not_lose_against_itself() {
     for kind in [PUT, PUT_OBJECT] {
         for guard in guards() {
-            let (way, archive) = behind(ProxyFault::LostAnswer, kind).await;
-            let update = Update { guard, ..put(key(), json!({ "text": "x".repeat(500 * 1024) })) };
+            let (lossy, archive) = behind(ProxyFault::LostAnswer, kind).await;
+            let update =
+                Update { guard, ..unguarded_update(key(), json!({ "text": "x".repeat(500 * 1024) })) };
             assert_eq!(
                 archive.write(&update).await.unwrap(),
                 WriteOutcome::Applied,
                 "{kind} {:?}",
                 update.guard
             );
-            assert_eq!(way.requests(), 2);
+            assert_eq!(lossy.requests(), 2);
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bulk_that_stops_halfway_is_read_again() {
+async fn bulk_whose_download_stops_halfway_is_read_again() {
     for lost in [ProxyFault::LostAnswer, ProxyFault::HalfAnAnswer] {
-        let (way, archive) = behind(lost, GET_OBJECT).await;
+        let (lossy, archive) = behind(lost, GET_OBJECT).await;
         let text = attributes(json!({ "text": "x".repeat(500 * 1024) }));
         archive.write(&Update { set: text.clone(), ..Update::new(key()) }).await.unwrap();
         assert_eq!(archive.get(&key()).await.unwrap().unwrap().attributes, text);
-        assert_eq!(way.requests(), 2, "{lost:?}");
+        assert_eq!(lossy.requests(), 2, "{lost:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delete_whose_answer_was_lost_finds_the_item_gone() {
-    let (way, archive) = behind(ProxyFault::LostAnswer, DELETE).await;
-    archive.write(&put(key(), json!({ "text": "t" }))).await.unwrap();
+    let (lossy, archive) = behind(ProxyFault::LostAnswer, DELETE).await;
+    archive.write(&unguarded_update(key(), json!({ "text": "t" }))).await.unwrap();
     let item = archive.get(&key()).await.unwrap().unwrap();
-    // An item that is gone already answers `false`; it is unknown whose delete it was.
+    // For an item that is already gone, the result is `false`: it is unknown whose delete removed it.
     assert!(!archive.delete_unchanged(&item).await.unwrap());
-    assert_eq!(way.requests(), 2);
+    assert_eq!(lossy.requests(), 2);
     assert_eq!(archive.get(&key()).await.unwrap(), None);
 }

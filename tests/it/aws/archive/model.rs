@@ -1,4 +1,4 @@
-//! Any sequence of writes has the outcomes that [`Update::apply`] says, and leaves the item it says.
+//! Any sequence of writes has the outcomes, and leaves the item, that [`Update::apply`] defines.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,17 +13,17 @@ use tokio::task::block_in_place;
 
 use super::fixture;
 
-/// What an update is made of.
+/// The names that an update may use.
 #[derive(Clone, Copy)]
 struct UpdateNames {
     registers: &'static [&'static str],
     attributes: &'static [&'static str],
 }
 
-/// Anything may be a register, also what means something in the table.
+/// Any name may be a register, even one with a meaning in the table.
 const ANY: &[&str] = &["a", "b", "v", "w", "v", "w", "a", "b", "erased", "#w", "timestamp", "itemId"];
 const ANYWHERE: UpdateNames = UpdateNames { registers: ANY, attributes: ANY };
-/// A version is short: a register never leaves the table.
+/// Registers that are not also attributes: a version is short, so a register never leaves the table.
 const APART: UpdateNames = UpdateNames { registers: &["v", "w"], attributes: &["a", "b", "c", "#d"] };
 
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Text of some kilobytes: alone it fits the table, three of it together do not.
+/// Text of some kilobytes: one value fits the table, three together do not.
 fn long() -> impl Strategy<Value = Value> {
     (prop_oneof![Just(5), Just(90), Just(180)], "[a-c]")
         .prop_map(|(kilobytes, letter)| Value::from(letter.repeat(kilobytes * 1024)))
@@ -103,7 +103,7 @@ fn steps(update: impl Strategy<Value = Update>) -> impl Strategy<Value = Vec<Mod
     proptest::collection::vec(step, 1..8)
 }
 
-/// Runs the steps on one key of both.
+/// Runs the steps on one key of the archive and of the model, and compares them.
 async fn run(archive: &dyn Archive, key: ItemKey, steps: Vec<ModelStep>) -> Result<(), TestCaseError> {
     let model = MemoryArchive::new();
     for step in steps {
@@ -145,12 +145,12 @@ async fn any_steps_agree(cases: u32, steps: impl Strategy<Value = Vec<ModelStep>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn any_updates_do_what_the_rule_says() {
+async fn any_updates_match_the_model() {
     any_steps_agree(400, steps(update(ANYWHERE, value().boxed()))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn any_large_updates_do_what_the_rule_says() {
+async fn any_large_updates_match_the_model() {
     let value = prop_oneof![2 => long(), 1 => scalar()];
     any_steps_agree(60, steps(update(APART, value.boxed()))).await;
 }

@@ -1,13 +1,13 @@
-//! What S3 may answer and an emulator does not.
+//! Responses that S3 may send and an emulator does not.
 
 use super::*;
 
-/// An S3 that answers as the test says.
+/// An S3 with scripted answers, which receive the operation and the number of earlier requests.
 async fn scripted(
     answer: impl Fn(&str, usize) -> ResponseTemplate + Send + Sync + 'static,
 ) -> (MockServer, Aws) {
     let server = MockServer::start().await;
-    let asked = AtomicUsize::new(0);
+    let count = AtomicUsize::new(0);
     let respond = move |request: &Request| {
         let operation = match (request.method.as_str(), request.url.query().unwrap_or_default()) {
             ("POST", query) if query.contains("uploads") => "create",
@@ -18,7 +18,7 @@ async fn scripted(
             ("HEAD", _) => "head",
             _ => "get",
         };
-        answer(operation, asked.fetch_add(1, SeqCst))
+        answer(operation, count.fetch_add(1, SeqCst))
     };
     Mock::given(any()).respond_with(respond).mount(&server).await;
     let aws = Stack::shared().aws_at(&server.uri(), fresh_names()).await;
@@ -35,7 +35,7 @@ fn refused(status: u16, code: &str) -> ResponseTemplate {
     ResponseTemplate::new(status).set_body_string(body)
 }
 
-/// Uploads in parts go well up to their completion.
+/// Answers for multipart uploads that succeed up to their completion.
 fn in_parts(operation: &str) -> ResponseTemplate {
     match operation {
         "create" => ok().set_body_string(
@@ -47,13 +47,13 @@ fn in_parts(operation: &str) -> ResponseTemplate {
     }
 }
 
-/// The requests of a method and what is in their query.
+/// The number of requests with this method whose query contains `query`.
 async fn count(server: &MockServer, method: &str, query: &str) -> usize {
-    let asked = server.received_requests().await.unwrap();
-    let is_meant = |request: &&Request| {
+    let requests = server.received_requests().await.unwrap();
+    let matches = |request: &&Request| {
         request.method.as_str() == method && request.url.query().unwrap_or_default().contains(query)
     };
-    asked.iter().filter(is_meant).count()
+    requests.iter().filter(matches).count()
 }
 
 async fn publish(aws: &Aws, size_bytes: usize) -> Result<Published, FilesError> {
@@ -61,44 +61,47 @@ async fn publish(aws: &Aws, size_bytes: usize) -> Result<Published, FilesError> 
 }
 
 #[tokio::test]
-async fn a_file_goes_up_as_it_is_and_only_where_there_is_nothing() {
+async fn a_file_is_uploaded_unchanged_and_only_under_a_free_key() {
     let (server, aws) = scripted(|_, _| ok()).await;
     let content = noise(1, 100_000);
     assert_eq!(begin(&aws, &key("a"), &content).await.publish().await, Ok(Published::New));
-    let asked = server.received_requests().await.unwrap();
-    let [put] = asked.as_slice() else { panic!("{asked:?}") };
+    let requests = server.received_requests().await.unwrap();
+    let [put] = requests.as_slice() else { panic!("{requests:?}") };
     assert!(put.body == content);
     assert_eq!(put.headers["if-none-match"], "*");
-    // Many stores that speak S3's language know neither.
+    // Many S3-compatible stores support neither.
     assert!(!put.headers.contains_key("content-encoding") && !put.headers.contains_key("x-amz-trailer"));
     let names: Vec<&str> = put.headers.keys().map(|name| name.as_str()).collect();
     assert!(!names.iter().any(|name| name.starts_with("x-amz-checksum")), "{names:?}");
 }
 
 #[tokio::test]
-async fn parts_go_up_as_they_are_and_are_completed_only_where_there_is_nothing() {
+async fn parts_are_uploaded_unchanged_and_completed_only_under_a_free_key() {
     let (server, aws) = scripted(|operation, _| match operation {
         "complete" => ok().set_body_string("<CompleteMultipartUploadResult/>"),
         operation => in_parts(operation),
     })
     .await;
     assert_eq!(publish(&aws, 20 * MIB).await, Ok(Published::New));
-    let asked = server.received_requests().await.unwrap();
-    for request in &asked {
+    let requests = server.received_requests().await.unwrap();
+    for request in &requests {
         let names: Vec<&str> = request.headers.keys().map(|name| name.as_str()).collect();
         assert!(!names.contains(&"x-amz-trailer") && !names.contains(&"content-encoding"), "{names:?}");
         let completes =
             request.method.as_str() == "POST" && !request.url.query().unwrap().contains("uploads");
         assert_eq!(names.contains(&"if-none-match"), completes);
     }
-    let sizes: Vec<usize> =
-        asked.iter().filter(|request| request.method.as_str() == "PUT").map(|part| part.body.len()).collect();
+    let sizes: Vec<usize> = requests
+        .iter()
+        .filter(|request| request.method.as_str() == "PUT")
+        .map(|part| part.body.len())
+        .collect();
     assert_eq!(sizes, [8 * MIB, 8 * MIB, 4 * MIB]);
     assert_eq!(count(&server, "DELETE", "").await, 0);
 }
 
 #[tokio::test]
-async fn a_key_that_is_taken_is_left_alone() {
+async fn an_existing_object_is_not_overwritten() {
     let (server, aws) = scripted(|operation, _| match operation {
         "put" | "complete" => refused(412, "PreconditionFailed"),
         operation => in_parts(operation),
@@ -111,19 +114,19 @@ async fn a_key_that_is_taken_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_write_that_meets_another_is_repeated() {
+async fn a_write_that_conflicts_with_another_is_retried() {
     let conflict = || refused(409, "ConditionalRequestConflict");
-    let (server, aws) = scripted(move |_, asked| if asked < 2 { conflict() } else { ok() }).await;
+    let (server, aws) = scripted(move |_, earlier| if earlier < 2 { conflict() } else { ok() }).await;
     assert_eq!(publish(&aws, 10).await, Ok(Published::New));
     assert_eq!(count(&server, "PUT", "").await, 3);
-    // But not for ever.
+    // But not forever.
     let (server, aws) = scripted(move |_, _| conflict()).await;
     assert!(matches!(publish(&aws, 10).await, Err(FilesError::Unavailable(_))));
     assert_eq!(count(&server, "PUT", "").await, 6);
 }
 
 #[tokio::test]
-async fn a_long_file_that_meets_another_is_there_or_is_to_be_written_anew() {
+async fn a_long_file_that_conflicts_with_another_exists_or_must_be_written_again() {
     for code in ["ConditionalRequestConflict", "NoSuchUpload"] {
         let status = if code == "NoSuchUpload" { 404 } else { 409 };
         for (head, there) in [(200, true), (404, false)] {
@@ -144,8 +147,8 @@ async fn a_long_file_that_meets_another_is_there_or_is_to_be_written_anew() {
 }
 
 #[tokio::test]
-async fn a_completion_that_fails_behind_its_status_has_failed() {
-    // S3 may begin its answer before it knows.
+async fn a_completion_with_status_200_and_an_error_body_has_failed() {
+    // S3 may send the status before it knows the outcome.
     // https://docs.aws.amazon.com/AmazonS3/latest/API/API_CompleteMultipartUpload.html
     let (_server, aws) = scripted(|operation, _| match operation {
         "complete" => refused(200, "InternalError"),
@@ -157,10 +160,10 @@ async fn a_completion_that_fails_behind_its_status_has_failed() {
 }
 
 #[tokio::test]
-async fn what_passes_is_repeated_and_what_lasts_is_said() {
+async fn a_transient_error_is_retried_and_a_lasting_one_is_returned() {
     for (status, code) in [(500, "InternalError"), (503, "SlowDown")] {
         let (server, aws) =
-            scripted(move |_, asked| if asked < 3 { refused(status, code) } else { ok() }).await;
+            scripted(move |_, earlier| if earlier < 3 { refused(status, code) } else { ok() }).await;
         assert_eq!(publish(&aws, 10).await, Ok(Published::New));
         assert_eq!(count(&server, "PUT", "").await, 4);
         let (server, aws) = scripted(move |_, _| refused(status, code)).await;
@@ -186,7 +189,7 @@ async fn a_file_with_a_part_that_did_not_arrive_is_never_published() {
 
 #[tokio::test]
 async fn every_refusal_is_one_line_that_names_what_to_set() {
-    for (status, code, says) in [
+    for (status, code, expected) in [
         (301, "PermanentRedirect", "AWS_REGION"),
         (404, "NoSuchBucket", "`annalist provision`"),
         (403, "AccessDenied", "ANNALIST_BUCKET"),
@@ -203,23 +206,23 @@ async fn every_refusal_is_one_line_that_names_what_to_set() {
             errors.push(long.write(noise(1, 9 * MIB)).await.unwrap_err());
         }
         for line in errors.iter().map(ToString::to_string) {
-            assert!(line.contains(says) && !line.contains('\n'), "{code}: {line}");
+            assert!(line.contains(expected) && !line.contains('\n'), "{code}: {line}");
         }
     }
 }
 
 #[tokio::test]
-async fn whether_the_bucket_can_be_used_is_told_from_the_status_alone() {
-    // An answer to HEAD has no body, and so no code.
-    for (status, says) in [(301, "AWS_REGION"), (404, "`annalist provision`"), (403, "ANNALIST_BUCKET")] {
+async fn readiness_depends_on_the_status_alone() {
+    // The response to HEAD has no body, and so no code.
+    for (status, expected) in [(301, "AWS_REGION"), (404, "`annalist provision`"), (403, "ANNALIST_BUCKET")] {
         let (_server, aws) = scripted(move |_, _| ResponseTemplate::new(status)).await;
         let line = aws.files().ready().await.unwrap_err().to_string();
-        assert!(line.contains(says) && !line.contains('\n'), "{status}: {line}");
+        assert!(line.contains(expected) && !line.contains('\n'), "{status}: {line}");
     }
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_there_is_told_by_its_code_or_by_no_code() {
+async fn a_404_means_a_missing_file_with_its_code_or_without_a_code() {
     let (_server, aws) = scripted(|_, _| refused(404, "NoSuchKey")).await;
     assert_eq!(read(&aws, &key("a")).await, Ok(None));
     let (_server, aws) = scripted(|_, _| ResponseTemplate::new(404)).await;
@@ -227,7 +230,7 @@ async fn a_file_that_is_not_there_is_told_by_its_code_or_by_no_code() {
 }
 
 #[tokio::test]
-async fn a_read_that_is_cut_is_no_end() {
+async fn a_truncated_read_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let server = tokio::spawn(async move {
@@ -251,7 +254,7 @@ async fn a_read_that_is_cut_is_no_end() {
         }
     };
     assert!(read_bytes == 100 && line.contains("at byte 100 of 1000") && !line.contains('\n'), "{line}");
-    // And stays none.
+    // And it stays an error.
     assert!(reader.next().await.is_err());
     server.await.unwrap();
 }

@@ -1,18 +1,18 @@
-//! Which permissions an operation takes.
+//! The permissions that an operation needs.
 
-/// The actions of IAM that one request of this operation needs; most are called like the operation.
+/// The IAM actions that a request of this operation needs; most have the operation's name.
 /// <https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html>
 pub(super) fn actions(service: &str, operation: &str) -> Vec<String> {
     let names: &[&str] = match (service, operation) {
         ("sqs", "SendMessageBatch") => &["SendMessage"],
         ("sqs", "DeleteMessageBatch") => &["DeleteMessage"],
         ("sqs", "ChangeMessageVisibilityBatch") => &["ChangeMessageVisibility"],
-        // With tags, which all that is made here has.
+        // With tags, which all our resources have.
         ("sqs", "CreateQueue") => &["CreateQueue", "TagQueue"],
         ("dynamodb", "CreateTable") => &["CreateTable", "TagResource"],
         ("s3", "CreateBucket") => &["CreateBucket", "TagResource"],
         ("s3", "ListObjectVersions") => &["ListBucketVersions"],
-        // Each object is named with its version.
+        // The request names each object with its version.
         ("s3", "DeleteObjects") => &["DeleteObject", "DeleteObjectVersion"],
         ("s3", "HeadBucket") => &["ListBucket"],
         ("s3", "HeadObject") => &["GetObject"],

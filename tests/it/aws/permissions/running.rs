@@ -1,11 +1,11 @@
-//! The calls of running parts, each of which its role permits.
+//! Checks that the role of each running part permits its calls.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aws_template::names::Names;
 use aws_template::permissions::{PermittedPart, Target};
-use ports::archive::key::PASSING;
+use ports::archive::key::TRANSIENT;
 use ports::queue::topology::TableRole;
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
@@ -13,9 +13,9 @@ use testkit::fake_files;
 use testkit::fake_slack::{self, FakeSlack, FakeWorkspace};
 use tests::harness::binaries::binaries;
 use tests::harness::client::{EventClient, RetryDelays};
-use tests::harness::place::{AwsInstallation, ProgramEnvironment};
+use tests::harness::environment::{AwsInstallation, ProgramEnvironment};
 use tests::harness::process::{self, Process};
-use tests::harness::proxy::{Passed, Proxy};
+use tests::harness::proxy::{ForwardedRequest, Proxy};
 use tests::harness::stack::Stack;
 use tokio::process::Command;
 
@@ -25,7 +25,7 @@ use crate::aws::fleet::{DRAIN_DEADLINE, TOKEN};
 const END_DEADLINE: Duration = Duration::from_secs(30);
 const CHANNEL: &str = "C0GENERAL";
 
-/// A request as IAM sees it: the action, and on what.
+/// A request as IAM sees it: the action and the resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct IamRequest {
     action: String,
@@ -33,15 +33,15 @@ struct IamRequest {
 }
 
 impl IamRequest {
-    /// What a request that was passed on asked for.
-    fn of(passed: &Passed) -> Vec<Self> {
+    /// The actions and resources of a request that the proxy passed on.
+    fn of(passed: &ForwardedRequest) -> Vec<Self> {
         let (service, operation, on) =
             match passed.target.as_deref().and_then(|target| target.split_once('.')) {
                 Some((service, operation)) => {
                     let body: Value = serde_json::from_str(&passed.body).unwrap();
                     let service = if service == "AmazonSQS" { "sqs" } else { "dynamodb" };
                     let mut on = names_in(&body);
-                    // What may be deleted depends on its partition.
+                    // The permission to delete a row depends on its partition.
                     if let ("DeleteItem", Some(partition)) = (operation, body["Key"]["itemId"]["S"].as_str())
                     {
                         on = on.iter().map(|table| format!("{table}/{partition}")).collect();
@@ -50,14 +50,14 @@ impl IamRequest {
                 }
                 None => {
                     let (path, query) = passed.path.split_once('?').unwrap_or((&passed.path, ""));
-                    ("s3", of_s3(&passed.method, path, query), vec![path.trim_matches('/').to_owned()])
+                    ("s3", s3_operation(&passed.method, path, query), vec![path.trim_matches('/').to_owned()])
                 }
             };
         let actions = iam::actions(service, &operation);
-        let asked = |on: &String| {
+        let requests_on = |on: &String| {
             actions.iter().map(|action| Self { action: action.clone(), on: on.clone() }).collect()
         };
-        on.iter().flat_map(|on| -> Vec<Self> { asked(on) }).collect()
+        on.iter().flat_map(|on| -> Vec<Self> { requests_on(on) }).collect()
     }
 }
 
@@ -68,15 +68,15 @@ fn names_in(body: &Value) -> Vec<String> {
     }
     let named = ["QueueUrl", "QueueName", "TableName"].iter().find_map(|name| body[name].as_str());
     let name =
-        named.unwrap_or_else(|| panic!("{body} is about nothing")).rsplit('/').next().unwrap().to_owned();
+        named.unwrap_or_else(|| panic!("{body} names no resource")).rsplit('/').next().unwrap().to_owned();
     match body["IndexName"].as_str() {
         Some(index) => vec![format!("{name}/index/{index}")],
         None => vec![name],
     }
 }
 
-/// S3's operations, some of which bear no name.
-fn of_s3(method: &str, path: &str, query: &str) -> String {
+/// The name of an S3 operation; not every request contains it.
+fn s3_operation(method: &str, path: &str, query: &str) -> String {
     if let Some(named) = query.split('&').find_map(|pair| pair.strip_prefix("x-id=")) {
         return named.to_owned();
     }
@@ -92,14 +92,14 @@ fn of_s3(method: &str, path: &str, query: &str) -> String {
 }
 
 fn part(name: &str) -> PermittedPart {
-    PermittedPart::named(name).unwrap_or_else(|| panic!("there is no part {name}"))
+    PermittedPart::by_name(name).unwrap_or_else(|| panic!("there is no part {name}"))
 }
 
-/// Whether one of the parts may do this, and on that.
-fn is_permitted(parts: &[PermittedPart], names: &Names, asked: &IamRequest) -> bool {
+/// Whether one of the parts may send this request.
+fn is_permitted(parts: &[PermittedPart], names: &Names, request: &IamRequest) -> bool {
     let grants = parts.iter().flat_map(|part| part.grants());
-    let mut of_action = grants.filter(|grant| grant.actions.contains(&asked.action.as_str()));
-    of_action.any(|grant| grant.on.iter().any(|target| is_on(*target, names, &asked.on)))
+    let mut of_action = grants.filter(|grant| grant.actions.contains(&request.action.as_str()));
+    of_action.any(|grant| grant.targets.iter().any(|target| is_on(*target, names, &request.on)))
 }
 
 fn is_on(target: Target, names: &Names, on: &str) -> bool {
@@ -113,7 +113,7 @@ fn is_on(target: Target, names: &Names, on: &str) -> bool {
                 Some(beginning) => partition.starts_with(beginning),
                 None => partition == keys,
             };
-            partition.is_some_and(|partition| PASSING.iter().any(|keys| is_like(keys, partition)))
+            partition.is_some_and(|partition| TRANSIENT.iter().any(|keys| is_like(keys, partition)))
         }
         Target::ExistenceTable => on == names.table(TableRole::Existence),
         Target::Index => on.strip_prefix(table).is_some_and(|rest| rest.starts_with("/index/")),
@@ -132,7 +132,7 @@ fn is_on(target: Target, names: &Names, on: &str) -> bool {
     }
 }
 
-/// A part that runs, and what it asks.
+/// A running part and a proxy that records its requests.
 struct WatchedPart {
     parts: Vec<PermittedPart>,
     proxy: Proxy,
@@ -141,7 +141,7 @@ struct WatchedPart {
 impl WatchedPart {
     async fn of(parts: &[&str]) -> Self {
         let parts = parts.iter().map(|name| part(name)).collect();
-        let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
+        let proxy = Proxy::in_front_of(Stack::shared().endpoint(), 0).await;
         proxy.record();
         Self { parts, proxy }
     }
@@ -153,25 +153,25 @@ impl WatchedPart {
         slack: &str,
     ) -> Process {
         let mut command = Command::new(program);
-        installation.through(&self.proxy.endpoint).lead(&mut command);
+        installation.with_endpoint(&self.proxy.endpoint).configure(&mut command);
         command.env("SLACK_API_URL", slack).env("SLACK_BOT_TOKEN", TOKEN);
         process::worker(&mut command).await
     }
 
-    /// All of it is permitted; what is returned are the actions.
+    /// Asserts that every recorded request is permitted, and returns the actions.
     fn assert_permitted(&self, names: &Names) -> BTreeSet<String> {
-        let asked: BTreeSet<IamRequest> = self.proxy.recorded().iter().flat_map(IamRequest::of).collect();
+        let requests: BTreeSet<IamRequest> = self.proxy.recorded().iter().flat_map(IamRequest::of).collect();
         let beyond: Vec<&IamRequest> =
-            asked.iter().filter(|asked| !is_permitted(&self.parts, names, asked)).collect();
-        assert!(beyond.is_empty(), "{:?} may not do all that they do: {beyond:?}", self.parts);
-        asked.into_iter().map(|asked| asked.action).collect()
+            requests.iter().filter(|request| !is_permitted(&self.parts, names, request)).collect();
+        assert!(beyond.is_empty(), "{:?} sent requests that are not permitted: {beyond:?}", self.parts);
+        requests.into_iter().map(|request| request.action).collect()
     }
 }
 
-/// Events that lead everywhere: to every queue, to a row too large for the table, to a file, to quarantine.
+/// Events that reach every queue, a row too large for the table, a file, and quarantine.
 fn bodies(files: &wiremock::MockServer) -> Vec<String> {
     let root = event::message("1700000000.000100", "U0FIRST", "root");
-    // Its row has the text twice; the event has it once, so that each emulator's queue takes it.
+    // Its row contains the text twice; the event contains it once, so that each emulator's queue accepts it.
     let large = json!({ "type": "message", "user": "U0FIRST", "ts": "1700000001.000100",
         "text": "large ".repeat(35_000) });
     let edited = event::edited(&root, "1700000005.000000", "root, edited");
@@ -184,7 +184,7 @@ fn bodies(files: &wiremock::MockServer) -> Vec<String> {
         event::posted(CHANNEL, &large),
         event::posted(CHANNEL, &topic),
         event::changed(CHANNEL, &root, &edited, "1700000005.000000"),
-        event::posted(CHANNEL, &fake_files::shared(files, "F0FIRST", "1700000003.000100")),
+        event::posted(CHANNEL, &fake_files::message_with_file(files, "F0FIRST", "1700000003.000100")),
         event::posted("c/../x", &event::message("1700000008.000100", "U0FIRST", "hostile")),
     ];
     let numbered = events.iter().enumerate();
@@ -192,41 +192,41 @@ fn bodies(files: &wiremock::MockServer) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn running_parts_ask_for_nothing_that_their_roles_do_not_permit() {
+async fn running_parts_send_only_permitted_requests() {
     let installation = AwsInstallation::new().await;
     let names = installation.aws.names();
     let (files, slack) = (fake_files::slack().await, FakeSlack::start().await);
-    let mut workspace = FakeWorkspace::of(TEAM, 3, 3);
+    let mut workspace = FakeWorkspace::with_size(TEAM, 3, 3);
     workspace.channels.push(fake_slack::channel(CHANNEL, "general"));
     workspace.members.push(fake_slack::person("U0FIRST", "first"));
-    slack.set(TOKEN, workspace);
+    slack.set_workspace(TOKEN, workspace);
 
     let ingest = WatchedPart::of(&["ingest"]).await;
     let writer = WatchedPart::of(&["message-writer"]).await;
-    // One process does both.
+    // One process runs both parts.
     let indexer = WatchedPart::of(&["channel-indexer", "directory"]).await;
     let downloader = WatchedPart::of(&["file-downloader"]).await;
     let binaries = binaries();
-    let server = process::ingest(&installation.through(&ingest.proxy.endpoint)).await;
+    let server = process::ingest(&installation.with_endpoint(&ingest.proxy.endpoint)).await;
     let of_files = format!("{}/api/", files.uri());
     let workers = [
         writer.worker(&installation, &binaries.worker("message-writer"), &of_files).await,
         indexer.worker(&installation, &binaries.worker("channel-indexer"), &slack.url()).await,
         downloader.worker(&installation, &binaries.worker("file-downloader"), &of_files).await,
     ];
-    let mut sender = EventClient::to(server.address, RetryDelays::none());
+    let mut sender = EventClient::for_address(server.address, RetryDelays::none());
     for body in bodies(&files) {
         assert_eq!(sender.deliver(&body).await, Ok(1), "{}", server.process.log());
     }
-    workers[1].says("the directory is synced", DRAIN_DEADLINE).await;
-    installation.drained(DRAIN_DEADLINE).await;
+    workers[1].wait_for_log("the directory is synced", DRAIN_DEADLINE).await;
+    installation.wait_until_drained(DRAIN_DEADLINE).await;
     for worker in workers {
         assert!(worker.sigterm(END_DEADLINE).await.success());
     }
     assert!(server.process.sigterm(END_DEADLINE).await.success());
 
-    // That each was seen at its work, or nothing was shown.
-    for (watched, works) in [
+    // Check that each part did its work: otherwise the test would prove nothing.
+    for (watched, expected) in [
         (&ingest, &["sqs:GetQueueUrl", "sqs:SendMessage"][..]),
         (
             &writer,
@@ -242,7 +242,7 @@ async fn running_parts_ask_for_nothing_that_their_roles_do_not_permit() {
         (&downloader, &["sqs:DeleteMessage", "dynamodb:UpdateItem", "s3:PutObject", "s3:ListBucket"]),
     ] {
         let actions = watched.assert_permitted(names);
-        for action in works {
+        for action in expected {
             assert!(actions.contains(*action), "{:?} never did {action}: {actions:?}", watched.parts);
         }
     }
@@ -276,7 +276,7 @@ fn a_role_permits_neither_another_action_nor_another_resource() {
         ("message-writer", "dynamodb:PutItem", "slack-processed-events", false),
         ("annalist", "dynamodb:Query", "SlackArchive/index/parent-index", true),
     ] {
-        let asked = IamRequest { action: action.to_owned(), on: on.to_owned() };
-        assert_eq!(is_permitted(&[part(name)], &names, &asked), permitted, "{name} {asked:?}");
+        let request = IamRequest { action: action.to_owned(), on: on.to_owned() };
+        assert_eq!(is_permitted(&[part(name)], &names, &request), permitted, "{name} {request:?}");
     }
 }

@@ -1,9 +1,9 @@
-//! What AWS may answer and an emulator does not.
+//! Responses that AWS may send and an emulator does not.
 
 use super::*;
 
-/// An AWS that answers as the test says: with a status and a body for an operation, which of S3 is the method, the last
-/// part of the path and the query.
+/// An AWS with scripted answers: a status and a body for an operation. An operation of S3 is the method and
+/// the query.
 async fn scripted(
     answer: impl Fn(&str, &Request) -> (u16, String) + Send + Sync + 'static,
 ) -> (MockServer, Aws) {
@@ -41,12 +41,12 @@ async fn a_bucket_that_may_not_be_read_belongs_to_another_owner() {
     assert!(matches!(error, ProvisionError::Foreign { .. }), "{error:?}");
     assert!(error.to_string().contains("set ANNALIST_BUCKET to another name"), "{error}");
     assert_eq!(steps, []);
-    let asked = server.received_requests().await.unwrap();
-    assert!(asked.iter().all(|request| request.method.as_str() == "GET"));
+    let requests = server.received_requests().await.unwrap();
+    assert!(requests.iter().all(|request| request.method.as_str() == "GET"));
 }
 
 #[tokio::test]
-async fn a_bucket_of_another_account_asks_for_another_name() {
+async fn a_bucket_of_another_account_is_an_error_that_asks_for_another_name() {
     let (_server, aws) = scripted(|operation, _| match operation {
         TAGGING => (404, s3_error(NO_BUCKET)),
         _ => (409, s3_error("BucketAlreadyExists")),
@@ -57,8 +57,8 @@ async fn a_bucket_of_another_account_asks_for_another_name() {
 }
 
 #[tokio::test]
-async fn what_aws_refuses_is_one_line_that_says_what_to_do() {
-    for (parts, code, says) in [
+async fn a_refusal_of_aws_is_one_line_with_advice() {
+    for (parts, code, expected) in [
         (ONE_QUEUE, "AccessDeniedException", "give their role the permissions"),
         (ONE_QUEUE, "InvalidClientTokenId", "AWS_ACCESS_KEY_ID"),
         (TABLES_ONLY, "AccessDeniedException", "ANNALIST_TABLE"),
@@ -67,23 +67,23 @@ async fn what_aws_refuses_is_one_line_that_says_what_to_do() {
         let (_server, aws) = scripted(move |_, _| json_error(code)).await;
         let (steps, result) = run(&aws, parts, false).await;
         let line = result.unwrap_err().to_string();
-        assert!(line.contains(says) && !line.contains('\n'), "{line}");
+        assert!(line.contains(expected) && !line.contains('\n'), "{line}");
         assert_eq!(steps, []);
     }
-    for (status, code, says) in [
+    for (status, code, expected) in [
         (301, "PermanentRedirect", "AWS_REGION"),
         (403, "InvalidAccessKeyId", "AWS_ACCESS_KEY_ID"),
         (400, "ExpiredToken", "have expired"),
     ] {
         let (_server, aws) = scripted(move |_, _| (status, s3_error(code))).await;
         let line = run(&aws, BUCKET_ONLY, false).await.1.unwrap_err().to_string();
-        assert!(line.contains(says) && !line.contains('\n'), "{line}");
+        assert!(line.contains(expected) && !line.contains('\n'), "{line}");
     }
 }
 
 #[tokio::test]
-async fn what_fails_does_not_keep_the_others_waiting() {
-    // Queues can be seen and not made; the bucket can be made.
+async fn a_failure_does_not_stop_other_resources() {
+    // Queues can be read and not created; the bucket can be created.
     let bucket = AtomicBool::new(false);
     let (_server, aws) = scripted(move |operation, _| match operation {
         "GetQueueUrl" => json_error("com.amazonaws.sqs#QueueDoesNotExist"),
@@ -93,7 +93,7 @@ async fn what_fails_does_not_keep_the_others_waiting() {
             (200, String::new())
         }
         TAGGING if !bucket.load(SeqCst) => (404, s3_error(NO_BUCKET)),
-        operation => of_a_new_bucket(operation),
+        operation => new_bucket_answer(operation),
     })
     .await;
     let (steps, result) = run(&aws, Parts { bucket: true, ..ONE_QUEUE }, false).await;
@@ -107,8 +107,8 @@ async fn what_fails_does_not_keep_the_others_waiting() {
     );
 }
 
-/// What S3 says of a bucket on which nothing is set.
-fn of_a_new_bucket(operation: &str) -> (u16, String) {
+/// S3's answers for a bucket without settings.
+fn new_bucket_answer(operation: &str) -> (u16, String) {
     match operation {
         TAGGING => (404, s3_error("NoSuchTagSet")),
         "GET encryption" => (404, s3_error("ServerSideEncryptionConfigurationNotFoundError")),
@@ -121,7 +121,7 @@ fn of_a_new_bucket(operation: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn a_bucket_that_is_being_changed_is_tried_again() {
+async fn a_bucket_with_an_operation_in_progress_is_retried() {
     let made = AtomicU32::new(0);
     let (server, aws) = scripted(move |operation, _| match operation {
         "PUT " => match made.fetch_add(1, SeqCst) {
@@ -129,25 +129,25 @@ async fn a_bucket_that_is_being_changed_is_tried_again() {
             _ => (200, String::new()),
         },
         TAGGING if made.load(SeqCst) < 2 => (404, s3_error(NO_BUCKET)),
-        operation => of_a_new_bucket(operation),
+        operation => new_bucket_answer(operation),
     })
     .await;
     let (steps, result) = run(&aws, BUCKET_ONLY, false).await;
     assert_eq!((result, &steps[0].change), (Ok(()), &ResourceChange::Create));
-    // A store that takes no tags at creation gets them at once.
-    let asked = server.received_requests().await.unwrap();
-    let tagged = asked
+    // A store that does not support tags at creation gets them right afterwards.
+    let requests = server.received_requests().await.unwrap();
+    let tagged = requests
         .iter()
         .find(|request| request.method.as_str() == "PUT" && request.url.query() == Some("tagging"));
     assert!(String::from_utf8_lossy(&tagged.unwrap().body).contains(aws.names().prefix()));
 }
 
 #[tokio::test]
-async fn a_bucket_that_another_run_has_made_and_not_yet_tagged_is_waited_for() {
-    let looked = AtomicU32::new(0);
+async fn a_run_waits_for_a_bucket_that_another_run_has_not_tagged_yet() {
+    let reads = AtomicU32::new(0);
     let (_server, aws) = scripted(move |operation, request| match operation {
-        // Missing at first; made by the other run when this one makes it; tagged a moment later.
-        TAGGING => match looked.fetch_add(1, SeqCst) {
+        // Missing at first; created by the other run just before this one tries to; tagged a moment later.
+        TAGGING => match reads.fetch_add(1, SeqCst) {
             0 => (404, s3_error(NO_BUCKET)),
             1 | 2 => (404, s3_error("NoSuchTagSet")),
             _ => {
@@ -156,7 +156,7 @@ async fn a_bucket_that_another_run_has_made_and_not_yet_tagged_is_waited_for() {
             }
         },
         "PUT " => (409, s3_error("BucketAlreadyOwnedByYou")),
-        operation => of_a_new_bucket(operation),
+        operation => new_bucket_answer(operation),
     })
     .await;
     let (steps, result) = run(&aws, BUCKET_ONLY, false).await;
@@ -168,7 +168,7 @@ async fn a_bucket_that_another_run_has_made_and_not_yet_tagged_is_waited_for() {
 }
 
 #[tokio::test]
-async fn the_region_without_a_location_gets_none() {
+async fn us_east_1_gets_no_location_constraint() {
     for (region, names_it) in [("us-east-1", false), ("eu-west-1", true)] {
         let (server, aws) = scripted(|operation, _| match operation {
             TAGGING => (404, s3_error(NO_BUCKET)),
@@ -177,10 +177,10 @@ async fn the_region_without_a_location_gets_none() {
         })
         .await;
         let sdk = Stack::shared().sdk(&server.uri()).await.into_builder().region(Region::new(region)).build();
-        let aws = Aws::of(sdk, aws.names().clone()).unwrap();
+        let aws = Aws::from_sdk_config(sdk, aws.names().clone()).unwrap();
         assert!(run(&aws, BUCKET_ONLY, false).await.1.is_err());
-        let asked = server.received_requests().await.unwrap();
-        let create = asked.iter().find(|request| request.method.as_str() == "PUT").unwrap();
+        let requests = server.received_requests().await.unwrap();
+        let create = requests.iter().find(|request| request.method.as_str() == "PUT").unwrap();
         let body = String::from_utf8_lossy(&create.body);
         assert_eq!(
             body.contains(&format!("<LocationConstraint>{region}</LocationConstraint>")),
@@ -188,13 +188,13 @@ async fn the_region_without_a_location_gets_none() {
             "{body}"
         );
         assert_eq!(body.contains("LocationConstraint"), names_it);
-        assert!(body.contains(TAG), "a bucket is ours from its first moment: {body}");
+        assert!(body.contains(TAG), "a bucket has our tag from its creation on: {body}");
     }
 }
 
 #[tokio::test]
-async fn what_a_store_never_shows_is_no_change() {
-    let as_wanted = QueueName::Stats.spec().visibility_timeout().as_secs().to_string();
+async fn an_attribute_that_a_store_never_returns_is_not_a_change() {
+    let timeout_s = QueueName::Stats.spec().visibility_timeout().as_secs().to_string();
     let (server, aws) = scripted(move |operation, request| {
         let body: Value = serde_json::from_slice(&request.body).unwrap();
         let dead_letters = body.to_string().contains("-dlq.fifo");
@@ -210,7 +210,7 @@ async fn what_a_store_never_shows_is_no_change() {
             }
             "GetQueueAttributes" if dead_letters => (
                 200,
-                json!({ "Attributes": { "QueueArn": "arn:aws:sqs:x:1:dlq", "VisibilityTimeout": as_wanted } })
+                json!({ "Attributes": { "QueueArn": "arn:aws:sqs:x:1:dlq", "VisibilityTimeout": timeout_s } })
                     .to_string(),
             ),
             "GetQueueAttributes" => (
@@ -230,15 +230,16 @@ async fn what_a_store_never_shows_is_no_change() {
         changes,
         [&ResourceChange::Keep, &ResourceChange::Update(vec!["VisibilityTimeout".to_owned()])]
     );
-    // Set they were all the same.
-    let asked = server.received_requests().await.unwrap();
-    let set =
-        asked.iter().filter(|request| String::from_utf8_lossy(&request.body).contains("perMessageGroupId"));
+    // The missing attributes were still set.
+    let requests = server.received_requests().await.unwrap();
+    let set = requests
+        .iter()
+        .filter(|request| String::from_utf8_lossy(&request.body).contains("perMessageGroupId"));
     assert_eq!(set.count(), 2);
 }
 
 #[tokio::test]
-async fn a_new_table_is_waited_for_and_so_are_its_backups() {
+async fn provision_waits_for_a_new_table_and_its_backups() {
     let [described, secured] = [(); 2].map(|()| AtomicU32::new(0));
     let (server, aws) = scripted(move |operation, request| {
         let body: Value = serde_json::from_slice(&request.body).unwrap();
@@ -259,7 +260,7 @@ async fn a_new_table_is_waited_for_and_so_are_its_backups() {
         };
         let answer = match operation {
             "DescribeTable" if is_archive => match described.fetch_add(1, SeqCst) {
-                // It is missing; then not known everywhere yet, being made, and there.
+                // Missing; then created but not yet visible everywhere, being created, and active.
                 0 | 1 => return json_error("ResourceNotFoundException"),
                 2 => json!({ "Table": table("CREATING") }),
                 _ => json!({ "Table": table("ACTIVE") }),
@@ -289,10 +290,10 @@ async fn a_new_table_is_waited_for_and_so_are_its_backups() {
         (result, changes),
         (Ok(()), vec![&ResourceChange::Create, &ResourceChange::Keep, &ResourceChange::Keep])
     );
-    let asked = server.received_requests().await.unwrap();
+    let requests = server.received_requests().await.unwrap();
     let of = |operation: &str| {
         let target = format!("DynamoDB_20120810.{operation}");
-        asked.iter().filter(|request| request.headers["x-amz-target"] == target.as_str()).count()
+        requests.iter().filter(|request| request.headers["x-amz-target"] == target.as_str()).count()
     };
     assert_eq!((of("CreateTable"), of("UpdateContinuousBackups"), of("UpdateTable")), (1, 2, 0));
 }

@@ -1,4 +1,4 @@
-//! A server that gives AWS's documented answers, for what no emulator shows.
+//! A server that sends AWS's documented responses, for cases that no emulator shows.
 
 use aws::Aws;
 use aws_config::SdkConfig;
@@ -8,44 +8,44 @@ use tests::harness::stack::{Stack, fresh_names};
 use wiremock::matchers::header;
 use wiremock::{Mock, MockBuilder, MockServer, Request, ResponseTemplate};
 
-/// A call of this name.
+/// Matches calls of this operation.
 pub(super) fn call(operation: &str) -> MockBuilder {
     Mock::given(header("x-amz-target", format!("AmazonSQS.{operation}").as_str()))
 }
 
-/// A server that knows every queue's address.
+/// A server that answers `GetQueueUrl` for every queue.
 pub(super) async fn server() -> MockServer {
     let server = MockServer::start().await;
     let address = |request: &Request| {
-        let asked: Value = request.body_json().unwrap();
-        let name = asked["QueueName"].as_str().unwrap();
+        let body: Value = request.body_json().unwrap();
+        let name = body["QueueName"].as_str().unwrap();
         ok(json!({ "QueueUrl": format!("https://sqs.eu-central-1.amazonaws.com/123456789012/{name}") }))
     };
     call("GetQueueUrl").respond_with(address).mount(&server).await;
     server
 }
 
-/// The queues there.
+/// An account on this server.
 pub(super) async fn aws(server: &MockServer) -> Aws {
-    at(sdk(&server.uri()).await)
+    aws_with_config(sdk(&server.uri()).await)
 }
 
-/// Settings of a client of an endpoint.
+/// The SDK's configuration for an endpoint.
 pub(super) async fn sdk(endpoint: &str) -> SdkConfig {
     Stack::shared().sdk(endpoint).await
 }
 
-/// The same with settings of the test's.
-pub(super) fn at(sdk: SdkConfig) -> Aws {
-    Aws::of(sdk, fresh_names()).unwrap()
+/// An account with the test's SDK configuration.
+pub(super) fn aws_with_config(sdk: SdkConfig) -> Aws {
+    Aws::from_sdk_config(sdk, fresh_names()).unwrap()
 }
 
-/// It worked.
+/// A successful response.
 pub(super) fn ok(answer: Value) -> ResponseTemplate {
     ResponseTemplate::new(200).set_body_raw(answer.to_string(), "application/x-amz-json-1.0")
 }
 
-/// An error as SQS answers it: the shape's name in the body, the older code in a header.
+/// An error as SQS returns it: the shape's name in the body, the older code in a header.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-json-faqs.html>
 pub(super) fn error(status: u16, shape: &str, code: &str, message: &str) -> ResponseTemplate {
     ResponseTemplate::new(status)
@@ -56,8 +56,8 @@ pub(super) fn error(status: u16, shape: &str, code: &str, message: &str) -> Resp
         )
 }
 
-/// What was asked in the calls of this name, in order.
-pub(super) async fn asked(server: &MockServer, operation: &str) -> Vec<Value> {
+/// The request bodies of this operation's calls, in order.
+pub(super) async fn request_bodies(server: &MockServer, operation: &str) -> Vec<Value> {
     let target = format!("AmazonSQS.{operation}");
     let requests = server.received_requests().await.unwrap();
     let of_operation = requests.iter().filter(|request| request.headers["x-amz-target"] == target.as_str());
@@ -68,16 +68,16 @@ pub(super) async fn asked(server: &MockServer, operation: &str) -> Vec<Value> {
 pub(super) fn message(group: &str, body: &str) -> Outgoing {
     Outgoing {
         queue: QueueName::Events,
-        group: GroupId::of(&[group]),
-        dedup: DedupId::of(&[body.as_bytes()]),
+        group: GroupId::from_parts(&[group]),
+        dedup: DedupId::from_parts(&[body.as_bytes()]),
         body: body.into(),
     }
 }
 
-/// Everything of a batch succeeds.
+/// A response in which every entry of the batch succeeds.
 pub(super) fn all_succeed(request: &Request) -> ResponseTemplate {
-    let asked: Value = request.body_json().unwrap();
-    let entries = asked["Entries"].as_array().unwrap();
+    let body: Value = request.body_json().unwrap();
+    let entries = body["Entries"].as_array().unwrap();
     let done = |entry: &Value| json!({ "Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "" });
     ok(json!({ "Successful": entries.iter().map(done).collect::<Vec<_>>() }))
 }

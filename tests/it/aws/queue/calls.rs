@@ -1,4 +1,4 @@
-//! What is asked of SQS, and what becomes of its answers.
+//! The requests to SQS, and the results of its responses.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use ports::queue::{Delivery, Depth, Queue, QueueError, QueueName, Receipt, Recei
 use serde_json::{Value, json};
 use wiremock::ResponseTemplate;
 
-use super::answers::{all_succeed, asked, aws, call, message, ok, server};
+use super::answers::{all_succeed, aws, call, message, ok, request_bodies, server};
 use tests::harness::proxy::{Proxy, ProxyFault};
 
 const EVENTS: QueueName = QueueName::Events;
@@ -30,11 +30,11 @@ async fn receipt(queue: &dyn Queue) -> Receipt {
 }
 
 #[tokio::test]
-async fn a_lost_answer_to_a_receive_is_asked_for_again_under_the_same_id() {
+async fn a_receive_whose_answer_was_lost_is_repeated_with_the_same_id() {
     let server = server().await;
     call("ReceiveMessage").respond_with(one_message()).mount(&server).await;
-    let proxy = Proxy::before(&server.uri(), 0).await;
-    let queue = super::answers::at(super::answers::sdk(&proxy.endpoint).await).queue();
+    let proxy = Proxy::in_front_of(&server.uri(), 0).await;
+    let queue = super::answers::aws_with_config(super::answers::sdk(&proxy.endpoint).await).queue();
 
     proxy.break_next("ReceiveMessage", ProxyFault::LostAnswer);
     let received = queue.receive(request(Duration::from_secs(1))).await.unwrap();
@@ -42,16 +42,16 @@ async fn a_lost_answer_to_a_receive_is_asked_for_again_under_the_same_id() {
     let after = queue.receive(request(Duration::from_secs(1))).await.unwrap();
     assert_eq!(after.len(), 1);
 
-    let asked = asked(&server, "ReceiveMessage").await;
+    let requests = request_bodies(&server, "ReceiveMessage").await;
     let ids: Vec<&str> =
-        asked.iter().map(|asked| asked["ReceiveRequestAttemptId"].as_str().unwrap()).collect();
+        requests.iter().map(|body| body["ReceiveRequestAttemptId"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), 3);
     assert_eq!(ids[0], ids[1], "the same call, repeated");
     assert_ne!(ids[1], ids[2], "another call");
 }
 
 #[tokio::test]
-async fn a_receive_asks_for_what_sqs_can_give() {
+async fn a_receive_stays_within_the_limits_of_sqs() {
     let server = server().await;
     call("ReceiveMessage").respond_with(ok(json!({}))).mount(&server).await;
     let queue = aws(&server).await.queue();
@@ -61,27 +61,24 @@ async fn a_receive_asks_for_what_sqs_can_give() {
         (Duration::from_secs(20), vec![20]),
         (Duration::from_millis(44_100), vec![20, 20, 5]),
     ] {
-        let before = asked(&server, "ReceiveMessage").await.len();
+        let before = request_bodies(&server, "ReceiveMessage").await.len();
         assert_eq!(queue.receive(request(wait)).await, Ok(Vec::new()));
-        let asked = asked(&server, "ReceiveMessage").await.split_off(before);
-        let waited_s: Vec<Value> = asked.iter().map(|asked| asked["WaitTimeSeconds"].clone()).collect();
+        let requests = request_bodies(&server, "ReceiveMessage").await.split_off(before);
+        let waited_s: Vec<Value> = requests.iter().map(|body| body["WaitTimeSeconds"].clone()).collect();
         assert_eq!(waited_s, waits_s, "{wait:?}");
-        for asked in asked {
-            // Half a second more than asked for: a lease may be longer, not shorter.
-            assert_eq!(
-                (&asked["VisibilityTimeout"], &asked["MaxNumberOfMessages"]),
-                (&json!(30), &json!(10))
-            );
+        for body in requests {
+            // Half a second more than requested: a lease may be longer, but not shorter.
+            assert_eq!((&body["VisibilityTimeout"], &body["MaxNumberOfMessages"]), (&json!(30), &json!(10)));
         }
     }
     let nothing = ReceiveRequest { max: 0, ..request(Duration::from_secs(20)) };
-    let before = asked(&server, "ReceiveMessage").await.len();
+    let before = request_bodies(&server, "ReceiveMessage").await.len();
     assert_eq!(queue.receive(nothing).await, Ok(Vec::new()));
-    assert_eq!(asked(&server, "ReceiveMessage").await.len(), before);
+    assert_eq!(request_bodies(&server, "ReceiveMessage").await.len(), before);
 }
 
 #[tokio::test]
-async fn a_failed_send_is_repeated_with_the_same_ids_in_the_same_order() {
+async fn a_failed_send_is_retried_with_the_same_ids_in_the_same_order() {
     let server = server().await;
     call("SendMessageBatch").respond_with(ResponseTemplate::new(500)).up_to_n_times(1).mount(&server).await;
     call("SendMessageBatch").respond_with(all_succeed).mount(&server).await;
@@ -89,10 +86,10 @@ async fn a_failed_send_is_repeated_with_the_same_ids_in_the_same_order() {
     let messages: Vec<_> = (0..8).map(|number| message("g", &format!("{number}"))).collect();
     assert_eq!(queue.send(messages.clone()).await, vec![Ok(()); 8]);
 
-    let asked = asked(&server, "SendMessageBatch").await;
-    assert_eq!(asked.len(), 2);
-    assert_eq!(asked[0], asked[1]);
-    let sent = asked[0]["Entries"].as_array().unwrap();
+    let requests = request_bodies(&server, "SendMessageBatch").await;
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[0], requests[1]);
+    let sent = requests[0]["Entries"].as_array().unwrap();
     for (entry, message) in sent.iter().zip(&messages) {
         assert_eq!(entry["MessageBody"], message.body);
         assert_eq!(entry["MessageDeduplicationId"], message.dedup.to_hex());
@@ -102,14 +99,14 @@ async fn a_failed_send_is_repeated_with_the_same_ids_in_the_same_order() {
 }
 
 #[tokio::test]
-async fn what_sqs_would_refuse_travels_in_a_form_it_takes() {
+async fn a_body_that_sqs_would_refuse_is_escaped() {
     let server = server().await;
     call("SendMessageBatch").respond_with(all_succeed).mount(&server).await;
     let queue = aws(&server).await.queue();
     let bodies = ["", "nul \0", "non-character \u{ffff} and delete \u{7f}"];
     let messages = bodies.map(|body| message("g", body)).into();
     assert_eq!(queue.send(messages).await, vec![Ok(()); 3]);
-    for entry in asked(&server, "SendMessageBatch").await[0]["Entries"].as_array().unwrap() {
+    for entry in request_bodies(&server, "SendMessageBatch").await[0]["Entries"].as_array().unwrap() {
         let body = entry["MessageBody"].as_str().unwrap();
         assert!(!body.is_empty() && !body.contains(['\0', '\u{ffff}']), "{body:?}");
         let form = json!({ "annalist-body": { "StringValue": "escaped", "DataType": "String" } });
@@ -135,22 +132,22 @@ async fn every_message_of_a_batch_has_its_own_result() {
         .await;
     let queue = aws(&server).await.queue();
     let results = queue.send(["0", "11", "2", "3", "4"].map(|body| message("g", body)).into()).await;
-    let text = |place: usize| match &results[place] {
+    let text = |index: usize| match &results[index] {
         Err(QueueError::Unavailable(text)) => text.as_str(),
-        other => panic!("{place}: {other:?}"),
+        other => panic!("{index}: {other:?}"),
     };
     assert!(text(0).contains("RequestThrottled: Rate exceeded") && text(0).contains("-events.fifo"));
-    // It is not too large for us: as soon as the queue is mended it fits.
+    // The message is within our limit: it fits once the queue's settings are corrected.
     assert!(text(1).contains("shorter than 262144") && text(1).contains("annalist provision"));
-    // SQS said nothing of it.
-    assert!(text(2).contains("did not say what became of a message"));
+    // SQS's response does not mention it.
+    assert!(text(2).contains("did not report the result for a message"));
     assert_eq!(results[3], Ok(()));
     assert!(text(4).contains("InternalError"));
 }
 
 #[tokio::test]
-async fn a_lease_that_sqs_calls_ended_is_lost_and_nothing_else_is() {
-    // As LocalStack says it.
+async fn only_a_lease_that_sqs_reports_as_ended_is_lost() {
+    // LocalStack's wording.
     let expired =
         "Value handle for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.";
     for (code, sender_fault, lost) in [
@@ -195,7 +192,7 @@ async fn a_lease_that_sqs_calls_ended_is_lost_and_nothing_else_is() {
 }
 
 #[tokio::test]
-async fn a_large_batch_of_acks_is_a_few_calls_and_says_each_receipt_once_per_call() {
+async fn a_large_batch_of_acks_is_a_few_calls_with_each_receipt_once_per_call() {
     let server = server().await;
     call("ReceiveMessage").respond_with(one_message()).mount(&server).await;
     call("DeleteMessageBatch").respond_with(all_succeed).mount(&server).await;
@@ -207,7 +204,7 @@ async fn a_large_batch_of_acks_is_a_few_calls_and_says_each_receipt_once_per_cal
     receipts.extend([receipt.clone(), receipt.clone(), receipt]);
     assert_eq!(queue.ack(EVENTS.into(), &receipts).await, vec![Ok(()); 101]);
 
-    let calls = asked(&server, "DeleteMessageBatch").await;
+    let calls = request_bodies(&server, "DeleteMessageBatch").await;
     assert_eq!(calls.len(), 10 + 1 + 1);
     for call in &calls {
         let entries = call["Entries"].as_array().unwrap();
@@ -220,7 +217,7 @@ async fn a_large_batch_of_acks_is_a_few_calls_and_says_each_receipt_once_per_cal
 }
 
 #[tokio::test]
-async fn what_was_never_a_receipt_makes_no_call() {
+async fn an_invalid_receipt_makes_no_call() {
     let server = server().await;
     let queue = aws(&server).await.queue();
     let garbage = ["", "x", "files|handle", "events-dlq|handle", "events|"].map(|text| Receipt(text.into()));

@@ -1,4 +1,4 @@
-//! How many calls single sends make.
+//! The number of calls that single sends make.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,9 +9,9 @@ use tests::harness::stack::Stack;
 use tokio::task::JoinSet;
 
 const EVENTS: u32 = 1_000;
-/// Slack's connections to an ingest.
+/// Connections from Slack to one ingest process.
 const CONNECTIONS: u32 = 64;
-/// Channels that are busy at the same time.
+/// Channels with concurrent messages.
 const CHANNELS: u32 = 100;
 /// A call with ten messages is charged as one, so full batches would be a hundred calls.
 const MOST_CALLS: usize = 150;
@@ -29,8 +29,8 @@ async fn send_all(queue: &Arc<dyn Queue>) {
                 }
                 let message = Outgoing {
                     queue: QueueName::Events,
-                    group: GroupId::of(&["T1", &format!("C{}", number % CHANNELS)]),
-                    dedup: DedupId::of(&[&number.to_be_bytes()]),
+                    group: GroupId::from_parts(&["T1", &format!("C{}", number % CHANNELS)]),
+                    dedup: DedupId::from_parts(&[&number.to_be_bytes()]),
                     body: format!("{{\"number\":{number}}}"),
                 };
                 assert_eq!(queue.send(vec![message]).await, [Ok(())]);
@@ -42,14 +42,14 @@ async fn send_all(queue: &Arc<dyn Queue>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_single_sends_make_few_calls() {
-    a_thousand_single_sends(Stack::shared()).await;
-    if let Some(stack) = Stack::second() {
-        a_thousand_single_sends(stack).await;
+    assert_few_calls_for_single_sends(Stack::shared()).await;
+    if let Some(stack) = Stack::second_emulator() {
+        assert_few_calls_for_single_sends(stack).await;
     }
 }
 
-async fn a_thousand_single_sends(stack: &Stack) {
-    let proxy = Proxy::before(stack.endpoint(), 0).await;
+async fn assert_few_calls_for_single_sends(stack: &Stack) {
+    let proxy = Proxy::in_front_of(stack.endpoint(), 0).await;
     let names = super::provisioned(stack, &[QueueName::Events]).await.names().clone();
     let queue = stack.aws_at(&proxy.endpoint, names).await.queue();
     send_all(&queue).await;

@@ -6,14 +6,14 @@ use ports::clock::{Clock, SharedClock, SystemClock, TimestampMs};
 use ports::queue::MAX_MESSAGE_BYTES;
 use testkit::conformance::SuitePace;
 use testkit::conformance::queue::{
-    self, DedupScope, GivenBackWaits, QUEUES, QueueFixture, QueueTraits, ReceiptEnd,
+    self, DedupScope, QUEUES, QueueFixture, QueueTraits, ReceiptEnd, ReturnedMessageWaits,
 };
 use tests::harness::stack::{Emulator, Stack};
 
-/// What AWS says about SQS FIFO.
+/// The documented behavior of SQS FIFO.
 const SQS: QueueTraits = QueueTraits {
     max_receive: 10,
-    tells_age: false,
+    reports_age: false,
     max_message_bytes: MAX_MESSAGE_BYTES,
     moment: Duration::from_secs(5),
     expiry_lag: Duration::ZERO,
@@ -21,40 +21,40 @@ const SQS: QueueTraits = QueueTraits {
     dedup_scope: DedupScope::Group,
     receipt_end: ReceiptEnd::Lease,
     ack_twice_is_refused: false,
-    given_back_waits: GivenBackWaits::ForThoseBefore,
+    returned_message_waits: ReturnedMessageWaits::ForEarlierMessages,
     // Time really passes: the longest case waits six minutes and receives two thousand times.
     pace: SuitePace { at_once: 16, time_limit: Duration::from_secs(1800) },
 };
 
-/// LocalStack 4.5, whose SQS looks at its clock once a second.
+/// LocalStack 4.5, whose SQS checks its clock once a second.
 const LOCALSTACK: QueueTraits = QueueTraits {
     max_message_bytes: 262_144,
     expiry_lag: Duration::from_secs(3),
     receipt_end: ReceiptEnd::Ack,
-    given_back_waits: GivenBackWaits::ForNone,
+    returned_message_waits: ReturnedMessageWaits::ForNone,
     ..SQS
 };
 
-/// With the blind spots of what plays SQS. If there is one time for all cases and it is moved, they run one by one.
+/// The behavior of an emulator of SQS. If all cases share one adjustable clock, they run one by one.
 fn traits(emulator: Emulator) -> QueueTraits {
     match emulator {
         Emulator::Unknown => SQS,
         Emulator::LocalStack => LOCALSTACK,
-        // It is told to look whenever its time is moved.
+        // The harness makes it check whenever its clock is moved.
         Emulator::LocalStackPackage => {
             QueueTraits { expiry_lag: Duration::ZERO, pace: SuitePace::ONE_BY_ONE, ..LOCALSTACK }
         }
         Emulator::Ministack => QueueTraits {
             receipt_end: ReceiptEnd::NextReceive,
             ack_twice_is_refused: true,
-            given_back_waits: GivenBackWaits::ForAll,
+            returned_message_waits: ReturnedMessageWaits::ForAll,
             pace: SuitePace::ONE_BY_ONE,
             ..SQS
         },
     }
 }
 
-/// The time a stack lives in.
+/// The clock of a stack.
 struct StackClock(&'static Stack);
 
 impl Clock for StackClock {
@@ -77,12 +77,12 @@ async fn conforms(stack: &'static Stack) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sqs_queue_conforms() {
-    conforms(Stack::with_time_of_its_own()).await;
+    conforms(Stack::with_own_clock()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sqs_queue_conforms_on_a_second_emulator() {
-    if let Some(stack) = Stack::second() {
+    if let Some(stack) = Stack::second_emulator() {
         conforms(stack).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What a person reads when SQS cannot be used: one line that says what to do.
+//! The error if SQS cannot be used: one line that tells the user what to do.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use tests::harness::stack::REGION;
 use tokio::net::TcpListener;
 use wiremock::{MockServer, ResponseTemplate};
 
-use super::answers::{all_succeed, at, call, error, message, ok, sdk, server};
+use super::answers::{all_succeed, aws_with_config, call, error, message, ok, sdk, server};
 
 const EVENTS: QueueName = QueueName::Events;
 
-/// What every method says, which is the same.
-async fn said(queue: &dyn Queue) -> String {
+/// The error that every method returns; asserts that it is the same for all.
+async fn common_error(queue: &dyn Queue) -> String {
     let request = ReceiveRequest {
         queue: EVENTS.into(),
         max: 1,
@@ -30,13 +30,13 @@ async fn said(queue: &dyn Queue) -> String {
     for other in all {
         assert_eq!(other, ready);
     }
-    let QueueError::Unavailable(said) = ready else { panic!("{ready:?}") };
-    assert!(!said.contains('\n'), "{said}");
-    said
+    let QueueError::Unavailable(text) = ready else { panic!("{ready:?}") };
+    assert!(!text.contains('\n'), "{text}");
+    text
 }
 
 #[tokio::test]
-async fn a_missing_queue_is_said_to_be_missing_and_found_when_it_is_there() {
+async fn a_missing_queue_is_reported_and_found_once_it_exists() {
     let server = MockServer::start().await;
     let missing = error(
         400,
@@ -47,11 +47,11 @@ async fn a_missing_queue_is_said_to_be_missing_and_found_when_it_is_there() {
     call("GetQueueUrl").respond_with(missing).up_to_n_times(4).mount(&server).await;
     call("GetQueueUrl").respond_with(ok(json!({ "QueueUrl": "https://sqs/1/q" }))).mount(&server).await;
     call("SendMessageBatch").respond_with(all_succeed).mount(&server).await;
-    let aws = at(sdk(&server.uri()).await);
+    let aws = aws_with_config(sdk(&server.uri()).await);
     let queue = aws.queue();
     let name = aws.names().queue(EVENTS.into());
     assert_eq!(
-        said(&*queue).await,
+        common_error(&*queue).await,
         format!(
             "queue {name} does not exist in {REGION}: run `annalist provision`, or set ANNALIST_PREFIX and AWS_REGION \
              to where it is"
@@ -62,18 +62,18 @@ async fn a_missing_queue_is_said_to_be_missing_and_found_when_it_is_there() {
 }
 
 #[tokio::test]
-async fn a_queue_that_is_gone_later_is_said_to_be_missing() {
+async fn a_queue_that_is_deleted_later_is_reported_as_missing() {
     let server = server().await;
     let gone =
         || error(400, "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", "It does not exist.");
     call("SendMessageBatch").respond_with(gone()).mount(&server).await;
-    let queue = at(sdk(&server.uri()).await).queue();
-    let said = queue.send(vec![message("g", "1")]).await.remove(0).unwrap_err().to_string();
-    assert!(said.contains("-events.fifo does not exist") && said.contains("annalist provision"), "{said}");
+    let queue = aws_with_config(sdk(&server.uri()).await).queue();
+    let text = queue.send(vec![message("g", "1")]).await.remove(0).unwrap_err().to_string();
+    assert!(text.contains("-events.fifo does not exist") && text.contains("annalist provision"), "{text}");
 }
 
 #[tokio::test]
-async fn wrong_credentials_are_called_wrong() {
+async fn wrong_credentials_are_reported_as_wrong() {
     for (shape, code) in [
         ("UnrecognizedClientException", "InvalidClientTokenId"),
         ("InvalidSignatureException", "SignatureDoesNotMatch"),
@@ -82,7 +82,7 @@ async fn wrong_credentials_are_called_wrong() {
         let refused = error(403, shape, code, "The credentials are not good.");
         call("GetQueueUrl").respond_with(refused).mount(&server).await;
         assert_eq!(
-            said(&*at(sdk(&server.uri()).await).queue()).await,
+            common_error(&*aws_with_config(sdk(&server.uri()).await).queue()).await,
             format!(
                 "SQS refused the credentials ({code}): check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
                  AWS_PROFILE"
@@ -92,7 +92,7 @@ async fn wrong_credentials_are_called_wrong() {
 }
 
 #[tokio::test]
-async fn missing_credentials_are_called_missing() {
+async fn missing_credentials_are_reported_as_missing() {
     let server = server().await;
     let without = SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
@@ -100,7 +100,7 @@ async fn missing_credentials_are_called_missing() {
         .region(Region::new(REGION))
         .build();
     assert_eq!(
-        said(&*at(without).queue()).await,
+        common_error(&*aws_with_config(without).queue()).await,
         "there are no AWS credentials for SQS: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run \
          where a role is attached"
     );
@@ -108,33 +108,33 @@ async fn missing_credentials_are_called_missing() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_not_there_is_named() {
+async fn an_unreachable_endpoint_is_named_in_the_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let said = said(&*at(sdk(&endpoint).await).queue()).await;
-    assert!(said.starts_with(&format!("cannot reach SQS in {REGION} (")), "{said}");
-    assert!(said.ends_with("): check AWS_REGION, AWS_ENDPOINT_URL and the network"), "{said}");
+    let text = common_error(&*aws_with_config(sdk(&endpoint).await).queue()).await;
+    assert!(text.starts_with(&format!("cannot reach SQS in {REGION} (")), "{text}");
+    assert!(text.ends_with("): check AWS_REGION, AWS_ENDPOINT_URL and the network"), "{text}");
 }
 
 #[tokio::test]
-async fn a_send_is_over_within_two_seconds_whatever_sqs_does() {
-    // It takes connections and says nothing, from the first call or from the first send on.
+async fn a_send_ends_within_two_seconds_even_if_sqs_never_responds() {
+    // A server that accepts connections and never responds, from the first call or from the first send on.
     let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let never = ResponseTemplate::new(200).set_delay(Duration::from_secs(60));
     let server = server().await;
     call("SendMessageBatch").respond_with(never).mount(&server).await;
     for endpoint in [format!("http://{}", deaf.local_addr().unwrap()), server.uri()] {
-        let queue = at(sdk(&endpoint).await).queue();
+        let queue = aws_with_config(sdk(&endpoint).await).queue();
         let began = Instant::now();
-        // Also for those behind: the second batch of a group waits for the first.
+        // Even for queued messages: the second batch of a group waits for the first.
         let messages = (0..15).map(|number| message("g", &format!("{number}"))).collect();
         let results = queue.send(messages).await;
         assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
         assert_eq!(results.len(), 15);
         for result in results {
-            let Err(QueueError::Unavailable(said)) = result else { panic!("{result:?}") };
-            assert!(said.contains("did not answer in time") && said.contains("AWS_ENDPOINT_URL"), "{said}");
+            let Err(QueueError::Unavailable(text)) = result else { panic!("{result:?}") };
+            assert!(text.contains("did not answer in time") && text.contains("AWS_ENDPOINT_URL"), "{text}");
         }
     }
 }

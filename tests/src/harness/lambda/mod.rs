@@ -1,8 +1,9 @@
-//! Plays AWS Lambda: starts a program as a function does, hands it invocations, and takes what it answers.
+//! Simulates AWS Lambda: starts a program as a function, sends it invocations, and receives its results.
 //!
-//! * [`runtime_api`] is what the program talks to.
+//! * [`runtime_api`] is the HTTP API that the program calls.
 //! * [`payloads`] are invocations as AWS documents them.
-//! * [`poller`] is an event source mapping: from a queue to a function, and back to the queue what it could not do.
+//! * [`poller`] is an event source mapping: it passes messages from a queue to a function and leaves failed
+//!   ones on the queue.
 
 pub mod payloads;
 pub mod poller;
@@ -16,14 +17,14 @@ use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::place::ProgramEnvironment;
+use super::environment::ProgramEnvironment;
 use super::process::Process;
 use runtime_api::{Invocation, RuntimeApi};
 
-/// How long a function may take to answer on a machine that is busy compiling.
+/// Time that a function may need beyond its deadline on a machine that is busy compiling.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A program that Lambda started.
+/// A program that runs as a Lambda function.
 pub struct RunningFunction {
     /// The program.
     pub process: Process,
@@ -35,13 +36,13 @@ impl RunningFunction {
     ///
     /// # Panics
     /// If it cannot be started.
-    pub async fn start(program: &Path, place: &(impl ProgramEnvironment + ?Sized)) -> Self {
+    pub async fn start(program: &Path, environment: &(impl ProgramEnvironment + ?Sized)) -> Self {
         let mut command = Command::new(program);
-        place.lead(&mut command);
+        environment.configure(&mut command);
         Self::start_command(command).await
     }
 
-    /// The same with a command that knows where it works.
+    /// Like [`RunningFunction::start`], with a command that already contains its settings.
     ///
     /// # Panics
     /// As [`RunningFunction::start`].
@@ -55,26 +56,26 @@ impl RunningFunction {
         Self { process: Process::start(&mut command), api }
     }
 
-    /// Hands over an invocation that must be over by then; the function's answer, or what it says went wrong.
+    /// Sends an invocation with this time left, and returns the function's result.
     ///
     /// # Errors
     /// The error the function reports to Lambda.
     ///
     /// # Panics
-    /// If it answers nothing in a long time.
+    /// If there is no result after the deadline and [`TIMEOUT`].
     pub async fn invoke(&self, payload: &Value, time_left: Duration) -> Result<Value, Value> {
         let deadline = SystemClock.now().plus(time_left);
-        let answer = self.api.hand_over(Invocation { payload: payload.to_string(), deadline });
+        let answer = self.api.queue_invocation(Invocation { payload: payload.to_string(), deadline });
         match timeout(time_left + TIMEOUT, answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) | Err(_) => panic!("the function does not answer:\n{}", self.process.log()),
         }
     }
 
-    /// Hands over a request of a Function URL; its status, headers and body.
+    /// Sends a Function URL request, and returns its response.
     ///
     /// # Panics
-    /// If the function answers no response.
+    /// If the function returns an error or no response.
     pub async fn request(&self, payload: &Value) -> payloads::Response {
         let answer = self.invoke(payload, Duration::from_secs(10)).await;
         payloads::Response::read(&answer.unwrap_or_else(|error| panic!("the function failed: {error}")))

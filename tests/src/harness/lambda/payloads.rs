@@ -1,4 +1,4 @@
-//! Invocations as AWS documents them, with what changes from one to the next put in.
+//! Invocation payloads as AWS documents them, with the variable parts filled in.
 //!
 //! * <https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html#urls-payloads>
 //! * <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html#example-fifo-queue-message-event>
@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use aws_sdk_sqs::types::Message;
 use serde_json::{Map, Value, json};
 
-/// A request as a Function URL hands it over: names of headers in small letters, several values of one joined by a comma.
+/// A request as a Function URL passes it: header names in lower case, several values of one header joined by
+/// commas.
 #[derive(Debug, Clone)]
 pub struct FunctionUrlRequest {
     method: &'static str,
@@ -24,25 +25,25 @@ enum PayloadBody {
 }
 
 impl FunctionUrlRequest {
-    /// `POST` with a body of text.
+    /// A `POST` request with a text body.
     pub fn post(path: &str, body: &str) -> Self {
         let body = Some(PayloadBody::Text(body.to_owned()));
         Self { method: "POST", path: path.to_owned(), headers: BTreeMap::new(), body }
     }
 
-    /// `GET`.
+    /// A `GET` request.
     pub fn get(path: &str) -> Self {
         Self { method: "GET", path: path.to_owned(), headers: BTreeMap::new(), body: None }
     }
 
-    /// The same with a header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.insert(name.to_ascii_lowercase(), value.to_owned());
         self
     }
 
-    /// The same body, handed over as bytes: what Lambda does where the content type is not one of text.
+    /// Passes the body as bytes, as Lambda does if the content type is not text.
     #[must_use]
     pub fn as_bytes(mut self) -> Self {
         self.body = self.body.map(|body| match body {
@@ -52,7 +53,7 @@ impl FunctionUrlRequest {
         self
     }
 
-    /// The invocation.
+    /// The payload of the invocation.
     pub fn payload(&self) -> Value {
         let mut headers = self.headers.clone();
         for (name, value) in [
@@ -106,12 +107,12 @@ impl FunctionUrlRequest {
     }
 }
 
-/// What a Function URL makes of a function's answer.
+/// The HTTP response that a Function URL creates from a function's result.
 #[derive(Debug)]
 pub struct Response {
     /// The status.
     pub status: u64,
-    /// The headers, their names in small letters.
+    /// The headers, with names in lower case.
     pub headers: Map<String, Value>,
     /// The body.
     pub body: String,
@@ -129,8 +130,8 @@ impl Response {
     }
 }
 
-/// Messages as Lambda's poller hands them over.
-pub fn sqs(queue_arn: &str, messages: &[Message]) -> Value {
+/// Messages as Lambda's poller passes them.
+pub fn sqs_event(queue_arn: &str, messages: &[Message]) -> Value {
     let records: Vec<Value> = messages
         .iter()
         .map(|message| {
@@ -175,10 +176,10 @@ fn base64(bytes: &[u8]) -> String {
         let bits = three
             .iter()
             .enumerate()
-            .fold(0_u32, |bits, (place, byte)| bits | u32::from(*byte) << (16 - 8 * place));
-        for place in 0..4 {
-            let sign = ALPHABET[(bits >> (18 - 6 * place) & 63) as usize];
-            text.push(if place <= three.len() { char::from(sign) } else { '=' });
+            .fold(0_u32, |bits, (index, byte)| bits | u32::from(*byte) << (16 - 8 * index));
+        for index in 0..4 {
+            let sign = ALPHABET[(bits >> (18 - 6 * index) & 63) as usize];
+            text.push(if index <= three.len() { char::from(sign) } else { '=' });
         }
     }
     text
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_spelt_as_everywhere() {
+    fn base64_matches_known_encodings() {
         for (bytes, text) in
             [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
         {

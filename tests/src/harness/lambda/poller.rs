@@ -1,4 +1,5 @@
-//! An event source mapping: receives, hands over, deletes what was not reported as failed.
+//! An event source mapping: receives messages, invokes a function with them, and deletes those not reported
+//! as failed.
 //! <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html>
 
 use std::collections::BTreeSet;
@@ -11,14 +12,14 @@ use ports::workers::WorkerSpec;
 use serde_json::Value;
 
 use super::{RunningFunction, payloads};
-use crate::harness::place::AwsInstallation;
+use crate::harness::environment::AwsInstallation;
 use crate::harness::stack::Stack;
 
-/// The most of one batch from a FIFO queue.
+/// The maximum batch size for a FIFO queue.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html>
 const BATCH: i32 = 10;
 
-/// A mapping of one queue.
+/// An event source mapping of one queue.
 pub struct Poller {
     client: Client,
     url: String,
@@ -26,21 +27,21 @@ pub struct Poller {
     function_timeout: Duration,
 }
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct PolledBatch {
-    /// Messages that were handed over.
+    /// The number of messages in the batch.
     pub received: usize,
-    /// Of them, those that are to come again, in the order of the report.
+    /// The ids of the failed messages, which will be received again, in the order of the report.
     pub failed: Vec<String>,
 }
 
 impl Poller {
-    /// A mapping of a queue of an installation.
+    /// A mapping of this queue of an installation.
     ///
     /// # Panics
     /// If there is no such queue.
-    pub async fn of(installation: &AwsInstallation, queue: impl Into<QueueRef>) -> Self {
+    pub async fn for_queue(installation: &AwsInstallation, queue: impl Into<QueueRef>) -> Self {
         let queue = queue.into();
         let stack = Stack::shared();
         let client = Client::new(&stack.sdk(stack.endpoint()).await);
@@ -48,30 +49,30 @@ impl Poller {
         let found = client.get_queue_url().queue_name(&name).send().await.expect("the queue exists");
         let url = found.queue_url.expect("it has an address");
         let arn = format!("arn:aws:sqs:{}:000000000000:{name}", installation.aws.region());
-        let worker = WorkerSpec::of(queue.name);
+        let worker = WorkerSpec::for_queue(queue.name);
         Self { client, url, arn, function_timeout: worker.timeout }
     }
 
-    /// Receives once and hands it over, if there is anything.
+    /// Receives one batch and invokes the function with it, unless the batch is empty.
     ///
     /// # Panics
-    /// If the function reports what was not handed to it, or the queue does not answer.
-    pub async fn once(&self, function: &RunningFunction) -> PolledBatch {
+    /// If the function reports a message that was not in its batch, or the queue does not respond.
+    pub async fn poll_once(&self, function: &RunningFunction) -> PolledBatch {
         let messages = self.receive().await;
         if messages.is_empty() {
             return PolledBatch::default();
         }
-        let answer = function.invoke(&payloads::sqs(&self.arn, &messages), self.function_timeout).await;
+        let answer = function.invoke(&payloads::sqs_event(&self.arn, &messages), self.function_timeout).await;
         let failed = match answer {
             Ok(answer) => reported(&answer),
-            // An error is everybody's.
+            // An error fails the whole batch.
             Err(_) => messages.iter().map(|message| id(message).to_owned()).collect(),
         };
         let ids: BTreeSet<&str> = messages.iter().map(id).collect();
         for failed in &failed {
             assert!(
                 ids.contains(failed.as_str()),
-                "{failed} was not handed over: all of the batch would come again"
+                "{failed} was not in the batch: Lambda would retry the whole batch"
             );
         }
         let done = messages.iter().filter(|message| failed.iter().all(|failed| failed != id(message)));
@@ -79,14 +80,14 @@ impl Poller {
         PolledBatch { received: messages.len(), failed }
     }
 
-    /// Hands over until the queue gives nothing any more.
+    /// Polls until the queue returns no more messages.
     ///
     /// # Panics
-    /// As [`Poller::once`].
-    pub async fn until_empty(&self, function: &RunningFunction) -> Vec<PolledBatch> {
+    /// As [`Poller::poll_once`].
+    pub async fn poll_until_empty(&self, function: &RunningFunction) -> Vec<PolledBatch> {
         let mut all = Vec::new();
         loop {
-            let handled = self.once(function).await;
+            let handled = self.poll_once(function).await;
             if handled.received == 0 {
                 return all;
             }
@@ -94,10 +95,10 @@ impl Poller {
         }
     }
 
-    /// What is there now, with everything that Lambda passes on.
+    /// Receives the available messages, with all attributes that Lambda passes on.
     ///
     /// # Panics
-    /// If the queue does not answer.
+    /// If the queue does not respond.
     pub async fn receive(&self) -> Vec<Message> {
         let receive = self
             .client
@@ -112,8 +113,8 @@ impl Poller {
     async fn delete<'a>(&self, messages: impl Iterator<Item = &'a Message>) {
         let entries: Vec<_> = messages
             .enumerate()
-            .map(|(place, message)| {
-                let entry = DeleteMessageBatchRequestEntry::builder().id(place.to_string());
+            .map(|(index, message)| {
+                let entry = DeleteMessageBatchRequestEntry::builder().id(index.to_string());
                 entry
                     .receipt_handle(message.receipt_handle().unwrap_or_default())
                     .build()
@@ -131,9 +132,11 @@ fn id(message: &Message) -> &str {
     message.message_id().expect("every message has an id")
 }
 
-/// The ids in a report. A report that Lambda cannot read would make everything come again, so it is refused here.
+/// The ids in a report. Panics on a report that Lambda cannot parse, for which Lambda would retry the whole
+/// batch.
 fn reported(answer: &Value) -> Vec<String> {
-    let failures = answer["batchItemFailures"].as_array().unwrap_or_else(|| panic!("{answer} is no report"));
+    let failures =
+        answer["batchItemFailures"].as_array().unwrap_or_else(|| panic!("{answer} is not a report"));
     let ids = failures.iter().map(|failure| failure["itemIdentifier"].as_str().filter(|id| !id.is_empty()));
     ids.map(|id| id.unwrap_or_else(|| panic!("{answer} has a failure without an id")).to_owned()).collect()
 }

@@ -1,4 +1,4 @@
-//! Lambda's Runtime API for one function, as much of it as a runtime uses.
+//! Lambda's Runtime API for one function: the endpoints that a runtime uses.
 //! <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>
 
 use std::collections::HashMap;
@@ -17,18 +17,18 @@ use tokio::net::TcpListener;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// What is handed to a function.
+/// An invocation of a function.
 pub struct Invocation {
-    /// The event.
+    /// The event, as JSON.
     pub payload: String,
-    /// When Lambda would end the function.
+    /// The time at which Lambda would end the function.
     pub deadline: TimestampMs,
 }
 
-/// What the function says: its answer, or its error.
+/// The function's result, or the error that it reports.
 pub type InvocationResult = Result<Value, Value>;
 
-/// A Runtime API; it ends when this is dropped.
+/// A Runtime API server; it stops when this is dropped.
 pub struct RuntimeApi {
     address: SocketAddr,
     invocations: mpsc::UnboundedSender<(Invocation, oneshot::Sender<InvocationResult>)>,
@@ -41,7 +41,7 @@ struct RuntimeApiState {
 }
 
 impl RuntimeApi {
-    /// Serves on an address of its own.
+    /// Starts a server on a free port.
     pub(super) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let address = listener.local_addr().expect("it has an address");
@@ -63,8 +63,8 @@ impl RuntimeApi {
         self.address
     }
 
-    /// Queues an invocation; the receiver gets the answer.
-    pub(super) fn hand_over(&self, invocation: Invocation) -> oneshot::Receiver<InvocationResult> {
+    /// Queues an invocation; the receiver gets the result.
+    pub(super) fn queue_invocation(&self, invocation: Invocation) -> oneshot::Receiver<InvocationResult> {
         let (sender, answer) = oneshot::channel();
         self.invocations.send((invocation, sender)).unwrap_or_else(|_| panic!("the API serves"));
         answer
@@ -100,7 +100,7 @@ async fn response(
     Path(id): Path<String>,
     body: Bytes,
 ) -> StatusCode {
-    shared.settle(&id, Ok(json(&body)))
+    shared.send_result(&id, Ok(json(&body)))
 }
 
 async fn error(
@@ -108,7 +108,7 @@ async fn error(
     Path(id): Path<String>,
     body: Bytes,
 ) -> StatusCode {
-    shared.settle(&id, Err(json(&body)))
+    shared.send_result(&id, Err(json(&body)))
 }
 
 fn json(body: &[u8]) -> Value {
@@ -116,7 +116,7 @@ fn json(body: &[u8]) -> Value {
 }
 
 impl RuntimeApiState {
-    fn settle(&self, id: &str, answer: InvocationResult) -> StatusCode {
+    fn send_result(&self, id: &str, answer: InvocationResult) -> StatusCode {
         let sender = self.answers.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
         // The caller may have given up.
         match sender {

@@ -1,8 +1,8 @@
-"""How the tests that started an emulator hold it: this stands before the emulator's own script.
+"""Lets the tests control an emulator that they started. This code precedes the emulator's own script.
 
-Its clock moves when told so. The first line on standard output is its port. Each line on standard input is a number of
-seconds by which its time moves forward; it is answered with a line. The end of standard input is the end of the test run,
-however it came about.
+The first line on standard output is the emulator's port. Each line on standard input is a number of seconds by which its
+clock advances; the answer is a line on standard output. The process exits at the end of standard input, which is the end
+of the test run for any reason.
 """
 
 import os
@@ -15,8 +15,8 @@ moved_s = 0.0
 time.time = lambda: real_time() + moved_s
 
 
-def obey(port, notice=lambda: None):
-    """Says the port and takes orders; `notice` has the emulator look at its clock."""
+def run_control(port, notice=lambda: None):
+    """Prints the port and reads commands; `notice` makes the emulator check its clock."""
 
     def listen():
         global moved_s

@@ -10,7 +10,7 @@ use crate::harness::python;
 /// An emulator as a pinned set of Python packages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Package {
-    /// As people call it.
+    /// Its name for messages.
     pub(super) name: &'static str,
     /// The folder of its environment, under `target/`.
     folder: &'static str,
@@ -18,7 +18,7 @@ pub(super) struct Package {
     script: &'static str,
 }
 
-/// SQS, DynamoDB, S3, and what else a stack's tests ask for.
+/// SQS, DynamoDB, S3, and the other services that tests of a stack use.
 pub(super) const MINISTACK: Package = Package {
     name: "ministack 1.5.33",
     folder: "ministack",
@@ -34,7 +34,8 @@ pub(super) const LOCALSTACK: Package = Package {
     script: concat!(include_str!("control.py"), include_str!("localstack.py")),
 };
 
-/// A running emulator. It ends when this process does, since it reads a pipe that only this process holds.
+/// A running emulator. It ends with this process, since it reads from a pipe that only this process keeps
+/// open.
 #[derive(Debug)]
 pub(super) struct Emulated {
     pub(super) package: Package,
@@ -45,43 +46,43 @@ pub(super) struct Emulated {
 
 #[derive(Debug)]
 struct Control {
-    orders: ChildStdin,
+    commands: ChildStdin,
     answers: BufReader<ChildStdout>,
     ahead: Duration,
 }
 
 impl Emulated {
-    /// Makes the Python environment if it is not there yet, and starts the emulator in it.
+    /// Creates the Python environment if it does not exist, and starts the emulator in it.
     pub(super) fn start(package: Package) -> Result<Self, String> {
         let python = python::environment(package.folder, package.requirements)?;
         let mut process = Command::new(&python)
-            // Isolated: a folder of the caller's is no package of its.
+            // Isolated, so that no folder of the caller is imported as a package.
             .args(["-I", "-c", package.script])
-            // Neither the caller's Python settings nor its AWS ones mean the emulator.
+            // The caller's Python and AWS settings must not affect the emulator.
             .env_clear()
             .env("TMPDIR", std::env::temp_dir())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| format!("{} cannot be started: {error}", python.display()))?;
-        let orders = process.stdin.take().ok_or("no pipe to the emulator")?;
+        let commands = process.stdin.take().ok_or("no pipe to the emulator")?;
         let mut answers = BufReader::new(process.stdout.take().ok_or("no pipe from the emulator")?);
         let port = line(&mut answers)?;
-        let control = Mutex::new(Control { orders, answers, ahead: Duration::ZERO });
-        // By name: ministack treats a host with a dot as a custom domain at API Gateway, and looks for a package
-        // that only that needs.
+        let control = Mutex::new(Control { commands, answers, ahead: Duration::ZERO });
+        // `localhost` by name: ministack treats a host with a dot as a custom domain of API Gateway, and
+        // imports a package that only this needs.
         Ok(Self { package, endpoint: format!("http://localhost:{port}"), control, _process: process })
     }
 
-    /// Moves its clock.
+    /// Advances its clock.
     pub(super) fn advance(&self, by: Duration) {
         let mut control = self.control.lock().expect("no thread panics while holding it");
-        writeln!(control.orders, "{}", by.as_secs_f64()).expect("the emulator listens");
+        writeln!(control.commands, "{}", by.as_secs_f64()).expect("the emulator listens");
         assert_eq!(line(&mut control.answers).as_deref(), Ok("moved"));
         control.ahead += by;
     }
 
-    /// How far its clock was moved.
+    /// The time by which its clock was advanced.
     pub(super) fn ahead(&self) -> Duration {
         self.control.lock().expect("no thread panics while holding it").ahead
     }
@@ -92,6 +93,6 @@ fn line(answers: &mut impl BufRead) -> Result<String, String> {
     match answers.read_line(&mut line) {
         Ok(0) => Err("the emulator ended".to_owned()),
         Ok(_) => Ok(line.trim().to_owned()),
-        Err(error) => Err(format!("the emulator cannot be heard: {error}")),
+        Err(error) => Err(format!("cannot read from the emulator: {error}")),
     }
 }

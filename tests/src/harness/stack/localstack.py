@@ -1,13 +1,13 @@
-"""Runs LocalStack's SQS and S3 on a port of their own, without what only its container needs: no DNS server, no
+"""Runs LocalStack's SQS and S3 on a free port, without the parts that only its container needs: no DNS server, no
 Docker, no certificates. Its DynamoDB would fetch a Java program.
 """
 
 import logging
 import warnings
 
-# A package that only TLS needs is missed aloud.
+# Suppresses warnings about a missing package that only TLS needs.
 warnings.simplefilter("ignore")
-# Whatever it cannot do it answers too.
+# Errors are also in the responses.
 logging.disable()
 # Read when the emulator is imported.
 os.environ.update(
@@ -16,7 +16,7 @@ os.environ.update(
 
 from localstack.utils import time as localstack_time
 
-# This one asks the machine, not `time.time`. It stamps when a message was sent.
+# The original reads the system clock, not `time.time`. It provides the timestamps of sent messages.
 localstack_time.now = lambda millis=False, tz=None: int(time.time() * (1000 if millis else 1))
 
 from localstack.aws.app import LocalstackAwsGateway
@@ -26,8 +26,8 @@ from rolo.serving.twisted import TwistedGateway
 from twisted.internet import reactor
 
 
-def look_at_the_clock():
-    """What its SQS does once a second."""
+def check_clock():
+    """Does the work that LocalStack's SQS does once a second."""
     for _, _, store in sqs_stores.iter_stores():
         for queue in list(store.queues.values()):
             queue.requeue_inflight_messages()
@@ -38,5 +38,5 @@ for service in ("sqs", "s3"):
     SERVICE_PLUGINS.require(service)
 reactor.suggestThreadPoolSize(100)
 site = TwistedGateway(LocalstackAwsGateway(SERVICE_PLUGINS))
-obey(reactor.listenTCP(0, site, interface="127.0.0.1").getHost().port, look_at_the_clock)
+run_control(reactor.listenTCP(0, site, interface="127.0.0.1").getHost().port, check_clock)
 reactor.run(installSignalHandlers=False)

@@ -6,11 +6,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The last line of community releases that start without a token. `localstack/compose.yaml` has the same tag.
+/// From the last line of community releases that start without a token. `localstack/compose.yaml` has the
+/// same tag.
 pub(super) const TAG: &str = "4.5.0";
-/// Where it listens in the container.
+/// The port on which it listens in the container.
 const PORT: &str = "4566";
-/// A busy machine takes half of this to start it.
+/// Maximum time to start. A busy machine needs half of this.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running container. It is removed when this process ends, however it ends.
@@ -21,7 +22,7 @@ pub(super) struct LocalStack {
 }
 
 impl LocalStack {
-    /// Starts it and waits until it answers, or says why it cannot.
+    /// Starts a container and waits until it is healthy; the error tells why it cannot start.
     #[expect(
         clippy::disallowed_methods,
         reason = "Docker gives no signal when the program in a container answers"

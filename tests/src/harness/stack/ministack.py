@@ -1,4 +1,4 @@
-"""Runs ministack on a port of its own."""
+"""Runs ministack on a free port."""
 
 import asyncio
 import socket
@@ -12,8 +12,8 @@ os.environ.update(
     GATEWAY_PORT=str(port), SERVICES="sqs,dynamodb,s3,secretsmanager,cloudformation", LOG_LEVEL="ERROR"
 )
 
-# The emulator asks its API Gateway about every request to a host with a dot in it, and that reads YAML, as its
-# CloudFormation can. YAML's package is not pure Python, and nobody here sends any: templates are JSON.
+# The emulator passes every request to a host with a dot to its API Gateway, which imports YAML, as does its
+# CloudFormation. The YAML package is not pure Python, and the tests do not send YAML: their templates are JSON.
 yaml = types.ModuleType("yaml")
 yaml.SafeLoader = type("SafeLoader", (), {"add_constructor": lambda *_: None})
 sys.modules["yaml"] = yaml
@@ -26,5 +26,5 @@ config = Config()
 config.bind = [f"fd://{listener.fileno()}"]
 config.keep_alive_timeout = 75
 config.loglevel = "ERROR"
-obey(port)
+run_control(port)
 asyncio.run(serve(app, config))

@@ -1,7 +1,7 @@
-//! AWS for the tests: what `AWS_ENDPOINT_URL` names, else LocalStack if there is Docker, else ministack in a Python
-//! environment that is made here. Never nothing: without any of the three, tests fail and say what to install.
-//! Beside ministack, the tests of queues and files run on LocalStack's Python package too, so that one emulator's
-//! quirks are noticed.
+//! AWS for the tests: the endpoint in `AWS_ENDPOINT_URL`, otherwise LocalStack if there is Docker, otherwise
+//! ministack in a Python environment that is created here. If none of the three is available, tests fail and
+//! name the packages to install. In addition to ministack, the tests of queues and files run on LocalStack's
+//! Python package, to detect quirks of one emulator.
 
 mod emulator;
 mod localstack;
@@ -15,17 +15,17 @@ use aws_config::{Region, SdkConfig};
 use aws_sdk_sqs::config::Credentials;
 use aws_template::names::Names;
 
-use super::say;
+use super::print_uncaptured;
 use emulator::{Emulated, LOCALSTACK, MINISTACK, Package};
 
-/// The region everything is in.
+/// The region of all resources.
 pub const REGION: &str = "eu-central-1";
 /// The tag of LocalStack's image.
 pub const LOCALSTACK_TAG: &str = localstack::TAG;
-/// What emulators take for an account's key.
+/// Access key for emulators.
 const KEY: &str = "test";
 
-/// A place that speaks AWS's language.
+/// A service with the APIs of AWS.
 #[derive(Debug)]
 pub struct Stack {
     endpoint: String,
@@ -34,46 +34,47 @@ pub struct Stack {
 
 #[derive(Debug)]
 enum StackKind {
-    /// The caller of the tests chose it.
+    /// The endpoint of `AWS_ENDPOINT_URL`.
     Given,
     /// A container.
     LocalStack(localstack::LocalStack),
-    /// A Python package in a process of its own, with a clock that can be moved.
+    /// A Python package in a separate process, with an adjustable clock.
     Python(Emulated, Emulator),
 }
 
-/// What plays AWS, since each does so in its own way.
+/// The emulator of AWS: each has its own deviations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Emulator {
-    /// Not known: taken for AWS itself.
+    /// Unknown: treated as AWS itself.
     Unknown,
-    /// LocalStack, in a container: its time passes as it does.
+    /// LocalStack in a container, with the real clock.
     LocalStack,
-    /// The same from its Python package, without DynamoDB. Its clock is moved.
+    /// LocalStack's Python package, without DynamoDB, with an adjustable clock.
     LocalStackPackage,
-    /// Ministack. Its clock is moved.
+    /// Ministack, with an adjustable clock.
     Ministack,
 }
 
 impl Stack {
-    /// The stack of this test run, started by the test that asks first. What ran is said once.
+    /// The stack of this test run, started by the first test that needs it. Prints once which stack it is.
     ///
     /// # Panics
-    /// If no stack is available, with what to install.
+    /// If no stack is available; the message names the packages to install.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Stack> = OnceLock::new();
         SHARED.get_or_init(|| {
             let stack = Self::start();
-            say(&format!("AWS tests run on {}", stack.name()));
+            print_uncaptured(&format!("AWS tests run on {}", stack.name()));
             stack
         })
     }
 
-    /// A stack whose time no other test minds being moved. If time cannot be moved, it is the shared one.
+    /// A stack whose clock no other test uses. If the shared stack's clock cannot be moved, it is the shared
+    /// one.
     ///
     /// # Panics
     /// As [`Stack::shared`].
-    pub fn with_time_of_its_own() -> &'static Self {
+    pub fn with_own_clock() -> &'static Self {
         static OWN: OnceLock<Stack> = OnceLock::new();
         let shared = Self::shared();
         match shared.kind {
@@ -82,22 +83,23 @@ impl Stack {
         }
     }
 
-    /// LocalStack's SQS and S3 from its Python package, started by the test that asks first; its time is moved. There is
-    /// no such stack if the shared one is LocalStack already, or was given: then the same tests run there. That is said once.
+    /// LocalStack's SQS and S3 from its Python package, with an adjustable clock, started by the first test
+    /// that needs it. `None` if the shared stack is LocalStack already, or was given: then the same tests run
+    /// there. Prints once which it is.
     ///
     /// # Panics
     /// As [`Stack::shared`].
-    pub fn second() -> Option<&'static Self> {
+    pub fn second_emulator() -> Option<&'static Self> {
         static SECOND: OnceLock<Option<Stack>> = OnceLock::new();
         SECOND
             .get_or_init(|| {
                 let shared = Self::shared();
                 if !matches!(shared.kind, StackKind::Python(..)) {
-                    say(&format!("no second emulator beside {}", shared.name()));
+                    print_uncaptured(&format!("no second emulator in addition to {}", shared.name()));
                     return None;
                 }
                 let stack = Self::start_python(LOCALSTACK, Emulator::LocalStackPackage);
-                say(&format!("tests of queues and files run on {} as well", stack.name()));
+                print_uncaptured(&format!("tests of queues and files run on {} as well", stack.name()));
                 Some(stack)
             })
             .as_ref()
@@ -111,7 +113,7 @@ impl Stack {
         match localstack::LocalStack::start() {
             Ok(running) => Self { endpoint: running.endpoint.clone(), kind: StackKind::LocalStack(running) },
             Err(why) => {
-                say(&format!("no LocalStack: {why}"));
+                print_uncaptured(&format!("no LocalStack: {why}"));
                 Self::start_python(MINISTACK, Emulator::Ministack)
             }
         }
@@ -130,12 +132,12 @@ impl Stack {
         }
     }
 
-    /// Where it is.
+    /// Its URL.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// What it is.
+    /// Which emulator it is.
     pub fn emulator(&self) -> Emulator {
         match self.kind {
             StackKind::Given => Emulator::Unknown,
@@ -152,12 +154,12 @@ impl Stack {
         }
     }
 
-    /// Settings of a client. Its endpoint may be another one that leads here: a proxy.
+    /// The SDK's configuration. The endpoint may be a proxy to this stack.
     pub async fn sdk(&self, endpoint: &str) -> SdkConfig {
         self.sdk_in(endpoint, REGION).await
     }
 
-    /// The same in another region.
+    /// The SDK's configuration for another region.
     pub async fn sdk_in(&self, endpoint: &str, region: &'static str) -> SdkConfig {
         let key = Credentials::new(KEY, KEY, None, None, "tests");
         aws::loader()
@@ -168,23 +170,23 @@ impl Stack {
             .await
     }
 
-    /// An account's worth of names that no other test uses. Nothing is made yet.
+    /// A client with names that no other test uses. Creates no resource.
     ///
     /// # Panics
-    /// Never: the names are good ones.
+    /// Never: the names are valid.
     pub async fn aws(&self) -> Aws {
         self.aws_at(&self.endpoint, fresh_names()).await
     }
 
-    /// The same names at another endpoint that leads here.
+    /// A client with these names, whose endpoint may be a proxy to this stack.
     ///
     /// # Panics
     /// Never: a region is set.
     pub async fn aws_at(&self, endpoint: &str, names: Names) -> Aws {
-        Aws::of(self.sdk(endpoint).await, names).expect("a region is set")
+        Aws::from_sdk_config(self.sdk(endpoint).await, names).expect("a region is set")
     }
 
-    /// The variables that lead a process here.
+    /// The variables with which a process uses this stack.
     pub fn environment(&self, names: &Names) -> Vec<(&'static str, String)> {
         use ports::queue::topology::TableRole;
         vec![
@@ -201,7 +203,7 @@ impl Stack {
         ]
     }
 
-    /// Lets time pass there: at once if the stack's clock can be moved, else by waiting.
+    /// Advances the stack's time: at once if its clock is adjustable, otherwise by waiting.
     pub async fn advance(&'static self, by: Duration) {
         match &self.kind {
             StackKind::Python(running, _) => running.advance(by),
@@ -209,7 +211,7 @@ impl Stack {
         }
     }
 
-    /// How far its clock was moved ahead of this machine's.
+    /// The time by which its clock is ahead of this machine's.
     pub fn ahead(&self) -> Duration {
         match &self.kind {
             StackKind::Python(running, _) => running.ahead(),
@@ -221,7 +223,7 @@ impl Stack {
 /// Names that no other test, and no other run, uses.
 ///
 /// # Panics
-/// Never: the names are good ones.
+/// Never: the names are valid.
 pub fn fresh_names() -> Names {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let run = fastrand::u32(..);

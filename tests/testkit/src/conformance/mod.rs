@@ -1,8 +1,8 @@
 //! One suite per port. Every backend and every test double runs all of it.
 //!
-//! What a backend may do differently is a named argument of the suite ([`queue::QueueTraits`],
+//! A permitted difference between backends is a named argument of the suite ([`queue::QueueTraits`],
 //! [`archive::ArchiveTraits`]); no case knows which backend it runs on.
-#![expect(clippy::unwrap_used, reason = "a suite is test code: what it unwraps is what it claims")]
+#![expect(clippy::unwrap_used, reason = "test code: an unwrap that fails is a case that fails")]
 
 pub mod archive;
 pub mod changes;
@@ -15,5 +15,5 @@ pub mod two_handles;
 
 pub use run::SuitePace;
 
-/// Whatever has to live as long as a fixture: a folder, a handle.
+/// A resource that must live as long as a fixture, such as a folder or a handle.
 pub type Keep = Box<dyn std::any::Any + Send + Sync>;

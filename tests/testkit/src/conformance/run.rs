@@ -1,4 +1,4 @@
-//! Running a suite's cases, each on a fixture of its own.
+//! Runs the cases of a suite, each on its own fixture.
 
 use std::time::Duration;
 
@@ -7,21 +7,22 @@ use futures_util::future::{BoxFuture, ready};
 use futures_util::stream;
 use tokio::time::timeout;
 
-/// How the cases of a suite are run.
+/// The concurrency and the time limit of a suite's cases.
 #[derive(Debug, Clone, Copy)]
 pub struct SuitePace {
-    /// This many cases run at once, each on its own fixture. More than one only where no case moves the time of another.
+    /// The number of concurrent cases, each on its own fixture. More than one requires that no case moves
+    /// another's time.
     pub at_once: usize,
-    /// A case that takes longer hangs.
+    /// A case that takes longer is reported as hanging.
     pub time_limit: Duration,
 }
 
 impl SuitePace {
-    /// Case after case, none of which really waits for time to pass.
+    /// One case after another, for cases that do not wait for real time.
     pub const ONE_BY_ONE: Self = Self { at_once: 1, time_limit: Duration::from_secs(120) };
 }
 
-/// One claim about a port.
+/// One test case of a port.
 pub(super) struct Case<F> {
     pub(super) name: &'static str,
     pub(super) run: fn(F) -> BoxFuture<'static, ()>,
@@ -38,12 +39,12 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-/// Runs all cases, whichever fail, and then fails with the names of those.
+/// Runs all cases, and then panics with the names of those that failed.
 pub(super) async fn run_all<F: Send + 'static>(cases: Vec<Case<F>>, mut fixture: impl FnMut() -> F) {
     run_paced(cases, SuitePace::ONE_BY_ONE, || ready(fixture())).await;
 }
 
-/// The same at this pace, on fixtures that take their time.
+/// The same at a given pace, with fixtures that are created asynchronously.
 pub(super) async fn run_paced<F: Send + 'static, Making: Future<Output = F>>(
     cases: Vec<Case<F>>,
     pace: SuitePace,

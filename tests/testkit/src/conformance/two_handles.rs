@@ -1,4 +1,4 @@
-//! Two handles on one backend, used in turn: what two processes on one data folder see.
+//! Two handles on one backend, used in turn, as by two processes on one data folder.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
-use ports::claims::{Claim, ClaimAnswer, Claims, ClaimsError, Take};
+use ports::claims::{Claim, ClaimAnswer, ClaimMode, Claims, ClaimsError};
 use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
 use ports::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueRef, Receipt, ReceiveRequest,
 };
 
-/// How a queue's calls are spread over the handles.
+/// How the calls of a queue are distributed over the handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandleTurns {
-    /// One sends, the other does everything else.
+    /// One handle sends, the other does everything else.
     SenderAndReceiver,
-    /// Every call goes to the other handle than the one before, but for receipts: they go back to the handle that gave
-    /// them, as a worker acks what it received itself.
+    /// The handles alternate with every call, except for calls with receipts: these go to the handle that
+    /// returned the receipt, because a worker acks the messages that it received itself.
     Alternating,
 }
 
@@ -55,8 +55,8 @@ impl TwoQueues {
         self.calls.fetch_add(1, Ordering::SeqCst) % 2
     }
 
-    /// Which handle gave this receipt; a receipt that neither gave goes to the second.
-    fn giver(&self, receipt: &Receipt) -> usize {
+    /// The handle that returned this receipt, or the second one for an unknown receipt.
+    fn issuing_handle(&self, receipt: &Receipt) -> usize {
         self.received_by().get(receipt).copied().unwrap_or(1)
     }
 
@@ -80,17 +80,19 @@ impl Queue for TwoQueues {
 
     async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
         let mut results = BatchResult::new();
-        for entries in entries.chunk_by(|(one, _), (next, _)| self.giver(one) == self.giver(next)) {
-            let giver = self.giver(&entries[0].0);
-            results.extend(self.handles[giver].change_visibility(queue, entries).await);
+        for entries in
+            entries.chunk_by(|(one, _), (next, _)| self.issuing_handle(one) == self.issuing_handle(next))
+        {
+            let issuing_handle = self.issuing_handle(&entries[0].0);
+            results.extend(self.handles[issuing_handle].change_visibility(queue, entries).await);
         }
         results
     }
 
     async fn ack(&self, queue: QueueRef, receipts: &[Receipt]) -> BatchResult {
         let mut results = BatchResult::new();
-        for receipts in receipts.chunk_by(|one, next| self.giver(one) == self.giver(next)) {
-            results.extend(self.handles[self.giver(&receipts[0])].ack(queue, receipts).await);
+        for receipts in receipts.chunk_by(|one, next| self.issuing_handle(one) == self.issuing_handle(next)) {
+            results.extend(self.handles[self.issuing_handle(&receipts[0])].ack(queue, receipts).await);
         }
         results
     }
@@ -104,7 +106,7 @@ impl Queue for TwoQueues {
     }
 }
 
-/// A port behind two handles; every call goes to the other one than the call before.
+/// A port behind two handles that alternate with every call.
 pub struct AlternatingHandles<P: ?Sized> {
     handles: [Arc<P>; 2],
     calls: AtomicUsize,
@@ -173,7 +175,7 @@ impl Files for AlternatingHandles<dyn Files> {
 
 #[async_trait]
 impl Claims for AlternatingHandles<dyn Claims> {
-    async fn claim(&self, claim: &Claim, take: Take) -> Result<ClaimAnswer, ClaimsError> {
+    async fn claim(&self, claim: &Claim, take: ClaimMode) -> Result<ClaimAnswer, ClaimsError> {
         self.next().claim(claim, take).await
     }
 

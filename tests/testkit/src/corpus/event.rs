@@ -1,10 +1,10 @@
-//! Messages and events of the made-up workspace, beside what every event of Slack's has in common.
+//! Messages and events of the made-up workspace, in addition to the common builders of `fake_slack`.
 
 use serde_json::{Value, json};
 
 pub use fake_slack::event::{
     changed, channel_created, deleted, emoji_added, envelope, posted, reaction_added, reaction_removed,
-    replied, with,
+    replied, with_fields,
 };
 
 /// A plain message of a person.
@@ -17,12 +17,13 @@ pub fn message(ts: &str, user: &str, text: &str) -> Value {
 
 /// A message within a thread; with `thread_ts` equal to `ts` the thread's root.
 pub fn reply(ts: &str, thread_ts: &str, user: &str, text: &str) -> Value {
-    with(message(ts, user, text), [("thread_ts", thread_ts.into())])
+    with_fields(message(ts, user, text), [("thread_ts", thread_ts.into())])
 }
 
-/// A message with a subtype such as `me_message`, `channel_join` or `thread_broadcast`, and what else belongs to it.
+/// A message with a subtype such as `me_message`, `channel_join` or `thread_broadcast`, and the subtype's
+/// fields.
 pub fn subtyped(message: Value, subtype: &str, more: Value) -> Value {
-    let mut message = with(message, [("subtype", subtype.into())]);
+    let mut message = with_fields(message, [("subtype", subtype.into())]);
     if let (Value::Object(fields), Value::Object(more)) = (&mut message, more) {
         fields.extend(more);
     }
@@ -52,11 +53,11 @@ pub fn file(id: &str, user: &str) -> Value {
     })
 }
 
-/// The message as an edit at `edited_ts` leaves it.
+/// The message after an edit at `edited_ts`.
 pub fn edited(message: &Value, edited_ts: &str, text: &str) -> Value {
     let ts = message["ts"].as_str().unwrap_or_default();
     let editor = message["user"].clone();
-    with(
+    with_fields(
         message.clone(),
         [
             ("text", text.into()),
@@ -66,15 +67,15 @@ pub fn edited(message: &Value, edited_ts: &str, text: &str) -> Value {
     )
 }
 
-/// The message as an unfurled link leaves it: an attachment, and no edit.
+/// The message after a link was unfurled: it has an attachment, but no edit.
 pub fn unfurled(message: &Value, url: &str) -> Value {
-    with(
+    with_fields(
         message.clone(),
         [("attachments", json!([{ "id": 1, "from_url": url, "original_url": url, "fallback": url }]))],
     )
 }
 
-/// What history has if a deleted message had replies.
+/// The entry in history for a deleted message that had replies.
 pub fn tombstone(message: &Value) -> Value {
     json!({
         "type": "message", "subtype": "tombstone", "user": "USLACKBOT", "text": "This message was deleted.",
@@ -82,7 +83,7 @@ pub fn tombstone(message: &Value) -> Value {
     })
 }
 
-/// A person's profile as it is now.
+/// A `user_change` event with the person's profile.
 pub fn user_change(user: &str, name: &str, event_ts: &str) -> Value {
     let user = json!({
         "id": user, "team_id": super::TEAM, "name": name, "real_name": name, "deleted": false, "is_bot": false,
@@ -92,9 +93,9 @@ pub fn user_change(user: &str, name: &str, event_ts: &str) -> Value {
     json!({ "type": "user_change", "user": user, "event_ts": event_ts, "cache_ts": 0 })
 }
 
-/// A person who came.
+/// A `team_join` event of a new person.
 pub fn team_join(user: &str, name: &str, event_ts: &str) -> Value {
-    with(user_change(user, name, event_ts), [("type", "team_join".into())])
+    with_fields(user_change(user, name, event_ts), [("type", "team_join".into())])
 }
 
 /// Slack's editor writes every text as a `rich_text` block too.

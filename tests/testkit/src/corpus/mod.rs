@@ -1,5 +1,5 @@
-//! What Slack would send: builders for single events, and an endless, reproducible workload with what it should leave
-//! behind.
+//! Simulated requests of Slack's: builders for single events, and an endless, reproducible workload with the
+//! archive content that it should produce.
 
 pub mod event;
 pub mod model;
@@ -22,7 +22,7 @@ pub fn user_id(n: usize) -> String {
     format!("U0{n:08}")
 }
 
-/// A timestamp of Slack's shape.
+/// A timestamp in Slack's format.
 pub fn ts(micros: i64) -> String {
     format!("{:010}.{:06}", micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000))
 }

@@ -1,17 +1,17 @@
-//! What a workload should leave in the archive.
+//! The archive content that a workload should produce.
 
 use std::collections::BTreeMap;
 
 use super::workload::{Effect, GeneratedEvent};
 
-/// A message as readers should see it in the end.
+/// A message as readers should see it after the workload.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExpectedMessage {
     /// The text of the newest version.
     pub text: String,
     /// Whether it was deleted.
     pub deleted: bool,
-    /// What it said before each edit.
+    /// The texts before each edit.
     pub replaced: Vec<String>,
     /// The thread it belongs to.
     pub thread_ts: Option<String>,
@@ -20,12 +20,12 @@ pub struct ExpectedMessage {
 /// Channel → timestamp → message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Model {
-    /// The channels and what they should hold.
+    /// The expected messages of each channel.
     pub channels: BTreeMap<String, BTreeMap<String, ExpectedMessage>>,
 }
 
 impl Model {
-    /// Takes in an event that was acked.
+    /// Applies an event that was acked.
     pub fn apply(&mut self, event: &GeneratedEvent) {
         let channel = self.channels.entry(event.channel.clone()).or_default();
         match &event.effect {
@@ -42,14 +42,14 @@ impl Model {
         }
     }
 
-    /// Takes in what another model expects of other channels.
+    /// Adds the channels of another model.
     pub fn merge(&mut self, other: Self) {
         for (channel, messages) in other.channels {
             self.channels.entry(channel).or_default().extend(messages);
         }
     }
 
-    /// How many rows there should be.
+    /// The expected number of rows.
     pub fn rows(&self) -> usize {
         self.channels.values().map(BTreeMap::len).sum()
     }

@@ -1,4 +1,4 @@
-//! Texts of a believable length, from words alone.
+//! Texts of a realistic length, made of plain words.
 
 const WORDS: [&str; 48] = [
     "the",

@@ -1,4 +1,5 @@
-//! An endless workload: channels of Zipf's popularity, replies, edits and deletions, the same for the same seed.
+//! An endless workload: channels of Zipf's popularity, replies, edits and deletions, the same for the same
+//! seed.
 
 use std::collections::VecDeque;
 
@@ -6,29 +7,29 @@ use serde_json::Value;
 
 use super::{TEAM, channel_id, event, text, ts, user_id};
 
-/// An edit, a deletion or a reply is about one of so many latest messages of its channel.
+/// An edit, a deletion or a reply refers to one of this number of latest messages of its channel.
 const RECENT: usize = 128;
 /// The first event's clock: a fixed moment, so that a run can be repeated.
 const START_MICROS: i64 = 1_700_000_000_000_000;
 
-/// What a workload looks like.
+/// The parameters of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     /// The same seed gives the same events.
     pub seed: u64,
-    /// How many channels.
+    /// The number of channels.
     pub channels: usize,
-    /// The number of the first channel: workloads that run side by side keep apart by it.
+    /// The number of the first channel, which keeps the channels of concurrent workloads apart.
     pub first_channel: usize,
-    /// How many people write.
+    /// The number of people who write.
     pub users: usize,
-    /// How many events of a hundred are edits.
+    /// The percentage of events that are edits.
     pub edits_percent: u32,
-    /// How many events of a hundred are deletions.
+    /// The percentage of events that are deletions.
     pub deletes_percent: u32,
-    /// How many new messages of a hundred are replies within a thread.
+    /// The percentage of new messages that are replies in a thread.
     pub replies_percent: u32,
-    /// How far the clock moves from event to event.
+    /// The time between two events.
     pub step_micros: i64,
 }
 
@@ -56,14 +57,14 @@ pub struct GeneratedEvent {
     pub channel: String,
     /// The request's body.
     pub body: String,
-    /// What it should do to the archive.
+    /// The expected effect on the archive.
     pub effect: Effect,
 }
 
-/// What an event should do to the archive.
+/// The expected effect of an event on the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// A message came.
+    /// A message was posted.
     Posted {
         /// Its timestamp.
         ts: String,
@@ -76,7 +77,7 @@ pub enum Effect {
     Edited {
         /// The message's timestamp.
         ts: String,
-        /// Its text from now on.
+        /// Its new text.
         text: String,
     },
     /// A message was deleted.
@@ -86,12 +87,12 @@ pub enum Effect {
     },
 }
 
-/// The endless iterator.
+/// An endless iterator over generated events.
 #[derive(Debug)]
 pub struct Workload {
     shape: Shape,
     random: fastrand::Rng,
-    /// Weights of the channels, added up.
+    /// The cumulative weights of the channels.
     popularity: Vec<f64>,
     channels: Vec<VecDeque<Value>>,
     sent: u64,
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mix_is_what_the_shape_says() {
+    fn the_mix_of_events_matches_the_shape() {
         let count = 20_000;
         let events: Vec<_> = Workload::new(Shape::default()).take(count).collect();
         let share = |chosen: &dyn Fn(&Effect) -> bool| {

@@ -1,4 +1,4 @@
-//! What carries calls to the state and answers back: a socket or a transport in memory.
+//! The two ways to call the fake Slack: a socket, and a transport in memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use wiremock::{Request, Respond, ResponseTemplate};
 
 use crate::faults::CrashPoint;
 
-/// What a socket and a transport share.
+/// The state that the socket and the transport share.
 #[derive(Debug)]
 pub(super) struct FakeSlackTable {
     pub(super) state: SlackState,
@@ -24,9 +24,9 @@ pub(super) struct FakeSlackTable {
 /// The time of a fake Slack.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FakeClock {
-    /// It stands at this millisecond.
+    /// The clock is fixed at this millisecond.
     Fixed(i64),
-    /// It was this millisecond at that instant, and runs with the runtime.
+    /// The clock showed this millisecond at that instant, and runs with the runtime.
     Running(i64, Instant),
 }
 
@@ -65,11 +65,11 @@ impl FakeSlackTable {
 /// Answers on a socket.
 pub(super) struct SocketCarrier(pub(super) Arc<Mutex<FakeSlackTable>>);
 
-/// Answers in memory. A client shows its token to no transport but its own, so that this one is told.
+/// Answers in memory. A client does not pass its token to a foreign transport, so this one gets a copy.
 pub(super) struct MemoryCarrier {
     pub(super) table: Arc<Mutex<FakeSlackTable>>,
     pub(super) token: String,
-    /// The process on this side of it.
+    /// The crash point of the calling process.
     pub(super) point: Arc<CrashPoint>,
 }
 
@@ -98,7 +98,7 @@ impl Respond for SocketCarrier {
 
 #[async_trait]
 impl Transport for MemoryCarrier {
-    async fn carry(&self, question: SlackRequest<'_>) -> Result<SlackResponse, String> {
+    async fn send_request(&self, question: SlackRequest<'_>) -> Result<SlackResponse, String> {
         self.point.step()?;
         let token = question.token.map_or("", |_| self.token.as_str());
         let form = question.form.unwrap_or_default().iter();
@@ -114,7 +114,7 @@ impl Transport for MemoryCarrier {
     }
 }
 
-/// An answer as a transport brings it.
+/// Converts an answer to a transport's response.
 fn response(answer: SlackAnswer) -> SlackResponse {
     let headers =
         answer.headers.iter().filter_map(|(name, value)| Some((name.parse().ok()?, value.parse().ok()?)));

@@ -1,4 +1,4 @@
-//! An archive that follows a plan.
+//! An archive with injected faults.
 
 use std::sync::Arc;
 
@@ -8,26 +8,26 @@ use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, 
 use super::crash::CrashPoint;
 use super::plan::{self, FaultPlan, FaultSchedule, PlanProgress, PortMethod};
 
-/// An archive some of whose calls go wrong.
+/// An archive whose calls fail as a schedule decides.
 pub struct FaultyArchive {
     inner: Arc<dyn Archive>,
     schedule: Arc<dyn FaultSchedule>,
 }
 
 impl FaultyArchive {
-    /// `inner`, but for what the plan says.
+    /// `inner` with the faults of a plan.
     pub fn new(inner: Arc<dyn Archive>, plan: FaultPlan) -> Self {
-        Self::on(inner, Arc::new(PlanProgress::new(plan)))
+        Self::with_schedule(inner, Arc::new(PlanProgress::new(plan)))
     }
 
-    /// `inner`, but for what is decided call by call.
-    pub fn on(inner: Arc<dyn Archive>, schedule: Arc<dyn FaultSchedule>) -> Self {
+    /// `inner` with the faults that a schedule decides call by call.
+    pub fn with_schedule(inner: Arc<dyn Archive>, schedule: Arc<dyn FaultSchedule>) -> Self {
         Self { inner, schedule }
     }
 
-    /// `inner` as a process sees it that dies at the crash point.
-    pub fn until(inner: Arc<dyn Archive>, point: Arc<CrashPoint>) -> Self {
-        Self::on(inner, point)
+    /// `inner` as seen by a process that dies at the crash point.
+    pub fn with_crash_point(inner: Arc<dyn Archive>, point: Arc<CrashPoint>) -> Self {
+        Self::with_schedule(inner, point)
     }
 
     async fn call<T>(
@@ -36,7 +36,7 @@ impl FaultyArchive {
         done: impl Future<Output = Result<T, ArchiveError>>,
     ) -> Result<T, ArchiveError> {
         let fault = self.schedule.before(method, 1).await;
-        let result = plan::meet(fault, done, ArchiveError::Unavailable).await;
+        let result = plan::apply_fault(fault, done, ArchiveError::Unavailable).await;
         self.schedule.after(method).await;
         result
     }
@@ -82,12 +82,12 @@ mod tests {
     use crate::faults::CallFault;
     use crate::memory::archive::MemoryArchive;
 
-    /// What a plan does to one write: whether it was answered and whether it is there.
+    /// Makes one write under a plan. Returns whether it succeeded, and whether it is stored.
     async fn write_one(plan: FaultPlan) -> (bool, bool) {
         let memory = Arc::new(MemoryArchive::new());
         let archive = FaultyArchive::new(memory.clone(), plan);
-        let answered = archive.write(&Update::new(ItemKey::new("a", "1"))).await.is_ok();
-        (answered, !memory.items().is_empty())
+        let succeeded = archive.write(&Update::new(ItemKey::new("a", "1"))).await.is_ok();
+        (succeeded, !memory.items().is_empty())
     }
 
     #[tokio::test]
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(write_one(FaultPlan::none()).await, (true, true));
         assert_eq!(write_one(FaultPlan::fail_before(1)).await, (false, false));
         assert_eq!(write_one(FaultPlan::fail_after(1)).await, (false, true));
-        let other = FaultPlan::none().and(PortMethod::Get, 1..=1, CallFault::FailBefore);
+        let other = FaultPlan::none().with_rule(PortMethod::Get, 1..=1, CallFault::FailBefore);
         assert_eq!(write_one(other).await, (true, true));
     }
 }

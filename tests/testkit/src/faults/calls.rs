@@ -1,4 +1,4 @@
-//! Calls on which nothing fails, and which are kept.
+//! A schedule without faults that records the calls.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,19 +6,19 @@ use async_trait::async_trait;
 
 use super::plan::{CallFault, FaultSchedule, PortMethod};
 
-/// Every call, in their order; each row that is written counts as one.
+/// All calls in order; each written row counts as one call.
 #[derive(Debug, Default)]
 pub struct RecordedCalls(Mutex<Vec<PortMethod>>);
 
 impl RecordedCalls {
-    /// Those since this was asked last.
-    pub fn take(&self) -> Vec<PortMethod> {
+    /// Takes the recorded calls.
+    pub fn take_calls(&self) -> Vec<PortMethod> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How many of them wrote to the archive.
+    /// Takes the recorded calls and returns how many of them wrote to the archive.
     pub fn take_writes(&self) -> usize {
-        self.take().into_iter().filter(|method| *method == PortMethod::Write).count()
+        self.take_calls().into_iter().filter(|method| *method == PortMethod::Write).count()
     }
 }
 

@@ -1,15 +1,15 @@
-//! A table of claims that follows a plan, and one that dies.
+//! A claims table with injected faults.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use ports::claims::{Claim, ClaimAnswer, Claims, ClaimsError, Take};
+use ports::claims::{Claim, ClaimAnswer, ClaimMode, Claims, ClaimsError};
 
 use super::crash::CrashPoint;
 use super::plan::{self, FaultPlan, FaultSchedule, PlanProgress, PortMethod};
 
-/// A table some of whose calls go wrong.
+/// A claims table whose calls fail as a schedule decides.
 pub struct FaultyClaims {
     inner: Arc<dyn Claims>,
     calls: AtomicU64,
@@ -17,22 +17,22 @@ pub struct FaultyClaims {
 }
 
 impl FaultyClaims {
-    /// `inner`, but for what the plan says.
+    /// `inner` with the faults of a plan.
     pub fn new(inner: Arc<dyn Claims>, plan: FaultPlan) -> Self {
-        Self::on(inner, Arc::new(PlanProgress::new(plan)))
+        Self::with_schedule(inner, Arc::new(PlanProgress::new(plan)))
     }
 
-    /// `inner`, but for what is decided call by call.
-    pub fn on(inner: Arc<dyn Claims>, schedule: Arc<dyn FaultSchedule>) -> Self {
+    /// `inner` with the faults that a schedule decides call by call.
+    pub fn with_schedule(inner: Arc<dyn Claims>, schedule: Arc<dyn FaultSchedule>) -> Self {
         Self { inner, calls: AtomicU64::new(0), schedule }
     }
 
-    /// `inner` as a process sees it that dies at the crash point.
-    pub fn until(inner: Arc<dyn Claims>, point: Arc<CrashPoint>) -> Self {
-        Self::on(inner, point)
+    /// `inner` as seen by a process that dies at the crash point.
+    pub fn with_crash_point(inner: Arc<dyn Claims>, point: Arc<CrashPoint>) -> Self {
+        Self::with_schedule(inner, point)
     }
 
-    /// How many calls were made, failed ones included.
+    /// The number of calls, including failed ones.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::SeqCst)
     }
@@ -44,7 +44,7 @@ impl FaultyClaims {
     ) -> Result<T, ClaimsError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let fault = self.schedule.before(method, 1).await;
-        let result = plan::meet(fault, done, ClaimsError::Unavailable).await;
+        let result = plan::apply_fault(fault, done, ClaimsError::Unavailable).await;
         self.schedule.after(method).await;
         result
     }
@@ -52,7 +52,7 @@ impl FaultyClaims {
 
 #[async_trait]
 impl Claims for FaultyClaims {
-    async fn claim(&self, claim: &Claim, take: Take) -> Result<ClaimAnswer, ClaimsError> {
+    async fn claim(&self, claim: &Claim, take: ClaimMode) -> Result<ClaimAnswer, ClaimsError> {
         self.call(PortMethod::Claim, self.inner.claim(claim, take)).await
     }
 

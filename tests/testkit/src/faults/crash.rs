@@ -7,7 +7,8 @@ use async_trait::async_trait;
 
 use super::plan::{CallFault, FaultSchedule, PortMethod};
 
-/// The step after which nothing works any more. Shared by all the ports of one process, whose steps it counts together.
+/// The step after which every call of a process fails. All ports of the process share it, so it counts their
+/// steps together.
 #[derive(Debug)]
 pub struct CrashPoint {
     after: u64,
@@ -15,7 +16,7 @@ pub struct CrashPoint {
 }
 
 impl CrashPoint {
-    /// After `steps` steps.
+    /// A crash after `steps` steps.
     pub fn after(steps: u64) -> Arc<Self> {
         Arc::new(Self { after: steps, steps: AtomicU64::new(0) })
     }
@@ -25,12 +26,12 @@ impl CrashPoint {
         Self::after(u64::MAX)
     }
 
-    /// Steps that were done.
+    /// The number of completed steps.
     pub fn steps(&self) -> u64 {
         self.steps.load(Ordering::SeqCst).min(self.after)
     }
 
-    /// Whether a step was tried after the crash.
+    /// Whether the process has attempted a step after the crash.
     pub fn has_crashed(&self) -> bool {
         self.steps.load(Ordering::SeqCst) > self.after
     }
@@ -60,12 +61,12 @@ mod tests {
     use crate::memory::queue::MemoryQueue;
 
     #[tokio::test]
-    async fn nothing_works_after_the_crash_on_either_port() {
+    async fn every_call_fails_after_the_crash_on_either_port() {
         let point = CrashPoint::after(2);
         let memory = Arc::new(MemoryArchive::new());
-        let archive = FaultyArchive::until(memory.clone(), Arc::clone(&point));
+        let archive = FaultyArchive::with_crash_point(memory.clone(), Arc::clone(&point));
         let queue = MemoryQueue::new(ManualClock::starting_at(TimestampMs(0)));
-        let queue = FaultyQueue::until(Arc::new(queue), Arc::clone(&point));
+        let queue = FaultyQueue::with_crash_point(Arc::new(queue), Arc::clone(&point));
 
         archive.write(&Update::new(ItemKey::new("a", "1"))).await.unwrap();
         queue.ready().await.unwrap();

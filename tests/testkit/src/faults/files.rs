@@ -1,4 +1,4 @@
-//! A store of files that follows a plan, and one that dies.
+//! A file store with injected faults.
 
 use std::sync::Arc;
 
@@ -9,38 +9,38 @@ use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, Published
 use super::crash::CrashPoint;
 use super::plan::{self, FaultPlan, FaultSchedule, PlanProgress, PortMethod};
 
-/// A step that meets what is decided about it.
+/// Runs a step with the fault that the schedule decides.
 async fn step<T>(
     schedule: &dyn FaultSchedule,
     method: PortMethod,
     done: impl Future<Output = Result<T, FilesError>>,
 ) -> Result<T, FilesError> {
     let fault = schedule.before(method, 1).await;
-    let result = plan::meet(fault, done, FilesError::Unavailable).await;
+    let result = plan::apply_fault(fault, done, FilesError::Unavailable).await;
     schedule.after(method).await;
     result
 }
 
-/// A store some of whose steps go wrong: of its own, and of the files that are written or read through it.
+/// A file store whose steps fail as a schedule decides, including those of its writers and readers.
 pub struct FaultyFiles {
     inner: Arc<dyn Files>,
     schedule: Arc<dyn FaultSchedule>,
 }
 
 impl FaultyFiles {
-    /// `inner`, but for what the plan says.
+    /// `inner` with the faults of a plan.
     pub fn new(inner: Arc<dyn Files>, plan: FaultPlan) -> Self {
-        Self::on(inner, Arc::new(PlanProgress::new(plan)))
+        Self::with_schedule(inner, Arc::new(PlanProgress::new(plan)))
     }
 
-    /// `inner`, but for what is decided step by step.
-    pub fn on(inner: Arc<dyn Files>, schedule: Arc<dyn FaultSchedule>) -> Self {
+    /// `inner` with the faults that a schedule decides step by step.
+    pub fn with_schedule(inner: Arc<dyn Files>, schedule: Arc<dyn FaultSchedule>) -> Self {
         Self { inner, schedule }
     }
 
-    /// `inner` as a process sees it that dies at the crash point.
-    pub fn until(inner: Arc<dyn Files>, point: Arc<CrashPoint>) -> Self {
-        Self::on(inner, point)
+    /// `inner` as seen by a process that dies at the crash point.
+    pub fn with_crash_point(inner: Arc<dyn Files>, point: Arc<CrashPoint>) -> Self {
+        Self::with_schedule(inner, point)
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
     use crate::faults::CallFault;
     use crate::memory::files::MemoryFiles;
 
-    /// What a plan does to one file: whether publishing it was answered and whether it is there.
+    /// Publishes one file. Returns whether that succeeded, and whether the file is stored.
     async fn publish_one(files: impl FnOnce(Arc<dyn Files>) -> FaultyFiles) -> (bool, bool) {
         let memory = MemoryFiles::new();
         let files = files(Arc::new(memory.clone()));
@@ -126,10 +126,11 @@ mod tests {
         assert_eq!(planned(FaultPlan::fail_before(3)).await, (false, false));
         assert_eq!(planned(FaultPlan::fail_after(3)).await, (false, true));
         assert_eq!(
-            planned(FaultPlan::none().and(PortMethod::WriteFile, 1..=1, CallFault::FailBefore)).await,
+            planned(FaultPlan::none().with_rule(PortMethod::WriteFile, 1..=1, CallFault::FailBefore)).await,
             (false, false)
         );
-        let dying = |steps| publish_one(move |inner| FaultyFiles::until(inner, CrashPoint::after(steps)));
+        let dying =
+            |steps| publish_one(move |inner| FaultyFiles::with_crash_point(inner, CrashPoint::after(steps)));
         assert_eq!(dying(2).await, (false, false));
         assert_eq!(dying(3).await, (true, true));
     }

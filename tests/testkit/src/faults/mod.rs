@@ -1,11 +1,13 @@
-//! Ports that fail on purpose, around any other port.
+//! Wrappers that inject faults into any port.
 //!
-//! * [`FaultyQueue`], [`FaultyArchive`], [`FaultyFiles`] and [`FaultyClaims`] follow a [`FaultPlan`]: which calls fail, before or after they were done.
-//!   They may follow any other [`FaultSchedule`] too: the simulation has one that a seed decides.
-//! * A [`CrashPoint`] is such a schedule: from there on nothing works any more on any port that follows it, as if the process had died between
-//!   two steps. [`RecordedCalls`] is one on which nothing fails.
+//! * [`FaultyQueue`], [`FaultyArchive`], [`FaultyFiles`] and [`FaultyClaims`] follow a [`FaultPlan`]: which
+//!   calls fail, before or after they take effect. They can follow any other [`FaultSchedule`]: that of the
+//!   simulation is seeded.
+//! * A [`CrashPoint`] is such a schedule: after it, every call on every port that follows it fails, as if the
+//!   process had died between two steps. [`RecordedCalls`] is a schedule without faults.
 //!
-//! With an empty plan, or a crash that never comes, each is the port it wraps: the conformance suites hold them to it.
+//! With an empty plan, or without a crash, each wrapper behaves like the port it wraps: the conformance
+//! suites test this.
 
 mod archive;
 mod calls;

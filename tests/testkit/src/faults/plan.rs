@@ -1,4 +1,4 @@
-//! Which calls go wrong, and how.
+//! Fault plans: which calls fail, and how.
 
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
@@ -53,16 +53,16 @@ pub enum PortMethod {
     Ready,
 }
 
-/// What goes wrong with a call.
+/// The fault of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallFault {
-    /// It fails and was not done.
+    /// The call fails and has no effect.
     FailBefore,
-    /// It was done and fails: the answer was lost.
+    /// The call takes effect and fails: its response is lost.
     FailAfter,
-    /// Only this entry of the batch fails and is not done. A call that is no batch fails before it is done.
+    /// Only this entry of the batch fails and has no effect. A call without a batch fails and has no effect.
     FailEntry(usize),
-    /// It is done after this long.
+    /// The call is made after this delay.
     Delay(Duration),
 }
 
@@ -73,41 +73,42 @@ struct FaultRule {
     fault: CallFault,
 }
 
-/// Which calls go wrong. Calls are counted from 1: of one method where the rule names one, else of all of them.
+/// The calls that fail. Calls are counted from 1: those of one method if the rule names one, otherwise all of
+/// them.
 #[derive(Debug, Clone, Default)]
 pub struct FaultPlan {
     rules: Vec<FaultRule>,
 }
 
 impl FaultPlan {
-    /// Nothing goes wrong.
+    /// No call fails.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// The first `calls` calls fail before they are done.
+    /// The first `calls` calls fail without an effect.
     pub fn fail_first(calls: u64) -> Self {
-        Self::none().and(None, 1..=calls, CallFault::FailBefore)
+        Self::none().with_rule(None, 1..=calls, CallFault::FailBefore)
     }
 
-    /// Call number `call` fails before it is done.
+    /// Call number `call` fails without an effect.
     pub fn fail_before(call: u64) -> Self {
-        Self::none().and(None, call..=call, CallFault::FailBefore)
+        Self::none().with_rule(None, call..=call, CallFault::FailBefore)
     }
 
-    /// Call number `call` is done and its answer is lost.
+    /// Call number `call` takes effect, but its response is lost.
     pub fn fail_after(call: u64) -> Self {
-        Self::none().and(None, call..=call, CallFault::FailAfter)
+        Self::none().with_rule(None, call..=call, CallFault::FailAfter)
     }
 
-    /// Call number `call` is done after a delay.
+    /// Call number `call` is delayed.
     pub fn delay(call: u64, by: Duration) -> Self {
-        Self::none().and(None, call..=call, CallFault::Delay(by))
+        Self::none().with_rule(None, call..=call, CallFault::Delay(by))
     }
 
-    /// One more rule. The first that fits a call decides.
+    /// Adds a rule. The first rule that matches a call decides.
     #[must_use]
-    pub fn and(
+    pub fn with_rule(
         mut self,
         method: impl Into<Option<PortMethod>>,
         calls: RangeInclusive<u64>,
@@ -118,8 +119,8 @@ impl FaultPlan {
     }
 }
 
-/// Does a call that has one result, and meets what goes wrong with it.
-pub(super) async fn meet<T, E>(
+/// Makes a call with one result and applies the fault to it.
+pub(super) async fn apply_fault<T, E>(
     fault: Option<CallFault>,
     done: impl Future<Output = Result<T, E>>,
     failed: impl FnOnce(String) -> E,
@@ -138,14 +139,14 @@ pub(super) async fn meet<T, E>(
     }
 }
 
-/// Decides call by call what goes wrong, and may hold a call up before and after it is done. A [`FaultPlan`] is one way to
-/// decide, a seed another.
+/// Decides call by call which fault to inject, and may delay a call before and after its effect. A
+/// [`FaultPlan`] is one such schedule, a seeded one another.
 #[async_trait]
 pub trait FaultSchedule: Send + Sync + 'static {
-    /// What goes wrong with a call that is about to be made, with `entries` entries.
+    /// Returns the fault of a call of `entries` entries that is about to be made.
     async fn before(&self, method: PortMethod, entries: usize) -> Option<CallFault>;
 
-    /// The call is done; its answer is on its way.
+    /// The call is done, but has not returned yet.
     async fn after(&self, _method: PortMethod) {}
 }
 
@@ -168,7 +169,7 @@ impl PlanProgress {
         Self { plan, called: Mutex::new(Vec::new()) }
     }
 
-    /// Counts a call and says what goes wrong with it.
+    /// Counts a call and returns its fault.
     pub(super) fn next(&self, method: PortMethod) -> Option<CallFault> {
         let mut called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
         called.push(method);
@@ -176,13 +177,13 @@ impl PlanProgress {
         let same = called.iter().filter(|called| **called == method).count() as u64;
         let fits = |rule: &&FaultRule| match rule.method {
             None => rule.calls.contains(&all),
-            Some(of) => of == method && rule.calls.contains(&same),
+            Some(rule_method) => rule_method == method && rule.calls.contains(&same),
         };
         self.plan.rules.iter().find(fits).map(|rule| rule.fault)
     }
 }
 
-/// What a failed call says.
+/// The error text of a failed call.
 pub(super) const REASON: &str = "a fault of the plan";
 
 #[cfg(test)]
@@ -191,15 +192,17 @@ mod tests {
 
     #[test]
     fn a_rule_for_one_method_counts_only_its_calls() {
-        let progress = PlanProgress::new(FaultPlan::none().and(PortMethod::Ack, 2..=2, CallFault::FailAfter));
+        let progress =
+            PlanProgress::new(FaultPlan::none().with_rule(PortMethod::Ack, 2..=2, CallFault::FailAfter));
         let faults = [PortMethod::Ack, PortMethod::Send, PortMethod::Send, PortMethod::Ack, PortMethod::Ack]
             .map(|m| progress.next(m));
         assert_eq!(faults, [None, None, None, Some(CallFault::FailAfter), None]);
     }
 
     #[test]
-    fn the_first_rule_that_fits_decides() {
-        let progress = PlanProgress::new(FaultPlan::fail_first(2).and(None, 1..=3, CallFault::FailAfter));
+    fn the_first_rule_that_matches_decides() {
+        let progress =
+            PlanProgress::new(FaultPlan::fail_first(2).with_rule(None, 1..=3, CallFault::FailAfter));
         let faults = [PortMethod::Send; 4].map(|method| progress.next(method));
         let (before, after) = (Some(CallFault::FailBefore), Some(CallFault::FailAfter));
         assert_eq!(faults, [before, before, after, None]);

@@ -1,4 +1,4 @@
-//! A queue that follows a plan.
+//! A queue with injected faults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,29 +11,29 @@ use ports::queue::{
 use super::crash::CrashPoint;
 use super::plan::{self, CallFault, FaultPlan, FaultSchedule, PlanProgress, PortMethod, REASON};
 
-/// A queue some of whose calls go wrong.
+/// A queue whose calls fail as a schedule decides.
 pub struct FaultyQueue {
     inner: Arc<dyn Queue>,
     schedule: Arc<dyn FaultSchedule>,
 }
 
 impl FaultyQueue {
-    /// `inner`, but for what the plan says.
+    /// `inner` with the faults of a plan.
     pub fn new(inner: Arc<dyn Queue>, plan: FaultPlan) -> Self {
-        Self::on(inner, Arc::new(PlanProgress::new(plan)))
+        Self::with_schedule(inner, Arc::new(PlanProgress::new(plan)))
     }
 
-    /// `inner`, but for what is decided call by call.
-    pub fn on(inner: Arc<dyn Queue>, schedule: Arc<dyn FaultSchedule>) -> Self {
+    /// `inner` with the faults that a schedule decides call by call.
+    pub fn with_schedule(inner: Arc<dyn Queue>, schedule: Arc<dyn FaultSchedule>) -> Self {
         Self { inner, schedule }
     }
 
-    /// `inner` as a process sees it that dies at the crash point.
-    pub fn until(inner: Arc<dyn Queue>, point: Arc<CrashPoint>) -> Self {
-        Self::on(inner, point)
+    /// `inner` as seen by a process that dies at the crash point.
+    pub fn with_crash_point(inner: Arc<dyn Queue>, point: Arc<CrashPoint>) -> Self {
+        Self::with_schedule(inner, point)
     }
 
-    /// A batch call: `done` does it with the entries it is given.
+    /// Makes a batch call: `done` runs it with the remaining entries.
     async fn batch<T, F>(
         &self,
         method: PortMethod,
@@ -43,19 +43,19 @@ impl FaultyQueue {
     where
         F: Future<Output = BatchResult>,
     {
-        let asked = entries.len();
-        let results = match self.schedule.before(method, asked).await {
+        let entry_count = entries.len();
+        let results = match self.schedule.before(method, entry_count).await {
             None => done(entries).await,
             Some(CallFault::Delay(by)) => {
                 tokio::time::sleep(by).await;
                 done(entries).await
             }
-            Some(CallFault::FailBefore) => vec![Err(failed()); asked],
+            Some(CallFault::FailBefore) => vec![Err(failed()); entry_count],
             Some(CallFault::FailAfter) => {
                 drop(done(entries).await);
-                vec![Err(failed()); asked]
+                vec![Err(failed()); entry_count]
             }
-            Some(CallFault::FailEntry(entry)) if entry < asked => {
+            Some(CallFault::FailEntry(entry)) if entry < entry_count => {
                 entries.remove(entry);
                 let mut results = done(entries).await;
                 results.insert(entry, Err(failed()));
@@ -67,14 +67,14 @@ impl FaultyQueue {
         results
     }
 
-    /// A call that has one result.
+    /// Makes a call that has one result.
     async fn single<T>(
         &self,
         method: PortMethod,
         done: impl Future<Output = Result<T, QueueError>>,
     ) -> Result<T, QueueError> {
         let fault = self.schedule.before(method, 1).await;
-        let result = plan::meet(fault, done, QueueError::Unavailable).await;
+        let result = plan::apply_fault(fault, done, QueueError::Unavailable).await;
         self.schedule.after(method).await;
         result
     }
@@ -126,14 +126,14 @@ mod tests {
     fn messages(bodies: &[&str]) -> Vec<Outgoing> {
         let message = |body: &&str| Outgoing {
             queue: EVENTS,
-            group: GroupId::of(&["g"]),
-            dedup: DedupId::of(&[body.as_bytes()]),
+            group: GroupId::from_parts(&["g"]),
+            dedup: DedupId::from_parts(&[body.as_bytes()]),
             body: (*body).to_owned(),
         };
         bodies.iter().map(message).collect()
     }
 
-    /// What a plan does to one send of three messages: its results and how many messages are there.
+    /// Sends three messages under a plan. Returns the results and the number of messages in the queue.
     async fn send_three(plan: FaultPlan) -> (BatchResult, u64) {
         let queue =
             FaultyQueue::new(Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0)))), plan);
@@ -143,13 +143,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_fails_before_or_after_it_is_done_or_in_one_entry() {
+    async fn a_call_fails_before_or_after_its_effect_or_in_one_entry() {
         let lost = || Err(failed());
         assert_eq!(send_three(FaultPlan::none()).await, (vec![Ok(()); 3], 3));
         assert_eq!(send_three(FaultPlan::fail_before(1)).await, (vec![lost(); 3], 0));
         assert_eq!(send_three(FaultPlan::fail_after(1)).await, (vec![lost(); 3], 3));
         assert_eq!(send_three(FaultPlan::fail_before(3)).await, (vec![Ok(()); 3], 3));
-        let entry = FaultPlan::none().and(PortMethod::Send, 1..=1, CallFault::FailEntry(1));
+        let entry = FaultPlan::none().with_rule(PortMethod::Send, 1..=1, CallFault::FailEntry(1));
         assert_eq!(send_three(entry).await, (vec![Ok(()), lost(), Ok(())], 2));
     }
 

@@ -1,20 +1,21 @@
-//! A signed body: what `ingest` makes of it.
+//! A signed body: how `ingest` decodes and routes it.
 
 use ports::queue::job::Job;
 use ports::queue::route::{Route, route};
 use slack::envelope::Envelope;
 use slack::verification::without_token;
 
-/// Where events go whose ids are no ids.
+/// The group of events with invalid ids.
 const INVALID_GROUP: &str = "invalid";
 
-/// A body is refused, or goes to queues as it came but for the verification token, in a group made of ids only, and the same way each time.
+/// A body is refused, or is routed unchanged except for the verification token, in a group made only of ids,
+/// and in the same way each time.
 ///
 /// # Panics
 /// If that does not hold.
 pub fn check(body: &[u8]) {
     let Ok(envelope) = Envelope::peek(body) else { return };
-    let text = str::from_utf8(body).expect("what is peeked at is UTF-8");
+    let text = str::from_utf8(body).expect("a peeked envelope is UTF-8");
     let Route::Queues(messages) = route(&envelope, text) else { return };
     assert!(!messages.is_empty(), "an event that goes nowhere would be lost");
     for message in &messages {

@@ -1,4 +1,4 @@
-//! The inner event: what the workers make of it.
+//! The inner event: the rows that workers write for it.
 
 use ports::archive::{Attributes, ItemKey, Update, key};
 use ports::queue::job::{Job, Payload};
@@ -11,10 +11,11 @@ use slack::catalogue::EventRule;
 use slack::envelope::Envelope;
 use slack::ids::UserId;
 
-/// Slack's verification token, which is in every envelope and must end in no row.
+/// Slack's verification token, which every envelope contains and no row may contain.
 const TOKEN: &str = "Zq8VerificationTokenOfSlackZq8";
 
-/// An event is refused, or becomes rows under well-formed keys, the same ones each time, without the envelope's token.
+/// An event is refused, or becomes rows under well-formed keys, the same ones each time, without the
+/// envelope's token.
 ///
 /// # Panics
 /// If that does not hold.
@@ -27,7 +28,7 @@ pub fn check(event: &[u8]) {
         r#"{{"token":"{TOKEN}","team_id":"T024BE7LD","type":"event_callback","event_id":"Ev1","event_time":1700000000,"event":{event}}}"#
     );
     let Ok(envelope) = Envelope::peek(body.as_bytes()) else { return };
-    let whole: &RawValue = serde_json::from_str(&body).expect("what is peeked at is JSON");
+    let whole: &RawValue = serde_json::from_str(&body).expect("a peeked envelope is JSON");
     if let Ok(gap) = gap::rate_limited(&event_team(), whole) {
         well_formed(&gap);
     }
@@ -38,25 +39,26 @@ pub fn check(event: &[u8]) {
     if let Ok(Some(joined)) = gap::joined(&event) {
         well_formed(&joined);
     }
-    if let Ok(Some(told)) = ChannelEvent::read(&event) {
-        told.inserts().iter().for_each(well_formed);
+    if let Ok(Some(channel_event)) = ChannelEvent::read(&event) {
+        channel_event.inserts().iter().for_each(well_formed);
     }
     let Ok(changes) = event.changes() else { return };
-    let told = event.told().expect("what changes rows was read");
-    let named: Vec<String> = told.into_iter().flat_map(|told| &told.messages).flat_map(who).collect();
+    let content = event.message_updates().expect("an event that changes rows was read");
+    let named: Vec<String> =
+        content.into_iter().flat_map(|content| &content.messages).flat_map(people_in_message).collect();
     for change in &changes {
         match change {
             Change::Register(update) => {
                 well_formed(update);
-                is_about(update, &event);
+                check_key(update, &event);
                 file::image::job(update).iter().for_each(|job| is_a_job(&job.body));
             }
             Change::Content(content) => {
                 well_formed(content.if_absent());
-                is_about(content.if_absent(), &event);
-                // The existence check asks about those whom the messages name, and about none but them.
-                for person in written(content.if_absent()) {
-                    assert!(named.contains(&person), "{person:?} is written, and named by no message");
+                check_key(content.if_absent(), &event);
+                // The existence check covers exactly the people in the messages.
+                for person in people_in_row(content.if_absent()) {
+                    assert!(named.contains(&person), "{person:?} is in a row, but in no message");
                 }
                 for job in file::jobs(content).sends {
                     is_a_job(&job.body);
@@ -72,15 +74,15 @@ pub fn check(event: &[u8]) {
     assert_eq!(changes, again);
 }
 
-/// Whom a message names.
-fn who(message: &MessageUpdate<'_>) -> Vec<String> {
+/// The people in a message.
+fn people_in_message(message: &MessageUpdate<'_>) -> Vec<String> {
     let authors =
         [&message.object.user, &message.object.bot_id].into_iter().flatten().map(|id| id.to_string());
     authors.chain(message.reactions.iter().map(|(_, user)| user.to_string())).collect()
 }
 
-/// Whom a row names.
-fn written(update: &Update) -> Vec<String> {
+/// The people in a row.
+fn people_in_row(update: &Update) -> Vec<String> {
     let authors = ["user", "bot_id"].iter().filter_map(|name| update.set.get(*name)?.as_str());
     let registers =
         update.set_if_absent.keys().filter_map(|name| name.strip_prefix("reaction#")?.rsplit_once('#'));
@@ -91,8 +93,9 @@ fn event_team() -> slack::ids::TeamId {
     slack::ids::TeamId::parse("T024BE7LD").expect("a team's id")
 }
 
-/// What is written names no channel and no person's row but those of its event, which are what is checked to exist.
-fn is_about(update: &Update, event: &SlackEvent<'_>) {
+/// Asserts that an update writes only to the channel or the person of its event, which the existence check
+/// covers.
+fn check_key(update: &Update, event: &SlackEvent<'_>) {
     let team = event_team();
     let about = match event.rule() {
         Some(EventRule::Message | EventRule::Reaction(_)) => {
@@ -138,7 +141,7 @@ fn well_formed(update: &Update) {
             assert!(*value != serde_json::Value::Bool(false), "{name}: absent means false");
         });
     }
-    // The update is a guard's and its own: applying it twice is applying it once.
+    // Updates are idempotent: applying one twice has the result of applying it once.
     let once: Option<Attributes> = update.apply(None);
     if let Some(once) = once {
         let twice = update.apply(Some(&once)).unwrap_or_else(|| once.clone());

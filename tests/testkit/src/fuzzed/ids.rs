@@ -1,10 +1,10 @@
-//! Ids and timestamps: what becomes part of keys and paths.
+//! Ids and timestamps, which become parts of keys and paths.
 
 use ports::files::FileKey;
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
-/// A text is an id exactly where it has Slack's shape; ids become paths of their own and nothing else; timestamps are in
-/// the order of their numbers.
+/// A text is an id exactly if it has Slack's shape; each id becomes one part of a path; timestamps are
+/// ordered by their numbers.
 ///
 /// # Panics
 /// If that does not hold.

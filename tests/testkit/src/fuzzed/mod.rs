@@ -1,7 +1,7 @@
-//! What must hold for any bytes at all, one file per door through which bytes from outside come.
+//! Properties that must hold for all bytes, one file per entry point for untrusted bytes.
 //!
-//! `fuzz/` feeds these functions what a fuzzer makes up; `it fuzzed` feeds them every input that once was interesting.
-//! They know nothing but `shared`, so that a fuzzer has little to build.
+//! `fuzz/` calls these functions with a fuzzer's inputs; `it fuzzed` calls them with every stored input.
+//! They depend only on `shared`, so that a fuzzer has little to build.
 
 pub mod envelope;
 pub mod events;

@@ -1,4 +1,4 @@
-//! The archive port on one map, and what changed of it.
+//! The archive port on one map, with a log of changed messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ pub struct MemoryArchive {
 #[derive(Debug, Default)]
 struct Contents {
     items: BTreeMap<ItemKey, Attributes>,
-    /// Messages that were written, in this order.
+    /// Written messages, in order.
     changed: Vec<ItemKey>,
 }
 
@@ -33,14 +33,15 @@ impl Contents {
         self.items.insert(key.clone(), attributes);
     }
 
-    /// Where a follower with this cursor goes on; `None` if the cursor is not of this archive.
-    fn place(&self, cursor: Option<&ChangeCursor>) -> Option<usize> {
+    /// The index in the log at which a follower with this cursor continues; `None` if the cursor is of
+    /// another archive.
+    fn log_index(&self, cursor: Option<&ChangeCursor>) -> Option<usize> {
         let Some(cursor) = cursor else { return Some(0) };
-        let place = cursor.as_str().strip_prefix("memory/")?.parse().ok()?;
-        (place <= self.changed.len()).then_some(place)
+        let index = cursor.as_str().strip_prefix("memory/")?.parse().ok()?;
+        (index <= self.changed.len()).then_some(index)
     }
 
-    /// What is erased, and stays so.
+    /// All stored erasure facts.
     fn erasures(&self) -> ErasureFacts {
         let rows = self.items.range(ItemKey::new(ERASURES, "")..);
         let rows = rows.take_while(|(key, _)| key.item_id.starts_with(ERASURES));
@@ -68,7 +69,7 @@ impl MemoryArchive {
         Self::default()
     }
 
-    /// Everything in it, in the order of the keys: what two runs are compared by.
+    /// All items, ordered by key, so that two runs can be compared.
     pub fn items(&self) -> Vec<Item> {
         let contents = self.lock();
         contents
@@ -78,7 +79,7 @@ impl MemoryArchive {
             .collect()
     }
 
-    /// One item as it stands now.
+    /// The current state of an item.
     pub fn item(&self, key: &ItemKey) -> Option<Item> {
         self.lock().item(key)
     }
@@ -144,7 +145,7 @@ impl Archive for MemoryArchive {
 
     async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
         let mut found = self.partition(&query.partition);
-        found.sort_by(|a, b| place(&a.key).cmp(&place(&b.key)));
+        found.sort_by(|a, b| sort_key(&a.key).cmp(&sort_key(&b.key)));
         if query.descending {
             found.reverse();
         }
@@ -153,8 +154,8 @@ impl Archive for MemoryArchive {
         }
         if let Some(after) = &query.after {
             found.retain(|item| match query.descending {
-                false => place(&item.key) > place(after),
-                true => place(&item.key) < place(after),
+                false => sort_key(&item.key) > sort_key(after),
+                true => sort_key(&item.key) < sort_key(after),
             });
         }
         let limit = query.limit.max(1);
@@ -186,23 +187,23 @@ impl Archive for MemoryArchive {
 impl Changes for MemoryArchive {
     async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError> {
         let contents = self.lock();
-        let Some(from) = contents.place(cursor) else { return Ok(ChangeBatch::Rebuild) };
+        let Some(from) = contents.log_index(cursor) else { return Ok(ChangeBatch::Rebuild) };
         let to = contents.changed.len().min(from + limit.max(1));
         let keys: BTreeSet<&ItemKey> = contents.changed[from..to].iter().collect();
         let items = keys.into_iter().filter_map(|key| contents.item(key)).collect();
         Ok(ChangeBatch::Items { items, next: ChangeCursor::new(format!("memory/{to}")) })
     }
 
-    async fn behind(&self, cursor: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
+    async fn backlog_estimate(&self, cursor: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
         let contents = self.lock();
-        let from = contents.place(cursor).unwrap_or(0);
+        let from = contents.log_index(cursor).unwrap_or(0);
         let keys: BTreeSet<&ItemKey> = contents.changed[from..].iter().collect();
         Ok(Some(keys.len() as u64))
     }
 }
 
-/// What a query is ordered by.
-fn place(key: &ItemKey) -> (&str, &str) {
+/// The sort key of a query.
+fn sort_key(key: &ItemKey) -> (&str, &str) {
     (&key.timestamp, &key.item_id)
 }
 

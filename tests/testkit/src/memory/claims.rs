@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use ports::claims::{Claim, ClaimAnswer, ClaimKey, ClaimOwner, Claims, ClaimsError, Take};
+use ports::claims::{Claim, ClaimAnswer, ClaimKey, ClaimMode, ClaimOwner, Claims, ClaimsError};
 use ports::clock::{SharedClock, TimestampMs};
 use slack::ids::{FileId, Ts};
 
-/// The key of a claim: of a file of this number, in a message.
+/// The claim key of the file with this number in a message.
 ///
 /// # Panics
-/// Never: ids of numbers have Slack's shape.
+/// Never: an id made of a number has Slack's shape.
 #[expect(clippy::unwrap_used, reason = "ids of numbers have Slack's shape")]
 pub fn claim_key(file: usize) -> ClaimKey {
-    ClaimKey::of_file(&FileId::parse(&format!("F{file}")).unwrap(), &Ts::parse("1.000000").unwrap())
+    ClaimKey::for_file(&FileId::parse(&format!("F{file}")).unwrap(), &Ts::parse("1.000000").unwrap())
 }
 
 /// Claims that live as long as the process.
@@ -23,10 +23,10 @@ pub struct MemoryClaims {
     rows: Mutex<BTreeMap<ClaimKey, MemoryClaim>>,
 }
 
-/// A claim.
+/// The row of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryClaim {
-    /// Whose it is.
+    /// The claim's owner.
     pub owner: ClaimOwner,
     /// Whether the work is done.
     pub completed: bool,
@@ -40,7 +40,7 @@ impl MemoryClaims {
         Self { clock, rows: Mutex::default() }
     }
 
-    /// All rows, also those that count for nothing any more.
+    /// All rows, including expired ones.
     pub fn rows(&self) -> BTreeMap<ClaimKey, MemoryClaim> {
         self.lock().clone()
     }
@@ -59,10 +59,10 @@ impl MemoryClaims {
 
 #[async_trait]
 impl Claims for MemoryClaims {
-    async fn claim(&self, claim: &Claim, take: Take) -> Result<ClaimAnswer, ClaimsError> {
+    async fn claim(&self, claim: &Claim, take: ClaimMode) -> Result<ClaimAnswer, ClaimsError> {
         let (mut rows, now) = (self.lock(), self.clock.now());
         if let Some(row) = rows.get(&claim.key).filter(|row| now < row.forgotten_at) {
-            if row.completed && take == Take::IfFree {
+            if row.completed && take == ClaimMode::IfFree {
                 return Ok(ClaimAnswer::Completed);
             }
             if !row.completed && row.owner != claim.owner && now < row.lease_until {

@@ -1,4 +1,4 @@
-//! The existence port on one map. It removes nothing: readers must not count on that.
+//! The existence port on one map. It never removes expired rows, so callers must check them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,24 +21,24 @@ impl MemoryExistence {
         Self::default()
     }
 
-    /// Everything in it.
+    /// All rows.
     pub fn rows(&self) -> BTreeMap<CacheKey, Verified> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How often it was asked.
+    /// The number of lookups.
     pub fn looked_up(&self) -> usize {
         self.looked_up.load(Ordering::SeqCst)
     }
 
-    /// From now on it answers nothing, or answers again.
+    /// Makes every call fail, or work again.
     pub fn fail(&self, fails: bool) {
         self.fails.store(fails, Ordering::SeqCst);
     }
 
     fn answer(&self) -> Result<(), ExistenceError> {
         if self.fails.load(Ordering::SeqCst) {
-            return Err(ExistenceError::Unavailable("it was told to fail".into()));
+            return Err(ExistenceError::Unavailable("the test makes it fail".into()));
         }
         Ok(())
     }

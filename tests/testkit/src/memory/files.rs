@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, Published};
 
-/// A file is read in pieces of this size.
+/// The size of the chunks in which a file is read.
 const CHUNK_BYTES: usize = 1024;
 
 /// Files that live as long as the process.
@@ -22,7 +22,7 @@ impl MemoryFiles {
         Self::default()
     }
 
-    /// Everything that is published, in the order of the keys: what two runs are compared by.
+    /// All published files, ordered by key, so that two runs can be compared.
     pub fn published(&self) -> BTreeMap<FileKey, Bytes> {
         self.lock().clone()
     }

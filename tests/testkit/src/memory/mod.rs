@@ -1,4 +1,4 @@
-//! The ports in memory, written in the plainest possible way: the reference the durable backends are compared with.
+//! The ports in memory, as simple as possible: the reference that the durable backends are compared with.
 
 pub mod archive;
 pub mod claims;

@@ -1,7 +1,7 @@
 //! The queue port on one list of messages.
 //!
-//! Every operation is a scan over the list, in the words of the contract, so that the code can be read as its
-//! specification. Nothing here is fast.
+//! Every operation scans the list, in the order of the contract's rules, so that the code reads as its
+//! specification. It is not meant to be fast.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,26 +16,27 @@ use ports::queue::{
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// How soon a waiting receive notices that the clock has moved: a clock that a test moves sends no notification.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// The poll interval of a waiting receive, because a clock that a test moves sends no notification.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How a waiting receive notices that something has become visible.
+/// How a waiting receive notices that a message has become visible.
 #[derive(Debug, Clone, Copy)]
 enum Waking {
-    /// It looks every so often.
-    LookingAgain,
-    /// It knows when: the clock runs with tokio's, and a jump of it is told.
+    /// It polls every [`POLL_INTERVAL`].
+    Polling,
+    /// It sleeps until the next message is due: the clock runs with tokio's, and jumps of it send a
+    /// notification.
     WhenDue,
 }
 
-/// No receive waits longer, whatever it asked for.
+/// The maximum wait of a receive, even if it asks for more.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// A queue that lives as long as the process.
 pub struct MemoryQueue {
     clock: SharedClock,
     waking: Waking,
-    /// Instead of the topology's.
+    /// Replaces the topology's limit.
     max_receives: Option<u32>,
     state: Mutex<MemoryState>,
     changed: Notify,
@@ -43,9 +44,9 @@ pub struct MemoryQueue {
 
 #[derive(Default)]
 struct MemoryState {
-    /// All messages of all queues, in the order in which they came to their queue.
+    /// All messages of all queues, in the order in which they entered their queue.
     messages: Vec<QueuedMessage>,
-    /// What was sent, for deduplication.
+    /// Sent ids, for deduplication.
     sends: Vec<(QueueName, DedupId, TimestampMs)>,
     ids_given: u64,
 }
@@ -59,7 +60,7 @@ struct QueuedMessage {
     /// The end of the queue's delay, or of the last lease or backoff.
     visible_at: TimestampMs,
     receive_count: u32,
-    /// Of the last delivery.
+    /// The receipt of the last delivery.
     receipt: Option<Receipt>,
 }
 
@@ -68,7 +69,7 @@ impl QueuedMessage {
         self.visible_at <= now
     }
 
-    /// Dead letters have nowhere further to go.
+    /// A message in a dead-letter queue is never exhausted.
     fn is_exhausted(&self, max_receives: Option<u32>) -> bool {
         let max_receives = max_receives.unwrap_or(MAX_RECEIVE_COUNT);
         !self.queue.dead_letters && self.receive_count >= max_receives
@@ -128,7 +129,7 @@ impl MemoryState {
         });
     }
 
-    /// Messages in the order in which they were sent, each group up to its first invisible message.
+    /// Delivers messages in the order in which they were sent, each group up to its first invisible message.
     fn receive(
         &mut self,
         request: &ReceiveRequest,
@@ -155,7 +156,7 @@ impl MemoryState {
         deliveries
     }
 
-    /// Where the message is that this receipt still holds.
+    /// The index of the message whose lease this receipt still holds.
     fn leased(&self, queue: QueueRef, receipt: &Receipt, now: TimestampMs) -> Result<usize, QueueError> {
         self.messages
             .iter()
@@ -167,7 +168,7 @@ impl MemoryState {
             .ok_or(QueueError::LeaseLost)
     }
 
-    /// How long until something on this queue that is invisible now is so no more.
+    /// The time until the next invisible message of this queue becomes visible.
     fn next_due(&self, queue: QueueRef, now: TimestampMs) -> Duration {
         let due = self.messages.iter().filter(|message| message.queue == queue && !message.is_visible(now));
         due.map(|message| message.visible_at.since(now)).min().unwrap_or(LONGEST_WAIT)
@@ -192,44 +193,45 @@ impl MemoryQueue {
     pub fn new(clock: SharedClock) -> Self {
         Self {
             clock,
-            waking: Waking::LookingAgain,
+            waking: Waking::Polling,
             max_receives: None,
             state: Mutex::new(MemoryState::default()),
             changed: Notify::new(),
         }
     }
 
-    /// The same for a clock that runs with tokio's, so that waiting costs nothing on virtual time. Where the clock jumps
-    /// beside that, [`MemoryQueue::clock_jumped`] has to be called.
+    /// The same for a clock that runs with tokio's, so that waiting costs nothing on virtual time. If the
+    /// clock also jumps, the caller must call [`MemoryQueue::clock_jumped`].
     pub fn on_virtual_time(clock: SharedClock) -> Self {
         Self { waking: Waking::WhenDue, ..Self::new(clock) }
     }
 
-    /// With dead letters after `max_receives` receives, instead of the topology's far backstop.
+    /// Makes a message a dead letter after `max_receives` receives, instead of the topology's much higher
+    /// limit.
     #[must_use]
     pub fn with_max_receives(self, max_receives: u32) -> Self {
         Self { max_receives: Some(max_receives), ..self }
     }
 
-    /// Lets waiting receives look at the clock again.
+    /// Makes waiting receives check the clock again.
     pub fn clock_jumped(&self) {
         self.changed.notify_waiters();
     }
 
     /// The messages before this one in its group, oldest first, that are not acked.
-    pub fn ahead_of(&self, queue: QueueRef, id: &MessageId) -> Vec<MessageId> {
+    pub fn unacked_before(&self, queue: QueueRef, id: &MessageId) -> Vec<MessageId> {
         let state = self.lock();
-        let Some(place) = state.messages.iter().position(|message| message.id == *id) else {
+        let Some(index) = state.messages.iter().position(|message| message.id == *id) else {
             return Vec::new();
         };
-        let group = &state.messages[place].group;
-        let ahead = state.messages[..place].iter();
+        let group = &state.messages[index].group;
+        let ahead = state.messages[..index].iter();
         let ahead = ahead.filter(|message| message.queue == queue && message.group == *group);
         ahead.map(|message| message.id.clone()).collect()
     }
 
-    /// Ends the lease of a message that is leased, as if its time were over; says whose it was.
-    pub fn end_a_lease(&self, pick: impl FnOnce(usize) -> usize) -> Option<MessageId> {
+    /// Ends the lease of one leased message, as if it had expired, and returns the message's id.
+    pub fn end_lease(&self, pick: impl FnOnce(usize) -> usize) -> Option<MessageId> {
         self.change(|state, now| {
             let is_leased =
                 |message: &&mut QueuedMessage| message.receipt.is_some() && !message.is_visible(now);
@@ -261,7 +263,7 @@ impl Queue for MemoryQueue {
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
         let deadline = Instant::now() + request.wait.min(LONGEST_WAIT);
         loop {
-            // Listening starts before looking: a change in between is not missed.
+            // Listen before the check, so that a change in between is not missed.
             let changed = self.changed.notified();
             let (deliveries, dead_letters) = {
                 let mut state = self.lock();
@@ -272,16 +274,16 @@ impl Queue for MemoryQueue {
             if dead_letters {
                 self.changed.notify_waiters();
             }
-            let looked_at = Instant::now();
-            if !deliveries.is_empty() || looked_at >= deadline {
+            let checked_at = Instant::now();
+            if !deliveries.is_empty() || checked_at >= deadline {
                 return Ok(deliveries);
             }
-            let look_again = match self.waking {
-                Waking::LookingAgain => LOOK_AGAIN,
+            let wait = match self.waking {
+                Waking::Polling => POLL_INTERVAL,
                 Waking::WhenDue => self.lock().next_due(request.queue, self.clock.now()),
             };
-            // Either way the next thing to do is to look.
-            drop(timeout_at(deadline.min(looked_at + look_again), changed).await);
+            // Check again after a notification as well as after a timeout.
+            drop(timeout_at(deadline.min(checked_at + wait), changed).await);
         }
     }
 

@@ -1,28 +1,28 @@
-//! An archive that keeps which rows are read of it.
+//! An archive that records the rows that are read.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Partition, Query, Update, WriteOutcome};
 
-/// An archive that keeps which rows are read of it, beside those of threads.
+/// An archive that records the rows that are read, except those of thread queries.
 pub struct WatchedArchive {
     inner: Arc<dyn Archive>,
     read: Mutex<Vec<String>>,
 }
 
 impl WatchedArchive {
-    /// The same archive, of which nothing has been read.
-    pub fn of(inner: Arc<dyn Archive>) -> Self {
+    /// Wraps an archive, with an empty record.
+    pub fn new(inner: Arc<dyn Archive>) -> Self {
         Self { inner, read: Mutex::default() }
     }
 
-    /// The partitions of the rows that were read, one for each row.
+    /// The partitions of the rows that were read, one entry for each row.
     pub fn read(&self) -> Vec<String> {
         self.rows().clone()
     }
 
-    fn saw<'i>(&self, items: impl IntoIterator<Item = &'i Item>) {
+    fn record<'i>(&self, items: impl IntoIterator<Item = &'i Item>) {
         self.rows().extend(items.into_iter().map(|item| item.key.item_id.clone()));
     }
 
@@ -39,14 +39,14 @@ impl Archive for WatchedArchive {
 
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
         let found = self.inner.get(key).await?;
-        self.saw(&found);
+        self.record(&found);
         Ok(found)
     }
 
     async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
         let page = self.inner.query(query).await?;
         if matches!(query.partition, Partition::Item(_)) {
-            self.saw(&page.items);
+            self.record(&page.items);
         }
         Ok(page)
     }

@@ -10,28 +10,28 @@ use super::{RecountMessage, RecountRows, RecountScope};
 /// One of the two periods.
 pub(super) struct RecountPart<'a> {
     pub(super) rows: &'a RecountRows,
-    pub(super) of: RecountScope,
-    /// Everything of the scope, at any time.
+    pub(super) scope: RecountScope,
+    /// All messages of the scope, at any time.
     pub(super) all: &'a [RecountMessage<'a>],
     pub(super) from: i64,
     pub(super) to: i64,
 }
 
 impl RecountPart<'_> {
-    fn is_within(&self, told: &RecountMessage<'_>) -> bool {
-        told.micros >= self.from && told.micros < self.to
+    fn is_within(&self, message: &RecountMessage<'_>) -> bool {
+        message.micros >= self.from && message.micros < self.to
     }
 
-    /// Everyone's messages.
-    fn everyones(&self) -> Vec<&RecountMessage<'_>> {
-        self.all.iter().filter(|told| told.counts() && self.is_within(told)).collect()
+    /// The messages of all people in this period.
+    fn all_counted(&self) -> Vec<&RecountMessage<'_>> {
+        self.all.iter().filter(|message| message.counts() && self.is_within(message)).collect()
     }
 
     /// The messages that the report is about.
     fn own(&self) -> Vec<&RecountMessage<'_>> {
-        let own = self.everyones().into_iter();
-        own.filter(|told| match self.of {
-            RecountScope::User(user) => told.author() == user,
+        let own = self.all_counted().into_iter();
+        own.filter(|message| match self.scope {
+            RecountScope::User(user) => message.author() == user,
             RecountScope::Team | RecountScope::Channel(_) => true,
         })
         .collect()
@@ -42,7 +42,7 @@ impl RecountPart<'_> {
     }
 
     fn sum_of(&self, user: &str, count: impl Fn(&RecountMessage<'_>) -> u64) -> u64 {
-        self.own().into_iter().filter(|told| told.author() == user).map(count).sum()
+        self.own().into_iter().filter(|message| message.author() == user).map(count).sum()
     }
 
     fn sums(&self, count: impl Fn(&RecountMessage<'_>) -> u64) -> Vec<u64> {
@@ -53,49 +53,52 @@ impl RecountPart<'_> {
 
     pub(super) fn figure(&self, name: &str) -> Value {
         let own = self.own();
-        let sum =
-            |count: &dyn Fn(&RecountMessage<'_>) -> u64| own.iter().map(|told| count(told)).sum::<u64>();
+        let sum = |count: &dyn Fn(&RecountMessage<'_>) -> u64| {
+            own.iter().map(|message| count(message)).sum::<u64>()
+        };
         let kinds = self.rows.kinds();
         match name {
             "all_users" => kinds.iter().filter(|kind| **kind != "stranger").count().into(),
             "active_users" => kinds.iter().filter(|kind| ["member", "guest"].contains(kind)).count().into(),
             "posters" => self.posters().len().into(),
             "messages" => own.len().into(),
-            "words" => sum(&|told| told.words).into(),
+            "words" => sum(&|message| message.words).into(),
             "median_messages" => median(&self.sums(|_| 1)),
-            "median_words" => median(&self.sums(|told| told.words)),
+            "median_words" => median(&self.sums(|message| message.words)),
             "top_ten_share" if own.is_empty() => Value::Null,
             "top_ten_share" => {
                 let top: u64 = self.sums(|_| 1).iter().rev().take(10).sum();
                 (top as f64 / own.len() as f64).into()
             }
             "half_of_words" => {
-                let sums = self.sums(|told| told.words);
+                let sums = self.sums(|message| message.words);
                 let whole: u64 = sums.iter().sum();
                 let most = |people: usize| sums.iter().rev().take(people).sum::<u64>();
                 (0..).find(|people| most(*people) * 2 >= whole).into()
             }
             "first_time_posters" => {
                 let wrote_before = |user: &str| {
-                    let theirs = |told: &&RecountMessage<'_>| told.author() == user && !told.is_bot;
-                    self.all.iter().filter(theirs).any(|told| told.micros < self.from)
+                    let theirs = |message: &&RecountMessage<'_>| message.author() == user && !message.is_bot;
+                    self.all.iter().filter(theirs).any(|message| message.micros < self.from)
                 };
                 self.posters().into_iter().filter(|user| !wrote_before(user)).count().into()
             }
-            "channels_used" => own.iter().map(|told| told.channel).collect::<BTreeSet<_>>().len().into(),
-            "reactions" => sum(&|told| told.reactions.len() as u64).into(),
-            "replies" => sum(&|told| u64::from(told.root.is_some())).into(),
+            "channels_used" => {
+                own.iter().map(|message| message.channel).collect::<BTreeSet<_>>().len().into()
+            }
+            "reactions" => sum(&|message| message.reactions.len() as u64).into(),
+            "replies" => sum(&|message| u64::from(message.root.is_some())).into(),
             "threads" => {
-                let threads = own.iter().filter_map(|told| Some((told.channel, told.root?)));
+                let threads = own.iter().filter_map(|message| Some((message.channel, message.root?)));
                 threads.collect::<BTreeSet<_>>().len().into()
             }
             "bot_messages" => {
-                let bots = self.all.iter().filter(|told| told.is_bot && !told.is_deleted);
-                let is_about = |told: &&RecountMessage<'_>| match self.of {
-                    RecountScope::User(user) => told.author() == user,
+                let bots = self.all.iter().filter(|message| message.is_bot && !message.is_deleted);
+                let is_about = |message: &&RecountMessage<'_>| match self.scope {
+                    RecountScope::User(user) => message.author() == user,
                     RecountScope::Team | RecountScope::Channel(_) => true,
                 };
-                bots.filter(|told| self.is_within(told)).filter(is_about).count().into()
+                bots.filter(|message| self.is_within(message)).filter(is_about).count().into()
             }
             _ => panic!("{name}"),
         }
@@ -103,46 +106,47 @@ impl RecountPart<'_> {
 
     pub(super) fn channels(&self, before: &Self) -> Vec<Value> {
         let own = self.own();
-        let of = |channel: &str| own.iter().filter(|told| told.channel == channel).count();
-        let mut channels: Vec<&str> = own.iter().map(|told| told.channel).collect();
-        channels.sort_unstable_by_key(|channel| (Reverse(of(channel)), *channel));
+        let count_in = |channel: &str| own.iter().filter(|message| message.channel == channel).count();
+        let mut channels: Vec<&str> = own.iter().map(|message| message.channel).collect();
+        channels.sort_unstable_by_key(|channel| (Reverse(count_in(channel)), *channel));
         channels.dedup();
         let mut above = 0;
-        let row = |(place, channel): (usize, &str)| {
-            let posters = own.iter().filter(|told| told.channel == channel).map(|told| told.author());
-            above += of(channel);
-            json!({ "rank": place + 1, "channel_id": channel, "name": null, "messages": of(channel),
-                "previous_messages": before.own().iter().filter(|told| told.channel == channel).count(),
-                "words": own.iter().filter(|told| told.channel == channel).map(|told| told.words).sum::<u64>(),
+        let row = |(index, channel): (usize, &str)| {
+            let posters =
+                own.iter().filter(|message| message.channel == channel).map(|message| message.author());
+            above += count_in(channel);
+            json!({ "rank": index + 1, "channel_id": channel, "name": null, "messages": count_in(channel),
+                "previous_messages": before.own().iter().filter(|message| message.channel == channel).count(),
+                "words": own.iter().filter(|message| message.channel == channel).map(|message| message.words).sum::<u64>(),
                 "posters": posters.collect::<BTreeSet<_>>().len(),
-                "share": of(channel) as f64 / own.len() as f64,
+                "share": count_in(channel) as f64 / own.len() as f64,
                 "cumulative_share": above as f64 / own.len() as f64 })
         };
         channels.into_iter().enumerate().map(row).collect()
     }
 
     pub(super) fn users(&self, before: &Self) -> Vec<Value> {
-        let everyones = self.everyones();
-        let of = |user: &str| everyones.iter().filter(|told| told.author() == user).count();
-        let mut users: Vec<&str> = everyones.iter().map(|told| told.author()).collect();
-        users.sort_unstable_by_key(|user| (Reverse(of(user)), *user));
+        let all_counted = self.all_counted();
+        let count_by = |user: &str| all_counted.iter().filter(|message| message.author() == user).count();
+        let mut users: Vec<&str> = all_counted.iter().map(|message| message.author()).collect();
+        users.sort_unstable_by_key(|user| (Reverse(count_by(user)), *user));
         users.dedup();
         let mut above = 0;
         let mut rows = Vec::new();
-        for (place, user) in users.into_iter().enumerate() {
-            above += of(user);
-            let whole = everyones.len() as f64;
-            let row = json!({ "rank": place + 1, "user_id": user, "name": self.rows.name(user),
-                "kind": self.rows.kind(user), "messages": of(user), "previous_messages": before.sum_of(user, |_| 1),
-                "words": self.sum_of(user, |told| told.words),
-                "replies": self.sum_of(user, |told| u64::from(told.root.is_some())),
-                "reactions_received": self.sum_of(user, |told| told.reactions.len() as u64),
-                "reactions_given": everyones.iter().flat_map(|told| &told.reactions).filter(|(_, by)| *by == user).count(),
-                "mentions_received": everyones.iter().filter(|told| told.mentions.contains(user)).count(),
+        for (index, user) in users.into_iter().enumerate() {
+            above += count_by(user);
+            let whole = all_counted.len() as f64;
+            let row = json!({ "rank": index + 1, "user_id": user, "name": self.rows.name(user),
+                "kind": self.rows.kind(user), "messages": count_by(user), "previous_messages": before.sum_of(user, |_| 1),
+                "words": self.sum_of(user, |message| message.words),
+                "replies": self.sum_of(user, |message| u64::from(message.root.is_some())),
+                "reactions_received": self.sum_of(user, |message| message.reactions.len() as u64),
+                "reactions_given": all_counted.iter().flat_map(|message| &message.reactions).filter(|(_, by)| *by == user).count(),
+                "mentions_received": all_counted.iter().filter(|message| message.mentions.contains(user)).count(),
                 "replies_received": self.replies_to(user).len(),
-                "share": of(user) as f64 / whole, "cumulative_share": above as f64 / whole });
-            let is_shown = match self.of {
-                RecountScope::User(of) => user == of,
+                "share": count_by(user) as f64 / whole, "cumulative_share": above as f64 / whole });
+            let is_shown = match self.scope {
+                RecountScope::User(scope_user) => user == scope_user,
                 RecountScope::Team | RecountScope::Channel(_) => true,
             };
             rows.extend(is_shown.then_some(row));
@@ -150,24 +154,24 @@ impl RecountPart<'_> {
         rows
     }
 
-    /// Replies of others to messages of a person.
+    /// Replies of other people to a person's messages.
     fn replies_to(&self, user: &str) -> Vec<&RecountMessage<'_>> {
-        let everyones = self.everyones();
-        let others = everyones.iter().filter(|told| told.author() != user);
+        let all_counted = self.all_counted();
+        let others = all_counted.iter().filter(|message| message.author() != user);
         others
-            .filter(|told| self.rows.root_author(told, &everyones).as_deref() == Some(user))
+            .filter(|message| self.rows.root_author(message, &all_counted).as_deref() == Some(user))
             .copied()
             .collect()
     }
 
     pub(super) fn timezones(&self) -> Vec<Value> {
         let mut zones: BTreeMap<&str, (BTreeSet<&str>, u64, u64)> = BTreeMap::new();
-        for told in self.own() {
-            let zone = self.rows.person(told.author()).and_then(|person| person["tz"].as_str());
+        for message in self.own() {
+            let zone = self.rows.person(message.author()).and_then(|person| person["tz"].as_str());
             let (people, messages, words) = zones.entry(zone.unwrap_or("unknown")).or_default();
-            people.insert(told.author());
+            people.insert(message.author());
             *messages += 1;
-            *words += told.words;
+            *words += message.words;
         }
         let mut rows: Vec<_> = zones.into_iter().collect();
         rows.sort_by_key(|(zone, (_, messages, _))| (Reverse(*messages), *zone));
@@ -176,16 +180,17 @@ impl RecountPart<'_> {
     }
 
     pub(super) fn emoji(&self) -> Vec<Value> {
-        let counts = counts(self.own().into_iter().flat_map(|told| &told.reactions).map(|(name, _)| *name));
+        let counts =
+            counts(self.own().into_iter().flat_map(|message| &message.reactions).map(|(name, _)| *name));
         counts.into_iter().map(|(name, count)| json!({ "name": name, "count": count })).collect()
     }
 
-    /// By the weekday and hour that the author's clock had.
+    /// Messages by weekday and hour of the author's local time.
     pub(super) fn weekday_hours(&self) -> [[u64; 24]; 7] {
         let mut hours = [[0; 24]; 7];
-        for told in self.own() {
-            let ahead = self.rows.person(told.author()).and_then(|person| person["tz_offset"].as_i64());
-            let local = told.micros / 1_000_000 + ahead.unwrap_or_default();
+        for message in self.own() {
+            let ahead = self.rows.person(message.author()).and_then(|person| person["tz_offset"].as_i64());
+            let local = message.micros / 1_000_000 + ahead.unwrap_or_default();
             // The first of January 1970 was a Thursday.
             let (day, hour) =
                 ((local.div_euclid(86_400) + 3).rem_euclid(7), local.rem_euclid(86_400) / 3_600);
@@ -195,24 +200,28 @@ impl RecountPart<'_> {
     }
 
     pub(super) fn most_reacted(&self) -> Vec<Value> {
-        let with = |told: &&RecountMessage<'_>| {
-            (told.reactions.len() as u64, told.channel.to_owned(), told.ts.to_owned())
+        let with = |message: &&RecountMessage<'_>| {
+            (message.reactions.len() as u64, message.channel.to_owned(), message.ts.to_owned())
         };
         self.top("reactions", self.own().iter().map(with).collect())
     }
 
     pub(super) fn most_replied(&self) -> Vec<Value> {
         let is_replied_to = |root: &RecountMessage<'_>| {
-            self.own().iter().any(|told| told.channel == root.channel && told.root == Some(root.ts))
+            self.own().iter().any(|message| message.channel == root.channel && message.root == Some(root.ts))
         };
-        let is_candidate = |told: &&&RecountMessage<'_>| match self.of {
-            RecountScope::User(_) => told.is_root,
-            RecountScope::Team | RecountScope::Channel(_) => told.is_root || is_replied_to(told),
+        let is_candidate = |message: &&&RecountMessage<'_>| match self.scope {
+            RecountScope::User(_) => message.is_root,
+            RecountScope::Team | RecountScope::Channel(_) => message.is_root || is_replied_to(message),
         };
         let own = self.own();
         let roots = own.iter().filter(is_candidate);
-        let with = |told: &&RecountMessage<'_>| {
-            (self.rows.replies(told.channel, told.ts), told.channel.to_owned(), told.ts.to_owned())
+        let with = |message: &&RecountMessage<'_>| {
+            (
+                self.rows.replies(message.channel, message.ts),
+                message.channel.to_owned(),
+                message.ts.to_owned(),
+            )
         };
         self.top("replies", roots.map(with).collect())
     }
@@ -230,11 +239,11 @@ impl RecountPart<'_> {
     }
 
     pub(super) fn partners(&self, user: &str) -> Value {
-        let everyones = self.everyones();
-        let of_others = || everyones.iter().filter(|told| told.author() != user);
-        let own = || everyones.iter().filter(|told| told.author() == user);
+        let all_counted = self.all_counted();
+        let of_others = || all_counted.iter().filter(|message| message.author() != user);
+        let own = || all_counted.iter().filter(|message| message.author() == user);
         let root_authors: Vec<String> =
-            own().filter_map(|told| self.rows.root_author(told, &everyones)).collect();
+            own().filter_map(|message| self.rows.root_author(message, &all_counted)).collect();
         let rows = |people: Vec<&str>| -> Vec<Value> {
             let counts = counts(people.into_iter().filter(|id| *id != user)).into_iter().take(10);
             counts
@@ -243,12 +252,12 @@ impl RecountPart<'_> {
         };
         json!({
             "mentions": {
-                "given": rows(own().flat_map(|told| told.mentions.iter().copied()).collect()),
-                "received": rows(of_others().filter(|told| told.mentions.contains(user)).map(|told| told.author()).collect()),
+                "given": rows(own().flat_map(|message| message.mentions.iter().copied()).collect()),
+                "received": rows(of_others().filter(|message| message.mentions.contains(user)).map(|message| message.author()).collect()),
             },
             "reactions": {
-                "given": rows(of_others().flat_map(|told| told.reactions.iter().filter(move |(_, by)| *by == user).map(move |_| told.author())).collect()),
-                "received": rows(own().flat_map(|told| &told.reactions).map(|(_, by)| *by).collect()),
+                "given": rows(of_others().flat_map(|message| message.reactions.iter().filter(move |(_, by)| *by == user).map(move |_| message.author())).collect()),
+                "received": rows(own().flat_map(|message| &message.reactions).map(|(_, by)| *by).collect()),
             },
             "replies": {
                 "given": rows(root_authors.iter().map(String::as_str).collect()),
@@ -258,7 +267,7 @@ impl RecountPart<'_> {
     }
 }
 
-/// How often each occurs, most often first, then by name.
+/// How often each name occurs, the most frequent first, then by name.
 fn counts<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(&'a str, u64)> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     names.for_each(|name| *counts.entry(name).or_default() += 1);

@@ -1,4 +1,4 @@
-//! Every double runs the whole suite of its port.
+//! Every test double runs the whole suite of its port.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ async fn a_queue_without_faults_conforms() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_that_never_crashes_conforms() {
-    let wrap = |queue| Arc::new(FaultyQueue::until(queue, CrashPoint::never())) as Arc<dyn Queue>;
+    let wrap = |queue| Arc::new(FaultyQueue::with_crash_point(queue, CrashPoint::never())) as Arc<dyn Queue>;
     queue::suite(QueueTraits::STRICTEST, || ready(memory_queue(wrap))).await;
 }
 
@@ -67,7 +67,10 @@ async fn an_archive_without_faults_conforms() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_archive_that_never_crashes_conforms() {
     let fixture = || ArchiveFixture {
-        archive: Arc::new(FaultyArchive::until(Arc::new(MemoryArchive::new()), CrashPoint::never())),
+        archive: Arc::new(FaultyArchive::with_crash_point(
+            Arc::new(MemoryArchive::new()),
+            CrashPoint::never(),
+        )),
         clock: ManualClock::starting_at(TimestampMs(0)),
         keep: Box::new(()),
     };
@@ -116,7 +119,7 @@ async fn files_without_faults_conform() {
 #[tokio::test(flavor = "multi_thread")]
 async fn files_that_never_crash_conform() {
     files::suite(files::Creation::Atomic, || FilesFixture {
-        files: Arc::new(FaultyFiles::until(Arc::new(MemoryFiles::new()), CrashPoint::never())),
+        files: Arc::new(FaultyFiles::with_crash_point(Arc::new(MemoryFiles::new()), CrashPoint::never())),
         keep: Box::new(()),
     })
     .await;
@@ -141,6 +144,7 @@ async fn claims_without_faults_conform() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_that_never_crash_conform() {
-    let wrap = |claims| Arc::new(FaultyClaims::until(claims, CrashPoint::never())) as Arc<dyn Claims>;
+    let wrap =
+        |claims| Arc::new(FaultyClaims::with_crash_point(claims, CrashPoint::never())) as Arc<dyn Claims>;
     claims::suite(|| ready(memory_claims(wrap))).await;
 }

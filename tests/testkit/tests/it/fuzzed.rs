@@ -1,4 +1,4 @@
-//! The fuzz targets' functions on every input that is kept, and on what a few thousand random changes make of them.
+//! The fuzz targets' functions on every stored input, and on a few thousand random changes of these inputs.
 
 use std::fs;
 use std::path::Path;
@@ -7,16 +7,17 @@ use testkit::fuzzed::{envelope, events, ids, signature};
 
 const CHANGES_PER_INPUT: usize = 200;
 
-/// The inputs kept for a target: what Slack sends, what once was found, and odd things.
-fn kept(target: &str) -> Vec<Vec<u8>> {
+/// The stored inputs of a target: requests of Slack's, earlier findings, and odd inputs.
+fn stored_inputs(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
     let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    assert!(!files.is_empty(), "nothing is kept in {}", folder.display());
+    assert!(!files.is_empty(), "no inputs in {}", folder.display());
     files.iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// One small change somewhere: a byte that is another, missing, doubled, or a piece of another input in its place.
+/// Makes one to four small changes: a byte is replaced, removed or inserted, or a piece of another input is
+/// inserted.
 fn changed(input: &[u8], other: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
     let mut changed = input.to_vec();
     for _ in 0..random.usize(1..=4) {
@@ -38,7 +39,7 @@ fn changed(input: &[u8], other: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
 }
 
 fn holds_for_all(target: &str, check: fn(&[u8])) {
-    let inputs = kept(target);
+    let inputs = stored_inputs(target);
     let mut random = fastrand::Rng::with_seed(20_261_121);
     for input in &inputs {
         check(input);
@@ -60,11 +61,11 @@ fn any_event_is_refused_or_becomes_rows_under_well_formed_keys() {
 }
 
 #[test]
-fn no_made_up_signature_passes_and_every_genuine_one_does() {
+fn no_forged_signature_passes_and_every_genuine_one_does() {
     holds_for_all("signature", signature::check);
 }
 
 #[test]
-fn only_what_has_the_shape_of_an_id_becomes_part_of_a_path() {
+fn only_text_with_the_shape_of_an_id_becomes_part_of_a_path() {
     holds_for_all("ids", ids::check);
 }

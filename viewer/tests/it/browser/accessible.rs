@@ -1,15 +1,15 @@
-//! What a screen reader needs, and whether everyone can read the colours.
+//! Accessibility: the needs of screen readers, and the contrast of colours.
 
 use super::site::{ServedSite, ts};
 use testkit::browser::{Browser, BrowserSettings};
 
-/// Lists what is wrong with a page: names that are missing, ids that are there twice, landmarks, headings out of order, and text
-/// whose contrast is below what WCAG 2 calls AA.
+/// Lists the faults of a page: missing names, duplicate ids, missing landmarks, headings out of order, and
+/// text with a contrast below level AA of WCAG 2.
 pub(super) const AUDIT: &str = include_str!("audit.js");
 
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
-async fn every_page_can_be_read_by_everyone() {
+async fn every_page_passes_the_accessibility_audit() {
     let site = ServedSite::busy(60).await;
     for is_dark in [false, true] {
         let browser = Browser::open(&BrowserSettings { is_dark, ..BrowserSettings::default() }).await;
@@ -28,13 +28,13 @@ async fn every_page_can_be_read_by_everyone() {
             "/coverage".to_owned(),
             "/nowhere".to_owned(),
         ] {
-            browser.go(&site.at(&path)).await;
-            let faults = browser.run(AUDIT).await;
+            browser.navigate(&site.at(&path)).await;
+            let faults = browser.run_script(AUDIT).await;
             assert_eq!(
                 faults,
                 serde_json::json!([]),
                 "{path}, dark: {is_dark}, {:?}",
-                browser.complaints().await
+                browser.console_problems().await
             );
         }
     }
@@ -45,14 +45,14 @@ async fn every_page_can_be_read_by_everyone() {
 async fn the_audit_finds_faults() {
     let site = ServedSite::busy(1).await;
     let browser = Browser::open(&BrowserSettings::default()).await;
-    browser.go(&site.at("/")).await;
+    browser.navigate(&site.at("/")).await;
     let faulty = "const add = (name, set = () => {}) => { const made = document.createElement(name); set(made); \
         document.querySelector('main').append(made); }; \
         add('img'); add('input'); add('button'); add('h6', (h) => { h.textContent = 'deep'; }); \
         add('p', (p) => { p.id = 'main'; p.textContent = 'faint'; p.setAttribute('class', 'faint'); \
         p.attributeStyleMap.set('color', 'rgb(200, 200, 200)'); });";
-    browser.run(faulty).await;
-    let faults = browser.run(AUDIT).await.to_string();
+    browser.run_script(faulty).await;
+    let faults = browser.run_script(AUDIT).await.to_string();
     for expected in ["no alt", "no label", "no name", "h6", "id main", "contrast"] {
         assert!(faults.contains(expected), "{expected} is not in {faults}");
     }

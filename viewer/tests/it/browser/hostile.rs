@@ -1,4 +1,4 @@
-//! What messages would do to a reader, if they could.
+//! Messages that try to attack a reader.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use testkit::browser::{Browser, BrowserSettings};
 
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
-async fn hostile_messages_do_nothing() {
+async fn hostile_messages_have_no_effect() {
     let fixture = ViewerFixture::open();
     let markup =
         "<script>window.pwned = 1</script><img src=x onerror=\"window.pwned=1\"><svg/onload=alert(1)>";
@@ -28,30 +28,31 @@ async fn hostile_messages_do_nothing() {
     fixture.message("C1", json!({ "ts": "1795000005.000100", "text": "", "blocks": blocks })).await;
     let posing = json!({ "id": "F1", "name": "x.png", "mimetype": "image/png", "mode": "hosted" });
     fixture.share("C1", "1795000006.000100", posing, b"<html><script>window.pwned=1</script>").await;
-    let site = ServedSite::of(fixture).await;
+    let site = ServedSite::serve(fixture).await;
     let browser = Browser::open(&BrowserSettings::default()).await;
     for path in ["/c/T1/C1", "/search?q=pwned", "/search?q=%3Cscript%3Ealert(1)%3C%2Fscript%3E"] {
-        browser.go(&site.at(path)).await;
-        let scripts =
-            browser.run("return [...document.scripts].map((script) => new URL(script.src).pathname);").await;
+        browser.navigate(&site.at(path)).await;
+        let scripts = browser
+            .run_script("return [...document.scripts].map((script) => new URL(script.src).pathname);")
+            .await;
         let scripts = scripts.as_array().unwrap();
         assert!(
             scripts.len() == 1 && scripts[0].as_str().unwrap().starts_with("/static/comfort-"),
             "{scripts:?}"
         );
-        assert!(browser.run("return window.pwned === undefined;").await == true, "{path}");
-        assert_eq!(browser.complaints().await, [""; 0], "{path}");
+        assert!(browser.run_script("return window.pwned === undefined;").await == true, "{path}");
+        assert_eq!(browser.console_problems().await, [""; 0], "{path}");
     }
-    browser.go(&site.at("/c/T1/C1")).await;
-    let links = browser.run("return [...document.links].map((link) => link.protocol).filter((name) => !/^https?:$/.test(name));").await;
+    browser.navigate(&site.at("/c/T1/C1")).await;
+    let links = browser.run_script("return [...document.links].map((link) => link.protocol).filter((name) => !/^https?:$/.test(name));").await;
     assert_eq!(links, json!([]));
     for request in browser.requests().await {
         assert!(request.starts_with(&site.at("/")) || !request.starts_with("http"), "{request}");
     }
-    // It is downloaded, not opened: the page stays.
-    browser.go(&site.at("/c/T1/C1")).await;
+    // The file is downloaded and not opened, so the page stays.
+    browser.navigate(&site.at("/c/T1/C1")).await;
     browser.click("a.file[download]").await;
     assert!(browser.address().await.ends_with("/c/T1/C1"));
-    assert!(browser.run("return window.pwned === undefined;").await == true);
+    assert!(browser.run_script("return window.pwned === undefined;").await == true);
     assert!(site.fixture.page("/c/T1/C1").await.contains("x.png"));
 }

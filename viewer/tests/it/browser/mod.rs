@@ -1,8 +1,8 @@
 //! Pages in a real browser. `.ci/run` installs it; without it these tests are ignored.
 //!
 //! * [`site`] serves an archive to a [`testkit::browser`].
-//! * [`walk`] is what a person does, [`hostile`] what messages would do to them, [`accessible`] what everyone must be able to read,
-//!   [`report`] a page that is sent around.
+//! * [`walk`] tests what a user does, [`hostile`] attacks by messages, [`accessible`] accessibility, and
+//!   [`report`] the self-contained report.
 
 mod accessible;
 mod hostile;

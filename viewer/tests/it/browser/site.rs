@@ -1,4 +1,4 @@
-//! An archive, served to a browser on a port of its own.
+//! An archive that is served to a browser on its own port.
 
 use std::net::SocketAddr;
 
@@ -23,7 +23,7 @@ pub(super) struct ServedSite {
 }
 
 impl ServedSite {
-    pub(super) async fn of(fixture: ViewerFixture) -> Self {
+    pub(super) async fn serve(fixture: ViewerFixture) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let serving = tokio::spawn(viewer::serve(listener, fixture.router(), std::future::pending()));
@@ -35,7 +35,7 @@ impl ServedSite {
         format!("http://{}{path}", self.address)
     }
 
-    /// A workspace with a bit of everything, and `count` messages in its first channel.
+    /// Serves a workspace with all kinds of content, and `count` messages in its first channel.
     pub(super) async fn busy(count: i64) -> Self {
         let fixture = ViewerFixture::open();
         for (id, name) in [("C1", "general"), ("C2", "deploys"), ("C3", "old-plans")] {
@@ -69,11 +69,11 @@ impl ServedSite {
             json!({ "id": "F2", "name": "notes.txt", "mimetype": "text/plain", "size": 5, "mode": "hosted" });
         fixture.share("C2", "1795100002.000100", file, b"notes").await;
         fixture.post("C3", "1700000000.000100", "long ago").await;
-        Self::of(fixture).await
+        Self::serve(fixture).await
     }
 }
 
-/// The time of a message: one every five minutes.
+/// Returns the timestamp of message `n`; there is one every five minutes.
 pub(super) fn ts(n: i64) -> String {
     format!("{}.000100", 1_791_000_000 + n * 300)
 }

@@ -1,16 +1,16 @@
-//! What a person does with pages: look, filter, scroll, read a thread, search, follow a link, jump to a day, download.
+//! The actions of a user: filter, scroll, read a thread, search, follow a link, jump to a day, download.
 
 use super::site::{ServedSite, ts};
 use testkit::browser::{Browser, BrowserSettings};
 
-/// WebDriver's names of keys.
+/// WebDriver's codes of keys.
 const ESCAPE: &str = "\u{e00c}";
 const ENTER: &str = "\u{e007}";
 const TAB: &str = "\u{e004}";
 
-/// Nothing was complained of, and nothing was asked for elsewhere.
-async fn assert_quiet(browser: &Browser, site: &ServedSite) {
-    assert_eq!(browser.complaints().await, [""; 0]);
+/// Asserts that the browser reported no errors and sent no requests to other sites.
+async fn assert_no_errors_or_external_requests(browser: &Browser, site: &ServedSite) {
+    assert_eq!(browser.console_problems().await, [""; 0]);
     let ours = site.at("/");
     for request in browser.requests().await {
         assert!(request.starts_with(&ours) || !request.starts_with("http"), "{request}");
@@ -19,7 +19,7 @@ async fn assert_quiet(browser: &Browser, site: &ServedSite) {
 
 async fn timestamps(browser: &Browser) -> Vec<String> {
     let mut found = Vec::new();
-    for message in browser.all("main [data-ts]").await {
+    for message in browser.find_all("main [data-ts]").await {
         found.push(browser.attribute(&message, "data-ts").await);
     }
     found
@@ -27,42 +27,42 @@ async fn timestamps(browser: &Browser) -> Vec<String> {
 
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_finds_their_way() {
+async fn a_user_can_navigate_the_archive() {
     let site = ServedSite::busy(130).await;
     let browser = Browser::open(&BrowserSettings::default()).await;
-    browser.go(&site.at("/")).await;
+    browser.navigate(&site.at("/")).await;
     browser.type_into("#channel-filter", "GENE").await;
-    assert!(browser.is_seen("[data-channel=C1]").await && !browser.is_seen("[data-channel=C2]").await);
+    assert!(browser.is_visible("[data-channel=C1]").await && !browser.is_visible("[data-channel=C2]").await);
     browser.type_into("#channel-filter", ENTER).await;
-    browser.until_at("/c/T1/C1").await;
+    browser.wait_for_address("/c/T1/C1").await;
     assert!(browser.title().await.starts_with("#general"));
 
-    // The newest is in sight; older ones follow in order, and back.
+    // The newest message is visible. Older ones follow in order, and the link back returns.
     let newest = timestamps(&browser).await;
     assert_eq!(newest.last(), Some(&ts(129)));
     let is_in_sight = "const box = [...document.querySelectorAll('main .message')].at(-1).getBoundingClientRect(); \
         return box.top >= 0 && box.bottom <= innerHeight;";
-    assert_eq!(browser.run(is_in_sight).await, true);
+    assert_eq!(browser.run_script(is_in_sight).await, true);
     browser.follow("a[rel=prev]").await;
     let older = timestamps(&browser).await;
     assert!(older.last() < newest.first() && older.len() == 50);
     browser.follow("a[rel=next]").await;
     assert_eq!(timestamps(&browser).await, newest);
 
-    browser.go(&site.at(&format!("/archives/C1/p{}", ts(1).replace('.', "")))).await;
+    browser.navigate(&site.at(&format!("/archives/C1/p{}", ts(1).replace('.', "")))).await;
     assert!(browser.text(".message.target").await.contains("message number 1, edited"));
     assert_eq!(
-        browser.run("return document.querySelector('.target').getBoundingClientRect().top > 0;").await,
+        browser.run_script("return document.querySelector('.target').getBoundingClientRect().top > 0;").await,
         true
     );
     browser.follow(".message.target .edited").await;
     assert!(browser.text("main").await.contains("message number 1 "));
 
-    browser.go(&site.at(&format!("/c/T1/C1?around={}", ts(0)))).await;
+    browser.navigate(&site.at(&format!("/c/T1/C1?around={}", ts(0)))).await;
     assert_eq!(browser.text(".thread-count").await, "1 reply");
     browser.follow(".thread-count").await;
     assert!(browser.text("aside").await.contains("the only reply"));
-    assert!(browser.text("aside strong").await == "only" && browser.is_seen("main").await);
+    assert!(browser.text("aside strong").await == "only" && browser.is_visible("main").await);
 
     browser.type_into("#q", "quoted link").await;
     browser.follow(".search button").await;
@@ -70,89 +70,89 @@ async fn a_person_finds_their_way() {
     browser.follow(".hit a.time").await;
     assert!(browser.text(".message.target").await.contains("let answer = 42;"));
 
-    browser.run("document.getElementById('day').value = '2026-10-03';").await;
+    browser.run_script("document.getElementById('day').value = '2026-10-03';").await;
     browser.follow(".day-form button").await;
     assert!(browser.text("main").await.contains("There are no messages of Saturday, 3 October 2026"));
 
-    browser.go(&site.at("/c/T1/C2")).await;
+    browser.navigate(&site.at("/c/T1/C2")).await;
     let is_shown = "const image = document.querySelector('.files img'); image.loading = 'eager'; return image.decode().then(() => image.naturalWidth);";
-    assert_eq!(browser.run(is_shown).await, 1);
+    assert_eq!(browser.run_script(is_shown).await, 1);
     browser.click("a.file[href='/files/T1/F2']").await;
     assert_eq!(browser.downloaded("notes.txt").await, b"notes");
     for page in ["/files", "/stats", "/coverage", "/search"] {
-        browser.go(&site.at(page)).await;
-        assert!(browser.is_seen("main h1").await, "{page}");
+        browser.navigate(&site.at(page)).await;
+        assert!(browser.is_visible("main h1").await, "{page}");
     }
-    assert_quiet(&browser, &site).await;
+    assert_no_errors_or_external_requests(&browser, &site).await;
 }
 
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_messages_are_walked_through_both_ways() {
+async fn ten_thousand_messages_can_be_paged_in_both_directions() {
     let site = ServedSite::busy(10_000).await;
     let browser = Browser::open(&BrowserSettings::default()).await;
-    browser.go(&site.at("/c/T1/C1")).await;
-    let look =
+    browser.navigate(&site.at("/c/T1/C1")).await;
+    let timestamps_script =
         "return [...document.querySelectorAll('main [data-ts]')].map((message) => message.dataset.ts);";
-    let seen_on_the_way = async |way: &str| {
+    let all_timestamps = async |selector: &str| {
         let mut seen: Vec<String> = Vec::new();
         loop {
-            let found = browser.run(look).await;
+            let found = browser.run_script(timestamps_script).await;
             seen.extend(found.as_array().unwrap().iter().map(|ts| ts.as_str().unwrap().to_owned()));
-            if browser.all(way).await.is_empty() {
+            if browser.find_all(selector).await.is_empty() {
                 return seen;
             }
-            browser.follow(way).await;
+            browser.follow(selector).await;
         }
     };
     let everything: Vec<String> = (0..10_000).map(ts).collect();
-    let mut up = seen_on_the_way("a[rel=prev]").await;
+    let mut up = all_timestamps("a[rel=prev]").await;
     up.sort();
     assert_eq!(up, everything);
-    assert_eq!(seen_on_the_way("a[rel=next]").await, everything);
-    assert_quiet(&browser, &site).await;
+    assert_eq!(all_timestamps("a[rel=next]").await, everything);
+    assert_no_errors_or_external_requests(&browser, &site).await;
 }
 
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_enough() {
+async fn pages_can_be_used_with_the_keyboard_alone() {
     let site = ServedSite::busy(60).await;
     let browser = Browser::open(&BrowserSettings::default()).await;
-    browser.go(&site.at("/c/T1/C1")).await;
+    browser.navigate(&site.at("/c/T1/C1")).await;
     browser.press(TAB).await;
-    assert_eq!(browser.run("return document.activeElement.className;").await, "skip");
+    assert_eq!(browser.run_script("return document.activeElement.className;").await, "skip");
     browser.press(ENTER).await;
     browser.press("c").await;
-    assert_eq!(browser.run("return document.activeElement.id;").await, "channel-filter");
+    assert_eq!(browser.run_script("return document.activeElement.id;").await, "channel-filter");
     browser.press(ESCAPE).await;
     browser.press("jj").await;
     let second = "return document.activeElement === document.querySelectorAll('main .message')[1];";
-    assert_eq!(browser.run(second).await, true);
+    assert_eq!(browser.run_script(second).await, true);
     browser.press("k").await;
     browser.press("p").await;
-    browser.until_at("?before=").await;
+    browser.wait_for_address("?before=").await;
     assert_eq!(timestamps(&browser).await.last(), Some(&ts(9)));
     browser.press("n").await;
-    browser.until_at("?after=").await;
+    browser.wait_for_address("?after=").await;
     assert_eq!(timestamps(&browser).await.last(), Some(&ts(59)));
-    browser.go(&site.at(&format!("/c/T1/C1?around={}", ts(0)))).await;
+    browser.navigate(&site.at(&format!("/c/T1/C1?around={}", ts(0)))).await;
     browser.press("jt").await;
-    browser.until_at("/t/").await;
+    browser.wait_for_address("/t/").await;
     assert!(browser.text("aside").await.contains("the only reply"));
     browser.press(ESCAPE).await;
-    browser.until_at("?around=").await;
+    browser.wait_for_address("?around=").await;
     browser.find("main .target").await;
-    assert!(browser.all("aside").await.is_empty(), "the thread is closed");
+    assert!(browser.find_all("aside").await.is_empty(), "the thread is closed");
     browser.press("/").await;
     browser.press(&format!("number{ENTER}")).await;
-    browser.until_at("/search?q=number").await;
-    assert!(!browser.all(".hit").await.is_empty());
-    assert_quiet(&browser, &site).await;
+    browser.wait_for_address("/search?q=number").await;
+    assert!(!browser.find_all(".hit").await.is_empty());
+    assert_no_errors_or_external_requests(&browser, &site).await;
 }
 
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_narrow_screen_shows_one_pane_and_needs_no_scrolling_sideways() {
+async fn a_narrow_screen_shows_one_pane_without_horizontal_scrolling() {
     let site = ServedSite::busy(60).await;
     let browser =
         Browser::open(&BrowserSettings { is_narrow: true, is_dark: true, ..BrowserSettings::default() })
@@ -166,17 +166,17 @@ async fn a_narrow_screen_shows_one_pane_and_needs_no_scrolling_sideways() {
         ("/files", "main", &["nav.channels"]),
     ];
     for (path, seen, unseen) in pages {
-        browser.go(&site.at(path)).await;
-        assert!(browser.is_seen(seen).await, "{path}");
+        browser.navigate(&site.at(path)).await;
+        assert!(browser.is_visible(seen).await, "{path}");
         for pane in unseen {
-            assert!(!browser.is_seen(pane).await, "{path}: {pane}");
+            assert!(!browser.is_visible(pane).await, "{path}: {pane}");
         }
-        let width = browser.run("return [document.documentElement.scrollWidth, innerWidth];").await;
+        let width = browser.run_script("return [document.documentElement.scrollWidth, innerWidth];").await;
         assert!(width[0].as_u64() <= width[1].as_u64(), "{path}: {width}");
     }
-    let background = browser.run("return getComputedStyle(document.body).backgroundColor;").await;
+    let background = browser.run_script("return getComputedStyle(document.body).backgroundColor;").await;
     assert_eq!(background, "rgb(23, 24, 26)", "it is dark");
-    assert_quiet(&browser, &site).await;
+    assert_no_errors_or_external_requests(&browser, &site).await;
 }
 
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
@@ -185,15 +185,15 @@ async fn everything_works_without_scripts() {
     let site = ServedSite::busy(60).await;
     let browser =
         Browser::open(&BrowserSettings { without_scripts: true, ..BrowserSettings::default() }).await;
-    browser.go(&site.at("/")).await;
+    browser.navigate(&site.at("/")).await;
     browser.type_into("#channel-filter", &format!("deploy{ENTER}")).await;
-    browser.until_at("?channels=deploy").await;
+    browser.wait_for_address("?channels=deploy").await;
     browser.find("[data-channel=C2]").await;
-    assert!(browser.all("[data-channel=C1]").await.is_empty());
+    assert!(browser.find_all("[data-channel=C1]").await.is_empty());
     browser.follow("[data-channel=C2] a").await;
     assert!(browser.text("main").await.contains("let answer = 42;"));
     browser.type_into("#q", &format!("only reply{ENTER}")).await;
-    browser.until_at("/search?q=only+reply").await;
+    browser.wait_for_address("/search?q=only+reply").await;
     browser.follow(".hit a.time").await;
     assert!(browser.text("aside .message:target").await.contains("the only reply"));
     browser.follow("aside .close").await;
@@ -206,34 +206,34 @@ async fn everything_works_without_scripts() {
 
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_printed_is_the_text_and_all_of_it() {
+async fn a_print_has_the_complete_text_without_navigation() {
     let site = ServedSite::busy(130).await;
     let settings = BrowserSettings { is_print: true, is_dark: true, ..BrowserSettings::default() };
     let browser = Browser::open(&settings).await;
     for path in ["/c/T1/C1", "/search?q=number", "/stats", "/files", "/coverage"] {
-        browser.go(&site.at(path)).await;
+        browser.navigate(&site.at(path)).await;
         for navigation in [".top", "nav.channels", ".skip"] {
-            assert!(!browser.is_seen(navigation).await, "{path}: {navigation}");
+            assert!(!browser.is_visible(navigation).await, "{path}: {navigation}");
         }
         for navigation in ["main form", ".way a", ".ways"] {
             let shown = format!(
                 "return [...document.querySelectorAll('{navigation}')].some((one) => one.checkVisibility());"
             );
-            assert_eq!(browser.run(&shown).await, false, "{path}: {navigation}");
+            assert_eq!(browser.run_script(&shown).await, false, "{path}: {navigation}");
         }
-        // Paper does not scroll: nothing is cut off.
+        // Paper does not scroll, so nothing may be cut off.
         let cut = "return [...document.querySelectorAll('main, main *')].filter((one) => \
             getComputedStyle(one).overflowY !== 'visible' && one.scrollHeight > one.clientHeight + 1).map((one) => one.outerHTML.slice(0, 80));";
-        assert_eq!(browser.run(cut).await, serde_json::json!([]), "{path}");
-        let background = browser.run("return getComputedStyle(document.body).backgroundColor;").await;
-        assert_eq!(background, "rgb(255, 255, 255)", "{path}: ink costs");
+        assert_eq!(browser.run_script(cut).await, serde_json::json!([]), "{path}");
+        let background = browser.run_script("return getComputedStyle(document.body).backgroundColor;").await;
+        assert_eq!(background, "rgb(255, 255, 255)", "{path}: a dark background wastes ink");
     }
-    browser.go(&site.at("/c/T1/C1")).await;
+    browser.navigate(&site.at("/c/T1/C1")).await;
     let text = browser.text("main").await;
     for expected in ["#general", "message number 80", "message number 129", "Ana Lima", "2026"] {
         assert!(text.contains(expected), "{expected} is not in {text}");
     }
-    browser.go(&site.at(&format!("/t/T1/C1/{}", ts(0)))).await;
-    assert!(browser.is_seen("aside .message").await && browser.is_seen("main .message").await);
-    assert_quiet(&browser, &site).await;
+    browser.navigate(&site.at(&format!("/t/T1/C1/{}", ts(0)))).await;
+    assert!(browser.is_visible("aside .message").await && browser.is_visible("main .message").await);
+    assert_no_errors_or_external_requests(&browser, &site).await;
 }

@@ -1,4 +1,4 @@
-//! Asking Slack whether something exists: one call, one answer.
+//! Asks Slack whether an entity exists: one call, one answer.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,37 +11,37 @@ use slack_api::{ApiError, ApiReply, WebApi};
 
 use crate::existence::entities::{ChannelReach, Entity};
 
-/// What Slack says.
+/// Slack's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::existence) enum ExistenceAnswer {
-    /// It exists. Of a channel: whom it reaches.
+    /// The entity exists. For a channel, with its visibility.
     Found { reach: Option<ChannelReach> },
-    /// It does not, by this code.
+    /// The entity does not exist, with this error code.
     Missing(String),
-    /// Slack wants a pause.
+    /// Slack demands a pause.
     Paused(Duration, String),
-    /// The app lacks what it needs to ask: a person has to add it.
+    /// The app lacks a permission: a person has to add it.
     NotAllowed(String),
-    /// Slack cannot be asked, or does not accept the token.
+    /// Slack cannot be asked, or rejects the token.
     Failed(String),
 }
 
-/// There is no token for the workspace, while others have one.
+/// The workspace has no token, while others have one.
 pub(in crate::existence) const NO_TOKEN: &str = "no_token";
 
-/// The whole list of people was read, and they were not asked about alone.
+/// The whole list of people was read without a match, and the person was not asked about separately.
 pub(in crate::existence) const NOT_LISTED: &str = "not_in_users_list";
 
-/// The answer is about something else.
+/// The answer contains another entity.
 const ANOTHER: &str = "answered with another id";
 
 /// The channel is private, and the app may not see it.
 pub(in crate::existence) const NO_GROUPS: &str = "it is private, and the app lacks the scope groups:read";
 
-/// Slack's word for a call that needs a scope the app lacks.
+/// Slack's error code for a call that needs a scope the app lacks.
 const MISSING_SCOPE: &str = "missing_scope";
 
-/// Asks.
+/// Asks Slack about an entity.
 pub(in crate::existence) async fn ask(api: &WebApi, entity: &Entity) -> ExistenceAnswer {
     let parameters: &[(&str, &str)] = if matches!(entity, Entity::Team(_)) { &[] } else { &[entity.field()] };
     match api.call_without_pauses(entity.team(), entity.method(), parameters).await {
@@ -56,9 +56,9 @@ struct ObjectId<'a> {
     id: Option<Cow<'a, str>>,
 }
 
-/// The id of an object of Slack's.
+/// The ID of a Slack object.
 pub(super) fn id_of(object: &RawValue) -> Option<Cow<'_, str>> {
-    envelope::object::<ObjectId<'_>>(object).id
+    envelope::object_or_default::<ObjectId<'_>>(object).id
 }
 
 fn read(reply: &ApiReply, entity: &Entity) -> ExistenceAnswer {
@@ -69,13 +69,13 @@ fn read(reply: &ApiReply, entity: &Entity) -> ExistenceAnswer {
     let (name, id) = entity.field();
     let object = body.get(name).copied();
     match object.and_then(id_of) {
-        Some(answered) if answered == id => {
+        Some(answered_id) if answered_id == id => {
             let channel = object.filter(|_| matches!(entity, Entity::Channel(..)));
-            ExistenceAnswer::Found { reach: channel.map(ChannelReach::of) }
+            ExistenceAnswer::Found { reach: channel.map(ChannelReach::from_channel) }
         }
         Some(_) => ExistenceAnswer::Missing(ANOTHER.to_owned()),
         None => {
-            let nothing = ApiError::Garbled { method: entity.method(), why: "it is about nothing" };
+            let nothing = ApiError::Garbled { method: entity.method(), why: "it contains no object" };
             ExistenceAnswer::Failed(nothing.to_string())
         }
     }
@@ -89,7 +89,7 @@ fn refused(error: &ApiError) -> ExistenceAnswer {
             "user_not_found" | "channel_not_found" | "team_not_found" | "bot_not_found" => {
                 ExistenceAnswer::Missing(code.clone())
             }
-            // Whom the app must not see exists all the same.
+            // A user that the app must not see exists all the same.
             "user_not_visible" => ExistenceAnswer::Found { reach: None },
             MISSING_SCOPE if needs_only_private(needed.as_deref()) => {
                 ExistenceAnswer::Missing(NO_GROUPS.to_owned())
@@ -99,14 +99,14 @@ fn refused(error: &ApiError) -> ExistenceAnswer {
             )),
             _ => ExistenceAnswer::Failed(error.to_string()),
         },
-        // A token of another workspace is a mistake in the settings, and no invention.
+        // A token of another workspace is a configuration error, and no sign of a forgery.
         ApiError::WrongToken { .. } | ApiError::Unreachable { .. } | ApiError::Garbled { .. } => {
             ExistenceAnswer::Failed(error.to_string())
         }
     }
 }
 
-/// Whether a channel is private, and the app sees only public ones: the scope it would need says so.
+/// Whether a channel is private and the app sees only public ones: the missing scope shows it.
 fn needs_only_private(needed: Option<&str>) -> bool {
     let scopes = || needed.into_iter().flat_map(|needed| needed.split(','));
     scopes().any(|scope| scope.trim() == "groups:read")
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_that_is_missing_is_a_mistake_unless_it_only_hides_a_private_channel() {
+    fn a_missing_scope_is_not_allowed_unless_it_only_hides_a_private_channel() {
         let refused = |needed: Option<&str>| {
             refused(&ApiError::Refused {
                 method: Method::ConversationsInfo,

@@ -1,8 +1,10 @@
-//! What Slack fails on: one table of what waits, until when, and why.
+//! Failures of Slack: one table of what is waiting, until when, and why.
 //!
-//! * A workspace waits after failures about different entities of it in a row, for they are Slack's or the token's; a method of
-//!   it, once the app lacks its scope. Each is a circuit breaker: it lets one question through at a time, after waits that grow.
-//! * An entity on which Slack fails while it answers about others waits alone, and its events are quarantined in the end.
+//! * A workspace waits after consecutive failures about different entities, because they are caused by Slack
+//!   or the token; a method of a workspace waits once the app lacks its scope. Each is a circuit breaker: it
+//!   lets one question through at a time, with growing waits in between.
+//! * An entity on which Slack fails while it answers about others waits alone. Its events are quarantined in
+//!   the end.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +18,7 @@ use slack::ids::TeamId;
 use slack_api::Method;
 
 use super::ask::ExistenceAnswer;
-use super::waiting;
+use super::breaker_rows;
 use crate::existence::cache::Demand;
 use crate::existence::entities::Entity;
 use crate::existence::evaluate::Fact;
@@ -27,26 +29,28 @@ const FIRST_WAIT: Duration = Duration::from_secs(2);
 /// The wait after the first failure about an entity; it doubles with each.
 const FIRST_WAIT_ALONE: Duration = Duration::from_secs(1);
 
-/// The longest wait: what an outage costs at most after it is over.
+/// The longest wait: the maximum delay after an outage is over.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// A probe without an answer after this time counts as lost. A call takes no longer.
+/// A probe without an answer after this time counts as lost. No call takes longer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Things that Slack fails on in a row, which open a workspace's breaker: one lost connection does not.
+/// Number of different entities with consecutive failures that opens a workspace's breaker: one lost
+/// connection does not.
 const FAILURES: usize = 3;
 
-/// How long Slack may fail on one thing while it answers about others, before an event that names that thing is quarantined.
+/// How long Slack may fail on one entity while it answers about others, before an event that names that
+/// entity is quarantined.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(600);
 
-/// An entity that has not failed for so long starts anew.
+/// An entity without a failure for this long starts anew.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
 
-/// Breakers there may be, and entities that are remembered. Without a breaker, whatever fails is asked again every second;
-/// further entities count as failures of Slack.
+/// Maximum number of breakers, and of remembered entities. Without a breaker, a failed question is asked
+/// again every second; further entities count as failures of Slack.
 const MAX_FAILING: usize = 1_000;
 
-/// What waits together.
+/// The scope of a circuit breaker: a workspace, or one method of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Breaker {
     pub(super) team: TeamId,
@@ -54,28 +58,29 @@ pub(super) struct Breaker {
 }
 
 impl Breaker {
-    /// The workspace's, and the method's of it.
-    fn of(entity: &Entity) -> [Self; 2] {
+    /// The breakers of an entity's workspace and of its method.
+    fn for_entity(entity: &Entity) -> [Self; 2] {
         [None, Some(entity.method())].map(|method| Self { team: entity.team().clone(), method })
     }
 }
 
-/// How something has failed, and until when it is left alone for it.
+/// The state of repeated failures, and until when no question is asked because of them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Failing {
-    /// Of a breaker: since when it is open. Of an entity: since when Slack, which fails on it, has answered about others.
+    /// For a breaker: when it opened. For an entity: since when Slack, which fails on it, has answered about
+    /// others.
     pub(super) since: Option<TimestampMs>,
     pub(super) until: TimestampMs,
     pub(super) reason: String,
     last: TimestampMs,
     wait: Duration,
-    /// What questions behind a breaker failed about since the last answer.
+    /// The entities that questions behind a breaker failed on since the last answer.
     about: BTreeSet<Entity>,
     probing_since: Option<TimestampMs>,
 }
 
 impl Failing {
-    /// It failed once more: the wait grows.
+    /// Records one more failure: the wait grows.
     fn wait_longer(&mut self, now: TimestampMs, reason: &str, first_wait: Duration) {
         self.wait = (self.wait * 2).clamp(first_wait, LONGEST_WAIT);
         (self.last, self.until) = (now, now.plus(self.wait));
@@ -87,7 +92,8 @@ impl Failing {
         Fact::Later { after, why: self.reason.clone(), not_allowed }
     }
 
-    /// How long a question behind an open breaker must wait; `None` if it may be asked now, and then says what came of it.
+    /// How long a question behind an open breaker must wait. `None` lets it through as a probe, whose result
+    /// must be recorded.
     fn gate(&mut self, now: TimestampMs) -> Option<Duration> {
         if now < self.until {
             return Some(self.until.since(now));
@@ -99,23 +105,23 @@ impl Failing {
         None
     }
 
-    /// What failures about an entity alone amount to, if Slack is well otherwise.
+    /// The result of failures about one entity, if Slack answers about others.
     fn alone(&self, entity: &Entity, now: TimestampMs) -> Option<Fact> {
         let since = self.since?;
-        // Without its workspace no event of it could be stored: that is never given up.
+        // Without its workspace no event could be stored, so a workspace is never given up.
         let given_up = !matches!(entity, Entity::Team(_)) && now.since(since) >= GIVEN_UP_AFTER;
         Some(if given_up {
-            Fact::Unsaid(format!("{}, for ten minutes in which it answered about others", self.reason))
+            Fact::Undetermined(format!("{}, for ten minutes in which it answered about others", self.reason))
         } else {
             self.later(self.until.since(now).max(FIRST_WAIT_ALONE), false)
         })
     }
 }
 
-/// A breaker that changed, how it is or was, and whether it is open now.
+/// A breaker that changed, its state after or before the change, and whether it is open now.
 type BreakerChange = (Breaker, Failing, bool);
 
-/// What fails.
+/// The breakers and the failing entities.
 #[derive(Default)]
 struct FailingTable {
     breakers: HashMap<Breaker, Failing>,
@@ -123,9 +129,9 @@ struct FailingTable {
 }
 
 impl FailingTable {
-    /// Takes in what came of a question.
+    /// Records the answer to a question.
     fn note(&mut self, entity: &Entity, answer: &ExistenceAnswer, now: TimestampMs) -> Vec<BreakerChange> {
-        let [of_team, of_method] = Breaker::of(entity);
+        let [of_team, of_method] = Breaker::for_entity(entity);
         match answer {
             ExistenceAnswer::Found { .. } | ExistenceAnswer::Missing(_) => {
                 self.entities.remove(entity);
@@ -134,7 +140,7 @@ impl FailingTable {
                 }
                 self.close(of_team).into_iter().chain(self.close(of_method)).collect()
             }
-            // That is an answer, and neither a failure nor the end of one.
+            // A pause is an answer, but neither a failure nor the end of one.
             ExistenceAnswer::Paused(pause, _) => {
                 for breaker in [of_team, of_method] {
                     if let Some(failing) = self.breakers.get_mut(&breaker) {
@@ -160,12 +166,13 @@ impl FailingTable {
         failing.since.is_some().then_some((breaker, failing, false))
     }
 
-    /// A question behind a breaker failed; failures in a row about this number of different things open it.
+    /// Records a failed question behind a breaker; consecutive failures about `threshold` different entities
+    /// open it.
     fn fail(
         &mut self,
         breaker: Breaker,
         about: &Entity,
-        most: usize,
+        threshold: usize,
         reason: &str,
         now: TimestampMs,
     ) -> Option<BreakerChange> {
@@ -173,25 +180,25 @@ impl FailingTable {
             return None;
         }
         let failing = self.breakers.entry(breaker.clone()).or_default();
-        if failing.about.len() < most {
+        if failing.about.len() < threshold {
             failing.about.insert(about.clone());
         }
-        // Of those that were on their way when it opened, each would make it wait for longer.
+        // Questions that were in flight when it opened do not extend the wait.
         let is_open = failing.since.is_some();
-        if if is_open { failing.probing_since.is_none() } else { failing.about.len() < most } {
+        if if is_open { failing.probing_since.is_none() } else { failing.about.len() < threshold } {
             return None;
         }
         failing.since.get_or_insert(now);
         failing.wait_longer(now, reason, FIRST_WAIT);
         let failing = failing.clone();
         if !is_open && breaker.method.is_none() {
-            // Slack fails on different things: it is not well at all.
+            // Slack fails on different entities: the cause is not a single one.
             self.entities_of(&breaker.team).for_each(|entity| entity.since = None);
         }
         Some((breaker, failing, true))
     }
 
-    /// Slack failed on something; says whether it is well otherwise.
+    /// Records a failure of Slack on an entity; returns whether Slack answers about others.
     fn fails_alone(&mut self, entity: &Entity, reason: &str, now: TimestampMs) -> bool {
         self.entities.retain(|_, failing| now < failing.last.plus(FORGOTTEN_AFTER));
         if self.entities.len() >= MAX_FAILING && !self.entities.contains_key(entity) {
@@ -202,9 +209,13 @@ impl FailingTable {
         failing.since.is_some()
     }
 
-    /// What an open breaker of an entity makes of a question about it, given how long it must wait.
-    fn behind(&mut self, entity: &Entity, wait: impl Fn(&mut Failing) -> Option<Duration>) -> Option<Fact> {
-        Breaker::of(entity).into_iter().find_map(|breaker| {
+    /// The fact for a question about an entity with an open breaker, given its waiting time.
+    fn blocked_by_breaker(
+        &mut self,
+        entity: &Entity,
+        wait: impl Fn(&mut Failing) -> Option<Duration>,
+    ) -> Option<Fact> {
+        Breaker::for_entity(entity).into_iter().find_map(|breaker| {
             let failing = self.breakers.get_mut(&breaker).filter(|failing| failing.since.is_some())?;
             let after = wait(failing)?;
             Some(failing.later(after, breaker.method.is_some()))
@@ -216,8 +227,8 @@ impl FailingTable {
     }
 }
 
-/// The table, and what is told of it: a line when a breaker opens and one when it closes, and a row between them, since
-/// `annalist status` is another process.
+/// The table and its reports: a log line when a breaker opens and one when it closes, and a row in between,
+/// because `annalist status` is another process.
 pub(in crate::existence) struct Failures {
     archive: Arc<dyn Archive>,
     clock: SharedClock,
@@ -229,65 +240,65 @@ impl Failures {
         Self { archive, clock, table: Mutex::default() }
     }
 
-    /// Why Slack may not be asked about this now, if it may not.
-    pub(in crate::existence) fn shut(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
+    /// The reason why Slack must not be asked about this entity now, if there is one.
+    pub(in crate::existence) fn blocked(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
         let now = self.clock.now();
         let mut table = self.table();
-        // What Slack fails on alone is no probe of how Slack is.
+        // A question about an entity that fails alone is no probe of Slack's state.
         if let Some(failing) = table.entities.get(entity).filter(|failing| failing.since.is_some()) {
-            let waits = now < failing.until && now >= failing.last;
-            // A job that was replayed since the last failure has it asked about.
-            let asked_afresh = demand.replayed && demand.sent_at > failing.last;
-            return failing.alone(entity, now).filter(|_| waits && !asked_afresh);
+            let must_wait = now < failing.until && now >= failing.last;
+            // A job that was replayed after the last failure is asked about again.
+            let is_newer_replay = demand.replayed && demand.sent_at > failing.last;
+            return failing.alone(entity, now).filter(|_| must_wait && !is_newer_replay);
         }
-        table.behind(entity, |failing| failing.gate(now))
+        table.blocked_by_breaker(entity, |failing| failing.gate(now))
     }
 
-    /// The same, for a question that has waited for its turn.
-    pub(in crate::existence) fn waits(&self, entity: &Entity) -> Option<Fact> {
+    /// The same check for a question that has waited for its permit.
+    pub(in crate::existence) fn still_blocked(&self, entity: &Entity) -> Option<Fact> {
         let now = self.clock.now();
-        self.table().behind(entity, |failing| Some(failing.until.since(now).max(FIRST_WAIT)))
+        self.table().blocked_by_breaker(entity, |failing| Some(failing.until.since(now).max(FIRST_WAIT)))
     }
 
-    /// What failures about something alone amount to by now.
-    pub(in crate::existence) fn stuck(&self, entity: &Entity) -> Option<Fact> {
+    /// The current result of failures about this entity alone.
+    pub(in crate::existence) fn entity_failure(&self, entity: &Entity) -> Option<Fact> {
         self.table().entities.get(entity)?.alone(entity, self.clock.now())
     }
 
-    /// What came of asking.
+    /// Records the answer to a question.
     pub(in crate::existence) async fn note(&self, entity: &Entity, answer: &ExistenceAnswer) {
-        for turn in self.turns(entity, answer) {
-            self.tell(turn).await;
+        for change in self.breaker_changes(entity, answer) {
+            self.report(change).await;
         }
     }
 
-    fn turns(&self, entity: &Entity, answer: &ExistenceAnswer) -> Vec<BreakerChange> {
+    fn breaker_changes(&self, entity: &Entity, answer: &ExistenceAnswer) -> Vec<BreakerChange> {
         let mut table = self.table();
-        let turns = table.note(entity, answer, self.clock.now());
+        let breaker_changes = table.note(entity, answer, self.clock.now());
         let open = table.breakers.values().filter(|failing| failing.since.is_some()).count();
         gauge!(EXISTENCE_BREAKERS).set(f64::from(u32::try_from(open).unwrap_or(u32::MAX)));
-        turns
+        breaker_changes
     }
 
-    async fn tell(&self, (breaker, failing, is_open): BreakerChange) {
+    async fn report(&self, (breaker, failing, is_open): BreakerChange) {
         let (team, method, reason) = (&breaker.team, breaker.method.map(Method::name), &failing.reason);
-        let told = if is_open {
+        let stored = if is_open {
             if failing.wait == FIRST_WAIT {
                 tracing::warn!(%team, method, reason, "the existence check waits: events stay on the queue until Slack answers");
             }
-            waiting::write(&*self.archive, &breaker, &failing).await
+            breaker_rows::write(&*self.archive, &breaker, &failing).await
         } else {
             let seconds = failing.since.map(|since| self.clock.now().since(since).as_secs());
             tracing::info!(%team, method, seconds, "Slack answers the existence check again");
-            waiting::remove(&*self.archive, &breaker).await
+            breaker_rows::remove(&*self.archive, &breaker).await
         };
-        if let Err(error) = told {
+        if let Err(error) = stored {
             tracing::warn!(%team, %error, "failed to store the existence-check state; `annalist status` may be out of date");
         }
     }
 
     fn table(&self) -> MutexGuard<'_, FailingTable> {
-        // Each change leaves every failure whole.
+        // Each change leaves a valid table.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -298,24 +309,24 @@ mod tests {
 
     use super::*;
 
-    /// A breaker that opens after failures about this number of things.
+    /// A breaker that opens after failures about this number of entities.
     struct Tested {
         table: FailingTable,
         breaker: Breaker,
-        most: usize,
+        threshold: usize,
     }
 
     impl Tested {
-        fn new(most: usize) -> Self {
+        fn new(threshold: usize) -> Self {
             let breaker = Breaker { team: TeamId::parse("T1").unwrap(), method: None };
-            Self { table: FailingTable::default(), breaker, most }
+            Self { table: FailingTable::default(), breaker, threshold }
         }
 
-        /// How long it waits from then on, if this changes it.
+        /// The wait from then on, if this failure changes it.
         fn failed(&mut self, now: TimestampMs, user: usize) -> Option<Duration> {
             let user = Entity::User(self.breaker.team.clone(), UserId::parse(&format!("U{user}")).unwrap());
-            let turn = self.table.fail(self.breaker.clone(), &user, self.most, "down", now);
-            turn.map(|(_, failing, _)| failing.wait)
+            let change = self.table.fail(self.breaker.clone(), &user, self.threshold, "down", now);
+            change.map(|(_, failing, _)| failing.wait)
         }
 
         fn succeeded(&mut self) -> Option<Failing> {
@@ -335,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_in_a_row_open_it_and_an_answer_between_them_does_not() {
+    fn consecutive_failures_open_a_breaker_and_an_answer_between_them_resets_it() {
         let mut breaker = Tested::new(3);
         for _ in 0..3 {
             assert_eq!(breaker.failed(at(0), 1), None);
@@ -344,19 +355,19 @@ mod tests {
         }
         assert_eq!(breaker.gate(at(0)), None);
         breaker.failed(at(0), 1);
-        // The same one again says nothing of the others.
+        // Another failure about the same entity says nothing about other entities.
         for _ in 0..9 {
             assert_eq!(breaker.failed(at(0), 2), None);
         }
         assert_eq!(breaker.failed(at(0), 3), Some(FIRST_WAIT));
         assert_eq!(breaker.gate(at(500)), Some((Duration::from_millis(1_500), "down".into())));
-        // Those that were on their way.
+        // A question that was in flight.
         assert_eq!(breaker.failed(at(600), 4), None);
         assert_eq!(breaker.gate(at(1_999)), Some((Duration::from_millis(1), "down".into())));
     }
 
     #[test]
-    fn one_probe_goes_through_at_a_time_and_waits_grow_to_a_minute() {
+    fn one_probe_passes_at_a_time_and_waits_grow_to_a_minute() {
         let mut breaker = Tested::new(1);
         breaker.failed(at(0), 1);
         let mut now = at(0);

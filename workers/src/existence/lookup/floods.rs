@@ -1,4 +1,5 @@
-//! Floods: within a minute, events name more ids that Slack does not know than it can be asked about without delaying the rest.
+//! Floods: within a minute, events name more missing IDs than Slack can be asked about without delaying other
+//! events.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,17 +12,17 @@ use slack_api::Method;
 use super::ask::{NO_GROUPS, NO_TOKEN};
 use crate::existence::entities::Entity;
 
-/// This number of absences within [`WINDOW`] is a flood. Slack answers a hundred questions a minute; this leaves most of them to
-/// what exists.
+/// This number of missing entities within [`WINDOW`] is a flood. Slack answers a hundred questions a minute;
+/// this leaves most of them to entities that exist.
 const FLOOD_FROM: u32 = 20;
 
-/// How long absences are counted together, and how long a flood lasts after the last of them.
+/// How long missing entities are counted together, and how long a flood lasts after the last of them.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Counts that are kept. Beyond it all are forgotten, and begin again.
+/// Maximum number of counts. At the limit, all of them are reset.
 const MAX_COUNTS: usize = 1_000;
 
-/// Absences since then.
+/// The missing entities since `since`.
 #[derive(Debug, Clone, Copy)]
 struct Absences {
     since: TimestampMs,
@@ -29,7 +30,7 @@ struct Absences {
     flooded_until: TimestampMs,
 }
 
-/// What was found missing lately, by workspace and kind.
+/// Recently missing entities, by workspace and kind.
 pub(in crate::existence) struct Floods {
     clock: SharedClock,
     counts: Mutex<HashMap<(TeamId, Method), Absences>>,
@@ -40,7 +41,8 @@ impl Floods {
         Self { clock, counts: Mutex::default() }
     }
 
-    /// Slack does not know something. What it only hides, or has no token for, is no sign of a flood.
+    /// Records that Slack does not know an entity. Entities that Slack only hides, or has no token for, are
+    /// no sign of a flood.
     pub(in crate::existence) fn note_missing(&self, entity: &Entity, code: &str) {
         if code == NO_TOKEN || code == NO_GROUPS {
             return;
@@ -50,8 +52,8 @@ impl Floods {
         if counts.len() >= MAX_COUNTS {
             counts.clear();
         }
-        let fresh = Absences { since: now, count: 0, flooded_until: now };
-        let absences = counts.entry(key(entity)).or_insert(fresh);
+        let initial = Absences { since: now, count: 0, flooded_until: now };
+        let absences = counts.entry(key(entity)).or_insert(initial);
         if now < absences.since || now >= absences.since.plus(WINDOW) {
             *absences = Absences { since: now, count: 0, ..*absences };
         }
@@ -61,7 +63,7 @@ impl Floods {
         }
     }
 
-    /// Whether such things are named in a flood now.
+    /// Whether entities of this workspace and kind are flooded now.
     pub(in crate::existence) fn is_flooded(&self, entity: &Entity) -> bool {
         let now = self.clock.now();
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);

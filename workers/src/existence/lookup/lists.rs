@@ -1,5 +1,5 @@
-//! If many people or channels of one workspace are unknown at once, its lists say more with one call than a call about
-//! each: 999 people a page, against a hundred calls a minute.
+//! If many people or channels of one workspace are unknown at once, one call for its list answers more than a
+//! call for each: 999 people a page, against a hundred calls a minute.
 
 use rules::version;
 use serde::Deserialize;
@@ -13,14 +13,14 @@ use crate::existence::ExistenceParts;
 use crate::existence::cache::KnownEntities;
 use crate::existence::entities::{ChannelReach, Entity};
 
-/// This number of unknown ones of a workspace makes its list worth reading.
+/// This number of unknown entities of a workspace makes its list worth reading.
 pub(in crate::existence) const LIST_FROM: usize = 20;
 
-/// Pages read: ten thousand people, which are more than write within five minutes. A person who is not among them is
-/// asked about alone; in a flood, only if the archive knows them.
+/// Pages read: ten thousand people, more than write within five minutes. Slack is asked separately about a
+/// person who is not among them; in a flood, only if the archive knows them.
 const MAX_PAGES: usize = 10;
 
-/// A list.
+/// A list of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::existence) enum List {
     People,
@@ -35,7 +35,7 @@ struct ListedPage<'a> {
     channels: Vec<&'a RawValue>,
 }
 
-/// Reads a list into what is known.
+/// Reads a list into the cache.
 pub(in crate::existence) async fn read(
     parts: &ExistenceParts,
     known: &KnownEntities,
@@ -43,19 +43,24 @@ pub(in crate::existence) async fn read(
     list: List,
 ) {
     let began = parts.clock.now();
-    match pages(&parts.api, known, team, list).await {
+    match read_pages(&parts.api, known, team, list).await {
         Ok(is_whole) if list == List::People => known.listed_people(team, began, is_whole),
         Ok(_) => {}
-        // Nothing is lost: each is asked about alone.
+        // Nothing is lost: Slack is asked about each entity separately.
         Err(error) => tracing::debug!(%team, ?list, %error, "a list was not read to its end"),
     }
 }
 
-/// Reads the pages, and says whether that was all of them.
-async fn pages(api: &WebApi, known: &KnownEntities, team: &TeamId, list: List) -> Result<bool, SyncError> {
+/// Reads the pages; returns whether the list was read to its end.
+async fn read_pages(
+    api: &WebApi,
+    known: &KnownEntities,
+    team: &TeamId,
+    list: List,
+) -> Result<bool, SyncError> {
     let (method, parameters): (Method, &[(&str, &str)]) = match list {
         List::People => (Method::UsersList, &[]),
-        // Private ones need a scope more, and are few: each is asked about alone.
+        // Private channels need another scope, and are few: Slack is asked about each separately.
         List::Channels => {
             (Method::ConversationsList, &[("types", "public_channel"), ("exclude_archived", "false")])
         }
@@ -68,8 +73,9 @@ async fn pages(api: &WebApi, known: &KnownEntities, team: &TeamId, list: List) -
             let Some(id) = id_of(raw) else { continue };
             let listed = match list {
                 List::People => UserId::parse(&id).map(|user| (Entity::User(team.clone(), user), None)),
-                List::Channels => ChannelId::parse(&id)
-                    .map(|channel| (Entity::Channel(team.clone(), channel), Some(ChannelReach::of(raw)))),
+                List::Channels => ChannelId::parse(&id).map(|channel| {
+                    (Entity::Channel(team.clone(), channel), Some(ChannelReach::from_channel(raw)))
+                }),
             };
             if let Ok((entity, reach)) = listed {
                 known.found(entity, reach);

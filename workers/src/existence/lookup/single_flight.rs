@@ -1,4 +1,4 @@
-//! Single flight: a caller that asks what is being asked already waits for the same answer.
+//! Single flight: a caller whose question is already pending waits for the same answer.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,28 +9,28 @@ use futures_util::future::{BoxFuture, Shared};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// A question that is being asked.
+/// A pending question.
 #[derive(Clone)]
 pub(in crate::existence) struct PendingAnswer<A> {
     began: Instant,
     task: AbortHandle,
-    /// Wakes those who wait in the order in which they came.
+    /// Wakes its waiters in the order of their arrival.
     answer: Shared<BoxFuture<'static, Option<A>>>,
 }
 
 impl<A: Clone> PendingAnswer<A> {
-    /// When it was asked: a caller that comes later need not wait as long.
+    /// When the question was asked: a later caller need not wait as long.
     pub(in crate::existence) fn began(&self) -> Instant {
         self.began
     }
 
-    /// Its answer; `None` if the task that asked has crashed.
+    /// The answer; `None` if the task that asked has crashed.
     pub(in crate::existence) async fn answer(self) -> Option<A> {
         self.answer.await
     }
 }
 
-/// All questions of one kind that are being asked.
+/// All pending questions of one kind.
 pub(in crate::existence) struct SingleFlight<K, A>(Mutex<HashMap<K, PendingAnswer<A>>>);
 
 impl<K, A> SingleFlight<K, A>
@@ -42,17 +42,18 @@ where
         Self(Mutex::default())
     }
 
-    /// The question of this key, if it is being asked.
+    /// The pending question of this key, if there is one.
     pub(in crate::existence) fn pending(&self, key: &K) -> Option<PendingAnswer<A>> {
-        self.unanswered().get(key).cloned()
+        self.pending_questions().get(key).cloned()
     }
 
-    /// The question of this key: the one being asked, or else a new one. It goes on in a task of its own even if no caller waits.
+    /// The question of this key: the pending one, or a new one. It continues in its own task even if no
+    /// caller waits.
     pub(in crate::existence) fn join<F>(&self, key: K, ask: impl FnOnce() -> F) -> PendingAnswer<A>
     where
         F: Future<Output = A> + Send + 'static,
     {
-        let mut questions = self.unanswered();
+        let mut questions = self.pending_questions();
         if let Some(question) = questions.get(&key) {
             return question.clone();
         }
@@ -63,8 +64,9 @@ where
         question
     }
 
-    /// The questions without those whose tasks have ended, even by a panic: the next one asks again.
-    fn unanswered(&self) -> MutexGuard<'_, HashMap<K, PendingAnswer<A>>> {
+    /// The pending questions, without those whose tasks have ended, even by a panic: the next caller asks
+    /// again.
+    fn pending_questions(&self) -> MutexGuard<'_, HashMap<K, PendingAnswer<A>>> {
         // Each change is one insert or one removal.
         let mut questions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         questions.retain(|_, question| !question.task.is_finished());
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_caller_meanwhile_gets_the_same_answer_and_a_later_one_asks_again() {
+    async fn concurrent_callers_share_an_answer_and_a_later_caller_asks_again() {
         let questions: SingleFlight<&str, usize> = SingleFlight::new();
         let asked = Arc::new(AtomicUsize::new(0));
         let ask = || {

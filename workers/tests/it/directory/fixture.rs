@@ -1,4 +1,4 @@
-//! A sync between a Slack that is played and an archive that counts.
+//! A directory sync from a fake Slack into an archive that counts its writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use testkit::deliveries::delivery;
 
 pub(super) const TOKEN: &str = "xoxb-1";
 
-/// Nothing here takes longer on a busy machine.
+/// Longer than any test takes on a busy machine.
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
 pub(super) struct DirectoryFixture {
@@ -38,20 +38,20 @@ pub(super) struct DirectoryFixture {
 impl DirectoryFixture {
     pub(super) async fn new(workspace: FakeWorkspace) -> Self {
         let slack = FakeSlack::start().await;
-        slack.set(TOKEN, workspace);
+        slack.set_workspace(TOKEN, workspace);
         Self::with(slack, one_token(TOKEN))
     }
 
     pub(super) fn with(slack: FakeSlack, tokens: Tokens) -> Self {
         let (archive, calls) = (Arc::new(MemoryArchive::new()), Arc::<RecordedCalls>::default());
-        let counted = FaultyArchive::on(archive.clone(), calls.clone());
+        let counted = FaultyArchive::with_schedule(archive.clone(), calls.clone());
         let clock: SharedClock = ManualClock::starting_at(TimestampMs(START_S * 1_000));
         let queue = Arc::new(MemoryQueue::new(clock));
         let sync = DirectorySync::new(slack.client(tokens), Arc::new(counted), queue.clone());
         Self { slack, archive, calls, queue, sync }
     }
 
-    /// How many updates the sync has written since this was asked last.
+    /// The number of updates that the sync has written since the last call.
     pub(super) fn writes(&self) -> usize {
         self.calls.take_writes()
     }
@@ -80,8 +80,8 @@ impl DirectoryFixture {
         self.rows(key::users(&team("T1"))).await.iter().map(project::directory).collect()
     }
 
-    /// What happened to a channel, as events told it.
-    pub(super) async fn told(&self, event: Value) {
+    /// Passes a channel event to the channel-indexer.
+    pub(super) async fn handle_event(&self, event: Value) {
         let indexer = ChannelIndexer::new(self.archive.clone(), None);
         let job = delivery(&event::envelope("T1", "Ev1", &event));
         assert_eq!(indexer.handle(&[job]).await, [JobOutcome::Done]);

@@ -1,4 +1,4 @@
-//! What the directory sync leaves in the archive, and what it joins.
+//! Tests of the directory sync: the rows that it writes and the channels that it joins.
 
 mod fixture;
 mod joining;
@@ -17,16 +17,19 @@ use fixture::{DEADLINE, DirectoryFixture, TOKEN, id, team, ts};
 
 #[tokio::test]
 async fn every_person_and_every_channel_on_every_page_is_stored() {
-    let mut workspace = FakeWorkspace::of("T1", 25, 33);
+    let mut workspace = FakeWorkspace::with_size("T1", 25, 33);
     workspace.emoji =
         json!({ "parrot": "https://emoji.slack-edge.com/T1/parrot/1.gif", "bird": "alias:parrot" });
     let fixture = DirectoryFixture::new(workspace).await;
-    fixture.slack.pages_of(10);
+    fixture.slack.set_page_size(10);
     let report = fixture.sync().await;
     assert_eq!((report.channels.listed, report.people.listed, report.emoji.listed), (25, 33, 2));
     assert_eq!((report.channels.changed, report.people.changed, report.emoji.changed), (25, 33, 2));
     assert_eq!(report.team_name.as_deref(), Some("Workspace T1"));
-    assert_eq!((fixture.slack.called("conversations.list"), fixture.slack.called("users.list")), (3, 4));
+    assert_eq!(
+        (fixture.slack.call_count("conversations.list"), fixture.slack.call_count("users.list")),
+        (3, 4)
+    );
 
     for number in [0, 24] {
         let channel = format!("C{number:05}");
@@ -46,7 +49,7 @@ async fn every_person_and_every_channel_on_every_page_is_stored() {
     let emoji = fixture.rows(key::emoji(&team("T1"))).await;
     assert_eq!(emoji.iter().map(|row| row.text("value").unwrap()).collect::<Vec<_>>().len(), 2);
     assert_eq!(fixture.rows(key::TEAMS.to_owned()).await.len(), 1);
-    let workspace = directory::workspace(&*fixture.archive, &team("T1")).await.unwrap();
+    let workspace = directory::read_workspace_facts(&*fixture.archive, &team("T1")).await.unwrap();
     assert_eq!(workspace.name.as_deref(), Some("Workspace T1"));
     assert_eq!(workspace.base_url.as_deref(), Some("https://example.slack.com/"));
     let synced = fixture.archive.get(&ItemKey::directory_sync(&team("T1"))).await.unwrap().unwrap();
@@ -54,17 +57,17 @@ async fn every_person_and_every_channel_on_every_page_is_stored() {
         (&synced.attributes["channels"], synced.text("synced_ts")),
         (&json!(25), Some(ts(0).as_str()))
     );
-    // 33 avatars and one picture of an emoji; the other emoji is a name for it.
+    // 33 avatars and one emoji image; the other emoji is an alias.
     assert_eq!(fixture.image_jobs().await, 34);
 }
 
 #[tokio::test]
-async fn a_workspace_that_did_not_change_writes_only_that_it_was_synced() {
-    let fixture = DirectoryFixture::new(FakeWorkspace::of("T1", 12, 12)).await;
+async fn a_sync_of_an_unchanged_workspace_writes_only_its_own_row() {
+    let fixture = DirectoryFixture::new(FakeWorkspace::with_size("T1", 12, 12)).await;
     fixture.sync().await;
     fixture.writes();
     let (before, jobs) = (fixture.archive.items(), fixture.image_jobs().await);
-    fixture.slack.at(START_S + 3_600);
+    fixture.slack.set_clock(START_S + 3_600);
     let report = fixture.sync().await;
     assert_eq!((report.channels.changed, report.people.changed, report.emoji.changed), (0, 0, 0));
     assert_eq!(fixture.writes(), 1);
@@ -76,8 +79,8 @@ async fn a_workspace_that_did_not_change_writes_only_that_it_was_synced() {
 }
 
 #[tokio::test]
-async fn the_members_of_a_channel_are_kept_once_a_day_and_the_kinds_of_accounts_are_counted() {
-    let mut workspace = FakeWorkspace::of("T1", 2, 5);
+async fn member_counts_are_stored_once_a_day_and_accounts_are_counted_by_kind() {
+    let mut workspace = FakeWorkspace::with_size("T1", 2, 5);
     workspace.channels[0]["num_members"] = 7.into();
     workspace.members[1]["deleted"] = true.into();
     workspace.members[2]["is_bot"] = true.into();
@@ -89,11 +92,11 @@ async fn the_members_of_a_channel_are_kept_once_a_day_and_the_kinds_of_accounts_
         rows.iter().map(|row| (row.key.timestamp.clone(), members::count(row).unwrap())).collect::<Vec<_>>()
     };
     fixture.sync().await;
-    fixture.slack.change(TOKEN, |workspace| workspace.channels[0]["num_members"] = 9.into());
-    fixture.slack.at(START_S + 3_600);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.channels[0]["num_members"] = 9.into());
+    fixture.slack.set_clock(START_S + 3_600);
     fixture.sync().await;
     assert_eq!(days().await, [("2023-11-14".to_owned(), 7)]);
-    fixture.slack.at(START_S + 7_200);
+    fixture.slack.set_clock(START_S + 7_200);
     fixture.sync().await;
     assert_eq!(days().await, [("2023-11-14".to_owned(), 7), ("2023-11-15".to_owned(), 9)]);
     let synced = fixture.archive.get(&ItemKey::directory_sync(&team("T1"))).await.unwrap().unwrap();
@@ -102,13 +105,13 @@ async fn the_members_of_a_channel_are_kept_once_a_day_and_the_kinds_of_accounts_
 }
 
 #[tokio::test]
-async fn what_was_missed_in_downtime_shows() {
-    let mut workspace = FakeWorkspace::of("T1", 1, 1);
+async fn changes_missed_in_downtime_are_stored() {
+    let mut workspace = FakeWorkspace::with_size("T1", 1, 1);
     workspace.emoji = json!({ "old": "https://emoji.slack-edge.com/T1/old/1.gif" });
     let fixture = DirectoryFixture::new(workspace).await;
     fixture.sync().await;
-    fixture.slack.at(START_S + 3_600);
-    fixture.slack.change(TOKEN, |workspace| {
+    fixture.slack.set_clock(START_S + 3_600);
+    fixture.slack.change_workspace(TOKEN, |workspace| {
         workspace.channels[0]["name"] = "renamed".into();
         workspace.channels[0]["is_archived"] = true.into();
         workspace.channels.push(channel("C77777", "new"));
@@ -129,45 +132,45 @@ async fn what_was_missed_in_downtime_shows() {
 }
 
 #[tokio::test]
-async fn a_later_event_wins_over_what_was_listed() {
-    let fixture = DirectoryFixture::new(FakeWorkspace::of("T1", 1, 1)).await;
-    // Slack renames the channel while the list is on its way: the event is newer than the list.
+async fn a_later_event_wins_over_the_list() {
+    let fixture = DirectoryFixture::new(FakeWorkspace::with_size("T1", 1, 1)).await;
+    // The event is newer than the list, as if Slack had renamed the channel during the call.
     let renamed = |name: &str, ts: String| json!({ "type": "channel_rename", "channel": { "id": "C00000", "name": name }, "event_ts": ts });
-    fixture.told(renamed("by-event", ts(1))).await;
+    fixture.handle_event(renamed("by-event", ts(1))).await;
     fixture.sync().await;
     assert_eq!(fixture.newest("C00000").await["name"], "by-event");
     assert_eq!(fixture.index_name("C00000").await.as_deref(), Some("by-event"));
-    // And one from before the list, delivered late, loses.
-    fixture.told(renamed("long-ago", ts(-60))).await;
+    // An event from before the list that arrives late loses.
+    fixture.handle_event(renamed("long-ago", ts(-60))).await;
     assert_eq!(fixture.index_name("C00000").await.as_deref(), Some("by-event"));
-    fixture.slack.at(START_S + 3_600);
-    fixture.slack.change(TOKEN, |workspace| workspace.channels[0]["name"] = "by-event".into());
+    fixture.slack.set_clock(START_S + 3_600);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.channels[0]["name"] = "by-event".into());
     fixture.sync().await;
     fixture.writes();
-    fixture.slack.at(START_S + 5_400);
+    fixture.slack.set_clock(START_S + 5_400);
     fixture.sync().await;
-    assert_eq!(fixture.writes(), 1, "what events told is not written again");
+    assert_eq!(fixture.writes(), 1, "changes from events are not written again");
 }
 
 #[tokio::test]
 async fn a_channel_that_readers_would_not_find_is_projected_again() {
-    let fixture = DirectoryFixture::new(FakeWorkspace::of("T1", 2, 0)).await;
+    let fixture = DirectoryFixture::new(FakeWorkspace::with_size("T1", 2, 0)).await;
     fixture.sync().await;
     let shard = fixture.rows(key::channel_index(&team("T1"))).await.remove(0);
     assert!(fixture.archive.delete_unchanged(&shard).await.unwrap());
-    fixture.slack.at(START_S + 3_600);
+    fixture.slack.set_clock(START_S + 3_600);
     fixture.sync().await;
     assert_eq!(fixture.index_name("C00001").await.as_deref(), Some("channel-1"));
 }
 
 #[tokio::test]
-async fn what_is_odd_is_counted_and_passed_over() {
+async fn malformed_entries_are_counted_and_skipped() {
     let long = "x".repeat(10_000);
     let with = |mut value: Value, pointer: &str, field: Value| {
         *value.pointer_mut(pointer).unwrap() = field;
         value
     };
-    let mut workspace = FakeWorkspace::of("T1", 1, 1);
+    let mut workspace = FakeWorkspace::with_size("T1", 1, 1);
     workspace.channels.extend([
         json!(null),
         json!([]),
@@ -207,7 +210,7 @@ async fn what_is_odd_is_counted_and_passed_over() {
 
 #[tokio::test]
 async fn a_missing_scope_leaves_out_its_part_and_nothing_else() {
-    let fixture = DirectoryFixture::new(FakeWorkspace::of("T1", 2, 2)).await;
+    let fixture = DirectoryFixture::new(FakeWorkspace::with_size("T1", 2, 2)).await;
     fixture
         .slack
         .refuse("emoji.list", json!({ "ok": false, "error": "missing_scope", "needed": "emoji:read" }));
@@ -220,56 +223,58 @@ async fn a_missing_scope_leaves_out_its_part_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn pages_that_go_round_in_a_circle_end_their_part_alone() {
-    let fixture = DirectoryFixture::new(FakeWorkspace::of("T1", 2, 2)).await;
-    let round = |cursor: &str| {
+async fn a_cycle_of_pages_fails_only_its_own_list() {
+    let fixture = DirectoryFixture::new(FakeWorkspace::with_size("T1", 2, 2)).await;
+    let page = |cursor: &str| {
         SlackAnswer::json(&json!({ "ok": true, "channels": [],
             "response_metadata": { "next_cursor": cursor } }))
     };
-    fixture.slack.next("conversations.list", [round("a"), round("b"), round("a"), round("b")]);
+    fixture.slack.plan_answers("conversations.list", [page("a"), page("b"), page("a"), page("b")]);
     let report = fixture.sync.sync(&team("T1")).await;
     let failure = report.failure.unwrap();
     assert!(matches!(failure, SyncError::Endless(Method::ConversationsList)), "{failure}");
-    assert_eq!(fixture.slack.called("conversations.list"), 3);
+    assert_eq!(fixture.slack.call_count("conversations.list"), 3);
     assert_eq!(report.people.changed, 2);
     assert!(fixture.archive.get(&ItemKey::directory_sync(&team("T1"))).await.unwrap().is_none());
 }
 
 #[tokio::test]
-async fn a_stumble_is_tried_again_and_nonsense_is_not() {
-    let fixture = DirectoryFixture::new(FakeWorkspace::of("T1", 2, 2)).await;
-    fixture.slack.next("users.list", [SlackAnswer::new(500)]);
+async fn a_server_error_is_retried_and_a_garbled_response_is_not() {
+    let fixture = DirectoryFixture::new(FakeWorkspace::with_size("T1", 2, 2)).await;
+    fixture.slack.plan_answers("users.list", [SlackAnswer::new(500)]);
     assert_eq!(fixture.sync().await.people.changed, 2);
-    assert_eq!(fixture.slack.called("users.list"), 2);
+    assert_eq!(fixture.slack.call_count("users.list"), 2);
 
-    for nonsense in [json!({ "ok": true }), json!({ "ok": true, "members": {} }), json!("x")] {
-        fixture.slack.next("users.list", [SlackAnswer::json(&nonsense)]);
+    for garbled in [json!({ "ok": true }), json!({ "ok": true, "members": {} }), json!("x")] {
+        fixture.slack.plan_answers("users.list", [SlackAnswer::json(&garbled)]);
         let failure = fixture.sync.sync(&team("T1")).await.failure.unwrap();
         assert!(matches!(failure, SyncError::Api(ApiError::Garbled { .. })), "{failure}");
     }
-    // An odd note beside the list is no reason to lose the list.
+    // A malformed field next to the list does not lose the list.
     let odd = json!({ "ok": true, "members": [person("U77", "new")], "response_metadata": "?" });
-    fixture.slack.next("users.list", [SlackAnswer::json(&odd)]);
+    fixture.slack.plan_answers("users.list", [SlackAnswer::json(&odd)]);
     assert_eq!(fixture.sync().await.people.changed, 1);
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_fails_in_one_line() {
+async fn a_refused_token_fails_with_a_one_line_error() {
     let fixture = DirectoryFixture::new(FakeWorkspace::new("T1")).await;
     fixture.sync().await;
-    fixture.slack.next("auth.test", [refusal("token_revoked")]);
+    fixture.slack.plan_answers("auth.test", [refusal("token_revoked")]);
     let failure = fixture.sync.sync(&team("T1")).await.failure.unwrap().to_string();
     assert!(failure.contains("token_revoked") && !failure.contains("xoxb"), "{failure}");
 }
 
 #[tokio::test]
-async fn each_workspace_is_asked_with_its_own_token_and_nothing_is_joined_unasked() {
+async fn each_workspace_is_read_with_its_own_token_and_no_channel_is_joined_by_default() {
     let slack = FakeSlack::start().await;
-    slack
-        .set(TOKEN, FakeWorkspace { members: vec![person("U1", "ada")], ..FakeWorkspace::half_joined("T1") });
-    slack.set("xoxb-2", FakeWorkspace::of("T2", 1, 3));
+    slack.set_workspace(
+        TOKEN,
+        FakeWorkspace { members: vec![person("U1", "ada")], ..FakeWorkspace::half_joined("T1") },
+    );
+    slack.set_workspace("xoxb-2", FakeWorkspace::with_size("T2", 1, 3));
     let fixture = DirectoryFixture::with(slack, tokens(&[("T1", TOKEN), ("T2", "xoxb-2")]));
-    let (_turn, shutdown) = watch::channel(false);
+    let (_stop, shutdown) = watch::channel(false);
     let DirectoryFixture { slack, archive, sync, .. } = fixture;
     let synced = async {
         loop {
@@ -288,7 +293,7 @@ async fn each_workspace_is_asked_with_its_own_token_and_nothing_is_joined_unaske
         counts = timeout(DEADLINE, synced) => assert_eq!(counts.unwrap(), (json!(1), json!(3))),
     }
     let used = |token: &str| slack.calls().iter().filter(|call| call.token == token).count();
-    // Whose token it is; its date and its name; three lists.
+    // One call for the identity of the token, one for its date and its name, and three lists.
     assert_eq!((used(TOKEN), used("xoxb-2")), (5, 5));
-    assert_eq!(slack.called("conversations.join"), 0);
+    assert_eq!(slack.call_count("conversations.join"), 0);
 }

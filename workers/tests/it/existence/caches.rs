@@ -1,4 +1,4 @@
-//! How seldom Slack is asked: by process, by cache, by list.
+//! How the process cache, the shared cache and list calls reduce calls to Slack.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn ts(n: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_batches_that_do_not_know_a_person_ask_once() {
+async fn concurrent_batches_of_an_unknown_person_call_slack_once() {
     let fixture = ExistenceCheckFixture::new().await;
     let batches = (0..40).map(|n| {
         let jobs = jobs(&[message(CHANNEL, USER, &ts(n)), message("C0RANDOM", USER, &ts(n))]);
@@ -38,12 +38,13 @@ async fn many_batches_that_do_not_know_a_person_ask_once() {
     for outcomes in join_all(batches).await {
         assert_eq!(outcomes, [JobOutcome::Done, JobOutcome::Done]);
     }
-    let called = ["team.info", "users.info", "conversations.info"].map(|method| fixture.slack.called(method));
+    let called =
+        ["team.info", "users.info", "conversations.info"].map(|method| fixture.slack.call_count(method));
     assert_eq!(called, [1, 1, 2]);
 }
 
 #[tokio::test]
-async fn under_load_slack_is_asked_once_in_five_minutes_about_each() {
+async fn under_load_slack_is_called_once_in_five_minutes_for_each_id() {
     let fixture = ExistenceCheckFixture::new().await;
     // Twenty-five minutes, an event of each person in each channel every ten seconds.
     for n in 0..150 {
@@ -55,27 +56,28 @@ async fn under_load_slack_is_asked_once_in_five_minutes_about_each() {
         assert_eq!(fixture.write(&events).await, vec![JobOutcome::Done; 4], "round {n}");
         fixture.clock.advance(Duration::from_secs(10));
     }
-    let called = ["team.info", "users.info", "conversations.info"].map(|method| fixture.slack.called(method));
+    let called =
+        ["team.info", "users.info", "conversations.info"].map(|method| fixture.slack.call_count(method));
     assert_eq!(called, [5, 10, 10], "5 windows, of 1 workspace, 2 people, 2 channels");
 }
 
 #[tokio::test]
-async fn another_process_takes_the_triple_from_the_cache_as_its_table_has_it() {
+async fn another_process_reads_the_triple_from_the_shared_cache() {
     let fixture = ExistenceCheckFixture::new().await;
     assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
     let now_s = fixture.clock.now().seconds();
     let row = Verified { ttl_s: now_s + 300, verified_at_s: Some(now_s) };
     assert_eq!(fixture.table.rows().into_iter().collect::<Vec<_>>(), [(triple(USER, CHANNEL), row)]);
-    let asked = fixture.asked();
+    let asked = fixture.lookup_calls();
     fixture.clock.advance(Duration::from_secs(299));
     let outcomes = fixture.another().handle(&jobs(&[message(CHANNEL, USER, "1700000001.000100")])).await;
-    assert_eq!((outcomes, fixture.asked()), (vec![JobOutcome::Done], asked));
+    assert_eq!((outcomes, fixture.lookup_calls()), (vec![JobOutcome::Done], asked));
 }
 
 #[tokio::test]
 async fn an_expired_row_does_not_count_although_it_is_still_there() {
     let fixture = ExistenceCheckFixture::new().await;
-    // A person unknown to Slack, confirmed five minutes ago; and the same a second later.
+    // Two people unknown to Slack, confirmed 300 and 299 seconds ago.
     let at = |age_s: i64| Verified::at(ports::clock::TimestampMs(fixture.clock.now().0 - age_s * 1_000));
     fixture.table.remember(&[(triple("U0GONE", CHANNEL), at(300))]).await.unwrap();
     let outcomes = fixture.write(&[message(CHANNEL, "U0GONE", TS)]).await;
@@ -84,7 +86,7 @@ async fn an_expired_row_does_not_count_although_it_is_still_there() {
 
     fixture.table.remember(&[(triple("U0LATER", CHANNEL), at(299))]).await.unwrap();
     assert_eq!(fixture.write(&[message(CHANNEL, "U0LATER", TS)]).await, [JobOutcome::Done]);
-    // What it confirmed ends with it, in this process as well.
+    // The confirmation expires with its row, in this process as well.
     fixture.clock.advance(Duration::from_secs(1));
     let outcomes = fixture.write(&[message(CHANNEL, "U0LATER", TS)]).await;
     assert!(matches!(&outcomes[0], JobOutcome::Quarantine(_)), "{outcomes:?}");
@@ -95,16 +97,16 @@ async fn a_cache_that_fails_is_a_miss_and_no_reason_to_wait() {
     let fixture = ExistenceCheckFixture::new().await;
     fixture.table.fail(true);
     assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
-    assert_eq!((fixture.asked(), fixture.table.looked_up()), (3, 1));
-    // What this process knows it needs no cache for.
+    assert_eq!((fixture.lookup_calls(), fixture.table.looked_up()), (3, 1));
+    // The process does not read the shared cache for ids in its own cache.
     assert_eq!(fixture.write(&[message(CHANNEL, USER, "1700000001.000100")]).await, [JobOutcome::Done]);
-    assert_eq!((fixture.asked(), fixture.table.looked_up()), (3, 1));
+    assert_eq!((fixture.lookup_calls(), fixture.table.looked_up()), (3, 1));
 }
 
 #[tokio::test]
-async fn many_unknown_people_and_channels_are_one_page_each() {
+async fn many_unknown_people_and_channels_cost_one_list_page_each() {
     let fixture = ExistenceCheckFixture::new().await;
-    fixture.slack.change(TOKEN, |workspace| {
+    fixture.slack.change_workspace(TOKEN, |workspace| {
         workspace.members.extend((0..60).map(|n| person(&format!("U1{n:03}"), "someone")));
         workspace.channels.extend((0..60).map(|n| channel(&format!("C1{n:03}"), "somewhere")));
     });
@@ -116,19 +118,19 @@ async fn many_unknown_people_and_channels_are_one_page_each() {
     assert_eq!(done, 60, "{outcomes:?}");
     assert!(matches!(&outcomes[60], JobOutcome::Quarantine(why) if why.contains("U0NOBODY")), "{outcomes:?}");
     let called = ["users.list", "conversations.list", "users.info", "conversations.info"];
-    assert_eq!(called.map(|method| fixture.slack.called(method)), [1, 1, 1, 0]);
+    assert_eq!(called.map(|method| fixture.slack.call_count(method)), [1, 1, 1, 0]);
 }
 
 #[tokio::test]
-async fn what_the_directory_lists_needs_no_question() {
+async fn ids_from_the_directory_sync_need_no_call() {
     let fixture = ExistenceCheckFixture::new().await;
     let sync = DirectorySync::new(Arc::clone(&fixture.api), fixture.archive.clone(), fixture.queue.clone())
-        .telling(fixture.check.known());
+        .with_known_entities(fixture.check.known());
     let report = sync.sync(&TeamId::parse(TEAM).unwrap()).await;
     assert!(report.failure.is_none(), "{report:?}");
     assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
-    assert_eq!((fixture.asked(), fixture.table.looked_up()), (0, 0));
+    assert_eq!((fixture.lookup_calls(), fixture.table.looked_up()), (0, 0));
     fixture.clock.advance(Duration::from_secs(300));
     assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
-    assert_eq!(fixture.asked(), 3);
+    assert_eq!(fixture.lookup_calls(), 3);
 }

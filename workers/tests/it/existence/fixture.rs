@@ -1,4 +1,4 @@
-//! Workers that check what they write with a Slack that is played.
+//! Workers with an existence check that calls a fake Slack.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl ExistenceCheckFixture {
 
     pub(super) async fn with(mode: Option<ExistenceMode>, tokens: Tokens) -> Self {
         let slack = FakeSlack::start().await;
-        slack.set(TOKEN, workspace());
+        slack.set_workspace(TOKEN, workspace());
         let api = slack.client(tokens);
         let clock = ManualClock::starting_at(TimestampMs(START_S * 1_000));
         let archive = Arc::new(MemoryArchive::new());
@@ -91,18 +91,18 @@ impl ExistenceCheckFixture {
         self.indexer.handle(&jobs(events)).await
     }
 
-    /// Rows of the archive, but for what the check itself says there.
+    /// Rows of the archive, without the row of the check's own state.
     pub(super) fn rows(&self) -> Vec<Item> {
         let mut rows = self.archive.items();
         rows.retain(|row| row.key.item_id != "meta#existence");
         rows
     }
 
-    /// Calls that ask about one thing.
-    pub(super) fn asked(&self) -> usize {
+    /// The number of calls that look up a single entity.
+    pub(super) fn lookup_calls(&self) -> usize {
         ["team.info", "users.info", "bots.info", "conversations.info"]
             .iter()
-            .map(|method| self.slack.called(method))
+            .map(|method| self.slack.call_count(method))
             .sum()
     }
 }
@@ -112,18 +112,18 @@ pub(super) fn message(channel: &str, user: &str, ts: &str) -> Value {
     event::posted(channel, &event::message(ts, user, "hello"))
 }
 
-/// Something that happened to a channel.
-pub(super) fn happened(kind: &str, channel: &str) -> Value {
+/// An event of this kind about a channel.
+pub(super) fn channel_event(kind: &str, channel: &str) -> Value {
     json!({ "type": kind, "channel": channel, "user": USER, "event_ts": TS })
 }
 
-/// A channel that was made.
+/// A `channel_created` event.
 pub(super) fn created(channel: &str) -> Value {
     json!({ "type": "channel_created", "event_ts": TS,
         "channel": { "id": channel, "name": "new", "creator": USER, "is_private": false } })
 }
 
-/// Why an event was quarantined.
+/// The reason why an event was quarantined.
 pub(super) fn reason(outcome: &JobOutcome) -> &str {
     match outcome {
         JobOutcome::Quarantine(reason) => reason,

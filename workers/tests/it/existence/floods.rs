@@ -10,9 +10,9 @@ use workers::runtime::{JobOutcome, Worker};
 
 use super::fixture::{CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, jobs, message, reason, waits};
 
-/// Events of one channel as the runtime hands them out: together at first, then one by one up to the first that fails.
-/// No time passes between the rounds.
-async fn work_off(fixture: &ExistenceCheckFixture, jobs: &[Delivery]) -> Vec<JobOutcome> {
+/// Handles the events of one channel as the runtime does: first as one batch, then one by one up to the first
+/// that fails. No time passes between the rounds.
+async fn drain(fixture: &ExistenceCheckFixture, jobs: &[Delivery]) -> Vec<JobOutcome> {
     let mut settled = fixture.writer.handle(jobs).await;
     settled.truncate(settled.iter().position(waits).unwrap_or(jobs.len()));
     for _ in 0..20 {
@@ -28,57 +28,57 @@ async fn work_off(fixture: &ExistenceCheckFixture, jobs: &[Delivery]) -> Vec<Job
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_behind_four_hundred_of_invented_people_is_stored_within_a_few_calls() {
+async fn a_message_behind_four_hundred_invented_people_is_stored_within_a_few_calls() {
     let fixture = ExistenceCheckFixture::new().await;
     fixture.clock.advance(Duration::from_secs(60));
     assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
     let mut events: Vec<Value> =
         (0..400).map(|n| message(CHANNEL, &format!("U9{n:03}"), &format!("1700000001.{n:06}"))).collect();
     events.push(message(CHANNEL, USER, "1700000002.000100"));
-    // A person who is new and real among them.
+    // Among them is a new, real person.
     events.insert(200, message(CHANNEL, "U0BOB", "1700000001.500000"));
     let jobs = jobs(&events);
-    let outcomes = work_off(&fixture, &jobs).await;
+    let outcomes = drain(&fixture, &jobs).await;
     assert_eq!(outcomes.len(), 402, "the rest waits");
-    let done: Vec<usize> = (0..402).filter(|place| outcomes[*place] == JobOutcome::Done).collect();
+    let done: Vec<usize> = (0..402).filter(|index| outcomes[*index] == JobOutcome::Done).collect();
     assert_eq!(done, [200, 401]);
     assert!(reason(&outcomes[399]).contains("replay"), "{:?}", outcomes[399]);
-    let called = ["users.info", "users.list"].map(|method| fixture.slack.called(method));
+    let called = ["users.info", "users.list"].map(|method| fixture.slack.call_count(method));
     assert!(called[0] < 60 && called[1] < 5, "{called:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_in_a_workspace_with_more_people_than_are_listed_holds_its_channel_up_no_longer() {
+async fn a_flood_in_a_workspace_that_is_too_large_to_list_does_not_block_its_channel() {
     let fixture = ExistenceCheckFixture::new().await;
-    // More than are read: ten pages.
-    fixture.slack.pages_of(10);
-    fixture.slack.change(TOKEN, |workspace| {
+    // More than the ten pages that the check reads.
+    fixture.slack.set_page_size(10);
+    fixture.slack.change_workspace(TOKEN, |workspace| {
         workspace.members.extend((0..200).map(|n| person(&format!("U1{n:03}"), "many")));
         workspace.members.extend(["UZKNOWN", "UZLATE"].map(|id| person(id, "last")));
     });
     let known = [message(CHANNEL, USER, TS), event::user_change("UZKNOWN", "known", TS)];
     assert_eq!(fixture.write(&known).await, [JobOutcome::Done, JobOutcome::Done]);
-    // Long enough for everything that was confirmed to be forgotten.
+    // Long enough for all confirmations to expire.
     fixture.clock.advance(Duration::from_secs(301));
     let invented: Vec<Value> =
         (0..400).map(|n| message(CHANNEL, &format!("U9{n:03}"), &format!("1700000001.{n:06}"))).collect();
-    let outcomes = work_off(&fixture, &jobs(&invented)).await;
+    let outcomes = drain(&fixture, &jobs(&invented)).await;
     assert_eq!(outcomes.len(), 400, "the rest waits");
     let unasked = outcomes.iter().filter(|outcome| reason(outcome).contains("could not say")).count();
     assert!(unasked > 300, "{unasked}");
-    // Behind them in the channel. Who is beyond the pages that are read and in no row may be invented too.
+    // Later messages of the channel. A person beyond the listed pages and without a row may be invented too.
     let others = ["U0BOB", "UZKNOWN", "UZLATE", USER];
     let others = others
         .iter()
         .zip(1..)
         .map(|(user, n)| message(CHANNEL, user, &format!("{}.000100", 1_700_000_001 + n)));
     let others: Vec<Value> = others.collect();
-    let outcomes = work_off(&fixture, &jobs(&others)).await;
+    let outcomes = drain(&fixture, &jobs(&others)).await;
     assert_eq!(outcomes.len(), 4, "the rest waits");
     assert_eq!([&outcomes[0], &outcomes[1], &outcomes[3]], [&JobOutcome::Done; 3]);
     let why = reason(&outcomes[2]);
     assert!(why.contains("could not say") && why.contains("UZLATE") && why.contains("Replay"), "{why}");
-    let called = ["users.info", "users.list"].map(|method| fixture.slack.called(method));
+    let called = ["users.info", "users.list"].map(|method| fixture.slack.call_count(method));
     assert!(called[0] < 60 && called[1] <= 20, "{called:?}");
 }
 
@@ -92,9 +92,9 @@ async fn in_a_flood_invented_bots_are_quarantined_without_asking_slack() {
     assert_eq!(fixture.write(&[bot("B0DEPLOY", 900)]).await, [JobOutcome::Done]);
     let mut events: Vec<Value> = (0..200).map(|n| bot(&format!("B9{n:03}"), n)).collect();
     events.push(bot("B0DEPLOY", 901));
-    let outcomes = work_off(&fixture, &jobs(&events)).await;
+    let outcomes = drain(&fixture, &jobs(&events)).await;
     assert_eq!(outcomes.len(), 201, "the rest waits");
     assert_eq!(outcomes[200], JobOutcome::Done);
     assert!(reason(&outcomes[199]).contains("Replay"), "{:?}", outcomes[199]);
-    assert!(fixture.slack.called("bots.info") < 60);
+    assert!(fixture.slack.call_count("bots.info") < 60);
 }

@@ -1,4 +1,4 @@
-//! Events as an attacker with the signing secret could sign them: nothing they invent gets a row.
+//! Events that an attacker with the signing secret could sign: invented entities get no row.
 
 use std::slice::from_ref;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use testkit::fake_slack::{self, FakeWorkspace, START_S, tokens};
 use workers::runtime::{JobOutcome, Worker};
 
 use super::fixture::{
-    CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, created, happened, jobs, message, reason, waits,
+    CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, channel_event, created, jobs, message, reason, waits,
 };
 use testkit::deliveries::delivery;
 
 /// The app's own user, as the envelopes of the corpus name it.
 const APP: &str = "U0ANNALIST";
 
-/// Events for the message-writer, each with something that Slack does not know.
+/// Events for the message-writer, each with an entity that Slack does not know.
 fn invented() -> Vec<(Value, &'static str)> {
     let real = event::message(TS, USER, "real");
     let edit = event::edited(&real, "1700000009.000000", "edited");
-    let by_nobody = event::with(edit.clone(), [("user", "U0NOBODY".into())]);
+    let by_nobody = event::with_fields(edit.clone(), [("user", "U0NOBODY".into())]);
     let later = "1700000009.000000";
     vec![
         (message(CHANNEL, "U0NOBODY", TS), "user U0NOBODY"),
@@ -35,9 +35,9 @@ fn invented() -> Vec<(Value, &'static str)> {
         (event::posted(CHANNEL, &event::bot_message(TS, "B0NOBODY", "bot", "hi")), "bot B0NOBODY"),
         (event::user_change("U0NOBODY", "invented", TS), "user U0NOBODY"),
         (event::team_join("U0NOBODY", "invented", TS), "user U0NOBODY"),
-        // What a real subtype says does not make it real.
+        // A real subtype does not make the channel real.
         (
-            event::with(
+            event::with_fields(
                 message("C0NOWHERE", USER, TS),
                 [("subtype", "channel_convert_to_private".into()), ("channel_type", "group".into())],
             ),
@@ -76,16 +76,16 @@ async fn an_event_of_an_invented_workspace_is_quarantined_and_says_how_to_add_it
 }
 
 #[tokio::test]
-async fn an_invented_channel_gets_no_row_by_whatever_happens_to_it() {
+async fn an_invented_channel_gets_no_row_from_any_channel_event() {
     for forged in [
-        happened("channel_deleted", "C0NOWHERE"),
-        happened("channel_archive", "C0NOWHERE"),
+        channel_event("channel_deleted", "C0NOWHERE"),
+        channel_event("channel_archive", "C0NOWHERE"),
         json!({ "type": "channel_rename", "channel": { "id": "C0NOWHERE", "name": "x" }, "event_ts": TS }),
         json!({ "type": "channel_id_changed", "old_channel_id": CHANNEL, "new_channel_id": "C0NOWHERE",
             "event_ts": TS }),
     ] {
         let fixture = ExistenceCheckFixture::new().await;
-        // The real one is known, which lets an invented one in by no door.
+        // The real channel is confirmed, which must not admit an invented one.
         assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
         let before = fixture.rows();
         let outcomes = fixture.index(from_ref(&forged)).await;
@@ -106,21 +106,23 @@ async fn a_new_channel_may_be_unknown_for_a_minute_and_no_longer() {
 }
 
 #[tokio::test]
-async fn an_id_that_slack_could_not_have_made_is_asked_about_nowhere() {
+async fn an_id_that_slack_could_not_have_made_costs_no_call() {
     let fixture = ExistenceCheckFixture::new().await;
     for hostile in ["u0ada", "U0ADA#C1", "U/../X"] {
         let outcomes = fixture.write(&[message(CHANNEL, hostile, TS)]).await;
         assert!(reason(&outcomes[0]).contains("shape"), "{outcomes:?}");
     }
-    assert_eq!((fixture.asked(), fixture.rows().len()), (0, 0));
+    assert_eq!((fixture.lookup_calls(), fixture.rows().len()), (0, 0));
 }
 
 #[tokio::test]
-async fn a_forged_event_does_not_open_its_channel_for_those_behind_it() {
+async fn a_forged_event_does_not_open_its_channel_for_later_events() {
     let fixture = ExistenceCheckFixture::new().await;
-    let private =
-        event::with(message("C0SECRET", USER, "1700000002.000100"), [("channel_type", "group".into())]);
-    fixture.slack.change(TOKEN, |workspace| {
+    let private = event::with_fields(
+        message("C0SECRET", USER, "1700000002.000100"),
+        [("channel_type", "group".into())],
+    );
+    fixture.slack.change_workspace(TOKEN, |workspace| {
         workspace.channels.push(fake_slack::channel("C0SECRET", "secret"));
     });
     // It claims that a private channel is public, in the name of an invented person.
@@ -130,20 +132,21 @@ async fn a_forged_event_does_not_open_its_channel_for_those_behind_it() {
     assert_eq!(fixture.rows(), []);
 }
 
-/// Slack shows the app a private channel, as one that was invited does.
+/// Adds a private channel that Slack shows the app, as after an invitation.
 fn add_private_channel(fixture: &ExistenceCheckFixture) {
-    let secret = event::with(fake_slack::channel("C0SECRET", "secret"), [("is_private", true.into())]);
-    fixture.slack.change(TOKEN, |workspace| workspace.channels.push(secret));
+    let secret = event::with_fields(fake_slack::channel("C0SECRET", "secret"), [("is_private", true.into())]);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.channels.push(secret));
 }
 
 /// A message as Slack sends it from a private channel.
 fn private_message(ts: &str) -> Value {
-    event::with(message("C0SECRET", USER, ts), [("channel_type", "group".into())])
+    event::with_fields(message("C0SECRET", USER, ts), [("channel_type", "group".into())])
 }
 
 #[tokio::test]
 async fn no_event_opens_a_private_channel_by_calling_it_public() {
-    let converted = event::with(private_message(TS), [("subtype", "channel_convert_to_private".into())]);
+    let converted =
+        event::with_fields(private_message(TS), [("subtype", "channel_convert_to_private".into())]);
     for forged in [message("C0SECRET", USER, TS), converted] {
         let fixture = ExistenceCheckFixture::new().await;
         add_private_channel(&fixture);
@@ -151,12 +154,12 @@ async fn no_event_opens_a_private_channel_by_calling_it_public() {
         let why = reason(&outcomes[0]);
         assert!(why.contains("C0SECRET") && why.contains("as private"), "{forged}: {why}");
         assert_eq!(outcomes[1], JobOutcome::Done, "dropped");
-        // Nor in a process that knows nothing but what the shared cache says.
+        // The same in a process that has only the shared cache.
         let outcomes = fixture.another().handle(&jobs(from_ref(&forged))).await;
         assert!(reason(&outcomes[0]).contains("as private"), "{forged}");
         assert_eq!((fixture.rows(), fixture.table.rows().len()), (vec![], 0), "{forged}");
     }
-    for forged in [created("C0SECRET"), happened("channel_archive", "C0SECRET")] {
+    for forged in [created("C0SECRET"), channel_event("channel_archive", "C0SECRET")] {
         let fixture = ExistenceCheckFixture::new().await;
         add_private_channel(&fixture);
         assert!(reason(&fixture.index(from_ref(&forged)).await[0]).contains("as private"), "{forged}");
@@ -165,14 +168,16 @@ async fn no_event_opens_a_private_channel_by_calling_it_public() {
 }
 
 #[tokio::test]
-async fn the_app_joins_no_channel_that_is_private_or_invented() {
+async fn a_join_of_the_app_to_a_private_or_invented_channel_is_not_stored() {
     let joined = |channel: &str, user: &str, letter: Option<&str>| {
         json!({ "type": "member_joined_channel", "channel": channel, "user": user, "channel_type": letter,
             "event_ts": TS })
     };
     let fixture = ExistenceCheckFixture::new().await;
     add_private_channel(&fixture);
-    fixture.slack.change(TOKEN, |workspace| workspace.members.push(fake_slack::person(APP, "annalist")));
+    fixture
+        .slack
+        .change_workspace(TOKEN, |workspace| workspace.members.push(fake_slack::person(APP, "annalist")));
     for letter in [Some("C"), Some("c"), None] {
         for (channel, expected) in [("C0SECRET", "as private"), ("C0NOWHERE", "channel C0NOWHERE")] {
             let forged = joined(channel, APP, letter);
@@ -190,24 +195,25 @@ async fn the_app_joins_no_channel_that_is_private_or_invented() {
 }
 
 #[tokio::test]
-async fn a_reaction_writes_to_no_channel_but_the_one_that_is_checked() {
+async fn a_reaction_writes_only_to_the_channel_that_is_checked() {
     let reaction = event::reaction_added(CHANNEL, TS, USER, "eyes", TS);
     for other in ["C0NOWHERE", "C0SECRET", "C0RANDOM"] {
         let on = |channel: &str| {
             let item = json!({ "type": "message", "channel": channel, "ts": TS });
-            event::with(reaction.clone(), [("item", item), ("channel_type", "channel".into())])
+            event::with_fields(reaction.clone(), [("item", item), ("channel_type", "channel".into())])
         };
         let fixture = ExistenceCheckFixture::new().await;
         add_private_channel(&fixture);
-        let stated = event::with(on(other), [("channel", CHANNEL.into())]);
+        let stated = event::with_fields(on(other), [("channel", CHANNEL.into())]);
         assert!(reason(&fixture.write(&[stated]).await[0]).contains("two channels"), "{other}");
         let outcomes = fixture.write(&[on(other)]).await;
-        // The one that is real and public alone: nothing else stands against it.
+        // Only the channel that is real and public is accepted.
         assert_eq!(outcomes[0] == JobOutcome::Done, other == "C0RANDOM", "{other}: {outcomes:?}");
         assert_eq!(fixture.rows().is_empty(), other != "C0RANDOM", "{other}");
     }
     let fixture = ExistenceCheckFixture::new().await;
-    let same = event::with(reaction, [("channel", CHANNEL.into()), ("channel_type", "channel".into())]);
+    let same =
+        event::with_fields(reaction, [("channel", CHANNEL.into()), ("channel_type", "channel".into())]);
     assert_eq!(fixture.write(&[same]).await, [JobOutcome::Done]);
 }
 
@@ -233,8 +239,8 @@ async fn an_event_from_the_future_is_quarantined_before_it_writes_anything() {
         json!({ "type": "channel_rename", "channel": { "id": CHANNEL, "name": "pwned" }, "event_ts": far });
     let outcomes = fixture.indexer.handle(&[sent(&renamed)]).await;
     assert!(reason(&outcomes[0]).contains("event_ts 999999999999.999999"), "{outcomes:?}");
-    assert_eq!((fixture.asked(), fixture.rows()), (0, vec![]));
-    // Replayed later, it is a clock like any other: a wrong clock here loses nothing.
+    assert_eq!((fixture.lookup_calls(), fixture.rows()), (0, vec![]));
+    // A later replay is accepted, so a wrong local clock loses nothing.
     let early = sent(&message(CHANNEL, USER, "1700000400.000000"));
     let replayed = Delivery { sent_at: TimestampMs((START_S + 400) * 1_000), ..early.clone() };
     reason(&fixture.writer.handle(&[early]).await[0]);
@@ -242,7 +248,7 @@ async fn an_event_from_the_future_is_quarantined_before_it_writes_anything() {
 }
 
 #[tokio::test]
-async fn what_is_real_is_stored_beside_what_is_not() {
+async fn real_events_are_stored_even_if_others_in_the_batch_are_forged() {
     let fixture = ExistenceCheckFixture::new().await;
     let outcomes = fixture
         .write(&[
@@ -263,7 +269,7 @@ async fn what_is_real_is_stored_beside_what_is_not() {
 async fn a_token_of_another_workspace_confirms_nothing() {
     let tokens = Tokens::one(BotToken::parse("xoxb-2").unwrap());
     let fixture = ExistenceCheckFixture::with(None, tokens).await;
-    fixture.slack.set("xoxb-2", FakeWorkspace::new("T2"));
+    fixture.slack.set_workspace("xoxb-2", FakeWorkspace::new("T2"));
     let outcomes = fixture.write(&[message(CHANNEL, USER, TS)]).await;
     assert!(reason(&outcomes[0]).contains(TEAM));
     assert_eq!(fixture.rows(), []);

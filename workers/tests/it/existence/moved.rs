@@ -1,4 +1,4 @@
-//! Channels that go on under another id, and marks that were wrong.
+//! Channels that continue under another id, and public marks that were wrong.
 
 use std::slice::from_ref;
 use std::time::Duration;
@@ -11,30 +11,30 @@ use testkit::corpus::{TEAM, event};
 use testkit::fake_slack::channel;
 use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::{CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, happened, jobs, message, reason};
+use super::fixture::{CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, channel_event, jobs, message, reason};
 
 const LATER: &str = "1700000009.000000";
 
-fn goes_on(old: &str, new: &str) -> Value {
+fn id_changed(old: &str, new: &str) -> Value {
     json!({ "type": "channel_id_changed", "old_channel_id": old, "new_channel_id": new, "event_ts": LATER })
 }
 
 fn private_message(channel: &str, ts: &str) -> Value {
-    event::with(message(channel, USER, ts), [("channel_type", "group".into())])
+    event::with_fields(message(channel, USER, ts), [("channel_type", "group".into())])
 }
 
-/// A public channel that is known, and a private one that Slack shows the app.
+/// A fixture with a known public channel, and a private one that Slack shows the app.
 async fn with_a_private_channel() -> ExistenceCheckFixture {
     let fixture = ExistenceCheckFixture::new().await;
     assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
-    assert_eq!(fixture.index(&[happened("channel_unarchive", CHANNEL)]).await, [JobOutcome::Done]);
-    let secret = event::with(channel("C0SECRET", "secret"), [("is_private", true.into())]);
-    fixture.slack.change(TOKEN, |workspace| workspace.channels.push(secret));
+    assert_eq!(fixture.index(&[channel_event("channel_unarchive", CHANNEL)]).await, [JobOutcome::Done]);
+    let secret = event::with_fields(channel("C0SECRET", "secret"), [("is_private", true.into())]);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.channels.push(secret));
     fixture
 }
 
-fn leave(fixture: &ExistenceCheckFixture, id: &str) {
-    fixture.slack.change(TOKEN, |workspace| workspace.channels.retain(|listed| listed["id"] != id));
+fn remove_channel(fixture: &ExistenceCheckFixture, id: &str) {
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.channels.retain(|listed| listed["id"] != id));
     fixture.clock.advance(Duration::from_millis(1));
 }
 
@@ -47,10 +47,10 @@ async fn no_event_opens_a_private_channel_by_naming_it_as_the_new_id_of_a_public
     for old_is_gone in [false, true] {
         let fixture = with_a_private_channel().await;
         if old_is_gone {
-            leave(&fixture, CHANNEL);
+            remove_channel(&fixture, CHANNEL);
         }
         let before = fixture.rows();
-        let forged = goes_on(CHANNEL, "C0SECRET");
+        let forged = id_changed(CHANNEL, "C0SECRET");
         for outcomes in [fixture.write(from_ref(&forged)).await, fixture.index(from_ref(&forged)).await] {
             let why = reason(&outcomes[0]);
             assert!(why.contains("C0SECRET") && why.contains("as private"), "{why}");
@@ -61,14 +61,17 @@ async fn no_event_opens_a_private_channel_by_naming_it_as_the_new_id_of_a_public
 }
 
 #[tokio::test]
-async fn a_channel_that_still_answers_under_its_old_id_has_not_left_it() {
+async fn a_channel_that_slack_still_shows_under_its_old_id_has_not_moved() {
     for new_is_public in [false, true] {
         let fixture = with_a_private_channel().await;
         if new_is_public {
             assert_eq!(fixture.write(&[message("C0RANDOM", USER, TS)]).await, [JobOutcome::Done]);
-            assert_eq!(fixture.index(&[happened("channel_unarchive", "C0RANDOM")]).await, [JobOutcome::Done]);
+            assert_eq!(
+                fixture.index(&[channel_event("channel_unarchive", "C0RANDOM")]).await,
+                [JobOutcome::Done]
+            );
         }
-        let forged = goes_on(CHANNEL, "C0RANDOM");
+        let forged = id_changed(CHANNEL, "C0RANDOM");
         let before = fixture.rows();
         for outcomes in [fixture.write(from_ref(&forged)).await, fixture.index(from_ref(&forged)).await] {
             let why = reason(&outcomes[0]);
@@ -79,31 +82,31 @@ async fn a_channel_that_still_answers_under_its_old_id_has_not_left_it() {
 }
 
 #[tokio::test]
-async fn a_change_that_was_written_is_done_when_it_comes_again() {
+async fn a_repeated_id_change_is_done() {
     let fixture = with_a_private_channel().await;
-    leave(&fixture, CHANNEL);
-    fixture.slack.change(TOKEN, |workspace| workspace.channels.push(channel("C0LATER", "general")));
-    let moved = goes_on(CHANNEL, "C0LATER");
+    remove_channel(&fixture, CHANNEL);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.channels.push(channel("C0LATER", "general")));
+    let moved = id_changed(CHANNEL, "C0LATER");
     let mut rows = None;
     for _ in 0..2 {
         assert_eq!(fixture.write(from_ref(&moved)).await, [JobOutcome::Done]);
         assert_eq!(fixture.index(from_ref(&moved)).await, [JobOutcome::Done]);
         assert_eq!(*rows.get_or_insert_with(|| fixture.rows()), fixture.rows());
-        // What was found out is forgotten, and Slack is asked again.
+        // The confirmations expire, and Slack is called again.
         fixture.clock.advance(Duration::from_secs(301));
     }
-    // By then messages of the new id are there too.
+    // By then the archive also has messages under the new id.
     assert_eq!(fixture.write(&[message("C0LATER", USER, LATER)]).await, [JobOutcome::Done]);
     assert_eq!(fixture.write(from_ref(&moved)).await, [JobOutcome::Done]);
     assert_eq!(fixture.index(from_ref(&moved)).await, [JobOutcome::Done]);
 }
 
 #[tokio::test]
-async fn that_the_old_id_answered_a_moment_ago_is_no_answer() {
+async fn a_recent_confirmation_of_the_old_id_is_not_used() {
     let fixture = with_a_private_channel().await;
-    leave(&fixture, CHANNEL);
-    fixture.slack.change(TOKEN, |workspace| workspace.channels.push(channel("C0LATER", "general")));
-    let moved = goes_on(CHANNEL, "C0LATER");
+    remove_channel(&fixture, CHANNEL);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.channels.push(channel("C0LATER", "general")));
+    let moved = id_changed(CHANNEL, "C0LATER");
     assert_eq!(fixture.write(from_ref(&moved)).await, [JobOutcome::Done]);
     assert_eq!(fixture.index(from_ref(&moved)).await, [JobOutcome::Done]);
     assert_eq!(fixture.write(&[private_message("C0LATER", LATER)]).await, [JobOutcome::Done]);
@@ -118,31 +121,33 @@ async fn that_the_old_id_answered_a_moment_ago_is_no_answer() {
 #[tokio::test]
 async fn a_private_channel_that_gets_another_id_is_not_asked_about() {
     let fixture = ExistenceCheckFixture::new().await;
-    let moved = goes_on("C0SECRET", "C0HIDDEN");
+    let moved = id_changed("C0SECRET", "C0HIDDEN");
     assert_eq!(fixture.write(from_ref(&moved)).await, [JobOutcome::Done]);
     assert_eq!(fixture.index(&[moved]).await, [JobOutcome::Done]);
-    assert_eq!((fixture.rows(), fixture.asked()), (vec![], 0));
+    assert_eq!((fixture.rows(), fixture.lookup_calls()), (vec![], 0));
 }
 
 #[tokio::test]
-async fn a_mark_that_a_person_took_back_stops_the_rows_from_confirming_until_slack_shows_the_channel_as_public()
- {
+async fn a_mark_that_a_person_took_back_confirms_nothing_until_slack_shows_the_channel_as_public() {
     let fixture = with_a_private_channel().await;
-    // What an earlier version wrote of a private channel.
+    // Rows of a private channel, as an earlier version wrote them.
     let opened = jobs(&[event::posted("C0SECRET", &event::message(TS, USER, "secret"))]);
     let unchecked =
         workers::message_writer::MessageWriter::new(fixture.archive.clone(), fixture.queue.clone());
     assert_eq!(unchecked.handle(&opened).await, [JobOutcome::Done]);
     let indexer = workers::channel_indexer::ChannelIndexer::new(fixture.archive.clone(), None);
-    assert_eq!(indexer.handle(&jobs(&[happened("channel_unarchive", "C0SECRET")])).await, [JobOutcome::Done]);
+    assert_eq!(
+        indexer.handle(&jobs(&[channel_event("channel_unarchive", "C0SECRET")])).await,
+        [JobOutcome::Done]
+    );
     let (team, id) = (TeamId::parse(TEAM).unwrap(), ChannelId::parse("C0SECRET").unwrap());
     let at = Ts::parse("1700000005.000000").unwrap();
-    fixture.archive.write(&public_mark::taken_back(&team, &id, &at)).await.unwrap();
+    fixture.archive.write(&public_mark::withdrawal(&team, &id, &at)).await.unwrap();
 
     let before = fixture.rows();
     let claimed = message("C0SECRET", USER, LATER);
     assert!(reason(&fixture.write(from_ref(&claimed)).await[0]).contains("as private"));
-    let archived = happened("channel_archive", "C0SECRET");
+    let archived = channel_event("channel_archive", "C0SECRET");
     assert!(reason(&fixture.index(&[archived]).await[0]).contains("as private"));
     let unshared = json!({ "type": "channel_unshared", "channel": "C0SECRET", "event_ts": LATER });
     assert_eq!(fixture.index(&[unshared]).await, [JobOutcome::Done], "dropped");
@@ -150,13 +155,13 @@ async fn a_mark_that_a_person_took_back_stops_the_rows_from_confirming_until_sla
     assert_eq!(fixture.write(from_ref(&private)).await, [JobOutcome::Done], "dropped");
     assert_eq!(fixture.rows(), before);
 
-    fixture
-        .slack
-        .change(TOKEN, |workspace| workspace.channels.last_mut().unwrap()["is_private"] = false.into());
+    fixture.slack.change_workspace(TOKEN, |workspace| {
+        workspace.channels.last_mut().unwrap()["is_private"] = false.into()
+    });
     fixture.clock.advance(Duration::from_secs(301));
     assert_eq!(fixture.write(&[claimed, private]).await, [JobOutcome::Done, JobOutcome::Done]);
     let row: Option<Item> = fixture.archive.get(&mark("C0SECRET")).await.unwrap();
-    assert_eq!(MarkState::of(row.as_ref()), MarkState::Public);
+    assert_eq!(MarkState::from_row(row.as_ref()), MarkState::Public);
     let messages = |row: &&Item| row.key.item_id == format!("message#{TEAM}#C0SECRET");
     assert_eq!(fixture.rows().iter().filter(messages).count(), 3);
 }

@@ -10,26 +10,28 @@ use workers::runtime::JobOutcome;
 use super::fixture::{CHANNEL, ExistenceCheckFixture, TOKEN, TS, USER, message};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn observing_stores_everything_at_once_and_asks_all_the_same() {
+async fn observe_mode_stores_everything_at_once_and_still_calls_slack() {
     let fixture = ExistenceCheckFixture::with(Some(ExistenceMode::Observe), one_token(TOKEN)).await;
-    fixture.slack.next("users.info", [SlackAnswer::new(503).after(Duration::from_secs(2))]);
+    fixture.slack.plan_answers("users.info", [SlackAnswer::new(503).with_delay(Duration::from_secs(2))]);
     let events = [message(CHANNEL, "U0NOBODY", TS), message("C0NOWHERE", USER, TS)];
     let outcomes = fixture.write(&events).await;
     assert_eq!(outcomes, [JobOutcome::Done, JobOutcome::Done]);
     let messages = fixture.rows().iter().filter(|row| row.key.item_id.starts_with("message#")).count();
     assert_eq!(messages, 2);
-    let asked = async {
-        while fixture.slack.called("users.info") == 0 || fixture.slack.called("conversations.info") == 0 {
+    let called = async {
+        while fixture.slack.call_count("users.info") == 0
+            || fixture.slack.call_count("conversations.info") == 0
+        {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), asked).await.expect("Slack is not asked")
+    tokio::time::timeout(Duration::from_secs(20), called).await.expect("Slack is not called")
 }
 
 #[tokio::test]
-async fn switched_off_slack_is_not_asked() {
+async fn a_disabled_check_does_not_call_slack() {
     let off = ExistenceCheckFixture::with(Some(ExistenceMode::Off), one_token(TOKEN)).await;
-    let without_token = ExistenceCheckFixture::with(None, Tokens::none()).await;
+    let without_token = ExistenceCheckFixture::with(None, Tokens::empty()).await;
     for fixture in [off, without_token] {
         let events = [message(CHANNEL, "U0NOBODY", TS), message("C0NOWHERE", USER, TS)];
         assert_eq!(fixture.write(&events).await, [JobOutcome::Done, JobOutcome::Done]);

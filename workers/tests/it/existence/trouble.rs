@@ -1,4 +1,4 @@
-//! Slack is slow, wants a pause, is out of reach, or talks nonsense: events wait, and none is quarantined.
+//! Slack is slow, asks for a pause, is unreachable, or returns garbage: events wait and are not quarantined.
 
 use std::time::{Duration, Instant};
 
@@ -7,17 +7,17 @@ use ports::clock::Clock;
 use serde_json::json;
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, SlackAnswer, refusal};
-use workers::existence::waiting;
+use workers::existence::read_waiting;
 use workers::runtime::{JobOutcome, JobRetry};
 
 use super::fixture::{CHANNEL, ExistenceCheckFixture, TS, USER, message, reason, waits};
 
 const METHODS: [&str; 3] = ["team.info", "users.info", "conversations.info"];
 
-/// Each of the next calls of every method answers this.
+/// Makes the next calls of every method return this response.
 fn all_answer(slack: &FakeSlack, calls: usize, answer: &SlackAnswer) {
     for method in METHODS {
-        slack.next(method, (0..calls).map(|_| answer.clone()));
+        slack.plan_answers(method, (0..calls).map(|_| answer.clone()));
     }
 }
 
@@ -32,10 +32,10 @@ fn wait(outcome: &JobOutcome) -> (&str, Duration) {
 }
 
 #[tokio::test]
-async fn a_pause_that_slack_wants_holds_up_only_those_it_is_about() {
+async fn a_pause_that_slack_asks_for_delays_only_the_events_that_need_a_call() {
     let fixture = ExistenceCheckFixture::new().await;
     assert_eq!(fixture.write(&[message("C0RANDOM", "U0BOB", TS)]).await, [JobOutcome::Done]);
-    fixture.slack.next("users.info", [SlackAnswer::new(429).with_header("retry-after", "17")]);
+    fixture.slack.plan_answers("users.info", [SlackAnswer::new(429).with_header("retry-after", "17")]);
     let began = Instant::now();
     let outcomes = fixture
         .write(&[
@@ -47,67 +47,67 @@ async fn a_pause_that_slack_wants_holds_up_only_those_it_is_about() {
     let (why, after) = wait(&outcomes[0]);
     assert!(why.contains("pause") && after == Duration::from_secs(17), "{outcomes:?}");
     assert_eq!(outcomes[1], JobOutcome::Done);
-    // Behind it in its group nothing is written, known or not.
+    // No later event of its group is written, even if its entities are known.
     assert!(waits(&outcomes[2]));
     let general = |row: &Item| row.key.item_id.starts_with("message#") && row.key.item_id.ends_with(CHANNEL);
     assert!(!fixture.rows().iter().any(general));
-    // While the pause lasts Slack is left alone, and says how long it still is.
-    let called = fixture.slack.called("users.info");
+    // During the pause, Slack is not called, and the outcome has the remaining time.
+    let called = fixture.slack.call_count("users.info");
     let outcomes = fixture.write(&[message(CHANNEL, USER, TS)]).await;
     let (_, after) = wait(&outcomes[0]);
     assert!(after > Duration::from_secs(10) && after <= Duration::from_secs(17), "{after:?}");
-    assert_eq!(fixture.slack.called("users.info"), called);
+    assert_eq!(fixture.slack.call_count("users.info"), called);
     assert!(began.elapsed() < Duration::from_secs(10), "a job waited for the pause");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slow_answer_holds_up_a_batch_for_a_moment_and_then_only_its_group() {
+async fn a_slow_response_delays_a_batch_briefly_and_then_only_its_group() {
     let fixture = ExistenceCheckFixture::new().await;
     assert_eq!(fixture.write(&[message("C0RANDOM", "U0BOB", TS)]).await, [JobOutcome::Done]);
-    let slow = SlackAnswer::new(503).after(Duration::from_secs(9));
-    fixture.slack.next("users.info", [slow]);
+    let slow = SlackAnswer::new(503).with_delay(Duration::from_secs(9));
+    fixture.slack.plan_answers("users.info", [slow]);
     let began = Instant::now();
     let events = [message(CHANNEL, USER, TS), message("C0RANDOM", "U0BOB", "1700000001.000100")];
     let outcomes = fixture.write(&events).await;
     assert!(waits(&outcomes[0]), "{outcomes:?}");
     assert_eq!(outcomes[1], JobOutcome::Done);
-    // A later question for the same answer does not wait as long again.
+    // A later batch that needs the same response does not wait as long again.
     let between = Instant::now();
     let again = fixture.write(&events).await;
     assert!(waits(&again[0]) && again[1] == JobOutcome::Done, "{again:?}");
     assert!(between.elapsed() < Duration::from_millis(1_500), "{:?}", between.elapsed());
     assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
-    assert_eq!(fixture.slack.called("users.info"), 2);
+    assert_eq!(fixture.slack.call_count("users.info"), 2);
 }
 
 #[tokio::test]
-async fn slack_out_of_reach_opens_the_breaker_which_says_so_and_closes_again() {
+async fn an_unreachable_slack_opens_the_breaker_which_is_visible_and_closes_again() {
     let fixture = ExistenceCheckFixture::new().await;
     all_answer(&fixture.slack, 1, &SlackAnswer::new(503));
     let events = [message(CHANNEL, USER, TS)];
     assert!(waits(&fixture.write(&events).await[0]));
-    let said = waiting(&*fixture.archive, fixture.clock.now()).await.unwrap();
-    assert_eq!((said.len(), said[0].method.as_deref()), (1, None), "{said:?}");
-    assert!(said[0].reason.contains("503"), "{said:?}");
+    let breakers = read_waiting(&*fixture.archive, fixture.clock.now()).await.unwrap();
+    assert_eq!((breakers.len(), breakers[0].method.as_deref()), (1, None), "{breakers:?}");
+    assert!(breakers[0].reason.contains("503"), "{breakers:?}");
 
-    // Open: no call is made, and the wait says how long.
-    let asked = fixture.asked();
+    // While the breaker is open, no call is made, and the outcome has the remaining time.
+    let calls = fixture.lookup_calls();
     let outcomes = fixture.write(&events).await;
     assert_eq!(wait(&outcomes[0]).1, Duration::from_secs(2));
-    assert_eq!(fixture.asked(), asked);
+    assert_eq!(fixture.lookup_calls(), calls);
 
     // One probe, which fails: the wait doubles.
     all_answer(&fixture.slack, 1, &SlackAnswer::new(503));
     fixture.clock.advance(Duration::from_secs(2));
     assert!(waits(&fixture.write(&events).await[0]));
-    assert_eq!(fixture.asked(), asked + 1);
+    assert_eq!(fixture.lookup_calls(), calls + 1);
     assert_eq!(wait(&fixture.write(&events).await[0]).1, Duration::from_secs(4));
 
-    // A row of a process that has ended does not count for ever.
+    // The row of a process that has ended expires.
     let later = fixture.clock.now().plus(Duration::from_secs(60));
-    assert_eq!(waiting(&*fixture.archive, later).await.unwrap(), []);
+    assert_eq!(read_waiting(&*fixture.archive, later).await.unwrap(), []);
 
-    // It answers again. What is left of the bad answers are two probes.
+    // Slack works again; two planned failures are left for probes.
     let mut outcomes = Vec::new();
     for _ in 0..6 {
         fixture.clock.advance(Duration::from_secs(60));
@@ -118,12 +118,12 @@ async fn slack_out_of_reach_opens_the_breaker_which_says_so_and_closes_again() {
         assert!(waits(&outcomes[0]), "{outcomes:?}");
     }
     assert_eq!(outcomes, [JobOutcome::Done]);
-    assert_eq!(waiting(&*fixture.archive, fixture.clock.now()).await.unwrap(), []);
+    assert_eq!(read_waiting(&*fixture.archive, fixture.clock.now()).await.unwrap(), []);
     assert!(!fixture.archive.items().iter().any(|row| row.key.item_id == "meta#existence"));
 }
 
 #[tokio::test]
-async fn nonsense_and_refused_tokens_quarantine_nothing() {
+async fn garbage_responses_and_refused_tokens_quarantine_no_event() {
     for answer in [
         SlackAnswer::new(200).with_body("<html>sign in</html>"),
         SlackAnswer::new(200).with_body("[]"),
@@ -143,16 +143,16 @@ async fn nonsense_and_refused_tokens_quarantine_nothing() {
 }
 
 #[tokio::test]
-async fn an_answer_about_another_person_confirms_no_person() {
+async fn a_response_about_another_person_confirms_no_one() {
     let fixture = ExistenceCheckFixture::new().await;
     let other = SlackAnswer::json(&json!({ "ok": true, "user": { "id": "U0BOB" } }));
-    fixture.slack.next("users.info", [other]);
+    fixture.slack.plan_answers("users.info", [other]);
     let outcomes = fixture.write(&[message(CHANNEL, USER, TS)]).await;
     assert!(reason(&outcomes[0]).contains("another id"));
 }
 
 #[tokio::test]
-async fn a_scope_that_is_missing_waits_and_is_named() {
+async fn a_missing_scope_makes_events_wait_and_is_named_in_the_reason() {
     let fixture = ExistenceCheckFixture::new().await;
     fixture.slack.refuse(
         "users.info",
@@ -161,15 +161,15 @@ async fn a_scope_that_is_missing_waits_and_is_named() {
     let outcomes = fixture.write(&[message(CHANNEL, USER, TS)]).await;
     let (why, _) = wait(&outcomes[0]);
     assert!(why.contains("users:read") && why.contains("OAuth & Permissions"), "{why}");
-    let said = waiting(&*fixture.archive, fixture.clock.now()).await.unwrap();
-    assert_eq!(said[0].method.as_deref(), Some("users.info"));
-    // What needs no person goes on.
+    let breakers = read_waiting(&*fixture.archive, fixture.clock.now()).await.unwrap();
+    assert_eq!(breakers[0].method.as_deref(), Some("users.info"));
+    // Events without a person continue.
     let emoji = event::emoji_added("party", "https://emoji.slack-edge.com/T1/party/1.png", TS);
     assert_eq!(fixture.write(&[emoji]).await, [JobOutcome::Done]);
 }
 
 #[tokio::test]
-async fn while_slack_is_away_what_is_known_is_stored() {
+async fn events_of_known_entities_are_stored_while_slack_is_unreachable() {
     let fixture = ExistenceCheckFixture::new().await;
     assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
     all_answer(&fixture.slack, 9, &SlackAnswer::new(503));

@@ -1,11 +1,11 @@
-//! Events that do not say who may read their channel: Slack is asked.
+//! Events that do not contain their channel's visibility: the check calls Slack.
 
 use std::time::Duration;
 
 use ports::queue::{Delivery, QueueName};
 use serde_json::Value;
 use testkit::corpus::{TEAM, event};
-use testkit::deliveries::received;
+use testkit::deliveries::receive_visible;
 use testkit::fake_slack::channel;
 use workers::runtime::{JobOutcome, Worker};
 
@@ -15,9 +15,9 @@ fn reaction(channel: &str) -> Value {
     event::reaction_added(channel, TS, USER, "eyes", "1700000003.000000")
 }
 
-/// What waits beside its channel.
+/// Jobs that wait outside their channel's message group.
 async fn parked(fixture: &ExistenceCheckFixture) -> Vec<Delivery> {
-    received(&*fixture.queue, QueueName::Events).await
+    receive_visible(&*fixture.queue, QueueName::Events).await
 }
 
 fn has_message(fixture: &ExistenceCheckFixture, channel: &str) -> bool {
@@ -25,31 +25,31 @@ fn has_message(fixture: &ExistenceCheckFixture, channel: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_reaction_is_stored_where_slack_shows_the_channel_as_public_and_dropped_where_it_is_private() {
+async fn a_reaction_is_stored_if_slack_shows_the_channel_as_public_and_dropped_if_it_is_private() {
     let fixture = ExistenceCheckFixture::new().await;
-    let secret = event::with(channel("C0SECRET", "secret"), [("is_private", true.into())]);
-    fixture.slack.change(TOKEN, |workspace| workspace.channels.push(secret));
+    let secret = event::with_fields(channel("C0SECRET", "secret"), [("is_private", true.into())]);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.channels.push(secret));
     let outcomes = fixture.write(&[reaction(CHANNEL), reaction("C0SECRET"), reaction("C0NOWHERE")]).await;
     assert_eq!(outcomes[..2], [JobOutcome::Done, JobOutcome::Done]);
     assert!(reason(&outcomes[2]).contains("channel C0NOWHERE"), "{outcomes:?}");
     assert!(has_message(&fixture, CHANNEL) && !has_message(&fixture, "C0SECRET"));
     assert!(parked(&fixture).await.is_empty());
-    // In a channel that Slack shows as private, another one costs no question.
-    let asked = fixture.asked();
+    // A second reaction in a channel known to be private costs no call.
+    let calls = fixture.lookup_calls();
     assert_eq!(fixture.write(&[reaction("C0SECRET")]).await, [JobOutcome::Done]);
-    assert_eq!(fixture.asked(), asked);
+    assert_eq!(fixture.lookup_calls(), calls);
 }
 
 #[tokio::test]
-async fn while_slack_is_away_a_reaction_waits_beside_its_channel_for_as_long_as_it_takes() {
+async fn a_reaction_waits_outside_its_message_group_until_slack_is_reachable() {
     let fixture = ExistenceCheckFixture::new().await;
-    fixture.slack.away(true);
+    fixture.slack.set_unavailable(true);
     assert_eq!(fixture.write(&[reaction(CHANNEL)]).await, [JobOutcome::Done]);
     let parked_jobs = parked(&fixture).await;
     assert_eq!(parked_jobs.len(), 1);
     fixture.clock.advance(Duration::from_secs(3_600));
     assert!(waits(&fixture.writer.handle(&parked_jobs).await[0]));
-    fixture.slack.away(false);
+    fixture.slack.set_unavailable(false);
     fixture.clock.advance(Duration::from_secs(61));
     let mut outcomes = Vec::new();
     for _ in 0..5 {

@@ -19,7 +19,7 @@ use workers::runtime::{JobOutcome, Worker};
 
 use super::fixture::{DownloaderFixture, TOKEN, bytes, claimant, delivery, settings, slack, worker};
 
-/// Two messages with one file and one with a picture of somewhere else.
+/// The jobs of two messages that share a file; the first message also has a deleted file.
 async fn jobs(fixture: &DownloaderFixture) -> Vec<Delivery> {
     let shared = fixture.file("F01", json!({ "size": 5 }));
     let mut jobs = Vec::new();
@@ -33,21 +33,22 @@ async fn jobs(fixture: &DownloaderFixture) -> Vec<Delivery> {
     jobs
 }
 
-/// Does the jobs with a process that dies at the point, then those that were not done with one that lives.
+/// Runs the jobs with a process that dies at the point, then the unfinished ones with a process that lives.
 async fn run(slack: &MockServer, point: &Arc<CrashPoint>) -> DownloaderFixture {
-    let fixture = DownloaderFixture::of(slack);
+    let fixture = DownloaderFixture::for_slack(slack);
     let jobs = jobs(&fixture).await;
-    let archive = FaultyArchive::until(fixture.archive.clone(), Arc::clone(point));
-    let files = FaultyFiles::until(Arc::new(fixture.files.clone()) as Arc<dyn Files>, Arc::clone(point));
+    let archive = FaultyArchive::with_crash_point(fixture.archive.clone(), Arc::clone(point));
+    let files =
+        FaultyFiles::with_crash_point(Arc::new(fixture.files.clone()) as Arc<dyn Files>, Arc::clone(point));
     let tokens = Tokens::one(BotToken::parse(TOKEN).unwrap());
-    let claims = FaultyClaims::until(fixture.claims.clone(), Arc::clone(point));
+    let claims = FaultyClaims::with_crash_point(fixture.claims.clone(), Arc::clone(point));
     let claimant = claimant("dying", Arc::new(claims), &fixture.clock);
     let dying = worker(&slack.uri(), (Arc::new(archive), Arc::new(files)), claimant, tokens, settings());
     for job in &jobs {
         let outcome = dying.handle(std::slice::from_ref(job)).await.remove(0);
         // Nothing is acked after the crash, nor in the step of the crash.
         if outcome != JobOutcome::Done || point.has_crashed() {
-            fixture.insist(&Delivery { receive_count: 2, ..job.clone() }).await;
+            fixture.run_until_done(&Delivery { receive_count: 2, ..job.clone() }).await;
         }
     }
     fixture
@@ -59,7 +60,7 @@ async fn a_crash_between_any_two_steps_leaves_the_same_rows_and_one_file() {
     bytes(&slack, "F01", b"hello").await;
     let never = CrashPoint::never();
     let whole = run(&slack, &never).await;
-    assert_eq!(whole.held(), [b"hello"]);
+    assert_eq!(whole.stored_bytes(), [b"hello"]);
     assert!(whole.in_channel("C02").await["files_s3"].is_array());
     let steps = never.steps();
     assert!(steps > 10, "{steps} steps are too few to be all of them");
@@ -72,35 +73,35 @@ async fn a_crash_between_any_two_steps_leaves_the_same_rows_and_one_file() {
     }
 }
 
-/// A downloader beside that of the fixture, some of whose writes fail.
-fn unlucky(
+/// A second downloader, whose archive writes with these numbers fail.
+fn with_failing_writes(
     slack: &MockServer,
     fixture: &DownloaderFixture,
     failing_writes: RangeInclusive<u64>,
 ) -> Arc<FileDownloader> {
-    let plan = FaultPlan::none().and(PortMethod::Write, failing_writes, CallFault::FailBefore);
+    let plan = FaultPlan::none().with_rule(PortMethod::Write, failing_writes, CallFault::FailBefore);
     let archive = FaultyArchive::new(fixture.archive.clone(), plan);
     let stores = (Arc::new(archive) as Arc<dyn Archive>, Arc::new(fixture.files.clone()) as Arc<dyn Files>);
     let tokens = Tokens::one(BotToken::parse(TOKEN).unwrap());
-    worker(&slack.uri(), stores, fixture.another("unlucky"), tokens, settings())
+    worker(&slack.uri(), stores, fixture.another_claimant("unlucky"), tokens, settings())
 }
 
 #[tokio::test]
-async fn a_message_never_says_more_of_a_file_than_the_row_of_the_file() {
+async fn a_message_never_shows_a_file_before_the_row_of_the_file_does() {
     let slack = slack().await;
     bytes(&slack, "F01", b"hello").await;
-    let fixture = DownloaderFixture::of(&slack);
+    let fixture = DownloaderFixture::for_slack(&slack);
     let file = fixture.file("F01", json!({ "size": 5 }));
-    // The greater address is that of the job that is not done: it is quarantined, and replayed when the other is.
+    // The unfinished job has the greater address, and is replayed from quarantine when the other job is done.
     let (other, job) = (fixture.share("C01", &file).await, fixture.share("C02", &file).await);
     for writes in [2..=2, 1..=2, 1..=1] {
-        let worker = unlucky(&slack, &fixture, writes.clone());
+        let worker = with_failing_writes(&slack, &fixture, writes.clone());
         let outcome = worker.handle(std::slice::from_ref(&job)).await.remove(0);
         assert!(matches!(outcome, JobOutcome::Retry(_)), "{writes:?}: {outcome:?}");
         assert_eq!(fixture.in_channel("C02").await["files_s3"], json!(null), "{writes:?}");
     }
-    fixture.insist(&other).await;
-    fixture.insist(&job).await;
+    fixture.run_until_done(&other).await;
+    fixture.run_until_done(&job).await;
     let uri = fixture.row("F01").await["uri"].clone();
     for channel in ["C01", "C02"] {
         assert_eq!(fixture.in_channel(channel).await["files_s3"], json!([uri]), "{channel}");
@@ -108,17 +109,18 @@ async fn a_message_never_says_more_of_a_file_than_the_row_of_the_file() {
 }
 
 #[tokio::test]
-async fn a_replayed_job_tells_the_messages_that_it_could_not_tell_before() {
+async fn a_replayed_job_updates_the_messages_that_it_could_not_update_before() {
     let slack = slack().await;
     bytes(&slack, "F01", b"hello").await;
-    let poor = DownloaderFixture::new(&slack.uri(), Tokens::none(), settings());
+    let poor = DownloaderFixture::new(&slack.uri(), Tokens::empty(), settings());
     let file = poor.file("F01", json!({ "size": 5 }));
     let job = poor.share("C01", &file).await;
     for job in [&job, &poor.share("C02", &file).await] {
         assert_eq!(poor.handle(job).await, JobOutcome::Done);
     }
-    // It writes the row, and neither message.
-    let outcome = unlucky(&slack, &poor, 3..=4).handle(std::slice::from_ref(&job)).await.remove(0);
+    // The job writes the row of the file, but neither message.
+    let outcome =
+        with_failing_writes(&slack, &poor, 3..=4).handle(std::slice::from_ref(&job)).await.remove(0);
     assert!(matches!(outcome, JobOutcome::Retry(_)), "{outcome:?}");
     assert_eq!(poor.row("F01").await["state"], "held");
     assert_eq!(poor.in_channel("C02").await["files_verdict"], json!({ "F01": "pending" }));
@@ -132,38 +134,38 @@ async fn a_replayed_job_tells_the_messages_that_it_could_not_tell_before() {
 }
 
 #[tokio::test]
-async fn what_was_published_before_a_crash_is_not_asked_for_again() {
+async fn a_file_published_before_a_crash_is_not_requested_again() {
     let slack = slack().await;
     bytes(&slack, "F01", b"hello").await;
-    let fixture = DownloaderFixture::of(&slack);
+    let fixture = DownloaderFixture::for_slack(&slack);
     let file = fixture.file("F01", json!({ "size": 5 }));
     let whole = fixture.fetch(&file).await;
 
-    let after_crash = DownloaderFixture::new(&slack.uri(), Tokens::none(), settings());
+    let after_crash = DownloaderFixture::new(&slack.uri(), Tokens::empty(), settings());
     let job = after_crash.share("C01", &file).await;
     let fixture = DownloaderFixture {
         worker: worker(
             &slack.uri(),
             (after_crash.archive.clone(), Arc::new(fixture.files.clone())),
-            after_crash.another("two"),
-            Tokens::none(),
+            after_crash.another_claimant("two"),
+            Tokens::empty(),
             settings(),
         ),
         ..after_crash
     };
-    fixture.insist(&Delivery { receive_count: 2, ..job }).await;
+    fixture.run_until_done(&Delivery { receive_count: 2, ..job }).await;
     assert_eq!(fixture.row("F01").await, whole);
 }
 
 #[tokio::test]
-async fn a_job_that_is_dropped_anywhere_does_no_harm() {
+async fn a_job_that_is_dropped_at_any_point_can_be_repeated() {
     let slack = slack().await;
     bytes(&slack, "F01", b"hello").await;
-    let fixture = DownloaderFixture::of(&slack);
+    let fixture = DownloaderFixture::for_slack(&slack);
     let job = fixture.share("C01", &fixture.file("F01", json!({ "size": 5 }))).await;
-    // Each time it gets one look further.
+    // Each round polls the job once more than the round before.
     for polls in 0..200 {
-        // The claim that the one before has left ends by itself.
+        // The claim of the previous round expires.
         fixture.clock.advance(Duration::from_secs(31));
         let mut handling = Box::pin(fixture.handle(&job));
         for _ in 0..polls {
@@ -173,7 +175,7 @@ async fn a_job_that_is_dropped_anywhere_does_no_harm() {
             tokio::task::yield_now().await;
         }
     }
-    fixture.insist(&Delivery { receive_count: 2, ..job }).await;
+    fixture.run_until_done(&Delivery { receive_count: 2, ..job }).await;
     assert_eq!(fixture.row("F01").await["state"], "held");
-    assert_eq!(fixture.held(), [b"hello"]);
+    assert_eq!(fixture.stored_bytes(), [b"hello"]);
 }

@@ -1,4 +1,4 @@
-//! A message or a person that is erased while a file or a picture of theirs is fetched.
+//! Messages and people that are erased while their files or pictures are fetched.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,14 +25,14 @@ use super::fixture::{
 };
 use crate::eraser;
 
-/// Another process does something at one step of this one.
-struct At {
+/// Runs an action of another process at one step of this one.
+struct ActionAtStep {
     step: u64,
     steps: AtomicU64,
     other: Mutex<Option<BoxFuture<'static, ()>>>,
 }
 
-impl At {
+impl ActionAtStep {
     fn new(step: u64, other: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
         Arc::new(Self { step, steps: AtomicU64::new(0), other: Mutex::new(Some(other.boxed())) })
     }
@@ -44,14 +44,14 @@ impl At {
         }
     }
 
-    /// The stores of a fixture as the process sees them that has these steps.
+    /// The stores of a fixture, whose calls are the steps.
     fn stores(self: &Arc<Self>, fixture: &DownloaderFixture) -> Stores {
         let schedule = || Arc::clone(self) as Arc<dyn FaultSchedule>;
-        let archive = FaultyArchive::on(fixture.archive.clone(), schedule());
-        (Arc::new(archive), Arc::new(FaultyFiles::on(Arc::new(fixture.files.clone()), schedule())))
+        let archive = FaultyArchive::with_schedule(fixture.archive.clone(), schedule());
+        (Arc::new(archive), Arc::new(FaultyFiles::with_schedule(Arc::new(fixture.files.clone()), schedule())))
     }
 
-    /// Lets the other process do it now if there was no such step; answers whether there was.
+    /// Runs the action now if the step was not reached. Returns whether it was reached.
     async fn ended(&self) -> bool {
         self.other().await;
         self.steps.load(Ordering::SeqCst) > self.step
@@ -59,7 +59,7 @@ impl At {
 }
 
 #[async_trait]
-impl FaultSchedule for At {
+impl FaultSchedule for ActionAtStep {
     async fn before(&self, _: PortMethod, _: usize) -> Option<CallFault> {
         if self.steps.fetch_add(1, Ordering::SeqCst) == self.step {
             self.other().await;
@@ -76,7 +76,7 @@ fn file() -> FileId {
     FileId::parse("F01").unwrap()
 }
 
-/// What erases the message in C01.
+/// The fact that erases the message in C01.
 fn fact() -> ErasureFact {
     let scope = ErasureScope::Message(ChannelId::parse("C01").unwrap(), Ts::parse(TS).unwrap());
     ErasureFact { team: team(), scope, until: Ts::parse("1800000000.000000").unwrap() }
@@ -87,10 +87,10 @@ async fn erase(archive: &dyn Archive, files: &dyn Files) -> Result<(), EraserErr
     eraser::erase(archive, files, &[fact()], EraserMode::Act).await.map(drop)
 }
 
-/// Does a job in which the message is erased at this step; answers whether it had as many.
+/// Runs a job during which the message is erased at this step. Returns whether the job had that many steps.
 async fn erased_at(step: u64, slack: &MockServer, fixture: &DownloaderFixture, job: &Delivery) -> bool {
     let (archive, files) = (Arc::clone(&fixture.archive), fixture.files.clone());
-    let at = At::new(step, async move {
+    let at = ActionAtStep::new(step, async move {
         let runtime = Handle::current();
         let erasing = move || runtime.block_on(erase(&*archive, &files));
         spawn_blocking(erasing).await.unwrap().unwrap();
@@ -103,38 +103,39 @@ async fn erased_at(step: u64, slack: &MockServer, fixture: &DownloaderFixture, j
 
 fn downloader(slack: &MockServer, fixture: &DownloaderFixture, stores: Stores) -> Arc<FileDownloader> {
     let tokens = Tokens::one(BotToken::parse(TOKEN).unwrap());
-    worker(&slack.uri(), stores, fixture.another("erased"), tokens, settings())
+    worker(&slack.uri(), stores, fixture.another_claimant("erased"), tokens, settings())
 }
 
 /// Two messages that share a file, which is downloaded for the first; and the job of the second.
 async fn two_shares(slack: &MockServer) -> (DownloaderFixture, Delivery) {
-    let fixture = DownloaderFixture::of(slack);
+    let fixture = DownloaderFixture::for_slack(slack);
     let object = fixture.file("F01", json!({}));
     let (first, second) = (fixture.share("C01", &object).await, fixture.share("C02", &object).await);
     assert_eq!(fixture.handle(&first).await, JobOutcome::Done);
     (fixture, second)
 }
 
-/// The message in C02 shares the file, which is held where the message says.
-async fn assert_held(fixture: &DownloaderFixture, what: &str) {
-    let says = fixture.in_channel("C02").await["files_s3"].clone();
-    let held: Vec<String> = fixture.files.published().into_keys().map(|key| key.to_string()).collect();
-    assert_eq!(says, json!(held), "{what}");
-    assert_eq!(fixture.held(), [b"hello"], "{what}");
-    assert_eq!(fixture.row("F01").await["state"], "held", "{what}");
-    assert!(fixture.archive.item(&message("C01")).unwrap().is_erased(), "{what}");
-    assert_eq!(fixture.archive.item(&ItemKey::unshared_file(&team(), &file())), None, "{what}");
+/// Asserts that the file is stored at the address that the message in C02 has.
+async fn assert_held(fixture: &DownloaderFixture, context: &str) {
+    let shown = fixture.in_channel("C02").await["files_s3"].clone();
+    let stored_keys: Vec<String> = fixture.files.published().into_keys().map(|key| key.to_string()).collect();
+    assert_eq!(shown, json!(stored_keys), "{context}");
+    assert_eq!(fixture.stored_bytes(), [b"hello"], "{context}");
+    assert_eq!(fixture.row("F01").await["state"], "held", "{context}");
+    assert!(fixture.archive.item(&message("C01")).unwrap().is_erased(), "{context}");
+    assert_eq!(fixture.archive.item(&ItemKey::unshared_file(&team(), &file())), None, "{context}");
 }
 
 #[tokio::test]
-async fn a_message_that_begins_to_share_a_file_while_it_is_erased_gets_it() {
+async fn a_message_that_starts_to_share_a_file_during_an_erasure_gets_it() {
     let slack = slack().await;
     bytes(&slack, "F01", b"hello").await;
-    info(&slack, &json!({ "ok": true, "file": DownloaderFixture::of(&slack).file("F01", json!({})) })).await;
+    info(&slack, &json!({ "ok": true, "file": DownloaderFixture::for_slack(&slack).file("F01", json!({})) }))
+        .await;
     for step in 0.. {
         let (fixture, second) = two_shares(&slack).await;
         let within = erased_at(step, &slack, &fixture, &second).await;
-        fixture.insist(&Delivery { receive_count: 2, ..second }).await;
+        fixture.run_until_done(&Delivery { receive_count: 2, ..second }).await;
         assert_held(&fixture, &format!("erased at step {step}")).await;
         if !within {
             assert!(step > 2, "{step} steps");
@@ -144,14 +145,18 @@ async fn a_message_that_begins_to_share_a_file_while_it_is_erased_gets_it() {
     for step in 0.. {
         let (fixture, second) = two_shares(&slack).await;
         let stores: Stores = (fixture.archive.clone(), Arc::new(fixture.files.clone()));
-        let (beside, job) = (downloader(&slack, &fixture, stores), second.clone());
-        let at = At::new(step, async move {
-            assert_eq!(beside.handle(std::slice::from_ref(&job)).await, [JobOutcome::Done], "step {step}");
+        let (other_worker, job) = (downloader(&slack, &fixture, stores), second.clone());
+        let at = ActionAtStep::new(step, async move {
+            assert_eq!(
+                other_worker.handle(std::slice::from_ref(&job)).await,
+                [JobOutcome::Done],
+                "step {step}"
+            );
         });
         let (archive, files) = at.stores(&fixture);
         erase(&*archive, &*files).await.unwrap();
         let within = at.ended().await;
-        fixture.insist(&Delivery { receive_count: 2, ..second }).await;
+        fixture.run_until_done(&Delivery { receive_count: 2, ..second }).await;
         assert_held(&fixture, &format!("shared at step {step}")).await;
         if !within {
             assert!(step > 10, "{step} steps");
@@ -161,16 +166,16 @@ async fn a_message_that_begins_to_share_a_file_while_it_is_erased_gets_it() {
 }
 
 #[tokio::test]
-async fn a_message_that_begins_to_share_a_file_after_its_eraser_died_gets_it() {
+async fn a_message_that_starts_to_share_a_file_after_its_eraser_died_gets_it() {
     let slack = slack().await;
     bytes(&slack, "F01", b"hello").await;
     for step in 0.. {
         let (fixture, second) = two_shares(&slack).await;
         let point = CrashPoint::after(step);
-        let archive = FaultyArchive::until(fixture.archive.clone(), Arc::clone(&point));
-        let files = FaultyFiles::until(Arc::new(fixture.files.clone()), Arc::clone(&point));
+        let archive = FaultyArchive::with_crash_point(fixture.archive.clone(), Arc::clone(&point));
+        let files = FaultyFiles::with_crash_point(Arc::new(fixture.files.clone()), Arc::clone(&point));
         let died = erase(&archive, &files).await;
-        fixture.insist(&second).await;
+        fixture.run_until_done(&second).await;
         erase(&*fixture.archive, &fixture.files).await.unwrap();
         assert_held(&fixture, &format!("died at step {step}")).await;
         if died.is_ok() {
@@ -181,20 +186,20 @@ async fn a_message_that_begins_to_share_a_file_after_its_eraser_died_gets_it() {
 }
 
 #[tokio::test]
-async fn what_is_stored_while_its_message_is_erased_goes_again() {
+async fn a_file_stored_while_its_message_is_erased_is_deleted_again() {
     let slack = slack().await;
     bytes(&slack, "F01", b"MARKER").await;
     let mut step = 0;
     loop {
-        let fixture = DownloaderFixture::of(&slack);
+        let fixture = DownloaderFixture::for_slack(&slack);
         let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
         let within = erased_at(step, &slack, &fixture, &job).await;
-        assert_eq!(fixture.held(), Vec::<Vec<u8>>::new(), "step {step}");
+        assert_eq!(fixture.stored_bytes(), Vec::<Vec<u8>>::new(), "step {step}");
         assert_eq!(fixture.row("F01").await, Value::Null, "step {step}");
         assert_eq!(fixture.archive.item(&ItemKey::unshared_file(&team(), &file())), None, "step {step}");
-        // Its job comes again.
+        // The job is redelivered.
         assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
-        assert_eq!((fixture.held().len(), fixture.row("F01").await), (0, Value::Null), "step {step}");
+        assert_eq!((fixture.stored_bytes().len(), fixture.row("F01").await), (0, Value::Null), "step {step}");
         if !within {
             break;
         }
@@ -209,12 +214,12 @@ async fn a_file_that_another_message_shares_stays() {
     bytes(&slack, "F01", b"hello").await;
     let mut step = 0;
     loop {
-        let fixture = DownloaderFixture::of(&slack);
+        let fixture = DownloaderFixture::for_slack(&slack);
         let object = fixture.file("F01", json!({}));
         let (job, other) = (fixture.share("C01", &object).await, fixture.share("C02", &object).await);
         assert_eq!(fixture.handle(&other).await, JobOutcome::Done);
         let within = erased_at(step, &slack, &fixture, &job).await;
-        assert_eq!(fixture.held(), [b"hello"], "step {step}");
+        assert_eq!(fixture.stored_bytes(), [b"hello"], "step {step}");
         assert_eq!(fixture.in_channel("C02").await["files_s3"].as_array().unwrap().len(), 1);
         assert_eq!(fixture.row("F01").await["state"], "held");
         if !within {
@@ -226,7 +231,7 @@ async fn a_file_that_another_message_shares_stays() {
 }
 
 #[tokio::test]
-async fn the_job_of_an_erased_message_removes_what_an_earlier_attempt_stored() {
+async fn the_job_of_an_erased_message_deletes_the_file_of_an_earlier_attempt() {
     let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"hello").await;
     let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
@@ -237,11 +242,11 @@ async fn the_job_of_an_erased_message_removes_what_an_earlier_attempt_stored() {
     writer.publish().await.unwrap();
     fixture.archive.erase(&message("C01")).await.unwrap();
     assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
-    assert_eq!(fixture.held().len(), 0);
+    assert_eq!(fixture.stored_bytes().len(), 0);
 }
 
 #[tokio::test]
-async fn what_a_fact_covers_is_not_fetched() {
+async fn a_file_covered_by_an_erasure_fact_is_not_fetched() {
     let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"hello").await;
     let scope = ErasureScope::User(UserId::parse("U01").unwrap());
@@ -249,6 +254,6 @@ async fn what_a_fact_covers_is_not_fetched() {
     fixture.archive.write(&fact.update()).await.unwrap();
     let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
     assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
-    assert_eq!((fixture.held().len(), fixture.row("F01").await), (0, Value::Null));
+    assert_eq!((fixture.stored_bytes().len(), fixture.row("F01").await), (0, Value::Null));
     assert_eq!(super::fixture::downloads(&slack).await.len(), 0);
 }

@@ -1,4 +1,4 @@
-//! A downloader, the ports it writes to, and a Slack that says what a test tells it to.
+//! A downloader, the ports it writes to, and a mock Slack with scripted responses.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use workers::runtime::{JobOutcome, Worker};
 pub(super) const TOKEN: &str = "xoxb-of-the-workspace";
 pub(super) const TS: &str = "1700000000.000100";
 
-/// A Slack that knows the token and nothing else yet.
+/// A mock Slack that only knows the token.
 pub(super) async fn slack() -> MockServer {
     let slack = MockServer::start().await;
     let identity = json!({ "ok": true, "team_id": TEAM });
@@ -40,14 +40,14 @@ pub(super) async fn slack() -> MockServer {
     slack
 }
 
-/// The same, and a downloader beside it.
+/// A mock Slack, and a downloader that calls it.
 pub(super) async fn with_slack() -> (MockServer, DownloaderFixture) {
     let slack = slack().await;
-    let fixture = DownloaderFixture::of(&slack);
+    let fixture = DownloaderFixture::for_slack(&slack);
     (slack, fixture)
 }
 
-/// Quick enough for a test, and never what a test waits for.
+/// Settings under which a test never waits for a rate limit.
 pub(super) fn settings() -> DownloadSettings {
     DownloadSettings {
         files_per_minute: NonZeroU32::new(600_000).unwrap(),
@@ -59,8 +59,8 @@ pub(super) fn settings() -> DownloadSettings {
     }
 }
 
-/// As short as a test can wait for.
-pub(super) fn impatient() -> DownloadSettings {
+/// Settings with timeouts that a test can wait for.
+pub(super) fn short_timeouts() -> DownloadSettings {
     let time_limits = DownloadTimeLimits {
         answer: Duration::from_millis(300),
         stall: Duration::from_millis(300),
@@ -69,11 +69,11 @@ pub(super) fn impatient() -> DownloadSettings {
     DownloadSettings { file_time_limits: time_limits, image_time_limits: time_limits, ..settings() }
 }
 
-/// Where rows and bytes go.
+/// The stores of rows and bytes.
 pub(super) type Stores = (Arc<dyn Archive>, Arc<dyn Files>);
 
 pub(super) struct DownloaderFixture {
-    /// Where Slack is.
+    /// The address of the mock Slack.
     pub(super) url: String,
     pub(super) archive: Arc<MemoryArchive>,
     pub(super) files: MemoryFiles,
@@ -83,11 +83,11 @@ pub(super) struct DownloaderFixture {
 }
 
 impl DownloaderFixture {
-    pub(super) fn of(slack: &MockServer) -> Self {
+    pub(super) fn for_slack(slack: &MockServer) -> Self {
         Self::new(&slack.uri(), Tokens::one(BotToken::parse(TOKEN).unwrap()), settings())
     }
 
-    /// With a Slack at this address.
+    /// A fixture for a Slack at this address.
     pub(super) fn new(url: &str, tokens: Tokens, settings: DownloadSettings) -> Self {
         let (archive, files) = (Arc::new(MemoryArchive::new()), MemoryFiles::new());
         let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
@@ -99,12 +99,12 @@ impl DownloaderFixture {
     }
 
     /// Another claimant in the same table.
-    pub(super) fn another(&self, name: &str) -> Claimant {
+    pub(super) fn another_claimant(&self, name: &str) -> Claimant {
         claimant(name, self.claims.clone(), &self.clock)
     }
 
-    /// Another downloader beside this one.
-    pub(super) fn beside(&self, claimant: Claimant) -> Arc<FileDownloader> {
+    /// Another downloader on the same stores.
+    pub(super) fn another_worker(&self, claimant: Claimant) -> Arc<FileDownloader> {
         let stores: Stores = (self.archive.clone(), Arc::new(self.files.clone()));
         worker(&self.url, stores, claimant, Tokens::one(BotToken::parse(TOKEN).unwrap()), settings())
     }
@@ -127,7 +127,8 @@ impl DownloaderFixture {
     }
 
     pub(super) async fn message(&self, channel: &str, files: &[Value]) -> file::Jobs {
-        let message = event::with(event::message(TS, "U01", "look"), [("files", files.to_vec().into())]);
+        let message =
+            event::with_fields(event::message(TS, "U01", "look"), [("files", files.to_vec().into())]);
         let body = event::envelope(TEAM, "Ev1", &event::posted(channel, &message));
         let envelope = Envelope::peek(body.as_bytes()).unwrap();
         let changes = SlackEvent::read(&envelope).unwrap().changes().unwrap();
@@ -136,15 +137,15 @@ impl DownloaderFixture {
         file::jobs(content)
     }
 
-    /// Shares a file in a channel, does the job, and says what its row shows.
+    /// Shares a file in a channel, runs the job, and returns the row of the file.
     pub(super) async fn fetch(&self, file: &Value) -> Value {
         let job = self.share("C01", file).await;
         assert_eq!(self.handle(&job).await, JobOutcome::Done, "{file}");
         self.row(file["id"].as_str().unwrap()).await
     }
 
-    /// Does a job again and again until it is done, each time when it is to be tried again.
-    pub(super) async fn insist(&self, job: &Delivery) {
+    /// Runs a job until it is done, each time after the pause that its outcome asks for.
+    pub(super) async fn run_until_done(&self, job: &Delivery) {
         for receive_count in job.receive_count.. {
             match self.handle(&Delivery { receive_count, ..job.clone() }).await {
                 JobOutcome::Done => return,
@@ -171,8 +172,8 @@ impl DownloaderFixture {
         project::message(&self.archive.get(&key).await.unwrap().unwrap()).unwrap()
     }
 
-    /// The bytes of everything that is held.
-    pub(super) fn held(&self) -> Vec<Vec<u8>> {
+    /// The bytes of all stored files.
+    pub(super) fn stored_bytes(&self) -> Vec<Vec<u8>> {
         self.files.published().into_values().map(|bytes| bytes.to_vec()).collect()
     }
 }
@@ -227,7 +228,7 @@ pub(super) async fn info(slack: &MockServer, reply: &Value) {
         .await;
 }
 
-/// The requests for files and pictures that came.
+/// The requests for files and pictures that the server has received.
 pub(super) async fn downloads(server: &MockServer) -> Vec<Request> {
     let requests = server.received_requests().await.unwrap();
     requests.into_iter().filter(|request| request.method.as_str() == "GET").collect()

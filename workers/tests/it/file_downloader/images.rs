@@ -18,7 +18,7 @@ use super::fixture::{
     DownloaderFixture, authorization, delivery, downloads, settings, slack, team, with_slack,
 };
 
-/// Stores what an event says, as the message-writer does, and returns the picture jobs that follow.
+/// Stores an event, as the message-writer does, and returns the picture jobs that follow.
 async fn store(fixture: &DownloaderFixture, event: &Value) -> Vec<Delivery> {
     let body = event::envelope(TEAM, "Ev1", event);
     let envelope = Envelope::peek(body.as_bytes()).unwrap();
@@ -61,15 +61,15 @@ async fn a_picture_is_fetched_once_and_without_any_token() {
         assert!(picture_of(&fixture, user).await.as_str().unwrap().starts_with("slack/"));
     }
     let requests = slack.received_requests().await.unwrap();
-    assert_eq!(requests.len(), 1, "the second has the same picture, and the token's owner was not asked for");
+    assert_eq!(requests.len(), 1, "the second has the same picture, and the token was not checked");
     assert_eq!(authorization(&requests[0]), None);
     assert_eq!(picture_of(&fixture, "U01").await, picture_of(&fixture, "U02").await);
 }
 
 #[tokio::test]
-async fn emoji_have_pictures_and_need_no_token_at_all() {
+async fn emoji_pictures_are_fetched_without_any_token() {
     let slack = slack().await;
-    let fixture = DownloaderFixture::new(&slack.uri(), Tokens::none(), settings());
+    let fixture = DownloaderFixture::new(&slack.uri(), Tokens::empty(), settings());
     answer(&slack, "/moved.gif", ResponseTemplate::new(301).insert_header("location", "/shipped.gif")).await;
     answer(&slack, "/shipped.gif", picture()).await;
     let event = json!({ "type": "emoji_changed", "subtype": "add", "name": "shipped",
@@ -84,7 +84,7 @@ async fn emoji_have_pictures_and_need_no_token_at_all() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_had_is_given_up_quietly() {
+async fn a_picture_that_cannot_be_fetched_is_given_up_without_an_error() {
     let (slack, fixture) = with_slack().await;
     let other = MockServer::start().await;
     Mock::given(wiremock::matchers::any()).respond_with(picture()).mount(&other).await;
@@ -117,16 +117,16 @@ async fn what_cannot_be_had_is_given_up_quietly() {
         assert_eq!(picture_of(&fixture, &user).await, Value::Null, "{url}");
     }
     assert!(other.received_requests().await.unwrap().is_empty());
-    assert!(fixture.held().is_empty());
+    assert!(fixture.stored_bytes().is_empty());
 }
 
 #[tokio::test]
-async fn trouble_is_tried_again_a_few_times() {
+async fn a_failed_fetch_is_retried_a_few_times() {
     let (slack, fixture) = with_slack().await;
     answer(&slack, "/avatar.png", ResponseTemplate::new(503)).await;
     let job = person(&fixture, "U01", &format!("{}/avatar.png", slack.uri())).await;
     assert!(matches!(fixture.handle(&job).await, JobOutcome::Retry(_)));
-    fixture.insist(&job).await;
+    fixture.run_until_done(&job).await;
     assert_eq!(downloads(&slack).await.len(), 3);
 
     let busy = ResponseTemplate::new(429).insert_header("retry-after", "77");
@@ -137,7 +137,7 @@ async fn trouble_is_tried_again_a_few_times() {
 }
 
 #[tokio::test]
-async fn a_picture_of_an_erased_person_goes_unless_it_is_another_persons_too() {
+async fn a_picture_of_an_erased_person_is_deleted_unless_another_person_has_it() {
     let (slack, fixture) = with_slack().await;
     for (number, shared) in [(1, false), (2, true)] {
         let path = format!("/{number}.png");
@@ -147,14 +147,14 @@ async fn a_picture_of_an_erased_person_goes_unless_it_is_another_persons_too() {
         if shared {
             person(&fixture, "U02", &url).await;
         }
-        // It was stored and its row had not said so when the person was erased.
+        // The picture was stored, but its row did not have it yet, when the person was erased.
         let key = FileKey::image(&team(), &url);
         let mut writer = fixture.files.create(&key).await.unwrap();
         writer.write(b"a picture".as_slice().into()).await.unwrap();
         writer.publish().await.unwrap();
         fixture.archive.erase(&ItemKey::user(&team(), &UserId::parse("U01").unwrap())).await.unwrap();
         assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
-        assert_eq!(fixture.held().len(), usize::from(shared));
+        assert_eq!(fixture.stored_bytes().len(), usize::from(shared));
     }
-    assert!(downloads(&slack).await.is_empty(), "nothing is asked for");
+    assert!(downloads(&slack).await.is_empty(), "no picture is requested");
 }

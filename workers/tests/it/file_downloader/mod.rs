@@ -1,11 +1,11 @@
-//! The file-downloader against a Slack that answers in every way there is.
+//! Tests of the file-downloader with a mock Slack and every kind of response.
 
+mod addresses;
 mod bodies;
 mod claims;
 mod crash;
 mod erased;
 mod fixture;
 mod images;
-mod places;
 mod shares;
 mod verdicts;

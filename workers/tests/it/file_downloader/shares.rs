@@ -1,4 +1,4 @@
-//! Where a file is: one file, many messages.
+//! One file that many messages share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use super::fixture::{
 };
 
 #[tokio::test]
-async fn a_file_is_held_and_its_message_says_where() {
+async fn a_file_is_stored_and_its_message_has_the_address() {
     let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"hello").await;
     let row = fixture.fetch(&fixture.file("F01", json!({ "size": 5 }))).await;
@@ -35,11 +35,11 @@ async fn a_file_is_held_and_its_message_says_where() {
             "uri": uri, "shares": [{ "channel_id": "C01", "ts": "1700000000.000100" }] })
     );
     assert_eq!(fixture.in_channel("C01").await["files_s3"], json!([uri]));
-    assert_eq!(fixture.held(), [b"hello"]);
+    assert_eq!(fixture.stored_bytes(), [b"hello"]);
 }
 
 #[tokio::test]
-async fn the_same_file_in_two_channels_is_asked_for_once() {
+async fn the_same_file_in_two_channels_is_requested_once() {
     let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"hello").await;
     let file = fixture.file("F01", json!({}));
@@ -53,7 +53,7 @@ async fn the_same_file_in_two_channels_is_asked_for_once() {
     ];
     assert_eq!(uris[0], uris[1]);
     assert_eq!(fixture.row("F01").await["shares"].as_array().unwrap().len(), 2);
-    assert_eq!(fixture.held().len(), 1);
+    assert_eq!(fixture.stored_bytes().len(), 1);
 }
 
 #[tokio::test]
@@ -75,9 +75,9 @@ async fn a_message_with_many_files_shows_them_in_its_own_order_and_those_without
 }
 
 #[tokio::test]
-async fn without_a_token_nothing_is_asked_and_a_retry_fetches_for_every_message() {
+async fn without_a_token_no_file_is_requested_and_a_retry_fetches_it_for_every_message() {
     let slack = slack().await;
-    let poor = DownloaderFixture::new(&slack.uri(), Tokens::none(), settings());
+    let poor = DownloaderFixture::new(&slack.uri(), Tokens::empty(), settings());
     let file = poor.file("F01", json!({}));
     assert_eq!(poor.fetch(&file).await["state"], "pending");
     assert_eq!(poor.in_channel("C01").await["files_verdict"], json!({ "F01": "pending" }));
@@ -91,7 +91,7 @@ async fn without_a_token_nothing_is_asked_and_a_retry_fetches_for_every_message(
         worker: super::fixture::worker(
             &slack.uri(),
             (poor.archive.clone(), Arc::new(poor.files.clone())),
-            poor.another("rich"),
+            poor.another_claimant("rich"),
             Tokens::one(BotToken::parse(TOKEN).unwrap()),
             settings(),
         ),
@@ -99,7 +99,7 @@ async fn without_a_token_nothing_is_asked_and_a_retry_fetches_for_every_message(
     };
     let row =
         rich.archive.get(&ItemKey::file(&team(), &FileId::parse("F01").unwrap())).await.unwrap().unwrap();
-    let retry = delivery(job::again(&team(), &row, b"1").unwrap(), 1);
+    let retry = delivery(job::retry_job(&team(), &row, b"1").unwrap(), 1);
     assert_eq!(rich.handle(&retry).await, JobOutcome::Done);
     for channel in ["C01", "C02"] {
         let message = rich.in_channel(channel).await;
@@ -109,22 +109,22 @@ async fn without_a_token_nothing_is_asked_and_a_retry_fetches_for_every_message(
 }
 
 #[tokio::test]
-async fn a_retry_asks_what_the_file_is_now() {
+async fn a_retry_reads_the_current_file_object_from_slack() {
     let (slack, fixture) = with_slack().await;
     let hidden = fixture.file("F01", json!({ "mode": "hidden_by_limit", "url_private": "" }));
     assert_eq!(fixture.fetch(&hidden).await["verdict"], "hidden_by_limit");
-    // The workspace has paid.
+    // The workspace has a paid plan now.
     bytes(&slack, "F01", b"hello").await;
     info(&slack, &json!({ "ok": true, "file": fixture.file("F01", json!({ "size": 5 })) })).await;
     let row =
         fixture.archive.get(&ItemKey::file(&team(), &FileId::parse("F01").unwrap())).await.unwrap().unwrap();
-    let retry = delivery(job::again(&team(), &row, b"1").unwrap(), 1);
+    let retry = delivery(job::retry_job(&team(), &row, b"1").unwrap(), 1);
     assert_eq!(fixture.handle(&retry).await, JobOutcome::Done);
     assert_eq!(fixture.row("F01").await["state"], "held");
 }
 
 #[tokio::test]
-async fn another_message_never_takes_back_what_was_said_of_a_file() {
+async fn another_message_never_replaces_the_verdict_on_a_file() {
     let (slack, fixture) = with_slack().await;
     let file = fixture.file("F01", json!({}));
     answer(&slack, "F01", ResponseTemplate::new(410).set_body_string("")).await;
@@ -158,10 +158,10 @@ async fn a_deleted_file_is_marked_and_kept() {
     assert_eq!(fixture.row("F02").await, Value::Null);
     let unknown = ItemKey::file(&team(), &FileId::parse("F02").unwrap());
     assert_eq!(fixture.archive.get(&unknown).await.unwrap(), None, "it may be a private channel's");
-    assert_eq!(fixture.held(), [b"hello"]);
+    assert_eq!(fixture.stored_bytes(), [b"hello"]);
 
-    // It waits for a message of a public channel that shares the file, for ten minutes.
-    let waiting = deliveries::received(&*queue, QueueName::Events).await;
+    // The deletion waits ten minutes for a message of a public channel that shares the file.
+    let waiting = deliveries::receive_visible(&*queue, QueueName::Events).await;
     assert_eq!(waiting.len(), 1);
     assert!(matches!(writer.handle(&waiting).await[..], [JobOutcome::Retry(_)]));
     fixture.fetch(&fixture.file("F02", json!({}))).await;
@@ -176,7 +176,7 @@ async fn a_deleted_file_is_marked_and_kept() {
 }
 
 #[tokio::test]
-async fn what_was_erased_is_not_fetched_again() {
+async fn an_erased_file_is_not_fetched_again() {
     let (slack, fixture) = with_slack().await;
     let file = fixture.file("F01", json!({}));
     let job = fixture.share("C01", &file).await;
@@ -184,11 +184,11 @@ async fn what_was_erased_is_not_fetched_again() {
     let key = ItemKey::file(&team(), &FileId::parse("F01").unwrap());
     fixture.archive.write(&Update { set_if_absent, ..Update::new(key) }).await.unwrap();
     assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
-    assert!(slack.received_requests().await.unwrap().is_empty() && fixture.held().is_empty());
+    assert!(slack.received_requests().await.unwrap().is_empty() && fixture.stored_bytes().is_empty());
 }
 
 #[tokio::test]
-async fn what_is_no_file_job_is_quarantined() {
+async fn a_malformed_job_is_quarantined_and_a_newer_one_is_retried() {
     let (_slack, fixture) = with_slack().await;
     let good = fixture.share("C01", &fixture.file("F01", json!({}))).await;
     for body in [

@@ -1,4 +1,4 @@
-//! Why there are no bytes, and what is asked again.
+//! Verdicts on files without bytes, and failures that are retried.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::fixture::{DownloaderFixture, TOKEN, answer, bytes, downloads, info, s
 use slack_api::{BotToken, Tokens};
 
 #[tokio::test]
-async fn what_the_message_says_is_enough_where_it_settles_a_file() {
+async fn a_file_that_the_message_decides_costs_no_request() {
     let (slack, fixture) = with_slack().await;
     for (id, fields, verdict) in [
         ("F01", json!({ "mode": "external", "is_external": true, "external_type": "gdrive" }), "external"),
@@ -33,7 +33,7 @@ async fn what_the_message_says_is_enough_where_it_settles_a_file() {
 }
 
 #[tokio::test]
-async fn each_status_means_what_it_says() {
+async fn each_status_has_its_verdict() {
     let (slack, fixture) = with_slack().await;
     for (id, status, verdict) in
         [("F01", 403, "access_denied"), ("F02", 404, "not_found"), ("F03", 410, "gone")]
@@ -47,32 +47,34 @@ async fn each_status_means_what_it_says() {
     let message = fixture.in_channel("C01").await;
     assert_eq!(message["files_fetch_failed"], true);
     assert!(message["files_fetch_error"].as_str().unwrap().contains("401"), "{message}");
-    assert_eq!(downloads(&slack).await.len(), 4, "none of them is asked for again");
+    assert_eq!(downloads(&slack).await.len(), 4, "no file is requested again");
 }
 
 #[tokio::test]
-async fn trouble_that_passes_is_waited_for_and_trouble_that_stays_is_a_failure() {
+async fn a_brief_server_error_is_retried_and_a_lasting_one_is_a_failure() {
     let (slack, fixture) = with_slack().await;
-    let trouble = Mock::given(path("/files/F01")).respond_with(ResponseTemplate::new(503)).up_to_n_times(2);
-    trouble.mount(&slack).await;
+    let server_error =
+        Mock::given(path("/files/F01")).respond_with(ResponseTemplate::new(503)).up_to_n_times(2);
+    server_error.mount(&slack).await;
     bytes(&slack, "F01", b"hello").await;
     let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
     assert!(matches!(fixture.handle(&job).await, JobOutcome::Retry(_)));
     assert_eq!(fixture.row("F01").await["state"], "pending");
-    fixture.insist(&job).await;
+    fixture.run_until_done(&job).await;
     assert_eq!(fixture.row("F01").await["state"], "held");
 
     answer(&slack, "F02", ResponseTemplate::new(500)).await;
     let job = fixture.share("C01", &fixture.file("F02", json!({}))).await;
-    fixture.insist(&job).await;
+    fixture.run_until_done(&job).await;
     let row = fixture.row("F02").await;
     assert_eq!((&row["state"], &row["error"]), (&json!("failed"), &json!("Slack answered 500")));
-    let asked = downloads(&slack).await.iter().filter(|request| request.url.path() == "/files/F02").count();
-    assert_eq!(asked, settings().file_tries as usize);
+    let requests =
+        downloads(&slack).await.iter().filter(|request| request.url.path() == "/files/F02").count();
+    assert_eq!(requests, settings().file_tries as usize);
 }
 
 #[tokio::test]
-async fn a_stub_is_asked_about_first() {
+async fn a_stub_is_looked_up_first() {
     let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"hello").await;
     info(
@@ -84,13 +86,13 @@ async fn a_stub_is_asked_about_first() {
     let row = fixture.fetch(&stub).await;
     assert_eq!((&row["state"], &row["name"]), (&json!("held"), &json!("real.pdf")));
     let requests = slack.received_requests().await.unwrap();
-    let asked = requests.iter().find(|request| request.url.path() == "/api/files.info").unwrap();
-    assert!(String::from_utf8_lossy(&asked.body).contains("file=F01"));
+    let info_request = requests.iter().find(|request| request.url.path() == "/api/files.info").unwrap();
+    assert!(String::from_utf8_lossy(&info_request.body).contains("file=F01"));
 }
 
 #[tokio::test]
-async fn what_files_info_refuses_is_a_verdict_or_a_failure() {
-    for (error, state, says) in [
+async fn an_error_of_files_info_is_a_verdict_or_a_failure() {
+    for (error, state, expected) in [
         ("file_not_found", "skipped", "not_found"),
         ("file_deleted", "skipped", "gone"),
         ("access_denied", "skipped", "access_denied"),
@@ -99,25 +101,25 @@ async fn what_files_info_refuses_is_a_verdict_or_a_failure() {
         ("something_new", "failed", "something_new"),
     ] {
         let slack = slack().await;
-        let fixture = DownloaderFixture::of(&slack);
+        let fixture = DownloaderFixture::for_slack(&slack);
         info(&slack, &json!({ "ok": false, "error": error })).await;
         let row = fixture.fetch(&json!({ "id": "F01", "file_access": "check_file_info" })).await;
         assert_eq!(row["state"], state, "{error}: {row}");
         let why = [&row["verdict"], &row["error"]].into_iter().find_map(Value::as_str).unwrap();
-        assert!(why.contains(says), "{error}: {why}");
+        assert!(why.contains(expected), "{error}: {why}");
         assert!(downloads(&slack).await.is_empty());
     }
 }
 
 #[tokio::test]
-async fn files_info_that_makes_no_sense_is_asked_again() {
+async fn a_malformed_files_info_response_is_retried() {
     for reply in [json!({ "ok": true }), json!({ "ok": true, "file": { "id": "F99" } }), json!([1])] {
         let slack = slack().await;
-        let fixture = DownloaderFixture::of(&slack);
+        let fixture = DownloaderFixture::for_slack(&slack);
         info(&slack, &reply).await;
         let job = fixture.share("C01", &json!({ "id": "F01" })).await;
         assert!(matches!(fixture.handle(&job).await, JobOutcome::Retry(_)), "{reply}");
-        fixture.insist(&job).await;
+        fixture.run_until_done(&job).await;
         assert_eq!(fixture.row("F01").await["state"], "failed");
     }
     let (slack, fixture) = with_slack().await;
@@ -126,18 +128,18 @@ async fn files_info_that_makes_no_sense_is_asked_again() {
 }
 
 #[tokio::test]
-async fn an_edited_snippet_is_taken_as_it_is_now() {
+async fn an_edited_snippet_is_fetched_in_its_current_version() {
     let (slack, fixture) = with_slack().await;
     bytes(&slack, "F01", b"longer than before").await;
     let job = fixture.share("C01", &fixture.file("F01", json!({ "size": 5 }))).await;
     assert!(matches!(fixture.handle(&job).await, JobOutcome::Retry(_)));
     info(&slack, &json!({ "ok": true, "file": fixture.file("F01", json!({ "size": 18 })) })).await;
-    fixture.insist(&job).await;
+    fixture.run_until_done(&job).await;
     assert_eq!(fixture.row("F01").await["size_bytes"], 18);
 }
 
 #[tokio::test]
-async fn a_429_pauses_everything_and_is_no_failure() {
+async fn a_429_pauses_all_downloads_and_is_not_a_failure() {
     let slack = slack().await;
     let busy = ResponseTemplate::new(429).insert_header("retry-after", "1");
     Mock::given(method("GET"))
@@ -149,21 +151,21 @@ async fn a_429_pauses_everything_and_is_no_failure() {
     for id in ["F01", "F02"] {
         bytes(&slack, id, b"hello").await;
     }
-    // One try is all there is: a pause that counted would be the end of it.
+    // With one try, a pause that counted as a try would fail the file.
     let once = workers::file_downloader::DownloadSettings { file_tries: 1, ..settings() };
     let fixture = DownloaderFixture::new(&slack.uri(), Tokens::one(BotToken::parse(TOKEN).unwrap()), once);
     let first = fixture.share("C01", &fixture.file("F01", json!({}))).await;
     let second = fixture.share("C02", &fixture.file("F02", json!({}))).await;
 
-    let told = async {
+    let requested = async {
         while downloads(&slack).await.is_empty() {
             tokio::task::yield_now().await;
         }
     };
     let began = Instant::now();
     let both = async {
-        told.await;
-        // The worker has its pause with the answer, which is on its way.
+        requested.await;
+        // The worker pauses once the response arrives.
         while futures_util::poll!(std::pin::pin!(workers::runtime::Worker::permit(&*fixture.worker)))
             .is_ready()
         {

@@ -1,4 +1,4 @@
-//! Gaps that close by themselves: historians that run on one queue, beside a Slack on virtual time.
+//! Gaps that close by themselves: historians on one queue, with a fake Slack on virtual time.
 
 use std::future::pending;
 
@@ -17,10 +17,10 @@ use workers::runtime::{self, RuntimeSettings};
 
 use super::*;
 
-/// The longest time from the first event after a stop until what was missed is there.
+/// The maximum time from the first event after an outage until the missed messages are stored.
 const CLOSED_WITHIN: Duration = Duration::from_secs(360);
 
-/// Processes with a historian each.
+/// Several processes, each with one historian.
 pub(super) struct HistorianFleet {
     pub(super) queue: Arc<MemoryQueue>,
     stop: watch::Sender<bool>,
@@ -36,7 +36,7 @@ impl HistorianFleet {
         let (stop, shutdown) = watch::channel(false);
         let mut running = JoinSet::new();
         for seed in 0..processes {
-            // A client counts its own calls only: each process has one.
+            // Each process has its own client, because a client counts only its own calls.
             let api = fixture.slack.client_in_memory(TOKEN);
             let historian = Arc::new(Historian::new(ports.clone(), api, BackfillMode::Gaps));
             let settings = RuntimeSettings { seed, ..RuntimeSettings::default() };
@@ -45,8 +45,13 @@ impl HistorianFleet {
         Self { queue, stop, running }
     }
 
-    /// Waits until there is only one gap, and it stands like this.
-    pub(super) async fn until(&self, fixture: &HistorianFixture, expected: GapState, within: Duration) {
+    /// Waits until the only gap is in the expected state.
+    pub(super) async fn wait_for_gap(
+        &self,
+        fixture: &HistorianFixture,
+        expected: GapState,
+        within: Duration,
+    ) {
         let reached = async {
             let mut seconds = interval(Duration::from_secs(1));
             loop {
@@ -70,33 +75,33 @@ impl HistorianFleet {
 }
 
 impl HistorianFixture {
-    /// Slack has these messages too.
-    fn are_posted(&self, messages: &[Value]) {
-        self.slack.change(TOKEN, |workspace| {
+    /// Posts messages to the channel in Slack.
+    fn post_to_slack(&self, messages: &[Value]) {
+        self.slack.change_workspace(TOKEN, |workspace| {
             for message in messages {
-                workspace.said_in("C1").post(message);
+                workspace.channel_history("C1").post(message);
             }
         });
     }
 
-    /// Slack refuses to show the channel.
-    fn refuses(&self, code: &str) {
-        self.slack.change(TOKEN, |workspace| {
+    /// Makes Slack refuse to show the channel.
+    fn refuse_channel(&self, code: &str) {
+        self.slack.change_workspace(TOKEN, |workspace| {
             workspace.unreadable.insert("C1".to_owned(), code.to_owned());
         });
     }
 
-    /// Slack tells that the app joined the channel.
-    async fn joins(&self, clock: Ts) {
+    /// Stores a mark that the app joined the channel.
+    async fn add_join_mark(&self, clock: Ts) {
         let joined = ItemKey::joined(&team(), &channel(), &clock);
         self.archive.write(&Update::mark(joined)).await.unwrap();
     }
 
-    /// Notes that no process took an event between these times, and that the next one did.
-    async fn missed(&self, from: i64, to: i64) {
+    /// Stores two runs of ingest with no event between these times.
+    async fn add_outage(&self, from: i64, to: i64) {
         for (run, first, last) in [("0123456789abcde0", BEGINNING, from), ("0123456789abcde1", to, to)] {
-            let mut span = RunSpan::at(ts(first));
-            span.and(&ts(last));
+            let mut span = RunSpan::from_event(ts(first));
+            span.include(&ts(last));
             for update in span.updates(&team(), &RunId::parse(run).unwrap()) {
                 self.archive.write(&update).await.unwrap();
             }
@@ -105,23 +110,23 @@ impl HistorianFixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_of_two_hours_in_a_large_channel_is_filled_within_minutes_and_leaves_nothing_to_find() {
+async fn an_outage_of_two_hours_in_a_large_channel_is_filled_completely_within_minutes() {
     let stopped = END - 2 * 3_600;
-    let before: Vec<Value> = (0..9_640).map(|n| said(stopped - 172 * (9_640 - n), "before")).collect();
-    let fixture = HistorianFixture::of(&before);
+    let before: Vec<Value> = (0..9_640).map(|n| message_at(stopped - 172 * (9_640 - n), "before")).collect();
+    let fixture = HistorianFixture::with_messages(&before);
     let roots = |n: i64| stopped - 172 * 25 * (n + 1);
-    fixture.are_posted(&(0..360).map(|n| replied(roots(n) + 60, roots(n))).collect::<Vec<_>>());
+    fixture.post_to_slack(&(0..360).map(|n| reply_at(roots(n) + 60, roots(n))).collect::<Vec<_>>());
     fixture.mark_public().await;
     fixture.read(BEGINNING - 30 * DAY, stopped).await;
 
-    // Messages, threads, and replies to what was there before.
-    let mut missed: Vec<Value> = (0..360).map(|n| said(stopped + 1 + 19 * n, "missed")).collect();
-    missed.extend((0..40).map(|n| replied(stopped + 5 + 19 * 9 * n, stopped + 1 + 19 * 9 * n)));
-    missed.extend((0..20).map(|n| replied(stopped + 6 + 19 * 9 * n, roots(n))));
-    fixture.are_posted(&missed);
-    fixture.missed(stopped, END).await;
+    // Messages, threads, and replies to older messages.
+    let mut missed: Vec<Value> = (0..360).map(|n| message_at(stopped + 1 + 19 * n, "missed")).collect();
+    missed.extend((0..40).map(|n| reply_at(stopped + 5 + 19 * 9 * n, stopped + 1 + 19 * 9 * n)));
+    missed.extend((0..20).map(|n| reply_at(stopped + 6 + 19 * 9 * n, roots(n))));
+    fixture.post_to_slack(&missed);
+    fixture.add_outage(stopped, END).await;
     let fleet = HistorianFleet::start(&fixture, 1);
-    fleet.until(&fixture, GapState::Filled, CLOSED_WITHIN).await;
+    fleet.wait_for_gap(&fixture, GapState::Filled, CLOSED_WITHIN).await;
     fleet.stop().await;
     assert_eq!(fixture.texts().await.len(), 9_640 + 360 + 360 + 40 + 20);
     let (_, again) = fixture.read(stopped, END).await;
@@ -129,110 +134,111 @@ async fn a_stop_of_two_hours_in_a_large_channel_is_filled_within_minutes_and_lea
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missed_reply_is_found_where_a_deletion_was_missed_too_and_the_count_is_the_same() {
+async fn a_missed_reply_is_found_even_if_a_missed_deletion_keeps_the_count_the_same() {
     let (stopped, started) = (END - 3_600, END - 1_800);
     let root = stopped - 600;
-    let fixture = HistorianFixture::of(&[said(root, "root"), replied(root + 60, root)]);
+    let fixture = HistorianFixture::with_messages(&[message_at(root, "root"), reply_at(root + 60, root)]);
     fixture.mark_public().await;
     fixture.read(BEGINNING, stopped).await;
-    let late = replied(started + 5, root);
-    fixture.at_slack(|channel| {
+    let late = reply_at(started + 5, root);
+    fixture.change_channel(|channel| {
         channel.delete(ts(root + 60).as_str());
-        channel.post(&replied(stopped + 5, root));
+        channel.post(&reply_at(stopped + 5, root));
         channel.post(&late);
     });
-    fixture.happens(&event::posted("C1", &late)).await;
-    fixture.missed(stopped, started).await;
+    fixture.store_event(&event::posted("C1", &late)).await;
+    fixture.add_outage(stopped, started).await;
     let fleet = HistorianFleet::start(&fixture, 1);
-    fleet.until(&fixture, GapState::Filled, CLOSED_WITHIN).await;
+    fleet.wait_for_gap(&fixture, GapState::Filled, CLOSED_WITHIN).await;
     fleet.stop().await;
     assert_eq!(fixture.row(stopped + 5).await.text("text"), Some("a reply"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_plan_hides_of_a_gap_is_lost_and_coverage_says_from_when_on_slack_shows_messages() {
+async fn a_gap_hidden_by_the_plan_is_lost_and_coverage_reports_the_oldest_visible_message() {
     let (hidden, shown) = (END - 7_200, END - 1_800);
-    let fixture = HistorianFixture::of(&[said(hidden + 5, "hidden"), said(shown, "shown")]);
-    fixture.slack.change(TOKEN, |workspace| workspace.visible_from_s = Some(END - 3_600));
+    let fixture =
+        HistorianFixture::with_messages(&[message_at(hidden + 5, "hidden"), message_at(shown, "shown")]);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.visible_from_s = Some(END - 3_600));
     fixture.mark_public().await;
-    fixture.missed(hidden, END).await;
+    fixture.add_outage(hidden, END).await;
     let fleet = HistorianFleet::start(&fixture, 1);
-    fleet.until(&fixture, GapState::Lost, CLOSED_WITHIN).await;
+    fleet.wait_for_gap(&fixture, GapState::Lost, CLOSED_WITHIN).await;
     fleet.stop().await;
     assert_eq!(fixture.texts().await, ["shown"]);
     let coverage = TeamCoverage::read(&*fixture.archive, &team()).await.unwrap();
-    assert_eq!(coverage.of(&channel()).await.unwrap().limited_before, Some(ts(shown)));
+    assert_eq!(coverage.channel_coverage(&channel()).await.unwrap().limited_before, Some(ts(shown)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gap_that_goes_on_by_slacks_clock_is_not_read_whatever_this_machines_clock_says() {
-    let fixture = HistorianFixture::of(&[]);
+async fn a_gap_that_is_open_by_slacks_clock_is_not_read_even_if_the_local_clock_is_ahead() {
+    let fixture = HistorianFixture::with_messages(&[]);
     fixture.mark_public().await;
     fixture.archive.write(&dropped(&team(), Some(channel()), ts(END + 60))).await.unwrap();
     fixture.clock.advance(Duration::from_secs(3_600));
     let historian = fixture.historian();
-    historian.look().await;
+    historian.poll().await;
     assert_eq!(fixture.sent(QueueName::Backfill).await, []);
     advance(Duration::from_secs(120)).await;
-    historian.look().await;
+    historian.poll().await;
     assert_eq!(fixture.sent(QueueName::Backfill).await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_slack_refuses_to_show_is_asked_for_once_a_day_and_filled_once_the_app_joins() {
-    let fixture = HistorianFixture::of(&[said(END - 1_000, "missed")]);
-    fixture.refuses("not_in_channel");
+async fn a_refused_channel_is_requested_once_a_day_and_filled_once_the_app_joins() {
+    let fixture = HistorianFixture::with_messages(&[message_at(END - 1_000, "missed")]);
+    fixture.refuse_channel("not_in_channel");
     fixture.mark_public().await;
-    fixture.joins(ts(BEGINNING)).await;
-    fixture.missed(END - 3_600, END).await;
+    fixture.add_join_mark(ts(BEGINNING)).await;
+    fixture.add_outage(END - 3_600, END).await;
     let fleet = HistorianFleet::start(&fixture, 1);
-    let asked_after = async |hours: u64| {
+    let calls_after = async |hours: u64| {
         let hours = Duration::from_secs(hours * 3_600);
         timeout(hours, pending::<()>()).await.unwrap_err();
         fixture.history_calls()
     };
-    assert_eq!([asked_after(1).await, asked_after(22).await, asked_after(2).await], [1, 1, 2]);
-    fleet.until(&fixture, GapState::Missing, CLOSED_WITHIN).await;
+    assert_eq!([calls_after(1).await, calls_after(22).await, calls_after(2).await], [1, 1, 2]);
+    fleet.wait_for_gap(&fixture, GapState::Missing, CLOSED_WITHIN).await;
 
-    fixture.slack.change(TOKEN, |workspace| workspace.unreadable.clear());
-    let now = fixture.api.now(&team()).await.unwrap();
-    fixture.joins(Interval { from: now.micros() + 1, to: 0 }.from_ts()).await;
-    fleet.until(&fixture, GapState::Filled, CLOSED_WITHIN).await;
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.unreadable.clear());
+    let now = fixture.api.slack_time(&team()).await.unwrap();
+    fixture.add_join_mark(Interval { from: now.micros() + 1, to: 0 }.from_ts()).await;
+    fleet.wait_for_gap(&fixture, GapState::Filled, CLOSED_WITHIN).await;
     fleet.stop().await;
     assert_eq!(fixture.texts().await, ["missed"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_channel_with_many_gaps_is_asked_for_once_after_a_look_if_slack_refuses_to_show_it() {
-    let fixture = HistorianFixture::of(&[]);
-    fixture.refuses("missing_scope");
+async fn a_refused_channel_with_many_gaps_is_requested_once_after_a_poll() {
+    let fixture = HistorianFixture::with_messages(&[]);
+    fixture.refuse_channel("missing_scope");
     fixture.mark_public().await;
     for second in [100, 200, 300] {
         fixture.archive.write(&dropped(&team(), Some(channel()), ts(BEGINNING + second))).await.unwrap();
     }
     let historian = fixture.historian();
-    historian.look().await;
+    historian.poll().await;
     let jobs = fixture.sent(QueueName::Backfill).await;
     assert_eq!(jobs.len(), 3);
     for job in &jobs {
         assert_eq!(historian.handle(std::slice::from_ref(job)).await, [JobOutcome::Done]);
     }
     assert_eq!(fixture.history_calls(), 1);
-    let now = fixture.api.now(&team()).await.unwrap();
-    assert_eq!(gaps::wanted(&*fixture.archive, &team(), &now, 9).await.unwrap(), []);
+    let now = fixture.api.slack_time(&team()).await.unwrap();
+    assert_eq!(gaps::unread_spans(&*fixture.archive, &team(), &now, 9).await.unwrap(), []);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_sends_nothing_for_a_workspace_whose_token_is_refused() {
-    let fixture = HistorianFixture::of(&[said(BEGINNING, "missed")]);
+async fn a_poll_sends_nothing_for_a_workspace_whose_token_is_refused() {
+    let fixture = HistorianFixture::with_messages(&[message_at(BEGINNING, "missed")]);
     fixture.mark_public().await;
     fixture.archive.write(&dropped(&team(), Some(channel()), ts(BEGINNING))).await.unwrap();
     let historian = fixture.historian();
-    // It has called Slack before, so it knows whose token it is.
+    // The client has called Slack before, so it knows the workspace of its token.
     fixture.api.teams().await.unwrap();
-    fixture.slack.next("auth.test", [refusal("token_revoked")]);
-    historian.look().await;
+    fixture.slack.plan_answers("auth.test", [refusal("token_revoked")]);
+    historian.poll().await;
     assert_eq!(fixture.sent(QueueName::Backfill).await, []);
-    historian.look().await;
+    historian.poll().await;
     assert_eq!(fixture.sent(QueueName::Backfill).await.len(), 1, "the token is accepted again");
 }

@@ -1,4 +1,4 @@
-//! How often history is asked for, counted by a Slack on virtual time that permits 50 calls a minute.
+//! The rate of history calls, counted by a fake Slack on virtual time that permits 50 calls a minute.
 
 use testkit::fake_slack::SlackAnswer;
 use tokio::time::timeout;
@@ -8,37 +8,37 @@ use super::*;
 
 const HISTORY: &str = "conversations.history";
 
-/// Slack's limit for an app of one's own.
+/// Slack's limit for an internal app.
 const PER_MINUTE: usize = 50;
 
-/// Pages for eight minutes, so that the first six are full.
+/// Enough pages for eight minutes, so that the first six are full.
 const PAGES: i64 = 400;
 
 fn fixture() -> HistorianFixture {
-    let messages: Vec<Value> = (0..2 * PAGES).map(|n| said(BEGINNING + n, "hi")).collect();
-    let fixture = HistorianFixture::of(&messages);
-    fixture.slack.pages_of(2);
-    fixture.slack.with(|state| state.limit(HISTORY, PER_MINUTE));
+    let messages: Vec<Value> = (0..2 * PAGES).map(|n| message_at(BEGINNING + n, "hi")).collect();
+    let fixture = HistorianFixture::with_messages(&messages);
+    fixture.slack.set_page_size(2);
+    fixture.slack.with_state(|state| state.set_rate_limit(HISTORY, PER_MINUTE));
     fixture
 }
 
-/// The pages that Slack gave in each of the minutes 2 to 6 after the first call.
+/// Counts the pages that Slack returned in each of the minutes 2 to 6 after the first call.
 fn pages_a_minute(fixture: &HistorianFixture) -> Vec<usize> {
     let calls = fixture.slack.calls();
-    let given: Vec<i64> = calls
+    let answered_at_ms: Vec<i64> = calls
         .iter()
         .filter(|call| call.method == HISTORY && call.status == 200)
         .map(|call| call.at_ms)
         .collect();
-    let minute = |n: i64| (given[0] + n * 60_000)..(given[0] + (n + 1) * 60_000);
-    (1..6).map(|n| given.iter().filter(|at_ms| minute(n).contains(at_ms)).count()).collect()
+    let minute = |n: i64| (answered_at_ms[0] + n * 60_000)..(answered_at_ms[0] + (n + 1) * 60_000);
+    (1..6).map(|n| answered_at_ms.iter().filter(|at_ms| minute(n).contains(at_ms)).count()).collect()
 }
 
 fn early(fixture: &HistorianFixture) -> usize {
     fixture.slack.calls().iter().filter(|call| call.early).count()
 }
 
-/// Reads all pages with that number of processes on one queue.
+/// Reads all pages with `processes` processes on one queue.
 async fn read_with(fixture: &HistorianFixture, processes: u64) {
     fixture.mark_public().await;
     let fleet = HistorianFleet::start(fixture, processes);
@@ -64,7 +64,7 @@ async fn read_with(fixture: &HistorianFixture, processes: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backfill_uses_what_slack_permits_and_no_more() {
+async fn a_backfill_uses_the_whole_rate_limit_and_no_more() {
     let fixture = fixture();
     fixture.read(BEGINNING, END).await;
     let pages = pages_a_minute(&fixture);
@@ -84,10 +84,10 @@ async fn two_processes_together_call_no_more_often_than_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_process_calls_before_a_pause_of_slacks_is_over() {
+async fn no_process_calls_slack_before_a_pause_ends() {
     let fixture = fixture();
     let pause = |seconds| std::iter::once(SlackAnswer::rate_limited(seconds));
-    fixture.slack.next(HISTORY, pause(40).chain(pause(7)));
+    fixture.slack.plan_answers(HISTORY, pause(40).chain(pause(7)));
     read_with(&fixture, 2).await;
     let refused = fixture.slack.calls().iter().filter(|call| call.status == 429).count();
     assert!(refused >= 2, "{refused}");

@@ -1,4 +1,4 @@
-//! What is read is compared with the archive before it is stored.
+//! Reconciliation: history is compared with the archive before it is stored.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,9 @@ use workers::store::PreviewArchive;
 
 use super::*;
 
-/// What was read began at this moment: nothing newer is compared.
+/// A comparison of messages from `from` to `END`, when the read begins: newer messages are not compared.
 fn comparison(from: i64, marks_deleted: bool) -> Comparison {
-    Comparison::of(span(from, END).span, marks_deleted)
+    Comparison::new(span(from, END).span, marks_deleted)
 }
 
 /// Missing, changed, extra, filled, reactions removed.
@@ -21,8 +21,8 @@ fn counts(found: &FoundDifferences) -> [u64; 5] {
     [found.missing, found.changed, found.extra, found.filled, found.reactions_removed]
 }
 
-fn seconds(named: &BTreeSet<Ts>) -> Vec<i64> {
-    named.iter().map(|ts| ts.micros() / 1_000_000).collect()
+fn seconds(timestamps: &BTreeSet<Ts>) -> Vec<i64> {
+    timestamps.iter().map(|ts| ts.micros() / 1_000_000).collect()
 }
 
 impl HistorianFixture {
@@ -44,16 +44,16 @@ impl HistorianFixture {
         self.reconcile_into(&*self.archive, from, false).await
     }
 
-    /// The archive gets an event.
-    pub(super) async fn happens(&self, event: &Value) {
+    /// Stores an event through the message-writer.
+    pub(super) async fn store_event(&self, event: &Value) {
         let writer = MessageWriter::new(self.archive.clone(), self.queue.clone());
         let id = format!("Ev{}", self.archive.items().len());
         let body = event::envelope("T1", &id, event);
         assert_eq!(writer.handle(&[delivery(&body)]).await, [JobOutcome::Done], "{event}");
     }
 
-    pub(super) fn at_slack(&self, change: impl FnOnce(&mut testkit::fake_slack::ChannelHistory)) {
-        self.slack.change(TOKEN, |workspace| change(workspace.said_in("C1")));
+    pub(super) fn change_channel(&self, change: impl FnOnce(&mut testkit::fake_slack::ChannelHistory)) {
+        self.slack.change_workspace(TOKEN, |workspace| change(workspace.channel_history("C1")));
     }
 
     pub(super) async fn row(&self, second: i64) -> ports::archive::Item {
@@ -61,22 +61,22 @@ impl HistorianFixture {
     }
 }
 
-/// Ten messages; the first one has three replies.
+/// Ten messages; the first has three replies.
 fn a_week() -> Vec<Value> {
-    let messages = (0..10).map(|n| said(BEGINNING + n * 1_000, &format!("message {n}")));
-    messages.chain((1..4).map(|n| replied(BEGINNING + n, BEGINNING))).collect()
+    let messages = (0..10).map(|n| message_at(BEGINNING + n * 1_000, &format!("message {n}")));
+    messages.chain((1..4).map(|n| reply_at(BEGINNING + n, BEGINNING))).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_channel_that_was_read_has_no_differences_whatever_changes_from_call_to_call() {
+async fn a_channel_that_was_read_has_no_differences_despite_fields_that_differ_in_each_response() {
     let mut messages = a_week();
     messages.push(event::file_share(ts(BEGINNING + 600).as_str(), "U01", "see", &["F1"]));
-    messages.push(subtyped(replied(BEGINNING + 700, BEGINNING), "thread_broadcast", serde_json::json!({})));
-    let fixture = HistorianFixture::of(&messages);
-    fixture.slack.change(TOKEN, |workspace| workspace.volatile = true);
+    messages.push(subtyped(reply_at(BEGINNING + 700, BEGINNING), "thread_broadcast", serde_json::json!({})));
+    let fixture = HistorianFixture::with_messages(&messages);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.volatile = true);
     let found = fixture.reconcile(BEGINNING - 10).await;
     assert_eq!(counts(&found), [15, 0, 0, 15, 0]);
-    assert!(!found.are_left());
+    assert!(!found.has_unresolved());
     assert_eq!(fixture.spans().await, [(BEGINNING - 10, END)]);
     assert_eq!(fixture.sent(QueueName::Files).await.len(), 1);
     let rows = fixture.archive.items();
@@ -87,29 +87,33 @@ async fn a_channel_that_was_read_has_no_differences_whatever_changes_from_call_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happened_in_a_gap_is_found_and_filled_and_what_was_deleted_is_marked_on_demand() {
-    let fixture = HistorianFixture::of(&a_week());
+async fn changes_in_a_gap_are_found_and_filled_and_deletions_are_marked_on_request() {
+    let fixture = HistorianFixture::with_messages(&a_week());
     for message in a_week() {
-        fixture.happens(&posted("C1", &message)).await;
+        fixture.store_event(&posted("C1", &message)).await;
     }
     let reacted =
         reaction_added("C1", ts(BEGINNING + 5_000).as_str(), "U9", "eyes", ts(BEGINNING + 5_001).as_str());
-    fixture.happens(&reacted).await;
+    fixture.store_event(&reacted).await;
     assert_eq!(counts(&fixture.reconcile(0).await), [0, 0, 0, 0, 1]);
 
-    let before = said(BEGINNING + 1_000, "message 1");
+    let before = message_at(BEGINNING + 1_000, "message 1");
     let after = edited(&before, ts(END - 100).as_str(), "edited in the gap");
-    fixture.at_slack(|said_in| {
-        said_in.happen(&changed("C1", &before, &after, ts(END - 100).as_str()));
-        said_in.happen(&deleted("C1", &said(BEGINNING + 2_000, "message 2"), ts(END - 90).as_str()));
-        said_in.delete(ts(BEGINNING).as_str());
-        said_in.delete(ts(BEGINNING + 3).as_str());
-        said_in.react(ts(BEGINNING + 3_000).as_str(), "U3", "tada");
-        said_in.post(&said(BEGINNING + 2_500, "missed"));
-        said_in.post(&replied(BEGINNING + 9, BEGINNING));
+    fixture.change_channel(|history| {
+        history.apply_event(&changed("C1", &before, &after, ts(END - 100).as_str()));
+        history.apply_event(&deleted(
+            "C1",
+            &message_at(BEGINNING + 2_000, "message 2"),
+            ts(END - 90).as_str(),
+        ));
+        history.delete(ts(BEGINNING).as_str());
+        history.delete(ts(BEGINNING + 3).as_str());
+        history.react(ts(BEGINNING + 3_000).as_str(), "U3", "tada");
+        history.post(&message_at(BEGINNING + 2_500, "missed"));
+        history.post(&reply_at(BEGINNING + 9, BEGINNING));
     });
     let rows = fixture.archive.items();
-    let preview = PreviewArchive::of(Some(fixture.archive.clone()));
+    let preview = PreviewArchive::new(Some(fixture.archive.clone()));
     let planned = fixture.reconcile_into(&preview, 0, true).await;
     assert_eq!(fixture.archive.items(), rows, "a preview writes nothing");
     assert_eq!(seconds(&planned.missing_ts), [BEGINNING + 9, BEGINNING + 2_500]);
@@ -117,92 +121,94 @@ async fn what_happened_in_a_gap_is_found_and_filled_and_what_was_deleted_is_mark
 
     let found = fixture.reconcile(0).await;
     assert_eq!(counts(&found), [2, 3, 2, 5, 1]);
-    assert!(found.are_left());
+    assert!(found.has_unresolved());
     assert_eq!(fixture.row(BEGINNING + 1_000).await.text("text"), Some("edited in the gap"));
     let revisions = key::revisions(&team(), &channel(), &ts(BEGINNING + 1_000));
     let revisions = query_all(&*fixture.archive, Query::partition(revisions)).await.unwrap();
     assert_eq!(revisions.iter().map(|row| row.text("text")).collect::<Vec<_>>(), [Some("message 1")]);
-    assert!(fixture.row(BEGINNING).await.is("deleted"), "its root is a tombstone");
-    assert!(!fixture.row(BEGINNING + 2_000).await.is("deleted"), "absence marks nothing by itself");
+    assert!(fixture.row(BEGINNING).await.has_flag("deleted"), "its root is a tombstone");
+    assert!(!fixture.row(BEGINNING + 2_000).await.has_flag("deleted"), "absence marks nothing by itself");
 
     let marked = fixture.reconcile_into(&*fixture.archive, 0, true).await;
-    assert_eq!((counts(&marked), marked.marked, marked.are_left()), ([0, 0, 2, 0, 1], 2, false));
+    assert_eq!((counts(&marked), marked.marked, marked.has_unresolved()), ([0, 0, 2, 0, 1], 2, false));
     for second in [BEGINNING + 3, BEGINNING + 2_000] {
         let row = fixture.row(second).await;
-        assert!(row.is("deleted") && stored_version(&row).is_some(), "{row:?}");
+        assert!(row.has_flag("deleted") && stored_version(&row).is_some(), "{row:?}");
     }
     assert_eq!(counts(&fixture.reconcile(0).await), [0, 0, 0, 0, 1]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_slack_shows_on_both_sides_of_is_gone() {
-    let messages: Vec<Value> = (0..6).map(|n| said(BEGINNING + n * DAY, "here")).collect();
-    let fixture = HistorianFixture::of(&messages);
+async fn a_message_counts_as_deleted_only_if_slack_shows_messages_on_both_sides() {
+    let messages: Vec<Value> = (0..6).map(|n| message_at(BEGINNING + n * DAY, "here")).collect();
+    let fixture = HistorianFixture::with_messages(&messages);
     fixture.read(0, END).await;
-    fixture.at_slack(|said_in| {
+    fixture.change_channel(|history| {
         for n in [0, 3, 5] {
-            said_in.delete(ts(BEGINNING + n * DAY).as_str());
+            history.delete(ts(BEGINNING + n * DAY).as_str());
         }
     });
     assert_eq!(seconds(&fixture.reconcile(0).await.extra_ts), [BEGINNING + 3 * DAY]);
-    // Before the period, only what shows what lies at its beginning is read.
+    // Before the span, the read only looks for a message on the other side of its beginning.
     assert_eq!(seconds(&fixture.reconcile(BEGINNING + 3 * DAY).await.extra_ts), [BEGINNING + 3 * DAY]);
     assert_eq!(fixture.reconcile(BEGINNING + 3 * DAY + 1).await.extra, 0);
-    // Slack's plan hides what is older.
+    // Slack's plan hides older messages.
     let limit = BEGINNING + 3 * DAY + 1;
-    fixture.slack.change(TOKEN, |workspace| workspace.visible_from_s = Some(limit));
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.visible_from_s = Some(limit));
     assert_eq!(fixture.reconcile(0).await.extra, 0);
-    fixture.slack.change(TOKEN, |workspace| workspace.visible_from_s = None);
-    // Pages that are shorter than what was asked for may leave something out.
-    fixture.slack.pages_of(2);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.visible_from_s = None);
+    // Pages shorter than the requested limit may leave out messages.
+    fixture.slack.set_page_size(2);
     assert_eq!(fixture.reconcile(BEGINNING + 2 * DAY).await.extra, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_between_two_whole_pages_is_between_what_both_show() {
-    let fixture = HistorianFixture::of(&(0..2_000).map(|n| said(BEGINNING + n, "here")).collect::<Vec<_>>());
+async fn a_message_missing_between_two_full_pages_counts_as_deleted() {
+    let fixture = HistorianFixture::with_messages(
+        &(0..2_000).map(|n| message_at(BEGINNING + n, "here")).collect::<Vec<_>>(),
+    );
     fixture.read(0, END).await;
     // The first page ends with the message before it.
-    fixture.at_slack(|said_in| said_in.delete(ts(BEGINNING + 1_000).as_str()));
+    fixture.change_channel(|history| history.delete(ts(BEGINNING + 1_000).as_str()));
     assert_eq!(seconds(&fixture.reconcile(0).await.extra_ts), [BEGINNING + 1_000]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn threads_are_compared_with_what_their_pages_list() {
-    let fixture = HistorianFixture::of(&a_week());
+async fn threads_are_compared_with_the_replies_on_their_pages() {
+    let fixture = HistorianFixture::with_messages(&a_week());
     fixture.read(0, END).await;
-    fixture.slack.change(TOKEN, |workspace| {
-        let said_in = workspace.said_in("C1");
-        said_in.delete(ts(BEGINNING + 1).as_str());
-        said_in.post(&replied(BEGINNING + 2_001, BEGINNING + 2_000));
-        said_in.delete(ts(BEGINNING + 2_001).as_str());
+    fixture.slack.change_workspace(TOKEN, |workspace| {
+        let history = workspace.channel_history("C1");
+        history.delete(ts(BEGINNING + 1).as_str());
+        history.post(&reply_at(BEGINNING + 2_001, BEGINNING + 2_000));
+        history.delete(ts(BEGINNING + 2_001).as_str());
     });
-    fixture.happens(&posted("C1", &replied(BEGINNING + 2_001, BEGINNING + 2_000))).await;
-    // Slack counts no reply of the second root any more.
+    fixture.store_event(&posted("C1", &reply_at(BEGINNING + 2_001, BEGINNING + 2_000))).await;
+    // Slack no longer counts a reply to the second root.
     let found = fixture.reconcile(0).await;
     assert_eq!(seconds(&found.extra_ts), [BEGINNING + 1, BEGINNING + 2_001]);
-    // What began before the period counts only with what is in it.
+    // A thread that began before the span is compared only inside the span.
     assert_eq!(seconds(&fixture.reconcile(BEGINNING + 2).await.extra_ts), [BEGINNING + 2_001]);
-    fixture.at_slack(|said_in| said_in.post(&replied(BEGINNING + 5, BEGINNING)));
+    fixture.change_channel(|history| history.post(&reply_at(BEGINNING + 5, BEGINNING)));
     let found = fixture.reconcile(BEGINNING + 4).await;
     assert_eq!((seconds(&found.missing_ts), found.filled), (vec![BEGINNING + 5], 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_posted_while_slack_is_read_is_neither_missing_nor_gone() {
-    let fixture = HistorianFixture::of(&a_week());
+async fn a_message_posted_during_the_read_is_neither_missing_nor_deleted() {
+    let fixture = HistorianFixture::with_messages(&a_week());
     fixture.read(0, END).await;
-    fixture.happens(&posted("C1", &replied(END + 1, BEGINNING))).await;
-    fixture.at_slack(|said_in| said_in.post(&replied(END + 2, BEGINNING)));
+    fixture.store_event(&posted("C1", &reply_at(END + 1, BEGINNING))).await;
+    fixture.change_channel(|history| history.post(&reply_at(END + 2, BEGINNING)));
     assert_eq!(fixture.reconcile(0).await, FoundDifferences::default());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restricted_app_and_pauses_are_dealt_with_as_in_a_backfill() {
-    let messages: Vec<Value> = (0..40).map(|n| said(BEGINNING + n, "hi")).collect();
-    let fixture = HistorianFixture::of(&messages);
-    fixture.slack.change(TOKEN, |workspace| workspace.restricted = true);
-    fixture.slack.next("conversations.history", [testkit::fake_slack::SlackAnswer::rate_limited(17)]);
+async fn a_restricted_app_and_pauses_are_handled_as_in_a_backfill() {
+    let messages: Vec<Value> = (0..40).map(|n| message_at(BEGINNING + n, "hi")).collect();
+    let fixture = HistorianFixture::with_messages(&messages);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.restricted = true);
+    fixture.slack.plan_answers("conversations.history", [testkit::fake_slack::SlackAnswer::rate_limited(17)]);
     let start = Instant::now();
     assert_eq!(counts(&fixture.reconcile(0).await), [40, 0, 0, 40, 0]);
     assert!(start.elapsed() >= Duration::from_secs(60), "{:?}", start.elapsed());

@@ -1,4 +1,4 @@
-//! Events about what is erased.
+//! Events about erased people and channels.
 
 use ports::archive::{ArchiveExt, ErasureFact, ErasureScope};
 use serde_json::json;
@@ -20,7 +20,7 @@ fn holds(fixture: &WriterFixture, text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn what_an_erased_person_wrote_does_not_come_back_in_any_way() {
+async fn no_event_restores_the_messages_of_an_erased_person() {
     let fixture = WriterFixture::new();
     erase(&fixture, ErasureScope::User(UserId::parse("U01").unwrap())).await;
     let first = event::file_share(TS, "U01", "MARKER one", &["F01"]);
@@ -51,7 +51,7 @@ async fn what_an_erased_person_wrote_does_not_come_back_in_any_way() {
 }
 
 #[tokio::test]
-async fn what_was_said_in_an_erased_channel_stays_away_and_what_is_said_later_is_kept() {
+async fn messages_before_the_erasure_of_a_channel_stay_erased_and_later_ones_are_stored() {
     let fixture = WriterFixture::new();
     erase(&fixture, ErasureScope::Channel(ChannelId::parse("C01").unwrap())).await;
     let first = event::message(TS, "U01", "MARKER");
@@ -67,7 +67,7 @@ async fn what_was_said_in_an_erased_channel_stays_away_and_what_is_said_later_is
 }
 
 #[tokio::test]
-async fn a_reply_to_the_channel_keeps_nothing_of_what_its_root_says() {
+async fn a_broadcast_reply_does_not_store_the_text_of_its_root() {
     let fixture = WriterFixture::new();
     let root = event::reply(TS, TS, "U01", "the root");
     let reply = event::reply("1700000009.000000", TS, "U02", "to everyone");

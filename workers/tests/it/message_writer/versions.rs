@@ -1,4 +1,4 @@
-//! What is kept of each version of a message: what it said, its files, its reactions, its thread.
+//! The stored data of each version of a message: text, files, reactions and thread.
 
 use ports::queue::QueueName;
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::{TS, WriterFixture};
 use testkit::deliveries::delivery;
 
 #[tokio::test]
-async fn a_tombstone_that_comes_alone_brings_the_last_text_and_its_thread() {
+async fn a_tombstone_that_arrives_alone_stores_the_last_text_and_the_thread() {
     let fixture = WriterFixture::new();
     let root = event::reply(TS, TS, "U01", "the root");
     let last = event::edited(&root, "1700000003.000000", "the root at last");
@@ -18,14 +18,14 @@ async fn a_tombstone_that_comes_alone_brings_the_last_text_and_its_thread() {
     assert_eq!((&row["deleted"], &row["text"]), (&json!(true), &json!("the root at last")));
     assert_eq!(row["thread_ts"], TS);
     assert!(row["parent"].is_string());
-    // What it said before was missed as well, and comes late.
+    // The original message was missed too, and arrives late.
     fixture.store(&[event::posted("C01", &root)]).await;
     assert_eq!(fixture.message("C01", TS).await.unwrap()["text"], "the root at last");
     assert_eq!(fixture.revisions(TS).await, ["the root"]);
 }
 
 #[tokio::test]
-async fn a_broadcast_brings_a_root_that_was_never_seen() {
+async fn a_broadcast_stores_a_root_that_was_never_seen() {
     let fixture = WriterFixture::new();
     let root = event::reply(TS, TS, "U01", "the root");
     let reply = event::reply("1700000009.000000", TS, "U02", "to everyone");
@@ -36,11 +36,11 @@ async fn a_broadcast_brings_a_root_that_was_never_seen() {
 }
 
 #[tokio::test]
-async fn reactions_that_a_message_lists_are_read_and_none_is_taken_back() {
+async fn reactions_listed_in_a_message_are_added_and_never_removed() {
     let fixture = WriterFixture::new();
     let listing = |users: &[&str]| {
         let reactions = json!([{ "name": "tada", "users": users, "count": users.len() }]);
-        event::with(event::message(TS, "U01", "party"), [("reactions", reactions)])
+        event::with_fields(event::message(TS, "U01", "party"), [("reactions", reactions)])
     };
     fixture
         .store(&[
@@ -57,12 +57,12 @@ async fn reactions_that_a_message_lists_are_read_and_none_is_taken_back() {
 async fn every_version_is_kept_even_if_slack_marks_no_edit() {
     let fixture = WriterFixture::new();
     let posted = event::bot_message(TS, "B01", "deploys", "deploy 10%");
-    let says = |text: &str| event::with(posted.clone(), [("text", text.into())]);
+    let with_text = |text: &str| event::with_fields(posted.clone(), [("text", text.into())]);
     fixture
         .store(&[
             event::posted("C01", &posted),
-            event::changed("C01", &posted, &says("deploy 50%"), "1700000001.000000"),
-            event::changed("C01", &says("deploy 50%"), &says("done"), "1700000002.000000"),
+            event::changed("C01", &posted, &with_text("deploy 50%"), "1700000001.000000"),
+            event::changed("C01", &with_text("deploy 50%"), &with_text("done"), "1700000002.000000"),
         ])
         .await;
     let row = fixture.message("C01", TS).await.unwrap();
@@ -92,7 +92,8 @@ async fn edits_within_one_second_are_all_kept() {
 async fn a_deleted_file_keeps_its_name_and_the_version_that_had_it() {
     let fixture = WriterFixture::new();
     let shared = event::file_share(TS, "U01", "see", &["F70"]);
-    let deleted = event::with(shared.clone(), [("files", json!([{ "id": "F70", "mode": "tombstone" }]))]);
+    let deleted =
+        event::with_fields(shared.clone(), [("files", json!([{ "id": "F70", "mode": "tombstone" }]))]);
     fixture
         .store(&[
             event::posted("C01", &shared),
@@ -106,8 +107,8 @@ async fn a_deleted_file_keeps_its_name_and_the_version_that_had_it() {
         (&json!("F70.txt"), &json!("F70"), &json!(true), &json!("tombstone"))
     );
     assert!(row["raw_event"].as_str().unwrap().contains("tombstone"));
-    let kept = fixture.rows(format!("revision#{TEAM}#C01#{TS}")).await;
-    assert!(kept.iter().any(|version| version["files"] == shared["files"]), "{kept:?}");
+    let revisions = fixture.rows(format!("revision#{TEAM}#C01#{TS}")).await;
+    assert!(revisions.iter().any(|version| version["files"] == shared["files"]), "{revisions:?}");
     assert_eq!(fixture.revisions(TS).await, ["see"]);
 }
 
@@ -121,8 +122,8 @@ async fn half_a_character_removes_no_other_data() {
     };
     let shared = event::file_share(TS, "U01", "text CUT", &["F70"]);
     let shared =
-        event::with(shared, [("files", json!([{ "id": "F70", "name": "a.txt", "preview": "CUT" }]))]);
-    let person = event::with(
+        event::with_fields(shared, [("files", json!([{ "id": "F70", "name": "a.txt", "preview": "CUT" }]))]);
+    let person = event::with_fields(
         event::user_change("U01", "ana", "1700000002.000000"),
         [(
             "user",
@@ -143,7 +144,7 @@ async fn half_a_character_removes_no_other_data() {
 #[tokio::test]
 async fn an_object_with_a_repeated_key_is_quarantined() {
     let fixture = WriterFixture::new();
-    let message = event::with(event::message(TS, "U01", "x"), [("user_team", "T0TWICE".into())]);
+    let message = event::with_fields(event::message(TS, "U01", "x"), [("user_team", "T0TWICE".into())]);
     let changed = event::changed("C01", &message, &message, "1700000002.000000");
     let body = event::envelope(TEAM, "Ev1", &changed)
         .replace(r#""user_team":"T0TWICE""#, r#""user_team":"T0TWICE","user_team":"T0TWICE""#);

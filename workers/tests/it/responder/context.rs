@@ -1,4 +1,4 @@
-//! What a processor is given of a thread, and how long all of it is kept.
+//! The part of a thread that a processor receives, and how long questions and answers are kept.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use tokio::time::advance;
 
 use super::fixture::{APP, ResponderFixture};
 
-/// The root of every thread here.
+/// The root of every thread in these tests.
 const ROOT: u32 = 100;
 
 impl ResponderFixture {
-    /// People talk in a thread.
-    async fn thread(&self, texts: &[&str]) {
+    /// Posts these messages as a thread.
+    async fn post_thread(&self, texts: &[&str]) {
         for (n, text) in (ROOT..).zip(texts) {
             let (ts, root) = (self.ts(n), self.ts(ROOT));
             let message = if n == ROOT {
@@ -23,25 +23,25 @@ impl ResponderFixture {
             } else {
                 event::reply(&ts, &root, "U2", text)
             };
-            self.told(&event::posted("C01", &message)).await;
+            self.apply_event(&event::posted("C01", &message)).await;
         }
     }
 
-    /// What a processor gets of the thread with a question at the end of it.
+    /// Asks a question at the end of the thread and returns the messages that the processor receives.
     async fn context(&self, n: u32) -> Vec<String> {
-        let asked = event::reply(&self.ts(n), &self.ts(ROOT), "U1", &format!("<@{APP}> why?"));
-        self.told(&event::posted("C01", &asked)).await;
+        let question = event::reply(&self.ts(n), &self.ts(ROOT), "U1", &format!("<@{APP}> why?"));
+        self.apply_event(&event::posted("C01", &question)).await;
         self.answer_all().await;
         let prompt = self.processor.prompts.lock().unwrap().pop().unwrap();
-        let given = format!("{prompt:?}");
-        assert!(!given.contains("secret"), "{given}");
+        let prompt_text = format!("{prompt:?}");
+        assert!(!prompt_text.contains("secret"), "{prompt_text}");
         prompt.context.into_iter().map(|message| message.text).collect()
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_long_thread_the_newest_messages_go_along_that_fit() {
-    // Each message counts with the name of its author, of two letters.
+async fn a_long_thread_is_cut_to_the_newest_messages_that_fit() {
+    // Each message counts with the name of its author, which has two letters.
     for (bytes, expected) in [
         (0, &[][..]),
         (6, &[]),
@@ -52,24 +52,24 @@ async fn of_a_long_thread_the_newest_messages_go_along_that_fit() {
     ] {
         let mut fixture = ResponderFixture::new().await;
         fixture.limits.context_bytes = bytes;
-        fixture.thread(&["a long beginning", "first", "second", "third"]).await;
+        fixture.post_thread(&["a long beginning", "first", "second", "third"]).await;
         assert_eq!(fixture.context(200).await, expected, "{bytes} bytes");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_that_was_deleted_or_erased_goes_along() {
+async fn deleted_and_erased_messages_are_not_in_the_context() {
     let fixture = ResponderFixture::new().await;
-    fixture.thread(&["a", "a secret that is deleted", "b", "a secret that is erased", "c"]).await;
+    fixture.post_thread(&["a", "a secret that is deleted", "b", "a secret that is erased", "c"]).await;
     let deleted = event::reply(&fixture.ts(101), &fixture.ts(ROOT), "U2", "a secret that is deleted");
-    fixture.told(&event::deleted("C01", &deleted, &fixture.ts(150))).await;
+    fixture.apply_event(&event::deleted("C01", &deleted, &fixture.ts(150))).await;
     let channel = ChannelId::parse("C01").unwrap();
     fixture.erase(ErasureScope::Message(channel, Ts::parse(&fixture.ts(103)).unwrap())).await;
     assert_eq!(fixture.context(200).await, ["a", "b", "c"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_thirty_days_only_that_it_was_answered_is_kept() {
+async fn after_thirty_days_only_the_responded_row_of_a_question_is_kept() {
     const DAY_S: i64 = 24 * 3_600;
     let mut fixture = ResponderFixture::new().await;
     fixture.limits.max_age = Duration::from_secs(365 * 24 * 3_600);
@@ -78,7 +78,7 @@ async fn after_thirty_days_only_that_it_was_answered_is_kept() {
     advance(Duration::from_secs(2 * 24 * 3_600)).await;
     let later = fixture.later(2 * DAY_S, 200);
     let message = event::message(&later, "U1", &format!("<@{APP}> why?"));
-    fixture.told(&event::posted("C01", &message)).await;
+    fixture.apply_event(&event::posted("C01", &message)).await;
     fixture.answer_all().await;
     let rows = async |ts: &Ts| {
         let (team, channel) = (&id.team, &id.channel);
@@ -96,13 +96,13 @@ async fn after_thirty_days_only_that_it_was_answered_is_kept() {
     let later = Ts::parse(&later).unwrap();
     for (days, expected) in [(27, [true; 3]), (2, [false, false, true])] {
         advance(Duration::from_secs(days * 24 * 3_600)).await;
-        fixture.look(&fixture.process("one")).await;
+        fixture.poll(&fixture.process("one")).await;
         assert_eq!(rows(&id.ts).await, expected);
         assert_eq!(rows(&later).await, [true; 3], "the later one is kept");
     }
-    // And so it is not answered again.
+    // Because of that row, the question is not answered again.
     let message = event::message(&fixture.ts(100), "U1", &format!("<@{APP}> why?"));
-    fixture.told_again(&event::posted("C01", &message)).await;
+    fixture.write_event(&event::posted("C01", &message)).await;
     fixture.answer_all().await;
-    assert_eq!((fixture.posted("C01").len(), fixture.processor.asked()), (2, 2));
+    assert_eq!((fixture.posted("C01").len(), fixture.processor.call_count()), (2, 2));
 }

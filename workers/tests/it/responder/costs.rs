@@ -1,5 +1,5 @@
-//! What a question costs, row by row. Rows that are written in one call are one transaction on one machine; each is a request on
-//! AWS.
+//! The writes of a question, row by row. Rows written in one call are one transaction on the embedded
+//! backend, but one request each on AWS.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use workers::runtime::{JobOutcome, Ports, Worker};
 
 use super::fixture::ResponderFixture;
 
-/// What changes something: calls, and each row that is written.
+/// The recorded calls that change something, with one entry for each written row.
 fn changes(calls: &RecordedCalls) -> Vec<PortMethod> {
-    let mut methods = calls.take();
+    let mut methods = calls.take_calls();
     methods.retain(|method| !matches!(method, PortMethod::Get | PortMethod::Query));
     methods
 }
@@ -23,9 +23,9 @@ async fn a_question_writes_five_rows_and_its_reply_six() {
     let fixture = ResponderFixture::new().await;
     let counted = Arc::<RecordedCalls>::default();
     let schedule = || -> Arc<dyn FaultSchedule> { counted.clone() };
-    let archive = FaultyArchive::on(fixture.archive.clone(), schedule());
-    let queue = FaultyQueue::on(fixture.queue.clone(), schedule());
-    let claims = FaultyClaims::on(fixture.claims.clone(), schedule());
+    let archive = FaultyArchive::with_schedule(fixture.archive.clone(), schedule());
+    let queue = FaultyQueue::with_schedule(fixture.queue.clone(), schedule());
+    let claims = FaultyClaims::with_schedule(fixture.claims.clone(), schedule());
     let ports = Ports { queue: Arc::new(queue), archive: Arc::new(archive), clock: fixture.clock.clone() };
     let claims: Arc<dyn Claims> = Arc::new(claims);
     let responder = Responder::new(

@@ -14,26 +14,26 @@ fn answer(parts: usize) -> String {
     (0..parts).map(|part| format!("part {part} {}", "x ".repeat(1_900))).collect::<Vec<_>>().join("\n\n")
 }
 
-/// What goes wrong beside the crash.
+/// A failure of Slack in addition to the crash.
 #[derive(Debug, Clone, Copy)]
 enum SlackTrouble {
     Nothing,
-    /// The answer to the first post is lost.
+    /// The response to the first post is lost.
     LostAnswer,
 }
 
-/// Asks a question, and lets a process that dies and one that lives answer it.
+/// Asks a question, and runs a process that crashes at the point and then one that does not.
 async fn run(parts: usize, trouble: SlackTrouble, point: &Arc<CrashPoint>) -> (ResponderFixture, String) {
     let fixture = ResponderFixture::new().await;
     for _ in 0..2 {
-        // Asked twice, a model answers differently.
-        let asked = format!("{} {}", answer(parts), fixture.processor.answers.lock().unwrap().len());
-        fixture.processor.next(Ok(Answer::Text(asked)));
+        // A model that is called twice gives two different answers.
+        let text = format!("{} {}", answer(parts), fixture.processor.answers.lock().unwrap().len());
+        fixture.processor.next(Ok(Answer::Text(text)));
     }
     match trouble {
         SlackTrouble::Nothing => {}
         SlackTrouble::LostAnswer => {
-            fixture.slack.with(|slack| slack.lose_answers("chat.postMessage", 1));
+            fixture.slack.with_state(|slack| slack.lose_answers("chat.postMessage", 1));
         }
     }
     let id = fixture.ask("C01", 100, "why?").await;
@@ -56,13 +56,13 @@ async fn a_crash_between_any_two_steps_posts_every_part_once_and_in_order() {
                 let (fixture, states) = run(parts, trouble, &point).await;
                 assert!(point.has_crashed());
                 let posted = fixture.posted("C01");
-                let what = format!("{parts} parts, {trouble:?}, after step {step}: {posted:?}");
-                assert_eq!(posted.len(), parts, "{what}");
+                let context = format!("{parts} parts, {trouble:?}, after step {step}: {posted:?}");
+                assert_eq!(posted.len(), parts, "{context}");
                 for (part, text) in posted.iter().enumerate() {
-                    assert!(text.starts_with(&format!("part {part}")), "{what}");
+                    assert!(text.starts_with(&format!("part {part}")), "{context}");
                 }
-                assert_eq!(states, r#"("processed", "sent")"#, "{what}");
-                assert!(fixture.quarantined.lock().unwrap().is_empty(), "{what}");
+                assert_eq!(states, r#"("processed", "sent")"#, "{context}");
+                assert!(fixture.quarantined.lock().unwrap().is_empty(), "{context}");
             }
         }
     }
@@ -80,7 +80,7 @@ async fn two_processes_with_the_same_jobs_post_once() {
     assert_eq!(jobs.len(), 1, "one answer is one job");
     join!(poster.handle(&jobs), other_poster.handle(&jobs));
     assert_eq!(fixture.states(&id).await, ("processed", "sent"));
-    assert_eq!((fixture.posted("C01").len(), fixture.processor.asked()), (1, 1));
-    assert_eq!(fixture.slack.called("chat.postMessage"), 1);
-    assert!(fixture.slack.change(TOKEN, |workspace| workspace.posted_in("C02").is_empty()));
+    assert_eq!((fixture.posted("C01").len(), fixture.processor.call_count()), (1, 1));
+    assert_eq!(fixture.slack.call_count("chat.postMessage"), 1);
+    assert!(fixture.slack.change_workspace(TOKEN, |workspace| workspace.posted_in("C02").is_empty()));
 }

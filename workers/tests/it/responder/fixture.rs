@@ -1,4 +1,5 @@
-//! A workspace whose questions are answered: a message-writer, responders and posters on shared ports, and a Slack.
+//! A workspace whose questions are answered: a message-writer, responders and posters on shared ports, and a
+//! fake Slack.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -40,10 +41,10 @@ use crate::eraser;
 pub(super) const TOKEN: &str = "xoxb-1";
 pub(super) const APP: &str = "U0ANNALIST";
 
-/// After this time of the workspace nothing is on its way any more.
-const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
+/// The maximum virtual time until the queues are drained.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(4 * 3_600);
 
-/// Answers what it was told to, and then "an answer".
+/// Returns the planned answers, and then "an answer".
 #[derive(Default)]
 pub(super) struct ScriptedProcessor {
     pub(super) answers: Mutex<VecDeque<Result<Answer, ProcessorError>>>,
@@ -60,7 +61,7 @@ impl Processor for ScriptedProcessor {
 }
 
 impl ScriptedProcessor {
-    pub(super) fn asked(&self) -> usize {
+    pub(super) fn call_count(&self) -> usize {
         self.prompts.lock().unwrap().len()
     }
 
@@ -92,7 +93,7 @@ impl ResponderFixture {
         let slack = FakeSlack::on_virtual_time();
         let channels = ["C01", "C02"].map(|id| channel(id, &id.to_lowercase())).into();
         let workspace = FakeWorkspace { channels, bot_user: APP.into(), ..FakeWorkspace::new(TEAM) };
-        slack.set(TOKEN, workspace);
+        slack.set_workspace(TOKEN, workspace);
         let fixture = Self {
             slack,
             archive: Arc::new(MemoryArchive::new()),
@@ -104,49 +105,49 @@ impl ResponderFixture {
             quarantined: Mutex::default(),
         };
         for user in ["U1", "U2"] {
-            fixture.person(json!({ "id": user, "name": user.to_lowercase(), "team_id": TEAM })).await;
+            fixture.add_person(json!({ "id": user, "name": user.to_lowercase(), "team_id": TEAM })).await;
         }
         fixture
     }
 
-    /// A person as Slack shows them.
-    pub(super) async fn person(&self, user: Value) {
+    /// Adds a person, as Slack shows them.
+    pub(super) async fn add_person(&self, user: Value) {
         let changed = json!({ "type": "user_change", "user": user, "event_ts": self.ts(0) });
-        self.told(&changed).await;
+        self.apply_event(&changed).await;
     }
 
-    /// A time this long after the beginning.
+    /// A timestamp `n` microseconds after the start.
     pub(super) fn ts(&self, n: u32) -> String {
         format!("{START_S}.{n:06}")
     }
 
-    /// The same, this number of seconds later.
-    pub(super) fn later(&self, passed_s: i64, n: u32) -> String {
-        format!("{}.{n:06}", START_S + passed_s)
+    /// A timestamp `elapsed_s` seconds and `n` microseconds after the start.
+    pub(super) fn later(&self, elapsed_s: i64, n: u32) -> String {
+        format!("{}.{n:06}", START_S + elapsed_s)
     }
 
-    /// The message-writer gets an event, and Slack shows what it tells.
-    pub(super) async fn told(&self, told: &Value) {
-        self.slack.change(TOKEN, |workspace| workspace.happen(told));
-        // What is posted comes later than what is answered.
+    /// Applies an event to the fake Slack and passes it to the message-writer.
+    pub(super) async fn apply_event(&self, payload: &Value) {
+        self.slack.change_workspace(TOKEN, |workspace| workspace.apply_event(payload));
+        // The app's posts get later timestamps than the event.
         advance(Duration::from_secs(1)).await;
-        self.told_again(told).await;
+        self.write_event(payload).await;
     }
 
-    /// The message-writer gets an event.
-    pub(super) async fn told_again(&self, told: &Value) {
+    /// Passes an event to the message-writer.
+    pub(super) async fn write_event(&self, payload: &Value) {
         let writer = MessageWriter::new(self.archive.clone(), self.queue.clone())
             .timed_by(Arc::clone(&self.clock))
             .asking(self.limits.max_age);
-        let job = delivery(&event::envelope(TEAM, "Ev1", told));
+        let job = delivery(&event::envelope(TEAM, "Ev1", payload));
         let job = Delivery { sent_at: TimestampMs(i64::MAX), ..job };
-        assert_eq!(writer.handle(&[job]).await, [JobOutcome::Done], "{told}");
+        assert_eq!(writer.handle(&[job]).await, [JobOutcome::Done], "{payload}");
     }
 
     /// A person asks in a channel.
     pub(super) async fn ask(&self, channel: &str, n: u32, text: &str) -> QuestionId {
         let message = event::message(&self.ts(n), "U1", &format!("<@{APP}> {text}"));
-        self.told(&event::posted(channel, &message)).await;
+        self.apply_event(&event::posted(channel, &message)).await;
         self.id(channel, n)
     }
 
@@ -168,15 +169,15 @@ impl ResponderFixture {
     /// A process that dies at the point.
     pub(super) fn dying(&self, name: &str, point: &Arc<CrashPoint>) -> Answering {
         let ports = Ports {
-            queue: Arc::new(FaultyQueue::until(self.queue.clone(), Arc::clone(point))),
-            archive: Arc::new(FaultyArchive::until(self.archive.clone(), Arc::clone(point))),
+            queue: Arc::new(FaultyQueue::with_crash_point(self.queue.clone(), Arc::clone(point))),
+            archive: Arc::new(FaultyArchive::with_crash_point(self.archive.clone(), Arc::clone(point))),
             clock: self.clock.clone(),
         };
         let claimant = || {
-            let claims = FaultyClaims::until(self.claims.clone(), Arc::clone(point));
+            let claims = FaultyClaims::with_crash_point(self.claims.clone(), Arc::clone(point));
             self.claimant(Arc::new(claims), name)
         };
-        let web = self.slack.client_until(TOKEN, point);
+        let web = self.slack.client_with_crash_point(TOKEN, point);
         Answering {
             responder: Responder::new(ports.clone(), claimant(), self.processor.clone(), self.limits),
             poster: Poster::new(ports, claimant(), web, self.limits),
@@ -187,7 +188,7 @@ impl ResponderFixture {
         Claimant::new(claims, Arc::clone(&self.clock), name, claims::ClaimSettings::default())
     }
 
-    /// A poster of its own.
+    /// A separate poster on these ports.
     pub(super) fn poster(
         &self,
         archive: Arc<dyn Archive>,
@@ -198,19 +199,19 @@ impl ResponderFixture {
         Poster::new(ports, self.claimant(claims, "late"), web, self.limits)
     }
 
-    /// A client of this Slack.
+    /// A client of the fake Slack.
     pub(super) fn client(&self) -> Arc<WebApi> {
-        self.slack.client_until(TOKEN, &CrashPoint::never())
+        self.slack.client_with_crash_point(TOKEN, &CrashPoint::never())
     }
 
-    /// A person has something forgotten.
+    /// Erases a scope.
     pub(super) async fn erase(&self, scope: ErasureScope) {
         let until = Ts::parse("1800000000.000000").unwrap();
         let fact = ErasureFact { team: TeamId::parse(TEAM).unwrap(), scope, until };
         eraser::erase(&*self.archive, &MemoryFiles::new(), &[fact], EraserMode::Act).await.unwrap();
     }
 
-    /// Lets a process work until nothing is left to do, or it has died.
+    /// Runs a process until its queues are drained or it has crashed.
     pub(super) async fn run(&self, process: &Answering, point: &CrashPoint) {
         let began = Instant::now();
         let workers: [&dyn Worker; 2] = [&process.responder, &process.poster];
@@ -229,7 +230,7 @@ impl ResponderFixture {
             if is_waiting {
                 advance(Duration::from_secs(1)).await;
             }
-            assert!(began.elapsed() < PATIENCE, "jobs are left: {:?}", self.quarantined.lock().unwrap());
+            assert!(began.elapsed() < DRAIN_TIMEOUT, "jobs are left: {:?}", self.quarantined.lock().unwrap());
         }
     }
 
@@ -238,14 +239,14 @@ impl ResponderFixture {
         self.run(&self.process("one"), &CrashPoint::never()).await;
     }
 
-    /// Lets a process answer what was asked, and post nothing yet.
+    /// Runs only the responder of a process, so that nothing is posted yet.
     pub(super) async fn answer_without_posting(&self, process: &Answering) {
         let jobs = self.receive(process.responder.queue()).await;
         assert_eq!(process.responder.handle(&jobs).await, [JobOutcome::Done]);
     }
 
-    pub(super) async fn look(&self, process: &Answering) {
-        process.responder.look().await;
+    pub(super) async fn poll(&self, process: &Answering) {
+        process.responder.poll().await;
     }
 
     pub(super) async fn receive(&self, queue: QueueName) -> Vec<Delivery> {
@@ -277,9 +278,9 @@ impl ResponderFixture {
         true
     }
 
-    /// What the app has posted in a channel, in its order.
+    /// Texts of the app's posts in a channel, in order.
     pub(super) fn posted(&self, channel: &str) -> Vec<String> {
-        let posted = self.slack.change(TOKEN, |workspace| workspace.posted_in(channel));
+        let posted = self.slack.change_workspace(TOKEN, |workspace| workspace.posted_in(channel));
         posted.iter().map(|message| message["text"].as_str().unwrap().to_owned()).collect()
     }
 
@@ -287,7 +288,7 @@ impl ResponderFixture {
         self.archive.get(&key).await.unwrap()
     }
 
-    /// Where a question and its answer are.
+    /// The stages of a question and of its answer.
     pub(super) async fn states(&self, id: &QuestionId) -> (&'static str, &'static str) {
         let question = self.row(ItemKey::question(&id.team, &id.channel, &id.ts)).await;
         let question = question.as_ref().and_then(QuestionRow::read);
@@ -305,7 +306,7 @@ impl ResponderFixture {
 }
 
 impl Answering {
-    /// Both work on the same jobs at the same time.
+    /// Both workers of the process.
     pub(super) fn workers(&self) -> (&Responder, &Poster) {
         (&self.responder, &self.poster)
     }

@@ -1,11 +1,11 @@
-//! Questions and answers: who is answered, what is posted, and that it is posted once.
+//! Tests of the responder and the poster: who is answered, what is posted, and that it is posted once.
 
-mod asking;
 mod context;
 mod costs;
 mod crashes;
 mod fixture;
 mod posting;
+mod questions;
 #[cfg(feature = "embedded")]
 mod searching;
 mod withdrawn;

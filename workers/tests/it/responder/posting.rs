@@ -1,4 +1,4 @@
-//! What Slack may answer to a post, and what may happen to an answer before it.
+//! Slack's possible responses to a post, and changes to an answer before its post.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -23,20 +23,20 @@ use super::fixture::{ResponderFixture, TOKEN};
 const POST: &str = "chat.postMessage";
 
 #[tokio::test(start_paused = true)]
-async fn a_post_whose_answer_is_lost_is_found_and_not_repeated() {
+async fn a_post_whose_response_is_lost_is_found_and_not_repeated() {
     let fixture = ResponderFixture::new().await;
-    fixture.slack.with(|slack| slack.lose_answers(POST, 1));
+    fixture.slack.with_state(|slack| slack.lose_answers(POST, 1));
     let id = fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
-    assert_eq!((fixture.posted("C01").len(), fixture.slack.called(POST)), (1, 1));
-    assert_eq!(fixture.slack.called("conversations.replies"), 1);
+    assert_eq!((fixture.posted("C01").len(), fixture.slack.call_count(POST)), (1, 1));
+    assert_eq!(fixture.slack.call_count("conversations.replies"), 1);
     assert_eq!(fixture.states(&id).await, ("processed", "sent"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_archive_shows_a_post_before_slack_is_asked() {
+async fn the_archive_confirms_a_post_without_a_call_to_slack() {
     let fixture = ResponderFixture::new().await;
-    fixture.slack.with(|slack| slack.lose_answers(POST, 1));
+    fixture.slack.with_state(|slack| slack.lose_answers(POST, 1));
     fixture.ask("C01", 100, "why?").await;
     let process = fixture.process("one");
     let (responder, poster) = process.workers();
@@ -44,41 +44,41 @@ async fn the_archive_shows_a_post_before_slack_is_asked() {
         let jobs = fixture.receive(worker.queue()).await;
         worker.handle(&jobs).await;
     }
-    let mut own = fixture.slack.change(TOKEN, |workspace| workspace.posted_in("C01")).remove(0);
+    let mut own = fixture.slack.change_workspace(TOKEN, |workspace| workspace.posted_in("C01")).remove(0);
     own["channel"] = "C01".into();
     own["channel_type"] = "channel".into();
     own["event_ts"] = own["ts"].clone();
-    fixture.told_again(&own).await;
+    fixture.write_event(&own).await;
     fixture.answer_all().await;
-    assert_eq!((fixture.slack.called(POST), fixture.slack.called("conversations.replies")), (1, 0));
+    assert_eq!((fixture.slack.call_count(POST), fixture.slack.call_count("conversations.replies")), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_post_that_failed_is_repeated_after_a_look() {
+async fn a_post_that_failed_is_repeated_after_a_check() {
     let fixture = ResponderFixture::new().await;
-    fixture.slack.next(POST, [SlackAnswer::new(500)]);
+    fixture.slack.plan_answers(POST, [SlackAnswer::new(500)]);
     fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
-    assert_eq!((fixture.posted("C01").len(), fixture.slack.called(POST)), (1, 2));
+    assert_eq!((fixture.posted("C01").len(), fixture.slack.call_count(POST)), (1, 2));
     let calls = fixture.slack.calls();
     let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
     assert!(at[1] - at[0] >= 10_000, "Slack may show a message late: {at:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_that_slack_wants_is_kept_without_a_look() {
+async fn a_pause_that_slack_asks_for_needs_no_check() {
     let fixture = ResponderFixture::new().await;
-    fixture.slack.next(POST, [SlackAnswer::rate_limited(7)]);
+    fixture.slack.plan_answers(POST, [SlackAnswer::rate_limited(7)]);
     fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
     let calls = fixture.slack.calls();
     let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
     assert!(at.len() == 2 && (7_000..9_000).contains(&(at[1] - at[0])), "{at:?}");
-    assert_eq!((fixture.posted("C01").len(), fixture.slack.called("conversations.replies")), (1, 0));
+    assert_eq!((fixture.posted("C01").len(), fixture.slack.call_count("conversations.replies")), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_channel_has_a_message_a_second_and_another_does_not_wait() {
+async fn a_channel_gets_one_message_a_second() {
     let fixture = ResponderFixture::new().await;
     fixture.processor.next(Ok(Answer::Text("a\n\n".to_owned() + &"word ".repeat(2_000))));
     fixture.ask("C01", 100, "why?").await;
@@ -88,7 +88,7 @@ async fn a_channel_has_a_message_a_second_and_another_does_not_wait() {
     assert!(at.len() == 3 && at.windows(2).all(|pair| pair[1] - pair[0] >= 1_000), "{at:?}");
 }
 
-/// The first write, which says that an answer is being sent, takes its time.
+/// Delays the first write, which stores that an answer is being sent.
 #[derive(Default)]
 struct SlowFirstWrite(AtomicUsize);
 
@@ -103,12 +103,12 @@ impl FaultSchedule for SlowFirstWrite {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_begins_when_slack_has_the_message_and_not_before_its_intent_is_written() {
+async fn the_second_between_posts_begins_when_slack_has_the_message() {
     let fixture = ResponderFixture::new().await;
     fixture.processor.next(Ok(Answer::Text("word ".repeat(2_000))));
     fixture.ask("C01", 100, "why?").await;
     fixture.answer_without_posting(&fixture.process("one")).await;
-    let archive = FaultyArchive::on(fixture.archive.clone(), Arc::<SlowFirstWrite>::default());
+    let archive = FaultyArchive::with_schedule(fixture.archive.clone(), Arc::<SlowFirstWrite>::default());
     let poster = fixture.poster(Arc::new(archive), fixture.claims.clone(), fixture.client());
     let jobs = fixture.receive(poster.queue()).await;
     assert_eq!(poster.handle(&jobs).await, [JobOutcome::Done]);
@@ -121,7 +121,7 @@ async fn a_second_begins_when_slack_has_the_message_and_not_before_its_intent_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_channel_has_a_message_a_second_whichever_process_posts_it() {
+async fn a_channel_gets_one_message_a_second_from_all_processes_together() {
     let fixture = ResponderFixture::new().await;
     for n in 100..104 {
         fixture.ask("C01", n, "why?").await;
@@ -150,37 +150,37 @@ async fn a_channel_has_a_message_a_second_whichever_process_posts_it() {
 #[tokio::test(start_paused = true)]
 async fn a_channel_that_the_app_has_left_is_an_error_once() {
     let fixture = ResponderFixture::new().await;
-    fixture.slack.change(TOKEN, |workspace| workspace.channels[0]["is_member"] = false.into());
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.channels[0]["is_member"] = false.into());
     let id = fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
-    assert_eq!((fixture.states(&id).await, fixture.slack.called(POST)), (("processed", "error"), 1));
+    assert_eq!((fixture.states(&id).await, fixture.slack.call_count(POST)), (("processed", "error"), 1));
     assert_eq!(fixture.quarantined.lock().unwrap().len(), 1);
-    // Back in the channel, a person asks again.
-    fixture.slack.change(TOKEN, |workspace| workspace.channels[0]["is_member"] = true.into());
+    // The app is in the channel again, and a person asks again.
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.channels[0]["is_member"] = true.into());
     let again = WorkState { generation: 1, stage: WorkStage::Pending };
-    fixture.write(&rows::question_becomes(&id, again, None, 0)).await;
-    fixture.look(&fixture.process("one")).await;
+    fixture.write(&rows::question_state_update(&id, again, None, 0)).await;
+    fixture.poll(&fixture.process("one")).await;
     fixture.answer_all().await;
     assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 1));
-    assert_eq!(fixture.processor.asked(), 1, "its answer was kept");
+    assert_eq!(fixture.processor.call_count(), 1, "its answer was kept");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_is_asked_again_however_often_its_answer_was_begun_anew() {
+async fn a_question_can_be_asked_again_even_if_its_answer_was_restarted_more_often() {
     let fixture = ResponderFixture::new().await;
-    fixture.slack.next(POST, (0..3).map(|_| refusal("is_archived")));
+    fixture.slack.plan_answers(POST, (0..3).map(|_| refusal("is_archived")));
     let id = fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
     for generation in 1..=2 {
         let again = WorkState { generation, stage: WorkStage::Pending };
-        fixture.write(&rows::answer_becomes(&id, again, None, 0)).await;
-        fixture.look(&fixture.process("one")).await;
+        fixture.write(&rows::answer_state_update(&id, again, None, 0)).await;
+        fixture.poll(&fixture.process("one")).await;
         fixture.answer_all().await;
         assert_eq!(fixture.states(&id).await, ("processed", "error"));
     }
     let again = WorkState { generation: 1, stage: WorkStage::Pending };
-    fixture.write(&rows::question_becomes(&id, again, None, 0)).await;
-    fixture.look(&fixture.process("one")).await;
+    fixture.write(&rows::question_state_update(&id, again, None, 0)).await;
+    fixture.poll(&fixture.process("one")).await;
     fixture.answer_all().await;
     assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 1));
 }
@@ -199,20 +199,20 @@ async fn a_token_without_the_scope_stops_the_queue_and_quarantines_nothing() {
             worker.handle(&[job]).await;
         }
     }
-    assert_eq!(fixture.slack.called(POST), 1);
+    assert_eq!(fixture.slack.call_count(POST), 1);
     assert!(fixture.quarantined.lock().unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_hostile_is_posted_as_text() {
+async fn hostile_markup_is_posted_as_text() {
     let fixture = ResponderFixture::new().await;
     let hostile = "<!channel> <@U1> [x](javascript:1) [y](https://a.example/?q=secret) http://a/?q=secret";
     fixture.processor.next(Ok(Answer::Text(hostile.into())));
     fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
     let posted = fixture.posted("C01").remove(0);
-    for acting in ["<!", "<@", "javascript:"] {
-        assert!(!posted.contains(acting), "{posted}");
+    for markup in ["<!", "<@", "javascript:"] {
+        assert!(!posted.contains(markup), "{posted}");
     }
     assert!(posted.contains("<https://a.example/?q=secret|y>"), "{posted}");
 }
@@ -227,18 +227,18 @@ async fn a_question_that_is_cancelled_or_deleted_before_the_post_is_not_answered
     let jobs = fixture.receive(worker.queue()).await;
     worker.handle(&jobs).await;
     let cancelled = WorkState { generation: 1, stage: WorkStage::Failed };
-    fixture.write(&rows::question_becomes(&id, cancelled, Some("question cancelled"), 0)).await;
+    fixture.write(&rows::question_state_update(&id, cancelled, Some("question cancelled"), 0)).await;
     let worker: &dyn Worker = poster;
     let jobs = fixture.receive(worker.queue()).await;
     worker.handle(&jobs).await;
-    assert_eq!((fixture.states(&id).await, fixture.slack.called(POST)), (("error", "error"), 0));
+    assert_eq!((fixture.states(&id).await, fixture.slack.call_count(POST)), (("error", "error"), 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thread_that_may_not_be_read_is_judged_by_the_archive_after_a_minute() {
+async fn a_post_in_a_thread_that_may_not_be_read_is_checked_in_the_archive_after_a_minute() {
     let fixture = ResponderFixture::new().await;
-    fixture.slack.with(|slack| slack.next(POST, [SlackAnswer::new(500)]));
-    fixture.slack.next("conversations.replies", (0..20).map(|_| refusal("missing_scope")));
+    fixture.slack.with_state(|slack| slack.plan_answers(POST, [SlackAnswer::new(500)]));
+    fixture.slack.plan_answers("conversations.replies", (0..20).map(|_| refusal("missing_scope")));
     fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
     let calls = fixture.slack.calls();
@@ -251,7 +251,7 @@ async fn a_thread_that_may_not_be_read_is_judged_by_the_archive_after_a_minute()
 #[tokio::test(start_paused = true)]
 async fn a_refused_attempt_does_not_hide_an_earlier_one_that_was_posted() {
     let fixture = ResponderFixture::new().await;
-    fixture.slack.with(|slack| slack.lose_answers(POST, 1));
+    fixture.slack.with_state(|slack| slack.lose_answers(POST, 1));
     let id = fixture.ask("C01", 100, "why?").await;
     let process = fixture.process("one");
     let (responder, poster) = process.workers();
@@ -259,50 +259,50 @@ async fn a_refused_attempt_does_not_hide_an_earlier_one_that_was_posted() {
         let jobs = fixture.receive(worker.queue()).await;
         worker.handle(&jobs).await;
     }
-    // Two looks see nothing, then the second attempt is refused; from then on all is well.
-    fixture.slack.next("conversations.replies", (0..2).map(|_| refusal("missing_scope")));
-    fixture.slack.next(POST, [refusal("missing_scope")]);
+    // Two checks fail, then the second attempt is refused; all later calls succeed.
+    fixture.slack.plan_answers("conversations.replies", (0..2).map(|_| refusal("missing_scope")));
+    fixture.slack.plan_answers(POST, [refusal("missing_scope")]);
     fixture.answer_all().await;
-    assert_eq!((fixture.posted("C01").len(), fixture.slack.called(POST)), (1, 2));
+    assert_eq!((fixture.posted("C01").len(), fixture.slack.call_count(POST)), (1, 2));
     assert_eq!(fixture.states(&id).await, ("processed", "sent"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_with_a_revoked_token_does_not_say_that_a_part_is_missing() {
+async fn a_check_with_a_revoked_token_does_not_prove_that_a_part_is_missing() {
     let fixture = ResponderFixture::new().await;
-    fixture.slack.with(|slack| slack.lose_answers(POST, 1));
-    fixture.slack.next("conversations.replies", (0..3).map(|_| refusal("token_revoked")));
+    fixture.slack.with_state(|slack| slack.lose_answers(POST, 1));
+    fixture.slack.plan_answers("conversations.replies", (0..3).map(|_| refusal("token_revoked")));
     let id = fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
-    assert_eq!((fixture.posted("C01").len(), fixture.slack.called(POST)), (1, 1));
+    assert_eq!((fixture.posted("C01").len(), fixture.slack.call_count(POST)), (1, 1));
     assert_eq!(fixture.states(&id).await, ("processed", "sent"));
 }
 
-/// The answer to a write, the intent of a part, comes when it is let go.
+/// Delays the response to the write of a part's intent until it is released.
 #[derive(Default)]
-struct HeldAnswer {
+struct DelayedWriteResponse {
     writes: AtomicUsize,
     written: Notify,
-    let_go: Notify,
+    released: Notify,
 }
 
 #[async_trait]
-impl FaultSchedule for HeldAnswer {
+impl FaultSchedule for DelayedWriteResponse {
     async fn before(&self, _: PortMethod, _: usize) -> Option<CallFault> {
         None
     }
 
     async fn after(&self, method: PortMethod) {
-        // The first one is the state.
+        // The first write is the state.
         if method == PortMethod::Write && self.writes.fetch_add(1, Ordering::Relaxed) == 1 {
             self.written.notify_one();
-            self.let_go.notified().await;
+            self.released.notified().await;
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_learns_late_that_its_intent_is_written_does_not_post_what_another_has_posted() {
+async fn a_poster_that_learns_late_of_its_written_intent_does_not_repeat_a_post() {
     let fixture = ResponderFixture::new().await;
     let id = fixture.ask("C01", 100, "why?").await;
     let process = fixture.process("two");
@@ -310,16 +310,16 @@ async fn who_learns_late_that_its_intent_is_written_does_not_post_what_another_h
     let (_, poster) = process.workers();
     let jobs = fixture.receive(poster.queue()).await;
 
-    let held = Arc::new(HeldAnswer::default());
-    let archive = Arc::new(FaultyArchive::on(fixture.archive.clone(), held.clone()));
-    // Its claim is taken for over, as after a jump of the clock.
+    let delayed = Arc::new(DelayedWriteResponse::default());
+    let archive = Arc::new(FaultyArchive::with_schedule(fixture.archive.clone(), delayed.clone()));
+    // Its own claims table simulates an expired claim, as after a jump of the clock.
     let claims = Arc::new(MemoryClaims::new(Arc::clone(&fixture.clock)));
     let late = fixture.poster(archive, claims, fixture.client());
     let other = async {
-        held.written.notified().await;
+        delayed.written.notified().await;
         advance(Duration::from_secs(11)).await;
         let outcomes = poster.handle(&jobs).await;
-        held.let_go.notify_one();
+        delayed.released.notify_one();
         outcomes
     };
     let (first, second) = tokio::join!(late.handle(&jobs), other);
@@ -328,20 +328,20 @@ async fn who_learns_late_that_its_intent_is_written_does_not_post_what_another_h
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_waited_for_between_the_intent_and_the_post() {
-    // The workspace has had its messages of this minute; or Slack takes a while to say whose the token is.
+async fn every_wait_ends_before_the_intent_is_written() {
+    // Either the workspace has used up its posts of this minute, or `auth.test` asks for a pause.
     for is_lane_full in [true, false] {
         let fixture = ResponderFixture::new().await;
         let id = fixture.ask("C01", 100, "why?").await;
         fixture.answer_without_posting(&fixture.process("two")).await;
-        let web = Arc::into_inner(fixture.client()).unwrap().posting(Some(NonZeroU32::MIN));
+        let web = Arc::into_inner(fixture.client()).unwrap().with_post_limit(Some(NonZeroU32::MIN));
         let began = Instant::now();
         if is_lane_full {
             while began.elapsed() < Duration::from_secs(60) {
                 web.permit(&id.team, slack_api::Method::ChatPostMessage).await.unwrap();
             }
         } else {
-            fixture.slack.next("auth.test", [SlackAnswer::rate_limited(6)]);
+            fixture.slack.plan_answers("auth.test", [SlackAnswer::rate_limited(6)]);
         }
         let poster = fixture.poster(fixture.archive.clone(), fixture.claims.clone(), Arc::new(web));
         let jobs = fixture.receive(poster.queue()).await;

@@ -14,7 +14,7 @@ use workers::responder::archive_search::ArchiveSearch;
 use workers::store::store_history;
 
 /// A question in a public channel of a workspace.
-fn question(team: &str, asked: &str) -> Prompt {
+fn question(team: &str, query: &str) -> Prompt {
     let named = |id: &str| NamedId { id: id.into(), name: None };
     let facts = PromptFacts {
         id: "1".into(),
@@ -25,7 +25,7 @@ fn question(team: &str, asked: &str) -> Prompt {
         now: "2026-11-24T00:00:00Z".into(),
     };
     let mut prompt = Prompt::new(facts);
-    prompt.raw = asked.into();
+    prompt.raw = query.into();
     prompt
 }
 
@@ -37,15 +37,15 @@ async fn write(archive: &MemoryArchive, team: &TeamId, channel: &ChannelId, ts: 
 }
 
 #[tokio::test]
-async fn what_may_be_shown_is_found_behind_much_that_may_not() {
+async fn a_public_message_is_found_behind_many_that_may_not_be_shown() {
     let archive = Arc::new(MemoryArchive::new());
-    let [channel, forgotten] = ["C1", "C2"].map(|channel| ChannelId::parse(channel).unwrap());
+    let [channel, unmarked] = ["C1", "C2"].map(|channel| ChannelId::parse(channel).unwrap());
     let team = TeamId::parse("T1").unwrap();
     archive.write(&Update::mark(ItemKey::team(&team))).await.unwrap();
     archive.write(&public_mark::opening(&team, &channel)).await.unwrap();
     write(&archive, &team, &channel, "1700000000.000100", "an old deploy").await;
     for second in 1..=60 {
-        write(&archive, &team, &forgotten, &format!("17000000{second:02}.000100"), "deploy").await;
+        write(&archive, &team, &unmarked, &format!("17000000{second:02}.000100"), "deploy").await;
     }
     let folder = tempfile::tempdir().unwrap();
     let (rows, changes) = (archive.clone(), archive as Arc<dyn Changes>);
@@ -55,7 +55,7 @@ async fn what_may_be_shown_is_found_behind_much_that_may_not() {
 }
 
 #[tokio::test]
-async fn what_is_public_in_another_workspace_is_not_shown() {
+async fn a_public_message_of_another_workspace_is_not_shown() {
     let archive = Arc::new(MemoryArchive::new());
     for (team, text) in [("T1", "deploy of ours"), ("T2", "deploy of theirs")] {
         let (team, channel) = (TeamId::parse(team).unwrap(), ChannelId::parse(&format!("C{team}")).unwrap());
@@ -66,21 +66,21 @@ async fn what_is_public_in_another_workspace_is_not_shown() {
     let folder = tempfile::tempdir().unwrap();
     let (rows, changes) = (archive.clone(), archive as Arc<dyn Changes>);
     let search = ArchiveSearch::new(rows, changes, folder.path().join("index.db"));
-    for (team, asked, expected) in [
+    for (team, query, expected) in [
         ("T1", "search deploy", Some("ours")),
         ("T2", "search deploy", Some("theirs")),
         ("T1", "search theirs", None),
         ("T1", "search -ours", None),
     ] {
-        let Answer::Text(answer) = search.answer(&question(team, asked)).await.unwrap() else {
-            panic!("{asked}: no answer")
+        let Answer::Text(answer) = search.answer(&question(team, query)).await.unwrap() else {
+            panic!("{query}: no answer")
         };
         match expected {
             Some(expected) => {
                 assert_eq!(answer.lines().count(), 1, "{answer}");
                 assert!(answer.ends_with(&format!("deploy of {expected}")), "{answer}");
             }
-            None => assert_eq!(answer, "Nothing was found in public channels.", "{asked}"),
+            None => assert_eq!(answer, "Nothing was found in public channels.", "{query}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Answers that are not posted any more: they are cancelled, or too late.
+//! Answers that are no longer posted, because they are cancelled or too late.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ const POST: &str = "chat.postMessage";
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_cannot_be_posted_for_an_hour_is_an_error_and_the_next_is_posted() {
     let fixture = ResponderFixture::new().await;
-    fixture.slack.next(POST, (0..10_000).map(|_| SlackAnswer::new(500)));
+    fixture.slack.plan_answers(POST, (0..10_000).map(|_| SlackAnswer::new(500)));
     let id = fixture.ask("C01", 100, "why?").await;
     let began = Instant::now();
     fixture.answer_all().await;
@@ -31,17 +31,17 @@ async fn an_answer_that_cannot_be_posted_for_an_hour_is_an_error_and_the_next_is
     let row = fixture.row(ItemKey::answer(&id.team, &id.channel, &id.ts)).await.unwrap();
     assert_eq!(row.text(rows::ERROR), Some("not posted within 3600 s"));
 
-    // A person asks for it again: then it has an hour again.
-    fixture.slack.with(|slack| slack.forget_planned(POST));
+    // A person retries it: the answer gets another hour.
+    fixture.slack.with_state(|slack| slack.clear_planned_answers(POST));
     let again = WorkState { generation: 1, stage: WorkStage::Pending };
-    fixture.write(&rows::answer_becomes(&id, again, None, 0)).await;
-    fixture.look(&fixture.process("one")).await;
+    fixture.write(&rows::answer_state_update(&id, again, None, 0)).await;
+    fixture.poll(&fixture.process("one")).await;
     fixture.answer_all().await;
     assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_may_not_post_holds_no_answer_for_longer_than_an_hour() {
+async fn a_token_that_may_not_post_delays_no_answer_for_more_than_an_hour() {
     let fixture = ResponderFixture::new().await;
     fixture.slack.refuse(POST, json!({ "ok": false, "error": "missing_scope", "needed": "chat:write" }));
     let late = [fixture.ask("C01", 100, "why?").await, fixture.ask("C02", 200, "why?").await];
@@ -59,19 +59,19 @@ async fn an_answer_of_yesterday_is_not_posted() {
     fixture.answer_without_posting(&fixture.process("one")).await;
     advance(Duration::from_secs(24 * 3_600)).await;
     fixture.answer_all().await;
-    assert_eq!((fixture.states(&id).await, fixture.slack.called(POST)), (("processed", "error"), 0));
+    assert_eq!((fixture.states(&id).await, fixture.slack.call_count(POST)), (("processed", "error"), 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_of_which_a_part_may_be_posted_is_never_too_late() {
+async fn an_answer_with_a_part_that_may_be_posted_is_never_too_late() {
     let fixture = ResponderFixture::new().await;
-    fixture.slack.with(|slack| slack.lose_answers(POST, 1));
-    fixture.slack.next("conversations.replies", (0..70).map(|_| SlackAnswer::rate_limited(60)));
+    fixture.slack.with_state(|slack| slack.lose_answers(POST, 1));
+    fixture.slack.plan_answers("conversations.replies", (0..70).map(|_| SlackAnswer::rate_limited(60)));
     let id = fixture.ask("C01", 100, "why?").await;
     let began = Instant::now();
     fixture.answer_all().await;
     assert!(began.elapsed() > Duration::from_secs(3_600), "{:?}", began.elapsed());
-    assert_eq!((fixture.posted("C01").len(), fixture.slack.called(POST)), (1, 1));
+    assert_eq!((fixture.posted("C01").len(), fixture.slack.call_count(POST)), (1, 1));
     assert_eq!(fixture.states(&id).await, ("processed", "sent"));
 }
 
@@ -96,8 +96,8 @@ impl FaultSchedule for CancelledBefore {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_posted_of_an_answer_once_it_is_cancelled() {
-    // What is written for a part: its intent, with the state before the first one; its register and its message.
+async fn no_further_part_of_a_cancelled_answer_is_posted() {
+    // The writes for a part: its intent (for the first part, after the state), its register and its message.
     for (write, expected_posts) in [(0, 0), (2, 1), (3, 1), (4, 2), (5, 2)] {
         let fixture = ResponderFixture::new().await;
         fixture.processor.next(Ok(Answer::Text("word ".repeat(2_000))));
@@ -110,15 +110,15 @@ async fn nothing_is_posted_of_an_answer_once_it_is_cancelled() {
             writes: AtomicUsize::new(0),
             archive: fixture.archive.clone(),
             cancelled: vec![
-                rows::question_becomes(&id, failed(1), why, 0),
-                rows::answer_becomes(&id, failed(0), why, 0),
+                rows::question_state_update(&id, failed(1), why, 0),
+                rows::answer_state_update(&id, failed(0), why, 0),
             ],
         };
-        let archive = Arc::new(FaultyArchive::on(fixture.archive.clone(), Arc::new(schedule)));
+        let archive = Arc::new(FaultyArchive::with_schedule(fixture.archive.clone(), Arc::new(schedule)));
         let poster = fixture.poster(archive, fixture.claims.clone(), fixture.client());
         let jobs = fixture.receive(poster.queue()).await;
         assert_eq!(poster.handle(&jobs).await, [JobOutcome::Done], "before write {write}");
-        let posts = (fixture.posted("C01").len(), fixture.slack.called(POST));
+        let posts = (fixture.posted("C01").len(), fixture.slack.call_count(POST));
         assert_eq!(posts, (expected_posts, expected_posts), "before write {write}");
         assert_eq!(fixture.states(&id).await, ("error", "error"), "before write {write}");
     }

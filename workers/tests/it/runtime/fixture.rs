@@ -19,16 +19,16 @@ use tokio::time::{sleep, timeout};
 use workers::quarantine;
 use workers::runtime::{self, Batch, JobOutcome, Ports, RuntimeSettings, Worker};
 
-/// When everything begins.
+/// The start of the virtual clock.
 pub(super) const START: TimestampMs = TimestampMs(1_700_000_000_000);
 
-/// What the worker does when it sees a job; the job's number of tries, this one included, is passed.
+/// What the worker does with a job, given the job's name and its number of tries, including this one.
 type Script = Box<dyn Fn(&str, u32) -> Act + Send + Sync>;
 
 pub(super) enum Act {
     Finish(JobOutcome),
     Panic,
-    /// It returns without an outcome.
+    /// Returns without an outcome.
     Forget,
     Hang(Duration),
 }
@@ -36,9 +36,9 @@ pub(super) enum Act {
 pub(super) struct Scripted {
     script: Script,
     tries: Mutex<HashMap<String, u32>>,
-    /// Bodies in the order in which they were done.
+    /// Names of the finished jobs, in order.
     done: Mutex<Vec<String>>,
-    /// Bodies handed over together.
+    /// Names of the jobs in each call.
     pub(super) calls: Mutex<Vec<Vec<String>>>,
 }
 
@@ -132,12 +132,12 @@ impl RuntimeFixture {
         }
     }
 
-    /// Jobs named by their group and a number: `a1` is of group `a`.
+    /// Sends jobs named by their group and a number: `a1` belongs to group `a`.
     pub(super) async fn send(&self, jobs: &[&str]) {
         let messages = jobs.iter().map(|job| Outgoing {
             queue: QueueName::Events,
-            group: GroupId::of(&[&job[..1]]),
-            dedup: DedupId::of(&[job.as_bytes()]),
+            group: GroupId::from_parts(&[&job[..1]]),
+            dedup: DedupId::from_parts(&[job.as_bytes()]),
             body: encode_event(&format!("{{\"event_id\":\"{job}\"}}")),
         });
         for sent in self.queue.send(messages.collect()).await {
@@ -165,7 +165,7 @@ impl RuntimeFixture {
         running.stop().await;
     }
 
-    /// Marks of jobs that run alone.
+    /// The number of attempt markers, which jobs that run alone have.
     pub(super) fn marks(&self) -> usize {
         self.memory.items().iter().filter(|item| item.key.item_id.contains("attempts")).count()
     }

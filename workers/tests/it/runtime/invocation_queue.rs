@@ -1,4 +1,4 @@
-//! What a function reports of a batch, on virtual time.
+//! The failures that a Lambda function reports for a batch, on virtual time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::fixture::{Act, RuntimeFixture, Scripted, done};
 
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// As Lambda's poller receives.
+/// Receives a batch as Lambda's poller does.
 async fn receive(fixture: &RuntimeFixture) -> Vec<Delivery> {
     let request = ReceiveRequest {
         queue: QueueName::Events.into(),
@@ -25,7 +25,8 @@ async fn receive(fixture: &RuntimeFixture) -> Vec<Delivery> {
     fixture.queue.receive(request).await.unwrap()
 }
 
-/// The jobs that the function wants to see again; the others are deleted, as Lambda does.
+/// Runs one invocation and deletes the jobs that succeeded, as Lambda does. Returns the jobs reported as
+/// failed.
 async fn invoke(fixture: &RuntimeFixture, worker: &Arc<Scripted>, batch: &[Delivery]) -> Vec<String> {
     let ports = Ports {
         queue: fixture.queue.clone(),
@@ -57,7 +58,7 @@ fn job(delivery: &Delivery) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_is_done_reports_nothing() {
+async fn a_batch_that_succeeds_reports_no_failures() {
     let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "b1", "a2"]).await;
     let worker = Scripted::new(|_, _| done());
@@ -68,14 +69,14 @@ async fn a_batch_that_is_done_reports_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_brings_back_itself_and_all_behind_it_while_other_groups_go_on() {
+async fn a_failure_and_all_later_jobs_of_its_group_are_reported_while_other_groups_continue() {
     let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "b1", "a2", "c1", "a3", "b2"]).await;
     let worker =
         Scripted::new(|job, _| if job == "a2" { Act::Finish(JobOutcome::retry("down")) } else { done() });
     let batch = receive(&fixture).await;
     assert_eq!(invoke(&fixture, &worker, &batch).await, ["a2", "a3"]);
-    // The head backs off by itself, long before its lease would end; what is behind it waits for it.
+    // The head's backoff ends long before its lease would; the jobs behind it wait for it.
     let began = Instant::now();
     let again = loop {
         let again = receive(&fixture).await;
@@ -124,29 +125,29 @@ async fn poison_ends_in_quarantine_and_is_reported_as_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_takes_longer_than_the_function_may_is_given_back_before_it_ends() {
+async fn a_job_that_exceeds_the_function_timeout_is_returned_before_the_function_ends() {
     let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2", "b1"]).await;
     let worker =
         Scripted::new(|job, _| if job == "b1" { done() } else { Act::Hang(Duration::from_secs(3600)) });
     let began = Instant::now();
     let batch = receive(&fixture).await;
-    // They run together, so none of them is known to be done.
+    // They run together, so no job of the batch is known to be done.
     assert_eq!(invoke(&fixture, &worker, &batch).await, ["a1", "a2", "b1"]);
     assert!(began.elapsed() < FUNCTION_TIMEOUT + Duration::from_secs(3), "{:?}", began.elapsed());
     // Longer than the first backoff, and far less than the lease.
     sleep(Duration::from_secs(2)).await;
     let again = receive(&fixture).await;
-    // Received again, each group runs alone: the one that can be done is.
+    // When received again, each group runs alone, so `b1` succeeds.
     assert_eq!(invoke(&fixture, &worker, &again).await, ["a1", "a2"]);
     let marks =
         fixture.memory.items().into_iter().filter(|item| item.key.item_id.contains("attempts")).count();
     assert_eq!(marks, 0, "running out of time is no crash");
 }
 
-/// A batch of random groups and a worker that fails at random: what is reported is, in each group, the first failure
-/// and everything after it, and nothing else; what is not reported was done, in order.
-fn report_is_right(groups: &[u8], failing: &BTreeSet<usize>) -> Result<(), TestCaseError> {
+/// Runs a batch of random groups with a worker that fails at random. The function must report, in each group,
+/// the first failure and every job after it, and nothing else.
+fn check_report(groups: &[u8], failing: &BTreeSet<usize>) -> Result<(), TestCaseError> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
@@ -162,7 +163,7 @@ fn report_is_right(groups: &[u8], failing: &BTreeSet<usize>) -> Result<(), TestC
             .collect();
         let names: Vec<&str> = jobs.iter().map(String::as_str).collect();
         fixture.send(&names).await;
-        let fails: BTreeSet<String> = failing.iter().filter_map(|place| jobs.get(*place).cloned()).collect();
+        let fails: BTreeSet<String> = failing.iter().filter_map(|index| jobs.get(*index).cloned()).collect();
         let script = fails.clone();
         let worker = Scripted::new(move |job, _| {
             if script.contains(job) { Act::Finish(JobOutcome::retry("at random")) } else { done() }
@@ -189,10 +190,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn in_each_group_the_first_failure_and_all_behind_it_come_again(
+    fn each_group_reports_its_first_failure_and_all_later_jobs(
         groups in prop::collection::vec(0_u8..4, 1..=10),
         failing in prop::collection::btree_set(0_usize..10, 0..4),
     ) {
-        report_is_right(&groups, &failing)?;
+        check_report(&groups, &failing)?;
     }
 }

@@ -1,4 +1,4 @@
-//! The consumer runtime on virtual time: what it does when jobs fail, crash, hang or come back.
+//! Tests of the consumer runtime on virtual time, with jobs that fail, crash, hang or are redelivered.
 
 mod claims;
 mod fixture;
@@ -25,9 +25,10 @@ async fn jobs_of_a_group_are_done_in_order() {
     fixture.send(&["a1", "b1", "a2", "a3", "b2"]).await;
     let worker = Scripted::new(|_, _| done());
     fixture.run_until_idle(&worker).await;
-    let of = |group: char| worker.done().into_iter().filter(|job| job.starts_with(group)).collect::<Vec<_>>();
-    assert_eq!(of('a'), ["a1", "a2", "a3"]);
-    assert_eq!(of('b'), ["b1", "b2"]);
+    let done_in =
+        |group: char| worker.done().into_iter().filter(|job| job.starts_with(group)).collect::<Vec<_>>();
+    assert_eq!(done_in('a'), ["a1", "a2", "a3"]);
+    assert_eq!(done_in('b'), ["b1", "b2"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,7 +48,7 @@ async fn a_worker_receives_nothing_while_ingest_answers_a_burst() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poison_message_does_not_block_other_groups_and_its_own_goes_on_after_it() {
+async fn a_poison_message_does_not_block_other_groups_and_its_own_continues_after_it() {
     let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2", "b1", "a3", "b2"]).await;
     let worker = Scripted::new(|job, _| if job == "a2" { Act::Panic } else { done() });
@@ -57,14 +58,14 @@ async fn a_poison_message_does_not_block_other_groups_and_its_own_goes_on_after_
     for job in ["a1", "a3", "b1", "b2"] {
         assert!(finished.iter().any(|done| done == job), "{job} is done");
     }
-    // Once in company, then alone until it is known for what it is.
+    // Once in a batch, then alone until it is quarantined.
     let calls = worker.calls_with("a2");
     assert_eq!(calls[1..], vec![vec!["a2".to_owned()]; 3]);
     assert_eq!(fixture.marks(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_only_waits_beside_poison_is_never_charged() {
+async fn a_job_that_waits_behind_poison_is_never_charged() {
     let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2"]).await;
     // The second job fails for a while, so that it is received again and again, but it never crashes.
@@ -79,7 +80,7 @@ async fn what_only_waits_beside_poison_is_never_charged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transient_failure_is_tried_until_it_ends_and_its_group_waits() {
+async fn a_transient_failure_is_retried_until_it_ends_and_its_group_waits() {
     let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2", "b1"]).await;
     let began = Instant::now();
@@ -97,11 +98,11 @@ async fn retry_after_is_honoured() {
     let fixture = RuntimeFixture::new();
     fixture.send(&["a1"]).await;
     let began = Instant::now();
-    let asked = JobRetry { reason: "429".into(), after: Some(Duration::from_secs(77)) };
+    let retry = JobRetry { reason: "429".into(), after: Some(Duration::from_secs(77)) };
     let worker =
         Scripted::new(
             move |_, tries| {
-                if tries == 1 { Act::Finish(JobOutcome::Retry(asked.clone())) } else { done() }
+                if tries == 1 { Act::Finish(JobOutcome::Retry(retry.clone())) } else { done() }
             },
         );
     fixture.run_until_idle(&worker).await;
@@ -116,14 +117,14 @@ async fn a_long_job_keeps_its_lease() {
     let worker =
         Scripted::new(|job, _| if job == "a1" { Act::Hang(Duration::from_secs(600)) } else { done() });
     fixture.run_until_idle(&worker).await;
-    assert_eq!(worker.done(), ["a1", "a2"], "no other consumer was given them meanwhile");
+    assert_eq!(worker.done(), ["a1", "a2"], "no other consumer received them meanwhile");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_is_stopped_before_its_lease_ends() {
     // No renewal gets through for a while.
     let fixture = RuntimeFixture::faulty(
-        FaultPlan::none().and(PortMethod::ChangeVisibility, 1..=40, CallFault::FailBefore),
+        FaultPlan::none().with_rule(PortMethod::ChangeVisibility, 1..=40, CallFault::FailBefore),
         FaultPlan::none(),
     );
     fixture.send(&["a1"]).await;
@@ -131,14 +132,14 @@ async fn a_handler_is_stopped_before_its_lease_ends() {
         Scripted::new(|_, tries| if tries == 1 { Act::Hang(Duration::from_secs(40)) } else { done() });
     let began = Instant::now();
     fixture.run_until_idle(&worker).await;
-    assert_eq!(worker.done(), ["a1"], "the first try never came to its end");
+    assert_eq!(worker.done(), ["a1"], "the first try never finished");
     assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_lease_is_no_crash() {
+async fn a_lost_lease_is_not_a_crash() {
     let fixture = RuntimeFixture::faulty(
-        FaultPlan::none().and(PortMethod::ChangeVisibility, 1..=1000, CallFault::FailBefore),
+        FaultPlan::none().with_rule(PortMethod::ChangeVisibility, 1..=1000, CallFault::FailBefore),
         FaultPlan::none(),
     );
     fixture.send(&["a1"]).await;
@@ -150,10 +151,10 @@ async fn a_lost_lease_is_no_crash() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_still_at_work_is_not_taken_for_poison() {
+async fn a_running_job_is_not_treated_as_poison() {
     let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2"]).await;
-    // Two crashes, and then one that is slow.
+    // Two crashes under a marker, and then a slow run.
     let worker = Scripted::new(|job, tries| match (job, tries) {
         ("a1", 1..=3) => Act::Panic,
         ("a1", 4) => Act::Hang(Duration::from_secs(3600)),
@@ -165,26 +166,23 @@ async fn a_job_that_is_still_at_work_is_not_taken_for_poison() {
             sleep(Duration::from_millis(50)).await;
         }
     };
-    timeout(Duration::from_secs(60), begun).await.expect("it is at work, with its third mark");
-    // A clock jumped: another consumer has it now.
-    assert!(fixture.memory_queue.end_a_lease(|_| 0).is_some());
+    timeout(Duration::from_secs(60), begun).await.expect("it is running under its third marker");
+    // The lease ends early, as after a jump of a clock: another consumer can receive the job.
+    assert!(fixture.memory_queue.end_lease(|_| 0).is_some());
     fixture.run_until_idle(&worker).await;
     holder.stop().await;
-    assert!(
-        fixture.quarantined().await.is_empty(),
-        "it would have to be replayed, after what came behind it"
-    );
+    assert!(fixture.quarantined().await.is_empty(), "a replay would run it after the jobs behind it");
     assert!(worker.done().ends_with(&["a1".to_owned(), "a2".to_owned()]), "{:?}", worker.done());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_that_could_not_be_taken_back_is_no_crash() {
+async fn an_attempt_marker_that_could_not_be_removed_is_not_a_crash() {
     let fixture = RuntimeFixture::faulty(
         FaultPlan::none(),
-        FaultPlan::none().and(PortMethod::DeleteUnchanged, 1..=12, CallFault::FailBefore),
+        FaultPlan::none().with_rule(PortMethod::DeleteUnchanged, 1..=12, CallFault::FailBefore),
     );
     fixture.send(&["a1", "a2"]).await;
-    // It returns each time, and the archive does not take note of it.
+    // The handler returns each time, but the archive fails to remove the marker.
     let worker = Scripted::new(|job, tries| match (job, tries) {
         ("a1", 1..=6) => Act::Finish(JobOutcome::retry("the archive is away")),
         _ => done(),
@@ -199,7 +197,7 @@ async fn a_mark_that_could_not_be_taken_back_is_no_crash() {
 async fn a_job_is_acked_only_after_its_quarantine_row_is_written() {
     let fixture = RuntimeFixture::faulty(
         FaultPlan::none(),
-        FaultPlan::none().and(PortMethod::Write, 1..=3, CallFault::FailBefore),
+        FaultPlan::none().with_rule(PortMethod::Write, 1..=3, CallFault::FailBefore),
     );
     fixture.send(&["a1", "a2"]).await;
     let worker = Scripted::new(|job, _| {
@@ -213,7 +211,7 @@ async fn a_job_is_acked_only_after_its_quarantine_row_is_written() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_ack_changes_nothing_but_the_number_of_deliveries() {
     let fixture = RuntimeFixture::faulty(
-        FaultPlan::none().and(PortMethod::Ack, 1..=3, CallFault::FailBefore),
+        FaultPlan::none().with_rule(PortMethod::Ack, 1..=3, CallFault::FailBefore),
         FaultPlan::none(),
     );
     fixture.send(&["a1", "b1"]).await;
@@ -257,15 +255,17 @@ async fn a_drain_ends_at_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_that_is_slow_or_out_of_reach_does_not_delay_the_end_of_the_process() {
-    // Docker kills after this.
+async fn a_slow_or_unreachable_queue_does_not_delay_the_shutdown() {
+    // Docker kills the process after this time.
     let time_limit = Duration::from_secs(10);
     for (method, fault) in [
         (PortMethod::Depth, CallFault::Delay(Duration::from_secs(600))),
         (PortMethod::Receive, CallFault::FailBefore),
     ] {
-        let fixture =
-            RuntimeFixture::faulty(FaultPlan::none().and(method, 1..=u64::MAX, fault), FaultPlan::none());
+        let fixture = RuntimeFixture::faulty(
+            FaultPlan::none().with_rule(method, 1..=u64::MAX, fault),
+            FaultPlan::none(),
+        );
         let running = fixture.start(&Scripted::new(|_, _| done()), settings());
         sleep(Duration::from_secs(5)).await;
         timeout(time_limit, running.stop()).await.unwrap_or_else(|_| panic!("{method:?} holds it up"));
@@ -273,10 +273,10 @@ async fn a_queue_that_is_slow_or_out_of_reach_does_not_delay_the_end_of_the_proc
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_drain_cuts_off_is_given_back_at_once_and_is_no_crash() {
+async fn a_job_that_a_drain_cuts_off_is_returned_at_once_and_is_not_a_crash() {
     let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2"]).await;
-    // The first try fails, so that the second one runs alone, under a mark.
+    // The first try fails, so that the second one runs alone, under an attempt marker.
     let worker = Scripted::new(|job, tries| match (job, tries) {
         ("a1", 1) => Act::Finish(JobOutcome::retry("not yet")),
         ("a1", 2) => Act::Hang(Duration::from_secs(3600)),
@@ -341,7 +341,7 @@ async fn a_replayed_job_that_fails_again_keeps_its_one_row() {
     assert!(again.last_seen > first.last_seen);
     let row = fixture.memory.items().into_iter().find(|row| row.key.item_id == "quarantine#events").unwrap();
     let times = ["first_seen", "last_seen"].map(|name| row.text(name).unwrap().parse::<i64>().unwrap());
-    assert_eq!(times, [again.first_seen.0, again.last_seen.0], "both times are the same text");
+    assert_eq!(times, [again.first_seen.0, again.last_seen.0], "the row has both times in milliseconds");
 
     let good = Scripted::new(|_, _| done());
     quarantine::replay(&*fixture.queue, &*fixture.archive, &*fixture.clock, &again).await.unwrap();
@@ -351,13 +351,13 @@ async fn a_replayed_job_that_fails_again_keeps_its_one_row() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replay_does_not_delete_what_failed_again_meanwhile() {
+async fn a_replay_does_not_delete_the_row_of_a_job_that_failed_again() {
     let fixture = RuntimeFixture::new();
     fixture.send(&["a1"]).await;
     let bad = Scripted::new(|_, _| Act::Finish(JobOutcome::Quarantine("bad".into())));
     fixture.run_until_idle(&bad).await;
     let seen = quarantine::list(&*fixture.memory).await.unwrap().remove(0);
-    // The job comes back and fails between a replay's send and its delete: the row is not the one that was read.
+    // The job fails again between the replay's send and its delete, so the row is not the one that was read.
     quarantine::replay(&*fixture.queue, &*fixture.archive, &*fixture.clock, &seen).await.unwrap();
     fixture.run_until_idle(&bad).await;
     assert!(!quarantine::discard(&*fixture.archive, &seen).await.unwrap());
@@ -365,7 +365,7 @@ async fn a_replay_does_not_delete_what_failed_again_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_the_worker_forgets_is_tried_again_before_what_is_behind_it() {
+async fn a_job_that_the_worker_forgets_is_retried_before_later_jobs() {
     let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2", "b1"]).await;
     let worker = Scripted::new(|job, tries| if job == "a1" && tries <= 2 { Act::Forget } else { done() });
@@ -376,7 +376,7 @@ async fn a_job_that_the_worker_forgets_is_tried_again_before_what_is_behind_it()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_done_before_a_drain_cuts_a_batch_off_is_acked() {
+async fn jobs_finished_before_a_drain_cuts_off_their_batch_are_acked() {
     let fixture = RuntimeFixture::new();
     fixture.send(&["a1", "a2", "a3"]).await;
     let worker =

@@ -1,4 +1,4 @@
-//! A worker that may do only so much.
+//! A worker that receives jobs only with permits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use super::fixture::{RuntimeFixture, Scripted, done, settings};
 struct Permitted {
     inner: Arc<Scripted>,
     permits: Semaphore,
-    asked: AtomicUsize,
+    permit_calls: AtomicUsize,
 }
 
 #[async_trait]
@@ -29,7 +29,7 @@ impl Worker for Permitted {
     }
 
     async fn permit(&self) {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.permit_calls.fetch_add(1, Ordering::SeqCst);
         self.permits.acquire().await.unwrap().forget();
     }
 
@@ -39,12 +39,12 @@ impl Worker for Permitted {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_is_received_only_with_a_permit_and_a_wait_for_jobs_uses_none() {
+async fn a_job_is_received_only_with_a_permit_and_an_empty_receive_uses_none() {
     let fixture = RuntimeFixture::new();
     let worker = Arc::new(Permitted {
         inner: Scripted::new(|_, _| done()),
         permits: Semaphore::new(2),
-        asked: AtomicUsize::new(0),
+        permit_calls: AtomicUsize::new(0),
     });
     let (stop, shutdown) = watch::channel(false);
     let ports = Ports {
@@ -53,15 +53,15 @@ async fn a_job_is_received_only_with_a_permit_and_a_wait_for_jobs_uses_none() {
         clock: fixture.clock.clone(),
     };
     let running = tokio::spawn(runtime::run(worker.clone(), ports, settings(), shutdown));
-    // Many receives that bring nothing.
+    // Many empty receives.
     sleep(Duration::from_secs(300)).await;
-    assert_eq!(worker.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(worker.permit_calls.load(Ordering::SeqCst), 1);
 
     fixture.send(&["a1", "b1", "c1"]).await;
     sleep(Duration::from_secs(300)).await;
     assert_eq!(worker.inner.done(), ["a1", "b1"]);
     let depth = fixture.queue.depth(QueueName::Events.into()).await.unwrap();
-    assert_eq!((depth.waiting, depth.in_flight), (1, 0), "what has no permit costs no lease");
+    assert_eq!((depth.waiting, depth.in_flight), (1, 0), "a job without a permit has no lease");
 
     worker.permits.add_permits(1);
     sleep(Duration::from_secs(1)).await;
@@ -70,5 +70,5 @@ async fn a_job_is_received_only_with_a_permit_and_a_wait_for_jobs_uses_none() {
     let began = Instant::now();
     stop.send_replace(true);
     running.await.unwrap();
-    assert!(began.elapsed() < Duration::from_secs(1), "the end waits for no permit");
+    assert!(began.elapsed() < Duration::from_secs(1), "the shutdown waits for no permit");
 }

@@ -1,4 +1,4 @@
-//! An archive whose statistician follows it, and a generator of what happens.
+//! An archive with a statistician that follows its changes, and a generator of random changes.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use ports::clock::{Clock, ManualClock, TimestampMs};
 use ports::queue::QueueName;
 use reader::figures::counting::count_day;
 use reader::figures::json;
-use reader::figures::making::{ReportScope, ReportSources, make};
+use reader::figures::making::{ReportScope, ReportSources, make_report};
 use reader::figures::period::Period;
 use reader::figures::rollups::Rollups;
 use reader::find;
@@ -28,7 +28,7 @@ use workers::runtime::{JobOutcome, Ports, Worker};
 use workers::statistician::{Statistician, store_report};
 
 pub(super) const CHANNELS: [&str; 3] = ["C1", "C2", "C3"];
-/// The last of them is an app, and of the one before it nothing is known.
+/// The last one is an app; the one before it has no user row.
 pub(super) const PEOPLE: [&str; 6] = ["U1", "U2", "U3", "U4", "U5", "U6"];
 const DAY: i64 = 86_400;
 /// Monday of 2026-W46.
@@ -44,13 +44,13 @@ pub(super) fn channel(id: &str) -> ChannelId {
     ChannelId::parse(id).unwrap()
 }
 
-/// A message that is there, and who wrote it.
+/// A message in the archive.
 #[derive(Clone)]
 pub(super) struct WrittenMessage {
     pub(super) channel: &'static str,
     pub(super) ts: Ts,
     pub(super) is_reply: bool,
-    /// Of a reply: to what.
+    /// The root, if the message is a reply.
     pub(super) root: Option<Ts>,
 }
 
@@ -60,12 +60,12 @@ impl WrittenMessage {
     }
 
     pub(super) fn day(&self) -> ChannelDay {
-        let day = RollupDay::of_message(&self.ts).unwrap();
+        let day = RollupDay::from_ts(&self.ts).unwrap();
         ChannelDay { team: team(), channel: channel(self.channel), day }
     }
 }
 
-/// An archive whose statistician follows it, and a generator of what happens.
+/// An archive with a statistician that follows its changes, and a generator of random changes.
 pub(super) struct StatisticianFixture {
     pub(super) archive: Arc<MemoryArchive>,
     pub(super) queue: Arc<MemoryQueue>,
@@ -84,14 +84,14 @@ impl StatisticianFixture {
         for id in CHANNELS {
             fixture.archive.write(&public_mark::opening(&team(), &channel(id))).await.unwrap();
         }
-        for (place, id) in PEOPLE.iter().enumerate().filter(|(place, _)| *place != 4) {
-            let raw = if place == 2 { json!({ "is_restricted": true }) } else { json!({}) };
+        for (index, id) in PEOPLE.iter().enumerate().filter(|(index, _)| *index != 4) {
+            let raw = if index == 2 { json!({ "is_restricted": true }) } else { json!({}) };
             let mut row =
-                json!({ "name": id, "tz_offset": (place as i64 - 2) * 2_700, "raw_event": raw.to_string() });
-            if place == 3 {
+                json!({ "name": id, "tz_offset": (index as i64 - 2) * 2_700, "raw_event": raw.to_string() });
+            if index == 3 {
                 row["deleted"] = true.into();
             } else {
-                row["tz"] = ["Asia/Kathmandu", "Europe/Berlin"][place % 2].into();
+                row["tz"] = ["Asia/Kathmandu", "Europe/Berlin"][index % 2].into();
             }
             fixture.set(ItemKey::user(&team(), &UserId::parse(id).unwrap()), row).await;
         }
@@ -99,8 +99,8 @@ impl StatisticianFixture {
         fixture
     }
 
-    /// One with this number of messages.
-    pub(super) async fn filled(seed: u64, messages: usize) -> Self {
+    /// A fixture with this number of messages.
+    pub(super) async fn with_messages(seed: u64, messages: usize) -> Self {
         let mut fixture = Self::new(seed).await;
         for _ in 0..messages {
             fixture.post().await;
@@ -142,7 +142,7 @@ impl StatisticianFixture {
         Statistician::new(Ports { archive, ..self.ports() }, self.archive.clone())
     }
 
-    /// Does what waits on the queue, until nothing does.
+    /// Handles jobs until the queue is empty.
     pub(super) async fn drain(&self, statistician: &Statistician) {
         self.clock.advance(Duration::from_secs(91));
         loop {
@@ -164,7 +164,7 @@ impl StatisticianFixture {
 
     pub(super) async fn settle(&self) {
         let statistician = self.statistician();
-        statistician.look().await;
+        statistician.poll().await;
         self.drain(&statistician).await;
     }
 
@@ -172,7 +172,7 @@ impl StatisticianFixture {
         query_all(&*self.archive, Query::partition(key::rollups_due(&team()))).await.unwrap().len()
     }
 
-    /// A message of the last 28 days, now and then in the name of an app, or a reply.
+    /// Stores a random message of the last 28 days, sometimes by an app, sometimes a reply.
     pub(super) async fn post(&mut self) -> WrittenMessage {
         let second = MONDAY - 14 * DAY + self.random.i64(0..28 * DAY);
         let ts = Ts::parse(&format!("{second}.{:06}", self.written.len())).unwrap();
@@ -209,7 +209,8 @@ impl StatisticianFixture {
         written
     }
 
-    /// An edit, a deletion, a reaction, an erasure, another message, or a page of history. Answers which days it changes.
+    /// Makes an edit, a deletion, a reaction, an erasure, another message, or a page of history. Returns the
+    /// changed days.
     pub(super) async fn change(&mut self) -> Vec<ChannelDay> {
         let (_, before) = self.days_since(None).await;
         self.change_something().await;
@@ -217,14 +218,14 @@ impl StatisticianFixture {
     }
 
     async fn change_something(&mut self) {
-        let of = self.random.usize(0..self.written.len());
-        let written = self.written[of].clone();
+        let index = self.random.usize(0..self.written.len());
+        let written = self.written[index].clone();
         match self.random.u8(0..10) {
             0 => {
                 self.post().await;
             }
             8 => self.page().await,
-            // An edit that makes a notice of it, or a message again.
+            // An edit that turns the message into a notice, or back into a message.
             9 => {
                 let version = format!(
                     "{:012}.000000/000000000001.000000/x",
@@ -257,20 +258,20 @@ impl StatisticianFixture {
         }
     }
 
-    /// The roll-ups that are there.
+    /// All roll-ups in the archive.
     pub(super) fn rollups(&self) -> BTreeMap<ItemKey, Item> {
         self.rows("rollup#")
     }
 
-    /// The rows of a kind.
+    /// All rows whose partition starts with `kind`.
     pub(super) fn rows(&self, kind: &str) -> BTreeMap<ItemKey, Item> {
         let rows = self.archive.items().into_iter().filter(|row| row.key.item_id.starts_with(kind));
         rows.map(|row| (row.key.clone(), row)).collect()
     }
 
-    /// Each roll-up is what its rows say, and no closed day with messages is without one.
+    /// Asserts that each closed day with messages has a roll-up that equals a recount of its rows.
     pub(super) async fn assert_recounted(&self, when: &str) {
-        assert_eq!(self.due().await, 0, "{when}: nothing is to be counted");
+        assert_eq!(self.due().await, 0, "{when}: no day is due");
         let rollups = self.rollups();
         let closed = RollupDay::closed_at(self.clock.now()).unwrap();
         let rows = self.archive.items();
@@ -278,7 +279,7 @@ impl StatisticianFixture {
         let days: BTreeSet<ChannelDay> = messages
             .map(|row| {
                 let (_, id) = row.key.item_id.rsplit_once('#').unwrap();
-                let day = RollupDay::of_message(&Ts::parse(&row.key.timestamp).unwrap()).unwrap();
+                let day = RollupDay::from_ts(&Ts::parse(&row.key.timestamp).unwrap()).unwrap();
                 ChannelDay { team: team(), channel: channel(id), day }
             })
             .collect();
@@ -294,15 +295,16 @@ impl StatisticianFixture {
         }
     }
 
-    /// Reports with roll-ups are those of the rows.
+    /// Asserts that reports are the same with and without roll-ups.
     pub(super) async fn assert_same_reports(&self, when: &str) -> Option<Rollups> {
         self.assert_same_and_stored(when).await.0
     }
 
-    /// The same, and so are those that were stored before. Answers how many of them still held; others are stored.
+    /// Asserts the same, also for stored reports. Returns how many of these were still valid; stores the
+    /// others.
     pub(super) async fn assert_same_and_stored(&self, when: &str) -> (Option<Rollups>, usize) {
-        let mut held = 0;
-        let rows = RecountRows::of(self.archive.items());
+        let mut valid = 0;
+        let rows = RecountRows::new(self.archive.items());
         let rollups = Rollups::read(&*self.archive, &*self.archive, &team()).await.unwrap();
         let now = Timestamp::from_millisecond(self.clock.now().0).unwrap();
         let weeks = ["2026-W45", "2026-W46", "2026-W47"].map(|week| Period::week(week).unwrap());
@@ -310,47 +312,53 @@ impl StatisticianFixture {
         let hours = Period::between(&ts(MONDAY + 5_000), &ts(MONDAY + 3 * DAY - 77)).unwrap();
         for period in weeks.into_iter().chain([hours]) {
             for scope in 0..3 {
-                let place = ChannelOfTeam { team: team(), channel: channel("C2") };
+                let location = ChannelOfTeam { team: team(), channel: channel("C2") };
                 let mut reports = Vec::new();
                 for rollups in [None, rollups.as_ref()] {
-                    let asked = match scope {
+                    let report_scope = match scope {
                         0 => ReportScope::Team,
                         1 => ReportScope::Channel(
-                            find::joined(&*self.archive, &place, &[team()]).await.unwrap(),
+                            find::joined_channel(&*self.archive, &location, &[team()]).await.unwrap(),
                         ),
                         _ => ReportScope::User(UserId::parse("U2").unwrap()),
                     };
-                    let report = make(&*self.archive, &team(), asked, period, rollups, now).await.unwrap();
-                    reports.push(json::of(&report).to_string());
+                    let report = make_report(&*self.archive, &team(), report_scope, period, rollups, now)
+                        .await
+                        .unwrap();
+                    reports.push(json::report_json(&report).to_string());
                 }
                 assert_eq!(reports[0], reports[1], "{when}, {:?}", period.bounds());
-                let of = [RecountScope::Team, RecountScope::Channel("C2"), RecountScope::User("U2")][scope];
-                let recounted = rows.report(of, period.from(), period.to());
+                let recount_scope =
+                    [RecountScope::Team, RecountScope::Channel("C2"), RecountScope::User("U2")][scope];
+                let recounted = rows.report(recount_scope, period.from(), period.to());
                 assert_recounted_as(
                     &reports[0],
                     &recounted,
-                    &format!("{when}, {of:?}, {:?}", period.bounds()),
+                    &format!("{when}, {recount_scope:?}, {:?}", period.bounds()),
                 );
-                let asked = match scope {
+                let report_scope = match scope {
                     0 => ReportScope::Team,
-                    1 => ReportScope::Channel(find::joined(&*self.archive, &place, &[team()]).await.unwrap()),
+                    1 => ReportScope::Channel(
+                        find::joined_channel(&*self.archive, &location, &[team()]).await.unwrap(),
+                    ),
                     _ => continue,
                 };
-                let of = team();
-                let asked = ReportSources::begin(&*self.archive, &of, asked, period, rollups.as_ref(), now)
-                    .await
-                    .unwrap();
-                if let Some(stored) = asked.stored().await.unwrap() {
+                let team = team();
+                let sources =
+                    ReportSources::read(&*self.archive, &team, report_scope, period, rollups.as_ref(), now)
+                        .await
+                        .unwrap();
+                if let Some(stored) = sources.stored().await.unwrap() {
                     assert_eq!(stored.text, reports[0], "{when}, stored, {:?}", period.bounds());
                     assert!(stored.text.contains(&stored.read().unwrap().basis));
-                    held += 1;
-                } else if let Some(keeping) = asked.keeping() {
-                    let made = asked.make().await.unwrap();
-                    let kept = keeping.of(&made, reports[0].clone(), now);
+                    valid += 1;
+                } else if let Some(keeping) = sources.storage_stamp() {
+                    let made = sources.make().await.unwrap();
+                    let kept = keeping.into_kept_report(&made, reports[0].clone(), now);
                     assert!(store_report(&*self.archive, &kept).await.unwrap());
                 }
             }
         }
-        (rollups, held)
+        (rollups, valid)
     }
 }

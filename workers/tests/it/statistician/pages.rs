@@ -14,46 +14,46 @@ use super::fixture::{CHANNELS, PEOPLE, StatisticianFixture, WrittenMessage, chan
 const ALL: usize = 1_000_000;
 
 impl StatisticianFixture {
-    /// What was written to messages since, by day, and where to go on.
+    /// The days of the messages written since the cursor, and the next cursor.
     pub(super) async fn days_since(&self, cursor: Option<&ChangeCursor>) -> (Vec<ChannelDay>, ChangeCursor) {
         let ChangeBatch::Items { items, next } = self.archive.since(cursor, ALL).await.unwrap() else {
-            panic!("the archive is the one that the cursor is of")
+            panic!("the cursor is of another archive")
         };
-        let spans = items.iter().filter_map(|item| ChangedSpan::of(&item.key));
+        let spans = items.iter().filter_map(|item| ChangedSpan::for_row(&item.key));
         let day = |ChangedSpan { team, channel, day }| {
-            Some(ChannelDay { team, channel, day: RollupDay::of(day?)? })
+            Some(ChannelDay { team, channel, day: RollupDay::from_date(day?)? })
         };
         (spans.filter_map(day).collect(), next)
     }
 
-    /// A page of a channel: messages that are there, edited or not, one that is not, a reply, and what was deleted.
+    /// Stores a page of a channel's history: stored messages, edited or not, new messages, replies and
+    /// tombstones.
     pub(super) async fn page(&mut self) {
         let id = CHANNELS[self.random.usize(0..CHANNELS.len())];
         let mut listed = Vec::new();
         for _ in 0..4 {
-            let there: Vec<WrittenMessage> =
+            let stored: Vec<WrittenMessage> =
                 self.written.iter().filter(|written| written.channel == id).cloned().collect();
-            let of = self.random.choice(&there).unwrap().clone();
-            // This page may list it and not be stored yet.
-            let Some(row) = self.archive.item(&of.key()) else { continue };
+            let sample = self.random.choice(&stored).unwrap().clone();
+            // The message may be one of this page, which is not stored yet.
+            let Some(row) = self.archive.item(&sample.key()) else { continue };
             let author = self.random.choice(PEOPLE).unwrap();
-            let mut message = json!({ "type": "message", "ts": of.ts, "user": row.text("user").unwrap_or(author),
-                "text": row.text("text"), "thread_ts": of.root });
+            let mut message = json!({ "type": "message", "ts": sample.ts, "user": row.text("user").unwrap_or(author),
+                "text": row.text("text"), "thread_ts": sample.root });
             match self.random.u8(0..5) {
                 0 => {
-                    let second = of.ts.micros() / 1_000_000 + self.random.i64(1..1_000_000);
+                    let second = sample.ts.micros() / 1_000_000 + self.random.i64(1..1_000_000);
                     message["text"] = format!("now by <@{author}>").into();
                     message["user"] = author.into();
                     message["edited"] = json!({ "user": author, "ts": format!("{second}.000000") });
                 }
                 1 => {
-                    message =
-                        json!({ "type": "message", "subtype": "tombstone", "ts": of.ts, "user": "USLACKBOT" })
+                    message = json!({ "type": "message", "subtype": "tombstone", "ts": sample.ts, "user": "USLACKBOT" })
                 }
                 2 | 3 => {
-                    let second = of.ts.micros() / 1_000_000 + self.random.i64(1..300_000);
+                    let second = sample.ts.micros() / 1_000_000 + self.random.i64(1..300_000);
                     let ts = Ts::parse(&format!("{second}.{:06}", self.written.len())).unwrap();
-                    let root = if of.is_reply { of.root.clone() } else { Some(of.ts.clone()) };
+                    let root = if sample.is_reply { sample.root.clone() } else { Some(sample.ts.clone()) };
                     let root = root.filter(|_| self.random.bool());
                     message = json!({ "type": "message", "ts": ts, "user": author, "text": "from history", "thread_ts": root });
                     self.written.push(WrittenMessage { channel: id, ts, is_reply: root.is_some(), root });

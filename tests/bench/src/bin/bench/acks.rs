@@ -1,4 +1,4 @@
-//! Durable acks: `ingest` alone beside the bare handler and the handler with one commit per event.
+//! Durable acks: compares `ingest` with the bare handler and with the handler that commits once per event.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::pool::Pool;
 use crate::report::{BenchSection, Goal, median_of, mib, row};
 use crate::{Settings, machine, progress};
 
-/// More acks per second than any server that stores reaches here; a pool that is used up ends a run early.
+/// More acks per second than any server that stores reaches here. A run ends early if its pool is used up.
 const POOL_PER_SECOND: usize = 60_000;
 /// Requests before the clock starts.
 const WARM_UP: usize = 2_000;
@@ -69,7 +69,7 @@ struct AcksRun {
     refused: f64,
 }
 
-/// Runs the systems in turn and compares their medians.
+/// Runs the systems alternately and compares their medians.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     progress("acks: making requests");
     let count = WARM_UP + POOL_PER_SECOND * usize::try_from(settings.seconds)?;
@@ -78,13 +78,13 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     for round in 1..=settings.rounds {
         for (system, runs) in SYSTEMS.iter().zip(&mut runs) {
             progress(&format!("acks: round {round}, {}", system.title()));
-            Pool::sign_anew(&mut pool);
+            Pool::sign_again(&mut pool);
             let run = run(*system, &pool, settings).await?;
             progress(&system.row(run).join(" | "));
             runs.push(run);
         }
     }
-    let [bare, commit, ingest] = runs.map(|runs| middle(&runs));
+    let [bare, commit, ingest] = runs.map(|runs| median_run(&runs));
     let rows = SYSTEMS.iter().zip([bare, commit, ingest]).map(|(system, run)| system.row(run)).collect();
     Ok(BenchSection {
         title: "Durable acks",
@@ -129,8 +129,8 @@ async fn run(system: System, pool: &Arc<Pool>, settings: &Settings) -> anyhow::R
     let idle = server.process.usage();
     let load = |range, time| DrivenLoad {
         range,
-        again: system == System::Bare,
-        time,
+        repeat: system == System::Bare,
+        max_duration: time,
         pace: SendingPace::ClosedLoop,
         connections: settings.connections(),
     };
@@ -152,15 +152,15 @@ async fn run(system: System, pool: &Arc<Pool>, settings: &Settings) -> anyhow::R
     })
 }
 
-fn middle(runs: &[AcksRun]) -> AcksRun {
-    let of = |figure: fn(&AcksRun) -> f64| median_of(runs, figure);
+fn median_run(runs: &[AcksRun]) -> AcksRun {
+    let median = |figure: fn(&AcksRun) -> f64| median_of(runs, figure);
     AcksRun {
-        per_second: of(|run| run.per_second),
-        p50_ms: of(|run| run.p50_ms),
-        p99_ms: of(|run| run.p99_ms),
-        cpu_us: of(|run| run.cpu_us),
-        idle_mib: of(|run| run.idle_mib),
-        peak_mib: of(|run| run.peak_mib),
-        refused: of(|run| run.refused),
+        per_second: median(|run| run.per_second),
+        p50_ms: median(|run| run.p50_ms),
+        p99_ms: median(|run| run.p99_ms),
+        cpu_us: median(|run| run.cpu_us),
+        idle_mib: median(|run| run.idle_mib),
+        peak_mib: median(|run| run.peak_mib),
+        refused: median(|run| run.refused),
     }
 }

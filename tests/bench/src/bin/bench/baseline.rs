@@ -28,7 +28,7 @@ struct CommitPerEvent {
     database: Arc<Mutex<Connection>>,
 }
 
-/// The ceiling: what HTTP and the signature cost alone.
+/// Serves the upper limit: only HTTP and the signature check.
 pub(crate) async fn serve_bare() -> anyhow::Result<()> {
     let bare = Bare { secrets: Arc::new(config::signing_secrets().await?) };
     let answer = |State(bare): State<Bare>, headers: HeaderMap, body: Bytes| async move {
@@ -37,7 +37,7 @@ pub(crate) async fn serve_bare() -> anyhow::Result<()> {
     serve(Router::new().route(PATH, post(answer)).with_state(bare)).await
 }
 
-/// What an app does at best that stores each event before it answers: one commit per event, on disk before the answer.
+/// Serves the best case of an app that stores each event before it answers: one durable commit per event.
 pub(crate) async fn serve_commit_per_event(data: &Path) -> anyhow::Result<()> {
     let state = CommitPerEvent {
         secrets: Arc::new(config::signing_secrets().await?),

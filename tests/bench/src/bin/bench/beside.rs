@@ -1,4 +1,4 @@
-//! A backlog of messages drained by `annalist up`, alone and with channels and files waiting beside it.
+//! A backlog of messages drained by `annalist up`, alone and with channel and file jobs queued as well.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,27 +13,27 @@ use tokio::process::Command;
 use crate::observer::Observer;
 use crate::pool::Pool;
 use crate::report::{BenchSection, Goal, median, row};
-use crate::slack::{self, Size};
+use crate::slack::{self, DirectorySize};
 use crate::{Settings, channels, drain, files, machine, progress};
 
 const FILES: usize = 1_000;
-/// Channels the events beside are spread over.
+/// Number of channels that the channel events are spread over.
 const CHANNELS: usize = 1_000;
 
-/// Works off the backlog both ways, once per round.
+/// Drains the backlog with and without the other jobs, once per round.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     progress("beside: making requests");
-    let api = slack::start(Size::default()).await?;
+    let api = slack::start(DirectorySize::default()).await?;
     let mut pool = Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?;
-    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    let (mut alone, mut busy_runs) = (Vec::new(), Vec::new());
     for round in 1..=settings.rounds {
         progress(&format!("beside: round {round}"));
-        for (busy, runs) in [(false, &mut alone), (true, &mut beside)] {
-            Pool::sign_anew(&mut pool);
+        for (busy, runs) in [(false, &mut alone), (true, &mut busy_runs)] {
+            Pool::sign_again(&mut pool);
             runs.push(run(&pool, settings, &api, busy).await?);
         }
     }
-    let (alone, beside) = (median(alone), median(beside));
+    let (alone, busy) = (median(alone), median(busy_runs));
     Ok(BenchSection {
         title: "Messages beside channels and files",
         method: format!(
@@ -45,8 +45,8 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
             settings.rounds
         ),
         columns: &["messages", "ev/s"],
-        rows: vec![row("alone", &[alone]), row("beside", &[beside])],
-        goals: vec![Goal::at_least("messages beside channels and files", beside / alone, 0.9, " ×")],
+        rows: vec![row("alone", &[alone]), row("beside", &[busy])],
+        goals: vec![Goal::at_least("messages beside channels and files", busy / alone, 0.9, " ×")],
     })
 }
 
@@ -60,7 +60,7 @@ async fn run(pool: &Arc<Pool>, settings: &Settings, api: &str, busy: bool) -> an
     let observer = Observer::open(data.path())?;
     let mut command = Command::new(&binaries().annalist);
     command.args(["up", "--listen", "127.0.0.1:0", "--slack-api-url", api, "--files-per-minute", "3000"]);
-    // What it costs is a measurement of its own.
+    // `bench existence` measures the cost of the check.
     command.args(["--existence-check", "off"]);
     command.arg("--data").arg(data.path()).env("SLACK_BOT_TOKEN", slack::TOKEN);
     let started = Instant::now();

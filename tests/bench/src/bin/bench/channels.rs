@@ -1,4 +1,4 @@
-//! Channel events queued with no worker, then folded by one `channel-indexer`.
+//! Queues channel events with no worker, then folds them with one `channel-indexer`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,10 +19,10 @@ use crate::{Settings, machine, progress};
 
 pub(crate) const EVENTS: usize = 10_000;
 const DEADLINE: Duration = Duration::from_secs(300);
-/// Sent at once: what a full transaction holds.
+/// Number of events sent at once: a full transaction.
 const SENT_AT_ONCE: usize = 1000;
 
-/// The numbers of channels that the events are spread over.
+/// The channel counts over which the events are spread.
 const SHAPES: [usize; 3] = [10_000, 1_000, 1];
 
 /// Folds each shape once per round.
@@ -53,7 +53,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     })
 }
 
-/// The nth event, which is about channel n modulo `channels`.
+/// Returns the nth event, which is about channel `n % channels`.
 fn channel_event(n: usize, channels: usize) -> Value {
     let (channel, turn) = (format!("C{:05}", n % channels), n / channels);
     let ts = format!("{}.{:06}", 1_700_000_000 + n / 1000, n % 1000);
@@ -101,5 +101,5 @@ async fn run(channels: usize) -> anyhow::Result<RunCost> {
     let rows = observer.rows_of("channel")?;
     ensure!(rows == EVENTS, "{rows} rows instead of {EVENTS}");
     indexer.sigkill().await;
-    Ok(RunCost::of(EVENTS, elapsed, &usage))
+    Ok(RunCost::for_events(EVENTS, elapsed, &usage))
 }

@@ -1,4 +1,4 @@
-//! One kept-alive HTTP/1.1 connection, read just well enough to tell one answer from the next.
+//! One kept-alive HTTP/1.1 connection, with just enough parsing to separate the responses.
 
 use std::net::SocketAddr;
 
@@ -6,10 +6,10 @@ use anyhow::{Context, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// More than most servers here send.
+/// The initial buffer size: more than most responses here.
 const ANSWER_BYTES: usize = 4096;
 
-/// More than any of them sends: pages are the longest.
+/// More than any response here: pages are the longest.
 const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
 /// An open connection.
@@ -26,12 +26,12 @@ impl Connection {
         Ok(Self { stream, answer: Vec::with_capacity(ANSWER_BYTES) })
     }
 
-    /// How long the last answer was, its head included.
+    /// Returns the length of the last response, including its head.
     pub(crate) fn answer_bytes(&self) -> usize {
         self.answer.len()
     }
 
-    /// Sends a request and returns the status of its answer.
+    /// Sends a request and returns the status of the response.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<u16> {
         self.stream.write_all(request).await.context("cannot send")?;
         self.answer.clear();
@@ -49,7 +49,7 @@ impl Connection {
     }
 }
 
-/// The status, once the whole answer is there.
+/// Returns the status once the response is complete.
 fn complete(answer: &[u8]) -> anyhow::Result<Option<u16>> {
     let Some(head_len) = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return Ok(None) };
     let head = std::str::from_utf8(&answer[..head_len]).context("the head is not text")?;

@@ -1,4 +1,4 @@
-//! A large directory, brought in by a `channel-indexer` as it starts.
+//! The sync of a large directory by a `channel-indexer` at startup.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use tokio::process::Command;
 
 use crate::observer::Observer;
 use crate::report::{BenchSection, Goal, median_of, mib, row};
-use crate::slack::{self, Size};
+use crate::slack::{self, DirectorySize};
 use crate::{Settings, machine, progress};
 
-const SIZE: Size = Size { channels: 10_000, users: 20_000 };
+const SIZE: DirectorySize = DirectorySize { channels: 10_000, users: 20_000 };
 const DEADLINE: Duration = Duration::from_secs(120);
 
 struct DirectoryRun {
@@ -22,7 +22,7 @@ struct DirectoryRun {
     peak_mib: f64,
 }
 
-/// Syncs a new folder, and then the same folder again.
+/// Syncs into a new folder, then again into the same folder.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let url = slack::start(SIZE).await?;
     let (mut first, mut again) = (Vec::new(), Vec::new());
@@ -55,14 +55,14 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     })
 }
 
-/// The nth start of an indexer on this folder.
+/// Starts an indexer on this folder for the nth time and waits for its sync.
 async fn run(data: &Path, url: &str, nth: usize) -> anyhow::Result<DirectoryRun> {
     let started = Instant::now();
     let mut command = Command::new(binaries().worker("channel-indexer"));
     command.args(["--slack-api-url", url]).arg("--data").arg(data).env("SLACK_BOT_TOKEN", slack::TOKEN);
     let indexer = process::worker(&mut command).await;
     let observer = Observer::open(data)?;
-    indexer.says("the directory is synced", DEADLINE).await;
+    indexer.wait_for_log("the directory is synced", DEADLINE).await;
     let elapsed = started.elapsed();
     let usage = indexer.usage();
     let (channels, users) = (observer.rows_of("channel")?, observer.rows_of("user")?);

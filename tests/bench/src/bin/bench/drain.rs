@@ -1,5 +1,5 @@
-//! A backlog filled through `ingest` with no worker, then drained by one `message-writer`: alone, beside a search index that
-//! follows the archive, beside a statistician that counts it, and beside an import.
+//! A backlog filled through `ingest` with no worker, then drained by one `message-writer`: alone, and
+//! concurrently with a search index that follows the archive, a statistician, and an import.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::{Settings, machine, progress};
 
 pub(crate) const DEADLINE: Duration = Duration::from_secs(300);
 
-/// What else uses the archive meanwhile.
+/// The process that uses the archive at the same time.
 #[derive(Debug, Clone, Copy)]
 enum ConcurrentWork {
     Nothing,
@@ -46,7 +46,7 @@ impl ConcurrentWork {
         }
     }
 
-    /// Starts it; it has not ended when the backlog is drained.
+    /// Starts the process. It is still running when the backlog is drained.
     async fn start(self, data: &Path, export: &Path) -> Option<Process> {
         match self {
             Self::Nothing => None,
@@ -62,7 +62,7 @@ impl ConcurrentWork {
     }
 }
 
-/// Fills and drains the backlog, once per round and for each thing beside it.
+/// Fills and drains the backlog, once per round and kind of concurrent work.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     progress("drain: making requests");
     let mut pool = Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?;
@@ -72,9 +72,9 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     let mut runs: [Vec<RunCost>; 5] = Default::default();
     for round in 1..=settings.rounds {
         progress(&format!("drain: round {round}"));
-        for (runs, beside) in runs.iter_mut().zip(ConcurrentWork::ALL) {
-            Pool::sign_anew(&mut pool);
-            runs.push(run(&pool, settings, beside, &export).await?);
+        for (runs, concurrent) in runs.iter_mut().zip(ConcurrentWork::ALL) {
+            Pool::sign_again(&mut pool);
+            runs.push(run(&pool, settings, concurrent, &export).await?);
         }
     }
     let costs = runs.map(|runs| RunCost::median(&runs));
@@ -88,7 +88,11 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
             settings.backlog, settings.rows, settings.rounds
         ),
         columns: &["", "ev/s", "CPU µs/ev", "RSS peak MiB"],
-        rows: ConcurrentWork::ALL.iter().zip(&costs).map(|(beside, cost)| cost.row(beside.title())).collect(),
+        rows: ConcurrentWork::ALL
+            .iter()
+            .zip(&costs)
+            .map(|(concurrent, cost)| cost.row(concurrent.title()))
+            .collect(),
         goals: vec![
             Goal::at_least("a backlog drains at", alone, 30_000.0, " ev/s"),
             Goal::at_least("… beside a search index that follows", followed / alone, 0.9, " ×"),
@@ -104,8 +108,8 @@ pub(crate) async fn fill(data: &Path, pool: &Arc<Pool>, settings: &Settings) -> 
     let ingest = process::ingest(data).await;
     let load = DrivenLoad {
         range: 0..pool.len(),
-        again: false,
-        time: None,
+        repeat: false,
+        max_duration: None,
         pace: SendingPace::ClosedLoop,
         connections: settings.connections(),
     };
@@ -115,16 +119,16 @@ pub(crate) async fn fill(data: &Path, pool: &Arc<Pool>, settings: &Settings) -> 
     Ok(())
 }
 
-/// A search index that has caught up, and goes on to follow.
+/// Starts a search index and waits until it has caught up. It continues to follow the archive.
 async fn follow(data: &Path) -> Process {
     let mut command = Command::new(&binaries().annalist);
     command.args(["index", "--follow", "--data"]).arg(data).env_clear();
     let follower = Process::start(&mut command);
-    follower.prints("can be found", DEADLINE).await;
+    follower.wait_for_output("can be found", DEADLINE).await;
     follower
 }
 
-/// A statistician that works.
+/// Starts a statistician.
 async fn statistician(data: &Path) -> Process {
     let mut command = Command::new(binaries().worker("statistician"));
     command.arg("--data").arg(data).env_clear();
@@ -139,12 +143,12 @@ fn import(mut command: Command, data: &Path, export: &Path) -> Process {
 async fn run(
     pool: &Arc<Pool>,
     settings: &Settings,
-    beside: ConcurrentWork,
+    concurrent: ConcurrentWork,
     export: &Path,
 ) -> anyhow::Result<RunCost> {
     let data = machine::data_folder()?;
     fill(data.path(), pool, settings).await?;
-    let other = beside.start(data.path(), export).await;
+    let other = concurrent.start(data.path(), export).await;
     let observer = Observer::open(data.path())?;
     let queued = observer.backlog(QueueName::Events)?;
     ensure!(queued == pool.len(), "{queued} of {} are queued", pool.len());
@@ -158,12 +162,12 @@ async fn run(
         other.sigkill().await;
     }
     let rows = observer.rows()?;
-    let is_complete = match beside {
+    let is_complete = match concurrent {
         ConcurrentWork::Nothing | ConcurrentWork::Index | ConcurrentWork::Statistician => {
             rows == pool.rows(pool.len())
         }
         ConcurrentWork::PoliteImport | ConcurrentWork::Import => rows > pool.rows(pool.len()),
     };
     ensure!(is_complete, "{rows} rows instead of {}", pool.rows(pool.len()));
-    Ok(RunCost::of(pool.len(), elapsed, &usage))
+    Ok(RunCost::for_events(pool.len(), elapsed, &usage))
 }

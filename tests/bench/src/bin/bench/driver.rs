@@ -1,4 +1,4 @@
-//! Plays Slack as fast as it can, or at a fixed rate, on one thread.
+//! Sends requests as Slack does, as fast as possible or at a fixed rate, on one thread.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -15,56 +15,56 @@ use crate::connection::Connection;
 use crate::pool::Pool;
 use crate::report::SortedTimes;
 
-/// How long a sender waits before it repeats a request that was not answered 200.
+/// Delay before a sender repeats a request that was not answered 200.
 const RETRY_DELAY: Duration = Duration::from_millis(10);
-/// At most one acked message in this time is reported as a sample.
+/// At most one acked message per interval is reported as a sample.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// When requests are sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SendingPace {
-    /// Each connection sends the next as soon as the last is answered.
+    /// Each connection sends the next request as soon as the last one is answered.
     ClosedLoop,
     /// Requests per second, whether or not the server keeps up. Latency counts from the moment a request was due.
     PerSecond(u64),
 }
 
-/// A load to be driven.
+/// A load to drive.
 #[derive(Debug, Clone)]
 pub(crate) struct DrivenLoad {
-    /// Which requests of the pool.
+    /// The requests of the pool.
     pub(crate) range: Range<usize>,
-    /// Whether to start over at the range's end. Only for a server that does not care.
-    pub(crate) again: bool,
-    /// No request is started after this; without it the load ends with the range.
-    pub(crate) time: Option<Duration>,
+    /// Whether to start over at the end of the range. Only for a server that accepts duplicates.
+    pub(crate) repeat: bool,
+    /// Maximum duration; `None` ends the load with the range.
+    pub(crate) max_duration: Option<Duration>,
     /// When requests are sent.
     pub(crate) pace: SendingPace,
-    /// How many connections.
+    /// Number of connections.
     pub(crate) connections: usize,
 }
 
-/// What became of a load.
+/// The result of a load.
 #[derive(Debug, Clone)]
-pub(crate) struct Driven {
+pub(crate) struct LoadResult {
     /// Requests answered 200.
     pub(crate) acked: usize,
     /// Other answers. Their requests are repeated until they are acked.
     pub(crate) refused: usize,
     /// From the first request to the last answer.
     pub(crate) elapsed: Duration,
-    /// Of acked requests.
+    /// The latencies of acked requests.
     pub(crate) latencies: SortedTimes,
 }
 
-impl Driven {
+impl LoadResult {
     /// Acks per second.
     pub(crate) fn per_second(&self) -> f64 {
         self.acked as f64 / self.elapsed.as_secs_f64()
     }
 }
 
-/// An acked request and when it was acked.
+/// The index of an acked request and the time of the ack.
 pub(crate) type Sample = (usize, Instant);
 
 struct DriverState {
@@ -84,7 +84,7 @@ pub(crate) async fn drive(
     pool: &Arc<Pool>,
     load: DrivenLoad,
     samples: Option<mpsc::UnboundedSender<Sample>>,
-) -> anyhow::Result<Driven> {
+) -> anyhow::Result<LoadResult> {
     let pool = Arc::clone(pool);
     tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -99,7 +99,7 @@ async fn drive_here(
     pool: Arc<Pool>,
     load: DrivenLoad,
     samples: Option<mpsc::UnboundedSender<Sample>>,
-) -> anyhow::Result<Driven> {
+) -> anyhow::Result<LoadResult> {
     let mut connections = Vec::with_capacity(load.connections);
     for _ in 0..load.connections {
         connections.push(Connection::open(address).await?);
@@ -123,8 +123,8 @@ async fn drive_here(
         sender.await.context("a sender panicked")??;
     }
     let elapsed = started.elapsed();
-    let latencies = SortedTimes::of(shared.latencies.take());
-    Ok(Driven { acked: latencies.len(), refused: shared.refused.get(), elapsed, latencies })
+    let latencies = SortedTimes::from_unsorted(shared.latencies.take());
+    Ok(LoadResult { acked: latencies.len(), refused: shared.refused.get(), elapsed, latencies })
 }
 
 async fn send(mut connection: Connection, shared: Rc<DriverState>) -> anyhow::Result<()> {
@@ -142,21 +142,21 @@ async fn send(mut connection: Connection, shared: Rc<DriverState>) -> anyhow::Re
 }
 
 impl DriverState {
-    /// The next request and when it is due.
+    /// Returns the next request and the time at which it is due.
     fn next(&self) -> Option<(usize, Instant)> {
         let sent = self.sent.get();
-        let at = if self.load.again { sent % self.load.range.len() } else { sent };
+        let offset = if self.load.repeat { sent % self.load.range.len() } else { sent };
         let now = Instant::now();
         let due = match self.load.pace {
             SendingPace::ClosedLoop => now,
             SendingPace::PerSecond(rate) => self.started + Duration::from_secs_f64(sent as f64 / rate as f64),
         };
-        let late = self.load.time.is_some_and(|time| due.max(now) > self.started + time);
-        if at >= self.load.range.len() || late {
+        let late = self.load.max_duration.is_some_and(|time| due.max(now) > self.started + time);
+        if offset >= self.load.range.len() || late {
             return None;
         }
         self.sent.set(sent + 1);
-        Some((self.load.range.start + at, due))
+        Some((self.load.range.start + offset, due))
     }
 
     fn acked(&self, n: usize, due: Instant) {
@@ -167,7 +167,7 @@ impl DriverState {
             && self.pool.row(n).is_some()
         {
             self.last_sample.set(now);
-            // The observer may have seen enough.
+            // The observer may have stopped already.
             let _ = samples.send((n, now));
         }
     }

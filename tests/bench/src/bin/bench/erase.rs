@@ -1,4 +1,4 @@
-//! How long it takes to erase a person: to say what would go, to erase it, and to write the database anew.
+//! How long it takes to erase a person: the dry run, the erasure, and the rewrite of the database.
 
 use std::fs;
 use std::path::Path;
@@ -7,23 +7,23 @@ use anyhow::ensure;
 use embedded::DATABASE_FILE;
 use rusqlite::Connection;
 
-use crate::import::export::{self, USUAL};
+use crate::import::export::{self, USUAL_SPREAD};
 use crate::report::{BenchSection, Goal, median, row};
 use crate::watched::annalist;
 use crate::{Settings, import, machine, progress};
 
-/// The person, beside many others.
+/// The erased person, one of many.
 const USER: &str = "U00000";
 
-/// Every message with a row of this number, or a multiple of it, is theirs.
+/// The person wrote one message in this number.
 const SHARE: i64 = 100;
 
-/// Erases them from copies of one archive.
+/// Erases the person from copies of one archive.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let folder = machine::data_folder()?;
     let made = folder.path().join("made");
-    import::fill(&made, settings.rows, USUAL).await?;
-    let messages = give(&made)?;
+    import::fill(&made, settings.rows, USUAL_SPREAD).await?;
+    let messages = assign_messages(&made)?;
     let (mut plans, mut erasures, mut compactions) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=settings.rounds {
         progress(&format!("erase: round {round}"));
@@ -39,7 +39,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
             let ended = annalist(&data, &[&["erase", "--user", USER], args].concat()).await?;
             times.push(ended.time.as_secs_f64());
             let sum = ended.last_line()?;
-            ensure!(sum["messages"].as_u64() == Some(expected), "{sum}: {expected} messages were to go");
+            ensure!(sum["messages"].as_u64() == Some(expected), "{sum}: expected {expected} messages");
         }
     }
     let [plan, erasure, compaction] = [plans, erasures, compactions].map(median);
@@ -62,8 +62,8 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     })
 }
 
-/// Gives the person their share of the messages; how many they have then.
-fn give(data: &Path) -> anyhow::Result<u64> {
+/// Assigns a share of the messages to the person. Returns the number of the person's messages.
+fn assign_messages(data: &Path) -> anyhow::Result<u64> {
     let database = Connection::open(data.join(DATABASE_FILE))?;
     database.execute(
         "UPDATE items SET attributes = json_set(attributes, '$.user', ?1) WHERE item_id GLOB 'message#*' AND rowid % ?2 = 0",

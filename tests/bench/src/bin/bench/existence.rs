@@ -1,4 +1,4 @@
-//! A backlog drained by one `message-writer`, with the existence check and without, in pairs.
+//! A backlog drained by one `message-writer` with and without the existence check, in pairs of runs.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,10 +15,10 @@ use crate::pool::Pool;
 use crate::report::{BenchSection, Goal, RunCost, median, row};
 use crate::{Settings, drain, machine, progress, slack};
 
-/// What the check may cost.
+/// Minimum throughput with the check, as a share of the throughput without it.
 const LEAST_SHARE: f64 = 0.95;
 
-/// Works off the same backlog both ways, once per round; who is first takes turns.
+/// Drains the same backlog in both modes, once per round. The first mode alternates.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     progress("existence: making requests");
     let shape = Shape::default();
@@ -30,7 +30,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
         progress(&format!("existence: round {round}"));
         let modes = if round.is_multiple_of(2) { ["enforce", "off"] } else { ["off", "enforce"] };
         for mode in modes {
-            Pool::sign_anew(&mut pool);
+            Pool::sign_again(&mut pool);
             let runs = if mode == "off" { &mut off } else { &mut enforce };
             runs.push(run(&pool, settings, &api, mode).await?);
         }
@@ -69,5 +69,5 @@ async fn run(pool: &Arc<Pool>, settings: &Settings, api: &str, mode: &str) -> an
     let rows = observer.rows()?;
     ensure!(rows == pool.rows(pool.len()), "{rows} rows instead of {}", pool.rows(pool.len()));
     writer.sigkill().await;
-    Ok(RunCost::of(pool.len(), elapsed, &usage))
+    Ok(RunCost::for_events(pool.len(), elapsed, &usage))
 }

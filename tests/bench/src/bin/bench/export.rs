@@ -1,4 +1,4 @@
-//! An archive exported in each format, from the start of the process to its end.
+//! Exports an archive in each format, timed from the start of the process to its end.
 
 use std::collections::BTreeMap;
 
@@ -6,33 +6,33 @@ use ::tests::harness::binaries::binaries;
 use anyhow::ensure;
 use tokio::process::Command;
 
-use crate::import::export::{self, USUAL};
+use crate::import::export::{self, USUAL_SPREAD};
 use crate::report::{BenchSection, Goal, RunCost, figure};
 use crate::{Settings, import, machine, progress, watched};
 
 /// All formats.
 pub(crate) const FORMATS: [&str; 5] = ["slack", "html", "jsonl", "markdown", "text"];
 
-/// Exports an archive that an export was imported into.
+/// Exports an archive into which an export was imported.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let folder = machine::data_folder()?;
     let data = folder.path().join("data");
-    import::fill(&data, settings.rows, USUAL).await?;
+    import::fill(&data, settings.rows, USUAL_SPREAD).await?;
     let mut runs: BTreeMap<&str, Vec<RunCost>> = BTreeMap::new();
     for round in 1..=settings.rounds {
         for format in &settings.formats {
             progress(&format!("export: round {round}, {format}"));
-            let place = machine::data_folder()?;
+            let out_folder = machine::data_folder()?;
             let mut command = Command::new(&binaries().annalist);
-            command.args(["export", "--format", format, "--out"]).arg(place.path().join("out"));
+            command.args(["export", "--format", format, "--out"]).arg(out_folder.path().join("out"));
             let watched::EndedProcess { output, usage, time } = {
                 command.arg("--data").arg(&data);
-                watched::to_end(command).await?
+                watched::run_to_end(command).await?
             };
-            let said = String::from_utf8_lossy(&output.stdout).replace(',', "");
+            let printed = String::from_utf8_lossy(&output.stdout).replace(',', "");
             let expected = format!("Exported {} messages", settings.rows);
-            ensure!(said.starts_with(&expected), "{format}: {said}");
-            let run = RunCost::of(settings.rows, time, &usage);
+            ensure!(printed.starts_with(&expected), "{format}: {printed}");
+            let run = RunCost::for_events(settings.rows, time, &usage);
             progress(&format!(
                 "export: {} messages/s, {} MiB at most",
                 figure(run.per_second),

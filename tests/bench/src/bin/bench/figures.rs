@@ -1,4 +1,5 @@
-//! How long a weekly report takes: counted from rows, from roll-ups, and stored; beside one SQL statement for each figure.
+//! How long a weekly report takes: counted from rows, from roll-ups, and stored; compared with one SQL
+//! statement per figure.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,21 +13,22 @@ use rusqlite::{Connection, OpenFlags};
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use crate::import::export::{self, Spread};
+use crate::import::export::{self, MessageSpread};
 use crate::report::{BenchSection, Goal, figure, median, row};
 use crate::watched::annalist;
 use crate::{Settings, import, machine, progress};
 
-/// As many messages a week as the other parts have, of more channels.
-const SPREAD: Spread = Spread { channels: 300, day: 17 };
+/// The same number of messages a week as in the other parts, in more channels.
+const SPREAD: MessageSpread = MessageSpread { channels: 300, messages_per_day: 17 };
 
-/// A week in the middle of the export, and the one before.
+/// A week in the middle of the export. The report also covers the week before.
 const FROM: &str = "2017-09-04";
 const TO: &str = "2017-09-11";
 const FROM_S: i64 = 1_504_483_200;
 const WEEK_S: i64 = 7 * 86_400;
 
-/// The figures of one period, each by one statement: what a person at an SQL prompt would ask. `?1` and `?2` are its bounds.
+/// One statement per figure of a period, as a person at an SQL prompt would write it. `?1` and `?2` are the
+/// bounds.
 const STATEMENTS: [&str; 7] = [
     "SELECT count(*), count(DISTINCT user) FROM messages WHERE ts >= ?1 AND ts < ?2",
     "SELECT user, count(*) FROM messages WHERE ts >= ?1 AND ts < ?2 GROUP BY user ORDER BY 2 DESC",
@@ -39,10 +41,10 @@ const STATEMENTS: [&str; 7] = [
     "SELECT count(*) FROM first_posts WHERE message_id >= ?1 AND message_id < ?2",
 ];
 
-/// How long the statistician may take for the whole archive.
+/// Maximum time of the statistician for the whole archive.
 const COUNTED_WITHIN: Duration = Duration::from_secs(1_800);
 
-/// Makes reports of one archive.
+/// Makes reports from one archive.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let folder = machine::data_folder()?;
     let data = folder.path().join("data");
@@ -52,13 +54,13 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     let rows = repeat(settings, || report(&data, false)).await?;
     let mut statements = Vec::new();
     for _ in 0..settings.rounds {
-        statements.push(ask(&database)?);
+        statements.push(run_statements(&database)?);
     }
     progress("figures: counting every day");
     let days = SPREAD.channel_days(settings.rows);
     let counting = count_all(&data, &database, days as i64).await?;
-    // What was stored is forgotten before; the last one stays.
-    let rolled = repeat(settings, || forget_and_report(&data)).await?;
+    // Each run deletes the stored report first; the last report remains for the next measurement.
+    let rolled = repeat(settings, || delete_and_report(&data)).await?;
     let stored = repeat(settings, || report(&data, true)).await?;
 
     let [rows, rolled, stored, statements] = [rows, rolled, stored, statements].map(median);
@@ -93,16 +95,16 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
 
 async fn repeat<F: Future<Output = anyhow::Result<f64>>>(
     settings: &Settings,
-    measured: impl Fn() -> F,
+    measure: impl Fn() -> F,
 ) -> anyhow::Result<Vec<f64>> {
     let mut seconds = Vec::new();
     for _ in 0..settings.rounds {
-        seconds.push(measured().await?);
+        seconds.push(measure().await?);
     }
     Ok(seconds)
 }
 
-/// Makes the report, and checks whether it was stored.
+/// Makes the report, checks whether it came from storage, and returns the seconds.
 async fn report(data: &Path, is_stored: bool) -> anyhow::Result<f64> {
     let ended = annalist(data, &["report", "--from", FROM, "--to", TO, "--json"]).await?;
     let report = ended.last_line()?;
@@ -111,16 +113,16 @@ async fn report(data: &Path, is_stored: bool) -> anyhow::Result<f64> {
     Ok(ended.time.as_secs_f64())
 }
 
-/// Makes the report from roll-ups: a stored one is forgotten before.
-async fn forget_and_report(data: &Path) -> anyhow::Result<f64> {
+/// Deletes the stored report and makes it again from roll-ups.
+async fn delete_and_report(data: &Path) -> anyhow::Result<f64> {
     let database = Connection::open(data.join(DATABASE_FILE))?;
     database.execute("DELETE FROM items WHERE item_id >= 'report#' AND item_id < 'report$'", [])?;
     drop(database);
     report(data, false).await
 }
 
-/// Asks each statement about both weeks.
-fn ask(database: &Connection) -> anyhow::Result<f64> {
+/// Runs each statement for both weeks. Returns the seconds.
+fn run_statements(database: &Connection) -> anyhow::Result<f64> {
     let started = Instant::now();
     for from in [FROM_S, FROM_S - WEEK_S] {
         for statement in STATEMENTS {
@@ -132,7 +134,7 @@ fn ask(database: &Connection) -> anyhow::Result<f64> {
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// Lets a statistician count everything, this number of days of channels; how long that took.
+/// Runs a statistician until it has counted `days` channel days. Returns the seconds.
 async fn count_all(data: &Path, database: &Connection, days: i64) -> anyhow::Result<f64> {
     let started = Instant::now();
     let mut command = Command::new(binaries().worker("statistician"));
@@ -142,7 +144,7 @@ async fn count_all(data: &Path, database: &Connection, days: i64) -> anyhow::Res
         let query = "SELECT count(*) FROM items WHERE item_id >= ?1 || '#' AND item_id < ?1 || '$'";
         database.query_row(query, [kind], |row| row.get(0))
     };
-    // Those of later changes may not be asked for yet.
+    // The due rows of later changes may not exist yet.
     while count("rollup")? < days || count("rollupdue")? > 0 {
         if started.elapsed() > COUNTED_WITHIN {
             bail!("{} of {days} days are counted", count("rollup")?);
@@ -150,7 +152,7 @@ async fn count_all(data: &Path, database: &Connection, days: i64) -> anyhow::Res
         sleep(Duration::from_millis(500)).await;
     }
     let elapsed = started.elapsed().as_secs_f64();
-    // What it wrote itself it passes with its next look; until then, every report does.
+    // The statistician passes its own writes at its next poll. Until then, every report has to.
     while !has_passed_all(database)? {
         if started.elapsed() > COUNTED_WITHIN {
             bail!("the statistician has not looked again");

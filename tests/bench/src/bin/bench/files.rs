@@ -1,4 +1,4 @@
-//! Files fetched by a `file-downloader` from a Slack on the same machine.
+//! Fetches files with a `file-downloader` from a fake Slack on the same machine.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,21 +18,21 @@ use tokio::process::Command;
 
 use crate::observer::Observer;
 use crate::report::{BenchSection, Goal, figure, median, mib, row};
-use crate::slack::{self, Size};
+use crate::slack::{self, DirectorySize};
 use crate::{Settings, machine, progress};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 const SMALL_FILES: usize = 1_000;
 const SMALL_BYTES: usize = 10_000;
-/// A limit that is reached: what is measured is how close the downloader comes to it.
+/// The rate limit. The bench measures how close the downloader comes to it.
 const FILES_PER_MINUTE: usize = 3_000;
-/// A sixth of a minute's worth is let through at once.
+/// The limiter lets a sixth of a minute's files through at once.
 const BURST: usize = FILES_PER_MINUTE / 6;
 const LARGE_BYTES: usize = 500 * 1024 * 1024;
 
-/// Fetches many small files, and a large one.
+/// Fetches many small files and one large file.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
-    let api = slack::start(Size::default()).await?;
+    let api = slack::start(DirectorySize::default()).await?;
     let (mut seconds, mut peaks, mut extra, mut large_seconds) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 1..=settings.rounds {
@@ -75,7 +75,7 @@ struct FilesRun {
 
 async fn run(api: &str, files: usize, bytes: usize) -> anyhow::Result<FilesRun> {
     let data = machine::data_folder()?;
-    // Started on an empty folder first: what it takes to do nothing.
+    // First on an empty folder, to measure the idle memory.
     fill(data.path(), Vec::new()).await?;
     let idle = downloader(data.path(), api).await;
     let idle_mib = mib(idle.usage().peak_rss_kib);
@@ -87,10 +87,10 @@ async fn run(api: &str, files: usize, bytes: usize) -> anyhow::Result<FilesRun> 
     let downloader = downloader(data.path(), api).await;
     observer.wait_until_drained(QueueName::Files, DEADLINE).await?;
     let elapsed = started.elapsed();
-    let held = observer.rows_of("file")?;
-    ensure!(held == files, "{held} of {files} files are known");
+    let file_rows = observer.rows_of("file")?;
+    ensure!(file_rows == files, "{file_rows} of {files} files are known");
     let stored = stored_bytes(&data.path().join("files"))?;
-    ensure!(stored == files * bytes, "{stored} bytes are held instead of {}", files * bytes);
+    ensure!(stored == files * bytes, "{stored} bytes are stored instead of {}", files * bytes);
     let peak_mib = mib(downloader.usage().peak_rss_kib);
     downloader.sigkill().await;
     Ok(FilesRun { elapsed, idle_mib, peak_mib })
@@ -102,7 +102,7 @@ async fn downloader(data: &Path, api: &str) -> Process {
     process::worker(command.arg("--data").arg(data).env("SLACK_BOT_TOKEN", slack::TOKEN)).await
 }
 
-/// Queues jobs of small files.
+/// Queues the jobs of small files.
 pub(crate) async fn queue_small(data: &Path, api: &str, files: usize) -> anyhow::Result<()> {
     fill(data, (0..files).map(|n| job(api, n, SMALL_BYTES)).collect::<anyhow::Result<_>>()?).await
 }

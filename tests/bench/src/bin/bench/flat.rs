@@ -1,5 +1,5 @@
-//! Whether an event costs the same in a large archive as in a small one: time and CPU of `annalist up` from the first
-//! request of a window of events until the last is drained.
+//! Whether an event costs the same in a large archive as in a small one: wall and CPU time of `annalist up`
+//! from the first request of a window of events until the last event is drained.
 
 use std::time::{Duration, Instant};
 
@@ -16,16 +16,17 @@ use crate::report::{BenchSection, Goal, median_of, row};
 use crate::{Settings, machine, progress};
 
 const DEADLINE: Duration = Duration::from_secs(300);
-/// Events of a measured window, and of a warm-up.
+/// Number of events of a measured window and of a warm-up.
 const WINDOW: usize = 20_000;
-/// Rows of the small channel.
+/// Number of rows of the small channel.
 const SMALL: usize = 10_000;
-/// A large archive is filled in pieces of this, so that the queue stays short.
+/// Number of events per piece while a large archive is filled, so that the queue stays short.
 const PIECE: usize = 50_000;
-/// Fewer events might all be edits and add no row.
+/// With fewer events, a piece might have only edits and add no row.
 const SMALLEST_PIECE: usize = 1_000;
 const LIMIT: f64 = 1.3;
-/// The large channel has an event a minute, so that a million messages are of two years: the statistician counts whole days.
+/// The large channel has one event per minute, so that a million messages span two years: the statistician
+/// counts whole days.
 const MINUTE_MICROS: i64 = 60_000_000;
 const MINUTES_OF_DAY: usize = 24 * 60;
 
@@ -42,11 +43,11 @@ struct FlatArchive {
     /// Events sent so far.
     sent: usize,
     connections: usize,
-    // Removed last.
+    // Dropped last.
     _data: tempfile::TempDir,
 }
 
-/// Compares small with large, and one channel with many.
+/// Compares a small channel with a large one, and one channel with many.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     progress(&format!("flat: filling one channel with {} rows", settings.rows));
     let mut filled = FlatArchive::open(a_minute_apart(), settings).await?;
@@ -58,11 +59,11 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
         progress(&format!("flat: round {round}"));
         small.push(cost_after(a_minute_apart(), SMALL, settings).await?);
         large.push(filled.window(WINDOW).await?);
-        one.push(cost_after(of_channels(1), WINDOW, settings).await?);
-        many.push(cost_after(of_channels(10_000), WINDOW, settings).await?);
+        one.push(cost_after(with_channels(1), WINDOW, settings).await?);
+        many.push(cost_after(with_channels(10_000), WINDOW, settings).await?);
     }
     filled.server.process.sigkill().await;
-    let [small, large, one, many] = [small, large, one, many].map(|costs| middle(&costs));
+    let [small, large, one, many] = [small, large, one, many].map(|costs| median_cost(&costs));
     let row = |what: String, cost: Cost| row(what, &[cost.wall_us, cost.cpu_us]);
     Ok(BenchSection {
         title: "Cost per event",
@@ -94,15 +95,15 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     })
 }
 
-fn of_channels(channels: usize) -> Shape {
+fn with_channels(channels: usize) -> Shape {
     Shape { channels, ..Shape::default() }
 }
 
 fn a_minute_apart() -> Shape {
-    Shape { step_micros: MINUTE_MICROS, ..of_channels(1) }
+    Shape { step_micros: MINUTE_MICROS, ..with_channels(1) }
 }
 
-/// The cost of a window in a new archive of this shape that holds `rows` rows.
+/// Measures a window in a new archive of this shape with `rows` rows.
 async fn cost_after(shape: Shape, rows: usize, settings: &Settings) -> anyhow::Result<Cost> {
     let mut archive = FlatArchive::open(shape, settings).await?;
     archive.fill(rows).await?;
@@ -120,19 +121,19 @@ impl FlatArchive {
         Ok(Self { server, observer, workload, sent: 0, connections: settings.connections(), _data: data })
     }
 
-    /// Sends events until the archive holds at least `rows` messages.
+    /// Sends events until the archive has at least `rows` messages.
     async fn fill(&mut self, rows: usize) -> anyhow::Result<()> {
-        let mut have = self.observer.rows()?;
-        while have < rows {
-            self.window((rows - have).clamp(SMALLEST_PIECE, PIECE)).await?;
+        let mut current = self.observer.rows()?;
+        while current < rows {
+            self.window((rows - current).clamp(SMALLEST_PIECE, PIECE)).await?;
             let now = self.observer.rows()?;
-            ensure!(now > have, "no rows were added");
-            have = now;
+            ensure!(now > current, "no rows were added");
+            current = now;
         }
         Ok(())
     }
 
-    /// Waits until the statistician has counted what was sent: it follows some minutes behind.
+    /// Waits until the statistician has counted the events: it follows some minutes behind.
     async fn wait_until_counted(&self) -> anyhow::Result<()> {
         self.observer.wait_until_counted(self.sent / MINUTES_OF_DAY, DEADLINE).await
     }
@@ -142,8 +143,8 @@ impl FlatArchive {
         let pool = Pool::generate(&mut self.workload, events)?;
         let load = DrivenLoad {
             range: 0..pool.len(),
-            again: false,
-            time: None,
+            repeat: false,
+            max_duration: None,
             pace: SendingPace::ClosedLoop,
             connections: self.connections,
         };
@@ -159,6 +160,6 @@ impl FlatArchive {
     }
 }
 
-fn middle(costs: &[Cost]) -> Cost {
+fn median_cost(costs: &[Cost]) -> Cost {
     Cost { wall_us: median_of(costs, |cost| cost.wall_us), cpu_us: median_of(costs, |cost| cost.cpu_us) }
 }

@@ -1,14 +1,15 @@
-//! The parts as Lambda functions, built as they are deployed, between a Runtime API that is played and an emulated AWS.
+//! The parts as Lambda functions, built as they are deployed, with a simulated Runtime API and an emulated
+//! AWS.
 
 use std::time::Instant;
 
 use ::testkit::corpus::{TEAM, channel_id, event, ts};
-use ::tests::harness::binaries::{Binaries, of_lambda};
+use ::tests::harness::binaries::{Binaries, lambda_binaries};
 use ::tests::harness::client::PATH;
+use ::tests::harness::environment::AwsInstallation;
 use ::tests::harness::lambda::RunningFunction;
 use ::tests::harness::lambda::payloads::FunctionUrlRequest;
 use ::tests::harness::lambda::poller::Poller;
-use ::tests::harness::place::AwsInstallation;
 use ::tests::harness::process::SIGNING_SECRET;
 use anyhow::ensure;
 use ports::clock::{Clock, SystemClock};
@@ -20,16 +21,16 @@ use crate::report::{BenchSection, Goal, figure, median, mib, ms};
 
 const STARTS: usize = 20;
 const BATCHES: usize = 100;
-/// What Lambda's poller hands over at most from a FIFO queue.
+/// Maximum batch size of Lambda's poller for a FIFO queue.
 const BATCH: usize = 10;
 const MIB: f64 = 1024.0 * 1024.0;
 const CHALLENGE: &str =
     r#"{"challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}"#;
 
-/// Everything.
+/// Measures starts and batches.
 pub(crate) async fn measure() -> anyhow::Result<Vec<BenchSection>> {
     progress("lambda: building without SQLite");
-    let binaries = of_lambda();
+    let binaries = lambda_binaries();
     let installation = AwsInstallation::new().await;
     Ok(vec![starts(binaries, &installation).await?, batches(binaries, &installation).await?])
 }
@@ -49,7 +50,7 @@ fn posted(number: usize) -> String {
     event::envelope(TEAM, &format!("Ev{number}"), &event::posted(&channel_id(number % 8), &message))
 }
 
-/// From starting `ingest` to its answer, and what it takes afterwards.
+/// Measures the time from starting `ingest` to its first answer, and its memory afterwards.
 async fn starts(binaries: &Binaries, installation: &AwsInstallation) -> anyhow::Result<BenchSection> {
     let (mut first_ms, mut peak_mib) = (Vec::new(), Vec::new());
     for n in 1..=STARTS {
@@ -86,13 +87,14 @@ async fn starts(binaries: &Binaries, installation: &AwsInstallation) -> anyhow::
     })
 }
 
-/// What a full batch takes of `message-writer`'s own time: waiting for the emulator is not the writer's.
+/// Measures the CPU time of `message-writer` for a full batch, without the time that it waits for the
+/// emulator.
 async fn batches(binaries: &Binaries, installation: &AwsInstallation) -> anyhow::Result<BenchSection> {
     progress("lambda: batches");
-    let poller = Poller::of(installation, QueueName::Events).await;
+    let poller = Poller::for_queue(installation, QueueName::Events).await;
     let writer = RunningFunction::start(&binaries.worker("message-writer"), installation).await;
-    // What the starts left.
-    poller.until_empty(&writer).await;
+    // Drains the messages left from the start measurements.
+    poller.poll_until_empty(&writer).await;
     let ingest = RunningFunction::start(&binaries.ingest, installation).await;
     for number in 0..BATCHES * BATCH {
         ingest.request(&signed(&posted(1_000_000 + number))?.payload()).await;
@@ -101,7 +103,7 @@ async fn batches(binaries: &Binaries, installation: &AwsInstallation) -> anyhow:
     let (mut batch_ms, mut messages, mut batches) = (Vec::new(), 0, 0_u32);
     while messages < BATCHES * BATCH {
         let began = Instant::now();
-        let handled = poller.once(&writer).await;
+        let handled = poller.poll_once(&writer).await;
         ensure!(handled.received > 0 && handled.failed.is_empty(), "{handled:?}");
         if handled.received == BATCH {
             batch_ms.push(ms(began.elapsed()));

@@ -1,4 +1,4 @@
-//! What the figures were taken on, and how much else it was doing.
+//! The machine of the measurements, and its load from other processes.
 
 use std::fs;
 use std::path::Path;
@@ -12,22 +12,22 @@ use tempfile::TempDir;
 /// Linux reports CPU time in ticks of this length on every machine.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Watches how much of the machine others take while the bench runs.
+/// Measures the CPU share of other processes while the bench runs.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct LoadMonitor {
     started: Instant,
     busy: Duration,
     own: Duration,
 }
 
-impl Watch {
-    /// Starts to watch.
+impl LoadMonitor {
+    /// Starts the measurement.
     pub(crate) fn start() -> Self {
         Self { started: Instant::now(), busy: busy(), own: own() }
     }
 
-    /// One line about the machine since the start.
-    pub(crate) fn line(&self) -> String {
+    /// Returns one line about the machine and its load since the start.
+    pub(crate) fn summary_line(&self) -> String {
         let cores = available_parallelism().map_or(0, usize::from);
         let elapsed = self.started.elapsed();
         let others = (busy() - self.busy).saturating_sub(own() - self.own);
@@ -41,7 +41,8 @@ impl Watch {
     }
 }
 
-/// The Cargo profile this program, and so the servers it measures, was built with: the name of the folder it lies in.
+/// Returns the Cargo profile of this program and of the servers it measures: the name of the program's
+/// folder.
 pub(crate) fn profile() -> anyhow::Result<String> {
     let program = std::env::current_exe().context("the bench cannot find its own file")?;
     let folder = program.parent().and_then(Path::file_name).context("the bench lies in no folder")?;
@@ -49,16 +50,16 @@ pub(crate) fn profile() -> anyhow::Result<String> {
     Ok(if profile == "debug" { "dev".to_owned() } else { profile.into_owned() })
 }
 
-/// CPU time of everything on the machine, what a hypervisor took away included.
+/// Returns the CPU time of all processes on the machine, including time stolen by a hypervisor.
 fn busy() -> Duration {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let fields: Vec<u32> =
         stat.lines().next().unwrap_or_default().split_ascii_whitespace().skip(1).map(number).collect();
     // user, nice, system, idle, iowait, irq, softirq, steal
-    [0, 1, 2, 5, 6, 7].iter().filter_map(|at| fields.get(*at)).map(|ticks| TICK * *ticks).sum()
+    [0, 1, 2, 5, 6, 7].iter().filter_map(|index| fields.get(*index)).map(|ticks| TICK * *ticks).sum()
 }
 
-/// CPU time of this process and of every server it has ended.
+/// Returns the CPU time of this process and of every server that it has ended.
 fn own() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
@@ -75,8 +76,8 @@ fn cpu_model() -> String {
     model.map_or("unknown CPU", |model| model.trim_start_matches([' ', '\t', ':'])).to_owned()
 }
 
-/// A new folder for a server's data, on the disk that holds the target directory: a temporary folder may lie in
-/// memory, where nothing is durable.
+/// Creates a folder for a server's data on the disk of the target directory. The default temporary folder may
+/// be in memory, which is not durable.
 pub(crate) fn data_folder() -> anyhow::Result<TempDir> {
     let target = binaries().annalist.parent().context("a program lies in a folder")?;
     tempfile::tempdir_in(target).context("cannot make a folder for data")
@@ -89,11 +90,11 @@ mod tests {
     #[test]
     fn the_machine_is_at_least_as_busy_as_this_process() {
         let mut sum = 0_u64;
-        // A tick of processor time, which a busy machine may take a while to give.
+        // Wait for one tick of CPU time, which may take a while on a busy machine.
         while own() == Duration::ZERO {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         assert!(busy() >= own());
-        assert!(Watch::start().line().contains("other processes took"));
+        assert!(LoadMonitor::start().summary_line().contains("other processes took"));
     }
 }

@@ -1,4 +1,5 @@
-//! The bench: Annalist beside its baselines, in one run on one machine. Its report is Markdown for `BENCHMARKS.md`.
+//! The bench: measures Annalist and its baselines in one run on one machine. The report is Markdown for
+//! `BENCHMARKS.md`.
 
 mod acks;
 mod aws;
@@ -38,7 +39,7 @@ use clap::{Parser, Subcommand};
 
 use report::{BenchReport, BenchSection};
 
-/// Measures Annalist beside its baselines and prints a report
+/// Measures Annalist against its baselines and prints a report
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
 struct BenchArgs {
@@ -48,7 +49,7 @@ struct BenchArgs {
     settings: Settings,
 }
 
-/// How long and how much.
+/// The duration and size of the measurements.
 #[derive(Debug, Clone, clap::Args)]
 struct Settings {
     /// Seconds of load per run
@@ -57,7 +58,7 @@ struct Settings {
     /// Rounds of interleaved runs; medians are reported
     #[arg(long, global = true, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
     rounds: u64,
-    /// Connections that are kept alive
+    /// Number of keep-alive connections
     #[arg(long, global = true, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1000))]
     connections: u64,
     /// Events per second of the open-loop runs of `sustained`
@@ -78,7 +79,7 @@ struct Settings {
 enum BenchCommand {
     #[command(flatten)]
     Part(BenchPart),
-    /// All of them, but for `aws` and `lambda`
+    /// All parts except `aws` and `lambda`
     All,
     /// The baseline that only checks the signature
     #[command(hide = true)]
@@ -86,7 +87,7 @@ enum BenchCommand {
     /// The baseline that commits each event
     #[command(hide = true)]
     ServeCommitPerEvent {
-        /// Where its database goes
+        /// Folder of its database
         #[arg(long)]
         data: PathBuf,
     },
@@ -98,17 +99,17 @@ enum BenchPart {
     Acks,
     /// How fast a backlog drains
     Drain,
-    /// From ack to readable row, at fixed rates and flat out
+    /// Time from ack to readable row, at fixed rates and at full speed
     Sustained,
     /// Whether an event costs the same in a large archive
     Flat,
-    /// What the existence check costs
+    /// The cost of the existence check
     Existence,
     /// How fast channel events are folded
     Channels,
     /// Whether channels and files slow messages down
     Beside,
-    /// How long a large directory takes
+    /// How long the sync of a large directory takes
     Directory,
     /// How fast files are fetched, and in how much memory
     Files,
@@ -124,19 +125,19 @@ enum BenchPart {
     Search,
     /// Pages of an archive, as `annalist view` serves them
     Pages,
-    /// How fast questions are answered, and what that costs messages
+    /// How fast questions are answered, and how much that slows messages down
     Questions,
     /// Whether a fleet that answers keeps Slack's pace
     Pace,
-    /// From start to the first 200, and memory
+    /// Time from start to the first 200, and memory
     Startup,
-    /// What is asked of AWS, what that costs, and several writers there
+    /// Requests to AWS, their cost, and several writers there
     Aws,
-    /// The parts as Lambda functions: size, start, memory, a batch
+    /// The parts as Lambda functions: size, startup, memory, a batch
     Lambda,
 }
 
-/// What `all` measures, in the order of the report.
+/// The parts of `all`, in the order of the report.
 const ALL: [BenchPart; 18] = [
     BenchPart::Startup,
     BenchPart::Acks,
@@ -199,7 +200,7 @@ impl Settings {
 fn main() -> anyhow::Result<()> {
     let args = BenchArgs::parse();
     let parts = match &args.what {
-        // The servers get all cores, as a real one would.
+        // The baseline servers use all cores, as a real server would.
         BenchCommand::ServeBare => return runtime(true)?.block_on(baseline::serve_bare()),
         BenchCommand::ServeCommitPerEvent { data } => {
             return runtime(true)?.block_on(baseline::serve_commit_per_event(data));
@@ -209,11 +210,11 @@ fn main() -> anyhow::Result<()> {
     };
     progress("building the binaries");
     tests::harness::binaries::binaries();
-    let watch = machine::Watch::start();
+    let watch = machine::LoadMonitor::start();
     let report = runtime(false)?.block_on(measure(parts, &args.settings))?;
     let arguments = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let command = format!("--profile {} -p bench --bin bench -- {arguments}", machine::profile()?);
-    write!(std::io::stdout().lock(), "{}", report.markdown(&watch.line(), &command))
+    write!(std::io::stdout().lock(), "{}", report.markdown(&watch.summary_line(), &command))
         .context("cannot write the report")
 }
 
@@ -234,7 +235,7 @@ fn runtime(all_cores: bool) -> anyhow::Result<tokio::runtime::Runtime> {
     builder.enable_all().build().context("cannot start")
 }
 
-/// Says on standard error what is going on; the report alone goes to standard output.
+/// Prints progress to standard error: standard output has only the report.
 fn progress(what: &str) {
     // Standard error may be closed.
     drop(writeln!(std::io::stderr(), "bench: {what}"));

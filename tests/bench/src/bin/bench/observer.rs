@@ -1,4 +1,4 @@
-//! Watches the embedded database from outside, read-only, without being one of the processes that share it.
+//! Reads the embedded database from outside, read-only, without being one of the processes that share it.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -16,12 +16,12 @@ use crate::driver::Sample;
 use crate::pool::{ExpectedRow, Pool};
 use crate::report::SortedTimes;
 
-/// How often the database is looked at.
+/// Polling interval of the database.
 const INTERVAL: Duration = Duration::from_millis(3);
-/// How often days that are counted are: they take minutes.
+/// Polling interval of counted days, which take minutes.
 const COUNT_INTERVAL: Duration = Duration::from_millis(100);
-/// Number of the oldest samples that are looked for at a time: looking must not become the load.
-const LOOK_FOR: usize = 16;
+/// Number of the oldest samples that are checked per poll: the checks must not become the load.
+const SAMPLES_PER_POLL: usize = 16;
 
 /// A reader of a data folder.
 pub(crate) struct Observer {
@@ -38,7 +38,7 @@ impl Observer {
         Ok(Self { database })
     }
 
-    /// How many jobs of a queue wait or are being worked on.
+    /// Returns the number of jobs of a queue that are waiting or in progress.
     pub(crate) fn backlog(&self, queue: QueueName) -> anyhow::Result<usize> {
         let sql = "SELECT count(*) FROM jobs WHERE queue = ?1";
         let count: i64 =
@@ -46,12 +46,12 @@ impl Observer {
         Ok(usize::try_from(count)?)
     }
 
-    /// How many messages the archive holds.
+    /// Returns the number of messages in the archive.
     pub(crate) fn rows(&self) -> anyhow::Result<usize> {
         self.rows_of("message")
     }
 
-    /// How many rows the archive has in partitions that begin like this.
+    /// Returns the number of rows in partitions of this kind, such as `message`.
     pub(crate) fn rows_of(&self, kind: &str) -> anyhow::Result<usize> {
         let sql = "SELECT count(*) FROM items WHERE item_id >= ?1 || '#' AND item_id < ?1 || '$'";
         let count: i64 = self.database.prepare_cached(sql)?.query_row([kind], |row| row.get(0))?;
@@ -85,7 +85,7 @@ impl Observer {
         Ok(())
     }
 
-    /// Waits until this number of days of channels is counted, and none is to be counted.
+    /// Waits until this number of channel days is counted and no day is due.
     pub(crate) async fn wait_until_counted(&self, days: usize, deadline: Duration) -> anyhow::Result<()> {
         let started = Instant::now();
         while self.rows_of("rollup")? < days || self.rows_of("rollupdue")? > 0 {
@@ -97,8 +97,8 @@ impl Observer {
         Ok(())
     }
 
-    /// How long acked messages took to become readable; ends when the samples end and all were seen.
-    pub(crate) async fn lags(
+    /// Measures how long acked messages take to become readable, until the samples end and all are readable.
+    pub(crate) async fn measure_lags(
         &self,
         pool: &Arc<Pool>,
         mut samples: mpsc::UnboundedReceiver<Sample>,
@@ -118,7 +118,7 @@ impl Observer {
                 }
             }
             let mut unseen = VecDeque::new();
-            for (n, acked_at) in waiting.drain(..waiting.len().min(LOOK_FOR)) {
+            for (n, acked_at) in waiting.drain(..waiting.len().min(SAMPLES_PER_POLL)) {
                 if pool.row(n).is_some_and(|row| self.is_readable(row).unwrap_or(false)) {
                     lags.push(acked_at.elapsed());
                 } else {
@@ -132,6 +132,6 @@ impl Observer {
             }
             sleep(INTERVAL).await;
         }
-        Ok(SortedTimes::of(lags))
+        Ok(SortedTimes::from_unsorted(lags))
     }
 }

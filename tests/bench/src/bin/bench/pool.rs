@@ -1,4 +1,5 @@
-//! Requests made before the clock starts: the driver shares the machine with the server and must cost little.
+//! Requests generated before the clock starts: the driver shares the machine with the server and must use
+//! little CPU.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use slack::signature::SigningSecrets;
 const TIMESTAMP_DIGITS: usize = 10;
 const SIGNATURE_BYTES: usize = 67;
 
-/// Signed requests in the order in which they are to be sent.
+/// Signed requests in the order in which they are sent.
 pub(crate) struct Pool {
     bytes: Vec<u8>,
     requests: Vec<BenchRequest>,
@@ -26,7 +27,7 @@ struct BenchRequest {
     row: Option<ExpectedRow>,
 }
 
-/// The row a request should leave.
+/// The row that a request should create.
 #[derive(Debug, Clone)]
 pub(crate) struct ExpectedRow {
     pub(crate) item_id: String,
@@ -34,7 +35,7 @@ pub(crate) struct ExpectedRow {
 }
 
 impl Pool {
-    /// The next `count` events of a workload, signed now.
+    /// Generates and signs the next `count` events of a workload.
     pub(crate) fn generate(workload: &mut Workload, count: usize) -> anyhow::Result<Arc<Self>> {
         let secrets = SigningSecrets::parse(&SecretString::from(SIGNING_SECRET))?;
         let mut pool =
@@ -64,8 +65,8 @@ impl Pool {
         Ok(Arc::new(pool))
     }
 
-    /// Signs every request anew, unless some are still being sent: a signature is good for five minutes.
-    pub(crate) fn sign_anew(pool: &mut Arc<Self>) {
+    /// Signs every request again, unless the pool is still in use: a signature is valid for five minutes.
+    pub(crate) fn sign_again(pool: &mut Arc<Self>) {
         if let Some(pool) = Arc::get_mut(pool) {
             pool.sign();
         }
@@ -83,22 +84,22 @@ impl Pool {
         }
     }
 
-    /// How many requests there are.
+    /// Returns the number of requests.
     pub(crate) fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// How many rows the first `count` requests should leave.
+    /// Returns the number of rows that the first `count` requests should create.
     pub(crate) fn rows(&self, count: usize) -> usize {
         self.requests[..count].iter().filter(|request| request.row.is_some()).count()
     }
 
-    /// A request as it goes over the wire.
+    /// Returns the bytes of a request.
     pub(crate) fn request(&self, n: usize) -> &[u8] {
         &self.bytes[self.requests[n].start..self.requests[n].end]
     }
 
-    /// The row a request should leave, where it is a new message.
+    /// Returns the row that a request should create, if it is a new message.
     pub(crate) fn row(&self, n: usize) -> Option<&ExpectedRow> {
         self.requests[n].row.as_ref()
     }

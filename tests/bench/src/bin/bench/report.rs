@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::tests::harness::procfs::Usage;
 
-/// A goal and what was measured.
+/// A goal and its measured figure.
 #[derive(Debug, Clone)]
 pub(crate) struct Goal {
     what: &'static str,
@@ -14,7 +14,7 @@ pub(crate) struct Goal {
 }
 
 impl Goal {
-    /// Met by a figure that is large enough.
+    /// A goal with a lower limit.
     pub(crate) fn at_least(what: &'static str, measured: f64, limit: f64, unit: &str) -> Self {
         Self {
             what,
@@ -24,7 +24,7 @@ impl Goal {
         }
     }
 
-    /// Met by a figure that is small enough.
+    /// A goal with an upper limit.
     pub(crate) fn at_most(what: &'static str, measured: f64, limit: f64, unit: &str) -> Self {
         Self {
             what,
@@ -35,30 +35,31 @@ impl Goal {
     }
 }
 
-/// One measurement's table and goals.
+/// The table and goals of one measurement.
 #[derive(Debug, Clone)]
 pub(crate) struct BenchSection {
-    /// Its heading.
+    /// The heading.
     pub(crate) title: &'static str,
-    /// What was done, in a sentence or two.
+    /// The method, in a sentence or two.
     pub(crate) method: String,
-    /// The table's first row.
+    /// The header of the table.
     pub(crate) columns: &'static [&'static str],
-    /// Its other rows.
+    /// The rows of the table.
     pub(crate) rows: Vec<Vec<String>>,
     /// The goals that the figures are compared with.
     pub(crate) goals: Vec<Goal>,
 }
 
-/// Everything that was measured.
+/// All measurements of a run.
 #[derive(Debug, Default)]
 pub(crate) struct BenchReport {
-    /// In the order in which they are printed.
+    /// The sections in the order of printing.
     pub(crate) sections: Vec<BenchSection>,
 }
 
 impl BenchReport {
-    /// The report as Markdown; `machine` says what it was measured on, `command` are the arguments of `cargo run`.
+    /// Returns the report as Markdown. `machine` describes the machine, `command` has the arguments of `cargo
+    /// run`.
     pub(crate) fn markdown(&self, machine: &str, command: &str) -> String {
         let mut text = format!("Machine: {machine}.\nCommand: `cargo run {command}`\n");
         let goals: Vec<_> = self
@@ -88,7 +89,7 @@ fn table(columns: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The middle one of some figures.
+/// Returns the median.
 pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     let middle = figures.len() / 2;
@@ -99,30 +100,30 @@ pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     }
 }
 
-/// The median of a figure of several runs.
+/// Returns the median of one figure of several runs.
 pub(crate) fn median_of<R>(runs: &[R], figure: impl Fn(&R) -> f64) -> f64 {
     median(runs.iter().map(figure).collect())
 }
 
-/// A row: what it is about, and its figures.
+/// Returns a row: a label and its figures.
 pub(crate) fn row(what: impl Into<String>, figures: &[f64]) -> Vec<String> {
     std::iter::once(what.into()).chain(figures.iter().copied().map(figure)).collect()
 }
 
-/// What a process that handled many events took.
+/// The throughput, CPU time and memory of a process that handled many events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunCost {
     /// Events per second.
     pub(crate) per_second: f64,
-    /// Processor time of an event, in microseconds.
+    /// CPU time per event in microseconds.
     pub(crate) cpu_us: f64,
-    /// The most memory that it had.
+    /// Peak memory.
     pub(crate) peak_mib: f64,
 }
 
 impl RunCost {
-    /// What it took for this number of events.
-    pub(crate) fn of(events: usize, time: Duration, usage: &Usage) -> Self {
+    /// Computes the cost for this number of events.
+    pub(crate) fn for_events(events: usize, time: Duration, usage: &Usage) -> Self {
         let events = events as f64;
         Self {
             per_second: events / time.as_secs_f64(),
@@ -131,7 +132,7 @@ impl RunCost {
         }
     }
 
-    /// The median of each figure.
+    /// Returns the median of each figure.
     pub(crate) fn median(runs: &[Self]) -> Self {
         Self {
             per_second: median_of(runs, |run| run.per_second),
@@ -140,41 +141,42 @@ impl RunCost {
         }
     }
 
-    /// A row with all three.
+    /// Returns a row with all three figures.
     pub(crate) fn row(&self, what: impl Into<String>) -> Vec<String> {
         row(what, &[self.per_second, self.cpu_us, self.peak_mib])
     }
 }
 
-/// How long some things took, sorted.
+/// Measured durations, sorted.
 #[derive(Debug, Clone)]
 pub(crate) struct SortedTimes(Vec<Duration>);
 
 impl SortedTimes {
-    /// These, in any order.
-    pub(crate) fn of(mut times: Vec<Duration>) -> Self {
+    /// Sorts durations.
+    pub(crate) fn from_unsorted(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
         Self(times)
     }
 
-    /// How many there are.
+    /// Returns the number of durations.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The least time that this share of all of them does not exceed, in milliseconds.
+    /// Returns the percentile in milliseconds: the smallest duration that is at least as long as this share
+    /// of all.
     pub(crate) fn percentile(&self, percent: usize) -> f64 {
-        let at = (self.0.len() * percent).div_ceil(100).saturating_sub(1);
-        self.0.get(at).copied().map_or(f64::NAN, ms)
+        let index = (self.0.len() * percent).div_ceil(100).saturating_sub(1);
+        self.0.get(index).copied().map_or(f64::NAN, ms)
     }
 
-    /// Half of them, most of them, and the greatest.
+    /// Returns the 50th and 95th percentile and the maximum.
     pub(crate) fn summary(&self) -> [f64; 3] {
         [50, 95, 100].map(|percent| self.percentile(percent))
     }
 }
 
-/// A figure with as many digits as it deserves.
+/// Formats a figure with about three significant digits.
 pub(crate) fn figure(figure: f64) -> String {
     match figure.abs() {
         size if size >= 1000.0 => thousands(figure),
@@ -196,12 +198,12 @@ fn thousands(figure: f64) -> String {
     text
 }
 
-/// A duration in milliseconds.
+/// Returns a duration in milliseconds.
 pub(crate) fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Memory in MiB.
+/// Converts KiB to MiB.
 pub(crate) fn mib(kib: u64) -> f64 {
     kib as f64 / 1024.0
 }
@@ -211,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_as_many_digits_as_they_deserve() {
+    fn figures_have_about_three_significant_digits() {
         assert_eq!(
             [1_234_567.0, 1000.0, 123.4, 12.34, 0.3].map(figure),
             ["1,234,567", "1,000", "123", "12.3", "0.30"]
@@ -225,16 +227,16 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_is_a_value_that_was_measured() {
-        let times = SortedTimes::of((1..=200).rev().map(Duration::from_millis).collect());
+    fn a_percentile_is_a_measured_value() {
+        let times = SortedTimes::from_unsorted((1..=200).rev().map(Duration::from_millis).collect());
         assert_eq!(times.percentile(50), 100.0);
         assert_eq!(times.percentile(99), 198.0);
-        assert_eq!(SortedTimes::of(vec![Duration::from_millis(1)]).percentile(99), 1.0);
-        assert!(SortedTimes::of(Vec::new()).percentile(50).is_nan());
+        assert_eq!(SortedTimes::from_unsorted(vec![Duration::from_millis(1)]).percentile(99), 1.0);
+        assert!(SortedTimes::from_unsorted(Vec::new()).percentile(50).is_nan());
     }
 
     #[test]
-    fn a_goal_that_is_missed_says_so() {
+    fn a_missed_goal_is_marked_in_the_report() {
         let section = BenchSection {
             title: "x",
             method: "m".into(),

@@ -1,4 +1,4 @@
-//! A Slack with a large directory and files of any size, as far as the bench asks for it.
+//! A fake Slack with a large directory and files of any size, with the methods that the bench needs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,33 +17,34 @@ use testkit::corpus::{Shape, TEAM, channel_id, user_id};
 use testkit::fake_slack::{self, FakeWorkspace, SlackState};
 use tokio::net::TcpListener;
 
-/// The token it knows.
+/// The valid token.
 pub(crate) const TOKEN: &str = "xoxb-bench";
 
-/// Its clock, which stands: noon of 2026-11-21.
+/// The fixed clock: noon of 2026-11-21.
 const NOW_MS: i64 = 1_795_262_400_000;
-/// Bytes of a file sent at once.
+/// Number of bytes of a file per chunk.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// How much there is.
+/// The size of the directory.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Size {
-    /// Public channels.
+pub(crate) struct DirectorySize {
+    /// Number of public channels.
     pub(crate) channels: usize,
-    /// People.
+    /// Number of people.
     pub(crate) users: usize,
 }
 
-/// Starts it and answers the base of its Web API.
-pub(crate) async fn start(size: Size) -> anyhow::Result<String> {
+/// Starts the fake Slack and returns the base URL of its Web API.
+pub(crate) async fn start(size: DirectorySize) -> anyhow::Result<String> {
     serve(size, channel, user).await
 }
 
-/// A Slack with the channels and people of a workload; any other id exists as well.
+/// Starts a fake Slack with the channels and people of a workload. Every other id exists as well.
 pub(crate) async fn start_for(shape: &Shape) -> anyhow::Result<String> {
-    let of_channel = |n| with_id(channel(n), channel_id(n + 1));
-    let of_user = |n| with_id(user(n), user_id(n));
-    serve(Size { channels: shape.channels, users: shape.users }, of_channel, of_user).await
+    let workload_channel = |n| with_id(channel(n), channel_id(n + 1));
+    let workload_user = |n| with_id(user(n), user_id(n));
+    serve(DirectorySize { channels: shape.channels, users: shape.users }, workload_channel, workload_user)
+        .await
 }
 
 fn with_id(mut object: Value, id: String) -> Value {
@@ -51,7 +52,11 @@ fn with_id(mut object: Value, id: String) -> Value {
     object
 }
 
-async fn serve(size: Size, channel: fn(usize) -> Value, user: fn(usize) -> Value) -> anyhow::Result<String> {
+async fn serve(
+    size: DirectorySize,
+    channel: fn(usize) -> Value,
+    user: fn(usize) -> Value,
+) -> anyhow::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
     let url = format!("http://{}/api/", listener.local_addr()?);
     let mut state = SlackState::default();
@@ -61,7 +66,7 @@ async fn serve(size: Size, channel: fn(usize) -> Value, user: fn(usize) -> Value
         knows_every_id: true,
         ..FakeWorkspace::new(TEAM)
     };
-    state.set(TOKEN, workspace);
+    state.set_workspace(TOKEN, workspace);
     let router = Router::new()
         .route("/api/{method}", post(method).with_state(Arc::new(Mutex::new(state))))
         .route("/files/{bytes}/{id}", get(file))

@@ -1,4 +1,4 @@
-//! From starting `annalist up` on a new folder to its first 200, and what it takes while it waits.
+//! The time from starting `annalist up` on a new folder to its first 200, and its idle memory.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::report::{BenchSection, Goal, figure, median, mib, ms};
 use crate::{machine, progress};
 
 const STARTS: usize = 10;
-/// What is allocated on the way up may be given back by then.
+/// Delay before the idle memory is read, so that memory used during startup can be released.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// Starts it several times.
+/// Starts `annalist up` several times.
 pub(crate) async fn measure() -> anyhow::Result<BenchSection> {
     let mut first_200_ms = Vec::new();
     let mut idle_mib = Vec::new();
@@ -26,7 +26,7 @@ pub(crate) async fn measure() -> anyhow::Result<BenchSection> {
         let event = Workload::new(Shape::default()).next();
         let started = Instant::now();
         let server = process::up(folder.as_path()).await;
-        let mut slack = EventClient::to(server.address, RetryDelays::none());
+        let mut slack = EventClient::for_address(server.address, RetryDelays::none());
         let acked = slack.deliver(event.as_ref().map_or("", |event| &event.body)).await;
         first_200_ms.push(ms(started.elapsed()));
         ensure!(acked.is_ok(), "the first event was not acked: {acked:?}");

@@ -1,4 +1,4 @@
-//! `annalist up` under load: from the ack to the readable row, at fixed rates and flat out.
+//! `annalist up` under load: the time from ack to readable row, at fixed rates and at full speed.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use ports::queue::QueueName;
 
-use crate::driver::{Driven, DrivenLoad, SendingPace, drive};
+use crate::driver::{DrivenLoad, LoadResult, SendingPace, drive};
 use crate::observer::Observer;
 use crate::pool::Pool;
 use crate::report::{BenchSection, Goal, SortedTimes, figure, mib};
@@ -18,26 +18,26 @@ use crate::{Settings, machine, progress};
 const DEADLINE: Duration = Duration::from_secs(300);
 /// Acks per second that a closed loop cannot exceed while the writer works.
 const FLAT_OUT_PER_SECOND: u64 = 40_000;
-/// A rate counts as sustained if no more events than those of this many seconds wait when the load ends.
+/// A rate counts as sustained if at most the events of this many seconds are queued when the load ends.
 const BACKLOG_S: f64 = 0.5;
 
 struct SustainedRun {
-    driven: Driven,
+    driven: LoadResult,
     lags: SortedTimes,
     backlog_at_end: usize,
-    /// From the first request until every event was drained.
+    /// Time from the first request until every event was drained.
     elapsed: Duration,
     cpu: Duration,
     peak_mib: f64,
 }
 
 impl SustainedRun {
-    /// Events per second until the last was drained.
+    /// Returns the events per second until the last event was drained.
     fn end_to_end_per_second(&self) -> f64 {
         self.driven.acked as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The same, or zero where the writer fell behind and the queue grew.
+    /// Returns the same rate, or zero if the writer fell behind and the queue grew.
     fn sustained_per_second(&self) -> f64 {
         let kept_up = self.backlog_at_end as f64 <= self.driven.per_second() * BACKLOG_S;
         if kept_up { self.end_to_end_per_second() } else { 0.0 }
@@ -89,8 +89,8 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     })
 }
 
-async fn run(pace: SendingPace, most_per_second: u64, settings: &Settings) -> anyhow::Result<SustainedRun> {
-    let count = usize::try_from(most_per_second * settings.seconds)?;
+async fn run(pace: SendingPace, max_per_second: u64, settings: &Settings) -> anyhow::Result<SustainedRun> {
+    let count = usize::try_from(max_per_second * settings.seconds)?;
     let pool = Pool::generate(&mut Workload::new(Shape::default()), count)?;
     let data = machine::data_folder()?;
     let server = process::up(data.path()).await;
@@ -98,8 +98,8 @@ async fn run(pace: SendingPace, most_per_second: u64, settings: &Settings) -> an
     let before = server.process.usage();
     let load = DrivenLoad {
         range: 0..pool.len(),
-        again: false,
-        time: Some(settings.load_time()),
+        repeat: false,
+        max_duration: Some(settings.load_time()),
         pace,
         connections: settings.connections(),
     };
@@ -109,7 +109,7 @@ async fn run(pace: SendingPace, most_per_second: u64, settings: &Settings) -> an
         let driven = drive(server.address, &pool, load, Some(samples)).await?;
         anyhow::Ok((driven, observer.backlog(QueueName::Events)?))
     };
-    let (driven, lags) = tokio::join!(driving, observer.lags(&pool, sampled, DEADLINE));
+    let (driven, lags) = tokio::join!(driving, observer.measure_lags(&pool, sampled, DEADLINE));
     let ((driven, backlog_at_end), lags) = (driven?, lags?);
     observer.wait_until_drained(QueueName::Events, DEADLINE).await?;
     let elapsed = started.elapsed();

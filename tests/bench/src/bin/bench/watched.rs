@@ -1,4 +1,4 @@
-//! Processes from their start to their end: how long they take, and how much memory at most.
+//! Runs processes to their end and measures their time and peak memory.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -11,21 +11,21 @@ use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::sleep;
 
-/// How often the process is looked at.
+/// Polling interval of the process's usage.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// A process that has ended well.
+/// A process that ended successfully.
 pub(crate) struct EndedProcess {
-    /// What it printed.
+    /// The output.
     pub(crate) output: Output,
-    /// What it had taken shortly before its end.
+    /// The usage shortly before the end.
     pub(crate) usage: Usage,
-    /// From its start to its end.
+    /// Time from start to end.
     pub(crate) time: Duration,
 }
 
-/// Runs a command without any setting from the environment.
-pub(crate) async fn to_end(mut command: Command) -> anyhow::Result<EndedProcess> {
+/// Runs a command to its end, with an empty environment.
+pub(crate) async fn run_to_end(mut command: Command) -> anyhow::Result<EndedProcess> {
     let started = Instant::now();
     command.env_clear().kill_on_drop(true).stdout(Stdio::piped());
     let child = command.spawn().context("the process cannot be started")?;
@@ -43,28 +43,28 @@ pub(crate) async fn to_end(mut command: Command) -> anyhow::Result<EndedProcess>
     Ok(EndedProcess { output, usage: last.context("the process was too short")?, time })
 }
 
-/// A command of `annalist` that has ended well.
-pub(crate) struct Ended {
-    /// What it printed.
+/// A command of `annalist` that ended successfully.
+pub(crate) struct AnnalistOutput {
+    /// The standard output.
     pub(crate) printed: String,
-    /// From its start to its end.
+    /// Time from start to end.
     pub(crate) time: Duration,
 }
 
-impl Ended {
-    /// The last line that it printed.
+impl AnnalistOutput {
+    /// Returns the last line of the output as JSON.
     pub(crate) fn last_line(&self) -> anyhow::Result<Value> {
         Ok(serde_json::from_str(self.printed.lines().last().unwrap_or_default())?)
     }
 }
 
-/// Runs a command on a folder to its end.
-pub(crate) async fn annalist(data: &Path, args: &[&str]) -> anyhow::Result<Ended> {
+/// Runs a command of `annalist` on a folder to its end.
+pub(crate) async fn annalist(data: &Path, args: &[&str]) -> anyhow::Result<AnnalistOutput> {
     let started = Instant::now();
     let mut command = Command::new(&binaries().annalist);
     command.args(args).arg("--data").arg(data).env_clear().kill_on_drop(true);
     let output = command.output().await.context("annalist cannot be started")?;
     let time = started.elapsed();
     ensure!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(Ended { printed: String::from_utf8_lossy(&output.stdout).into_owned(), time })
+    Ok(AnnalistOutput { printed: String::from_utf8_lossy(&output.stdout).into_owned(), time })
 }

@@ -1,23 +1,23 @@
-//! Separate processes on one installation, one of which is killed now and then.
+//! Separate processes on one installation, one of which is killed at times.
 
 use std::net::SocketAddr;
 
-use ::tests::harness::place::ProgramEnvironment;
+use ::tests::harness::environment::ProgramEnvironment;
 use ::tests::harness::process::{self, Process, ServerProcess};
 
-/// Ingest, and the given number of message-writers.
+/// Ingest and a number of message-writers.
 pub(crate) struct RealFleet<'p, P: ProgramEnvironment + ?Sized> {
-    place: &'p P,
+    installation: &'p P,
     ingest: ServerProcess,
     writers: Vec<Process>,
 }
 
 impl<'p, P: ProgramEnvironment + ?Sized> RealFleet<'p, P> {
-    pub(crate) async fn start(place: &'p P, writers: usize) -> Self {
-        let ingest = process::ingest(place).await;
-        let mut fleet = Self { place, ingest, writers: Vec::new() };
+    pub(crate) async fn start(installation: &'p P, writers: usize) -> Self {
+        let ingest = process::ingest(installation).await;
+        let mut fleet = Self { installation, ingest, writers: Vec::new() };
         for _ in 0..writers {
-            fleet.writers.push(process::message_writer(place).await);
+            fleet.writers.push(process::message_writer(installation).await);
         }
         fleet
     }
@@ -26,14 +26,14 @@ impl<'p, P: ProgramEnvironment + ?Sized> RealFleet<'p, P> {
         self.ingest.address
     }
 
-    /// Kills one part and starts another in its place.
+    /// Kills a random process and starts a replacement.
     pub(crate) async fn kill_one(&mut self, random: &mut fastrand::Rng) {
         let victim = random.usize(..=self.writers.len());
         if victim < self.writers.len() {
             self.writers.swap_remove(victim).sigkill().await;
-            self.writers.push(process::message_writer(self.place).await);
+            self.writers.push(process::message_writer(self.installation).await);
         } else {
-            let next = process::ingest(self.place).await;
+            let next = process::ingest(self.installation).await;
             std::mem::replace(&mut self.ingest, next).process.sigkill().await;
         }
     }

@@ -1,4 +1,4 @@
-//! Holds an archive against what was acknowledged, and counts the differences.
+//! Compares an archive with the acknowledged events and counts the differences.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use ports::archive::{Archive, Item, Query, key, query_all};
 use rules::message::{self, Replaced};
 use slack::ids::{ChannelId, TeamId, Ts};
 
-/// The head of the table.
+/// The header of the table.
 pub(crate) const HEADER: &str = "| fault | injected | events acknowledged | requests | lost | doubled | out of order |\n|---|---:|---:|---:|---:|---:|---:|";
 
 /// One row of the table.
@@ -43,8 +43,8 @@ impl fmt::Display for LedgerRow {
     }
 }
 
-/// Counts what differs: a missing effect or a quarantined job was lost; a row or a version that was never
-/// sent was doubled; a text that is not the last one was written out of order.
+/// Counts the differences. A missing effect or a quarantined job counts as lost, a row or a version that was
+/// never sent as doubled, and a text that is not the last one as out of order.
 pub(crate) async fn compare(
     mut row: LedgerRow,
     archive: &dyn Archive,
@@ -82,7 +82,7 @@ fn compare_message(row: &mut LedgerRow, found: &Item, expected: &ExpectedMessage
         Some(text) if text == expected.text => {}
         Some(_) => row.out_of_order += 1,
     }
-    match (expected.deleted, found.is("deleted")) {
+    match (expected.deleted, found.has_flag("deleted")) {
         (true, false) => row.lost += 1,
         (false, true) => row.doubled += 1,
         (true, true) | (false, false) => {}
@@ -127,19 +127,23 @@ mod tests {
         write(&archive, messages.clone(), "1.000002", json!({ "text": "an older text" })).await;
         write(&archive, messages.clone(), "1.000003", json!({ "text": "never sent" })).await;
         write(&archive, messages, "1.000004", json!({ "text": "not marked" })).await;
-        let said = |text: &str| ExpectedMessage { text: text.to_owned(), ..ExpectedMessage::default() };
+        let expected_message =
+            |text: &str| ExpectedMessage { text: text.to_owned(), ..ExpectedMessage::default() };
         let model = model(&[
-            ("1.000001", said("as sent")),
+            ("1.000001", expected_message("as sent")),
             (
                 "1.000002",
-                ExpectedMessage { replaced: vec!["an older text".to_owned()], ..said("the last text") },
+                ExpectedMessage {
+                    replaced: vec!["an older text".to_owned()],
+                    ..expected_message("the last text")
+                },
             ),
-            ("1.000004", ExpectedMessage { deleted: true, ..said("not marked") }),
-            ("1.000005", said("missing")),
+            ("1.000004", ExpectedMessage { deleted: true, ..expected_message("not marked") }),
+            ("1.000005", expected_message("missing")),
         ]);
         let row =
             compare(LedgerRow::new("none", 0, &AckedLoad::default()), &archive, &model, 1).await.unwrap();
-        // One in quarantine; the replaced version, the mark and the message that are missing.
+        // Lost: one quarantined job, the replaced version, the deletion mark and the missing message.
         assert_eq!((row.lost, row.doubled, row.out_of_order), (4, 1, 1), "{row}");
         assert!(!row.is_clean());
     }

@@ -1,4 +1,5 @@
-//! Kills real processes under load and counts what the archive lacks. Its report is a table for `RELIABILITY.md`.
+//! Kills real processes under load and counts the differences in the archive. Its report is a table for
+//! `RELIABILITY.md`.
 
 mod fleet;
 mod kills;
@@ -11,13 +12,13 @@ use clap::{Parser, Subcommand};
 
 use ledger::LedgerRow;
 
-/// Kills real processes under load, and holds the archive against what was acknowledged
+/// Kills real processes under load and compares the archive with the acknowledged events
 #[derive(Debug, Parser)]
 #[command(name = "reliability")]
 struct ReliabilityArgs {
     #[command(subcommand)]
     what: ReliabilityCommand,
-    /// Decides the events, the moments and whom a kill hits
+    /// Seed of the events, the moments and the processes to kill
     #[arg(long, global = true, default_value_t = 20_261_121)]
     seed: u64,
 }
@@ -26,19 +27,19 @@ struct ReliabilityArgs {
 enum ReliabilityCommand {
     /// On one folder: half of the kills hit `annalist up`, the others hit parts of a fleet
     Embedded {
-        /// How often SIGKILL is sent
+        /// Number of SIGKILLs
         #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(2..=100_000))]
         kills: u64,
-        /// How many events are acknowledged in all, at the least
+        /// Minimum number of acknowledged events
         #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=5_000_000))]
         events: u64,
     },
     /// On an emulator of AWS: kills hit ingest and message-writers
     Aws {
-        /// How often SIGKILL is sent
+        /// Number of SIGKILLs
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=100_000))]
         kills: u64,
-        /// How many events are acknowledged in all, at the least
+        /// Minimum number of acknowledged events
         #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=5_000_000))]
         events: u64,
     },
@@ -67,15 +68,17 @@ async fn run(args: &ReliabilityArgs) -> anyhow::Result<Vec<LedgerRow>> {
         ReliabilityCommand::Embedded { kills, events } => {
             let (first, second) = (kills / 2, kills - kills / 2);
             Ok(vec![
-                kills::of_up(first, events / 2, args.seed).await?,
-                kills::of_a_fleet(second, events - events / 2, args.seed.wrapping_add(1)).await?,
+                kills::kill_up(first, events / 2, args.seed).await?,
+                kills::kill_fleet_on_folder(second, events - events / 2, args.seed.wrapping_add(1)).await?,
             ])
         }
-        ReliabilityCommand::Aws { kills, events } => Ok(vec![kills::on_aws(kills, events, args.seed).await?]),
+        ReliabilityCommand::Aws { kills, events } => {
+            Ok(vec![kills::kill_fleet_on_aws(kills, events, args.seed).await?])
+        }
     }
 }
 
-/// Says on standard error what is going on; the table alone goes to standard output.
+/// Prints progress to standard error: standard output has only the table.
 fn progress(what: &str) {
     // Standard error may be closed.
     drop(writeln!(std::io::stderr(), "reliability: {what}"));

@@ -1,5 +1,5 @@
-//! `simulate --seeds 10000` plays the fleet on virtual time, once per seed, and ends with a table of what was done to it
-//! and what came of it. `simulate --seed N --trace` shows one seed step by step.
+//! `simulate --seeds 10000` runs the fleet on virtual time, once per seed, and prints a table of the injected
+//! faults and the violations. `simulate --seed N --trace` shows one seed step by step.
 
 mod table;
 
@@ -14,28 +14,28 @@ use simulation::SeedOutcome;
 
 use table::SeedsSummary;
 
-/// Steps shown of a seed that failed.
+/// Number of steps shown for a failed seed.
 const LAST_STEPS: usize = 40;
 
-/// Number of failing seeds that are shown with their last steps; the others with what was violated.
+/// Number of failed seeds shown with their last steps. The others are shown with the violation only.
 const SHOWN: usize = 5;
 
-/// Plays the whole fleet on virtual time, with every fault decided by a seed.
+/// Runs the whole fleet on virtual time; a seed determines every fault.
 #[derive(Parser)]
 struct SimulateArgs {
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     seeds: u64,
-    /// The first of them
+    /// First seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     first: u64,
-    /// This seed alone
+    /// Run only this seed
     #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "first"])]
     seed: Option<u64>,
-    /// Print every step of it
+    /// Print every step of the seed
     #[arg(long, requires = "seed")]
     trace: bool,
-    /// How many seeds at once
+    /// Number of seeds to run concurrently
     #[arg(long, value_name = "N", default_value_t = 2)]
     threads: usize,
 }
@@ -44,8 +44,8 @@ fn main() -> ExitCode {
     let args = SimulateArgs::parse();
     let out = &mut io::stdout().lock();
     let done = match args.seed {
-        Some(seed) => one(seed, args.trace, out),
-        None => many(&args, out),
+        Some(seed) => run_seed(seed, args.trace, out),
+        None => run_seeds(&args, out),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -53,8 +53,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether nothing was violated.
-fn one(seed: u64, trace: bool, out: &mut dyn Write) -> io::Result<bool> {
+/// Runs one seed. Returns whether every invariant held.
+fn run_seed(seed: u64, trace: bool, out: &mut dyn Write) -> io::Result<bool> {
     let began = Instant::now();
     let outcome = simulation::run(seed, None, trace);
     for line in &outcome.trace {
@@ -72,8 +72,8 @@ fn one(seed: u64, trace: bool, out: &mut dyn Write) -> io::Result<bool> {
     Ok(fine)
 }
 
-/// Whether nothing was violated in any.
-fn many(args: &SimulateArgs, out: &mut dyn Write) -> io::Result<bool> {
+/// Runs several seeds. Returns whether every invariant held in all of them.
+fn run_seeds(args: &SimulateArgs, out: &mut dyn Write) -> io::Result<bool> {
     let began = Instant::now();
     let next = AtomicU64::new(args.first);
     let end = args.first.saturating_add(args.seeds);
@@ -93,10 +93,10 @@ fn many(args: &SimulateArgs, out: &mut dyn Write) -> io::Result<bool> {
         }
     });
     let summary = summary.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (place, (seed, finding)) in summary.findings().enumerate() {
+    for (index, (seed, finding)) in summary.findings().enumerate() {
         writeln!(out, "seed {seed}: {finding}")?;
-        if place < SHOWN {
-            last_steps(seed, out)?;
+        if index < SHOWN {
+            write_last_steps(seed, out)?;
         }
         writeln!(out, "again: cargo run --release -p simulation --bin simulate -- --seed {seed} --trace")?;
     }
@@ -104,8 +104,8 @@ fn many(args: &SimulateArgs, out: &mut dyn Write) -> io::Result<bool> {
     Ok(summary.findings().next().is_none())
 }
 
-/// The same seed again, which does the same, and this time writes down what.
-fn last_steps(seed: u64, out: &mut dyn Write) -> io::Result<()> {
+/// Runs the seed again with a trace and writes the last steps. The second run is identical.
+fn write_last_steps(seed: u64, out: &mut dyn Write) -> io::Result<()> {
     let SeedOutcome { trace, .. } = simulation::run(seed, None, true);
     for line in trace.iter().skip(trace.len().saturating_sub(LAST_STEPS)) {
         writeln!(out, "  {line}")?;

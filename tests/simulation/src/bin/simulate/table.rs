@@ -1,4 +1,4 @@
-//! What many seeds came to.
+//! The summary of a run of many seeds.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,23 +11,23 @@ use simulation::{FaultCounts, FaultKind, Finding, Invariant, SeedOutcome};
 pub(crate) struct SeedsSummary {
     seeds: u64,
     total: FaultCounts,
-    /// How many seeds had each kind of fault.
+    /// Number of seeds with each kind of fault.
     seeds_with: [u64; FaultKind::ALL.len()],
     findings: BTreeMap<u64, Finding>,
 }
 
 impl SeedsSummary {
-    /// Takes in what a seed came to.
+    /// Adds the outcome of a seed.
     pub(crate) fn add(&mut self, seed: u64, outcome: SeedOutcome) {
         self.seeds += 1;
         self.total.add(&outcome.tally);
         for kind in FaultKind::ALL {
-            self.seeds_with[kind as usize] += u64::from(outcome.tally.of(kind) > 0);
+            self.seeds_with[kind as usize] += u64::from(outcome.tally.injected(kind) > 0);
         }
         self.findings.extend(outcome.finding.map(|finding| (seed, finding)));
     }
 
-    /// The seeds that found something.
+    /// Returns the seeds that violated an invariant.
     pub(crate) fn findings(&self) -> impl Iterator<Item = (u64, &Finding)> {
         self.findings.iter().map(|(seed, finding)| (*seed, finding))
     }
@@ -45,7 +45,7 @@ impl SeedsSummary {
         row(out, "calls of ports", self.total.steps.to_string())?;
         writeln!(out, "\n{:<28}{:>12}{:>12}", "fault", "injected", "in seeds")?;
         for kind in FaultKind::ALL {
-            let (injected, seeds) = (self.total.of(kind), self.seeds_with[kind as usize]);
+            let (injected, seeds) = (self.total.injected(kind), self.seeds_with[kind as usize]);
             writeln!(out, "{:<28}{injected:>12}{seeds:>12}", kind.label())?;
         }
         writeln!(out)?;

@@ -1,4 +1,4 @@
-//! What a write leaves behind.
+//! The attributes that a write stores.
 
 use ports::archive::{Guard, ItemKey, Update};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ pub(super) async fn an_archive_is_ready(case: ArchiveCase) {
     case.fixture.archive.ready().await.unwrap();
 }
 
-pub(super) async fn what_was_never_written_is_not_there(case: ArchiveCase) {
+pub(super) async fn an_unwritten_item_does_not_exist(case: ArchiveCase) {
     assert_eq!(case.get(&key()).await, None);
 }
 
@@ -27,7 +27,7 @@ pub(super) async fn a_register_replaces_and_removes_its_attributes(case: Archive
     case.expect(&key(), json!({"text": "new", "user": "U1", "version": "2"})).await;
 }
 
-pub(super) async fn what_is_set_if_absent_is_set_once(case: ArchiveCase) {
+pub(super) async fn an_attribute_set_if_absent_is_set_once(case: ArchiveCase) {
     let with = |parent: &str| Update {
         set_if_absent: attributes(json!({"parent": parent, "team_id": "T1"})),
         ..Update::new(key())
@@ -38,7 +38,7 @@ pub(super) async fn what_is_set_if_absent_is_set_once(case: ArchiveCase) {
     case.expect(&key(), json!({"team_id": "T0", "parent": "first"})).await;
 }
 
-pub(super) async fn what_is_set_if_absent_comes_with_a_winning_register_only(case: ArchiveCase) {
+pub(super) async fn attributes_set_if_absent_need_a_winning_register(case: ArchiveCase) {
     case.apply(update(key(), greater("2"), json!({}))).await;
     let set_if_absent = attributes(json!({"parent": "p"}));
     let loses =
@@ -57,7 +57,7 @@ pub(super) async fn registers_of_one_item_do_not_touch_each_other(case: ArchiveC
     case.expect(&key(), json!({"deleted": true, "deleted_version": "9", "text": "t", "version": "1"})).await;
 }
 
-pub(super) async fn every_kind_of_json_value_comes_back(case: ArchiveCase) {
+pub(super) async fn every_kind_of_json_value_is_returned(case: ArchiveCase) {
     let values = json!({
         "text": "",
         "yes": true,
@@ -75,7 +75,7 @@ pub(super) async fn every_kind_of_json_value_comes_back(case: ArchiveCase) {
     case.expect(&key(), values).await;
 }
 
-pub(super) async fn items_are_told_apart_by_both_keys(case: ArchiveCase) {
+pub(super) async fn items_are_distinguished_by_both_keys(case: ArchiveCase) {
     let keys = [("a", "b"), ("a", "B"), ("A", "b"), ("ab", "b"), ("a", "bb"), ("a#b", "b"), ("a", "b ")];
     for (item_id, timestamp) in keys {
         case.put(ItemKey::new(item_id, timestamp), json!({"is": format!("{item_id}/{timestamp}")})).await;

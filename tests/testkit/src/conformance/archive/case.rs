@@ -1,4 +1,4 @@
-//! What the cases are written in: one archive, with short words for the usual steps.
+//! The helpers of the cases: one archive, with short names for the usual steps.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) fn attributes(json: Value) -> Attributes {
     match json {
         Value::Object(attributes) => attributes,
         other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
-            panic!("{other} is no object")
+            panic!("{other} is not an object")
         }
     }
 }
@@ -66,22 +66,22 @@ impl ArchiveCase {
         Self { fixture, traits }
     }
 
-    /// Writes once, as a backend does: nothing follows an update that is refused.
+    /// Writes once, as a backend does, without a second write after a refused update.
     pub(super) async fn write(&self, update: Update) -> WriteOutcome {
         self.try_write(update).await.unwrap()
     }
 
-    /// As [`Self::write`], for what may not be possible.
+    /// Like [`Self::write`], but returns errors.
     pub(super) async fn try_write(&self, update: Update) -> Result<WriteOutcome, ArchiveError> {
         apply_once(&*self.fixture.archive, &update).await
     }
 
-    /// Writes what must apply.
+    /// Writes an update that must be applied.
     pub(super) async fn apply(&self, update: Update) {
         assert_eq!(self.write(update).await, WriteOutcome::Applied);
     }
 
-    /// Writes what must be refused; answers the item shown.
+    /// Writes an update that must be refused. Returns the stored item in the answer.
     pub(super) async fn refuse(&self, update: Update) -> Item {
         match self.write(update).await {
             WriteOutcome::Rejected(stored) => stored,
@@ -89,15 +89,15 @@ impl ArchiveCase {
         }
     }
 
-    /// Writes facts, and lets the archive learn of them.
-    pub(super) async fn erases(&self, facts: &[ErasureFact]) {
+    /// Writes facts, and advances the clock until the archive must have noticed them.
+    pub(super) async fn write_facts(&self, facts: &[ErasureFact]) {
         for fact in facts {
             self.apply(fact.update()).await;
         }
         self.fixture.clock.advance(self.traits.erasure_lag);
     }
 
-    /// Sets attributes of an item, whatever it holds.
+    /// Sets attributes of an item unconditionally.
     pub(super) async fn put(&self, key: ItemKey, set: Value) {
         self.apply(update(key, Guard::Always, set)).await;
     }
@@ -106,7 +106,7 @@ impl ArchiveCase {
         self.fixture.archive.get(key).await.unwrap()
     }
 
-    /// The item's attributes must be these.
+    /// Asserts the attributes of an item.
     pub(super) async fn expect(&self, key: &ItemKey, expected: Value) {
         let expected = Item { key: key.clone(), attributes: attributes(expected) };
         assert_eq!(self.get(key).await, Some(expected));
@@ -131,8 +131,9 @@ impl ArchiveCase {
         }
     }
 
-    /// All pages of a query over the index on `parent`, once they are what they must be or the lag is over.
-    pub(super) async fn expect_of_parent(&self, query: Query, expected: &[ItemKey]) {
+    /// Asserts the items of a query over the index on `parent`, at the latest when the index's lag has
+    /// passed.
+    pub(super) async fn expect_children(&self, query: Query, expected: &[ItemKey]) {
         let began = Instant::now();
         loop {
             let found = self.query(query.clone()).await;
@@ -145,7 +146,7 @@ impl ArchiveCase {
                 assert_eq!(keys, expected);
                 return;
             }
-            // An index that lags says nothing when it has caught up.
+            // A lagging index does not report when it has caught up.
             sleep(Duration::from_millis(50)).await;
         }
     }

@@ -1,4 +1,4 @@
-//! Many writers at once: every update is atomic.
+//! Concurrent writers: every update is atomic.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::case::{ArchiveCase, apply_once, attributes, greater, key, unchanged, 
 
 const WRITERS: usize = 16;
 
-/// Runs updates at the same time, each in a task of its own; answers what became of each.
+/// Runs updates concurrently, each in its own task, and returns the outcomes.
 async fn write_at_once(case: &ArchiveCase, updates: Vec<Update>) -> Vec<WriteOutcome> {
     let tasks = updates.into_iter().map(|update| {
         let archive = Arc::clone(&case.fixture.archive);
@@ -43,7 +43,7 @@ pub(super) async fn the_greatest_of_many_writers_stays(case: ArchiveCase) {
         versions.iter().map(|version| update(key(), greater(version), json!({"text": version}))).collect();
     let outcomes = write_at_once(&case, updates).await;
     for (version, outcome) in versions.iter().zip(outcomes) {
-        // A loser was shown a winner that was there at that time.
+        // A loser received the winner of that time.
         if let WriteOutcome::Rejected(stored) = outcome {
             assert!(stored.text("version") > Some(version) && stored.text("text") == stored.text("version"));
         }
@@ -51,7 +51,7 @@ pub(super) async fn the_greatest_of_many_writers_stays(case: ArchiveCase) {
     case.expect(&key(), json!({"version": "063", "text": "063"})).await;
 }
 
-pub(super) async fn the_first_of_many_writers_stays_where_it_is_set_if_absent(case: ArchiveCase) {
+pub(super) async fn the_first_of_many_writers_sets_absent_attributes(case: ArchiveCase) {
     let by = |writer: usize| {
         let set_if_absent = attributes(json!({"first": writer, "also_first": writer}));
         Update { set_if_absent, ..Update::new(key()) }

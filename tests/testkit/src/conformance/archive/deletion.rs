@@ -1,4 +1,4 @@
-//! An item is deleted only as it was read.
+//! An item is deleted only if it is unchanged since it was read.
 
 use ports::archive::{Item, Query};
 use serde_json::json;
@@ -11,7 +11,7 @@ pub(super) async fn an_unchanged_item_is_deleted(case: ArchiveCase) {
     assert!(case.fixture.archive.delete_unchanged(&read).await.unwrap());
     assert_eq!(case.get(&key()).await, None);
     assert_eq!(case.query(Query::partition(key().item_id)).await, []);
-    // Once more is not an error.
+    // A second deletion is not an error.
     assert!(!case.fixture.archive.delete_unchanged(&read).await.unwrap());
 }
 

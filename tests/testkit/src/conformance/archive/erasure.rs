@@ -1,4 +1,4 @@
-//! Of an erased item nothing is left, and nothing comes back.
+//! An erased item keeps no content, and no update restores it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ async fn erase(case: &ArchiveCase, key: &ItemKey) -> bool {
     case.fixture.archive.erase(key).await.unwrap()
 }
 
-pub(super) async fn nothing_is_left_of_an_erased_item(case: ArchiveCase) {
+pub(super) async fn an_erased_item_keeps_no_other_attribute(case: ArchiveCase) {
     case.put(
         key(),
         json!({"text": "secret", "reaction#+1#U1": "5/added", "file#F1": "9/stored/x", "list": [1]}),
@@ -26,7 +26,7 @@ pub(super) async fn nothing_is_left_of_an_erased_item(case: ArchiveCase) {
     case.expect(&key(), json!({"erased": true})).await;
 }
 
-pub(super) async fn an_absent_item_is_erased_before_it_comes(case: ArchiveCase) {
+pub(super) async fn an_absent_item_can_be_erased_in_advance(case: ArchiveCase) {
     assert!(erase(&case, &key()).await);
     case.expect(&key(), json!({"erased": true})).await;
     case.refuse(update(key(), greater("1"), json!({"text": "late"}))).await;
@@ -39,12 +39,12 @@ pub(super) async fn an_erased_item_is_not_found_by_its_parent(case: ArchiveCase)
     for key in [key(), reply.clone()] {
         case.put(key, json!({"parent": parent, "text": "t"})).await;
     }
-    case.expect_of_parent(Query::parent(parent), &[key(), reply.clone()]).await;
+    case.expect_children(Query::parent(parent), &[key(), reply.clone()]).await;
     assert!(erase(&case, &reply).await);
-    case.expect_of_parent(Query::parent(parent), &[key()]).await;
+    case.expect_children(Query::parent(parent), &[key()]).await;
 }
 
-pub(super) async fn an_erased_item_stays_in_its_place(case: ArchiveCase) {
+pub(super) async fn an_erased_item_stays_in_its_partition(case: ArchiveCase) {
     for number in 1..=3 {
         case.put(ItemKey::new("message#T1#C1", format!("{number}.000000")), json!({"text": "t"})).await;
     }
@@ -70,11 +70,11 @@ pub(super) async fn erasing_again_changes_nothing(case: ArchiveCase) {
     }
 }
 
-pub(super) async fn an_item_that_says_more_than_erased_is_erased(case: ArchiveCase) {
+pub(super) async fn an_erased_item_with_other_attributes_is_cleared(case: ArchiveCase) {
     case.put(key(), json!({"erased": true, "text": "left", "parent": "thread#T1#1.000000"})).await;
-    assert!(!erase(&case, &key()).await, "it was erased");
+    assert!(!erase(&case, &key()).await, "it was erased already");
     case.expect(&key(), json!({"erased": true})).await;
-    case.expect_of_parent(Query::parent("thread#T1#1.000000"), &[]).await;
+    case.expect_children(Query::parent("thread#T1#1.000000"), &[]).await;
 }
 
 pub(super) async fn one_of_many_erasures_is_the_first(case: ArchiveCase) {

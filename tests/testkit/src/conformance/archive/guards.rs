@@ -1,4 +1,4 @@
-//! Under which condition an update writes.
+//! The conditions under which an update is applied.
 
 use ports::archive::{Guard, Update};
 use serde_json::json;
@@ -38,7 +38,8 @@ pub(super) async fn the_least_version_stays_in_any_order(case: ArchiveCase) {
 }
 
 pub(super) async fn versions_compare_as_text(case: ArchiveCase) {
-    // By bytes: digits before upper case before lower case before everything else; a prefix before what it starts.
+    // By bytes: digits before upper case before lower case before everything else; a prefix
+    // before longer texts.
     for next in ["", "0", "10", "9", "9-", "90", "A", "a", "aa", "é", "～", "🦀"] {
         case.apply(update(key(), greater(next), json!({}))).await;
         case.expect(&key(), json!({"version": next})).await;
@@ -49,7 +50,7 @@ pub(super) async fn versions_compare_as_text(case: ArchiveCase) {
 
 pub(super) async fn an_unchanged_version_may_be_replaced(case: ArchiveCase) {
     case.apply(update(key(), unchanged(None, "5"), json!({"text": "first"}))).await;
-    // Any version may follow, a smaller one too.
+    // Any version may follow, even a smaller one.
     case.apply(update(key(), unchanged(Some("5"), "3"), json!({"text": "second"}))).await;
     case.expect(&key(), json!({"version": "3", "text": "second"})).await;
 }
@@ -74,7 +75,7 @@ pub(super) async fn an_absent_register_is_not_any_version(case: ArchiveCase) {
     }
 }
 
-pub(super) async fn a_refused_update_changes_nothing_and_shows_what_is_stored(case: ArchiveCase) {
+pub(super) async fn a_refused_update_changes_nothing_and_returns_the_stored_item(case: ArchiveCase) {
     case.apply(update(key(), greater("5"), json!({"text": "t", "files": [1]}))).await;
     let stored = case.get(&key()).await.unwrap();
     for guard in [greater("5"), greater("4"), less("5"), less("6"), unchanged(Some("4"), "6")] {

@@ -1,4 +1,4 @@
-//! Whatever people and attackers write is only ever data.
+//! Text from people and attackers is always treated as data.
 
 use ports::archive::{ArchiveError, Guard, ItemKey, MAX_ITEM_BYTES, Query};
 use serde_json::{Value, json};
@@ -44,11 +44,11 @@ pub(super) async fn any_text_may_be_a_key(case: ArchiveCase) {
         case.put(key.clone(), json!({"parent": text})).await;
         case.expect(&key, json!({"parent": text})).await;
         assert_eq!(case.query(Query::partition(text)).await.len(), 1, "{text:?}");
-        case.expect_of_parent(Query::parent(text), &[key]).await;
+        case.expect_children(Query::parent(text), &[key]).await;
     }
 }
 
-pub(super) async fn long_text_comes_back_whole(case: ArchiveCase) {
+pub(super) async fn a_long_text_is_returned_whole(case: ArchiveCase) {
     let long = "é\"\\\n".repeat(100_000);
     case.apply(update(key(), greater("1"), json!({"text": long, "raw_event": long}))).await;
     let item = case.get(&key()).await.unwrap();
@@ -67,7 +67,7 @@ pub(super) async fn an_item_too_large_is_refused_and_nothing_changes(case: Archi
     );
     assert_eq!(case.get(&key()).await, None);
 
-    // Two halves that are too much together.
+    // Two halves that are too large together.
     let half = "x".repeat(MAX_ITEM_BYTES / 2);
     case.apply(update(key(), greater("1"), json!({"text": half}))).await;
     let refused = case.try_write(update(key(), greater("2"), json!({"raw_event": half}))).await;
@@ -80,8 +80,8 @@ pub(super) async fn an_item_too_large_is_refused_and_nothing_changes(case: Archi
     case.apply(update(key(), greater("3"), json!({"text": "short", "raw_event": half}))).await;
 }
 
-pub(super) async fn deep_nesting_comes_back(case: ArchiveCase) {
-    // Less deep than DynamoDB's 32 levels.
+pub(super) async fn deep_nesting_is_returned(case: ArchiveCase) {
+    // Less than DynamoDB's limit of 32 levels.
     let mut nested = json!("bottom");
     for level in 0..28 {
         nested = if level % 2 == 0 { json!([nested]) } else { json!({"down": nested}) };

@@ -28,19 +28,19 @@ pub struct ArchiveFixture {
     pub archive: Arc<dyn Archive>,
     /// Its clock.
     pub clock: Arc<ManualClock>,
-    /// What must live as long.
+    /// Resources that must live as long as the fixture.
     pub keep: Keep,
 }
 
-/// What a backend may do differently.
+/// The permitted differences between backends.
 #[derive(Debug, Clone, Copy)]
 pub struct ArchiveTraits {
     /// How long a query of [`ports::archive::Partition::Parent`] may lag behind the writes.
     pub parent_lag: Duration,
-    /// Whether such a query has items of one timestamp in the order of their `itemId`. DynamoDB does not say in which
-    /// order its indexes have them; each is found once all the same.
+    /// Whether such a query orders items of equal timestamps by their `itemId`. DynamoDB does not specify the
+    /// order in its indexes; each item is still found once.
     pub orders_equal_timestamps_of_a_parent: bool,
-    /// How late the archive may learn that something is erased.
+    /// How long the archive may take to notice a new erasure fact.
     pub erasure_lag: Duration,
 }
 
@@ -53,22 +53,22 @@ impl ArchiveTraits {
     };
 }
 
-/// Runs every case on a fixture of its own.
+/// Runs every case on its own fixture.
 ///
 /// # Panics
-/// With the names of the cases that fail.
+/// If a case fails, with the names of all failed cases.
 pub async fn suite(traits: ArchiveTraits, mut fixture: impl FnMut() -> ArchiveFixture) {
     let cases = cases![
         attributes::{
             an_archive_is_ready,
-            what_was_never_written_is_not_there,
+            an_unwritten_item_does_not_exist,
             a_write_is_seen_by_the_next_get,
             a_register_replaces_and_removes_its_attributes,
-            what_is_set_if_absent_is_set_once,
-            what_is_set_if_absent_comes_with_a_winning_register_only,
+            an_attribute_set_if_absent_is_set_once,
+            attributes_set_if_absent_need_a_winning_register,
             registers_of_one_item_do_not_touch_each_other,
-            every_kind_of_json_value_comes_back,
-            items_are_told_apart_by_both_keys,
+            every_kind_of_json_value_is_returned,
+            items_are_distinguished_by_both_keys,
         },
         guards::{
             always_applies,
@@ -78,16 +78,16 @@ pub async fn suite(traits: ArchiveTraits, mut fixture: impl FnMut() -> ArchiveFi
             an_unchanged_version_may_be_replaced,
             a_changed_version_is_refused,
             an_absent_register_is_not_any_version,
-            a_refused_update_changes_nothing_and_shows_what_is_stored,
+            a_refused_update_changes_nothing_and_returns_the_stored_item,
             a_refused_update_makes_no_item,
             an_erased_item_refuses_every_update,
             a_repeated_update_changes_nothing,
         },
         queries::{
-            items_come_in_the_text_order_of_their_timestamps,
-            items_come_newest_first_when_asked,
+            items_are_ordered_by_the_text_of_their_timestamps,
+            a_descending_query_returns_the_newest_items_first,
             pages_join_without_gap_or_overlap,
-            a_page_starts_behind_an_item_that_is_gone,
+            a_page_can_start_after_an_absent_item,
             a_query_ends_before_its_bound_in_both_directions,
             a_bound_and_a_start_hold_together,
             a_partition_is_not_its_prefix,
@@ -104,8 +104,8 @@ pub async fn suite(traits: ArchiveTraits, mut fixture: impl FnMut() -> ArchiveFi
             a_parent_is_not_its_prefix,
         },
         settling::{
-            a_write_that_loses_brings_what_is_set_if_absent,
-            many_writes_settle_each,
+            a_write_that_loses_still_sets_absent_attributes,
+            each_of_many_writes_is_settled,
             a_write_that_loses_makes_no_item,
         },
         deletion::{
@@ -115,35 +115,35 @@ pub async fn suite(traits: ArchiveTraits, mut fixture: impl FnMut() -> ArchiveFi
             a_deleted_item_can_be_written_anew,
         },
         erasure::{
-            nothing_is_left_of_an_erased_item,
-            an_absent_item_is_erased_before_it_comes,
+            an_erased_item_keeps_no_other_attribute,
+            an_absent_item_can_be_erased_in_advance,
             an_erased_item_is_not_found_by_its_parent,
-            an_erased_item_stays_in_its_place,
+            an_erased_item_stays_in_its_partition,
             a_large_item_is_erased,
             erasing_again_changes_nothing,
-            an_item_that_says_more_than_erased_is_erased,
+            an_erased_item_with_other_attributes_is_cleared,
             one_of_many_erasures_is_the_first,
         },
         erasure_facts::{
-            nothing_that_a_fact_covers_is_written,
-            what_a_fact_does_not_cover_is_written,
+            covered_updates_are_not_written,
+            updates_that_no_fact_covers_are_written,
             a_fact_that_grows_covers_more,
-            a_covered_update_writes_nothing_to_what_is_there,
-            what_had_no_content_is_erased_by_a_covered_update,
-            what_comes_with_a_covered_update_is_written,
+            a_covered_update_does_not_change_a_stored_item,
+            an_item_without_content_is_erased_by_a_covered_update,
+            other_updates_of_a_batch_with_a_covered_one_are_written,
             a_fact_is_known_after_many_writes,
         },
         hostile::{
             any_text_may_be_a_name_or_a_value,
             any_text_may_be_a_key,
-            long_text_comes_back_whole,
+            a_long_text_is_returned_whole,
             an_item_too_large_is_refused_and_nothing_changes,
-            deep_nesting_comes_back,
+            deep_nesting_is_returned,
         },
         concurrency::{
             one_writer_wins_each_version,
             the_greatest_of_many_writers_stays,
-            the_first_of_many_writers_stays_where_it_is_set_if_absent,
+            the_first_of_many_writers_sets_absent_attributes,
             no_register_of_many_writers_is_lost,
             one_of_many_deleters_deletes,
         },

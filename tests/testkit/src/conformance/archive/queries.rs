@@ -1,4 +1,4 @@
-//! One partition, in order, page by page.
+//! Queries of one partition, in order, page by page.
 
 use ports::archive::{ItemKey, Query, Update};
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::case::{ArchiveCase, timestamps};
 
 const PARTITION: &str = "message#T1#C1";
 
-/// In the order of their bytes, which is not the order of numbers.
+/// Ordered by bytes, not by number.
 const IN_ORDER: [&str; 6] = ["1.000000", "10.000000", "2.000000", "9", "A", "é"];
 
 async fn fill(case: &ArchiveCase, partition: &str) {
@@ -20,14 +20,14 @@ fn newest_first() -> Vec<&'static str> {
     IN_ORDER.iter().rev().copied().collect()
 }
 
-pub(super) async fn items_come_in_the_text_order_of_their_timestamps(case: ArchiveCase) {
+pub(super) async fn items_are_ordered_by_the_text_of_their_timestamps(case: ArchiveCase) {
     fill(&case, PARTITION).await;
     let found = case.query(Query::partition(PARTITION)).await;
     assert_eq!(timestamps(&found), IN_ORDER.to_vec());
     assert!(found.iter().all(|item| item.text("at") == Some(&item.key.timestamp)), "{found:?}");
 }
 
-pub(super) async fn items_come_newest_first_when_asked(case: ArchiveCase) {
+pub(super) async fn a_descending_query_returns_the_newest_items_first(case: ArchiveCase) {
     fill(&case, PARTITION).await;
     let found = case.query(Query { descending: true, ..Query::partition(PARTITION) }).await;
     assert_eq!(timestamps(&found), newest_first());
@@ -43,9 +43,9 @@ pub(super) async fn pages_join_without_gap_or_overlap(case: ArchiveCase) {
     }
 }
 
-pub(super) async fn a_page_starts_behind_an_item_that_is_gone(case: ArchiveCase) {
+pub(super) async fn a_page_can_start_after_an_absent_item(case: ArchiveCase) {
     fill(&case, PARTITION).await;
-    // "5" was never there: only its place counts.
+    // "5" never existed: only its position in the order counts.
     for after in ["2.000000", "5"] {
         let after = Some(ItemKey::new(PARTITION, after));
         let newer = Query { after: after.clone(), ..Query::partition(PARTITION) };
@@ -58,7 +58,7 @@ pub(super) async fn a_page_starts_behind_an_item_that_is_gone(case: ArchiveCase)
     assert_eq!(case.query(behind_all).await, []);
 }
 
-/// Until something between two timestamps, at one, before all, behind all and at the very beginning.
+/// Bounds between two timestamps, at one, before all, after all, and the empty text.
 const UNTIL: [&str; 5] = ["5", "9", "0", "ü", ""];
 
 pub(super) async fn a_query_ends_before_its_bound_in_both_directions(case: ArchiveCase) {

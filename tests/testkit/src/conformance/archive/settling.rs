@@ -1,11 +1,11 @@
-//! What the writes of everyone but backends bring along.
+//! The settled writes that all callers except backends make.
 
 use ports::archive::{ArchiveExt, ItemKey, Update, WriteOutcome};
 use serde_json::json;
 
 use super::case::{ArchiveCase, attributes, greater, key, unchanged, update};
 
-pub(super) async fn a_write_that_loses_brings_what_is_set_if_absent(case: ArchiveCase) {
+pub(super) async fn a_write_that_loses_still_sets_absent_attributes(case: ArchiveCase) {
     case.apply(update(key(), greater("2"), json!({"text": "new", "user": "U1"}))).await;
     let stored = case.get(&key()).await.unwrap();
     let loses = Update {
@@ -17,7 +17,7 @@ pub(super) async fn a_write_that_loses_brings_what_is_set_if_absent(case: Archiv
     case.expect(&key(), json!({"text": "new", "user": "U1", "version": "2", "parent": "p"})).await;
 }
 
-pub(super) async fn many_writes_settle_each(case: ArchiveCase) {
+pub(super) async fn each_of_many_writes_is_settled(case: ArchiveCase) {
     let keys = ["1", "2", "3", "4"].map(|timestamp| ItemKey::new(key().item_id, timestamp));
     case.apply(update(keys[0].clone(), greater("2"), json!({}))).await;
     case.apply(update(keys[2].clone(), greater("2"), json!({"parent": "first"}))).await;

@@ -1,4 +1,4 @@
-//! What the cases are written in: an archive, and a follower that keeps a copy of its messages.
+//! The helpers of the cases: an archive, and a follower that keeps a copy of its messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use slack::ids::{ChannelId, TeamId};
 
 use super::{ChangesFixture, ChangesTraits};
 
-/// The channels that messages are written to, as workers write them: listed and marked.
+/// The channels of the messages. As workers do, a case marks their workspaces and channels first.
 pub(super) const CHANNELS: [(&str, &str); 3] = [("T1", "C1"), ("T1", "C2"), ("T2", "C1")];
 
 /// A fixture in use.
@@ -41,7 +41,7 @@ pub(super) fn setting(key: ItemKey, name: &str, value: impl Into<Value>) -> Upda
 /// A process that keeps a copy of the messages, and its cursor with it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Follower {
-    pub(super) held: BTreeMap<ItemKey, Attributes>,
+    pub(super) messages: BTreeMap<ItemKey, Attributes>,
     pub(super) cursor: Option<ChangeCursor>,
 }
 
@@ -61,7 +61,7 @@ impl ChangesCase {
         self.fixture.archive.write(&setting(key, "text", text)).await.unwrap();
     }
 
-    /// What a follower must hold: every message that is not erased.
+    /// The expected copy of a follower: every message that is not erased.
     pub(super) async fn messages(&self) -> BTreeMap<ItemKey, Attributes> {
         let mut messages = BTreeMap::new();
         for channel in 0..CHANNELS.len() {
@@ -72,15 +72,15 @@ impl ChangesCase {
         messages
     }
 
-    /// The follower catches up and holds what the archive has.
+    /// Lets the follower catch up and asserts that its copy equals the archive.
     pub(super) async fn expect_equal(&self, follower: &mut Follower, limit: usize) {
         follower.catch_up(self, limit).await;
-        assert_eq!(follower.held, self.messages().await);
+        assert_eq!(follower.messages, self.messages().await);
     }
 }
 
 impl Follower {
-    /// Asks for a batch and applies it. Says whether there was nothing in it.
+    /// Reads a batch and applies it. Returns whether the batch was empty.
     pub(super) async fn step(&mut self, case: &ChangesCase, limit: usize) -> bool {
         match case.fixture.changes.since(self.cursor.as_ref(), limit).await.unwrap() {
             ChangeBatch::Items { items, next } => {
@@ -110,7 +110,8 @@ impl Follower {
         }
     }
 
-    /// Goes on until there is nothing more. Spans are passed twice: what is written behind a pass is in the next one.
+    /// Reads batches until an empty one. It does so twice, because a message written behind a pass over spans
+    /// is in the next pass.
     pub(super) async fn catch_up(&mut self, case: &ChangesCase, limit: usize) {
         for _ in 0..2 {
             while !self.step(case, limit).await {}
@@ -121,9 +122,9 @@ impl Follower {
         assert!(item.key.item_id.starts_with("message#"), "{:?} is no message", item.key);
         if item.is_erased() {
             assert_eq!(item.attributes.len(), 1, "something is left of {:?}", item.key);
-            self.held.remove(&item.key);
+            self.messages.remove(&item.key);
         } else {
-            self.held.insert(item.key, item.attributes);
+            self.messages.insert(item.key, item.attributes);
         }
     }
 }

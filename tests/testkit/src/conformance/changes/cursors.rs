@@ -17,7 +17,7 @@ pub(super) async fn a_cursor_survives_being_stored(case: ChangesCase) {
     case.expect_equal(&mut follower, 10).await;
 }
 
-pub(super) async fn a_cursor_that_is_not_of_the_archive_means_to_rebuild(case: ChangesCase) {
+pub(super) async fn a_cursor_of_another_archive_requires_a_rebuild(case: ChangesCase) {
     case.write(message(0, "1700000000.000100"), "text").await;
     for text in [
         "",
@@ -31,28 +31,28 @@ pub(super) async fn a_cursor_that_is_not_of_the_archive_means_to_rebuild(case: C
         let cursor = ChangeCursor::new(text);
         let batch = case.fixture.changes.since(Some(&cursor), 10).await.unwrap();
         assert_eq!(batch, ChangeBatch::Rebuild, "{text}");
-        case.fixture.changes.behind(Some(&cursor)).await.unwrap();
+        case.fixture.changes.backlog_estimate(Some(&cursor)).await.unwrap();
         let mut follower = Follower { cursor: Some(cursor), ..Follower::default() };
         case.expect_equal(&mut follower, 10).await;
     }
 }
 
-pub(super) async fn a_lost_batch_comes_again(case: ChangesCase) {
+pub(super) async fn a_lost_batch_is_returned_again(case: ChangesCase) {
     let mut follower = Follower::default();
     for number in 0..5 {
         case.write(message(0, &format!("170000000{number}.000100")), "first").await;
-        // It dies before it has stored anything.
+        // The follower dies before it has stored the batch.
         follower.clone().step(&case, 10).await;
     }
     case.expect_equal(&mut follower, 2).await;
     let earlier = follower.clone();
     case.write(message(0, "1700000002.000100"), "second").await;
     case.expect_equal(&mut follower, 2).await;
-    // What it stored is replaced by a copy of some time before.
+    // The follower's data is replaced by an older copy.
     case.expect_equal(&mut earlier.clone(), 2).await;
 }
 
-pub(super) async fn two_followers_do_not_know_of_each_other(case: ChangesCase) {
+pub(super) async fn two_followers_are_independent(case: ChangesCase) {
     let (mut one, mut other) = (Follower::default(), Follower::default());
     for number in 0..6 {
         case.write(message(0, &format!("170000000{number}.000100")), "first").await;

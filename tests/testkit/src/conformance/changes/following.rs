@@ -1,4 +1,4 @@
-//! A follower finds what was written.
+//! A follower finds all changes.
 
 use std::collections::BTreeSet;
 
@@ -7,18 +7,18 @@ use ports::changes::{ChangeBatch, ChangeCursor, ChangedSpan};
 
 use super::case::{ChangesCase, Follower, message};
 
-pub(super) async fn nothing_has_changed_in_an_empty_archive(case: ChangesCase) {
+pub(super) async fn an_empty_archive_has_no_changes(case: ChangesCase) {
     let mut follower = Follower::default();
     case.expect_equal(&mut follower, 10).await;
-    assert!(follower.held.is_empty() && follower.cursor.is_some());
+    assert!(follower.messages.is_empty() && follower.cursor.is_some());
 }
 
-pub(super) async fn what_was_written_is_found(case: ChangesCase) {
+pub(super) async fn a_written_message_is_found(case: ChangesCase) {
     let mut follower = Follower::default();
     case.write(message(0, "1700000000.000100"), "before").await;
     case.expect_equal(&mut follower, 10).await;
-    assert_eq!(follower.held.len(), 1);
-    // Another day, another channel, and timestamps that no message of Slack's has.
+    assert_eq!(follower.messages.len(), 1);
+    // Another day, other channels, and timestamps that Slack never uses.
     for (channel, ts) in [
         (0, "1700000000.000200"),
         (0, "1700090000.000100"),
@@ -30,10 +30,10 @@ pub(super) async fn what_was_written_is_found(case: ChangesCase) {
         case.write(message(channel, ts), "after").await;
         case.expect_equal(&mut follower, 10).await;
     }
-    assert_eq!(follower.held.len(), 7);
+    assert_eq!(follower.messages.len(), 7);
 }
 
-pub(super) async fn what_is_written_again_is_found_again(case: ChangesCase) {
+pub(super) async fn a_rewritten_message_is_found_again(case: ChangesCase) {
     let mut follower = Follower::default();
     for number in 0..5 {
         case.write(message(0, &format!("170000000{number}.000100")), "first").await;
@@ -45,13 +45,13 @@ pub(super) async fn what_is_written_again_is_found_again(case: ChangesCase) {
         case.write(message(0, "1700000003.000100"), "and again").await;
         case.expect_equal(&mut follower, 10).await;
     }
-    // Neither was read before it changed.
+    // The first version was not read before it changed.
     case.write(message(1, "1700000000.000100"), "first").await;
     case.write(message(1, "1700000000.000100"), "second").await;
     case.expect_equal(&mut follower, 1).await;
 }
 
-pub(super) async fn what_was_erased_is_removed(case: ChangesCase) {
+pub(super) async fn an_erased_message_is_removed(case: ChangesCase) {
     let mut follower = Follower::default();
     for number in 0..4 {
         case.write(message(0, &format!("170000000{number}.000100")), "text").await;
@@ -61,11 +61,11 @@ pub(super) async fn what_was_erased_is_removed(case: ChangesCase) {
         assert!(case.fixture.archive.erase(&message(0, ts)).await.unwrap());
         case.expect_equal(&mut follower, 10).await;
     }
-    assert_eq!(follower.held.len(), 2);
+    assert_eq!(follower.messages.len(), 2);
     case.expect_equal(&mut Follower::default(), 1).await;
 }
 
-pub(super) async fn messages_alone_are_followed(case: ChangesCase) {
+pub(super) async fn only_messages_are_followed(case: ChangesCase) {
     let mut follower = Follower::default();
     for item_id in
         ["revision#T1#C1#1.000000", "user#T1", "messages#T1#C1", "message", "channel#T1#C1", "file#T1"]
@@ -75,7 +75,7 @@ pub(super) async fn messages_alone_are_followed(case: ChangesCase) {
         }
     }
     case.expect_equal(&mut follower, 1).await;
-    assert!(follower.held.is_empty());
+    assert!(follower.messages.is_empty());
 }
 
 pub(super) async fn a_batch_is_no_longer_than_its_limit(case: ChangesCase) {
@@ -85,7 +85,7 @@ pub(super) async fn a_batch_is_no_longer_than_its_limit(case: ChangesCase) {
     for limit in [1, 3, 20, 1000] {
         case.expect_equal(&mut Follower::default(), limit).await;
     }
-    // No limit at all would mean no progress.
+    // A limit of zero counts as one, so that the follower makes progress.
     let batch = case.fixture.changes.since(None, 0).await.unwrap();
     let found = match batch {
         ChangeBatch::Items { items, .. } => items.len(),
@@ -95,7 +95,7 @@ pub(super) async fn a_batch_is_no_longer_than_its_limit(case: ChangesCase) {
     assert_eq!(found, 1);
 }
 
-pub(super) async fn where_something_was_written_is_known(case: ChangesCase) {
+pub(super) async fn changed_spans_are_reported(case: ChangesCase) {
     let ChangesCase { fixture, traits, .. } = &case;
     let mut cursor = None;
     for written in [
@@ -106,37 +106,40 @@ pub(super) async fn where_something_was_written_is_known(case: ChangesCase) {
         for key in &written {
             case.write(key.clone(), "text").await;
         }
-        let mut named = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         loop {
             let batch = fixture.changes.spans_since(cursor.as_ref(), 2).await.unwrap().unwrap();
             assert!(batch.spans.len() <= 2, "{batch:?}");
-            named.extend(batch.spans);
+            reported.extend(batch.spans);
             cursor = Some(batch.next);
             if batch.is_all {
                 break;
             }
         }
-        let spans: BTreeSet<ChangedSpan> = written.iter().filter_map(ChangedSpan::of).collect();
+        let spans: BTreeSet<ChangedSpan> = written.iter().filter_map(ChangedSpan::for_row).collect();
         if traits.by_row {
-            assert_eq!(named, spans);
+            assert_eq!(reported, spans);
         }
         for span in spans {
             let whole = ChangedSpan::whole(span.team.clone(), span.channel.clone());
-            assert!(named.contains(&span) || named.contains(&whole), "{span:?} is not among {named:?}");
+            assert!(
+                reported.contains(&span) || reported.contains(&whole),
+                "{span:?} is not among {reported:?}"
+            );
         }
     }
     let odd = ChangeCursor::new("of another archive");
     assert_eq!(fixture.changes.spans_since(Some(&odd), 2).await.unwrap(), None);
 }
 
-pub(super) async fn what_is_left_is_counted(case: ChangesCase) {
+pub(super) async fn the_remaining_changes_are_counted(case: ChangesCase) {
     let mut follower = Follower::default();
     if !case.traits.by_row {
-        assert_eq!(case.fixture.changes.behind(None).await.unwrap(), None);
+        assert_eq!(case.fixture.changes.backlog_estimate(None).await.unwrap(), None);
         return;
     }
     let behind = async |follower: &Follower| {
-        case.fixture.changes.behind(follower.cursor.as_ref()).await.unwrap().unwrap()
+        case.fixture.changes.backlog_estimate(follower.cursor.as_ref()).await.unwrap().unwrap()
     };
     assert_eq!(behind(&follower).await, 0);
     for number in 0..5 {
@@ -155,7 +158,7 @@ pub(super) async fn what_is_left_is_counted(case: ChangesCase) {
     assert_eq!(behind(&follower).await, 2);
 }
 
-pub(super) async fn what_passes_hides_no_message(case: ChangesCase) {
+pub(super) async fn short_lived_rows_hide_no_message(case: ChangesCase) {
     let mut follower = Follower::default();
     let mark = ItemKey::new("meta#attempts#events", "1");
     for number in 0..4 {
@@ -166,5 +169,5 @@ pub(super) async fn what_passes_hides_no_message(case: ChangesCase) {
         case.write(message(0, &format!("170000000{number}.000100")), "stays").await;
         case.expect_equal(&mut follower, 10).await;
     }
-    assert_eq!(follower.held.len(), 4);
+    assert_eq!(follower.messages.len(), 4);
 }

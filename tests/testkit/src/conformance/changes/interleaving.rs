@@ -1,4 +1,4 @@
-//! A follower ends with what the archive holds, whatever happens in which order.
+//! A follower's copy finally equals the archive, in any interleaving of writes, reads and crashes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::task::yield_now;
 
 use super::case::{CHANNELS, ChangesCase, Follower, message, setting};
 
-/// One of few messages of a history, of several days, so that most are written more than once.
+/// A random message of a small set over several days, so that most messages are written more than once.
 fn any_message(random: &mut Rng, history: u64) -> ItemKey {
     let (day, number) = (random.i64(0..3), random.i64(0..8));
     message(
@@ -19,11 +19,11 @@ fn any_message(random: &mut Rng, history: u64) -> ItemKey {
     )
 }
 
-/// What writers of all kinds may do.
+/// Makes a random write of any kind.
 async fn write(case: &ChangesCase, random: &mut Rng, history: u64, step: usize) {
     let archive = &case.fixture.archive;
     match random.u8(0..10) {
-        // Some fields of a message at a time, as its registers are.
+        // One field of a message, as a register update does.
         0..=5 => {
             let name = ["text", "reactions", "deleted"][random.usize(0..3)];
             archive.write(&setting(any_message(random, history), name, step)).await.unwrap();
@@ -37,7 +37,7 @@ async fn write(case: &ChangesCase, random: &mut Rng, history: u64, step: usize) 
         7 => case.write(ItemKey::new("revision#T1#C1", step.to_string()), "another kind").await,
         8 => drop(archive.erase(&any_message(random, history)).await.unwrap()),
         _ => {
-            // Rows that pass, the last one often among them.
+            // Short-lived rows, often the last row of the table.
             let mark = ItemKey::new("quarantine#events", random.u8(0..3).to_string());
             match archive.get(&mark).await.unwrap() {
                 Some(row) => assert!(archive.delete_unchanged(&row).await.unwrap()),
@@ -60,7 +60,7 @@ pub(super) async fn a_follower_ends_equal_to_the_archive(case: ChangesCase) {
             match random.u8(0..10) {
                 0..=5 => write(&case, &mut random, seed, step).await,
                 6 => drop(follower.step(&case, random.usize(1..6)).await),
-                // It dies with a batch that it has not stored, or with what it stored lately.
+                // The follower crashes before it stores a batch, or restarts from an older copy.
                 7 => drop(follower.clone().step(&case, random.usize(1..6)).await),
                 8 if random.bool() => earlier = follower.clone(),
                 8 => follower = earlier.clone(),
@@ -68,11 +68,11 @@ pub(super) async fn a_follower_ends_equal_to_the_archive(case: ChangesCase) {
             }
         }
         follower.catch_up(&case, 7).await;
-        assert_eq!(follower.held, case.messages().await, "seed {seed}");
+        assert_eq!(follower.messages, case.messages().await, "seed {seed}");
     }
 }
 
-pub(super) async fn a_follower_beside_many_writers_ends_equal_to_the_archive(case: ChangesCase) {
+pub(super) async fn a_follower_during_concurrent_writes_ends_equal_to_the_archive(case: ChangesCase) {
     let case = Arc::new(case);
     let writers = (0..4).map(|seed| {
         let case = Arc::clone(&case);
@@ -91,7 +91,7 @@ pub(super) async fn a_follower_beside_many_writers_ends_equal_to_the_archive(cas
     let mut follower = Follower::default();
     while !writers.is_finished() {
         follower.step(&case, 3).await;
-        // A call may be answered without ever waiting.
+        // A call may return without yielding.
         yield_now().await;
     }
     writers.await.unwrap().into_iter().for_each(|writer| writer.unwrap());

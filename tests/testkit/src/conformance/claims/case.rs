@@ -1,8 +1,8 @@
-//! What the cases work with.
+//! The helpers of the cases.
 
 use std::time::Duration;
 
-use ports::claims::{About, Claim, ClaimAnswer, ClaimKey, ClaimOwner, ClaimsError, Take};
+use ports::claims::{Claim, ClaimAnswer, ClaimContext, ClaimKey, ClaimMode, ClaimOwner, ClaimsError};
 use ports::clock::{Clock, TimestampMs};
 use slack::ids::{ChannelId, FileId, Ts, UserId};
 
@@ -16,13 +16,13 @@ pub(super) struct ClaimsCase {
     pub(super) fixture: ClaimsFixture,
 }
 
-/// The claim of this owner that most cases are about.
-pub(super) fn by(owner: u64) -> Claim {
+/// This owner's claim of the key that most cases use.
+pub(super) fn claim_by(owner: u64) -> Claim {
     let (file, ts) = (FileId::parse("F01").unwrap(), Ts::parse("1700000000.000100").unwrap());
     Claim {
-        key: ClaimKey::of_file(&file, &ts),
-        owner: ClaimOwner::of("instance", owner),
-        about: About {
+        key: ClaimKey::for_file(&file, &ts),
+        owner: ClaimOwner::new("instance", owner),
+        about: ClaimContext {
             file_id: Some(file),
             channel_id: ChannelId::parse("C01").ok(),
             user_id: UserId::parse("U01").ok(),
@@ -34,11 +34,11 @@ pub(super) fn by(owner: u64) -> Claim {
 
 impl ClaimsCase {
     pub(super) async fn claim(&self, claim: &Claim) -> ClaimAnswer {
-        self.fixture.claims.claim(claim, Take::IfFree).await.unwrap()
+        self.fixture.claims.claim(claim, ClaimMode::IfFree).await.unwrap()
     }
 
     pub(super) async fn take(&self, claim: &Claim) -> ClaimAnswer {
-        self.fixture.claims.claim(claim, Take::EvenCompleted).await.unwrap()
+        self.fixture.claims.claim(claim, ClaimMode::EvenCompleted).await.unwrap()
     }
 
     pub(super) async fn renew(&self, claim: &Claim) -> Result<(), ClaimsError> {
@@ -54,11 +54,11 @@ impl ClaimsCase {
     }
 
     /// Lets seconds pass.
-    pub(super) fn pass(&self, seconds: u64) {
+    pub(super) fn advance_s(&self, seconds: u64) {
         self.fixture.clock.advance(Duration::from_secs(seconds));
     }
 
-    /// What is held for so long from now on.
+    /// The answer to a claim that is held for this time from now on.
     pub(super) fn held_for(&self, seconds: u64) -> ClaimAnswer {
         ClaimAnswer::HeldUntil(self.fixture.clock.now().plus(Duration::from_secs(seconds)))
     }
@@ -68,5 +68,5 @@ impl ClaimsCase {
     }
 }
 
-/// What a zombie is told.
+/// The result for a zombie.
 pub(super) const NOT_OWNER: Result<(), ClaimsError> = Err(ClaimsError::NotOwner);

@@ -14,28 +14,28 @@ use super::run::{SuitePace, cases, run_paced};
 pub struct ExistenceFixture {
     /// The cache.
     pub existence: Arc<dyn Existence>,
-    /// The time it goes by.
+    /// The clock of the cache.
     pub clock: SharedClock,
-    /// What must live as long.
+    /// Resources that must live as long as the fixture.
     pub keep: Keep,
 }
 
-/// Runs every case on a fixture of its own.
+/// Runs every case on its own fixture.
 ///
 /// # Panics
-/// With the names of the cases that fail.
+/// If a case fails, with the names of all failed cases.
 pub async fn suite<Making: Future<Output = ExistenceFixture>>(fixture: impl FnMut() -> Making) {
     let cases = cases![rows::{
         a_cache_is_ready,
-        what_was_never_kept_is_not_there,
-        a_row_comes_back_as_it_was_kept,
+        an_unknown_key_has_no_row,
+        a_row_is_returned_as_it_was_stored,
         rows_come_in_the_order_of_the_keys,
         the_last_row_of_a_key_stays,
-        keys_that_begin_alike_are_told_apart,
+        keys_with_a_common_prefix_are_distinct,
         hundreds_of_rows_come_back,
-        nothing_may_be_asked_and_kept,
-        a_row_that_has_expired_does_not_count_whether_it_is_there_or_not,
-        of_many_writers_one_stays,
+        empty_batches_are_accepted,
+        an_expired_row_does_not_count_even_if_it_is_still_stored,
+        one_of_many_writers_wins,
     }];
     run_paced(cases, SuitePace::ONE_BY_ONE, fixture).await;
 }

@@ -18,7 +18,7 @@ fn now(fixture: &ExistenceFixture) -> TimestampMs {
     fixture.clock.now()
 }
 
-/// A row of now, distinguished by its age.
+/// A row of this age.
 fn row(fixture: &ExistenceFixture, age_s: i64) -> Verified {
     Verified::at(TimestampMs(now(fixture).0 - age_s * 1_000))
 }
@@ -27,36 +27,36 @@ pub(super) async fn a_cache_is_ready(fixture: ExistenceFixture) {
     fixture.existence.ready().await.unwrap();
 }
 
-pub(super) async fn what_was_never_kept_is_not_there(fixture: ExistenceFixture) {
+pub(super) async fn an_unknown_key_has_no_row(fixture: ExistenceFixture) {
     assert_eq!(fixture.existence.look_up(&[key("U01"), key("U02")]).await, Ok(vec![None, None]));
 }
 
-pub(super) async fn a_row_comes_back_as_it_was_kept(fixture: ExistenceFixture) {
+pub(super) async fn a_row_is_returned_as_it_was_stored(fixture: ExistenceFixture) {
     for row in [row(&fixture, 0), Verified { verified_at_s: None, ..row(&fixture, 7) }] {
         fixture.existence.remember(&[(key("U01"), row)]).await.unwrap();
         assert_eq!(fixture.existence.look_up(&[key("U01")]).await, Ok(vec![Some(row)]));
-        assert!(row.counts_since(now(&fixture)).is_some());
+        assert!(row.valid_since(now(&fixture)).is_some());
     }
 }
 
 pub(super) async fn rows_come_in_the_order_of_the_keys(fixture: ExistenceFixture) {
     let (first, second) = (row(&fixture, 1), row(&fixture, 2));
     fixture.existence.remember(&[(key("U01"), first), (key("U02"), second)]).await.unwrap();
-    let asked = [key("U02"), key("U03"), key("U01"), key("U02")];
-    let found = fixture.existence.look_up(&asked).await;
+    let keys = [key("U02"), key("U03"), key("U01"), key("U02")];
+    let found = fixture.existence.look_up(&keys).await;
     assert_eq!(found, Ok(vec![Some(second), None, Some(first), Some(second)]));
 }
 
 pub(super) async fn the_last_row_of_a_key_stays(fixture: ExistenceFixture) {
     let (older, newer) = (row(&fixture, 9), row(&fixture, 1));
-    // Within one call as well as after another.
+    // Both within one call and in a later call.
     fixture.existence.remember(&[(key("U01"), newer), (key("U01"), older)]).await.unwrap();
     assert_eq!(fixture.existence.look_up(&[key("U01")]).await, Ok(vec![Some(older)]));
     fixture.existence.remember(&[(key("U01"), newer)]).await.unwrap();
     assert_eq!(fixture.existence.look_up(&[key("U01")]).await, Ok(vec![Some(newer)]));
 }
 
-pub(super) async fn keys_that_begin_alike_are_told_apart(fixture: ExistenceFixture) {
+pub(super) async fn keys_with_a_common_prefix_are_distinct(fixture: ExistenceFixture) {
     let team = |team: &str| TeamId::parse(team).unwrap();
     let (user, channel) = (UserId::parse("U01").unwrap(), ChannelId::parse("C01").unwrap());
     let longer = ChannelId::parse("C011").unwrap();
@@ -90,23 +90,21 @@ pub(super) async fn hundreds_of_rows_come_back(fixture: ExistenceFixture) {
     assert_eq!(found.len(), MANY);
 }
 
-pub(super) async fn nothing_may_be_asked_and_kept(fixture: ExistenceFixture) {
+pub(super) async fn empty_batches_are_accepted(fixture: ExistenceFixture) {
     fixture.existence.remember(&[]).await.unwrap();
     assert_eq!(fixture.existence.look_up(&[]).await, Ok(Vec::new()));
 }
 
-pub(super) async fn a_row_that_has_expired_does_not_count_whether_it_is_there_or_not(
-    fixture: ExistenceFixture,
-) {
+pub(super) async fn an_expired_row_does_not_count_even_if_it_is_still_stored(fixture: ExistenceFixture) {
     fixture.existence.remember(&[(key("U01"), row(&fixture, 300))]).await.unwrap();
-    // What is written after it may clean it away.
+    // A later write may remove the expired row.
     fixture.existence.remember(&[(key("U02"), row(&fixture, 0))]).await.unwrap();
     let found = fixture.existence.look_up(&[key("U01"), key("U02")]).await.unwrap();
-    let counts = |found: &Option<Verified>| found.and_then(|row| row.counts_since(now(&fixture))).is_some();
+    let counts = |found: &Option<Verified>| found.and_then(|row| row.valid_since(now(&fixture))).is_some();
     assert_eq!(found.iter().map(counts).collect::<Vec<_>>(), [false, true], "{found:?}");
 }
 
-pub(super) async fn of_many_writers_one_stays(fixture: ExistenceFixture) {
+pub(super) async fn one_of_many_writers_wins(fixture: ExistenceFixture) {
     let rows: Vec<Verified> = (0..16).map(|n| row(&fixture, n)).collect();
     let writing = rows.iter().map(|row| {
         let (existence, row) = (Arc::clone(&fixture.existence), *row);

@@ -1,4 +1,4 @@
-//! What the cases are written in: one store, with short words for the usual steps.
+//! The helpers of the cases: one store, with short names for the usual steps.
 
 use bytes::Bytes;
 use ports::files::{FileKey, FileWriter, Published};
@@ -11,7 +11,7 @@ pub(super) struct FilesCase {
     pub(super) fixture: FilesFixture,
 }
 
-/// The key of a file, told from others by its id.
+/// The key of the file with this id.
 pub(super) fn key(file: &str) -> FileKey {
     shared("T1", "C1", "1700000000.000100", file)
 }
@@ -25,7 +25,7 @@ pub(super) fn shared(team: &str, channel: &str, ts: &str, file: &str) -> FileKey
     )
 }
 
-/// Bytes that differ from place to place and from seed to seed.
+/// Pseudo-random bytes that depend on the seed.
 pub(super) fn noise(seed: u64, size_bytes: usize) -> Bytes {
     let mut bytes = vec![0; size_bytes];
     fastrand::Rng::with_seed(seed).fill(&mut bytes);
@@ -43,12 +43,12 @@ impl FilesCase {
         self.begin(key, content).await.publish().await.unwrap()
     }
 
-    /// What is under a key. Its length is what was said of it.
+    /// Reads the file of a key, and asserts that its length is the announced one.
     pub(super) async fn get(&self, key: &FileKey) -> Option<Bytes> {
         let mut reader = self.fixture.files.open(key).await.unwrap()?;
         let mut content = Vec::new();
         while let Some(chunk) = reader.next().await.unwrap() {
-            assert!(!chunk.is_empty(), "an empty chunk says nothing");
+            assert!(!chunk.is_empty(), "a chunk is empty");
             content.extend_from_slice(&chunk);
         }
         assert_eq!(reader.next().await.unwrap(), None, "the end is the end");
@@ -56,7 +56,7 @@ impl FilesCase {
         Some(content.into())
     }
 
-    /// Fails without printing the bytes.
+    /// Asserts the content of a file. A failure does not print the bytes.
     pub(super) async fn expect(&self, key: &FileKey, content: &Bytes) {
         let found = self.get(key).await;
         let size = found.as_ref().map(Bytes::len);

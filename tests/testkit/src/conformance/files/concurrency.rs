@@ -1,4 +1,4 @@
-//! Many writers at once.
+//! Concurrent writers.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::case::{FilesCase, key, noise};
 
 const WRITERS: usize = 16;
 
-/// Writes files at the same time, each in a task of its own; answers what became of each.
+/// Writes files concurrently, each in its own task, and returns the results.
 async fn write_at_once(case: &FilesCase, files: Vec<(FileKey, Bytes)>) -> Vec<Published> {
     let tasks = files.into_iter().map(|(key, content)| {
         let files = Arc::clone(&case.fixture.files);

@@ -1,10 +1,10 @@
-//! A file is deleted for good.
+//! Deletion of files.
 
 use ports::files::Published;
 
 use super::case::{FilesCase, key, noise, shared};
 
-/// More than one part of what goes up in parts.
+/// More than one part of a multipart upload.
 const LARGE: usize = 9 * 1024 * 1024;
 
 pub(super) async fn a_deleted_file_is_gone(case: FilesCase) {
@@ -12,7 +12,7 @@ pub(super) async fn a_deleted_file_is_gone(case: FilesCase) {
         case.put(&key("F1"), &noise(1, size_bytes)).await;
         assert!(case.fixture.files.delete(&key("F1")).await.unwrap());
         assert_eq!(case.get(&key("F1")).await, None);
-        // Once more is not an error, and neither is what was never there.
+        // A second deletion is not an error, nor is one of a file that never existed.
         assert!(!case.fixture.files.delete(&key("F1")).await.unwrap());
         assert!(!case.fixture.files.delete(&shared("T9", "C9", "1.000000", "F9")).await.unwrap());
     }
@@ -40,7 +40,7 @@ pub(super) async fn a_deleted_file_can_be_written_anew(case: FilesCase) {
     case.put(&key("F1"), &noise(1, 100)).await;
     let begun = case.begin(&key("F1"), &noise(2, 100)).await;
     assert!(case.fixture.files.delete(&key("F1")).await.unwrap());
-    // What was under way appears: its writer looks whether it may.
+    // A write that was in progress can still be published: its writer must check whether it may.
     assert_eq!(begun.publish().await.unwrap(), Published::New);
     case.expect(&key("F1"), &noise(2, 100)).await;
     assert!(case.fixture.files.delete(&key("F1")).await.unwrap());

@@ -1,18 +1,18 @@
-//! A key is a place of its own, whatever it looks like.
+//! Every key has its own location, even if it looks like another one or like a special name.
 
 use ports::files::FileKey;
 use slack::ids::TeamId;
 
 use super::case::{FilesCase, key, noise, shared};
 
-pub(super) async fn keys_that_begin_alike_are_told_apart(case: FilesCase) {
+pub(super) async fn keys_with_a_common_prefix_are_distinct(case: FilesCase) {
     let keys = [
         key("F1"),
         key("F12"),
         shared("T1", "C1", "1700000000.000101", "F1"),
         shared("T1", "C12", "1700000000.000100", "F1"),
         shared("T12", "C1", "1700000000.000100", "F1"),
-        // Words that mean something to some systems are ids like any other.
+        // Names that are reserved on some systems are ids like any other.
         key("CON"),
         key("NUL"),
     ];
@@ -24,7 +24,7 @@ pub(super) async fn keys_that_begin_alike_are_told_apart(case: FilesCase) {
     }
 }
 
-pub(super) async fn the_longest_key_is_a_key(case: FilesCase) {
+pub(super) async fn the_longest_key_is_accepted(case: FilesCase) {
     let longest = "Z".repeat(30);
     let key = shared(&longest, &longest, "999999999999.999999", &longest);
     let content = noise(1, 100);
@@ -32,7 +32,7 @@ pub(super) async fn the_longest_key_is_a_key(case: FilesCase) {
     case.expect(&key, &content).await;
 }
 
-pub(super) async fn an_image_is_known_by_its_url(case: FilesCase) {
+pub(super) async fn an_image_is_identified_by_its_url(case: FilesCase) {
     let image = |team: &str, url: &str| FileKey::image(&TeamId::parse(team).unwrap(), url);
     let urls = [
         "https://a/x.png",

@@ -19,38 +19,38 @@ use case::FilesCase;
 pub struct FilesFixture {
     /// The store.
     pub files: Arc<dyn Files>,
-    /// What must live as long.
+    /// Resources that must live as long as the fixture.
     pub keep: Keep,
 }
 
-/// How a store keeps a file from being replaced by one that is published at the same moment.
+/// How a store prevents a concurrent publish from replacing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Creation {
-    /// The look and the write are one step.
+    /// The check and the write are one atomic step.
     Atomic,
-    /// It looks for the file first and writes later, without a lock, so that a file that many publish at once may be torn: an
-    /// emulator's blind spot.
-    LooksFirst,
+    /// The store checks first and writes later, without a lock, so that concurrent publishes may tear a file:
+    /// a limitation of an emulator.
+    ChecksFirst,
 }
 
-/// Runs every case on a fixture of its own.
+/// Runs every case on its own fixture.
 ///
 /// # Panics
-/// With the names of the cases that fail.
+/// If a case fails, with the names of all failed cases.
 pub async fn suite(creation: Creation, mut fixture: impl FnMut() -> FilesFixture) {
     let mut cases = cases![
         reading::{
             a_store_is_ready,
-            what_was_never_written_is_not_there,
+            an_unwritten_file_does_not_exist,
             an_empty_file_is_a_file,
-            bytes_come_back_whatever_the_chunks,
-            many_mebibytes_come_back,
-            a_file_is_read_by_many_at_once,
+            bytes_are_returned_for_any_chunk_size,
+            many_mebibytes_are_returned,
+            a_file_can_be_read_concurrently,
         },
         publishing::{
-            nothing_is_visible_before_it_is_published,
+            a_file_is_invisible_before_it_is_published,
             a_dropped_writer_leaves_nothing,
-            what_is_there_is_never_replaced,
+            a_published_file_is_never_replaced,
             a_file_that_is_being_read_stays_whole,
             a_writer_that_lost_can_be_followed_by_another,
         },
@@ -63,9 +63,9 @@ pub async fn suite(creation: Creation, mut fixture: impl FnMut() -> FilesFixture
             files_written_at_once_do_not_mix,
         },
         keys::{
-            keys_that_begin_alike_are_told_apart,
-            the_longest_key_is_a_key,
-            an_image_is_known_by_its_url,
+            keys_with_a_common_prefix_are_distinct,
+            the_longest_key_is_accepted,
+            an_image_is_identified_by_its_url,
         },
     ];
     if creation == Creation::Atomic {

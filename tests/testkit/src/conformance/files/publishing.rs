@@ -1,13 +1,13 @@
-//! A file is there whole or not at all, and for good.
+//! A file is published whole or not at all, and never replaced.
 
 use ports::files::Published;
 
 use super::case::{FilesCase, key, noise};
 
-/// More than any backend gathers before it writes.
+/// More than any backend buffers before it writes.
 const LARGE: usize = 9 * 1024 * 1024;
 
-pub(super) async fn nothing_is_visible_before_it_is_published(case: FilesCase) {
+pub(super) async fn a_file_is_invisible_before_it_is_published(case: FilesCase) {
     let content = noise(1, LARGE);
     let mut writer = case.begin(&key("F1"), &content).await;
     assert_eq!(case.get(&key("F1")).await, None);
@@ -27,7 +27,7 @@ pub(super) async fn a_dropped_writer_leaves_nothing(case: FilesCase) {
     case.expect(&key("F1"), &content).await;
 }
 
-pub(super) async fn what_is_there_is_never_replaced(case: FilesCase) {
+pub(super) async fn a_published_file_is_never_replaced(case: FilesCase) {
     let first = noise(1, 300_000);
     assert_eq!(case.put(&key("F1"), &first).await, Published::New);
     for other in [noise(2, 300_000), noise(3, 0), noise(4, LARGE), first.clone()] {

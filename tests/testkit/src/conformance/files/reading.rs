@@ -1,4 +1,4 @@
-//! What was written is what is read.
+//! Reads return the written bytes.
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -10,7 +10,7 @@ pub(super) async fn a_store_is_ready(case: FilesCase) {
     case.fixture.files.ready().await.unwrap();
 }
 
-pub(super) async fn what_was_never_written_is_not_there(case: FilesCase) {
+pub(super) async fn an_unwritten_file_does_not_exist(case: FilesCase) {
     assert_eq!(case.get(&key("F1")).await, None);
     case.put(&key("F1"), &noise(1, 10)).await;
     assert_eq!(case.get(&key("F2")).await, None);
@@ -20,12 +20,12 @@ pub(super) async fn an_empty_file_is_a_file(case: FilesCase) {
     let writer = case.fixture.files.create(&key("F1")).await.unwrap();
     assert_eq!(writer.publish().await.unwrap(), Published::New);
     case.expect(&key("F1"), &Bytes::new()).await;
-    // Nothing, written, is nothing as well.
+    // A write of no bytes is an empty file too.
     case.put(&key("F2"), &Bytes::new()).await;
     case.expect(&key("F2"), &Bytes::new()).await;
 }
 
-pub(super) async fn bytes_come_back_whatever_the_chunks(case: FilesCase) {
+pub(super) async fn bytes_are_returned_for_any_chunk_size(case: FilesCase) {
     let content = noise(7, 1_200_000);
     for (number, chunk_bytes) in
         [1_000, 4_096, 65_536, 262_144, 524_287, 524_288, 524_289, 2_000_000].into_iter().enumerate()
@@ -47,7 +47,7 @@ pub(super) async fn bytes_come_back_whatever_the_chunks(case: FilesCase) {
     case.expect(&key("FB"), &bytes.into()).await;
 }
 
-pub(super) async fn many_mebibytes_come_back(case: FilesCase) {
+pub(super) async fn many_mebibytes_are_returned(case: FilesCase) {
     let mebibyte = noise(3, 1024 * 1024);
     let mut writer = case.fixture.files.create(&key("F1")).await.unwrap();
     for _ in 0..40 {
@@ -56,22 +56,22 @@ pub(super) async fn many_mebibytes_come_back(case: FilesCase) {
     writer.publish().await.unwrap();
     let mut reader = case.fixture.files.open(&key("F1")).await.unwrap().unwrap();
     assert_eq!(reader.size_bytes(), 40 * 1024 * 1024);
-    let mut place = 0;
+    let mut offset = 0;
     while let Some(chunk) = reader.next().await.unwrap() {
         assert!(chunk.len() <= 8 * 1024 * 1024, "a chunk of {} bytes is no chunk", chunk.len());
         let mut rest = &chunk[..];
         while !rest.is_empty() {
-            let within = place % mebibyte.len();
-            let (part, behind) = rest.split_at(rest.len().min(mebibyte.len() - within));
-            assert!(*part == mebibyte[within..within + part.len()], "behind byte {place}");
-            place += part.len();
-            rest = behind;
+            let within = offset % mebibyte.len();
+            let (part, after) = rest.split_at(rest.len().min(mebibyte.len() - within));
+            assert!(*part == mebibyte[within..within + part.len()], "after byte {offset}");
+            offset += part.len();
+            rest = after;
         }
     }
-    assert_eq!(place, 40 * 1024 * 1024);
+    assert_eq!(offset, 40 * 1024 * 1024);
 }
 
-pub(super) async fn a_file_is_read_by_many_at_once(case: FilesCase) {
+pub(super) async fn a_file_can_be_read_concurrently(case: FilesCase) {
     let content = noise(5, 700_000);
     case.put(&key("F1"), &content).await;
     let reads = (0..8).map(|_| async { case.expect(&key("F1"), &content).await });

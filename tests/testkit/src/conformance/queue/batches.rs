@@ -1,4 +1,4 @@
-//! Batches, their limits, and what messages carry.
+//! Batches, their limits, and the content of messages.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(super) async fn a_queue_is_ready(case: QueueCase) {
     assert_eq!(case.fixture.queue.ready().await, Ok(()));
 }
 
-pub(super) async fn empty_batches_are_fine(case: QueueCase) {
+pub(super) async fn empty_batches_are_accepted(case: QueueCase) {
     let queue = &case.fixture.queue;
     assert_eq!(queue.send(Vec::new()).await, []);
     assert_eq!(queue.ack(EVENTS.into(), &[]).await, []);
@@ -42,7 +42,7 @@ pub(super) async fn the_largest_message_arrives_whole(case: QueueCase) {
     let body = "é".repeat(case.traits.max_message_bytes / 2);
     case.send(EVENTS, "g", &body).await;
     let received = case.receive_all(EVENTS).await;
-    assert!(received.len() == 1 && received[0].body == body, "the body changed on its way");
+    assert!(received.len() == 1 && received[0].body == body, "the body changed in transit");
 }
 
 pub(super) async fn any_text_arrives_as_it_was_sent(case: QueueCase) {
@@ -62,13 +62,13 @@ pub(super) async fn any_text_arrives_as_it_was_sent(case: QueueCase) {
     case.expect(EVENTS, &texts).await;
 }
 
-pub(super) async fn a_receive_returns_no_more_than_asked_for(case: QueueCase) {
+pub(super) async fn a_receive_returns_no_more_than_requested(case: QueueCase) {
     case.send_all((0..12).map(|n| message(EVENTS, &format!("g{}", n % 4), &format!("{n:02}"))).collect())
         .await;
     let mut all = Vec::new();
-    for asked in [1, 3, 2, 4].into_iter().chain([100; 12]) {
-        let received = case.receive(EVENTS, asked).await;
-        assert!(received.len() <= asked, "{asked}: {received:?}");
+    for max in [1, 3, 2, 4].into_iter().chain([100; 12]) {
+        let received = case.receive(EVENTS, max).await;
+        assert!(received.len() <= max, "{max}: {received:?}");
         for delivery in &received {
             case.finish(EVENTS, delivery).await;
         }

@@ -1,4 +1,4 @@
-//! What the cases are written in: one queue, with short words for the usual steps.
+//! The helpers of the cases: one queue, with short names for the usual steps.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tokio::time::{Instant, interval};
 
 use super::{QueueFixture, QueueTraits};
 
-/// For how long the cases receive.
+/// The visibility timeout of the cases.
 pub(super) const VISIBILITY: Duration = Duration::from_secs(30);
 
-/// A wait that no test should have to sit out, even if a queue's delay really passes meanwhile.
+/// A wait that no test should reach the end of, even if it waits for a queue's delay in real time.
 pub(super) const LONG: Duration = Duration::from_secs(180);
 
 /// Well before the end of a [`LONG`] wait, well after that of a short one, and ample for a busy machine.
@@ -37,7 +37,12 @@ pub(super) fn message(queue: QueueName, group: &str, body: &str) -> Outgoing {
 
 /// A message with this deduplication id.
 pub(super) fn message_with_id(queue: QueueName, group: &str, body: &str, id: &str) -> Outgoing {
-    Outgoing { queue, group: GroupId::of(&[group]), dedup: DedupId::of(&[id.as_bytes()]), body: body.into() }
+    Outgoing {
+        queue,
+        group: GroupId::from_parts(&[group]),
+        dedup: DedupId::from_parts(&[id.as_bytes()]),
+        body: body.into(),
+    }
 }
 
 /// The bodies of deliveries.
@@ -64,7 +69,7 @@ impl QueueCase {
         (self.fixture.advance)(by).await;
     }
 
-    /// Moves time to when a message becomes visible, and beyond as far as the backend may be late.
+    /// Moves time to when a message becomes visible, plus the backend's permitted lag.
     pub(super) async fn advance_until_visible(&self, by: Duration) {
         self.advance(by + self.traits.expiry_lag).await;
     }
@@ -84,12 +89,12 @@ impl QueueCase {
         ReceiveRequest { queue: queue.into(), max, visibility_timeout: VISIBILITY, wait }
     }
 
-    /// What one receive gets without waiting.
+    /// One receive without a wait.
     pub(super) async fn receive(&self, queue: impl Into<QueueRef>, max: usize) -> Vec<Delivery> {
         self.receive_waiting(queue, max, Duration::ZERO).await
     }
 
-    /// What one receive gets that waits.
+    /// One receive with this wait.
     pub(super) async fn receive_waiting(
         &self,
         queue: impl Into<QueueRef>,
@@ -97,11 +102,11 @@ impl QueueCase {
         wait: Duration,
     ) -> Vec<Delivery> {
         let deliveries = self.fixture.queue.receive(self.request(queue, max, wait)).await.unwrap();
-        assert!(deliveries.len() <= max.min(self.traits.max_receive), "received more than asked for");
+        assert!(deliveries.len() <= max.min(self.traits.max_receive), "received more than requested");
         deliveries
     }
 
-    /// Everything that may be received now, in as many receives as it takes.
+    /// Receives repeatedly until no message is visible.
     pub(super) async fn receive_all(&self, queue: impl Into<QueueRef>) -> Vec<Delivery> {
         let queue = queue.into();
         let mut all = Vec::new();
@@ -114,14 +119,15 @@ impl QueueCase {
         }
     }
 
-    /// Receives everything there is; it must be these bodies in this order.
+    /// Receives everything and asserts these bodies in this order.
     pub(super) async fn expect(&self, queue: impl Into<QueueRef>, expected: &[&str]) -> Vec<Delivery> {
         let deliveries = self.receive_all(queue).await;
         assert_eq!(bodies(&deliveries), expected);
         deliveries
     }
 
-    /// As [`QueueCase::expect`] for messages of several groups, which come in any order: sorted by their bodies.
+    /// Like [`QueueCase::expect`] for messages of several groups, which arrive in any order: sorted by their
+    /// bodies.
     pub(super) async fn expect_sorted(&self, queue: impl Into<QueueRef>, expected: &[&str]) -> Vec<Delivery> {
         let mut deliveries = self.receive_all(queue).await;
         deliveries.sort_by(|a, b| a.body.cmp(&b.body));
@@ -151,26 +157,31 @@ impl QueueCase {
         assert_eq!(self.ack(queue, &[&delivery.receipt]).await, [Ok(())]);
     }
 
-    /// The answer to acking once more.
+    /// Asserts the answer to a second ack.
     pub(super) fn expect_second_ack(&self, answer: Result<(), QueueError>) {
         let refused = Err(QueueError::LeaseLost);
         assert!(answer == refused || (answer == Ok(()) && !self.traits.ack_twice_is_refused), "{answer:?}");
     }
 
-    /// Gives a delivery back whose lease holds; it becomes visible after `backoff`.
-    pub(super) async fn give_back(&self, queue: impl Into<QueueRef>, delivery: &Delivery, backoff: Duration) {
+    /// Returns a delivery whose lease holds; it becomes visible after `backoff`.
+    pub(super) async fn return_delivery(
+        &self,
+        queue: impl Into<QueueRef>,
+        delivery: &Delivery,
+        backoff: Duration,
+    ) {
         assert_eq!(self.change(queue, &delivery.receipt, backoff).await, Ok(()));
     }
 
-    /// Compares the depth with what it must be, at the latest when the backend has had the time it asks for.
+    /// Waits until the depth is as expected, at most for the backend's lag.
     pub(super) async fn expect_depth(&self, queue: impl Into<QueueRef>, expected: Depth) {
         let queue = queue.into();
-        let oldest_age_s = expected.oldest_age_s.filter(|_| self.traits.tells_age);
+        let oldest_age_s = expected.oldest_age_s.filter(|_| self.traits.reports_age);
         let expected = Depth { oldest_age_s, ..expected };
         let settled = Instant::now() + self.fixture.queue.depth_lag();
-        let mut look = interval(Duration::from_secs(1));
+        let mut poll = interval(Duration::from_secs(1));
         loop {
-            look.tick().await;
+            poll.tick().await;
             let last = Instant::now() >= settled;
             let depth = self.fixture.queue.depth(queue).await.unwrap();
             if depth == expected {
@@ -180,7 +191,7 @@ impl QueueCase {
         }
     }
 
-    /// Whether a message was sent between these times of the fixture, as far as the backend's clock is the same.
+    /// Asserts that a message was sent between these times of the fixture, within the permitted clock skew.
     pub(super) fn assert_sent(&self, delivery: &Delivery, after: TimestampMs, before: TimestampMs) {
         let skew = self.traits.clock_skew;
         let sent_at = delivery.sent_at;

@@ -1,4 +1,4 @@
-//! What is received too often moves out of the way.
+//! Messages that are received too often move to the dead-letter queue.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use ports::queue::{Delivery, Depth, QueueRef};
 
 use super::case::{EVENTS, QueueCase, bodies, message};
 
-/// Receives these messages as often as a queue allows.
-async fn wear_out(case: &QueueCase, queue: QueueRef, expected: &[&str], received_before: u32) {
+/// Receives these messages up to the queue's maximum receive count.
+async fn exhaust(case: &QueueCase, queue: QueueRef, expected: &[&str], received_before: u32) {
     let mut request = case.request(queue, expected.len(), Duration::ZERO);
     request.visibility_timeout = Duration::ZERO;
     for round in 1..=MAX_RECEIVE_COUNT {
@@ -19,15 +19,15 @@ async fn wear_out(case: &QueueCase, queue: QueueRef, expected: &[&str], received
     }
 }
 
-/// One case for all of it: wearing a message out takes a thousand receives.
+/// One case for everything, because it takes a thousand receives to exhaust a message.
 pub(super) async fn a_message_received_too_often_becomes_a_dead_letter(case: QueueCase) {
     let dead_letters = QueueRef::dead_letters(EVENTS);
     case.send_all(vec![message(EVENTS, "poison", "p1"), message(EVENTS, "poison", "p2 \u{1f9ea}")]).await;
-    wear_out(&case, EVENTS.into(), &["p1", "p2 \u{1f9ea}"], 0).await;
+    exhaust(&case, EVENTS.into(), &["p1", "p2 \u{1f9ea}"], 0).await;
     case.send_all(vec![message(EVENTS, "poison", "p3"), message(EVENTS, "well", "w1")]).await;
     case.expect(dead_letters, &[]).await;
 
-    // The next receive moves them and goes on with what was behind them.
+    // The next receive moves them and continues with the messages behind them.
     let mut rest = case.receive(EVENTS, 10).await;
     rest.extend(case.receive_all(EVENTS).await);
     rest.sort_by(|a, b| a.body.cmp(&b.body));
@@ -41,9 +41,9 @@ pub(super) async fn a_message_received_too_often_becomes_a_dead_letter(case: Que
     // Dead letters are leased and acked like any message.
     case.expect(dead_letters, &[]).await;
     case.finish(dead_letters, &dead[1]).await;
-    case.give_back(dead_letters, &dead[0], Duration::ZERO).await;
-    wear_out(&case, dead_letters, &["p1"], dead[0].receive_count).await;
-    // They have nowhere further to go.
+    case.return_delivery(dead_letters, &dead[0], Duration::ZERO).await;
+    exhaust(&case, dead_letters, &["p1"], dead[0].receive_count).await;
+    // A dead letter is not moved again.
     let again = case.expect(dead_letters, &["p1"]).await;
     assert_eq!(again[0].receive_count, dead[0].receive_count + MAX_RECEIVE_COUNT + 1);
     case.finish(dead_letters, &again[0]).await;

@@ -1,4 +1,4 @@
-//! What was sent twice is delivered once, for as long as its id is remembered.
+//! A message that is sent twice is delivered once, as long as its deduplication id is remembered.
 
 use ports::queue::{DEDUPLICATION_WINDOW, MAX_MESSAGE_BYTES, QueueError, QueueName};
 

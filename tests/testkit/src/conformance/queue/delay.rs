@@ -1,4 +1,4 @@
-//! A queue's delay holds every message back, once.
+//! A queue's delay makes every new message invisible, once.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::case::{QueueCase, VISIBILITY, message};
 
 const STATS: QueueName = QueueName::Stats;
 
-pub(super) async fn a_delayed_message_is_held_back_exactly_as_long_as_the_queue_says(case: QueueCase) {
+pub(super) async fn a_delayed_message_is_invisible_for_exactly_the_queues_delay(case: QueueCase) {
     let delay = STATS.spec().delay;
     assert!(delay > case.traits.moment, "this queue shows nothing");
     let before = case.now();
@@ -37,11 +37,11 @@ pub(super) async fn delays_keep_the_order_of_a_group(case: QueueCase) {
     case.expect(STATS, &["3"]).await;
 }
 
-pub(super) async fn a_delay_happens_once(case: QueueCase) {
+pub(super) async fn a_delay_applies_only_once(case: QueueCase) {
     case.send(STATS, "g", "1").await;
     case.advance_until_visible(STATS.spec().delay).await;
     let first = case.expect(STATS, &["1"]).await;
-    case.give_back(STATS, &first[0], Duration::ZERO).await;
+    case.return_delivery(STATS, &first[0], Duration::ZERO).await;
     case.expect(STATS, &["1"]).await;
     case.advance_until_visible(VISIBILITY).await;
     case.expect(STATS, &["1"]).await;

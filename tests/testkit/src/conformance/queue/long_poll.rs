@@ -1,4 +1,4 @@
-//! A receive that waits is woken, and one that is dropped takes nothing with it.
+//! A waiting receive is woken, and a dropped receive loses no message.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::case::{EVENTS, LONG, QueueCase, SOON, VISIBILITY, bodies, message};
 
-/// Starts a long receive, then does `meanwhile`; what was received must come soon after.
+/// Starts a long receive, then runs `meanwhile`. The receive must return soon after that.
 async fn receive_while(
     case: &QueueCase,
     queue: QueueName,
@@ -38,10 +38,11 @@ pub(super) async fn an_ack_wakes_a_receive_that_waits_for_the_tail(case: QueueCa
     assert_eq!(bodies(&received), ["2"]);
 }
 
-pub(super) async fn a_message_given_back_wakes_a_waiting_receive(case: QueueCase) {
+pub(super) async fn a_returned_message_wakes_a_waiting_receive(case: QueueCase) {
     case.send(EVENTS, "g", "1").await;
     let first = case.receive(EVENTS, 1).await;
-    let received = receive_while(&case, EVENTS, case.give_back(EVENTS, &first[0], Duration::ZERO)).await;
+    let received =
+        receive_while(&case, EVENTS, case.return_delivery(EVENTS, &first[0], Duration::ZERO)).await;
     assert_eq!(bodies(&received), ["1"]);
 }
 
@@ -58,9 +59,9 @@ pub(super) async fn a_delayed_message_ends_the_wait(case: QueueCase) {
     assert_eq!(bodies(&received), ["1"]);
 }
 
-pub(super) async fn a_wait_for_nothing_ends_in_time(case: QueueCase) {
+pub(super) async fn a_wait_without_messages_ends_in_time(case: QueueCase) {
     let wait = Duration::from_millis(200);
-    // What is invisible, delayed or elsewhere is nothing.
+    // Invisible and delayed messages, and those of other queues, do not end the wait.
     case.send_all(vec![message(EVENTS, "g", "1"), message(QueueName::Stats, "g", "2")]).await;
     case.expect(EVENTS, &["1"]).await;
     for queue in [EVENTS, QueueName::Stats] {
@@ -102,7 +103,7 @@ pub(super) async fn a_dropped_receive_loses_nothing(case: QueueCase) {
         let body = format!("{round}");
         case.send(EVENTS, "g", &body).await;
         let request = case.request(EVENTS, 10, LONG);
-        // Dropped at once, and dropped somewhere in the middle.
+        // Dropped at once, or somewhere in the middle.
         let taken = if round % 2 == 0 {
             case.fixture.queue.receive(request).now_or_never()
         } else {

@@ -29,77 +29,78 @@ pub type Advance = Box<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>
 pub struct QueueFixture {
     /// The queue.
     pub queue: Arc<dyn Queue>,
-    /// The time it lives in.
+    /// The queue's clock.
     pub clock: SharedClock,
-    /// Moves that time.
+    /// Moves the clock forward.
     pub advance: Advance,
-    /// What must live as long.
+    /// Resources that must live as long as the fixture.
     pub keep: Keep,
 }
 
-/// The queues that the cases use, of which a fixture has to make the dead-letter queues as well.
+/// The queues that the cases use. A fixture must create their dead-letter queues as well.
 pub const QUEUES: [QueueName; 4] =
     [QueueName::Events, QueueName::Channels, QueueName::Files, QueueName::Stats];
 
-/// What a deduplication id is unique within.
+/// The scope of a deduplication id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DedupScope {
     /// The queue.
     Queue,
-    /// The message group: what SQS offers to queues of high throughput. An id is made of the event that also decides the
-    /// group, so nothing depends on it.
+    /// The message group, as in SQS's high-throughput queues. Both the id and the group are derived from the
+    /// event, so no code depends on the difference.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/high-throughput-fifo.html>
     Group,
 }
 
-/// When a receipt can do nothing any more.
+/// When a receipt becomes void.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReceiptEnd {
-    /// When its lease ends: SQS FIFO says that the receipt handle has expired.
+    /// When its lease ends: SQS FIFO reports that the receipt handle has expired.
     Lease,
-    /// When its message is received once more: an emulator's blind spot (ministack 1.5).
+    /// When its message is received once more: a limitation of an emulator (ministack 1.5).
     NextReceive,
-    /// When its message is acked: an emulator's blind spot (LocalStack 4.5). Until then a receipt of before changes the
-    /// lease of now.
+    /// When its message is acked: a limitation of an emulator (LocalStack 4.5). Until then an old receipt
+    /// changes the current lease.
     Ack,
 }
 
-/// What a message that was given back waits for in its group.
+/// The messages of its group that a returned message waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GivenBackWaits {
-    /// For the invisible messages before it: SQS delivers a group up to its first invisible message.
-    ForThoseBefore,
-    /// For those behind it as well: an emulator's blind spot (ministack 1.5).
+pub enum ReturnedMessageWaits {
+    /// The invisible messages before it: SQS delivers a group up to its first invisible message.
+    ForEarlierMessages,
+    /// Also the messages behind it: a limitation of an emulator (ministack 1.5).
     ForAll,
-    /// For none of them, and those behind it come with it: an emulator's blind spot (LocalStack 4.5).
+    /// No message, and the messages behind it are delivered with it: a limitation of an emulator (LocalStack
+    /// 4.5).
     ForNone,
 }
 
-/// What a backend may do differently.
+/// The permitted differences between backends.
 #[derive(Debug, Clone, Copy)]
 pub struct QueueTraits {
-    /// The most messages one receive returns, however many were asked for.
+    /// The maximum number of messages that one receive returns, even if it asks for more.
     pub max_receive: usize,
-    /// Whether [`Queue::depth`] tells the age of the oldest message. What it counts is exact on every backend, at the
-    /// latest after [`Queue::depth_lag`].
-    pub tells_age: bool,
+    /// Whether [`Queue::depth`] reports the age of the oldest message. Its counts are exact on every backend,
+    /// at the latest after [`Queue::depth_lag`].
+    pub reports_age: bool,
     /// The largest body that a message may have.
     pub max_message_bytes: usize,
-    /// The smallest step of time that can be told from none: what happens between two steps must take less. A
-    /// millisecond if time stands still; if it goes on, ample for a few calls on a busy machine.
+    /// The smallest step of time that the backend can distinguish: the calls between two steps must take
+    /// less. A millisecond if the clock is manual; on a real clock, enough for a few calls on a busy machine.
     pub moment: Duration,
-    /// How long after the end of its lease or of its delay a message may still be held back.
+    /// How long a message may stay invisible after the end of its lease or of its delay.
     pub expiry_lag: Duration,
-    /// How far the backend's clock may be off the fixture's. Zero where it is the same one.
+    /// The maximum difference between the backend's clock and the fixture's. Zero if they are the same.
     pub clock_skew: Duration,
-    /// What a deduplication id is unique within.
+    /// The scope of a deduplication id.
     pub dedup_scope: DedupScope,
-    /// When a receipt can do nothing any more.
+    /// When a receipt becomes void.
     pub receipt_end: ReceiptEnd,
-    /// Whether a second ack is told that there is nothing left to ack. SQS does not say that it tells.
+    /// Whether a second ack is an error. SQS does not document that it is.
     pub ack_twice_is_refused: bool,
-    /// What a message that was given back waits for.
-    pub given_back_waits: GivenBackWaits,
+    /// The messages that a returned message waits for.
+    pub returned_message_waits: ReturnedMessageWaits,
     /// How the cases are run.
     pub pace: SuitePace,
 }
@@ -108,7 +109,7 @@ impl QueueTraits {
     /// The contract at its strictest, for a queue on a clock that a test moves.
     pub const STRICTEST: Self = Self {
         max_receive: usize::MAX,
-        tells_age: true,
+        reports_age: true,
         max_message_bytes: MAX_MESSAGE_BYTES,
         moment: Duration::from_millis(1),
         expiry_lag: Duration::ZERO,
@@ -116,12 +117,12 @@ impl QueueTraits {
         dedup_scope: DedupScope::Queue,
         receipt_end: ReceiptEnd::Lease,
         ack_twice_is_refused: true,
-        given_back_waits: GivenBackWaits::ForThoseBefore,
+        returned_message_waits: ReturnedMessageWaits::ForEarlierMessages,
         pace: SuitePace::ONE_BY_ONE,
     };
 }
 
-/// Moves a clock that a test moves.
+/// An [`Advance`] that moves a manual clock.
 pub fn advance(clock: Arc<ManualClock>) -> Advance {
     Box::new(move |by| {
         let clock = Arc::clone(&clock);
@@ -129,10 +130,10 @@ pub fn advance(clock: Arc<ManualClock>) -> Advance {
     })
 }
 
-/// Runs every case on a fixture of its own.
+/// Runs every case on its own fixture.
 ///
 /// # Panics
-/// With the names of the cases that fail.
+/// If a case fails, with the names of all failed cases.
 pub async fn suite<Making: Future<Output = QueueFixture>>(
     traits: QueueTraits,
     mut fixture: impl FnMut() -> Making,
@@ -145,50 +146,50 @@ pub async fn suite<Making: Future<Output = QueueFixture>>(
             queues_do_not_wait_for_each_other,
             several_groups_in_one_batch_keep_their_orders,
             a_half_acked_batch_waits_for_its_first_message,
-            what_is_sent_meanwhile_comes_behind_what_is_given_back,
-            a_thousand_groups_are_received_each_in_order,
+            a_message_sent_meanwhile_comes_behind_returned_messages,
+            a_thousand_groups_are_each_received_in_order,
         },
         visibility::{
-            an_expired_message_is_the_same_one_received_once_more,
+            an_expired_message_is_received_again_with_the_same_id,
             an_expired_batch_is_received_again_in_order,
-            no_time_left_gives_a_message_back_at_once,
-            more_time_keeps_a_message,
+            a_zero_visibility_timeout_returns_a_message_at_once,
+            a_longer_visibility_timeout_keeps_a_message_invisible,
             a_backing_off_head_blocks_its_tail_and_nothing_else,
             a_returned_head_comes_without_its_leased_tail,
-            a_message_received_for_no_time_is_there_at_once,
+            a_message_received_with_a_zero_timeout_is_visible_at_once,
         },
         receipts::{
             a_receipt_is_void_after_the_next_receive,
-            a_receipt_is_void_when_its_time_is_over,
-            a_receipt_is_void_when_the_message_was_given_back,
+            a_receipt_is_void_when_its_lease_ends,
+            a_receipt_is_void_after_its_message_was_returned,
             a_receipt_is_void_after_its_ack,
-            a_receipt_that_never_was_is_void,
+            a_made_up_receipt_is_void,
             a_receipt_is_void_on_another_queue,
         },
         dead_letters::{a_message_received_too_often_becomes_a_dead_letter},
         delay::{
-            a_delayed_message_is_held_back_exactly_as_long_as_the_queue_says,
+            a_delayed_message_is_invisible_for_exactly_the_queues_delay,
             delays_keep_the_order_of_a_group,
-            a_delay_happens_once,
+            a_delay_applies_only_once,
         },
         long_poll::{
             a_send_wakes_a_waiting_receive,
             an_ack_wakes_a_receive_that_waits_for_the_tail,
-            a_message_given_back_wakes_a_waiting_receive,
+            a_returned_message_wakes_a_waiting_receive,
             a_message_becoming_visible_ends_the_wait,
             a_delayed_message_ends_the_wait,
-            a_wait_for_nothing_ends_in_time,
+            a_wait_without_messages_ends_in_time,
             two_waiting_receives_do_not_share_a_message,
             a_dropped_receive_loses_nothing,
             a_receive_dropped_while_waiting_loses_nothing,
         },
         batches::{
             a_queue_is_ready,
-            empty_batches_are_fine,
+            empty_batches_are_accepted,
             a_too_large_message_is_refused_and_its_neighbours_are_sent,
             the_largest_message_arrives_whole,
             any_text_arrives_as_it_was_sent,
-            a_receive_returns_no_more_than_asked_for,
+            a_receive_returns_no_more_than_requested,
             an_ack_has_a_result_for_each_receipt,
             a_change_of_visibility_has_a_result_for_each_entry,
             a_message_carries_the_time_of_its_send,
@@ -205,10 +206,10 @@ pub async fn suite<Making: Future<Output = QueueFixture>>(
         },
         depth::{
             an_empty_queue_has_no_depth,
-            every_message_is_counted_where_it_is,
+            every_message_is_counted_by_its_state,
             a_delayed_message_is_counted_as_delayed,
             a_backing_off_message_is_in_flight_and_an_expired_one_waits,
-            the_oldest_message_gives_the_age,
+            the_age_is_that_of_the_oldest_message,
         },
     ];
     let case = || {

@@ -1,15 +1,15 @@
-//! Within a group in order, between groups no waiting.
+//! Messages are in order within a group, and groups do not wait for each other.
 
 use std::time::Duration;
 
 use ports::queue::{QueueName, Receipt};
 
-use super::GivenBackWaits;
+use super::ReturnedMessageWaits;
 use super::case::{EVENTS, QueueCase, bodies, bodies_of, message};
 
 pub(super) async fn a_group_is_received_in_the_order_it_was_sent(case: QueueCase) {
     let texts: Vec<String> = (0..25).map(|number| format!("{number}")).collect();
-    // Their text order is not their order.
+    // The order of the texts is not the order of sending.
     for chunk in texts.chunks(4) {
         case.send_all(chunk.iter().map(|text| message(EVENTS, "g", text)).collect()).await;
     }
@@ -63,27 +63,27 @@ pub(super) async fn a_half_acked_batch_waits_for_its_first_message(case: QueueCa
     case.send_all(["1", "2", "3"].map(|text| message(EVENTS, "g", text)).into()).await;
     let received = case.expect(EVENTS, &["1", "2", "3"]).await;
     case.finish(EVENTS, &received[1]).await;
-    case.give_back(EVENTS, &received[2], Duration::ZERO).await;
-    let (at_once, with_the_first): (&[&str], &[&str]) = match case.traits.given_back_waits {
-        GivenBackWaits::ForThoseBefore | GivenBackWaits::ForAll => (&[], &["1", "3"]),
-        GivenBackWaits::ForNone => (&["3"], &["1"]),
+    case.return_delivery(EVENTS, &received[2], Duration::ZERO).await;
+    let (at_once, with_the_first): (&[&str], &[&str]) = match case.traits.returned_message_waits {
+        ReturnedMessageWaits::ForEarlierMessages | ReturnedMessageWaits::ForAll => (&[], &["1", "3"]),
+        ReturnedMessageWaits::ForNone => (&["3"], &["1"]),
     };
     case.expect(EVENTS, at_once).await;
-    case.give_back(EVENTS, &received[0], Duration::ZERO).await;
+    case.return_delivery(EVENTS, &received[0], Duration::ZERO).await;
     case.expect(EVENTS, with_the_first).await;
 }
 
-pub(super) async fn what_is_sent_meanwhile_comes_behind_what_is_given_back(case: QueueCase) {
+pub(super) async fn a_message_sent_meanwhile_comes_behind_returned_messages(case: QueueCase) {
     case.send_all(vec![message(EVENTS, "g", "1"), message(EVENTS, "g", "2")]).await;
     let received = case.expect(EVENTS, &["1", "2"]).await;
     case.send(EVENTS, "g", "3").await;
     for delivery in received.iter().rev() {
-        case.give_back(EVENTS, delivery, Duration::ZERO).await;
+        case.return_delivery(EVENTS, delivery, Duration::ZERO).await;
     }
     case.expect(EVENTS, &["1", "2", "3"]).await;
 }
 
-pub(super) async fn a_thousand_groups_are_received_each_in_order(case: QueueCase) {
+pub(super) async fn a_thousand_groups_are_each_received_in_order(case: QueueCase) {
     let groups: Vec<String> = (0..1000).map(|number| format!("g{number}")).collect();
     for round in ["1", "2"] {
         for chunk in groups.chunks(100) {
@@ -99,7 +99,7 @@ pub(super) async fn a_thousand_groups_are_received_each_in_order(case: QueueCase
         assert_eq!(case.ack(EVENTS, &receipts).await, vec![Ok(()); receipts.len()]);
         received.extend(deliveries.into_iter().map(|delivery| (delivery.group.to_string(), delivery.body)));
     }
-    // Stable: what came first of a group stays first.
+    // The sort is stable, so it keeps the order within each group.
     received.sort_by(|(a, _), (b, _)| a.cmp(b));
     let mut expected: Vec<(String, String)> = Vec::new();
     for group in groups {

@@ -1,4 +1,4 @@
-//! A receipt is good for one delivery and only while its lease holds.
+//! A receipt is valid for one delivery, and only during its lease.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use ports::queue::{QueueError, QueueName, QueueRef, Receipt};
 use super::ReceiptEnd;
 use super::case::{EVENTS, QueueCase, VISIBILITY};
 
-/// The receipt can do nothing any more, if receipts end with this at the latest.
-async fn expect_ended(case: &QueueCase, with: ReceiptEnd, receipt: &Receipt) {
-    if case.traits.receipt_end <= with {
+/// Asserts that the receipt is void, if the backend's receipts end with this at the latest.
+async fn expect_ended(case: &QueueCase, end: ReceiptEnd, receipt: &Receipt) {
+    if case.traits.receipt_end <= end {
         expect_void(case, EVENTS, receipt).await;
     }
 }
 
-/// The receipt can do nothing any more.
+/// Asserts that the receipt is void.
 async fn expect_void(case: &QueueCase, queue: impl Into<QueueRef>, receipt: &Receipt) {
     let queue = queue.into();
     assert_eq!(case.change(queue, receipt, Duration::ZERO).await, Err(QueueError::LeaseLost), "{receipt:?}");
@@ -28,29 +28,29 @@ pub(super) async fn a_receipt_is_void_after_the_next_receive(case: QueueCase) {
     case.advance_until_visible(VISIBILITY).await;
     let new = case.expect(EVENTS, &["1"]).await;
     expect_ended(&case, ReceiptEnd::NextReceive, &old[0].receipt).await;
-    // The one who holds it now noticed nothing.
+    // The current lease is unchanged.
     case.expect(EVENTS, &[]).await;
     case.finish(EVENTS, &new[0]).await;
 }
 
-pub(super) async fn a_receipt_is_void_when_its_time_is_over(case: QueueCase) {
+pub(super) async fn a_receipt_is_void_when_its_lease_ends(case: QueueCase) {
     case.send(EVENTS, "g", "1").await;
     let received = case.expect(EVENTS, &["1"]).await;
     case.advance_until_visible(VISIBILITY).await;
     expect_ended(&case, ReceiptEnd::Lease, &received[0].receipt).await;
     case.expect(EVENTS, &["1"]).await;
-    // Another one has the message now.
+    // The message has a new lease now.
     expect_ended(&case, ReceiptEnd::NextReceive, &received[0].receipt).await;
     case.expect(EVENTS, &[]).await;
 }
 
-pub(super) async fn a_receipt_is_void_when_the_message_was_given_back(case: QueueCase) {
+pub(super) async fn a_receipt_is_void_after_its_message_was_returned(case: QueueCase) {
     case.send(EVENTS, "g", "1").await;
     let received = case.expect(EVENTS, &["1"]).await;
-    case.give_back(EVENTS, &received[0], Duration::ZERO).await;
+    case.return_delivery(EVENTS, &received[0], Duration::ZERO).await;
     expect_ended(&case, ReceiptEnd::Lease, &received[0].receipt).await;
     case.expect(EVENTS, &["1"]).await;
-    // Another one has the message now.
+    // The message has a new lease now.
     expect_ended(&case, ReceiptEnd::NextReceive, &received[0].receipt).await;
     case.expect(EVENTS, &[]).await;
 }
@@ -67,7 +67,7 @@ pub(super) async fn a_receipt_is_void_after_its_ack(case: QueueCase) {
     case.expect(EVENTS, &[]).await;
 }
 
-pub(super) async fn a_receipt_that_never_was_is_void(case: QueueCase) {
+pub(super) async fn a_made_up_receipt_is_void(case: QueueCase) {
     case.send(EVENTS, "g", "1").await;
     let long = "x".repeat(100_000);
     for garbage in [

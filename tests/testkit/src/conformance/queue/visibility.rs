@@ -1,11 +1,11 @@
-//! A received message belongs to one consumer until its time is over.
+//! A received message belongs to one consumer until its visibility timeout ends.
 
 use std::time::Duration;
 
-use super::GivenBackWaits;
+use super::ReturnedMessageWaits;
 use super::case::{EVENTS, QueueCase, VISIBILITY, bodies, message};
 
-pub(super) async fn an_expired_message_is_the_same_one_received_once_more(case: QueueCase) {
+pub(super) async fn an_expired_message_is_received_again_with_the_same_id(case: QueueCase) {
     case.send(EVENTS, "g", "1").await;
     let first = case.expect(EVENTS, &["1"]).await.remove(0);
     assert_eq!(first.receive_count, 1);
@@ -28,19 +28,19 @@ pub(super) async fn an_expired_batch_is_received_again_in_order(case: QueueCase)
     }
 }
 
-pub(super) async fn no_time_left_gives_a_message_back_at_once(case: QueueCase) {
+pub(super) async fn a_zero_visibility_timeout_returns_a_message_at_once(case: QueueCase) {
     case.send(EVENTS, "g", "1").await;
     let first = case.expect(EVENTS, &["1"]).await;
-    case.give_back(EVENTS, &first[0], Duration::ZERO).await;
+    case.return_delivery(EVENTS, &first[0], Duration::ZERO).await;
     assert_eq!(case.expect(EVENTS, &["1"]).await[0].receive_count, 2);
 }
 
-pub(super) async fn more_time_keeps_a_message(case: QueueCase) {
+pub(super) async fn a_longer_visibility_timeout_keeps_a_message_invisible(case: QueueCase) {
     case.send(EVENTS, "g", "1").await;
     let received = case.expect(EVENTS, &["1"]).await;
-    // A heartbeat counts from its own time, not from the end of the lease.
+    // The new timeout starts at the call, not at the end of the old lease.
     case.advance(VISIBILITY - case.traits.moment).await;
-    case.give_back(EVENTS, &received[0], VISIBILITY * 2).await;
+    case.return_delivery(EVENTS, &received[0], VISIBILITY * 2).await;
     case.advance(VISIBILITY * 2 - case.traits.moment).await;
     case.expect(EVENTS, &[]).await;
     case.advance_until_visible(case.traits.moment).await;
@@ -51,12 +51,12 @@ pub(super) async fn a_backing_off_head_blocks_its_tail_and_nothing_else(case: Qu
     let backoff = Duration::from_secs(20);
     case.send_all(vec![message(EVENTS, "g", "1"), message(EVENTS, "g", "2")]).await;
     let received = case.expect(EVENTS, &["1", "2"]).await;
-    case.give_back(EVENTS, &received[0], backoff).await;
-    case.give_back(EVENTS, &received[1], Duration::ZERO).await;
+    case.return_delivery(EVENTS, &received[0], backoff).await;
+    case.return_delivery(EVENTS, &received[1], Duration::ZERO).await;
     case.send(EVENTS, "other", "other").await;
-    let (at_once, with_the_head): (&[&str], &[&str]) = match case.traits.given_back_waits {
-        GivenBackWaits::ForThoseBefore | GivenBackWaits::ForAll => (&["other"], &["1", "2"]),
-        GivenBackWaits::ForNone => (&["2", "other"], &["1"]),
+    let (at_once, with_the_head): (&[&str], &[&str]) = match case.traits.returned_message_waits {
+        ReturnedMessageWaits::ForEarlierMessages | ReturnedMessageWaits::ForAll => (&["other"], &["1", "2"]),
+        ReturnedMessageWaits::ForNone => (&["2", "other"], &["1"]),
     };
     case.expect_sorted(EVENTS, at_once).await;
     case.advance(backoff - case.traits.moment).await;
@@ -70,28 +70,28 @@ pub(super) async fn a_returned_head_comes_without_its_leased_tail(case: QueueCas
     case.send_all(["1", "2", "3"].map(|text| message(EVENTS, "g", text)).into()).await;
     let received = case.receive(EVENTS, 2).await;
     assert_eq!(bodies(&received), ["1", "2"]);
-    case.give_back(EVENTS, &received[0], Duration::ZERO).await;
-    match case.traits.given_back_waits {
-        GivenBackWaits::ForThoseBefore => {
+    case.return_delivery(EVENTS, &received[0], Duration::ZERO).await;
+    match case.traits.returned_message_waits {
+        ReturnedMessageWaits::ForEarlierMessages => {
             let head = case.expect(EVENTS, &["1"]).await;
             case.finish(EVENTS, &head[0]).await;
             case.expect(EVENTS, &[]).await;
             case.finish(EVENTS, &received[1]).await;
             case.expect(EVENTS, &["3"]).await;
         }
-        GivenBackWaits::ForAll => {
+        ReturnedMessageWaits::ForAll => {
             case.expect(EVENTS, &[]).await;
             case.finish(EVENTS, &received[1]).await;
             case.expect(EVENTS, &["1", "3"]).await;
         }
-        GivenBackWaits::ForNone => {
+        ReturnedMessageWaits::ForNone => {
             case.expect(EVENTS, &["1", "3"]).await;
             case.finish(EVENTS, &received[1]).await;
         }
     }
 }
 
-pub(super) async fn a_message_received_for_no_time_is_there_at_once(case: QueueCase) {
+pub(super) async fn a_message_received_with_a_zero_timeout_is_visible_at_once(case: QueueCase) {
     case.send(EVENTS, "g", "1").await;
     let mut request = case.request(EVENTS, 1, Duration::ZERO);
     request.visibility_timeout = Duration::ZERO;

@@ -1,11 +1,11 @@
-//! The bill, from counts and list prices.
+//! Computes the bill from counts and list prices.
 
 use tests::bill::price::{GB_SECOND, INVOCATION, READ_UNIT, S3_PUT, SQS_REQUEST, WRITE_UNIT};
 use tests::harness::metered::{READS, SENDS};
 
 use super::Phase;
 
-/// How the figures come about, prices included. us-east-1, on demand, without the free tier.
+/// The method and the prices, as printed in the report: us-east-1, on demand, without the free tier.
 pub(super) const METHOD: &str = "Dollars per million events in us-east-1, from the counts above and list prices without the free tier: \
      SQS FIFO 0.50 per million requests (<https://aws.amazon.com/sqs/pricing/>), DynamoDB on demand 0.625 per million \
      write units and 0.125 per million read units (<https://aws.amazon.com/dynamodb/pricing/on-demand/>), S3 5.00 per \
@@ -40,7 +40,7 @@ impl Bill {
     }
 }
 
-/// What the counted requests cost.
+/// Returns the cost of the counted requests.
 pub(super) fn long_running(phase: &Phase) -> Bill {
     let million = |count: u64| count as f64 * MILLION / phase.events as f64;
     let sqs = phase.requests.sum(&SENDS)
@@ -58,10 +58,10 @@ pub(super) fn long_running(phase: &Phase) -> Bill {
     }
 }
 
-/// The same where each event is an invocation, and each batch of each worker one.
+/// Returns the cost if each event is one invocation, and each batch of each worker another.
 pub(super) fn lambda(phase: &Phase) -> Bill {
     let running = long_running(phase);
-    // A message's way is one queue; a file's job takes another.
+    // A message uses one queue; the job of a file uses another.
     let queues = if phase.puts > 0 { 2.0 } else { 1.0 };
     let follow_ups = queues - 1.0;
     let ingest = MILLION * (INVOCATION + INGEST_S * MEMORY_GB * GB_SECOND);

@@ -1,5 +1,5 @@
-//! What Annalist asks of AWS, what that costs, and how its throughput grows with its processes; on whatever stack the
-//! harness finds.
+//! Annalist's requests to AWS, their cost, and throughput with several writers, on the stack that the harness
+//! finds.
 
 mod cost;
 mod rows;
@@ -12,8 +12,8 @@ use serde_json::Value;
 use testkit::corpus::{TEAM, channel_id, event, text, ts};
 use testkit::fake_files;
 use tests::harness::binaries::binaries;
+use tests::harness::environment::{AwsInstallation, ProgramEnvironment};
 use tests::harness::metered::{self, READS, Requests, SENDS, WRITES};
-use tests::harness::place::{AwsInstallation, ProgramEnvironment};
 use tests::harness::process;
 use tests::harness::proxy::Proxy;
 use tests::harness::stack::Stack;
@@ -28,21 +28,21 @@ use cost::Bill;
 const EVENTS: usize = 1000;
 const FILES: usize = 200;
 const CHANNELS: usize = 8;
-/// Every fifth message is a reply, as in the other benches.
+/// One message in this number is a reply, as in the other benches.
 const REPLIES: usize = 5;
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// One kind of event: what a thousand of it took.
+/// The requests for one kind of event.
 struct Phase {
     what: &'static str,
     events: usize,
     requests: Requests,
-    /// What DynamoDB charges for the writes.
+    /// The write units that DynamoDB charges.
     write_units: u64,
     puts: u64,
 }
 
-/// The counts and the bill.
+/// Measures the counts, the bill and the writers.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<BenchSection>> {
     let installation = AwsInstallation::new().await;
     progress("aws: messages");
@@ -63,7 +63,7 @@ fn posted(number: usize) -> (String, Value) {
     let words = text::text(&mut random, length_bytes);
     let at = |number: usize| ts(1_700_000_000_000_000 + i64::try_from(number).unwrap_or_default());
     let message = if number.is_multiple_of(REPLIES) && number >= CHANNELS {
-        // To an earlier message of the same channel.
+        // A reply to an earlier message of the same channel.
         event::reply(&at(number), &at(number - CHANNELS), "U01", &words)
     } else {
         event::message(&at(number), "U01", &words)
@@ -76,11 +76,11 @@ async fn messages(installation: &AwsInstallation, connections: usize) -> anyhow:
         let (channel, message) = posted(number);
         event::envelope(TEAM, &format!("Ev{number}"), &event::posted(&channel, &message))
     });
-    let sent = metered::send(installation, bodies.collect(), connections).await;
-    let requests = metered::write(installation).await.and(&sent);
+    let sent = metered::send_through_ingest(installation, bodies.collect(), connections).await;
+    let requests = metered::drain_with_writer(installation).await.plus(&sent);
     let rows = rows::read(installation).await?;
     let others = requests.sum(&WRITES).saturating_sub(rows.messages.len() as u64);
-    let write_units = rows::units(&rows.messages) + rows.in_threads + others;
+    let write_units = rows::write_units_of(&rows.messages) + rows.in_threads + others;
     Ok(Phase { what: "messages", events: EVENTS, requests, write_units, puts: 0 })
 }
 
@@ -96,43 +96,43 @@ async fn edits(installation: &AwsInstallation, connections: usize) -> anyhow::Re
         )
     });
     let before = rows::read(installation).await?;
-    let sent = metered::send(installation, bodies.collect(), connections).await;
-    let requests = metered::write(installation).await.and(&sent);
+    let sent = metered::send_through_ingest(installation, bodies.collect(), connections).await;
+    let requests = metered::drain_with_writer(installation).await.plus(&sent);
     let after = rows::read(installation).await?;
     let known = after.messages.len() + after.revisions.len();
     let others = requests.sum(&WRITES).saturating_sub(known as u64);
-    // A write is charged by the larger of what was there and what is there.
-    let larger = rows::units(&before.messages).max(rows::units(&after.messages));
-    let write_units = larger + rows::units(&after.revisions) + others;
+    // DynamoDB charges a write by the larger of the old and the new item.
+    let larger = rows::write_units_of(&before.messages).max(rows::write_units_of(&after.messages));
+    let write_units = larger + rows::write_units_of(&after.revisions) + others;
     Ok(Phase { what: "edits", events: EVENTS, requests, write_units, puts: 0 })
 }
 
-/// Messages with a file each: what the file adds is what writer and downloader ask for beyond the message.
+/// Sends messages with a file each. The counts include the requests of writer and downloader for the file.
 async fn files(installation: &AwsInstallation, connections: usize) -> anyhow::Result<Phase> {
     let slack = fake_files::slack().await;
     let bodies = (0..FILES).map(|number| {
         let at = ts(1_700_000_200_000_000 + i64::try_from(number).unwrap_or_default());
-        let message = fake_files::shared(&slack, &format!("F{number:04}"), &at);
+        let message = fake_files::message_with_file(&slack, &format!("F{number:04}"), &at);
         event::envelope(
             TEAM,
             &format!("EvFile{number}"),
             &event::posted(&channel_id(number % CHANNELS), &message),
         )
     });
-    let sent = metered::send(installation, bodies.collect(), connections).await;
-    let written = metered::write(installation).await;
-    let proxy = Proxy::before(Stack::shared().endpoint(), 0).await;
+    let sent = metered::send_through_ingest(installation, bodies.collect(), connections).await;
+    let written = metered::drain_with_writer(installation).await;
+    let proxy = Proxy::in_front_of(Stack::shared().endpoint(), 0).await;
     let mut command = Command::new(binaries().worker("file-downloader"));
-    installation.through(&proxy.endpoint).lead(&mut command);
+    installation.with_endpoint(&proxy.endpoint).configure(&mut command);
     command
         .env("SLACK_API_URL", format!("{}/api/", slack.uri()))
         .env("SLACK_BOT_TOKEN", "xoxb-bench")
         .env("ANNALIST_FILES_PER_MINUTE", "60000");
     let downloader = process::worker(&mut command).await;
-    installation.emptied(&[QueueName::Files], DEADLINE).await;
-    let fetched = metered::counted(&proxy, &downloader).await;
+    installation.wait_until_empty(&[QueueName::Files], DEADLINE).await;
+    let fetched = metered::counted_requests(&proxy, &downloader).await;
     let puts = fetched.sum(&["PutObject"]);
-    let requests = fetched.and(&written).and(&sent);
+    let requests = fetched.plus(&written).plus(&sent);
     let write_units = requests.sum(&WRITES);
     Ok(Phase { what: "messages with a file", events: FILES, requests, write_units, puts })
 }

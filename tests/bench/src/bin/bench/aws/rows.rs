@@ -1,10 +1,10 @@
-//! How large the stored rows are, as DynamoDB counts.
+//! The sizes of the stored rows, as DynamoDB counts them.
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use ports::queue::topology::TableRole;
-use tests::harness::place::AwsInstallation;
+use tests::harness::environment::AwsInstallation;
 use tests::harness::stack::Stack;
 
 /// A write unit covers this much of an item.
@@ -16,7 +16,7 @@ const UNIT_BYTES: usize = 1024;
 pub(super) struct RowSizes {
     pub(super) messages: Vec<usize>,
     pub(super) revisions: Vec<usize>,
-    /// How many messages are in the index over threads.
+    /// Number of messages in the index over threads.
     pub(super) in_threads: u64,
 }
 
@@ -40,11 +40,12 @@ pub(super) async fn read(installation: &AwsInstallation) -> anyhow::Result<RowSi
     Ok(rows)
 }
 
-/// The write units of writing each row once.
-pub(super) fn units(rows: &[usize]) -> u64 {
+/// Returns the write units of writing each row once.
+pub(super) fn write_units_of(rows: &[usize]) -> u64 {
     rows.iter().map(|bytes| bytes.div_ceil(UNIT_BYTES) as u64).sum()
 }
 
+/// Returns the size of an item.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>
 fn item_bytes(item: &HashMap<String, AttributeValue>) -> usize {
     item.iter().map(|(name, value)| name.len() + value_bytes(value)).sum()
@@ -60,7 +61,7 @@ fn value_bytes(value: &AttributeValue) -> usize {
     } else if let Ok(map) = value.as_m() {
         3 + map.len() + item_bytes(map)
     } else {
-        // A boolean or a null; the archive holds nothing else.
+        // A boolean or a null: the archive has no other types.
         1
     }
 }

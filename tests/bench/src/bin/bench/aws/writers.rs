@@ -1,11 +1,11 @@
-//! One, two and four message-writers on one full queue.
+//! Drains one full queue with one, two and four message-writers.
 
 use std::time::{Duration, Instant};
 
 use ports::queue::QueueName;
 use tests::harness::client::RetryDelays;
+use tests::harness::environment::AwsInstallation;
 use tests::harness::load::RunningLoad;
-use tests::harness::place::AwsInstallation;
 use tests::harness::process;
 use tests::harness::verify::assert_messages;
 
@@ -23,16 +23,16 @@ pub(super) async fn measure() -> anyhow::Result<BenchSection> {
         let installation = AwsInstallation::new().await;
         let ingest = process::ingest(&installation).await;
         let mut load = RunningLoad::start(ingest.address, SENDERS, 7, &RetryDelays::none());
-        load.acked(EVENTS).await;
+        load.wait_for_acks(EVENTS).await;
         let sent = load.stop().await;
         let began = Instant::now();
         let mut running = Vec::new();
         for _ in 0..writers {
             running.push(process::message_writer(&installation).await);
         }
-        installation.emptied(&[QueueName::Events], DEADLINE).await;
+        installation.wait_until_empty(&[QueueName::Events], DEADLINE).await;
         let elapsed = began.elapsed();
-        // Edits and deletions tell whether the order was kept.
+        // Edits and deletions show whether the order was kept.
         assert_messages(&installation, &sent.model).await;
         rows.push(vec![
             writers.to_string(),

@@ -1,4 +1,4 @@
-//! What parsing and inserting cost alone.
+//! The baseline: parsing and inserting alone.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -9,10 +9,10 @@ use rusqlite::{Connection, params};
 use serde_json::Value;
 use zip::ZipArchive;
 
-/// Messages of a commit.
+/// Number of messages per commit.
 const BATCH: usize = 512;
 
-/// How long it takes to parse every day, and to insert every message.
+/// Returns the time to parse every day's file and the time to insert every message.
 pub(crate) fn measure(zip: &Path, database: &Path) -> anyhow::Result<(Duration, Duration)> {
     let mut zip = ZipArchive::new(BufReader::new(File::open(zip)?))?;
     let mut database = Connection::open(database)?;

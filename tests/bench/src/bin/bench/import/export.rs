@@ -1,4 +1,4 @@
-//! Makes an export with as many messages as wanted.
+//! Generates an export with a given number of messages.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -8,46 +8,47 @@ use serde_json::{Value, json};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-/// Its channels.
+/// Number of channels of an export.
 pub(crate) const CHANNELS: usize = 100;
-/// Messages of a channel's day.
-pub(crate) const DAY: usize = 50;
+/// Number of messages of a channel per day.
+pub(crate) const MESSAGES_PER_DAY: usize = 50;
 
-/// How messages are spread.
+/// How messages are spread over channels and days.
 #[derive(Clone, Copy)]
-pub(crate) struct Spread {
-    /// Over how many channels.
+pub(crate) struct MessageSpread {
+    /// Number of channels.
     pub(crate) channels: usize,
-    /// How many of them a channel has in a day.
-    pub(crate) day: usize,
+    /// Number of messages of a channel per day.
+    pub(crate) messages_per_day: usize,
 }
 
-/// As most parts of the bench have them.
-pub(crate) const USUAL: Spread = Spread { channels: CHANNELS, day: DAY };
+/// The spread in most parts of the bench.
+pub(crate) const USUAL_SPREAD: MessageSpread =
+    MessageSpread { channels: CHANNELS, messages_per_day: MESSAGES_PER_DAY };
 
-/// Its people.
+/// Number of people of an export.
 pub(crate) const PEOPLE: usize = 2_000;
 
 pub(crate) const TEAM: &str = "T0BENCH";
 const FIRST_S: usize = 1_500_000_000;
 const DAY_S: usize = 86_400;
 
-/// Different words of messages. The nth is about n times as rare as the first, as in what people write.
+/// Number of different words. The nth word is about n times as rare as the first, as in natural language.
 pub(crate) const WORDS: usize = 50_000;
 
-/// One message in this number has Japanese words.
+/// One message in this number contains Japanese words.
 const JAPANESE: usize = 50;
 
-/// Words of Japanese messages.
+/// The Japanese words.
 pub(crate) const JAPANESE_WORDS: [&str; 8] = ["会議", "障害", "対応", "完了", "確認", "資料", "来週", "設計"];
 
 /// Writes an export of this number of messages.
 pub(crate) fn write(path: &Path, messages: usize) -> anyhow::Result<()> {
-    write_spread(path, messages, USUAL)
+    write_spread(path, messages, USUAL_SPREAD)
 }
 
-/// Writes one whose messages are spread in another way.
-pub(crate) fn write_spread(path: &Path, messages: usize, spread: Spread) -> anyhow::Result<()> {
+/// Writes an export with a given spread of messages.
+pub(crate) fn write_spread(path: &Path, messages: usize, spread: MessageSpread) -> anyhow::Result<()> {
     let mut random = fastrand::Rng::with_seed(7);
     let mut zip = ZipWriter::new(BufWriter::new(File::create(path)?));
     let mut entry = |name: &str, list: &Value| -> anyhow::Result<()> {
@@ -57,10 +58,10 @@ pub(crate) fn write_spread(path: &Path, messages: usize, spread: Spread) -> anyh
     entry("users.json", &(0..PEOPLE).map(person).collect())?;
     entry("channels.json", &(0..spread.channels).map(channel).collect())?;
     for channel in 0..spread.channels {
-        let of_channel = spread.of_channel(messages, channel);
-        for first in (0..of_channel).step_by(spread.day) {
-            let day = first / spread.day;
-            let list = (first..of_channel.min(first + spread.day))
+        let message_count = spread.messages_in(messages, channel);
+        for first in (0..message_count).step_by(spread.messages_per_day) {
+            let day = first / spread.messages_per_day;
+            let list = (first..message_count.min(first + spread.messages_per_day))
                 .map(|number| message(FIRST_S + day * DAY_S + (number - first) * 60, number, &mut random))
                 .collect();
             entry(&format!("channel-{channel}/{}.json", date(day)), &list)?;
@@ -70,19 +71,21 @@ pub(crate) fn write_spread(path: &Path, messages: usize, spread: Spread) -> anyh
     Ok(())
 }
 
-impl Spread {
-    /// How many days of channels have messages.
+impl MessageSpread {
+    /// Returns the number of channel days with messages.
     pub(crate) fn channel_days(self, messages: usize) -> usize {
-        (0..self.channels).map(|channel| self.of_channel(messages, channel).div_ceil(self.day)).sum()
+        (0..self.channels)
+            .map(|channel| self.messages_in(messages, channel).div_ceil(self.messages_per_day))
+            .sum()
     }
 
-    /// How many of the messages are of a channel.
-    fn of_channel(self, messages: usize, channel: usize) -> usize {
+    /// Returns the number of messages in a channel.
+    fn messages_in(self, messages: usize, channel: usize) -> usize {
         messages * (channel + 1) / self.channels - messages * channel / self.channels
     }
 }
 
-/// A date for the nth day: only their order counts.
+/// Returns a date for the nth day. Only the order of the dates matters.
 fn date(day: usize) -> String {
     format!("{:04}-{:02}-{:02}", 2000 + day / 336, day / 28 % 12 + 1, day % 28 + 1)
 }
@@ -97,14 +100,14 @@ fn channel(number: usize) -> Value {
         "topic": { "value": "a topic" }, "purpose": { "value": "a purpose" } })
 }
 
-/// A word, by its rank: 1 is the commonest.
-pub(crate) fn word_of(rank: usize) -> String {
+/// Returns the word of a rank; rank 1 is the most frequent.
+pub(crate) fn word_of_rank(rank: usize) -> String {
     format!("w{rank:x}")
 }
 
-/// A word as often as its rank says: the logarithm of the rank is uniform.
+/// Returns a random word, as frequent as its rank requires: the logarithm of the rank is uniform.
 fn word(random: &mut fastrand::Rng) -> String {
-    word_of((random.f64() * (WORDS as f64).ln()).exp() as usize)
+    word_of_rank((random.f64() * (WORDS as f64).ln()).exp() as usize)
 }
 
 fn message(second: usize, number: usize, random: &mut fastrand::Rng) -> Value {

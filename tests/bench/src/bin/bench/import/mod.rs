@@ -1,5 +1,5 @@
-//! An export imported into a new folder, and again where nothing is new, beside a bare parse of the same zip and bare inserts
-//! of the same messages.
+//! Imports an export into a new folder, then again without changes; compared with a bare parse of the same
+//! zip and bare inserts of the same messages.
 
 mod bare;
 pub(crate) mod export;
@@ -17,7 +17,7 @@ use crate::watched::{self, EndedProcess, annalist};
 use crate::{Settings, machine, progress};
 
 /// Fills a new folder with an export of this number of messages.
-pub(crate) async fn fill(data: &Path, messages: usize, spread: export::Spread) -> anyhow::Result<()> {
+pub(crate) async fn fill(data: &Path, messages: usize, spread: export::MessageSpread) -> anyhow::Result<()> {
     progress(&format!("making an archive of {messages} messages"));
     let folder = machine::data_folder()?;
     let zip = folder.path().join("export.zip");
@@ -26,7 +26,7 @@ pub(crate) async fn fill(data: &Path, messages: usize, spread: export::Spread) -
     Ok(())
 }
 
-/// Imports a new folder, and then the same folder again.
+/// Imports into a new folder, then again into the same folder.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let folder = machine::data_folder()?;
     let zip = folder.path().join("export.zip");
@@ -56,7 +56,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
              is, with a commit for each 512 (`synchronous=FULL`). Medians of {} interleaved rounds.",
             settings.rows,
             export::CHANNELS,
-            export::DAY,
+            export::MESSAGES_PER_DAY,
             export::PEOPLE,
             settings.rounds
         ),
@@ -78,15 +78,15 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     })
 }
 
-/// One import; `expected` names the count that all messages are in.
+/// Runs one import. `expected` is the JSON key of the count that must include all messages.
 async fn run(zip: &Path, data: &Path, messages: usize, expected: &str) -> anyhow::Result<RunCost> {
     let mut command = Command::new(&binaries().annalist);
     command.arg("import").arg(zip).args(["--json", "--data"]).arg(data);
-    let EndedProcess { output, usage, time } = watched::to_end(command).await?;
+    let EndedProcess { output, usage, time } = watched::run_to_end(command).await?;
     let printed = String::from_utf8_lossy(&output.stdout);
     let sum: Value = serde_json::from_str(printed.lines().last().unwrap_or_default())?;
     ensure!(sum[expected].as_u64() == Some(messages as u64), "{sum} is not {messages} {expected}");
     let rows = Observer::open(data)?.rows()?;
     ensure!(rows == messages, "{rows} rows of {messages} messages");
-    Ok(RunCost::of(messages, time, &usage))
+    Ok(RunCost::for_events(messages, time, &usage))
 }

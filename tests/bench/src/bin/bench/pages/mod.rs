@@ -1,5 +1,5 @@
-//! Pages of a large archive: the first and deep ones of a channel, a thread, a search, and many readers at once; then in a browser,
-//! and beside another viewer.
+//! Pages of a large archive: first and deep pages of a channel, a thread, a search, and many concurrent
+//! readers; then in a browser, and compared with another viewer.
 
 mod paint;
 mod peer;
@@ -19,37 +19,37 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 
 use crate::connection::Connection;
-use crate::import::export::{self, USUAL};
+use crate::import::export::{self, USUAL_SPREAD};
 use crate::report::{BenchSection, Goal, SortedTimes, figure, mib, row};
 use crate::watched::annalist;
 use crate::{Settings, import, machine, progress};
 
-/// Requests for each page, one after the other.
+/// Number of sequential requests for each page.
 const REQUESTS: usize = 200;
 
-/// Readers at once.
+/// Number of concurrent readers.
 const READERS: usize = 16;
 
 /// The channel that is read.
 const CHANNEL: &str = "C00001";
 
-/// How long one page took, and how long it was.
+/// The times and the size of one page.
 struct PageMeasurement {
     times: SortedTimes,
     bytes: usize,
 }
 
-/// Reads pages of an archive of as many messages as there are rows.
+/// Reads pages of an archive with `settings.rows` messages.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<BenchSection>> {
     let data = machine::data_folder()?;
-    import::fill(data.path(), settings.rows, USUAL).await?;
+    import::fill(data.path(), settings.rows, USUAL_SPREAD).await?;
     annalist(data.path(), &["index"]).await?;
     let middle = middle_of_channel(data.path()).await?;
 
     let server = serve(data.path()).await;
     let channel = format!("/c/{}/{CHANNEL}", export::TEAM);
-    // Once each, so that what is read once at the start is not counted.
-    let _: PageMeasurement = asked(server.address, "/", 1).await?;
+    // One request first, so that data that is read once at the start is not counted.
+    let _: PageMeasurement = request_page(server.address, "/", 1).await?;
     let before = server.process.usage().rss_kib;
     let mut rows = Vec::new();
     let mut pages = Vec::new();
@@ -58,11 +58,11 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<BenchSect
         ("messages in its middle", format!("{channel}?around={middle}")),
         ("messages before them", format!("{channel}?before={middle}")),
         ("a thread beside its channel", format!("/t/{}/{CHANNEL}/{middle}", export::TEAM)),
-        ("hits of a frequent word", format!("/search?q={}", export::word_of(10))),
+        ("hits of a frequent word", format!("/search?q={}", export::word_of_rank(10))),
     ];
     for (what, path) in &listed {
         progress(&format!("pages: {what}"));
-        let page = asked(server.address, path, REQUESTS).await?;
+        let page = request_page(server.address, path, REQUESTS).await?;
         let [half, most, greatest] = page.times.summary();
         rows.push(row(*what, &[half, most, greatest, page.bytes as f64 / 1000.0]));
         pages.push(page);
@@ -104,7 +104,7 @@ async fn serve(data: &Path) -> ServerProcess {
     process::serve(&mut command).await
 }
 
-/// A message in the middle of the channel's time.
+/// Returns a message in the middle of the channel's time.
 async fn middle_of_channel(data: &Path) -> anyhow::Result<Ts> {
     let database = Database::open_existing(data, SystemClock::shared())?;
     let archive = database.archive();
@@ -116,14 +116,14 @@ async fn middle_of_channel(data: &Path) -> anyhow::Result<Ts> {
         anyhow::Ok(Ts::parse(&row.key.timestamp)?)
     };
     let (first, last) = (end(false).await?, end(true).await?);
-    let middle = reader::range::ts_of(first.micros().midpoint(last.micros()));
+    let middle = reader::range::ts_from_micros(first.micros().midpoint(last.micros()));
     let query = Query {
         after: Some(ports::archive::ItemKey::new(partition.clone(), middle.as_str())),
         limit: 1,
         ..Query::partition(partition.clone())
     };
     let page = archive.query(&query).await?;
-    let row = page.items.into_iter().next().context("there is no message behind the middle")?;
+    let row = page.items.into_iter().next().context("there is no message after the middle")?;
     database.close().await;
     Ok(Ts::parse(&row.key.timestamp)?)
 }
@@ -132,7 +132,7 @@ fn request(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
-async fn asked(address: SocketAddr, path: &str, count: usize) -> anyhow::Result<PageMeasurement> {
+async fn request_page(address: SocketAddr, path: &str, count: usize) -> anyhow::Result<PageMeasurement> {
     let mut connection = Connection::open(address).await?;
     let mut times = Vec::with_capacity(count);
     for _ in 0..count {
@@ -141,7 +141,7 @@ async fn asked(address: SocketAddr, path: &str, count: usize) -> anyhow::Result<
         times.push(started.elapsed());
         ensure!(status == 200, "{path}: {status}");
     }
-    Ok(PageMeasurement { times: SortedTimes::of(times), bytes: connection.answer_bytes() })
+    Ok(PageMeasurement { times: SortedTimes::from_unsorted(times), bytes: connection.answer_bytes() })
 }
 
 async fn pages_per_second(address: SocketAddr, path: &str, time: Duration) -> anyhow::Result<f64> {

@@ -1,4 +1,4 @@
-//! When a reader sees something of a page, in a real browser.
+//! The time until a page shows its first content in a real browser.
 
 use std::net::SocketAddr;
 
@@ -7,10 +7,10 @@ use testkit::browser::{Browser, BrowserSettings};
 use crate::progress;
 use crate::report::{BenchSection, Goal, figure, median};
 
-/// Loads of each page, each without anything in the browser's cache.
+/// Number of loads of each page, each with an empty cache.
 const LOADS: usize = 20;
 
-/// Loads pages, each with its name.
+/// Measures pages, given as pairs of name and path.
 pub(super) async fn measure(address: SocketAddr, pages: &[(&str, String)]) -> BenchSection {
     let mut section = BenchSection {
         title: "Pages in a browser",
@@ -32,7 +32,7 @@ pub(super) async fn measure(address: SocketAddr, pages: &[(&str, String)]) -> Be
         let mut times = Vec::with_capacity(LOADS);
         for _ in 0..LOADS {
             browser.forget_cached().await;
-            browser.go(&format!("http://{address}{path}")).await;
+            browser.navigate(&format!("http://{address}{path}")).await;
             times.push(browser.first_contentful_paint_ms().await);
         }
         let greatest = times.iter().copied().fold(0.0, f64::max);

@@ -10,26 +10,26 @@ use anyhow::{Context, bail, ensure};
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use super::{CHANNEL, asked, serve};
+use super::{CHANNEL, request_page, serve};
 use crate::connection::Connection;
 use crate::import::export;
 use crate::report::{BenchSection, Goal, median, mib, ms, row};
 use crate::watched::annalist;
 use crate::{Settings, machine, progress};
 
-/// Messages of the export: all of them are in the peer's memory.
+/// Number of messages of the export: the peer keeps all of them in memory.
 const MESSAGES: usize = 20_000;
 
 /// The peer reads the whole export before it answers.
 const START_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Between two looks whether it answers.
-const LOOK: Duration = Duration::from_millis(2);
+/// Interval between two checks whether the peer answers.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Requests for the page, one after the other.
+/// Number of sequential requests for the page.
 const REQUESTS: usize = 50;
 
-/// What a viewer took.
+/// The figures of one viewer.
 struct ViewerRun {
     start_ms: f64,
     page_ms: f64,
@@ -37,7 +37,7 @@ struct ViewerRun {
     peak_rss_mib: f64,
 }
 
-/// Shows a channel of an export in both.
+/// Measures a channel page of an export in both viewers.
 pub(super) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let messages = settings.rows.min(MESSAGES);
     let folder = machine::data_folder()?;
@@ -49,7 +49,7 @@ pub(super) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     annalist(&data, &["import", &zip.display().to_string(), "--no-files"]).await?;
     annalist(&data, &["index"]).await?;
     let import = began.elapsed();
-    let ours = of_annalist(&data).await?;
+    let ours = measure_annalist(&data).await?;
     let row = |what: &str, run: &ViewerRun| {
         row(what, &[run.start_ms, run.page_ms, run.page_bytes as f64 / 1000.0, run.peak_rss_mib])
     };
@@ -70,7 +70,7 @@ pub(super) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
         Err(why) => section.method.push_str(&format!(" slack-export-viewer is not installed: {why}.")),
         Ok(program) => {
             progress("pages: the same export in slack-export-viewer");
-            let theirs = of_peer(&program, &zip, folder.path()).await?;
+            let theirs = measure_peer(&program, &zip, folder.path()).await?;
             section.rows.push(row("slack-export-viewer 3.5.0", &theirs));
             let times = theirs.start_ms / ours.start_ms;
             section.goals.push(Goal::at_least(
@@ -84,30 +84,30 @@ pub(super) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     Ok(section)
 }
 
-async fn of_annalist(data: &Path) -> anyhow::Result<ViewerRun> {
+async fn measure_annalist(data: &Path) -> anyhow::Result<ViewerRun> {
     let path = format!("/c/{}/{CHANNEL}", export::TEAM);
     let began = Instant::now();
     let server = serve(data).await;
-    answered(server.address, &path).await?;
+    wait_for_answer(server.address, &path).await?;
     let start_ms = ms(began.elapsed());
     let run = read(server.address, &path, start_ms, server.process.pid()).await?;
     server.process.sigkill().await;
     Ok(run)
 }
 
-async fn of_peer(program: &Path, zip: &Path, folder: &Path) -> anyhow::Result<ViewerRun> {
+async fn measure_peer(program: &Path, zip: &Path, folder: &Path) -> anyhow::Result<ViewerRun> {
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut command = Command::new(program);
     command.args(["--no-browser", "--ip", "127.0.0.1", "--port", &port.to_string(), "--archive"]).arg(zip);
-    // It unpacks the export there, and leaves it.
+    // The peer unpacks the export into TMPDIR and does not remove it.
     command.env_clear().env("TMPDIR", folder).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     let began = Instant::now();
     let mut child = command.spawn().context("slack-export-viewer cannot be started")?;
     let pid = child.id().context("slack-export-viewer has ended")?;
     let path = "/channel/channel-1/";
     tokio::select! {
-        answered = answered(address, path) => answered?,
+        answered = wait_for_answer(address, path) => answered?,
         ended = child.wait() => bail!("slack-export-viewer has ended: {}", ended?),
     }
     let run = read(address, path, ms(began.elapsed()), pid).await?;
@@ -115,8 +115,8 @@ async fn of_peer(program: &Path, zip: &Path, folder: &Path) -> anyhow::Result<Vi
     Ok(run)
 }
 
-/// Waits until a page is answered.
-async fn answered(address: SocketAddr, path: &str) -> anyhow::Result<()> {
+/// Waits until the server answers a page.
+async fn wait_for_answer(address: SocketAddr, path: &str) -> anyhow::Result<()> {
     let began = Instant::now();
     loop {
         if let Ok(mut connection) = Connection::open(address).await {
@@ -125,14 +125,14 @@ async fn answered(address: SocketAddr, path: &str) -> anyhow::Result<()> {
             return Ok(());
         }
         ensure!(began.elapsed() < START_TIMEOUT, "no answer after {START_TIMEOUT:?}");
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
 async fn read(address: SocketAddr, path: &str, start_ms: f64, pid: u32) -> anyhow::Result<ViewerRun> {
     let (mut times, mut page_bytes) = (Vec::new(), 0);
     for _ in 0..REQUESTS {
-        let page = asked(address, path, 1).await?;
+        let page = request_page(address, path, 1).await?;
         times.push(page.times.percentile(100));
         page_bytes = page.bytes;
     }

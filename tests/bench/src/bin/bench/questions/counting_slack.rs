@@ -1,4 +1,4 @@
-//! A Slack that remembers when posts came, beside a processor that answers at once.
+//! A fake Slack that records the times of posts, and a processor that answers immediately.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,24 +17,24 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// Words of the long answer, which is cut into three messages.
+/// Number of words of the long answer, which is split into three messages.
 const LONG_ANSWER_WORDS: usize = 2_000;
 
-/// Where it is, and what came.
+/// The addresses of the servers, and the recorded posts.
 pub(super) struct CountingSlack {
-    /// The base of its Web API.
+    /// The base URL of the Web API.
     pub(super) url: String,
-    /// Where the processor is that answers with one message.
+    /// The URL of the processor that answers with one message.
     pub(super) processor: String,
-    /// Where the processor is that answers with three messages.
+    /// The URL of the processor that answers with three messages.
     pub(super) long_processor: String,
     posts: Arc<Posts>,
 }
 
 #[derive(Default)]
 struct Posts {
-    /// A message that comes earlier after the one before it in its channel is refused.
-    between: Duration,
+    /// Minimum interval between two messages of a channel. An earlier message is refused.
+    min_interval: Duration,
     state: Mutex<PostCount>,
     more: Notify,
 }
@@ -46,7 +46,7 @@ struct PostCount {
     questions: BTreeSet<String>,
     last: Option<Instant>,
     last_micros: i64,
-    /// When each channel got its messages, refused ones included.
+    /// The times of each channel's messages, including refused ones.
     channels: BTreeMap<String, Vec<Instant>>,
 }
 
@@ -57,16 +57,17 @@ impl Posts {
 }
 
 impl CountingSlack {
-    /// Starts one that takes every post.
+    /// Starts a fake Slack that accepts every post.
     pub(super) async fn start() -> anyhow::Result<Self> {
-        Self::that_wants(Duration::ZERO).await
+        Self::start_with_min_interval(Duration::ZERO).await
     }
 
-    /// Starts one that answers 429 to a post that comes earlier than this after another one to its channel.
-    pub(super) async fn that_wants(between: Duration) -> anyhow::Result<Self> {
+    /// Starts a fake Slack that answers 429 to a post that follows another one to its channel within this
+    /// interval.
+    pub(super) async fn start_with_min_interval(min_interval: Duration) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
         let origin = format!("http://{}", listener.local_addr()?);
-        let posts = Arc::new(Posts { between, ..Posts::default() });
+        let posts = Arc::new(Posts { min_interval, ..Posts::default() });
         let router = Router::new()
             .route("/api/{method}", post(method).with_state(Arc::clone(&posts)))
             .route("/answer", post(async || answer(&json!({ "text": "an answer" }))))
@@ -76,8 +77,8 @@ impl CountingSlack {
         Ok(Self { url, processor, long_processor: format!("{origin}/long"), posts })
     }
 
-    /// When the post of this number came.
-    pub(super) async fn posted(&self, number: usize, deadline: Duration) -> anyhow::Result<Instant> {
+    /// Waits for the post of this number. Returns the time of the last post.
+    pub(super) async fn wait_for_post(&self, number: usize, deadline: Duration) -> anyhow::Result<Instant> {
         let waiting = async {
             loop {
                 let more = self.posts.more.notified();
@@ -97,18 +98,18 @@ impl CountingSlack {
         }
     }
 
-    /// Posts that it took, and how many of them are different messages.
+    /// Returns the number of accepted posts, and how many of them are distinct.
     pub(super) fn counts(&self) -> (usize, usize) {
         let state = self.posts.state();
         (state.count, state.questions.len())
     }
 
-    /// Posts to which it answered 429.
+    /// Returns the number of posts that were answered 429.
     pub(super) fn refused(&self) -> usize {
         self.posts.state().refused
     }
 
-    /// When each channel got its messages, refused ones included.
+    /// Returns the times of each channel's messages, including refused ones.
     pub(super) fn channels(&self) -> Vec<Vec<Instant>> {
         self.posts.state().channels.values().cloned().collect()
     }
@@ -132,10 +133,10 @@ async fn method(
     let channel = parameters.get("channel").cloned().unwrap_or_default();
     let ts_micros = {
         let (mut state, now) = (posts.state(), Instant::now());
-        let of_channel = state.channels.entry(channel.clone()).or_default();
-        let before = of_channel.last().copied();
-        of_channel.push(now);
-        if before.is_some_and(|before| now.duration_since(before) < posts.between) {
+        let channel_times = state.channels.entry(channel.clone()).or_default();
+        let before = channel_times.last().copied();
+        channel_times.push(now);
+        if before.is_some_and(|before| now.duration_since(before) < posts.min_interval) {
             state.refused += 1;
             let refused = answer(&json!({ "ok": false, "error": "ratelimited" }));
             return (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "1")], refused).into_response();
@@ -143,7 +144,7 @@ async fn method(
         state.count += 1;
         state.last = Some(now);
         state.questions.extend(parameters.get("metadata").cloned());
-        // The poster keeps its pace by these.
+        // The poster keeps its pace by these timestamps.
         state.last_micros = (state.last_micros + 1).max(SystemClock.now().0 * 1_000);
         state.last_micros
     };

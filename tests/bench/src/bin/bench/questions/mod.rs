@@ -1,4 +1,5 @@
-//! Questions: how long one takes from its event to the posted reply, how many a fleet answers, and what they cost messages.
+//! Questions: the time from the event to the posted reply, the throughput of a fleet, and the slowdown of
+//! messages.
 
 mod counting_slack;
 pub(crate) mod pace;
@@ -30,22 +31,23 @@ use crate::pool::Pool;
 use crate::report::{BenchSection, Goal, SortedTimes, figure, median, row};
 use crate::{Settings, drain, machine, progress, slack as large_slack};
 
-/// Questions of a fleet, and their channels.
+/// Number of questions for the fleet.
 const QUESTIONS: usize = 10_000;
+/// Number of channels of the questions.
 const CHANNELS: usize = 200;
 
-/// Processes of the fleet, half of them responders.
+/// Number of processes of the fleet, half of them responders.
 const PROCESSES: usize = 4;
 
-/// Questions whose time is taken one by one.
+/// Number of questions that are timed one by one.
 const TIMED: usize = 200;
 
-/// People who ask.
+/// Number of people who ask.
 const PEOPLE: usize = 50;
 
 const APP: &str = "U0ANNALIST";
 
-/// Lifts what is not measured: budgets, and Slack's pace.
+/// Settings that disable the budgets and Slack's pace, which are not measured.
 const LIFTED: [(&str, &str); 6] = [
     ("ANNALIST_RESPONDER", "on"),
     ("ANNALIST_RESPONDER_PER_HOUR", "1000000"),
@@ -55,13 +57,13 @@ const LIFTED: [(&str, &str); 6] = [
     ("SLACK_BOT_TOKEN", large_slack::TOKEN),
 ];
 
-/// All three.
+/// Measures latency, throughput and the cost for messages.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<BenchSection>> {
-    Ok(vec![latency(settings).await?, throughput(settings).await?, beside_messages(settings).await?])
+    Ok(vec![latency(settings).await?, throughput(settings).await?, message_cost(settings).await?])
 }
 
-/// A folder in which the people are known.
-async fn folder(data: &Path) -> anyhow::Result<Database> {
+/// Opens a database that contains the people.
+async fn open_with_people(data: &Path) -> anyhow::Result<Database> {
     let clock: SharedClock = SystemClock::shared();
     let database = Database::open(data, clock)?;
     let archive = database.archive();
@@ -75,36 +77,36 @@ async fn folder(data: &Path) -> anyhow::Result<Database> {
     Ok(database)
 }
 
-fn part(command: &mut Command, data: &Path, api: &CountingSlack) {
+fn configure(command: &mut Command, data: &Path, api: &CountingSlack) {
     command.arg("--data").arg(data).args(["--slack-api-url", &api.url]).envs(LIFTED);
     command.env("ANNALIST_PROCESSOR_URL", &api.processor);
 }
 
-/// A folder with this many questions on its queue, to each of these channels in turn.
-async fn asked(data: &Path, questions: usize, channels: usize) -> anyhow::Result<()> {
-    let database = folder(data).await?;
+/// Fills a folder with queued questions, spread over the channels in turn.
+async fn queue_questions(data: &Path, questions: usize, channels: usize) -> anyhow::Result<()> {
+    let database = open_with_people(data).await?;
     let jobs: Vec<_> = (0..questions).map(|n| question(n, channels)).collect::<anyhow::Result<_>>()?;
-    for some in jobs.chunks(500) {
-        let sent = database.queue().send(some.iter().map(QuestionJob::outgoing).collect()).await;
+    for chunk in jobs.chunks(500) {
+        let sent = database.queue().send(chunk.iter().map(QuestionJob::outgoing).collect()).await;
         sent.into_iter().collect::<Result<(), _>>()?;
     }
     database.close().await;
     Ok(())
 }
 
-/// A fleet on a folder, half of it responders and half posters; `set` says the rest.
-async fn fleet(set: impl Fn(&mut Command)) -> Vec<Process> {
+/// Starts a fleet, half responders and half posters. `configure` sets their arguments.
+async fn fleet(configure: impl Fn(&mut Command)) -> Vec<Process> {
     let mut processes = Vec::new();
     for n in 0..PROCESSES {
         let mut command = Command::new(binaries().worker(["responder", "poster"][n % 2]));
-        set(&mut command);
+        configure(&mut command);
         processes.push(process::worker(&mut command).await);
     }
     processes
 }
 
-/// Ends a fleet once everything is answered; when that was.
-async fn answered(observer: &Observer, fleet: Vec<Process>) -> anyhow::Result<Instant> {
+/// Waits until everything is answered, then ends the fleet. Returns the time of the last answer.
+async fn end_when_answered(observer: &Observer, fleet: Vec<Process>) -> anyhow::Result<Instant> {
     for queue in [QueueName::Questions, QueueName::Replies] {
         observer.wait_until_drained(queue, drain::DEADLINE).await?;
     }
@@ -120,30 +122,30 @@ async fn latency(settings: &Settings) -> anyhow::Result<BenchSection> {
     for round in 1..=settings.rounds {
         progress(&format!("questions: latency, round {round}"));
         let data = machine::data_folder()?;
-        folder(data.path()).await?.close().await;
+        open_with_people(data.path()).await?.close().await;
         let api = CountingSlack::start().await?;
         let mut command = Command::new(&binaries().annalist);
         command.args(["up", "--listen", "127.0.0.1:0", "--existence-check", "off"]);
-        part(&mut command, data.path(), &api);
+        configure(&mut command, data.path(), &api);
         let server = process::serve(&mut command).await;
-        let mut sender = EventClient::to(server.address, RetryDelays::none());
+        let mut sender = EventClient::for_address(server.address, RetryDelays::none());
         let now_s = SystemClock.now().seconds();
         for n in 0..TIMED {
             let ts = format!("{now_s}.{:06}", n + 1);
-            let asked = event::message(&ts, &user_id(n % PEOPLE), &format!("<@{APP}> question {n}?"));
+            let message = event::message(&ts, &user_id(n % PEOPLE), &format!("<@{APP}> question {n}?"));
             let body = event::envelope(
                 TEAM,
                 &format!("Ev{round}x{n}"),
-                &event::posted(&channel_id(n % CHANNELS), &asked),
+                &event::posted(&channel_id(n % CHANNELS), &message),
             );
             let began = Instant::now();
             sender.deliver(&body).await.map_err(|error| anyhow::anyhow!("a question is refused: {error}"))?;
-            let posted = api.posted(n + 1, drain::DEADLINE).await.context("no reply is posted")?;
+            let posted = api.wait_for_post(n + 1, drain::DEADLINE).await.context("no reply is posted")?;
             times.push(posted.duration_since(began));
         }
         server.process.sigkill().await;
     }
-    let times = SortedTimes::of(times);
+    let times = SortedTimes::from_unsorted(times);
     let [half, most, nearly_all] = [50, 95, 99].map(|percent| times.percentile(percent));
     Ok(BenchSection {
         title: "From a question to its reply",
@@ -166,12 +168,12 @@ async fn throughput(settings: &Settings) -> anyhow::Result<BenchSection> {
     for round in 1..=settings.rounds {
         progress(&format!("questions: {QUESTIONS} of them, round {round}"));
         let data = machine::data_folder()?;
-        asked(data.path(), QUESTIONS, CHANNELS).await?;
+        queue_questions(data.path(), QUESTIONS, CHANNELS).await?;
         let api = CountingSlack::start().await?;
         let observer = Observer::open(data.path())?;
         let began = Instant::now();
-        let processes = fleet(|command| part(command, data.path(), &api)).await;
-        let elapsed = answered(&observer, processes).await?.duration_since(began);
+        let processes = fleet(|command| configure(command, data.path(), &api)).await;
+        let elapsed = end_when_answered(&observer, processes).await?.duration_since(began);
         rates.push(QUESTIONS as f64 / elapsed.as_secs_f64());
         let (posted, distinct) = api.counts();
         ensure!((posted, distinct) == (QUESTIONS, QUESTIONS), "{posted} posts to {distinct} questions");
@@ -206,20 +208,20 @@ fn question(n: usize, channels: usize) -> anyhow::Result<QuestionJob> {
         mentioned: Some(UserId::parse(APP)?),
         files: Vec::new(),
     };
-    Ok(Question { id, asked }.into())
+    Ok(Question { id, content: asked }.into())
 }
 
-/// A backlog of messages without a question, drained with the responder on and off, in pairs.
-async fn beside_messages(settings: &Settings) -> anyhow::Result<BenchSection> {
+/// Drains a backlog of messages without a question with the responder on and off, in pairs of runs.
+async fn message_cost(settings: &Settings) -> anyhow::Result<BenchSection> {
     progress("questions: making requests");
     let mut pool = Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?;
     let (mut off, mut on) = (Vec::new(), Vec::new());
     for round in 1..=settings.rounds {
-        progress(&format!("questions: beside messages, round {round}"));
+        progress(&format!("questions: cost for messages, round {round}"));
         let modes = if round.is_multiple_of(2) { ["on", "off"] } else { ["off", "on"] };
         for mode in modes {
-            Pool::sign_anew(&mut pool);
-            let rate = drained(&pool, settings, mode).await?;
+            Pool::sign_again(&mut pool);
+            let rate = drain_rate(&pool, settings, mode).await?;
             if mode == "on" { on.push(rate) } else { off.push(rate) }
         }
     }
@@ -237,7 +239,7 @@ async fn beside_messages(settings: &Settings) -> anyhow::Result<BenchSection> {
     })
 }
 
-async fn drained(pool: &Arc<Pool>, settings: &Settings, mode: &str) -> anyhow::Result<f64> {
+async fn drain_rate(pool: &Arc<Pool>, settings: &Settings, mode: &str) -> anyhow::Result<f64> {
     let data = machine::data_folder()?;
     drain::fill(data.path(), pool, settings).await?;
     let observer = Observer::open(data.path())?;

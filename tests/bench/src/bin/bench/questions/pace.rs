@@ -5,48 +5,50 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 
 use super::counting_slack::CountingSlack;
-use super::{PROCESSES, answered, asked, fleet};
+use super::{PROCESSES, end_when_answered, fleet, queue_questions};
 use crate::observer::Observer;
 use crate::report::{BenchSection, Goal, figure, ms};
 use crate::{machine, progress, slack as large_slack};
 
-/// What Slack permits. <https://docs.slack.dev/apis/web-api/rate-limits>
-const BETWEEN: Duration = Duration::from_secs(1);
+/// The interval that Slack requires between two messages to a channel.
+/// <https://docs.slack.dev/apis/web-api/rate-limits>
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a fleet is asked.
+/// The questions for a fleet.
 struct QuestionLoad {
     channels: usize,
     questions_each: usize,
     messages_each: usize,
-    /// What differs from the defaults.
+    /// The settings that differ from the defaults.
     settings: &'static [(&'static str, &'static str)],
 }
 
 const LOADS: [QuestionLoad; 3] = [
-    // One process alone may post them within the workspace's 200 a minute.
+    // Even one process alone may post these within the workspace's limit of 200 per minute.
     QuestionLoad { channels: 4, questions_each: 10, messages_each: 1, settings: &[] },
     QuestionLoad { channels: 4, questions_each: 3, messages_each: 3, settings: &[] },
     QuestionLoad {
         channels: 10,
         questions_each: 6,
         messages_each: 1,
-        // The workspace's limit would come first.
+        // Otherwise the workspace's limit would apply first.
         settings: &[("ANNALIST_REPLIES_PER_MINUTE", "0")],
     },
 ];
 
-/// What a load became.
-struct Paced {
-    /// The shortest time between two posts to one channel, refused ones included.
+/// The measured pace of a load.
+struct MeasuredPace {
+    /// The shortest interval between two posts to one channel, including refused ones.
     least: Duration,
     refused: usize,
-    /// The rates of the slowest channel, of all of them together, and of the fastest one, as shares of what Slack permits.
+    /// The rates of the slowest channel, of all channels together and of the fastest channel, as shares of
+    /// Slack's limit.
     slowest: f64,
     together: f64,
     fastest: f64,
 }
 
-/// All loads.
+/// Measures all loads.
 pub(crate) async fn measure() -> anyhow::Result<BenchSection> {
     let mut all = Vec::new();
     for load in &LOADS {
@@ -78,7 +80,7 @@ pub(crate) async fn measure() -> anyhow::Result<BenchSection> {
         ],
         rows: all.iter().map(|(load, paced)| load.row(paced)).collect(),
         goals: vec![
-            Goal::at_least("between two messages to a channel are", least, ms(BETWEEN), " ms"),
+            Goal::at_least("between two messages to a channel are", least, ms(MIN_INTERVAL), " ms"),
             Goal::at_most("posts that Slack refuses", refused as f64, 0.0, ""),
             Goal::at_least("channels together, of Slack's pace", together, 0.95, " ×"),
             Goal::at_most("… the fastest of them", fastest, 1.0, " ×"),
@@ -87,12 +89,12 @@ pub(crate) async fn measure() -> anyhow::Result<BenchSection> {
 }
 
 impl QuestionLoad {
-    async fn run(&self) -> anyhow::Result<Paced> {
+    async fn run(&self) -> anyhow::Result<MeasuredPace> {
         let Self { channels, questions_each, messages_each, settings } = *self;
         progress(&format!("questions: {channels} channels at Slack's pace"));
         let data = machine::data_folder()?;
-        asked(data.path(), channels * questions_each, channels).await?;
-        let api = CountingSlack::that_wants(BETWEEN).await?;
+        queue_questions(data.path(), channels * questions_each, channels).await?;
+        let api = CountingSlack::start_with_min_interval(MIN_INTERVAL).await?;
         let observer = Observer::open(data.path())?;
         let processor = if messages_each == 1 { &api.processor } else { &api.long_processor };
         let processes = fleet(|command| {
@@ -100,24 +102,27 @@ impl QuestionLoad {
             command.env("ANNALIST_RESPONDER", "on").env("SLACK_BOT_TOKEN", large_slack::TOKEN);
             command.env("ANNALIST_PROCESSOR_URL", processor).envs(settings.iter().copied());
         });
-        answered(&observer, processes.await).await?;
+        end_when_answered(&observer, processes.await).await?;
         let (messages, counts) = (channels * questions_each * messages_each, api.counts());
-        ensure!(counts == (messages, messages), "{counts:?} posts of {messages} were taken, and differ");
+        ensure!(
+            counts == (messages, messages),
+            "accepted and distinct posts {counts:?} instead of {messages}"
+        );
         let posts = api.channels();
         let pauses_each = (questions_each * messages_each - 1) as f64;
-        let lasted: Vec<f64> =
+        let durations: Vec<f64> =
             posts.iter().map(|posts| pauses(posts).sum::<Duration>().as_secs_f64()).collect();
-        let paced = |lasted: f64| pauses_each * BETWEEN.as_secs_f64() / lasted;
-        Ok(Paced {
+        let share = |duration: f64| pauses_each * MIN_INTERVAL.as_secs_f64() / duration;
+        Ok(MeasuredPace {
             least: posts.iter().flat_map(|posts| pauses(posts)).min().unwrap_or_default(),
             refused: api.refused(),
-            slowest: paced(lasted.iter().copied().fold(0.0, f64::max)),
-            together: paced(lasted.iter().sum::<f64>() / lasted.len() as f64),
-            fastest: paced(lasted.iter().copied().fold(f64::INFINITY, f64::min)),
+            slowest: share(durations.iter().copied().fold(0.0, f64::max)),
+            together: share(durations.iter().sum::<f64>() / durations.len() as f64),
+            fastest: share(durations.iter().copied().fold(f64::INFINITY, f64::min)),
         })
     }
 
-    fn row(&self, paced: &Paced) -> Vec<String> {
+    fn row(&self, paced: &MeasuredPace) -> Vec<String> {
         let shape = [self.channels, self.questions_each, self.messages_each].map(|count| count.to_string());
         let paced = [
             format!("{:.1}", ms(paced.least)),

@@ -1,7 +1,7 @@
-//! Messages found by their words, in an archive that an export was imported into, beside FTS5 with its default tokenizer and
+//! Searches an archive into which an export was imported, compared with FTS5 with its default tokenizer and
 //! `rg` over the same texts.
 
-mod beside;
+mod baselines;
 mod queries;
 
 use std::path::Path;
@@ -22,40 +22,40 @@ use reader::search::query::SearchQuery;
 use slack::ids::TeamId;
 use tokio::time::sleep;
 
-use crate::import::export::{self, USUAL};
+use crate::import::export::{self, USUAL_SPREAD};
 use crate::report::{BenchSection, Goal, SortedTimes, figure};
 use crate::watched::annalist;
 use crate::{Settings, import, machine, progress};
 
-/// The index's file in the data folder.
+/// The index file in the data folder.
 const INDEX_FILE: &str = "index.db";
 
-/// Queries that a process is started for, of those that only have words.
+/// Number of word queries for which a process is started.
 const STARTED: usize = 40;
 
-/// Messages that are waited for.
+/// Number of new messages that are posted and searched for.
 const POSTED: usize = 10;
 
-/// How often a new message is looked for.
+/// Polling interval for a new message.
 const INTERVAL: Duration = Duration::from_millis(5);
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How an index was made.
+/// The time and size of an index rebuild.
 struct Rebuilt {
     time: Duration,
     bytes_per_message: f64,
 }
 
-/// Searches an archive of as many messages as there are rows.
+/// Searches an archive with `settings.rows` messages.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
     let data = machine::data_folder()?;
-    let beside = machine::data_folder()?;
-    import::fill(data.path(), settings.rows, USUAL).await?;
+    let baselines = machine::data_folder()?;
+    import::fill(data.path(), settings.rows, USUAL_SPREAD).await?;
     progress("search: making the index");
     let rebuilt = rebuild(data.path(), settings.rows).await?;
     progress("search: copying the texts");
-    let (fts5, lines) = beside::copy(data.path(), beside.path())?;
+    let (fts5, lines) = baselines::copy(data.path(), baselines.path())?;
 
     let all = queries::queries();
     let words = &all[..queries::WORDS_ALONE];
@@ -72,21 +72,21 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     let newest = add("all queries, newest first", search(&*archive, &index, &all, false).await?);
     let ranked = add("all queries, `--rank`", search(&*archive, &index, &all, true).await?);
     add("words alone, newest first", search(&*archive, &index, words, false).await?);
-    let times = words.iter().map(|query| fts5.newest(query)).collect::<anyhow::Result<_>>()?;
-    add("… FTS5, newest first", SortedTimes::of(times));
+    let times = words.iter().map(|query| fts5.time_newest(query)).collect::<anyhow::Result<_>>()?;
+    add("… FTS5, newest first", SortedTimes::from_unsorted(times));
     add("words alone, `--rank`", search(&*archive, &index, words, true).await?);
-    let times = words.iter().map(|query| fts5.best(query)).collect::<anyhow::Result<_>>()?;
-    add("… FTS5, by rank", SortedTimes::of(times));
+    let times = words.iter().map(|query| fts5.time_best(query)).collect::<anyhow::Result<_>>()?;
+    add("… FTS5, by rank", SortedTimes::from_unsorted(times));
     progress("search: rg");
     let times =
-        words[..STARTED].iter().map(|word| beside::rg(word, &lines)).collect::<anyhow::Result<_>>()?;
-    add("words alone, `rg` as a process", SortedTimes::of(times));
+        words[..STARTED].iter().map(|word| baselines::rg(word, &lines)).collect::<anyhow::Result<_>>()?;
+    add("words alone, `rg` as a process", SortedTimes::from_unsorted(times));
     progress("search: processes");
     let mut started = Vec::new();
     for query in &words[..STARTED] {
         started.push(annalist(data.path(), &["search", query]).await?.time);
     }
-    let started = add("words alone, `annalist search` as a process", SortedTimes::of(started));
+    let started = add("words alone, `annalist search` as a process", SortedTimes::from_unsorted(started));
     progress("search: new messages");
     let fresh = add("a new message, from its 200", new_messages(data.path(), &archive, &index).await?);
     database.close().await;
@@ -111,7 +111,7 @@ fn section(
             export::CHANNELS,
             export::WORDS,
             queries::QUERIES,
-            beside::SHOWN,
+            baselines::SHOWN,
             queries::WORDS_ALONE,
             figure(rebuilt.time.as_secs_f64()),
         ),
@@ -134,7 +134,7 @@ async fn rebuild(data: &Path, messages: usize) -> anyhow::Result<Rebuilt> {
     Ok(Rebuilt { time, bytes_per_message: bytes as f64 / messages as f64 })
 }
 
-/// How long each query takes.
+/// Times each query.
 async fn search(
     archive: &dyn Archive,
     index: &SearchIndex,
@@ -149,7 +149,7 @@ async fn search(
             .with_context(|| format!("the query {query}"))?;
         times.push(started.elapsed());
     }
-    Ok(SortedTimes::of(times))
+    Ok(SortedTimes::from_unsorted(times))
 }
 
 fn request(query: &str, is_ranked: bool) -> anyhow::Result<SearchRequest> {
@@ -157,26 +157,26 @@ fn request(query: &str, is_ranked: bool) -> anyhow::Result<SearchRequest> {
         query: SearchQuery::parse(query)?,
         teams: vec![TeamId::parse(export::TEAM)?],
         zone: TimeZone::UTC,
-        limit: beside::SHOWN,
+        limit: baselines::SHOWN,
         is_ranked,
         with_deleted: false,
     })
 }
 
-/// How long it takes until a message that Slack got a 200 for is found, while `annalist up` runs.
+/// Measures the time from the 200 for a message until a search finds it, while `annalist up` runs.
 async fn new_messages(
     data: &Path,
     archive: &Arc<dyn Archive>,
     index: &SearchIndex,
 ) -> anyhow::Result<SortedTimes> {
     let up = process::up(data).await;
-    let mut slack = EventClient::to(up.address, RetryDelays::none());
+    let mut slack = EventClient::for_address(up.address, RetryDelays::none());
     let mut times = Vec::with_capacity(POSTED);
     for number in 0..POSTED {
         let word = format!("posted{number}");
-        let told =
+        let posted =
             event::posted("C00001", &event::message(&format!("1700000000.{number:06}"), "U00001", &word));
-        let body = event::envelope(export::TEAM, &format!("Ev{number}"), &told);
+        let body = event::envelope(export::TEAM, &format!("Ev{number}"), &posted);
         ensure!(slack.deliver(&body).await.is_ok(), "an event was not acked");
         let acked = Instant::now();
         while hits::search(&**archive, index, request(&word, false)?).await?.hits.is_empty() {
@@ -186,5 +186,5 @@ async fn new_messages(
         times.push(acked.elapsed());
     }
     up.process.sigkill().await;
-    Ok(SortedTimes::of(times))
+    Ok(SortedTimes::from_unsorted(times))
 }

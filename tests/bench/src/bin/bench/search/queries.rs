@@ -1,18 +1,18 @@
-//! The 200 queries: from the commonest words to those that are in a few messages, alone and combined.
+//! The 200 queries: from the most frequent words to words in a few messages, alone and combined.
 
 use crate::import::export::{self, JAPANESE_WORDS, WORDS};
 
-/// How many there are.
+/// Number of queries.
 pub(crate) const QUERIES: usize = 200;
 
-/// Those of words alone, which the baselines can answer too.
+/// Number of queries with words alone, which the baselines can answer too.
 pub(crate) const WORDS_ALONE: usize = 100;
 
-/// The queries; the first [`WORDS_ALONE`] are words that are all to be in a message.
+/// Returns the queries. A message must contain all words of the first [`WORDS_ALONE`] queries.
 pub(crate) fn queries() -> Vec<String> {
     let mut random = fastrand::Rng::with_seed(11);
-    let mut word = |greatest: usize| export::word_of(random.usize(1..=greatest));
-    let mut queries: Vec<String> = (1..=20).map(export::word_of).collect();
+    let mut word = |greatest: usize| export::word_of_rank(random.usize(1..=greatest));
+    let mut queries: Vec<String> = (1..=20).map(export::word_of_rank).collect();
     queries.extend((0..30).map(|_| word(WORDS)));
     queries.extend((0..30).map(|_| format!("{} {}", word(20), word(200))));
     queries.extend((0..20).map(|_| format!("{} {} {}", word(10), word(10), word(5_000))));

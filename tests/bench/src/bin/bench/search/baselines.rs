@@ -1,4 +1,4 @@
-//! The same texts in SQLite's FTS5 with its default tokenizer, and as JSON lines that `rg` reads.
+//! The baselines: the same texts in SQLite's FTS5 with its default tokenizer, and as JSON lines for `rg`.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -11,15 +11,15 @@ use embedded::DATABASE_FILE;
 use rusqlite::{Connection, OpenFlags, params};
 use serde_json::json;
 
-/// Messages that are shown, as `annalist search` shows them.
+/// Number of messages per query, as in `annalist search`.
 pub(super) const SHOWN: usize = 20;
 
-/// A full-text table that also holds the texts.
+/// A full-text table that also stores the texts.
 pub(super) struct Fts5 {
     database: Connection,
 }
 
-/// Copies every text of an archive into an FTS5 table and a file of JSON lines, the oldest first.
+/// Copies every text of an archive into an FTS5 table and a file of JSON lines, oldest first.
 pub(super) fn copy(data: &Path, into: &Path) -> anyhow::Result<(Fts5, PathBuf)> {
     let archive = Connection::open_with_flags(data.join(DATABASE_FILE), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let lines = into.join("messages.jsonl");
@@ -45,13 +45,13 @@ pub(super) fn copy(data: &Path, into: &Path) -> anyhow::Result<(Fts5, PathBuf)> 
 }
 
 impl Fts5 {
-    /// How long the newest messages with these words take, with their snippets.
-    pub(super) fn newest(&self, query: &str) -> anyhow::Result<Duration> {
+    /// Times a query for the newest messages with their snippets.
+    pub(super) fn time_newest(&self, query: &str) -> anyhow::Result<Duration> {
         self.time(query, "rowid DESC")
     }
 
-    /// How long the best ones take.
-    pub(super) fn best(&self, query: &str) -> anyhow::Result<Duration> {
+    /// Times a query for the best messages.
+    pub(super) fn time_best(&self, query: &str) -> anyhow::Result<Duration> {
         self.time(query, "rank")
     }
 
@@ -68,13 +68,13 @@ impl Fts5 {
     }
 }
 
-/// How long `rg` takes to find a word in the lines.
+/// Times `rg` for a word in the lines.
 pub(super) fn rg(word: &str, lines: &Path) -> anyhow::Result<Duration> {
     let started = Instant::now();
     let mut command = Command::new("rg");
     command.args(["--ignore-case", "--word-regexp", word]).arg(lines).stdout(Stdio::null());
     let status = command.status().context("install ripgrep, which the bench compares with")?;
-    // 1 says that nothing was found.
+    // 1 means that there was no match.
     ensure!(matches!(status.code(), Some(0 | 1)), "rg failed: {status}");
     Ok(started.elapsed())
 }

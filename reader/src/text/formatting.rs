@@ -1,19 +1,19 @@
-//! How words look: the signs of Slack's markup, read as styles. For pages; where only words count they stay as they are.
+//! Converts the characters of Slack's markup to styles, for pages. Plain text keeps them.
 //!
 //! <https://docs.slack.dev/messaging/formatting-message-text>
 
-use super::spans::{LineKind, TextLine, TextSpan, TextStyle, broken};
+use super::spans::{LineKind, TextLine, TextSpan, TextStyle, split_lines};
 
-/// What stands around preformatted text.
+/// The delimiter of preformatted text.
 const FENCE: &str = "```";
 
-/// What stands behind the name of an emoji that has a skin tone, and a digit with a colon behind it.
+/// The text between the name of an emoji and its skin tone, which is a digit and a colon.
 const SKIN_TONE: &str = ":skin-tone-";
 
-/// The longest name of an emoji: Slack allows 100 characters.
+/// Maximum length of an emoji's name in Slack, in characters.
 const MAX_EMOJI_NAME: usize = 100;
 
-/// Spans as lines with their kinds and styles.
+/// Converts spans to lines with kinds and styles.
 pub(super) fn lines(spans: Vec<TextSpan>) -> Vec<TextLine> {
     let mut lines = Vec::new();
     for (number, part) in between_fences(spans).into_iter().enumerate() {
@@ -30,7 +30,7 @@ fn is_blank(spans: &[TextSpan]) -> bool {
     spans.iter().all(|span| matches!(span, TextSpan::Text(text, _) if text.trim().is_empty()))
 }
 
-/// The parts before, within, and after each pair of fences: each second one is within. A fence that has no other is words.
+/// Returns the parts outside and inside of pairs of fences, alternating. A fence without a partner is text.
 fn between_fences(spans: Vec<TextSpan>) -> Vec<Vec<TextSpan>> {
     let fences =
         |span: &TextSpan| if let TextSpan::Text(text, _) = span { text.matches(FENCE).count() } else { 0 };
@@ -62,7 +62,7 @@ fn between_fences(spans: Vec<TextSpan>) -> Vec<Vec<TextSpan>> {
 }
 
 fn preformatted(spans: Vec<TextSpan>, lines: &mut Vec<TextLine>) {
-    let mut parts = broken(spans);
+    let mut parts = split_lines(spans);
     if parts.first().is_some_and(Vec::is_empty) {
         parts.remove(0);
     }
@@ -73,35 +73,35 @@ fn preformatted(spans: Vec<TextSpan>, lines: &mut Vec<TextLine>) {
     lines.extend(parts.into_iter().map(|spans| TextLine { kind, ..TextLine::plain(spans) }));
 }
 
-/// Lines, some of which are quotations: `>` begins one line, `>>>` all that follow.
+/// Adds lines and marks quotations: `>` quotes one line, `>>>` all following ones.
 fn quoted(spans: Vec<TextSpan>, lines: &mut Vec<TextLine>) {
     let mut rest_is_quoted = false;
-    for mut spans in broken(spans) {
+    for mut spans in split_lines(spans) {
         let mut is_quoted = rest_is_quoted;
         if let Some(TextSpan::Text(text, _)) = spans.first_mut()
             && text.starts_with('>')
         {
             is_quoted = true;
             rest_is_quoted |= text.starts_with(">>>");
-            let said = text.trim_start_matches('>');
-            *text = said.strip_prefix(' ').unwrap_or(said).to_owned();
+            let quotation = text.trim_start_matches('>');
+            *text = quotation.strip_prefix(' ').unwrap_or(quotation).to_owned();
         }
         let kind = if is_quoted { LineKind::Quote } else { LineKind::Plain };
         lines.push(TextLine { kind, ..TextLine::plain(styled(spans)) });
     }
 }
 
-/// A character with its style, or a span that has none.
+/// A character with its style, or a span without a style.
 enum Unit {
-    Char { c: char, style: TextStyle, is_sign: bool },
+    Char { c: char, style: TextStyle, is_delimiter: bool },
     Whole(TextSpan),
 }
 
 impl Unit {
-    /// The character, unless it is code or a sign already.
+    /// Returns the character, unless it is part of code or already read as a delimiter.
     fn char(&self) -> Option<char> {
         match self {
-            Self::Char { c, style, is_sign } if !style.code && !is_sign => Some(*c),
+            Self::Char { c, style, is_delimiter } if !style.code && !is_delimiter => Some(*c),
             Self::Char { .. } | Self::Whole(_) => None,
         }
     }
@@ -115,12 +115,12 @@ impl Unit {
     }
 }
 
-/// One line, with the signs of its markup read.
+/// Converts the markup of one line to styles.
 fn styled(spans: Vec<TextSpan>) -> Vec<TextSpan> {
     let mut units: Vec<Unit> = Vec::new();
     for span in spans {
         if let TextSpan::Text(text, style) = span {
-            units.extend(text.chars().map(|c| Unit::Char { c, style, is_sign: false }));
+            units.extend(text.chars().map(|c| Unit::Char { c, style, is_delimiter: false }));
         } else {
             units.push(Unit::Whole(span));
         }
@@ -132,11 +132,11 @@ fn styled(spans: Vec<TextSpan>) -> Vec<TextSpan> {
     joined(units)
 }
 
-/// What stands between two backticks is code, and nothing in it is markup.
+/// Marks text between two backticks as code. Code contains no markup.
 fn code(units: &mut [Unit]) {
     let mut start = 0;
     let next = |units: &[Unit], from: usize| {
-        units.iter().skip(from).position(|unit| unit.char() == Some('`')).map(|place| from + place)
+        units.iter().skip(from).position(|unit| unit.char() == Some('`')).map(|index| from + index)
     };
     while let Some(open) = next(units, start) {
         let Some(close) = next(units, open + 1) else { return };
@@ -147,40 +147,42 @@ fn code(units: &mut [Unit]) {
     }
 }
 
-/// What stands between two signs at the edges of words.
-fn emphasis(units: &mut [Unit], sign: char, set: fn(&mut TextStyle)) {
+/// Sets a style between two delimiters at word boundaries.
+fn emphasis(units: &mut [Unit], delimiter: char, set: fn(&mut TextStyle)) {
     let mut open = 0;
     while open < units.len() {
-        if !opens(units, open, sign) {
+        if !opens(units, open, delimiter) {
             open += 1;
             continue;
         }
-        // What does not close this one closes none behind it either.
-        let Some(close) = (open + 2..units.len()).find(|place| closes(units, *place, sign)) else { return };
+        // If no later delimiter closes this one, none closes a later one.
+        let Some(close) = (open + 2..units.len()).find(|index| closes(units, *index, delimiter)) else {
+            return;
+        };
         apply(units, open, close, set);
         open = close + 1;
     }
 }
 
-fn opens(units: &[Unit], place: usize, sign: char) -> bool {
-    let before = place.checked_sub(1).and_then(|before| units.get(before));
-    let after = units.get(place + 1);
-    units[place].char() == Some(sign)
+fn opens(units: &[Unit], index: usize, delimiter: char) -> bool {
+    let before = index.checked_sub(1).and_then(|before| units.get(before));
+    let after = units.get(index + 1);
+    units[index].char() == Some(delimiter)
         && before.is_none_or(|before| !before.is_alphanumeric())
-        && after.is_some_and(|after| !after.is_blank() && after.char() != Some(sign))
+        && after.is_some_and(|after| !after.is_blank() && after.char() != Some(delimiter))
 }
 
-fn closes(units: &[Unit], place: usize, sign: char) -> bool {
-    units[place].char() == Some(sign)
-        && !units[place - 1].is_blank()
-        && units.get(place + 1).is_none_or(|after| !after.is_alphanumeric())
+fn closes(units: &[Unit], index: usize, delimiter: char) -> bool {
+    units[index].char() == Some(delimiter)
+        && !units[index - 1].is_blank()
+        && units.get(index + 1).is_none_or(|after| !after.is_alphanumeric())
 }
 
 fn apply(units: &mut [Unit], open: usize, close: usize, set: fn(&mut TextStyle)) {
-    for (place, unit) in units.iter_mut().enumerate().take(close + 1).skip(open) {
-        if let Unit::Char { style, is_sign, .. } = unit {
-            if place == open || place == close {
-                *is_sign = true;
+    for (index, unit) in units.iter_mut().enumerate().take(close + 1).skip(open) {
+        if let Unit::Char { style, is_delimiter, .. } = unit {
+            if index == open || index == close {
+                *is_delimiter = true;
             } else {
                 set(style);
             }
@@ -188,7 +190,8 @@ fn apply(units: &mut [Unit], open: usize, close: usize, set: fn(&mut TextStyle))
     }
 }
 
-/// Units as spans: characters of one style are one text, and names between colons are emoji.
+/// Converts units to spans: characters with the same style become one text, and names between colons become
+/// emoji.
 fn joined(units: Vec<Unit>) -> Vec<TextSpan> {
     let mut spans = Vec::new();
     let (mut text, mut text_style) = (String::new(), TextStyle::default());
@@ -199,7 +202,7 @@ fn joined(units: Vec<Unit>) -> Vec<TextSpan> {
     };
     for unit in units {
         match unit {
-            Unit::Char { is_sign: true, .. } => {}
+            Unit::Char { is_delimiter: true, .. } => {}
             Unit::Char { c, style, .. } => {
                 if style != text_style {
                     end(&mut text, text_style, &mut spans);
@@ -226,7 +229,7 @@ fn with_emoji(text: &str, style: TextStyle, spans: &mut Vec<TextSpan>) {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(':') {
         words += before;
-        // A time has colons between its numbers.
+        // A time of day has colons between its numbers.
         let is_time = before.ends_with(|c: char| c.is_ascii_digit());
         match emoji(after).filter(|_| !is_time) {
             Some((name, skin_tone, behind)) => {
@@ -248,7 +251,7 @@ fn with_emoji(text: &str, style: TextStyle, spans: &mut Vec<TextSpan>) {
     }
 }
 
-/// The emoji that a text begins with, behind its colon: name, skin tone, and what follows.
+/// Parses an emoji after its opening colon. Returns its name, its skin tone, and the rest of the text.
 fn emoji(text: &str) -> Option<(&str, Option<u8>, &str)> {
     let bounded = &text[..text.floor_char_boundary(MAX_EMOJI_NAME * 4 + 1)];
     let (name, _) = bounded.split_once(':')?;
@@ -269,14 +272,14 @@ mod tests {
     use super::*;
     use crate::text::mrkdwn;
 
-    fn of(text: &str) -> Vec<TextLine> {
+    fn formatted(text: &str) -> Vec<TextLine> {
         lines(mrkdwn::parse(text))
     }
 
-    /// The text with `b`, `i`, `s` and `c` for styles around what has them.
+    /// Returns the text with its styles as `b(…)`, `i(…)`, `s(…)` and `c(…)`.
     fn shown(text: &str) -> String {
         let mut shown = String::new();
-        for line in of(text) {
+        for line in formatted(text) {
             shown += match line.kind {
                 LineKind::Quote => "> ",
                 LineKind::Preformatted => "| ",
@@ -314,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_at_the_edges_of_words_are_styles_and_others_are_words() {
+    fn delimiters_at_word_boundaries_are_styles_and_others_are_text() {
         for (text, expected) in [
             ("*bold* _it_ ~gone~ `x*y*`", "b(bold) i(it) s(gone) c(x*y*)"),
             ("*_both_*", "bi(both)"),
@@ -337,11 +340,11 @@ mod tests {
     }
 
     #[test]
-    fn hostile_markup_ends_in_time_and_loses_no_word() {
-        for sign in ["*", "_", "~", "`", ":", "```", ">", "*a ", "_*~", ":a"] {
-            let text = sign.repeat(40_000 / sign.len());
-            let said = of(&text);
-            assert!(said.iter().map(|line| line.spans.len()).sum::<usize>() <= 40_000, "{sign}");
+    fn hostile_markup_produces_a_bounded_number_of_spans() {
+        for delimiter in ["*", "_", "~", "`", ":", "```", ">", "*a ", "_*~", ":a"] {
+            let text = delimiter.repeat(40_000 / delimiter.len());
+            let lines = formatted(&text);
+            assert!(lines.iter().map(|line| line.spans.len()).sum::<usize>() <= 40_000, "{delimiter}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Messages that Lambda's poller received and hands to a function.
+//! Messages that Lambda's poller received and passes to a function.
 //! <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html>
 
 use aws_lambda_events::sqs::SqsMessage;
@@ -9,26 +9,26 @@ use aws_template::names::Names;
 use ports::queue::topology::QUEUES;
 use ports::queue::{Delivery, QueueRef};
 
-/// What keeps a batch from being handled: nothing of it is reported as done, so all of it comes again.
+/// Why a batch cannot be handled. No message of it is reported as done, so Lambda delivers all of them again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LambdaBatchError {
-    /// The batch is of a queue that is not in the topology.
-    #[error("the messages are from {0:?}, which is no queue of this installation: check ANNALIST_PREFIX")]
+    /// The batch comes from a queue that is not in the topology.
+    #[error("the messages are from {0:?}, which is not a queue of this installation: check ANNALIST_PREFIX")]
     Source(String),
-    /// A message has no id, receipt or body, or is of another queue than the first.
+    /// A message has no id, receipt or body, or comes from another queue than the first.
     #[error("a message of {queue} {what}")]
     Message {
-        /// Where it comes from.
+        /// The queue of the batch.
         queue: QueueRef,
-        /// What is wrong with it.
+        /// What is wrong with the message.
         what: &'static str,
     },
 }
 
-/// The queue that a batch is from, and its messages as a receive would have given them.
+/// Returns the queue of a batch and its messages as deliveries; `None` if the batch is empty.
 ///
 /// # Errors
-/// [`LambdaBatchError`] if one of them cannot be told from the others, or is of another queue.
+/// [`LambdaBatchError`] if the queue is unknown, or a message is incomplete or comes from another queue.
 pub fn deliveries(
     names: &Names,
     records: Vec<SqsMessage>,
@@ -36,12 +36,12 @@ pub fn deliveries(
     let Some(first) = records.first() else { return Ok(None) };
     let source = first.event_source_arn.clone().unwrap_or_default();
     let queue = queue_of(names, &source).ok_or_else(|| LambdaBatchError::Source(source.clone()))?;
-    let wrong = |what| LambdaBatchError::Message { queue, what };
+    let invalid = |what| LambdaBatchError::Message { queue, what };
     let deliveries = records.into_iter().map(|record| {
         if record.event_source_arn.as_deref() != Some(&source) {
-            return Err(wrong("came with those of another queue"));
+            return Err(invalid("came in a batch of another queue"));
         }
-        receive::delivery(queue, message(record)).map_err(wrong)
+        receive::delivery(queue, message(record)).map_err(invalid)
     });
     Ok(Some((queue, deliveries.collect::<Result<_, _>>()?)))
 }
@@ -55,7 +55,7 @@ fn queue_of(names: &Names, arn: &str) -> Option<QueueRef> {
         .find(|queue| names.queue(*queue) == name)
 }
 
-/// Lambda's spelling of a message as SQS's.
+/// Converts a message of Lambda into one of SQS.
 fn message(record: SqsMessage) -> Message {
     let attributes =
         record.attributes.into_iter().map(|(name, value)| (Attribute::from(name.as_str()), value));
@@ -99,16 +99,16 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_what_a_receive_would_have_given() {
+    fn a_batch_gives_the_same_deliveries_as_a_receive() {
         let arn = "arn:aws:sqs:eu-central-1:123456789012:acme-events.fifo";
         let (queue, deliveries) =
             deliveries(&names(), records(&serde_json::json!([record(arn)]))).unwrap().unwrap();
         assert_eq!(queue, QueueName::Events.into());
         let [delivery] = deliveries.as_slice() else { panic!("{deliveries:?}") };
         assert_eq!(delivery.message_id, MessageId("id-1".into()));
-        assert_eq!(delivery.group, GroupId::of(&["T1", "C1"]));
+        assert_eq!(delivery.group, GroupId::from_parts(&["T1", "C1"]));
         assert_eq!((delivery.receive_count, delivery.sent_at), (3, TimestampMs(1_700_000_000_123)));
-        assert_eq!(delivery.body, "a\0", "the escaped form is read back");
+        assert_eq!(delivery.body, "a\0", "the escaped form is decoded");
         let dead = "arn:aws:sqs:eu-central-1:123456789012:acme-files-dlq.fifo";
         let (queue, _) =
             super::deliveries(&names(), records(&serde_json::json!([record(dead)]))).unwrap().unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_cannot_be_reported_on_is_refused_whole() {
+    fn a_batch_with_an_invalid_message_is_rejected_as_a_whole() {
         let arn = "arn:aws:sqs:eu-central-1:123456789012:acme-events.fifo";
         let without = |field: &str| {
             let mut record = record(arn);

@@ -1,4 +1,4 @@
-//! What the existence check waits for, as its rows say it.
+//! The open breakers of the existence check, as stored in rows.
 
 use std::time::Duration;
 
@@ -17,32 +17,32 @@ pub struct Waiting {
     /// The workspace.
     #[serde(rename = "team_id")]
     pub team: String,
-    /// The only method of which that is so.
+    /// The method that waits, if only one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// Since when, in seconds since the Unix epoch.
     #[serde(rename = "since")]
     pub since_s: i64,
-    /// Until when at least.
+    /// The earliest end of the wait, in seconds since the Unix epoch.
     #[serde(rename = "until")]
     pub until_s: i64,
-    /// Why.
+    /// The reason of the wait.
     pub reason: String,
 }
 
-/// What is waited for now. A row whose time has passed is of a process that ended, and does not count.
-pub async fn waiting(archive: &dyn Archive, now: TimestampMs) -> Result<Vec<Waiting>, ArchiveError> {
+/// The workspaces that wait now. An expired row belongs to a process that ended, and does not count.
+pub async fn read_waiting(archive: &dyn Archive, now: TimestampMs) -> Result<Vec<Waiting>, ArchiveError> {
     let rows = query_all(archive, Query::partition(key::EXISTENCE_BREAKERS)).await?;
     let waiting = rows.iter().filter_map(|row| Waiting::deserialize(&row.attributes).ok());
     Ok(waiting.filter(|waiting| waiting.until_s > now.seconds()).collect())
 }
 
 fn key_of(Breaker { team, method }: &Breaker) -> ItemKey {
-    let what = method.map_or_else(|| team.to_string(), |method| format!("{team}#{}", method.name()));
-    ItemKey::existence_breaker(&what)
+    let name = method.map_or_else(|| team.to_string(), |method| format!("{team}#{}", method.name()));
+    ItemKey::existence_breaker(&name)
 }
 
-/// Writes that a breaker is open.
+/// Writes the row of an open breaker.
 pub(super) async fn write(
     archive: &dyn Archive,
     breaker: &Breaker,
@@ -64,7 +64,7 @@ pub(super) async fn write(
 /// Removes the row of a breaker that has closed.
 pub(super) async fn remove(archive: &dyn Archive, breaker: &Breaker) -> Result<(), ArchiveError> {
     if let Some(row) = archive.get(&key_of(breaker)).await? {
-        // Changed meanwhile, it is another process's, which waits itself.
+        // A row that changed meanwhile belongs to another waiting process.
         archive.delete_unchanged(&row).await?;
     }
     Ok(())

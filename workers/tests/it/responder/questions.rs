@@ -1,4 +1,4 @@
-//! Who is answered, and how often.
+//! Which messages are answered, and how often.
 
 use std::time::Duration;
 
@@ -35,12 +35,12 @@ async fn a_mention_is_answered_once_in_its_thread() {
     );
     let prompt = fixture.processor.prompts.lock().unwrap()[0].clone();
     assert_eq!((prompt.question.as_str(), prompt.asker.name.as_deref()), ("why & how?", Some("u1")));
-    // The same event again, also when the claims are forgotten.
+    // The same event again, even after the claims are forgotten.
     let message = event::message(&fixture.ts(100), "U1", &format!("<@{APP}> why &amp; how?"));
     advance(Duration::from_secs(7 * 3_600)).await;
-    fixture.told_again(&event::posted("C01", &message)).await;
+    fixture.write_event(&event::posted("C01", &message)).await;
     fixture.answer_all().await;
-    assert_eq!((fixture.posted("C01").len(), fixture.processor.asked()), (1, 1));
+    assert_eq!((fixture.posted("C01").len(), fixture.processor.call_count()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,20 +48,20 @@ async fn a_thread_in_which_the_app_has_spoken_needs_no_mention_and_is_the_contex
     let fixture = ResponderFixture::new().await;
     let root = fixture.ask("C01", 100, "why?").await;
     let other = event::message(&fixture.ts(200), "U1", "no app is asked here");
-    fixture.told(&event::posted("C01", &other)).await;
+    fixture.apply_event(&event::posted("C01", &other)).await;
     for (n, thread) in [(150, 100), (250, 200)] {
         if n == 150 {
             fixture.answer_all().await;
         }
         let reply = event::reply(&fixture.ts(n), &fixture.ts(thread), "U2", "and then?");
-        fixture.told(&event::posted("C01", &reply)).await;
+        fixture.apply_event(&event::posted("C01", &reply)).await;
     }
     fixture.answer_all().await;
     assert_eq!(fixture.posted("C01").len(), 2, "the other thread is not the app's");
     let prompt = fixture.processor.prompts.lock().unwrap()[1].clone();
     assert_eq!((prompt.thread_ts.as_str(), prompt.question.as_str()), (root.ts.as_str(), "and then?"));
-    let said: Vec<&str> = prompt.context.iter().map(|message| message.name.as_str()).collect();
-    assert_eq!(said, ["u1"]);
+    let authors: Vec<&str> = prompt.context.iter().map(|message| message.name.as_str()).collect();
+    assert_eq!(authors, ["u1"]);
     assert!(prompt.context[0].text.contains("why?"));
 }
 
@@ -80,24 +80,24 @@ async fn guests_strangers_and_bots_are_not_answered_and_a_newcomer_is_once_they_
     {
         let mut user = json!({ "id": format!("U7{n}"), "name": "x", "team_id": TEAM });
         user.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        fixture.person(user).await;
+        fixture.add_person(user).await;
         let ts = fixture.ts(100 + u32::try_from(n).unwrap());
         let message = event::message(&ts, &format!("U7{n}"), &format!("<@{APP}> hello"));
-        fixture.told(&event::posted("C01", &message)).await;
+        fixture.apply_event(&event::posted("C01", &message)).await;
     }
     fixture.answer_all().await;
-    assert_eq!((fixture.posted("C01").len(), fixture.processor.asked()), (0, 0));
+    assert_eq!((fixture.posted("C01").len(), fixture.processor.call_count()), (0, 0));
 
     for (n, user) in [(300, "U80"), (301, "U81")] {
         let message = event::message(&fixture.ts(n), user, &format!("<@{APP}> hello"));
-        fixture.told(&event::posted("C01", &message)).await;
+        fixture.apply_event(&event::posted("C01", &message)).await;
     }
     let process = fixture.process("one");
-    // What shows them may come late: the first sync of a directory, or an event that was held up.
-    for passed_s in [0, 1_800] {
-        advance(Duration::from_secs(passed_s)).await;
+    // The rows of these people may come late: from the first directory sync, or from a delayed event.
+    for elapsed_s in [0, 1_800] {
+        advance(Duration::from_secs(elapsed_s)).await;
         let jobs = fixture.receive(ports::queue::QueueName::Questions).await;
-        assert_eq!(jobs.len(), 2, "after {passed_s} s");
+        assert_eq!(jobs.len(), 2, "after {elapsed_s} s");
         for job in &jobs {
             let outcome = workers::runtime::Worker::handle(process.workers().0, std::slice::from_ref(job))
                 .await
@@ -105,56 +105,56 @@ async fn guests_strangers_and_bots_are_not_answered_and_a_newcomer_is_once_they_
             assert!(matches!(outcome, workers::runtime::JobOutcome::Retry(_)), "{outcome:?}");
         }
     }
-    fixture.person(json!({ "id": "U80", "name": "new", "team_id": TEAM })).await;
+    fixture.add_person(json!({ "id": "U80", "name": "new", "team_id": TEAM })).await;
     fixture.answer_all().await;
     assert_eq!(fixture.posted("C01").len(), 1, "the other one is never known");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_too_old_edited_or_deleted_is_not_answered() {
+async fn an_old_edited_or_deleted_question_is_not_answered() {
     let fixture = ResponderFixture::new().await;
     let old = event::message("1699990000.000100", "U1", &format!("<@{APP}> hello"));
-    fixture.told(&event::posted("C01", &old)).await;
+    fixture.apply_event(&event::posted("C01", &old)).await;
     let plain = event::message(&fixture.ts(10), "U1", "hello");
-    fixture.told(&event::posted("C01", &plain)).await;
+    fixture.apply_event(&event::posted("C01", &plain)).await;
     let edited = event::edited(&plain, &fixture.ts(20), &format!("<@{APP}> hello"));
-    fixture.told(&event::changed("C01", &plain, &edited, &fixture.ts(21))).await;
+    fixture.apply_event(&event::changed("C01", &plain, &edited, &fixture.ts(21))).await;
     let id = fixture.ask("C01", 100, "why?").await;
     let message = event::message(&fixture.ts(100), "U1", &format!("<@{APP}> why?"));
-    fixture.told(&event::deleted("C01", &message, &fixture.ts(200))).await;
+    fixture.apply_event(&event::deleted("C01", &message, &fixture.ts(200))).await;
     fixture.answer_all().await;
-    assert_eq!((fixture.posted("C01").len(), fixture.processor.asked()), (0, 0));
+    assert_eq!((fixture.posted("C01").len(), fixture.processor.call_count()), (0, 0));
     assert_eq!(fixture.states(&id).await, ("error", ""));
-    // A question that waits for hours because nothing runs is not answered either.
+    // A question that waits for hours because no responder runs is not answered either.
     let late = fixture.ask("C01", 300, "why?").await;
     advance(Duration::from_secs(3_700)).await;
     fixture.answer_all().await;
-    assert_eq!((fixture.states(&late).await, fixture.processor.asked()), (("", ""), 0));
+    assert_eq!((fixture.states(&late).await, fixture.processor.call_count()), (("", ""), 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_processor_that_fails_is_asked_again_and_one_that_refuses_is_not() {
+async fn a_processor_that_fails_is_called_again_and_one_that_refuses_is_not() {
     let fixture = ResponderFixture::new().await;
     let later = ProcessorError::Transient { reason: "busy".into(), after: Some(Duration::from_secs(30)) };
     fixture.processor.next(Err(later));
     let id = fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
-    assert_eq!((fixture.states(&id).await, fixture.processor.asked()), (("processed", "sent"), 2));
+    assert_eq!((fixture.states(&id).await, fixture.processor.call_count()), (("processed", "sent"), 2));
 
     fixture.processor.next(Err(ProcessorError::Permanent("no such model".into())));
     let id = fixture.ask("C01", 200, "why?").await;
     fixture.answer_all().await;
     assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("error", ""), 1));
-    // A person asks again: by a state of the next generation, which the look finds.
+    // A person asks again, by a state of the next generation, which the poll finds.
     let again = WorkState { generation: 1, stage: WorkStage::Pending };
-    fixture.write(&rows::question_becomes(&id, again, None, 0)).await;
-    fixture.look(&fixture.process("one")).await;
+    fixture.write(&rows::question_state_update(&id, again, None, 0)).await;
+    fixture.poll(&fixture.process("one")).await;
     fixture.answer_all().await;
     assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 2));
-    // Answered is answered.
+    // An answered question is not answered again.
     let again = WorkState { generation: 2, stage: WorkStage::Pending };
-    fixture.write(&rows::question_becomes(&id, again, None, 0)).await;
-    fixture.look(&fixture.process("one")).await;
+    fixture.write(&rows::question_state_update(&id, again, None, 0)).await;
+    fixture.poll(&fixture.process("one")).await;
     fixture.answer_all().await;
     assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 2));
 
@@ -163,7 +163,7 @@ async fn a_processor_that_fails_is_asked_again_and_one_that_refuses_is_not() {
     fixture.answer_all().await;
     assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", ""), 2));
 
-    // One that never answers is given up after an hour.
+    // A question is given up after an hour if the processor never answers.
     for _ in 0..1_000 {
         fixture.processor.next(Err(ProcessorError::Transient { reason: "down".into(), after: None }));
     }
@@ -173,7 +173,7 @@ async fn a_processor_that_fails_is_asked_again_and_one_that_refuses_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beyond_the_budget_a_person_is_told_once_an_hour() {
+async fn a_person_over_budget_is_notified_once_an_hour() {
     let mut fixture = ResponderFixture::new().await;
     fixture.limits.per_user_hour = 2;
     for n in 0..5 {
@@ -181,33 +181,33 @@ async fn beyond_the_budget_a_person_is_told_once_an_hour() {
     }
     fixture.answer_all().await;
     let posted = fixture.posted("C01");
-    assert_eq!((posted.len(), fixture.processor.asked()), (3, 2));
+    assert_eq!((posted.len(), fixture.processor.call_count()), (3, 2));
     assert!(posted[2].contains("2 questions in this hour"), "{posted:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn beyond_the_budget_of_a_workspace_no_person_is_answered_until_the_next_hour() {
+async fn a_workspace_over_budget_gets_no_answers_until_the_next_hour() {
     let mut fixture = ResponderFixture::new().await;
     fixture.limits.per_hour = 2;
     let ask = async |n: u32, user: &str| {
         let message = event::message(&fixture.ts(n), user, &format!("<@{APP}> why?"));
-        fixture.told(&event::posted("C01", &message)).await;
+        fixture.apply_event(&event::posted("C01", &message)).await;
         fixture.answer_all().await;
-        (fixture.posted("C01").len(), fixture.processor.asked())
+        (fixture.posted("C01").len(), fixture.processor.call_count())
     };
     assert_eq!([ask(100, "U1").await, ask(101, "U2").await], [(1, 1), (2, 2)]);
     assert_eq!(ask(102, "U1").await, (3, 2));
-    let told = fixture.posted("C01").remove(2);
-    assert!(told.contains("This workspace has asked 2 questions in this hour"), "{told}");
+    let notice = fixture.posted("C01").remove(2);
+    assert!(notice.contains("This workspace has asked 2 questions in this hour"), "{notice}");
     advance(Duration::from_secs(3_600)).await;
     let message = event::message(&fixture.later(3_600, 103), "U1", &format!("<@{APP}> why?"));
-    fixture.told(&event::posted("C01", &message)).await;
+    fixture.apply_event(&event::posted("C01", &message)).await;
     fixture.answer_all().await;
-    assert_eq!(fixture.processor.asked(), 3);
+    assert_eq!(fixture.processor.call_count(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn beyond_the_budget_of_a_thread_the_app_is_silent_until_it_is_mentioned() {
+async fn in_a_thread_over_budget_the_app_is_silent_until_it_is_mentioned() {
     let mut fixture = ResponderFixture::new().await;
     fixture.limits.per_thread = 2;
     fixture.ask("C01", 100, "why?").await;
@@ -216,7 +216,7 @@ async fn beyond_the_budget_of_a_thread_the_app_is_silent_until_it_is_mentioned()
     let mut answered = Vec::new();
     let mention = format!("<@{APP}> and?");
     for (n, text) in (101..).zip(["a", "b", "c", "d", &*mention, "e", "f", "g"]) {
-        fixture.told(&event::posted("C01", &event::reply(&fixture.ts(n), &root, "U2", text))).await;
+        fixture.apply_event(&event::posted("C01", &event::reply(&fixture.ts(n), &root, "U2", text))).await;
         let before = fixture.posted("C01").len();
         fixture.answer_all().await;
         if fixture.posted("C01").len() > before {
@@ -227,7 +227,7 @@ async fn beyond_the_budget_of_a_thread_the_app_is_silent_until_it_is_mentioned()
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_a_person_who_is_erased() {
+async fn an_erased_person_leaves_no_question_or_answer_text() {
     let fixture = ResponderFixture::new().await;
     let id = fixture.ask("C01", 100, "a secret").await;
     fixture.answer_all().await;
@@ -248,19 +248,19 @@ async fn nothing_is_left_of_a_person_who_is_erased() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_app_said_is_erased_with_the_question_and_does_not_come_back() {
+async fn the_answer_is_erased_with_its_question_and_does_not_return() {
     let fixture = ResponderFixture::new().await;
     fixture.processor.next(Ok(Answer::Text("you told me a secret".into())));
     let id = fixture.ask("C01", 100, "a secret").await;
     fixture.answer_all().await;
-    let mut own = fixture.slack.change(TOKEN, |workspace| workspace.posted_in("C01")).remove(0);
+    let mut own = fixture.slack.change_workspace(TOKEN, |workspace| workspace.posted_in("C01")).remove(0);
     own["channel"] = "C01".into();
     own["channel_type"] = "channel".into();
     own["event_ts"] = own["ts"].clone();
-    fixture.told_again(&own).await;
+    fixture.write_event(&own).await;
     fixture.erase(ErasureScope::Message(id.channel.clone(), id.ts.clone())).await;
     // Slack delivers it again.
-    fixture.told_again(&own).await;
+    fixture.write_event(&own).await;
     let left: Vec<_> =
         fixture.archive.items().into_iter().filter(|row| format!("{row:?}").contains("secret")).collect();
     assert!(left.is_empty(), "{left:?}");

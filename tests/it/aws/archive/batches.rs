@@ -1,32 +1,32 @@
-//! Many items at a time, and many attributes.
+//! Many items in one call, and many attributes in one item.
 
 use ports::archive::{ArchiveExt, Guard, ItemKey, Update, WriteOutcome};
 use serde_json::{Value, json};
 
-use super::fixture::{self, attributes, key, put};
+use super::fixture::{self, attributes, key, unguarded_update};
 
 fn item(number: usize) -> ItemKey {
     ItemKey::new(format!("message#T1#C{}", number % 7), number.to_string())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_items_come_in_the_order_they_were_asked_for() {
+async fn many_items_are_returned_in_the_order_of_the_request() {
     let archive = fixture::archive().await;
     let updates: Vec<Update> =
-        (0..230).map(|number| put(item(number), json!({ "number": number }))).collect();
+        (0..230).map(|number| unguarded_update(item(number), json!({ "number": number }))).collect();
     let outcomes = archive.write_all(&updates.iter().collect::<Vec<_>>()).await;
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(WriteOutcome::Applied))), "{outcomes:?}");
 
-    // Some twice, some never written, and one that no table could have.
-    let asked: Vec<ItemKey> = (0..300)
+    // Some twice, some never written, and some that no table can contain.
+    let requested: Vec<ItemKey> = (0..300)
         .rev()
         .chain([5, 5, 229])
         .map(item)
         .chain([ItemKey::new("", ""), ItemKey::new("a", "")])
         .collect();
-    let found = archive.get_all(&asked.iter().collect::<Vec<_>>()).await.unwrap();
-    assert_eq!(found.len(), asked.len());
-    for (key, found) in asked.iter().zip(found) {
+    let found = archive.get_all(&requested.iter().collect::<Vec<_>>()).await.unwrap();
+    assert_eq!(found.len(), requested.len());
+    for (key, found) in requested.iter().zip(found) {
         let number = key.timestamp.parse::<usize>().ok().filter(|number| *number < 230);
         let expected = number.map(|number| (key.clone(), attributes(json!({ "number": number }))));
         assert_eq!(found.map(|item| (item.key, item.attributes)), expected);
@@ -53,7 +53,7 @@ async fn writes_of_one_item_keep_their_order_among_those_of_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_of_more_attributes_than_an_expression_holds_is_still_one() {
+async fn an_update_with_more_attributes_than_an_expression_allows_is_still_one_update() {
     let archive = fixture::archive().await;
     let many: Value = (0..600)
         .map(|number| (format!("share#{number}"), json!(true)))
@@ -62,7 +62,7 @@ async fn an_update_of_more_attributes_than_an_expression_holds_is_still_one() {
     let update = |version: &str| Update {
         guard: Guard::Greater { register: "v".into(), version: version.into() },
         set_if_absent: attributes(many.clone()),
-        ..put(key(), json!({ "text": version }))
+        ..unguarded_update(key(), json!({ "text": version }))
     };
     assert_eq!(archive.write(&update("2")).await.unwrap(), WriteOutcome::Applied);
     let item = archive.get(&key()).await.unwrap().unwrap();
@@ -91,6 +91,6 @@ async fn a_row_that_another_program_wrote_can_be_read_changed_and_deleted() {
     assert_eq!(item.attributes, attributes(json!({ "text": "by hand" })));
     assert!(archive.delete_unchanged(&item).await.unwrap());
     by_hand().await.unwrap();
-    archive.write(&put(key(), json!({ "raw": "x".repeat(500 * 1024) }))).await.unwrap();
+    archive.write(&unguarded_update(key(), json!({ "raw": "x".repeat(500 * 1024) }))).await.unwrap();
     assert_eq!(archive.get(&key()).await.unwrap().unwrap().attributes.len(), 2);
 }

@@ -1,4 +1,4 @@
-//! What every page has, the channels and the emoji, as it was a moment ago.
+//! Cached data that every page needs: the channels and the emoji.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,25 +15,25 @@ use crate::gather::pictures::{self, EmojiBook};
 use crate::pages::sidebar::ChannelMenu;
 use crate::router::ViewerState;
 
-/// A new channel is in the menu after this time. Reading the menu is a query for each channel: where the archive is far away, and
-/// looked at less often, the longer time holds.
+/// Maximum age of the menu. Reading the menu needs a query per channel, so the longer age applies to remote
+/// archives, which are polled less often.
 const MENU_AGE: Duration = Duration::from_secs(2);
 const LONG_MENU_AGE: Duration = Duration::from_secs(60);
 
-/// A new emoji is shown after this time.
+/// Maximum age of the emoji.
 const EMOJI_AGE: Duration = Duration::from_secs(60);
 
-/// A value, and when it was read.
-pub(crate) struct Remembered<T>(Mutex<Option<(Instant, Arc<T>)>>);
+/// A cached value, and when it was read.
+pub(crate) struct CachedValue<T>(Mutex<Option<(Instant, Arc<T>)>>);
 
-impl<T> Default for Remembered<T> {
+impl<T> Default for CachedValue<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T> Remembered<T> {
-    /// What was read a moment ago, or else reads it; one request at a time.
+impl<T> CachedValue<T> {
+    /// Returns the cached value, or reads it if it is older than `age`. Only one request reads concurrently.
     async fn or_read(
         &self,
         age: Duration,
@@ -51,23 +51,23 @@ impl<T> Remembered<T> {
     }
 }
 
-/// The menu, with the channel that is shown.
+/// Returns the menu, with the current channel marked.
 pub(super) async fn menu(
     state: &ViewerState,
     current: Option<&ChannelOfTeam>,
 ) -> Result<ChannelMenu, PageError> {
     let read = async || gather::menu::read(&*state.archive).await;
-    let age = state.index.every().clamp(MENU_AGE, LONG_MENU_AGE);
+    let age = state.index.poll_interval().clamp(MENU_AGE, LONG_MENU_AGE);
     let mut menu = (*state.menu.or_read(age, read).await?).clone();
     let counts = state.index.counts().await;
     for channel in &mut menu.channels {
-        channel.messages = channel.counted(&counts);
+        channel.messages = channel.message_count(&counts);
     }
     menu.current = current.cloned();
     Ok(menu)
 }
 
-/// The custom emoji.
+/// Returns the custom emoji.
 pub(super) async fn emoji(state: &ViewerState) -> Result<Arc<EmojiBook>, PageError> {
     let read = async || {
         let teams = find::teams(&*state.archive).await?;

@@ -1,21 +1,22 @@
-//! What the process remembers of the tables, and how it notices that it is wrong.
+//! The process's cache of the queue's tables, and its invalidation.
 
 use std::collections::HashMap;
 
 use rusqlite::params;
 
 use super::groups::Groups;
-use super::recent::{KEPT_BYTES, RecentIds};
+use super::recent::{KEY_BYTES, RecentIds};
 use super::{claim, label};
 use crate::writer::Transaction;
 use ports::clock::TimestampMs;
 use ports::queue::topology::QUEUES;
 use ports::queue::{DEDUPLICATION_WINDOW, GroupId, QueueRef, Receipt};
 
-/// Rows of expired sends deleted with each transaction: more than it can add in the long run, few enough not to be felt.
+/// Number of expired sends that each transaction deletes: more than it adds on average, and few enough to be
+/// fast.
 const PRUNED_PER_TRANSACTION: i64 = 2_000;
 
-/// Built from the tables, kept up with every transaction, rebuilt after a rollback.
+/// The cache of the tables: updated with every transaction, rebuilt after a rollback.
 #[derive(Default)]
 pub(super) struct Memory {
     rollbacks: Option<u64>,
@@ -23,7 +24,7 @@ pub(super) struct Memory {
     last_seq: i64,
     recent: HashMap<QueueRef, RecentIds>,
     groups: HashMap<QueueRef, Groups>,
-    /// Where messages received by this process belong.
+    /// The groups of the messages that this process has received.
     leased: HashMap<i64, GroupId>,
     abandoned: Vec<(QueueRef, Receipt)>,
     pruned_to: i64,
@@ -31,8 +32,8 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Brings the memory up to the transaction: after a rollback everything is read anew, after another process's
-    /// commit what it sent is added and what it may have freed is looked at again.
+    /// Updates the cache to the transaction. After a rollback everything is read again; after a commit of
+    /// another process, its sends are added, and groups that it may have released become ready.
     pub(super) fn catch_up(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         if self.rollbacks != Some(transaction.rollbacks) {
             let abandoned = std::mem::take(&mut self.abandoned);
@@ -72,33 +73,34 @@ impl Memory {
             let sent_at_ms: i64 = row.get(3)?;
             let queue = queues.get(row.get_ref(1)?.as_str()?);
             if let (Some(queue), true) = (queue, sent_at_ms > since) {
-                let mut key = [0; KEPT_BYTES];
-                key.copy_from_slice(row.get_ref(2)?.as_blob()?.get(..KEPT_BYTES).unwrap_or(&[0; KEPT_BYTES]));
+                let mut key = [0; KEY_BYTES];
+                key.copy_from_slice(row.get_ref(2)?.as_blob()?.get(..KEY_BYTES).unwrap_or(&[0; KEY_BYTES]));
                 self.recent.entry(*queue).or_default().insert(key, TimestampMs(sent_at_ms), self.last_seq);
             }
         }
         Ok(())
     }
 
-    /// The number of the next message. Numbers only grow: the last send is always kept.
+    /// Returns the sequence number of the next message. Numbers only grow, because the last send is never
+    /// deleted.
     pub(super) fn next_seq(&mut self) -> i64 {
         self.last_seq += 1;
         self.last_seq
     }
 
-    /// The ids sent to a queue lately.
+    /// The ids recently sent to a queue.
     pub(super) fn recent(&mut self, queue: QueueRef) -> &mut RecentIds {
         self.recent.entry(queue).or_default()
     }
 
-    /// Deletes some of the sends that are outside the window.
+    /// Deletes some of the sends outside the deduplication window.
     pub(super) fn prune(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         for recent in self.recent.values_mut() {
             if let Some(last) = recent.expire(transaction.now) {
                 self.expired_to = self.expired_to.max(last);
             }
         }
-        // The last send stays, and so does everything younger in other queues: it lies behind in the table.
+        // The last send stays, and so do younger sends of other queues, because they come later in the table.
         let end = self.expired_to.min(self.pruned_to + PRUNED_PER_TRANSACTION).min(self.last_seq);
         if self.pruned_to >= end {
             return Ok(());
@@ -112,7 +114,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Learns of every message of a queue that may be looked ahead to.
+    /// Adds the messages of a queue up to the look-ahead limit.
     pub(super) fn look_ahead(
         &mut self,
         transaction: &Transaction<'_>,
@@ -122,7 +124,7 @@ impl Memory {
         let mut statement = transaction.connection.prepare_cached(
             "SELECT seq, group_id FROM jobs WHERE queue = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
         )?;
-        let room = i64::try_from(groups.room()).unwrap_or(i64::MAX);
+        let room = i64::try_from(groups.free_capacity()).unwrap_or(i64::MAX);
         let mut rows = statement.query(params![label(queue), groups.indexed_to(), room])?;
         while let Some(row) = rows.next()? {
             let seq = row.get(0)?;
@@ -132,31 +134,31 @@ impl Memory {
         Ok(())
     }
 
-    /// The groups of a queue, as far as they are known.
+    /// The known groups of a queue.
     pub(super) fn groups(&mut self, queue: QueueRef) -> &mut Groups {
         self.groups.entry(queue).or_default()
     }
 
-    /// Messages turned out to be gone.
+    /// Forgets messages that no longer exist.
     pub(super) fn forget(&mut self, queue: QueueRef, group: &GroupId, gone: &[i64]) {
         gone.iter().for_each(|seq| drop(self.leased.remove(seq)));
         self.groups(queue).remove(group, gone);
     }
 
-    /// A message of this group was received by this process.
+    /// Records that this process has received a message of this group.
     pub(super) fn lease(&mut self, seq: i64, group: GroupId) {
         self.leased.insert(seq, group);
     }
 
-    /// A received message may be visible again.
-    pub(super) fn released(&mut self, queue: QueueRef, seq: i64) {
+    /// Makes the group of a received message ready, because the message may be visible again.
+    pub(super) fn mark_released(&mut self, queue: QueueRef, seq: i64) {
         if let (Some(group), Some(groups)) = (self.leased.get(&seq), self.groups.get_mut(&queue)) {
             groups.make_ready(group);
         }
     }
 
-    /// Messages are gone.
-    pub(super) fn acked(&mut self, queue: QueueRef, seqs: &[i64]) {
+    /// Removes acked messages, and makes their groups ready.
+    pub(super) fn mark_acked(&mut self, queue: QueueRef, seqs: &[i64]) {
         let mut by_group: HashMap<GroupId, Vec<i64>> = HashMap::new();
         for seq in seqs {
             if let Some(group) = self.leased.remove(seq) {
@@ -171,8 +173,8 @@ impl Memory {
         }
     }
 
-    /// The next operation releases messages that were received for a caller that is gone.
-    pub(super) fn give_back(&mut self, queue: QueueRef, receipts: impl Iterator<Item = Receipt>) {
+    /// Lets the next operation release messages that were received for a caller that is gone.
+    pub(super) fn release_later(&mut self, queue: QueueRef, receipts: impl Iterator<Item = Receipt>) {
         self.abandoned.extend(receipts.map(|receipt| (queue, receipt)));
     }
 }

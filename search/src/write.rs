@@ -1,4 +1,4 @@
-//! Takes one message into the index's tables, or out of them.
+//! Adds one message to the index's tables, or changes or removes it.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
@@ -7,27 +7,27 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use crate::index::{IndexedMessage, IndexedText};
 
-/// Messages of one second that have its ids. Those beyond them take ids of the next second that has some left, which only
-/// changes their order among each other.
+/// Number of ids per second. Further messages of the second get ids of the next second with free ids, which
+/// only affects the order of these messages.
 pub(crate) const IDS_PER_SECOND: i64 = 256;
 
-/// A message that the index has.
+/// A message in the index.
 struct KnownMessage {
     id: i64,
     hash: i64,
     thread: Option<i64>,
 }
 
-pub(crate) fn message(transaction: &Transaction<'_>, message: &IndexedMessage) -> rusqlite::Result<()> {
-    let place = place_of(transaction, &message.place, message.words.is_some())?;
-    let Some(place) = place else { return Ok(()) };
+pub(crate) fn index_message(transaction: &Transaction<'_>, message: &IndexedMessage) -> rusqlite::Result<()> {
+    let place_id = find_or_create_place(transaction, &message.location, message.words.is_some())?;
+    let Some(place_id) = place_id else { return Ok(()) };
     let ts = message.ts.micros();
-    let spelling = Some(message.ts.as_str()).filter(|text| *text != spelled(ts));
+    let spelling = Some(message.ts.as_str()).filter(|text| *text != ts_text(ts));
     let known = transaction
         .prepare_cached(
             "SELECT id, hash, thread FROM messages WHERE ts = ?1 AND place = ?2 AND spelling IS ?3",
         )?
-        .query_row(params![ts, place, spelling], |row| {
+        .query_row(params![ts, place_id, spelling], |row| {
             Ok(KnownMessage { id: row.get(0)?, hash: row.get(1)?, thread: row.get(2)? })
         })
         .optional()?;
@@ -35,49 +35,49 @@ pub(crate) fn message(transaction: &Transaction<'_>, message: &IndexedMessage) -
         (None, None) => Ok(()),
         (Some(known), None) => {
             remove(transaction, &known, ts)?;
-            add_to_place(transaction, place, -1)
+            add_to_place(transaction, place_id, -1)
         }
         (Some(known), Some(words)) if known.hash == hash(words) => Ok(()),
         (Some(known), Some(words)) => {
             transaction.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute([known.id])?;
-            insert_words(transaction, known.id, place, words)?;
+            insert_words(transaction, known.id, place_id, words)?;
             transaction
                 .prepare_cached("UPDATE messages SET thread = ?2, hash = ?3 WHERE id = ?1")?
                 .execute(params![known.id, words.thread, hash(words)])?;
             join_thread(transaction, known.id, ts, words.thread)?;
             if known.thread != words.thread {
-                count_replies(transaction, known.thread)?;
+                update_has_replies(transaction, known.thread)?;
             }
             Ok(())
         }
         (None, Some(words)) => {
             let id = free_id(transaction, ts)?;
-            insert_words(transaction, id, place, words)?;
+            insert_words(transaction, id, place_id, words)?;
             transaction
                 .prepare_cached(
                     "INSERT INTO messages (id, place, ts, spelling, thread, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 )?
-                .execute(params![id, place, ts, spelling, words.thread, hash(words)])?;
+                .execute(params![id, place_id, ts, spelling, words.thread, hash(words)])?;
             join_thread(transaction, id, ts, words.thread)?;
-            add_to_place(transaction, place, 1)
+            add_to_place(transaction, place_id, 1)
         }
     }
 }
 
-fn add_to_place(transaction: &Transaction<'_>, place: i64, messages: i64) -> rusqlite::Result<()> {
+fn add_to_place(transaction: &Transaction<'_>, place_id: i64, messages: i64) -> rusqlite::Result<()> {
     transaction
         .prepare_cached("UPDATE places SET messages = messages + ?2 WHERE id = ?1")?
-        .execute([place, messages])?;
+        .execute([place_id, messages])?;
     Ok(())
 }
 
 fn insert_words(
     transaction: &Transaction<'_>,
     id: i64,
-    place: i64,
+    place_id: i64,
     words: &IndexedText,
 ) -> rusqlite::Result<()> {
-    let facets = format!("{} {}", words.facets, place_facet(place));
+    let facets = format!("{} {}", words.facets, place_facet(place_id));
     transaction
         .prepare_cached("INSERT INTO words (rowid, body, facets) VALUES (?1, ?2, ?3)")?
         .execute(params![id, words.body, facets])?;
@@ -92,11 +92,12 @@ fn remove(transaction: &Transaction<'_>, known: &KnownMessage, ts: i64) -> rusql
     ] {
         transaction.prepare_cached(sql)?.execute([known.id])?;
     }
-    count_replies(transaction, known.thread.filter(|root| *root != ts))
+    update_has_replies(transaction, known.thread.filter(|root| *root != ts))
 }
 
-/// A message begins or joins a thread as soon as the index has it and a reply, whichever comes first. Which channel a reply is
-/// in is not asked: a channel has several places, and a hit is compared with the archive.
+/// Updates the threads of a message. The index may receive a root and its replies in any order. The channel
+/// of a reply is ignored, because a channel may have several locations, and hits are compared with the
+/// archive.
 fn join_thread(transaction: &Transaction<'_>, id: i64, ts: i64, thread: Option<i64>) -> rusqlite::Result<()> {
     let has_replies = has_replies(transaction, ts)?;
     if thread.is_some() || has_replies {
@@ -106,11 +107,11 @@ fn join_thread(transaction: &Transaction<'_>, id: i64, ts: i64, thread: Option<i
     } else {
         transaction.prepare_cached("DELETE FROM threads WHERE id = ?1")?.execute([id])?;
     }
-    count_replies(transaction, thread.filter(|root| *root != ts))
+    update_has_replies(transaction, thread.filter(|root| *root != ts))
 }
 
-/// Says of the messages at this time whether they have replies now.
-fn count_replies(transaction: &Transaction<'_>, root: Option<i64>) -> rusqlite::Result<()> {
+/// Updates whether the messages with this timestamp have replies.
+fn update_has_replies(transaction: &Transaction<'_>, root: Option<i64>) -> rusqlite::Result<()> {
     let Some(root) = root else { return Ok(()) };
     let has_replies = has_replies(transaction, root)?;
     transaction
@@ -135,22 +136,23 @@ fn has_replies(transaction: &Transaction<'_>, root: i64) -> rusqlite::Result<boo
         .query_row([root], |row| row.get(0))
 }
 
-/// What tells two contents of one message apart. It need not be the same in another version: that has an index of its own.
+/// Returns a hash that distinguishes two contents of a message. If another version computes a different hash,
+/// the message is only written again.
 fn hash(words: &IndexedText) -> i64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(words).cast_signed()
 }
 
-/// A timestamp as Slack spells it.
-pub(crate) fn spelled(micros: i64) -> String {
+/// Returns a timestamp in Slack's format.
+pub(crate) fn ts_text(micros: i64) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-/// The first of the ids that messages of this second have.
+/// Returns the first id for messages of a second.
 pub(crate) fn first_id(micros: i64) -> i64 {
     micros.div_euclid(1_000_000).saturating_mul(IDS_PER_SECOND)
 }
 
-/// An id that no message before this time has, nor any that comes after it: some messages are ahead of their second.
+/// Returns an id greater than those of all messages before a time. Some messages have ids of a later second.
 pub(crate) fn end_id(connection: &Connection, micros: i64) -> rusqlite::Result<i64> {
     let ahead_s: i64 =
         connection.prepare_cached("SELECT ahead_s FROM state")?.query_row([], |row| row.get(0))?;
@@ -158,7 +160,7 @@ pub(crate) fn end_id(connection: &Connection, micros: i64) -> rusqlite::Result<i
     Ok(first_id(last_second).saturating_add((ahead_s + 1) * IDS_PER_SECOND))
 }
 
-/// An id that no message has: the next one of its second, or of a second after it that has one left.
+/// Returns a free id: the next one of the message's second, or otherwise of a later second.
 fn free_id(transaction: &Transaction<'_>, ts: i64) -> rusqlite::Result<i64> {
     let first = first_id(ts);
     let (ahead_s, id) = first_with_room(|ahead_s| next_id(transaction, first + ahead_s * IDS_PER_SECOND))?;
@@ -168,7 +170,7 @@ fn free_id(transaction: &Transaction<'_>, ts: i64) -> rusqlite::Result<i64> {
     Ok(id)
 }
 
-/// The next id of the second whose first id this is, if it has one left.
+/// Returns the next free id of the second whose first id is `first`.
 fn next_id(transaction: &Transaction<'_>, first: i64) -> rusqlite::Result<Option<i64>> {
     let last = first + IDS_PER_SECOND - 1;
     let greatest: Option<i64> = transaction
@@ -178,22 +180,23 @@ fn next_id(transaction: &Transaction<'_>, first: i64) -> rusqlite::Result<Option
     Ok(Some(next).filter(|next| *next <= last))
 }
 
-/// The seconds until one that has room, right after a full one, and what is free in it. In steps that double and then halve:
-/// a burst that fills thousands of seconds costs each of its messages a few looks.
-fn first_with_room<T, E>(mut look: impl FnMut(i64) -> Result<Option<T>, E>) -> Result<(i64, T), E> {
-    if let Some(free) = look(0)? {
+/// Returns the distance in seconds to a second with a free id right after a full one, and the result of
+/// `probe` for it. Uses exponential and then binary search, so each message of a burst that fills thousands
+/// of seconds needs few probes.
+fn first_with_room<T, E>(mut probe: impl FnMut(i64) -> Result<Option<T>, E>) -> Result<(i64, T), E> {
+    if let Some(free) = probe(0)? {
         return Ok((0, free));
     }
     let (mut full, mut ahead_s) = (0, 1);
     let mut free = loop {
-        match look(ahead_s)? {
+        match probe(ahead_s)? {
             Some(free) => break free,
             None => (full, ahead_s) = (ahead_s, 2 * ahead_s),
         }
     };
     while ahead_s - full > 1 {
         let middle = full + (ahead_s - full) / 2;
-        match look(middle)? {
+        match probe(middle)? {
             Some(earlier) => (ahead_s, free) = (middle, earlier),
             None => full = middle,
         }
@@ -201,26 +204,26 @@ fn first_with_room<T, E>(mut look: impl FnMut(i64) -> Result<Option<T>, E>) -> R
     Ok((ahead_s, free))
 }
 
-/// The facet of a place.
-pub(crate) fn place_facet(place: i64) -> String {
-    format!("p{place}")
+/// Returns the facet of a place.
+pub(crate) fn place_facet(place_id: i64) -> String {
+    format!("p{place_id}")
 }
 
-fn place_of(
+fn find_or_create_place(
     transaction: &Transaction<'_>,
     ChannelOfTeam { team, channel }: &ChannelOfTeam,
-    is_made: bool,
+    create: bool,
 ) -> rusqlite::Result<Option<i64>> {
     let key = [team.as_str(), channel.as_str()];
-    let known = known_place(transaction, key)?;
-    if known.is_some() || !is_made {
+    let known = known_place_id(transaction, key)?;
+    if known.is_some() || !create {
         return Ok(known);
     }
     transaction.prepare_cached("INSERT INTO places (team, channel) VALUES (?1, ?2)")?.execute(key)?;
     Ok(Some(transaction.last_insert_rowid()))
 }
 
-pub(crate) fn known_place(connection: &Connection, key: [&str; 2]) -> rusqlite::Result<Option<i64>> {
+pub(crate) fn known_place_id(connection: &Connection, key: [&str; 2]) -> rusqlite::Result<Option<i64>> {
     connection
         .prepare_cached("SELECT id FROM places WHERE team = ?1 AND channel = ?2")?
         .query_row(key, |row| row.get(0))
@@ -233,28 +236,29 @@ mod tests {
 
     use super::first_with_room;
 
-    /// What is found where these are full, and in how many looks.
+    /// Returns the distance to the second that was found, and the number of probes.
     fn found(is_full: impl Fn(i64) -> bool) -> (i64, u32) {
-        let mut looks = 0;
+        let mut probes = 0;
         let Ok((ahead_s, free)) = first_with_room(|second| {
-            looks += 1;
+            probes += 1;
             Ok::<_, Infallible>((!is_full(second)).then_some(second))
         });
         assert_eq!(ahead_s, free);
-        (ahead_s, looks)
+        (ahead_s, probes)
     }
 
     #[test]
-    fn the_first_second_with_room_is_found_however_long_the_burst() {
-        for (full, most) in [(0, 1), (1, 2), (2, 3), (3, 5), (7, 7), (8, 8), (1_000, 22), (86_400, 36)] {
-            let (ahead_s, looks) = found(|second| second < full);
+    fn the_first_second_with_a_free_id_is_found_with_few_probes() {
+        for (full, max_probes) in [(0, 1), (1, 2), (2, 3), (3, 5), (7, 7), (8, 8), (1_000, 22), (86_400, 36)]
+        {
+            let (ahead_s, probes) = found(|second| second < full);
             assert_eq!(ahead_s, full);
-            assert!(looks <= most, "{looks} looks for {full} full seconds");
+            assert!(probes <= max_probes, "{probes} probes for {full} full seconds");
         }
     }
 
     #[test]
-    fn a_second_between_full_ones_has_room() {
+    fn a_second_after_a_full_one_is_found_between_full_ones() {
         let is_full = |second: i64| second % 5 != 3 && second < 100;
         let (ahead_s, _) = found(is_full);
         assert!(!is_full(ahead_s) && is_full(ahead_s - 1), "{ahead_s}");

@@ -1,4 +1,4 @@
-//! Whether questions are answered, and whether the token may post.
+//! Checks whether questions are answered, and whether the token may post.
 
 use super::check::DoctorCheck;
 use super::facts::{Facts, ResponderFacts, SlackFacts};
@@ -25,19 +25,19 @@ fn may_post(slack: &SlackFacts) -> DoctorCheck {
         SlackFacts::Tokens { asked, .. } => asked.as_slice(),
         SlackFacts::Unusable(_) | SlackFacts::NoToken(_) => &[],
     };
-    let known: Vec<bool> =
+    let may_post_by_token: Vec<bool> =
         asked.iter().filter_map(|token| Some(token.scopes.as_ref()?.contains(RESPONDER_SCOPE))).collect();
     if asked.is_empty() {
         return DoctorCheck::finding(
             RESPONDER,
-            "questions are to be answered, and there is no token to post with",
-            "set SLACK_BOT_TOKEN, of an app with what `annalist manifest --responder` asks for",
+            "the responder is on, but there is no token to post with",
+            "set SLACK_BOT_TOKEN to the token of an app with the scopes of `annalist manifest --responder`",
         );
     }
-    if known.contains(&false) {
+    if may_post_by_token.contains(&false) {
         return DoctorCheck::finding(
             RESPONDER,
-            format!("questions are to be answered, and the app lacks {RESPONDER_SCOPE}"),
+            format!("the responder is on, but the app lacks {RESPONDER_SCOPE}"),
             "add it at api.slack.com/apps > your app > OAuth & Permissions > Bot Token Scopes, then reinstall the app",
         );
     }
@@ -48,14 +48,14 @@ fn may_post(slack: &SlackFacts) -> DoctorCheck {
 mod tests {
     use slack::ids::TeamId;
     use slack_api::TokenKind;
-    use slack_api::check::Bot;
+    use slack_api::check::BotIdentity;
 
-    use super::super::check::{CheckState, says};
+    use super::super::check::{CheckState, assert_check};
     use super::super::facts::TokenFacts;
     use super::*;
 
     fn with(scopes: &[&str]) -> SlackFacts {
-        let bot = Bot { team: TeamId::parse("T1").unwrap(), team_name: None, user: None };
+        let bot = BotIdentity { team: TeamId::parse("T1").unwrap(), team_name: None, user: None };
         let token = TokenFacts {
             given_for: None,
             kind: TokenKind::Bot,
@@ -68,9 +68,9 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_needs_a_token_that_may_post() {
-        says(&may_post(&with(&["channels:history", "chat:write"])), CheckState::Ok, "on");
-        says(&may_post(&with(&["channels:history"])), CheckState::Finding, "chat:write");
-        says(&may_post(&SlackFacts::NoToken(None)), CheckState::Finding, "SLACK_BOT_TOKEN");
+    fn the_responder_needs_a_token_that_may_post() {
+        assert_check(&may_post(&with(&["channels:history", "chat:write"])), CheckState::Ok, "on");
+        assert_check(&may_post(&with(&["channels:history"])), CheckState::Finding, "chat:write");
+        assert_check(&may_post(&SlackFacts::NoToken(None)), CheckState::Finding, "SLACK_BOT_TOKEN");
     }
 }

@@ -1,4 +1,4 @@
-//! The calls in the source: no permission is missing, and none is more than they need.
+//! Compares the permissions with the calls in the source: none is missing, and none is superfluous.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,15 +11,15 @@ use serde_json::Value;
 use super::iam;
 use crate::architecture::source::{SourceFile, source_files, workspace};
 
-const ROOM: &str = "shared/aws/src/";
+const AWS_SOURCE: &str = "shared/aws/src/";
 
-/// What is granted together, and the files that need it.
+/// Actions that are granted together, and the files that need them.
 const GRANTED: [(Actions, &[&str]); 13] = [
     (may::FIND_QUEUE, &["queue/queue_urls.rs"]),
     (may::SEND, &["queue/queue_urls.rs", "queue/send.rs"]),
     (may::CONSUME, &["queue/mod.rs", "queue/queue_urls.rs", "queue/receive.rs", "queue/settle.rs"]),
     (may::ROWS, &["archive/erase.rs", "archive/read.rs", "archive/write.rs"]),
-    (may::FORGET, &["archive/delete.rs"]),
+    (may::DELETE_ROWS, &["archive/delete.rs"]),
     (may::EXISTENCE, &["existence.rs"]),
     (may::CLAIMS, &["claims.rs"]),
     (may::BULK, &["archive/bulk.rs"]),
@@ -41,16 +41,16 @@ fn cargo(args: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// The platform that this is built on.
+/// The target triple of this build.
 fn host() -> String {
     let output = Command::new(env!("CARGO")).arg("-vV").output().unwrap();
     let version = String::from_utf8(output.stdout).unwrap();
     version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned()
 }
 
-/// Every operation of the services, as the SDK calls it: `send_message_batch` of `sqs`.
+/// Every operation of the services, by the SDK's name: `send_message_batch` of `sqs`.
 fn operations() -> BTreeMap<String, BTreeSet<&'static str>> {
-    // Of other platforms nothing may be downloaded: the crates of this one are, since this was built from them.
+    // Crates of other platforms may not be downloaded; those of this one are, since this was built from them.
     let platform = ["--filter-platform", &host()];
     let metadata = cargo(
         &[&["metadata", "--format-version", "1", "--offline", "--all-features"][..], &platform].concat(),
@@ -72,7 +72,7 @@ fn operations() -> BTreeMap<String, BTreeSet<&'static str>> {
     operations
 }
 
-/// The calls of a file.
+/// The AWS operations that a file calls.
 fn calls(
     file: &SourceFile,
     operations: &BTreeMap<String, BTreeSet<&'static str>>,
@@ -99,42 +99,46 @@ fn every_call_is_permitted_and_every_permission_is_for_a_call() {
     let (operations, files) = (operations(), source_files());
     let made: BTreeMap<&str, BTreeSet<(&str, String)>> = files
         .iter()
-        .filter_map(|file| Some((file.path.strip_prefix(ROOM)?, calls(file, &operations))))
+        .filter_map(|file| Some((file.path.strip_prefix(AWS_SOURCE)?, calls(file, &operations))))
         .filter(|(_, calls)| !calls.is_empty())
         .collect();
     for (actions, files) in GRANTED {
-        let needed = files.iter().flat_map(|file| {
-            made.get(file).unwrap_or_else(|| panic!("{file} asks nothing of AWS any more")).iter()
-        });
+        let needed = files
+            .iter()
+            .flat_map(|file| made.get(file).unwrap_or_else(|| panic!("{file} no longer calls AWS")).iter());
         let needed: BTreeSet<String> =
             needed.flat_map(|(service, operation)| iam::actions(service, operation)).collect();
         let granted: BTreeSet<String> = actions.iter().map(|action| (*action).to_owned()).collect();
         assert_eq!(granted, needed, "for the calls of {files:?}");
-        assert_eq!(granted.len(), actions.len(), "{actions:?} names something twice");
+        assert_eq!(granted.len(), actions.len(), "{actions:?} contains a duplicate");
     }
     let covered: BTreeSet<&str> = GRANTED.iter().flat_map(|(_, files)| files.iter().copied()).collect();
-    assert_eq!(made.keys().copied().collect::<BTreeSet<_>>(), covered, "who asks something of AWS");
+    assert_eq!(made.keys().copied().collect::<BTreeSet<_>>(), covered, "the files that call AWS");
 }
 
 #[test]
-fn only_parts_that_may_use_it_ask_the_index() {
+fn only_permitted_parts_query_the_index() {
     let may = |spec: &WorkerSpec| {
-        let grants = aws_template::permissions::PermittedPart::named(spec.name).unwrap().grants();
+        let grants = aws_template::permissions::PermittedPart::by_name(spec.name).unwrap().grants();
         grants.iter().any(|grant| grant.actions == may::INDEX)
     };
-    let rooms: Vec<String> = WORKERS
+    let folders: Vec<String> = WORKERS
         .iter()
         .filter(|spec| may(spec))
         .map(|spec| format!("workers/src/{}/", spec.name.replace('-', "_")))
         .collect();
-    assert!(rooms.contains(&"workers/src/historian/".to_owned()), "it asks which threads are complete");
+    assert!(folders.contains(&"workers/src/historian/".to_owned()), "it queries which threads are complete");
     let others = |file: &&SourceFile| {
-        file.path.starts_with("workers/src/") && !rooms.iter().any(|room| file.path.starts_with(room))
+        file.path.starts_with("workers/src/") && !folders.iter().any(|folder| file.path.starts_with(folder))
     };
     for file in source_files().iter().filter(others) {
         for name in ["Query::parent", "Partition::Parent"] {
             let uses = file.code_without_tests().contains(name);
-            assert!(!uses, "{}: grant `INDEX` in {ROOM}permissions.rs to the part that does this", file.path);
+            assert!(
+                !uses,
+                "{}: grant `INDEX` in {AWS_SOURCE}permissions.rs to the part that does this",
+                file.path
+            );
         }
     }
 }

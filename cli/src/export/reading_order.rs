@@ -1,4 +1,4 @@
-//! A channel as people read it: in the order of time, with the replies to a message under it, and with what each says.
+//! A channel in reading order: its messages by time, each followed by its replies, with their texts.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -15,47 +15,47 @@ use super::ExportProgress;
 use super::source::{ExportSource, ExportedChannel};
 use super::threads::ThreadTable;
 
-/// What comes next in a channel.
+/// The next element of a channel in reading order.
 #[derive(Debug)]
 pub(super) enum Arranged {
-    /// A message of the channel, and how many replies follow it.
+    /// A message of the channel, and the number of replies that follow it.
     Message(Value, usize),
-    /// A reply to the message before it.
+    /// A reply to the preceding message.
     Reply(Value),
-    /// What the replies behind it reply to: it is not of the time that is exported.
-    Elsewhere(Value),
-    /// The same, if it is not in the archive.
-    Unknown(Ts),
+    /// The root of the following replies, which is outside the exported range.
+    RootOutsideRange(Value),
+    /// The timestamp of such a root that is not in the archive.
+    MissingRoot(Ts),
 }
 
 impl Arranged {
-    /// The message, if there is one.
+    /// Returns the message, if there is one.
     pub(super) fn row(&self) -> Option<&Value> {
         match self {
-            Self::Message(row, _) | Self::Reply(row) | Self::Elsewhere(row) => Some(row),
-            Self::Unknown(_) => None,
+            Self::Message(row, _) | Self::Reply(row) | Self::RootOutsideRange(row) => Some(row),
+            Self::MissingRoot(_) => None,
         }
     }
 
-    /// Whether it is only there so that what follows can be read.
+    /// Whether the element is only there as context for the replies that follow.
     pub(super) fn is_context(&self) -> bool {
         match self {
-            Self::Elsewhere(_) | Self::Unknown(_) => true,
+            Self::RootOutsideRange(_) | Self::MissingRoot(_) => true,
             Self::Message(..) | Self::Reply(_) => false,
         }
     }
 }
 
-/// A channel that is being read, with what its messages say and what is called how in them.
+/// A channel that is being read, with the texts of its messages and the names that they mention.
 pub(super) struct ChannelTexts<'s, 'a> {
     arranged: ArrangedChannel<'s, 'a>,
     read: fn(&Value) -> MessageText,
-    /// Of everyone and every channel in what was read.
+    /// The names of all people and channels in the messages read so far.
     pub(super) names: DisplayNames<'a>,
 }
 
 impl<'s, 'a> ChannelTexts<'s, 'a> {
-    /// Begins to read; `read` makes of a row what it says, `names` are those that are known.
+    /// Starts reading. `read` returns the text of a row; `names` contains the names known so far.
     pub(super) async fn read(
         source: &'s ExportSource<'a>,
         channel: &'s ExportedChannel<'a>,
@@ -66,7 +66,7 @@ impl<'s, 'a> ChannelTexts<'s, 'a> {
         Ok(Self { arranged: ArrangedChannel::read(source, channel, progress).await?, read, names })
     }
 
-    /// What comes next, as [`ArrangedChannel::next`] has it. Each message has a text.
+    /// Returns the elements of [`ArrangedChannel::next`], each with its text.
     pub(super) async fn next(
         &mut self,
         progress: &mut ExportProgress,
@@ -79,7 +79,7 @@ impl<'s, 'a> ChannelTexts<'s, 'a> {
     }
 }
 
-/// A channel that is being read. A page of it and a page of a thread are in memory.
+/// A channel that is being read. Keeps a page of the channel and a page of a thread in memory.
 struct ArrangedChannel<'s, 'a> {
     source: &'s ExportSource<'a>,
     joined: &'s JoinedChannel<'a>,
@@ -87,12 +87,12 @@ struct ArrangedChannel<'s, 'a> {
     rows: VisibleRows<'s>,
     waiting: VecDeque<Value>,
     thread: Option<VisibleRows<'s>>,
-    /// Roots whose replies were read.
-    told: HashSet<Ts>,
+    /// The roots of threads that were read.
+    read_threads: HashSet<Ts>,
 }
 
 impl<'s, 'a> ArrangedChannel<'s, 'a> {
-    /// Begins to read.
+    /// Starts reading.
     async fn read(
         source: &'s ExportSource<'a>,
         channel: &'s ExportedChannel<'a>,
@@ -100,11 +100,11 @@ impl<'s, 'a> ArrangedChannel<'s, 'a> {
     ) -> Result<Self, ArchiveError> {
         let threads = ThreadTable::read(source, channel, progress).await?;
         let (rows, joined) = (source.messages(channel), &channel.joined);
-        let (waiting, told) = (VecDeque::new(), HashSet::new());
-        Ok(Self { source, joined, threads, rows, waiting, thread: None, told })
+        let (waiting, read_threads) = (VecDeque::new(), HashSet::new());
+        Ok(Self { source, joined, threads, rows, waiting, thread: None, read_threads })
     }
 
-    /// What comes next, as much as was read at once; `None` at the end.
+    /// Returns the next elements, as many as one read returns; `None` at the end.
     async fn next(&mut self, progress: &mut ExportProgress) -> Result<Option<Vec<Arranged>>, ArchiveError> {
         loop {
             if let Some(thread) = &mut self.thread {
@@ -135,30 +135,32 @@ impl<'s, 'a> ArrangedChannel<'s, 'a> {
         let Some(message) = self.source.shown(message, &self.threads) else { return Ok(()) };
         let root_ts = match thread_ts.filter(|thread_ts| *thread_ts != own_ts) {
             None => {
-                let replies = self.threads.of(&own_ts).map_or(0, |replies| replies.count());
+                let replies = self.threads.replies_to(&own_ts).map_or(0, |replies| replies.count());
                 arranged.push(Arranged::Message(message, replies));
                 own_ts
             }
-            Some(root_ts) if self.told.contains(&root_ts) => return Ok(()),
+            Some(root_ts) if self.read_threads.contains(&root_ts) => return Ok(()),
             Some(root_ts) => {
-                let root = rows::message(self.joined, &root_ts).await?;
+                let root = rows::read_message(self.joined, &root_ts).await?;
                 let root = root.and_then(|root| self.source.shown(root, &self.threads));
-                arranged.push(root.map_or_else(|| Arranged::Unknown(root_ts.clone()), Arranged::Elsewhere));
+                arranged.push(
+                    root.map_or_else(|| Arranged::MissingRoot(root_ts.clone()), Arranged::RootOutsideRange),
+                );
                 root_ts
             }
         };
-        if self.threads.of(&root_ts).is_some() && self.told.insert(root_ts.clone()) {
+        if self.threads.replies_to(&root_ts).is_some() && self.read_threads.insert(root_ts.clone()) {
             self.thread = Some(thread::replies(self.joined, &root_ts));
         }
         Ok(())
     }
 
     fn replies(&self, page: Vec<Value>) -> Vec<Arranged> {
-        let is_of_the_time = |reply: &Value| {
+        let is_in_range = |reply: &Value| {
             let ts = reply["ts"].as_str().and_then(|ts| Ts::parse(ts).ok());
             ts.is_some_and(|ts| self.source.range.contains(&ts))
         };
-        let replies = page.into_iter().filter(is_of_the_time);
+        let replies = page.into_iter().filter(is_in_range);
         replies.filter_map(|reply| self.source.shown(reply, &self.threads)).map(Arranged::Reply).collect()
     }
 }

@@ -1,32 +1,34 @@
-//! Stored reports as rows: `report#{team}#{report id}` / `0000`, `0001`, … are its text in chunks, and `head` says what it was
-//! made from. `report#{team}` / `{report id}` lists it. The head is written last, and each row carries the stamp of what the
-//! report was made from, so a reader sees a whole report or another one, never a mixture.
+//! Stored reports as rows: `report#{team}#{report id}` / `0000`, `0001`, … have its text in chunks, and
+//! `head` describes the state from which it was made. `report#{team}` / `{report id}` lists it. The head is
+//! written last, and each row has the stamp of that state, so a reader sees a whole report, never a mixture
+//! of two.
 
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, key};
 use serde_json::Value;
 use slack::ids::TeamId;
 
-/// How much text a row holds. channelstats has chunks of this size; DynamoDB's limit is 400 KB with all attributes.
+/// The maximum size of the text in a row. channelstats has chunks of this size; DynamoDB's limit is 400 KB
+/// with all attributes.
 pub const CHUNK_BYTES: usize = 300 * 1024;
 
-/// Rows of one report: what is larger is not stored.
+/// The maximum number of chunks of a report: a larger one is not stored.
 pub const MAX_CHUNKS: usize = 64;
 
 const STAMP: &str = "stamp";
 const HEAD: &str = "head";
 
-/// A report to be stored.
+/// A report that can be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptReport {
     /// The workspace.
     pub team: TeamId,
-    /// Which report of it.
+    /// The id of the report.
     pub report_id: String,
     /// The state of the archive that it was made from.
     pub stamp: String,
-    /// What else it depends on, as the reader spells it.
+    /// Its other dependencies, in the reader's format.
     pub dependencies: String,
-    /// Its basis, for people.
+    /// Its basis, for users.
     pub basis: String,
     /// When it was made.
     pub made_at: String,
@@ -34,12 +36,12 @@ pub struct KeptReport {
     pub text: String,
 }
 
-/// What is known of a stored report without its text.
+/// The facts about a stored report without its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportHead {
     /// The state of the archive that it was made from.
     pub stamp: String,
-    /// What else it depends on.
+    /// Its other dependencies.
     pub dependencies: String,
     /// Its basis.
     pub basis: String,
@@ -49,8 +51,9 @@ pub struct ReportHead {
 }
 
 impl KeptReport {
-    /// The rows, in the order in which they are written; `None` if it is too large. `stored` are the rows as they are, by
-    /// [`KeptReport::keys`]: if another process stores the report meanwhile, a row is refused.
+    /// The updates of its rows, in the order in which they must be written. `stored` are the rows as they
+    /// were read, in the order of [`KeptReport::keys`]: if another process stores the report in the meantime,
+    /// a write is rejected.
     pub fn rows(&self, stored: &[Option<Item>]) -> Vec<Update> {
         let chunks = chunks(&self.text);
         let count = chunks.len();
@@ -72,18 +75,18 @@ impl KeptReport {
         .collect()
     }
 
-    /// Whether rows can hold it.
+    /// Whether it is small enough to be stored.
     pub fn fits(&self) -> bool {
         chunks(&self.text).len() <= MAX_CHUNKS
     }
 
-    /// The keys of its rows: of its chunks, and last of its head.
+    /// The keys of its rows: first its chunks, last its head.
     pub fn keys(&self) -> Vec<ItemKey> {
         keys(&self.team, &self.report_id, chunks(&self.text).len())
     }
 
-    /// The row that lists it, which is written first: whatever is stored can be found.
-    pub fn listed(&self) -> Update {
+    /// The row that lists it. It is written first, so that every stored report can be found.
+    pub fn list_entry(&self) -> Update {
         let key = ItemKey::new(key::reports(&self.team), self.report_id.as_str());
         Update { set_if_absent: identity(&self.team, &self.report_id), ..Update::new(key) }
     }
@@ -114,18 +117,18 @@ impl ReportHead {
         keys
     }
 
-    /// The text; `None` if a chunk is missing or of another report.
+    /// The text; `None` if a chunk is missing or belongs to another report.
     pub fn text(&self, chunks: &[Option<Item>]) -> Option<String> {
-        let of_this = |row: &&Item| row.text(STAMP) == Some(&self.stamp);
-        let values = chunks.iter().map(|row| row.as_ref().filter(of_this)?.text("value"));
+        let has_stamp = |row: &&Item| row.text(STAMP) == Some(&self.stamp);
+        let values = chunks.iter().map(|row| row.as_ref().filter(has_stamp)?.text("value"));
         values.collect()
     }
 }
 
 fn keys(team: &TeamId, report_id: &str, chunks: usize) -> Vec<ItemKey> {
     let partition = key::report(team, report_id);
-    let places = (0..chunks).map(|place| format!("{place:04}")).chain([HEAD.to_owned()]);
-    places.map(|place| ItemKey::new(partition.clone(), place)).collect()
+    let timestamps = (0..chunks).map(|index| format!("{index:04}")).chain([HEAD.to_owned()]);
+    timestamps.map(|timestamp| ItemKey::new(partition.clone(), timestamp)).collect()
 }
 
 fn identity(team: &TeamId, report_id: &str) -> Attributes {
@@ -133,7 +136,7 @@ fn identity(team: &TeamId, report_id: &str) -> Attributes {
     texts.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect()
 }
 
-/// Parts of a text that a row holds each.
+/// Splits a text into the chunks of the rows.
 fn chunks(text: &str) -> Vec<&str> {
     let mut chunks = Vec::new();
     let mut rest = text;
@@ -199,7 +202,7 @@ mod tests {
         assert!(head(&later).text(&later[..2]).is_some());
         assert_eq!(head(&rows).text(&[rows[0].clone(), later[1].clone()]), None);
         assert_eq!(head(&rows).text(&[rows[0].clone(), None]), None);
-        // Who read the rows before another process stored its own is refused.
+        // A process that read the rows before another one stored its report is rejected.
         assert!(written(&kept("c".into(), "three"), &later).iter().all(Option::is_some));
         let stale = kept("c".into(), "three").rows(&rows);
         assert_eq!(stale[0].apply(later[0].as_ref().map(|row| &row.attributes)), None);

@@ -1,43 +1,43 @@
-//! What is made, and what is changed back.
+//! Resources that are created, and settings that are restored.
 
 use super::*;
 
 #[tokio::test]
-async fn the_first_run_makes_everything_and_the_second_changes_nothing() {
-    let bench = ProvisionFixture::new().await;
+async fn the_first_run_creates_everything_and_the_second_changes_nothing() {
+    let fixture = ProvisionFixture::new().await;
     let all = |change: ResourceChange| -> Vec<ProvisionStep> {
         let step = |resource| ProvisionStep { resource, change: change.clone() };
-        everything(bench.names()).into_iter().map(step).collect()
+        everything(fixture.names()).into_iter().map(step).collect()
     };
-    assert_eq!(steps(&bench.aws, Parts::ALL).await, all(ResourceChange::Create));
-    assert_eq!(steps(&bench.aws, Parts::ALL).await, all(ResourceChange::Keep));
-    assert_eq!(run(&bench.aws, Parts::ALL, true).await, (all(ResourceChange::Keep), Ok(())));
+    assert_eq!(steps(&fixture.aws, Parts::ALL).await, all(ResourceChange::Create));
+    assert_eq!(steps(&fixture.aws, Parts::ALL).await, all(ResourceChange::Keep));
+    assert_eq!(run(&fixture.aws, Parts::ALL, true).await, (all(ResourceChange::Keep), Ok(())));
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_the_run_does_and_does_nothing() {
-    let bench = ProvisionFixture::new().await;
-    let planned = run(&bench.aws, Parts::ALL, true).await;
-    assert_eq!(bench.resources().await, Vec::<String>::new());
-    assert_eq!(planned.0, steps(&bench.aws, Parts::ALL).await);
+async fn a_dry_run_prints_the_steps_of_a_run_and_changes_nothing() {
+    let fixture = ProvisionFixture::new().await;
+    let planned = run(&fixture.aws, Parts::ALL, true).await;
+    assert_eq!(fixture.resources().await, Vec::<String>::new());
+    assert_eq!(planned.0, steps(&fixture.aws, Parts::ALL).await);
 
-    bench.set_attribute(QueueName::Stats.into(), Attribute::DelaySeconds, "1").await;
-    let dead_letters = bench.url(QueueRef::dead_letters(QueueName::Events)).await;
-    bench.sqs.delete_queue().queue_url(dead_letters).send().await.unwrap();
-    let planned = run(&bench.aws, Parts::ALL, true).await;
-    assert_eq!(bench.attributes(QueueName::Stats.into()).await[&Attribute::DelaySeconds], "1");
-    assert_eq!(planned.0, steps(&bench.aws, Parts::ALL).await);
+    fixture.set_attribute(QueueName::Stats.into(), Attribute::DelaySeconds, "1").await;
+    let dead_letters = fixture.url(QueueRef::dead_letters(QueueName::Events)).await;
+    fixture.sqs.delete_queue().queue_url(dead_letters).send().await.unwrap();
+    let planned = run(&fixture.aws, Parts::ALL, true).await;
+    assert_eq!(fixture.attributes(QueueName::Stats.into()).await[&Attribute::DelaySeconds], "1");
+    assert_eq!(planned.0, steps(&fixture.aws, Parts::ALL).await);
     let changed = planned.0.iter().filter(|step| step.change != ResourceChange::Keep).count();
     assert_eq!(changed, 2);
 }
 
 #[tokio::test]
-async fn queues_are_what_the_topology_says() {
-    let bench = ProvisionFixture::new().await;
-    steps(&bench.aws, Parts { tables: false, bucket: false, ..Parts::ALL }).await;
+async fn queues_match_the_topology() {
+    let fixture = ProvisionFixture::new().await;
+    steps(&fixture.aws, Parts { tables: false, bucket: false, ..Parts::ALL }).await;
     for spec in &QUEUES {
-        let dead_letters = bench.attributes(QueueRef::dead_letters(spec.name)).await;
-        let queue = bench.attributes(spec.name.into()).await;
+        let dead_letters = fixture.attributes(QueueRef::dead_letters(spec.name)).await;
+        let queue = fixture.attributes(spec.name.into()).await;
         let expected = [
             (Attribute::FifoQueue, "true".to_owned()),
             (Attribute::ContentBasedDeduplication, "false".to_owned()),
@@ -63,18 +63,18 @@ async fn queues_are_what_the_topology_says() {
             })
         );
         assert!(!dead_letters.contains_key(&Attribute::RedrivePolicy));
-        let tags = bench.sqs.list_queue_tags().queue_url(bench.url(spec.name.into()).await).send().await;
-        assert_eq!(tags.unwrap().tags.unwrap()[TAG], bench.names().prefix());
+        let tags = fixture.sqs.list_queue_tags().queue_url(fixture.url(spec.name.into()).await).send().await;
+        assert_eq!(tags.unwrap().tags.unwrap()[TAG], fixture.names().prefix());
     }
 }
 
 #[tokio::test]
-async fn tables_are_what_the_topology_says() {
-    let bench = ProvisionFixture::new().await;
-    steps(&bench.aws, TABLES_ONLY).await;
+async fn tables_match_the_topology() {
+    let fixture = ProvisionFixture::new().await;
+    steps(&fixture.aws, TABLES_ONLY).await;
     for spec in &TABLES {
-        let name = bench.names().table(spec.role);
-        let table = bench.dynamodb.describe_table().table_name(name).send().await.unwrap().table.unwrap();
+        let name = fixture.names().table(spec.role);
+        let table = fixture.dynamodb.describe_table().table_name(name).send().await.unwrap().table.unwrap();
         let keys = |schema: &[KeySchemaElement]| -> Vec<(String, KeyType)> {
             schema.iter().map(|key| (key.attribute_name.clone(), key.key_type.clone())).collect()
         };
@@ -93,33 +93,33 @@ async fn tables_are_what_the_topology_says() {
             assert_eq!(keys(found.key_schema()), expected);
             assert_eq!(found.projection().unwrap().projection_type(), Some(&ProjectionType::KeysOnly));
         }
-        let expiry = bench.dynamodb.describe_time_to_live().table_name(name).send().await.unwrap();
+        let expiry = fixture.dynamodb.describe_time_to_live().table_name(name).send().await.unwrap();
         let expiry = expiry.time_to_live_description.unwrap();
         let is_on = expiry.time_to_live_status() == Some(&TimeToLiveStatus::Enabled);
         assert_eq!(expiry.attribute_name().filter(|_| is_on), spec.ttl);
-        let backups = bench.dynamodb.describe_continuous_backups().table_name(name).send().await.unwrap();
+        let backups = fixture.dynamodb.describe_continuous_backups().table_name(name).send().await.unwrap();
         let backups = backups.continuous_backups_description.unwrap();
         let recovery = backups.point_in_time_recovery_description().unwrap().point_in_time_recovery_status();
         assert_eq!(recovery == Some(&PointInTimeRecoveryStatus::Enabled), spec.point_in_time_recovery);
         let tags =
-            bench.dynamodb.list_tags_of_resource().resource_arn(table.table_arn().unwrap()).send().await;
+            fixture.dynamodb.list_tags_of_resource().resource_arn(table.table_arn().unwrap()).send().await;
         let tags = tags.unwrap().tags.unwrap();
-        assert!(tags.iter().any(|tag| tag.key() == TAG && tag.value() == bench.names().prefix()));
+        assert!(tags.iter().any(|tag| tag.key() == TAG && tag.value() == fixture.names().prefix()));
     }
 }
 
 #[tokio::test]
-async fn the_bucket_is_encrypted_closed_and_tidied() {
-    let bench = ProvisionFixture::new().await;
-    steps(&bench.aws, BUCKET_ONLY).await;
-    let bucket = bench.names().bucket();
-    let place = bench.s3.get_bucket_location().bucket(bucket).send().await.unwrap();
-    assert_eq!(place.location_constraint().unwrap().as_str(), REGION);
-    let found = bench.s3.get_bucket_encryption().bucket(bucket).send().await.unwrap();
+async fn the_bucket_is_encrypted_private_and_aborts_old_uploads() {
+    let fixture = ProvisionFixture::new().await;
+    steps(&fixture.aws, BUCKET_ONLY).await;
+    let bucket = fixture.names().bucket();
+    let location = fixture.s3.get_bucket_location().bucket(bucket).send().await.unwrap();
+    assert_eq!(location.location_constraint().unwrap().as_str(), REGION);
+    let found = fixture.s3.get_bucket_encryption().bucket(bucket).send().await.unwrap();
     let rule = found.server_side_encryption_configuration().unwrap().rules()[0].clone();
     let default = rule.apply_server_side_encryption_by_default.unwrap();
     assert_eq!(default.sse_algorithm, ServerSideEncryption::Aes256);
-    let found = bench.s3.get_public_access_block().bucket(bucket).send().await.unwrap();
+    let found = fixture.s3.get_public_access_block().bucket(bucket).send().await.unwrap();
     let block = found.public_access_block_configuration.unwrap();
     let all = [
         block.block_public_acls,
@@ -128,56 +128,56 @@ async fn the_bucket_is_encrypted_closed_and_tidied() {
         block.restrict_public_buckets,
     ];
     assert_eq!(all, [Some(true); 4]);
-    let found = bench.s3.get_bucket_lifecycle_configuration().bucket(bucket).send().await.unwrap();
+    let found = fixture.s3.get_bucket_lifecycle_configuration().bucket(bucket).send().await.unwrap();
     let rule = &found.rules()[0];
     assert_eq!(rule.abort_incomplete_multipart_upload().unwrap().days_after_initiation, Some(1));
     assert_eq!(*rule.status(), ExpirationStatus::Enabled);
-    // Nothing that is archived ever goes.
+    // Archived objects never expire.
     assert!(found.rules().len() == 1 && rule.expiration().is_none());
-    let tags = bench.s3.get_bucket_tagging().bucket(bucket).send().await.unwrap();
-    assert!(tags.tag_set().iter().any(|tag| tag.key() == TAG && tag.value() == bench.names().prefix()));
+    let tags = fixture.s3.get_bucket_tagging().bucket(bucket).send().await.unwrap();
+    assert!(tags.tag_set().iter().any(|tag| tag.key() == TAG && tag.value() == fixture.names().prefix()));
 }
 
 /// The statements of the bucket's policy.
-async fn statements(bench: &ProvisionFixture) -> Vec<Value> {
-    let found = bench.s3.get_bucket_policy().bucket(bench.names().bucket()).send().await.unwrap();
+async fn statements(fixture: &ProvisionFixture) -> Vec<Value> {
+    let found = fixture.s3.get_bucket_policy().bucket(fixture.names().bucket()).send().await.unwrap();
     let policy: Value = serde_json::from_str(&found.policy.unwrap()).unwrap();
     policy["Statement"].as_array().unwrap().clone()
 }
 
 #[tokio::test]
-async fn a_bucket_is_spoken_to_over_tls_only_and_tables_are_not_deleted_by_mistake() {
-    let bench = ProvisionFixture::new().await;
-    let bucket = bench.names().bucket();
-    steps(&bench.aws, Parts { queues: &[], ..Parts::ALL }).await;
+async fn a_bucket_requires_tls_and_tables_have_deletion_protection() {
+    let fixture = ProvisionFixture::new().await;
+    let bucket = fixture.names().bucket();
+    steps(&fixture.aws, Parts { queues: &[], ..Parts::ALL }).await;
     let ours = json!({
         "Sid": "AnnalistTlsOnly", "Effect": "Deny", "Principal": "*", "Action": "s3:*",
         "Resource": [format!("arn:aws:s3:::{bucket}"), format!("arn:aws:s3:::{bucket}/*")],
         "Condition": { "Bool": { "aws:SecureTransport": "false" } },
     });
-    assert_eq!(statements(&bench).await, std::slice::from_ref(&ours));
-    bench.s3.delete_bucket_policy().bucket(bucket).send().await.unwrap();
+    assert_eq!(statements(&fixture).await, std::slice::from_ref(&ours));
+    fixture.s3.delete_bucket_policy().bucket(bucket).send().await.unwrap();
     for spec in &TABLES {
-        let name = bench.names().table(spec.role);
-        let table = bench.dynamodb.describe_table().table_name(name).send().await.unwrap().table.unwrap();
+        let name = fixture.names().table(spec.role);
+        let table = fixture.dynamodb.describe_table().table_name(name).send().await.unwrap().table.unwrap();
         assert_eq!(table.deletion_protection_enabled(), Some(true), "{name}");
     }
-    let archive = bench.names().table(TableRole::Archive);
-    let update = bench.dynamodb.update_table().table_name(archive).deletion_protection_enabled(false);
+    let archive = fixture.names().table(TableRole::Archive);
+    let update = fixture.dynamodb.update_table().table_name(archive).deletion_protection_enabled(false);
     update.send().await.unwrap();
     assert_eq!(
-        changes(&bench.aws, Parts { queues: &[], ..Parts::ALL }).await,
+        changes(&fixture.aws, Parts { queues: &[], ..Parts::ALL }).await,
         [format!("table {archive} (DeletionProtectionEnabled)"), format!("bucket {bucket} (Policy)")]
     );
-    assert_eq!(statements(&bench).await, [ours]);
+    assert_eq!(statements(&fixture).await, [ours]);
 }
 
 #[tokio::test]
-async fn a_queue_that_was_changed_is_put_back_and_the_settings_are_named() {
-    let bench = ProvisionFixture::new().await;
-    steps(&bench.aws, ONE_QUEUE).await;
+async fn a_changed_queue_is_restored_and_the_settings_are_named() {
+    let fixture = ProvisionFixture::new().await;
+    steps(&fixture.aws, ONE_QUEUE).await;
     let (queue, dead_letters) = (QueueName::Stats.into(), QueueRef::dead_letters(QueueName::Stats));
-    let before = [bench.attributes(queue).await, bench.attributes(dead_letters).await];
+    let before = [fixture.attributes(queue).await, fixture.attributes(dead_letters).await];
     for (name, value) in [
         (Attribute::VisibilityTimeout, "31"),
         (Attribute::DelaySeconds, "0"),
@@ -188,12 +188,12 @@ async fn a_queue_that_was_changed_is_put_back_and_the_settings_are_named() {
         (Attribute::ContentBasedDeduplication, "true"),
         (Attribute::RedrivePolicy, ""),
     ] {
-        bench.set_attribute(queue, name, value).await;
+        fixture.set_attribute(queue, name, value).await;
     }
-    bench.set_attribute(dead_letters, Attribute::MessageRetentionPeriod, "345600").await;
-    let [of_queue, of_dead_letters] = [queue, dead_letters].map(|queue| bench.names().queue(queue));
+    fixture.set_attribute(dead_letters, Attribute::MessageRetentionPeriod, "345600").await;
+    let [of_queue, of_dead_letters] = [queue, dead_letters].map(|queue| fixture.names().queue(queue));
     assert_eq!(
-        changes(&bench.aws, ONE_QUEUE).await,
+        changes(&fixture.aws, ONE_QUEUE).await,
         [
             format!("queue {of_dead_letters} (MessageRetentionPeriod)"),
             format!(
@@ -206,47 +206,47 @@ async fn a_queue_that_was_changed_is_put_back_and_the_settings_are_named() {
         attributes.remove(&Attribute::LastModifiedTimestamp);
         attributes
     };
-    let after = [bench.attributes(queue).await, bench.attributes(dead_letters).await];
+    let after = [fixture.attributes(queue).await, fixture.attributes(dead_letters).await];
     assert_eq!(after.map(settings), before.map(settings));
-    assert_eq!(changes(&bench.aws, ONE_QUEUE).await, Vec::<String>::new());
+    assert_eq!(changes(&fixture.aws, ONE_QUEUE).await, Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_table_that_was_made_by_halves_is_completed() {
-    let bench = ProvisionFixture::new().await;
-    let owner = bench.names().prefix();
+async fn an_incomplete_table_is_completed() {
+    let fixture = ProvisionFixture::new().await;
+    let owner = fixture.names().prefix();
     let text = ScalarAttributeType::S;
-    let archive = bench.names().table(TableRole::Archive);
-    bench.make_table(archive, &[("itemId", text.clone()), ("timestamp", text.clone())], Some(owner)).await;
-    let claims = bench.names().table(TableRole::Claims);
-    bench.make_table(claims, &[("event_key", text)], Some(owner)).await;
-    // A table that loses rows is not an archive.
+    let archive = fixture.names().table(TableRole::Archive);
+    fixture.make_table(archive, &[("itemId", text.clone()), ("timestamp", text.clone())], Some(owner)).await;
+    let claims = fixture.names().table(TableRole::Claims);
+    fixture.make_table(claims, &[("event_key", text)], Some(owner)).await;
+    // The archive's table must not expire rows.
     let expiry = TimeToLiveSpecification::builder().enabled(true).attribute_name("ttl").build().unwrap();
-    let update = bench.dynamodb.update_time_to_live().table_name(archive);
+    let update = fixture.dynamodb.update_time_to_live().table_name(archive);
     update.time_to_live_specification(expiry).send().await.unwrap();
     assert_eq!(
-        changes(&bench.aws, TABLES_ONLY).await,
+        changes(&fixture.aws, TABLES_ONLY).await,
         [
             format!(
                 "table {archive} (DeletionProtectionEnabled, GlobalSecondaryIndexes, TimeToLive, PointInTimeRecovery)"
             ),
-            format!("table {}", bench.names().table(TableRole::Existence)),
+            format!("table {}", fixture.names().table(TableRole::Existence)),
             format!("table {claims} (DeletionProtectionEnabled, TimeToLive)"),
         ]
     );
-    assert_eq!(changes(&bench.aws, TABLES_ONLY).await, Vec::<String>::new());
-    let expiry = bench.dynamodb.describe_time_to_live().table_name(archive).send().await.unwrap();
+    assert_eq!(changes(&fixture.aws, TABLES_ONLY).await, Vec::<String>::new());
+    let expiry = fixture.dynamodb.describe_time_to_live().table_name(archive).send().await.unwrap();
     let status = expiry.time_to_live_description.unwrap().time_to_live_status;
     assert_eq!(status, Some(TimeToLiveStatus::Disabled));
 }
 
 #[tokio::test]
-async fn a_bucket_keeps_what_others_added_to_it() {
-    let bench = ProvisionFixture::new().await;
-    let bucket = bench.names().bucket();
-    bench.make_bucket(&[("cost", "archive"), (TAG, bench.names().prefix())]).await;
-    // AWS closes each bucket from its first moment, ministack does not: this one is open everywhere.
-    bench.s3.delete_public_access_block().bucket(bucket).send().await.unwrap();
+async fn a_bucket_keeps_the_settings_that_others_added() {
+    let fixture = ProvisionFixture::new().await;
+    let bucket = fixture.names().bucket();
+    fixture.make_bucket(&[("cost", "archive"), (TAG, fixture.names().prefix())]).await;
+    // AWS blocks public access to new buckets, ministack does not: remove the block on both.
+    fixture.s3.delete_public_access_block().bucket(bucket).send().await.unwrap();
     let theirs = LifecycleRule::builder()
         .id("theirs")
         .status(ExpirationStatus::Enabled)
@@ -260,18 +260,18 @@ async fn a_bucket_keeps_what_others_added_to_it() {
         "Action": "s3:GetObject", "Resource": format!("arn:aws:s3:::{bucket}/exports/*"),
     });
     let policy = json!({ "Version": "2012-10-17", "Statement": [allows] }).to_string();
-    bench.s3.put_bucket_policy().bucket(bucket).policy(policy).send().await.unwrap();
-    let put = bench.s3.put_bucket_lifecycle_configuration().bucket(bucket);
+    fixture.s3.put_bucket_policy().bucket(bucket).policy(policy).send().await.unwrap();
+    let put = fixture.s3.put_bucket_lifecycle_configuration().bucket(bucket);
     put.lifecycle_configuration(lifecycle).send().await.unwrap();
     assert_eq!(
-        changes(&bench.aws, BUCKET_ONLY).await,
+        changes(&fixture.aws, BUCKET_ONLY).await,
         [format!("bucket {bucket} (PublicAccessBlock, Policy, LifecycleConfiguration)")]
     );
-    let found = bench.s3.get_bucket_lifecycle_configuration().bucket(bucket).send().await.unwrap();
+    let found = fixture.s3.get_bucket_lifecycle_configuration().bucket(bucket).send().await.unwrap();
     assert!(found.rules().len() == 2 && found.rules().contains(&theirs), "{found:?}");
-    let statements = statements(&bench).await;
+    let statements = statements(&fixture).await;
     assert!(statements.len() == 2 && statements.contains(&allows), "{statements:?}");
-    let tags = bench.s3.get_bucket_tagging().bucket(bucket).send().await.unwrap();
+    let tags = fixture.s3.get_bucket_tagging().bucket(bucket).send().await.unwrap();
     assert_eq!(tags.tag_set().len(), 2);
-    assert_eq!(changes(&bench.aws, BUCKET_ONLY).await, Vec::<String>::new());
+    assert_eq!(changes(&fixture.aws, BUCKET_ONLY).await, Vec::<String>::new());
 }

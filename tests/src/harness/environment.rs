@@ -1,4 +1,4 @@
-//! Where a program works: a data folder, alone or beside a Slack, or an installation on AWS.
+//! The environment of a program: a data folder, with or without a Slack, or an installation on AWS.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,46 +13,46 @@ use tokio::time::{Instant, sleep};
 
 use super::stack::Stack;
 
-/// Leads a program to where it works.
+/// The environment in which a program runs.
 pub trait ProgramEnvironment: Sync {
-    /// Adds what the program has to be told.
-    fn lead(&self, command: &mut Command);
+    /// Adds the arguments and variables that the program needs.
+    fn configure(&self, command: &mut Command);
 }
 
 impl ProgramEnvironment for Path {
-    fn lead(&self, command: &mut Command) {
+    fn configure(&self, command: &mut Command) {
         command.arg("--data").arg(self);
     }
 }
 
-/// A data folder beside a Slack.
+/// A data folder and a Slack.
 #[derive(Clone, Copy)]
 pub struct FolderWithSlack<'a> {
     /// The folder.
     pub data: &'a Path,
     /// The Slack.
     pub slack: &'a FakeSlack,
-    /// The token that programs have for it.
+    /// The token that programs use for it.
     pub token: &'a str,
 }
 
 impl ProgramEnvironment for FolderWithSlack<'_> {
-    fn lead(&self, command: &mut Command) {
-        self.data.lead(command);
+    fn configure(&self, command: &mut Command) {
+        self.data.configure(command);
         command.env("SLACK_BOT_TOKEN", self.token).env("SLACK_API_URL", self.slack.url());
     }
 }
 
-/// An installation on AWS of its own, provisioned.
+/// A separate, provisioned installation on AWS.
 #[derive(Debug)]
 pub struct AwsInstallation {
-    /// The account it is in.
+    /// A client of its account.
     pub aws: Aws,
     environment: Vec<(&'static str, String)>,
 }
 
 impl ProgramEnvironment for AwsInstallation {
-    fn lead(&self, command: &mut Command) {
+    fn configure(&self, command: &mut Command) {
         for (name, value) in &self.environment {
             command.env(name, value);
         }
@@ -60,10 +60,10 @@ impl ProgramEnvironment for AwsInstallation {
 }
 
 impl AwsInstallation {
-    /// Makes one on the stack of this test run: every queue, table and the bucket.
+    /// Provisions an installation on the stack of this test run: every queue, every table and the bucket.
     ///
     /// # Panics
-    /// If something cannot be made.
+    /// If a resource cannot be created.
     pub async fn new() -> Self {
         let stack = Stack::shared();
         let aws = stack.aws().await;
@@ -71,63 +71,63 @@ impl AwsInstallation {
         Self { environment: stack.environment(aws.names()), aws }
     }
 
-    /// The same, as a program sees it that reaches AWS through another endpoint: a proxy.
-    pub fn through(&self, endpoint: &str) -> Self {
+    /// The same installation for a program that reaches AWS through another endpoint, such as a proxy.
+    pub fn with_endpoint(&self, endpoint: &str) -> Self {
         let mut environment = self.environment.clone();
         environment.retain(|(name, _)| *name != "AWS_ENDPOINT_URL");
         environment.push(("AWS_ENDPOINT_URL", endpoint.to_owned()));
         Self { aws: self.aws.clone(), environment }
     }
 
-    /// The same with another value of a variable; none unsets it.
-    pub fn with(&self, name: &'static str, value: Option<&str>) -> Self {
+    /// The same installation with another value of a variable; `None` unsets it.
+    pub fn with_variable(&self, name: &'static str, value: Option<&str>) -> Self {
         let mut environment = self.environment.clone();
         environment.retain(|(known, _)| *known != name);
         environment.extend(value.map(|value| (name, value.to_owned())));
         Self { aws: self.aws.clone(), environment }
     }
 
-    /// The variables that lead a program here.
+    /// The variables with which a program uses this installation.
     pub fn environment(&self) -> Vec<(&str, &str)> {
         self.environment.iter().map(|(name, value)| (*name, value.as_str())).collect()
     }
 
-    /// Waits until a file is going up in parts.
+    /// Waits until a multipart upload is in progress.
     ///
     /// # Panics
-    /// If none is at the deadline.
-    pub async fn uploading(&self, deadline: Duration) {
+    /// If no upload is in progress at the deadline.
+    pub async fn wait_for_upload(&self, deadline: Duration) {
         let stack = Stack::shared();
         let client = aws_sdk_s3::config::Builder::from(&stack.sdk(stack.endpoint()).await);
         let client = aws_sdk_s3::Client::from_conf(client.force_path_style(true).build());
         let until = Instant::now() + deadline;
         loop {
-            let asked = client.list_multipart_uploads().bucket(self.aws.names().bucket()).send().await;
-            if asked.expect("the stack lists uploads").uploads.is_some_and(|uploads| !uploads.is_empty()) {
+            let listed = client.list_multipart_uploads().bucket(self.aws.names().bucket()).send().await;
+            if listed.expect("the stack lists uploads").uploads.is_some_and(|uploads| !uploads.is_empty()) {
                 return;
             }
-            assert!(Instant::now() < until, "no file is going up after {deadline:?}");
-            // The uploader cannot notice this; it asks again.
+            assert!(Instant::now() < until, "no upload is in progress after {deadline:?}");
+            // The uploader cannot notify this process, so it polls.
             sleep(Duration::from_millis(50)).await;
         }
     }
 
     /// Waits until no message is on any live queue, in the order of the flow.
     ///
-    /// An emulator's counts are exact, so once is enough.
+    /// An emulator's counts are exact, so one check is enough.
     ///
     /// # Panics
-    /// If that is not so at the deadline, or a message went to a dead-letter queue.
-    pub async fn drained(&self, deadline: Duration) {
+    /// If a message is left at the deadline, or in a dead-letter queue.
+    pub async fn wait_until_drained(&self, deadline: Duration) {
         let live = QUEUES.iter().filter(|spec| spec.role == QueueRole::Live);
-        self.emptied(&live.map(|spec| spec.name).collect::<Vec<_>>(), deadline).await;
+        self.wait_until_empty(&live.map(|spec| spec.name).collect::<Vec<_>>(), deadline).await;
     }
 
     /// Waits until no message is on these queues.
     ///
     /// # Panics
-    /// As [`AwsInstallation::drained`].
-    pub async fn emptied(&self, queues: &[QueueName], deadline: Duration) {
+    /// As [`AwsInstallation::wait_until_drained`].
+    pub async fn wait_until_empty(&self, queues: &[QueueName], deadline: Duration) {
         let queue = self.aws.queue();
         let until = Instant::now() + deadline;
         loop {
@@ -139,7 +139,7 @@ impl AwsInstallation {
                 break;
             }
             assert!(Instant::now() < until, "the queues are not empty after {deadline:?}");
-            // The processes that work cannot tell this one; it asks again.
+            // The workers cannot notify this process, so it polls.
             sleep(Duration::from_millis(50)).await;
         }
         for name in queues {

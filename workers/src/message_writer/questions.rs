@@ -1,5 +1,5 @@
-//! Which stored messages ask the responder something. Only read if questions are answered: a queue without a consumer would
-//! fill up.
+//! Finds stored messages that ask the responder a question. Used only if questions are answered: a queue
+//! without a consumer would fill up.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -7,34 +7,34 @@ use std::sync::{Mutex, PoisonError};
 use ports::archive::{Archive, ArchiveError, ItemKey};
 use ports::clock::TimestampMs;
 use ports::queue::Outgoing;
-use rules::question::asked::PossibleQuestion;
 use rules::question::job::QuestionJob;
+use rules::question::recognition::PossibleQuestion;
 
 use crate::runtime::EventJob;
 
-/// Threads remembered in which the app has spoken; beyond it they are asked for again.
+/// Maximum number of cached threads in which the app has posted; at the limit, the cache is cleared.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// Finds questions.
 pub(super) struct Asking {
     max_age_s: i64,
-    /// That the app has spoken in a thread stays so.
+    /// Threads in which the app has posted; this never changes back.
     known: Mutex<HashSet<ItemKey>>,
 }
 
-/// The questions that a batch may ask.
+/// Possible questions of a batch.
 pub(super) struct BatchQuestions {
     possible: Vec<Option<PossibleQuestion>>,
     own_threads: Result<HashSet<ItemKey>, ArchiveError>,
 }
 
 impl Asking {
-    /// Questions older than this are not asked.
+    /// A finder that ignores questions older than this.
     pub(super) fn new(max_age_s: i64) -> Self {
         Self { max_age_s, known: Mutex::default() }
     }
 
-    /// Reads a batch. The threads that decide are asked for in one call.
+    /// Reads a batch. The relevant threads are read in one call.
     pub(super) async fn read<'j>(
         &self,
         archive: &dyn Archive,
@@ -77,13 +77,13 @@ impl Asking {
 }
 
 impl BatchQuestions {
-    /// The job for the question that a job of the batch asks, if it does.
+    /// The job for the question of this job of the batch, if it asks one.
     pub(super) fn job(&mut self, index: usize) -> Result<Option<Outgoing>, ArchiveError> {
         let Some(possible) = self.possible.get_mut(index).and_then(Option::take) else { return Ok(None) };
         let is_own_thread = match possible.thread() {
             Some(thread) => self.own_threads.as_ref().map_err(Clone::clone)?.contains(&thread),
             None => false,
         };
-        Ok(possible.decided(is_own_thread).map(|question| QuestionJob::from(question).outgoing()))
+        Ok(possible.into_question(is_own_thread).map(|question| QuestionJob::from(question).outgoing()))
     }
 }

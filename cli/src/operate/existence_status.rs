@@ -1,4 +1,4 @@
-//! What `annalist status` says of the existence check, where it waits for Slack.
+//! The lines of `annalist status` about an existence check that waits for Slack.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use ports::archive::{Archive, ArchiveError};
 use ports::clock::{Clock, SystemClock};
 use serde::Serialize;
-use workers::existence::{Waiting, waiting};
+use workers::existence::{Waiting, read_waiting};
 
 use crate::plain;
 
@@ -14,7 +14,7 @@ use crate::plain;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct WaitingCheck {
     pub(crate) team_id: String,
-    /// The only method that waits, where it is one.
+    /// The method that waits, if it is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) method: Option<String>,
     pub(crate) since: String,
@@ -22,23 +22,23 @@ pub(crate) struct WaitingCheck {
     pub(crate) reason: String,
 }
 
-/// What waits now, as the processes that wait have said.
+/// Returns the checks that wait now, as the waiting processes have reported.
 pub(crate) async fn read(archive: &dyn Archive) -> Result<Vec<WaitingCheck>, ArchiveError> {
-    let held = waiting(archive, SystemClock.now()).await?.into_iter().map(|waiting| {
+    let checks = read_waiting(archive, SystemClock.now()).await?.into_iter().map(|waiting| {
         let Waiting { team, method, since_s, until_s, reason } = waiting;
         WaitingCheck { team_id: team, method, since: at(since_s), until: at(until_s), reason }
     });
-    Ok(held.collect())
+    Ok(checks.collect())
 }
 
 fn at(seconds: i64) -> String {
     Timestamp::from_second(seconds).map_or_else(|_| "?".to_owned(), |at| at.to_string())
 }
 
-/// A line for each.
-pub(crate) fn print(held: &[WaitingCheck], out: &mut dyn Write) -> io::Result<()> {
-    for WaitingCheck { team_id, since, reason, .. } in held {
-        let line = format!("{team_id}: events wait to be checked since {since}: {reason}");
+/// Prints a line for each check.
+pub(crate) fn print(checks: &[WaitingCheck], out: &mut dyn Write) -> io::Result<()> {
+    for WaitingCheck { team_id, since, reason, .. } in checks {
+        let line = format!("{team_id}: events have been waiting for the check since {since}: {reason}");
         writeln!(out, "existence    {}", plain::line(&line))?;
     }
     Ok(())

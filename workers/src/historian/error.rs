@@ -1,4 +1,4 @@
-//! Why history could not be read, and what that means for what is left to read.
+//! The errors of reading history, and their consequence for the rest.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use ports::queue::QueueError;
 use rules::filled::UnreadableReason;
 use slack_api::ApiError;
 
-/// Why a part of history could not be read.
+/// The reason why a part of history could not be read.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum HistoryError {
-    /// Slack did not answer with what was asked for.
+    /// Slack did not return the requested page.
     #[error(transparent)]
     Slack(#[from] ApiError),
     /// The archive failed.
@@ -19,15 +19,15 @@ pub enum HistoryError {
     /// A job for a file could not be sent.
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// Slack says that there is more, and does not show it.
-    #[error("Slack says that there are more messages and shows none of them")]
+    /// Slack reports more messages, but does not return them.
+    #[error("Slack reports more messages but returns none of them")]
     Stuck,
 }
 
-/// What an error means for what is left to read.
+/// The consequence of an error for the rest of the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consequence {
-    /// The same may succeed later; if it is known, after this long.
+    /// A retry may succeed later; after this delay, if it is known.
     Later(Option<Duration>),
     /// This channel cannot be read; others can.
     Channel(Option<UnreadableReason>),
@@ -36,26 +36,27 @@ pub enum Consequence {
 }
 
 impl HistoryError {
-    /// What it means for what is left to read.
+    /// The consequence of this error for the rest of the history.
     pub fn consequence(&self) -> Consequence {
         match self {
-            Self::Slack(error) => of_slack(error),
+            Self::Slack(error) => consequence_of_slack(error),
             Self::Archive(_) | Self::Queue(_) => Consequence::Later(None),
             Self::Stuck => Consequence::Channel(None),
         }
     }
 
-    /// Slack's code, if it said no.
+    /// Slack's error code, if it refused the call.
     pub fn refusal(&self) -> Option<&str> {
         match self {
-            Self::Slack(error) => error.refusal(),
+            Self::Slack(error) => error.refusal_code(),
             Self::Archive(_) | Self::Queue(_) | Self::Stuck => None,
         }
     }
 }
 
-/// By the codes of <https://docs.slack.dev/reference/methods/conversations.history#errors>.
-fn of_slack(error: &ApiError) -> Consequence {
+/// The consequence of an API error, by the codes of
+/// <https://docs.slack.dev/reference/methods/conversations.history#errors>.
+fn consequence_of_slack(error: &ApiError) -> Consequence {
     match error {
         ApiError::RateLimited { retry_after, .. } => Consequence::Later(Some(*retry_after)),
         ApiError::Unreachable { .. } => Consequence::Later(None),
@@ -65,7 +66,7 @@ fn of_slack(error: &ApiError) -> Consequence {
             "not_in_channel" => Consequence::Channel(Some(UnreadableReason::NotInChannel)),
             "channel_not_found" => Consequence::Channel(Some(UnreadableReason::NotFound)),
             "missing_scope" => Consequence::Channel(Some(UnreadableReason::MissingScope)),
-            _ if error.is_of_token() => Consequence::Workspace,
+            _ if error.is_token_error() => Consequence::Workspace,
             _ => Consequence::Channel(None),
         },
     }
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_channel_that_cannot_be_read_stops_no_other_and_a_revoked_token_stops_all() {
+    fn an_unreadable_channel_stops_no_other_and_a_revoked_token_stops_all() {
         let refused = |error: &str| {
             let error = ApiError::Refused {
                 method: Method::ConversationsHistory,

@@ -1,32 +1,34 @@
-//! Whether a message asks something: decided from the event alone, and from whether the app has spoken in its thread.
+//! Whether a message is a question: this depends on the event alone, and on whether the app has posted in its
+//! thread.
 
 use ports::archive::ItemKey;
 use ports::clock::TimestampMs;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use slack::catalogue::EventRule;
-use slack::envelope::{Envelope, object};
+use slack::envelope::{Envelope, object_or_default};
 use slack::ids::{FileId, Ts, UserId};
 
 use super::{Question, QuestionId, QuestionText};
 use crate::{SlackEvent, message};
 
-/// Slack's own messages, in every workspace.
+/// The author of Slack's own messages in every workspace.
 const SLACKBOT: &str = "USLACKBOT";
 
 /// Subtypes of messages that people write.
 const WRITTEN: [&str; 2] = ["file_share", "thread_broadcast"];
 
-/// Slack lets a message have ten files.
+/// Slack's limit of files in a message.
 const MAX_FILES: usize = 10;
 
-/// A message of a person that may ask something.
+/// A message that may be a question.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PossibleQuestion {
     question: Question,
 }
 
-/// What shows that an app wrote a message, or that the event brings another one, and is in no field that is read otherwise.
+/// Fields that are not read elsewhere and show that an app wrote the message, or that the event contains
+/// another message.
 #[derive(Default, Deserialize)]
 struct AppMarks<'a> {
     #[serde(borrow, default)]
@@ -38,8 +40,9 @@ struct AppMarks<'a> {
 }
 
 impl PossibleQuestion {
-    /// Reads an event: a new message of a person of this workspace that is not older than `max_age_s`, and mentions the app or
-    /// is in a thread. `None` for everything else: an edit, a deletion, a message of a bot, of Slack, of the app itself.
+    /// Reads an event: a new message of a user of this workspace that is not older than `max_age_s`, and
+    /// mentions the app or is a reply in a thread. `None` for everything else: an edit, a deletion, a message
+    /// of a bot, of Slack or of the app itself.
     pub fn read(
         event: &SlackEvent<'_>,
         envelope: &Envelope<'_>,
@@ -50,65 +53,69 @@ impl PossibleQuestion {
             return None;
         }
         let is_written = event.header.subtype.as_deref().is_none_or(|subtype| WRITTEN.contains(&subtype));
-        let told = event.told().ok()??;
-        if !is_written || told.deleted.is_some() {
+        let updates = event.message_updates().ok()??;
+        if !is_written || updates.deleted.is_some() {
             return None;
         }
-        // A root that a reply brings with it comes behind the reply.
-        let said = &told.messages.first()?.object;
-        if said.bot_id.is_some() || said.edited_ts().ok()?.is_some() {
+        // If a reply contains its root, the root comes after the reply.
+        let message = &updates.messages.first()?.object;
+        if message.bot_id.is_some() || message.edited_ts().ok()?.is_some() {
             return None;
         }
-        // Most messages end here.
-        let text = said.text.as_deref().unwrap_or_default();
+        // Most messages are not questions and return here.
+        let text = message.text.as_deref().unwrap_or_default();
         let mentioned = mentions(text).find(|user| envelope.is_own_user(user.as_str()));
-        let is_reply = said.thread_ts.is_some() && said.thread_ts != said.ts;
+        let is_reply = message.thread_ts.is_some() && message.thread_ts != message.ts;
         if mentioned.is_none() && !is_reply {
             return None;
         }
-        let (channel, ts) = (event.channel().ok()?, Ts::parse(said.ts.as_deref()?).ok()?);
+        let (channel, ts) = (event.channel().ok()?, Ts::parse(message.ts.as_deref()?).ok()?);
         if now.0 / 1_000 - ts.micros() / 1_000_000 > max_age_s {
             return None;
         }
-        // The only place at which an event is parsed once more.
-        let marks: AppMarks<'_> = object(event.raw);
+        // The event is parsed a second time only here.
+        let marks: AppMarks<'_> = object_or_default(event.raw);
         if marks.app_id.is_some() || marks.bot_profile.is_some() || marks.message.is_some() {
             return None;
         }
-        let strangers = [said.user_team.as_deref(), said.source_team.as_deref()];
-        if strangers.into_iter().flatten().any(|team| team != event.team.as_str()) {
+        let teams = [message.user_team.as_deref(), message.source_team.as_deref()];
+        if teams.into_iter().flatten().any(|team| team != event.team.as_str()) {
             return None;
         }
-        let user = UserId::parse(said.user.as_deref()?).ok()?;
+        let user = UserId::parse(message.user.as_deref()?).ok()?;
         if user.as_str() == SLACKBOT || envelope.is_own_user(user.as_str()) {
             return None;
         }
         let thread_ts =
-            said.thread_ts.as_deref().map_or_else(|| Some(ts.clone()), |ts| Ts::parse(ts).ok())?;
+            message.thread_ts.as_deref().map_or_else(|| Some(ts.clone()), |ts| Ts::parse(ts).ok())?;
         let id = QuestionId { team: event.team.clone(), channel, ts, thread_ts };
-        let listed = message::files::of(said).unwrap_or_default();
+        let listed = message::files::read_files(message).unwrap_or_default();
         let ids = listed.as_array().into_iter().flatten().filter_map(|file| file["id"].as_str());
         let files = ids.filter_map(|id| FileId::parse(id).ok()).take(MAX_FILES).collect();
         Some(Self {
-            question: Question { id, asked: QuestionText { user, text: text.to_owned(), mentioned, files } },
+            question: Question {
+                id,
+                content: QuestionText { user, text: text.to_owned(), mentioned, files },
+            },
         })
     }
 
-    /// The row of the thread that decides whether it asks: the app was not mentioned, so it asks only where the app has spoken.
+    /// The row of the thread that decides whether it is a question. `None` if the message mentions the app;
+    /// otherwise it is a question only if the app has posted in the thread.
     pub fn thread(&self) -> Option<ItemKey> {
-        let Question { id, asked } = &self.question;
+        let Question { id, content: asked } = &self.question;
         asked.mentioned.is_none().then(|| ItemKey::bot_thread(&id.team, &id.channel, &id.thread_ts))
     }
 
-    /// The question, given whether the app has spoken in its thread.
+    /// The question, given whether the app has posted in its thread.
     #[must_use]
-    pub fn decided(self, is_own_thread: bool) -> Option<Question> {
-        let is_mention = self.question.asked.mentioned.is_some();
+    pub fn into_question(self, is_own_thread: bool) -> Option<Question> {
+        let is_mention = self.question.content.mentioned.is_some();
         (is_mention || is_own_thread).then_some(self.question)
     }
 }
 
-/// The people that a text mentions: `<@U1>` or `<@U1|name>`.
+/// The users that a text mentions: `<@U1>` or `<@U1|name>`.
 pub fn mentions(text: &str) -> impl Iterator<Item = UserId> {
     text.split("<@").skip(1).filter_map(|rest| {
         let end = rest.find(['>', '|'])?;
@@ -116,7 +123,7 @@ pub fn mentions(text: &str) -> impl Iterator<Item = UserId> {
     })
 }
 
-/// A text without the mentions of this person.
+/// A text without the mentions of this user.
 pub fn without_mention(text: &str, user: &UserId) -> String {
     let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
     let mention = format!("<@{user}");
@@ -151,7 +158,7 @@ mod tests {
     const TS: &str = "1700000000.000100";
     const NOW: TimestampMs = TimestampMs(1_700_000_005_000);
 
-    fn said(more: Value) -> Value {
+    fn posted(more: Value) -> Value {
         let mut event = json!({ "type": "message", "channel": "C1", "channel_type": "channel", "user": "U1", "ts": TS,
             "text": "<@U0APP> why?", "event_ts": TS });
         for (name, value) in more.as_object().unwrap() {
@@ -169,22 +176,22 @@ mod tests {
     }
 
     #[test]
-    fn a_person_asks_by_a_mention_or_where_the_app_has_spoken() {
-        let question = possible(&said(json!({}))).unwrap().decided(false).unwrap();
-        assert_eq!(question.id.thread_ts.as_str(), TS, "a question that is no reply begins its thread");
-        assert_eq!(question.asked.mentioned.as_ref().map(UserId::as_str), Some("U0APP"));
+    fn a_mention_or_a_reply_in_a_thread_of_the_app_is_a_question() {
+        let question = possible(&posted(json!({}))).unwrap().into_question(false).unwrap();
+        assert_eq!(question.id.thread_ts.as_str(), TS, "a question that is not a reply starts its thread");
+        assert_eq!(question.content.mentioned.as_ref().map(UserId::as_str), Some("U0APP"));
         let shared = json!({ "subtype": "file_share", "files": [{ "id": "F1" }, { "id": 7 }] });
-        let question = possible(&said(shared)).unwrap().decided(false).unwrap();
-        assert_eq!(question.asked.files.iter().map(FileId::as_str).collect::<Vec<_>>(), ["F1"]);
-        let reply = said(json!({ "text": "and then?", "thread_ts": "1699999999.000100" }));
+        let question = possible(&posted(shared)).unwrap().into_question(false).unwrap();
+        assert_eq!(question.content.files.iter().map(FileId::as_str).collect::<Vec<_>>(), ["F1"]);
+        let reply = posted(json!({ "text": "and then?", "thread_ts": "1699999999.000100" }));
         let in_thread = possible(&reply).unwrap();
         assert_eq!(in_thread.thread().unwrap().timestamp, "C1#1699999999.000100");
-        assert_eq!(possible(&reply).unwrap().decided(false), None);
-        assert_eq!(in_thread.decided(true).unwrap().asked.mentioned, None);
+        assert_eq!(possible(&reply).unwrap().into_question(false), None);
+        assert_eq!(in_thread.into_question(true).unwrap().content.mentioned, None);
     }
 
     #[test]
-    fn nothing_else_asks() {
+    fn other_messages_are_not_questions() {
         for more in [
             json!({ "text": "why?" }),
             json!({ "text": "<@U2> why?" }),
@@ -201,17 +208,17 @@ mod tests {
             json!({ "edited": { "user": "U1", "ts": TS } }),
             json!({ "ts": "1699990000.000100" }),
             json!({ "type": "app_mention" }),
-            json!({ "subtype": "message_changed", "message": said(json!({})), "previous_message": said(json!({})) }),
-            json!({ "subtype": "message_deleted", "deleted_ts": TS, "previous_message": said(json!({})) }),
+            json!({ "subtype": "message_changed", "message": posted(json!({})), "previous_message": posted(json!({})) }),
+            json!({ "subtype": "message_deleted", "deleted_ts": TS, "previous_message": posted(json!({})) }),
             // Slack leaves the subtype of `message_replied` out.
-            json!({ "message": said(json!({})) }),
+            json!({ "message": posted(json!({})) }),
         ] {
-            assert_eq!(possible(&said(more.clone())), None, "{more}");
+            assert_eq!(possible(&posted(more.clone())), None, "{more}");
         }
     }
 
     #[test]
-    fn the_mention_of_the_app_is_no_part_of_what_is_asked() {
+    fn the_mention_of_the_app_is_removed_from_the_question() {
         let app = UserId::parse("U0APP").unwrap();
         for (text, expected) in [
             ("<@U0APP> why <@U1>?", "why <@U1>?"),

@@ -1,4 +1,4 @@
-//! Where a channel lies.
+//! The locations of a channel.
 
 use std::collections::VecDeque;
 
@@ -9,30 +9,30 @@ use ports::archive::{Archive, ArchiveError, ItemKey, Query, key};
 use rules::project;
 use slack::ids::{ChannelId, TeamId, Ts};
 
-/// Ids and workspaces that are followed from one. Nothing in Slack has nearly as many; what is forged may.
-const MAX_PLACES: usize = 32;
+/// Maximum number of locations of one channel. Real channels have far fewer; forged events may link more.
+const MAX_LOCATIONS: usize = 32;
 
-/// A channel of one workspace.
+/// A location of a channel: a workspace, and the channel's id there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChannelOfTeam {
     /// The workspace.
     pub team: TeamId,
-    /// The id it has or had there.
+    /// The id that the channel has or had in the workspace.
     pub channel: ChannelId,
 }
 
 impl ChannelOfTeam {
-    /// The partition of its messages.
+    /// The partition of the channel's messages.
     pub fn messages(&self) -> String {
         key::messages(&self.team, &self.channel)
     }
 
-    /// A message in it.
+    /// The key of a message.
     pub fn message(&self, ts: &Ts) -> ItemKey {
         ItemKey::message(&self.team, &self.channel, ts)
     }
 
-    /// Whether anything is known of it.
+    /// Whether the archive has a message, an event or a name of the channel.
     pub async fn exists(&self, archive: &dyn Archive) -> Result<bool, ArchiveError> {
         for partition in [self.messages(), key::channels(&self.team, &self.channel)] {
             let any = Query { limit: 1, ..Query::partition(partition) };
@@ -43,7 +43,7 @@ impl ChannelOfTeam {
         Ok(directory::read(archive, &self.team).await?.name(&self.channel).is_some())
     }
 
-    /// The channel as it is now; `None` if no event was about it.
+    /// Returns the newest snapshot of the channel; `None` if the archive has no event of it.
     pub async fn newest(&self, archive: &dyn Archive) -> Result<Option<Value>, ArchiveError> {
         let partition = key::channels(&self.team, &self.channel);
         let mut query = Query { descending: true, limit: 8, ..Query::partition(partition) };
@@ -58,38 +58,38 @@ impl ChannelOfTeam {
     }
 }
 
-/// Every place of the channel that is in this one, among these workspaces: those that share its id, and those it came
-/// from or goes on as. The first is where it goes on.
-pub async fn of_channel(
+/// Returns every location of the channel at this location in these workspaces: workspaces that share its id,
+/// and its previous and next ids. The first one is the channel's current location.
+pub async fn find_locations(
     archive: &dyn Archive,
-    place: &ChannelOfTeam,
+    location: &ChannelOfTeam,
     teams: &[TeamId],
 ) -> Result<Vec<ChannelOfTeam>, ArchiveError> {
-    let mut ahead = VecDeque::from([place.clone()]);
-    // Each with the id that it goes on as.
+    let mut queue = VecDeque::from([location.clone()]);
+    // Each with the id under which it continues.
     let mut found: Vec<(ChannelOfTeam, Option<ChannelId>)> = Vec::new();
-    while let Some(place) = ahead.pop_front() {
-        // Ids that lead back to each other end here.
-        if found.len() >= MAX_PLACES || found.iter().any(|(known, _)| *known == place) {
+    while let Some(location) = queue.pop_front() {
+        // Cycles of ids end here.
+        if found.len() >= MAX_LOCATIONS || found.iter().any(|(known, _)| *known == location) {
             continue;
         }
-        let snapshot = place.newest(archive).await?;
+        let snapshot = location.newest(archive).await?;
         let id = |name: &str| ChannelId::parse(snapshot.as_ref()?[name].as_str()?).ok();
         let (previous, next) = (id("prev_channel_id"), id("next_channel_id"));
         let in_team =
-            |channel: &ChannelId| ChannelOfTeam { team: place.team.clone(), channel: channel.clone() };
-        ahead.extend(previous.iter().chain(&next).map(in_team));
-        for team in teams.iter().filter(|team| **team != place.team) {
-            let shared = ChannelOfTeam { team: team.clone(), channel: place.channel.clone() };
+            |channel: &ChannelId| ChannelOfTeam { team: location.team.clone(), channel: channel.clone() };
+        queue.extend(previous.iter().chain(&next).map(in_team));
+        for team in teams.iter().filter(|team| **team != location.team) {
+            let shared = ChannelOfTeam { team: team.clone(), channel: location.channel.clone() };
             if shared.exists(archive).await? {
-                ahead.push_back(shared);
+                queue.push_back(shared);
             }
         }
-        found.push((place, next));
+        found.push((location, next));
     }
-    let ids: Vec<ChannelId> = found.iter().map(|(place, _)| place.channel.clone()).collect();
-    let goes_on = |next: &Option<ChannelId>| next.as_ref().is_some_and(|next| ids.contains(next));
-    // Stable: among equals the one that was asked for stays in front.
-    found.sort_by_key(|(_, next)| goes_on(next));
-    Ok(found.into_iter().map(|(place, _)| place).collect())
+    let ids: Vec<ChannelId> = found.iter().map(|(location, _)| location.channel.clone()).collect();
+    let continues = |next: &Option<ChannelId>| next.as_ref().is_some_and(|next| ids.contains(next));
+    // The sort is stable: among equals, the requested location stays first.
+    found.sort_by_key(|(_, next)| continues(next));
+    Ok(found.into_iter().map(|(location, _)| location).collect())
 }

@@ -1,16 +1,17 @@
-//! Markdown as Slack's mrkdwn, without anything that acts: no mention, no command, no link but to the web, no character that
-//! turns text around. <https://docs.slack.dev/messaging/formatting-message-text>
+//! Converts Markdown to Slack's mrkdwn without anything active: no mentions, no commands, no links except to
+//! the web, no characters that change the direction of text.
+//! <https://docs.slack.dev/messaging/formatting-message-text>
 
-/// Longer ones are not taken for links: whatever the text, it is read in one pass.
+/// Longer labels and addresses are not treated as links, so that any text is read in one pass.
 const MAX_LABEL_BYTES: usize = 500;
 const MAX_ADDRESS_BYTES: usize = 2_000;
 
 /// Opens and closes a code block.
 pub(super) const FENCE: &str = "```";
 
-/// An answer that may be posted.
-pub fn neutral(text: &str) -> String {
-    let text: String = text.chars().filter(|c| !acts(*c)).collect();
+/// Returns an answer that is safe to post.
+pub fn to_safe_mrkdwn(text: &str) -> String {
+    let text: String = text.chars().filter(|c| !is_unsafe(*c)).collect();
     let mut out = String::with_capacity(text.len());
     let mut lines = text.lines().peekable();
     let mut fence: Option<&str> = None;
@@ -19,7 +20,7 @@ pub fn neutral(text: &str) -> String {
         let marker = fence_of(trimmed);
         match (fence, marker) {
             (None, Some(marker)) => {
-                // Some models write a block in one line.
+                // Some models write a whole block in one line.
                 match trimmed[marker.len()..].strip_suffix(marker) {
                     Some(inner) => push_line(&mut out, &block(inner)),
                     None => {
@@ -54,7 +55,8 @@ pub fn neutral(text: &str) -> String {
     out.trim_matches('\n').trim_end().to_owned()
 }
 
-/// What opens or closes a code block. It is closed by no fewer characters than it was opened by: Markdown in a block has blocks too.
+/// The marker that opens or closes a code block. A closing marker is at least as long as the opening one,
+/// because Markdown in a block can contain blocks too.
 fn fence_of(line: &str) -> Option<&str> {
     let kind = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let marker = &line[..line.len() - line.trim_start_matches(kind).len()];
@@ -66,8 +68,8 @@ fn push_line(out: &mut String, line: &str) {
     out.push('\n');
 }
 
-/// Control characters, and those that turn the direction of text around or hide in it.
-fn acts(c: char) -> bool {
+/// Whether a character is a control character, changes the direction of text or is invisible.
+fn is_unsafe(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
         || matches!(c, '\u{e0000}'..='\u{e007f}')
@@ -89,7 +91,7 @@ fn is_table_separator(line: &str) -> bool {
     line.starts_with('|') && line.contains('-') && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' '))
 }
 
-/// A line outside of code. A code block that begins within it would swallow the rest of the message.
+/// A line outside code. A code block that starts within it would swallow the rest of the message.
 fn paragraph(line: &str) -> String {
     let mut out = mrkdwn(line);
     while out.contains(FENCE) {
@@ -136,7 +138,8 @@ fn inline(text: &str, out: &mut String) {
     }
 }
 
-/// Writes what begins here if it is more than a character, and returns what follows.
+/// Writes the code, bold or struck text, or link at the beginning of `text` and returns the rest; `None` if
+/// `text` begins with an ordinary character.
 fn span<'t>(text: &'t str, out: &mut String) -> Option<&'t str> {
     if let Some(rest) = text.strip_prefix('`') {
         let (inner, rest) = rest.split_once('`').filter(|(inner, _)| !inner.is_empty())?;
@@ -161,14 +164,15 @@ fn span<'t>(text: &'t str, out: &mut String) -> Option<&'t str> {
     Some(rest)
 }
 
-/// The text in front of a mark that is not far away, and the text behind it.
+/// The text before and after a mark that begins within the first `most` bytes.
 fn within<'t>(text: &'t str, mark: &str, most: usize) -> Option<(&'t str, &'t str)> {
     let window = &text[..text.floor_char_boundary(most)];
     let at = window.find(mark)?;
     Some((&text[..at], &text[at + mark.len()..]))
 }
 
-/// A link to the web; of any other, the words alone. What looks like an address leads there, or says where it does.
+/// Writes a link to the web, or only the label of any other link. If the label reads as an address of another
+/// host, the host of the link is written after it.
 fn link(label: &str, address: &str, out: &mut String) {
     let label = label.trim();
     let address = address.split_whitespace().next().unwrap_or_default();
@@ -199,8 +203,8 @@ fn link(label: &str, address: &str, out: &mut String) {
     }
 }
 
-/// Whether a word reads as an address that leads elsewhere. The host in its path or its query, or behind an `@`, is not where
-/// people take it to lead.
+/// Whether a word reads as an address of another host. Users do not expect an address to lead to a host that
+/// appears only in its path or query, or after an `@`.
 fn names_another_host(word: &str, host: &str) -> bool {
     let word = word.trim_matches(|c: char| c.is_ascii_punctuation());
     let is_scheme = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric());
@@ -243,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markdown_becomes_mrkdwn_and_nothing_that_acts_is_left() {
+    fn markdown_becomes_mrkdwn_without_active_content() {
         for (text, expected) in [
             ("<!channel> <@U1> <#C1|x>", "&lt;!channel&gt; &lt;@U1&gt; &lt;#C1|x&gt;"),
             ("a **bold** b ~~gone~~", "a *bold* b ~gone~"),
@@ -275,12 +279,12 @@ mod tests {
             ("&amp; &lt;!here&gt;", "&amp;amp; &amp;lt;!here&amp;gt;"),
             ("", ""),
         ] {
-            assert_eq!(neutral(text), expected, "{text:?}");
+            assert_eq!(to_safe_mrkdwn(text), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn a_link_whose_words_read_as_an_address_says_where_it_leads() {
+    fn a_link_whose_label_reads_as_another_address_shows_its_host() {
         for label in [
             "https://paypal.com/?evil.example",
             "https://paypal.com/evil.example",
@@ -297,29 +301,32 @@ mod tests {
             "//paypal.com/",
             "evil.example or paypal.com",
         ] {
-            let posted = neutral(&format!("[{label}](https://evil.example/)"));
+            let posted = to_safe_mrkdwn(&format!("[{label}](https://evil.example/)"));
             assert!(posted.ends_with("> (evil.example)"), "{posted}");
         }
         for label in
             ["https://evil.example/a.html", "Evil.Example", "at evil.example.", "sign in", "and so on..."]
         {
-            let posted = neutral(&format!("[{label}](https://evil.example/)"));
+            let posted = to_safe_mrkdwn(&format!("[{label}](https://evil.example/)"));
             assert!(posted.ends_with('>'), "{posted}");
         }
-        assert_eq!(neutral("[https://some.com](https://e.co)"), "<https://e.co|https://some.com> (e.co)");
+        assert_eq!(
+            to_safe_mrkdwn("[https://some.com](https://e.co)"),
+            "<https://e.co|https://some.com> (e.co)"
+        );
     }
 
     #[test]
     fn a_long_text_is_read_in_one_pass() {
         for piece in ["[", "[](", "**", "`", "~~", "![a](", "|", "```\n"] {
             let text = piece.repeat(300_000 / piece.len());
-            assert!(!neutral(&text).contains("<!"), "{piece}");
+            assert!(!to_safe_mrkdwn(&text).contains("<!"), "{piece}");
         }
     }
 
     proptest! {
         #[test]
-        fn whatever_the_text_only_links_to_the_web_are_left(
+        fn any_text_keeps_only_links_to_the_web(
             pieces in prop::collection::vec(prop_oneof![
                 Just("<!channel>".to_owned()), Just("<@U1>".to_owned()), Just("](".to_owned()), Just("[".to_owned()),
                 Just(")".to_owned()), Just("https://a.example".to_owned()), Just("`".to_owned()), Just("```\n".to_owned()),
@@ -327,12 +334,12 @@ mod tests {
                 Just("javascript:1".to_owned()), "\\PC{0,6}",
             ], 0..30)
         ) {
-            let text = neutral(&pieces.concat());
+            let text = to_safe_mrkdwn(&pieces.concat());
             for (at, _) in text.match_indices('<') {
                 prop_assert!(text[at..].starts_with("<https://") || text[at..].starts_with("<http://"), "{}", text);
             }
             prop_assert_eq!(text.matches(FENCE).count() % 2, 0, "{}", text);
-            prop_assert!(!text.chars().any(acts));
+            prop_assert!(!text.chars().any(is_unsafe));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where the token goes: to Slack, and to no host that Slack or an event redirects to.
+//! The token is sent to Slack, and to no other host that Slack or an event points to.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +19,7 @@ use super::fixture::{
     DownloaderFixture, TOKEN, TS, answer, authorization, bytes, downloads, settings, slack, with_slack,
 };
 
-/// Another host, which would answer anything.
+/// Another host, which would answer every request.
 async fn another_host() -> MockServer {
     let server = MockServer::start().await;
     Mock::given(any()).respond_with(ResponseTemplate::new(200).set_body_string("hello")).mount(&server).await;
@@ -33,7 +33,7 @@ fn redirect(to: &str) -> ResponseTemplate {
 #[tokio::test]
 async fn a_redirect_to_another_host_is_refused_and_the_token_is_not_sent() {
     let (slack, other) = (slack().await, another_host().await);
-    let fixture = DownloaderFixture::of(&slack);
+    let fixture = DownloaderFixture::for_slack(&slack);
     for (number, to) in [
         format!("{}/files/F01", other.uri()),
         format!("http://user:pass@{}/files/F01", slack.address()),
@@ -54,8 +54,8 @@ async fn a_redirect_to_another_host_is_refused_and_the_token_is_not_sent() {
         let error = row["error"].as_str().unwrap();
         assert!(error.contains("files:read") && !error.contains("pass"), "{error}");
     }
-    assert!(other.received_requests().await.unwrap().is_empty(), "another host was asked");
-    assert!(fixture.held().is_empty());
+    assert!(other.received_requests().await.unwrap().is_empty(), "another host was called");
+    assert!(fixture.stored_bytes().is_empty());
 }
 
 #[tokio::test]
@@ -73,13 +73,13 @@ async fn a_redirect_within_slack_keeps_the_token() {
 }
 
 #[tokio::test]
-async fn redirects_end() {
+async fn endless_redirects_fail() {
     let (slack, fixture) = with_slack().await;
     answer(&slack, "F01", redirect("/files/F01")).await;
     answer(&slack, "F02", ResponseTemplate::new(302)).await;
     for id in ["F01", "F02"] {
         let job = fixture.share("C01", &fixture.file(id, json!({}))).await;
-        fixture.insist(&job).await;
+        fixture.run_until_done(&job).await;
         let row = fixture.row(id).await;
         assert_eq!(row["error"], "Slack redirected without leading anywhere");
     }
@@ -88,9 +88,9 @@ async fn redirects_end() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_not_slacks_is_never_asked() {
+async fn an_address_that_is_not_slacks_is_never_requested() {
     let (slack, other) = (slack().await, another_host().await);
-    let fixture = DownloaderFixture::of(&slack);
+    let fixture = DownloaderFixture::for_slack(&slack);
     for (number, url) in [
         format!("{}/f", other.uri()),
         format!("http://user:pass@{}/f", slack.address()),
@@ -116,13 +116,13 @@ async fn an_address_that_is_not_slacks_is_never_asked() {
         assert!(!row["error"].as_str().unwrap().contains("pass"), "{row}");
     }
     assert!(downloads(&slack).await.is_empty());
-    assert!(other.received_requests().await.unwrap().is_empty(), "another host was asked");
+    assert!(other.received_requests().await.unwrap().is_empty(), "another host was called");
 }
 
 #[tokio::test]
-async fn another_address_or_length_under_a_known_id_is_another_version_and_each_message_has_its_own() {
+async fn another_address_or_length_of_a_known_id_is_another_version_and_each_message_has_its_own() {
     let (slack, fixture) = with_slack().await;
-    // An event has named an id before the file was shared.
+    // A forged event has used the id before the file was shared.
     bytes(&slack, "EVIL", b"EVILBYTES").await;
     let once = ResponseTemplate::new(200).set_body_raw("hello", "application/octet-stream");
     Mock::given(path("/files/F01")).respond_with(once).up_to_n_times(1).mount(&slack).await;
@@ -135,36 +135,36 @@ async fn another_address_or_length_under_a_known_id_is_another_version_and_each_
         assert_eq!(fixture.handle(job).await, JobOutcome::Done);
     }
     assert_eq!(downloads(&slack).await.len(), 2);
-    let place = |channel: &str| format!("slack/{TEAM}/{channel}/{TS}/F01");
-    assert_eq!(fixture.in_channel("C01").await["files_s3"], json!([place("C01")]));
-    assert_eq!(fixture.in_channel("C02").await["files_s3"], json!([place("C02")]));
+    let uri = |channel: &str| format!("slack/{TEAM}/{channel}/{TS}/F01");
+    assert_eq!(fixture.in_channel("C01").await["files_s3"], json!([uri("C01")]));
+    assert_eq!(fixture.in_channel("C02").await["files_s3"], json!([uri("C02")]));
     let row = fixture.row("F01").await;
-    assert_eq!((&row["uri"], &row["other_uris"]), (&json!(place("C02")), &json!([place("C01")])));
-    assert_eq!(fixture.held(), [&b"EVILBYTES"[..], b"hello"]);
-    // Redelivery tells each message its own once more.
+    assert_eq!((&row["uri"], &row["other_uris"]), (&json!(uri("C02")), &json!([uri("C01")])));
+    assert_eq!(fixture.stored_bytes(), [&b"EVILBYTES"[..], b"hello"]);
+    // A redelivery writes the version of each message once more.
     for job in [&forged, &genuine] {
         assert_eq!(fixture.handle(&Delivery { receive_count: 2, ..job.clone() }).await, JobOutcome::Done);
     }
-    assert_eq!(fixture.in_channel("C01").await["files_s3"], json!([place("C01")]));
+    assert_eq!(fixture.in_channel("C01").await["files_s3"], json!([uri("C01")]));
 
-    // A text that was edited, in the message it is in.
+    // A text that was edited, in its own message.
     let longer = fixture.share("C02", &fixture.file("F01", json!({ "size": 7 }))).await;
     assert_eq!(fixture.handle(&longer).await, JobOutcome::Done);
     let shown = fixture.in_channel("C02").await["files_s3"][0].as_str().unwrap().to_owned();
-    assert!(shown.starts_with(&format!("{}.", place("C02"))), "{shown}");
-    assert_eq!(fixture.held(), [&b"EVILBYTES"[..], b"hello", b"hello!!"]);
+    assert!(shown.starts_with(&format!("{}.", uri("C02"))), "{shown}");
+    assert_eq!(fixture.stored_bytes(), [&b"EVILBYTES"[..], b"hello", b"hello!!"]);
 }
 
-/// Slack itself, where addresses have their shape: it knows the file F01 and no other.
+/// A Slack whose addresses have the real shape. It knows only the file F01.
 #[derive(Debug, Default)]
 struct RealSlack {
-    asked: Mutex<Vec<String>>,
+    requested_paths: Mutex<Vec<String>>,
 }
 
 #[async_trait]
 impl Transport for RealSlack {
-    async fn carry(&self, question: SlackRequest<'_>) -> Result<SlackResponse, String> {
-        self.asked.lock().unwrap().push(question.url.path().to_owned());
+    async fn send_request(&self, question: SlackRequest<'_>) -> Result<SlackResponse, String> {
+        self.requested_paths.lock().unwrap().push(question.url.path().to_owned());
         let reply = |content_type, bytes: Vec<u8>| SlackResponse {
             status: StatusCode::OK,
             headers: [(CONTENT_TYPE, HeaderValue::from_static(content_type))].into_iter().collect(),
@@ -196,20 +196,23 @@ impl ResponseBody for Whole {
 }
 
 #[tokio::test]
-async fn an_address_of_another_file_is_not_asked_but_slack_is() {
+async fn the_address_of_another_file_is_not_requested_and_slack_is_called_for_the_right_one() {
     let slack = Arc::new(RealSlack::default());
-    let fixture = DownloaderFixture::new("http://127.0.0.1:1", Tokens::none(), settings());
-    let web =
-        WebApi::carried_by(slack.clone(), ApiUrl::default(), Tokens::one(BotToken::parse(TOKEN).unwrap()));
+    let fixture = DownloaderFixture::new("http://127.0.0.1:1", Tokens::empty(), settings());
+    let web = WebApi::with_transport(
+        slack.clone(),
+        ApiUrl::default(),
+        Tokens::one(BotToken::parse(TOKEN).unwrap()),
+    );
     let worker = FileDownloader::new(
         fixture.archive.clone(),
         Arc::new(fixture.files.clone()),
         Arc::new(web),
-        fixture.another("real"),
+        fixture.another_claimant("real"),
         settings(),
     );
     let evil = format!("https://files.slack.com/files-pri/{TEAM}-F0EVIL/F01.txt");
-    let forged = event::with(
+    let forged = event::with_fields(
         event::file("F01", "U01"),
         [("url_private", json!(evil)), ("url_private_download", json!(evil)), ("size", json!(9))],
     );
@@ -218,19 +221,19 @@ async fn an_address_of_another_file_is_not_asked_but_slack_is() {
     for job in [&forged, &genuine, &forged] {
         assert_eq!(worker.handle(std::slice::from_ref(job)).await, [JobOutcome::Done]);
     }
-    assert_eq!(fixture.held(), [b"hello, world"]);
-    let asked = slack.asked.lock().unwrap().clone();
-    assert!(!asked.iter().any(|path| path.contains("EVIL")), "{asked:?}");
-    assert_eq!(asked.iter().filter(|path| path.starts_with("/files-pri/")).count(), 1, "{asked:?}");
+    assert_eq!(fixture.stored_bytes(), [b"hello, world"]);
+    let paths = slack.requested_paths.lock().unwrap().clone();
+    assert!(!paths.iter().any(|path| path.contains("EVIL")), "{paths:?}");
+    assert_eq!(paths.iter().filter(|path| path.starts_with("/files-pri/")).count(), 1, "{paths:?}");
     assert_eq!(fixture.in_channel("C01").await["files_s3"], fixture.in_channel("C02").await["files_s3"]);
 }
 
 #[tokio::test]
-async fn a_download_address_is_taken_before_the_one_to_look_at() {
+async fn the_download_address_is_preferred_to_the_private_one() {
     let (slack, fixture) = with_slack().await;
     bytes(&slack, "F02", b"hello").await;
     let file = fixture.file("F01", json!({ "url_private_download": format!("{}/files/F02", slack.uri()) }));
     let job = fixture.share("C01", &file).await;
     assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
-    assert_eq!(fixture.held(), [b"hello"]);
+    assert_eq!(fixture.stored_bytes(), [b"hello"]);
 }

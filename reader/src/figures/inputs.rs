@@ -1,4 +1,4 @@
-//! What a report is made from besides its days: read once, and told apart from other states of the archive by one stamp.
+//! The inputs of a report besides its days. They are read once, and a stamp identifies their state.
 
 use std::collections::BTreeMap;
 
@@ -19,24 +19,25 @@ use super::rollups::Rollups;
 use crate::concurrent::read_all;
 use crate::directory::{self, WorkspaceChannels, WorkspaceFacts};
 use crate::joined::{ChannelOfTeam, JoinedChannel};
-use crate::range::ts_of;
+use crate::range::ts_from_micros;
 
-/// What a report is made from besides its days.
-pub(super) struct Grounds {
+/// The inputs of a report besides its days.
+pub(super) struct ReportInputs {
     pub(super) people: People,
     pub(super) names: WorkspaceChannels,
     pub(super) workspace: WorkspaceFacts,
-    /// The versions of days. They are read before anything that was counted: a report that is made while a day changes has the
-    /// version from before, which never comes again.
+    /// The versions of days. They are read before any counts, so a report that is made while a day changes
+    /// has the old version, which never occurs again.
     pub(super) day_versions: BTreeMap<String, String>,
 }
 
-/// The messages that may have the most replies, with their number: replies may be later than the period.
+/// The messages that may have the most replies, with their reply counts. Replies may be later than the
+/// period.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Candidates(pub(super) Vec<(ChannelId, Ts, u64)>);
+pub(super) struct ReplyCandidates(pub(super) Vec<(ChannelId, Ts, u64)>);
 
-impl Grounds {
-    pub(super) async fn read(
+impl ReportInputs {
+    pub(super) async fn from_json(
         archive: &dyn Archive,
         team: &TeamId,
         rollups: Option<&Rollups>,
@@ -55,14 +56,14 @@ impl Grounds {
             day_versions,
             People::read(archive, team),
             directory::read(archive, team),
-            directory::workspace(archive, team),
+            directory::read_workspace_facts(archive, team),
         )
         .await?;
         Ok(Self { people, names, workspace, day_versions })
     }
 
-    /// What identifies the state of everything that a report shows; `None` if something of it is still to be counted, or is
-    /// counted elsewhere.
+    /// Returns a hash of the state of everything that a report shows; `None` if days are not counted yet, or
+    /// if a channel has a location in another workspace.
     pub(super) fn stamp(
         &self,
         team: &TeamId,
@@ -72,9 +73,9 @@ impl Grounds {
         incomplete_days: &[String],
         rollups: &Rollups,
     ) -> Option<String> {
-        let is_elsewhere = |place: &ChannelOfTeam| place.team != *team;
-        let are_elsewhere = channels.iter().any(|channel| channel.places().iter().any(is_elsewhere));
-        if are_elsewhere || !rollups.are_all_counted_before(period.to()) {
+        let is_in_other_team = |location: &ChannelOfTeam| location.team != *team;
+        let is_shared = channels.iter().any(|channel| channel.locations().iter().any(is_in_other_team));
+        if is_shared || !rollups.are_all_counted_before(period.to()) {
             return None;
         }
         let mut stamp = Sha256::new();
@@ -85,8 +86,8 @@ impl Grounds {
         part(FORMAT);
         part(&scope.id());
         period.bounds().iter().for_each(|bound| part(bound));
-        // Whom a reply is to, and who is new, older days say.
-        let end = RollupDay::of_message(&ts_of(period.to()))?.text();
+        // Root authors and first-time posters depend on older days.
+        let end = RollupDay::from_ts(&ts_from_micros(period.to()))?.text();
         for (day, version) in self.day_versions.range(..end) {
             part(day);
             part(version);
@@ -101,19 +102,20 @@ impl Grounds {
         }
         for channel in channels {
             part("channel");
-            channel.places().iter().for_each(|place| part(&place.messages()));
+            channel.locations().iter().for_each(|location| part(&location.messages()));
         }
         incomplete_days.iter().for_each(|day| part(day));
         Some(to_hex(&stamp.finalize()))
     }
 }
 
-impl Candidates {
-    /// Whether each of them has as many replies as it had.
-    pub(super) async fn hold(&self, channels: &[JoinedChannel<'_>]) -> Result<bool, ArchiveError> {
+impl ReplyCandidates {
+    /// Whether the reply counts are unchanged.
+    pub(super) async fn are_current(&self, channels: &[JoinedChannel<'_>]) -> Result<bool, ArchiveError> {
         let mut reads = Vec::with_capacity(self.0.len());
         for (id, ts, _) in &self.0 {
-            let Some(channel) = channels.iter().find(|channel| channel.main().channel == *id) else {
+            let Some(channel) = channels.iter().find(|channel| channel.current_location().channel == *id)
+            else {
                 return Ok(false);
             };
             reads.push(message::reply_count(channel, ts));
@@ -121,12 +123,12 @@ impl Candidates {
         Ok(read_all(reads).await?.iter().eq(self.0.iter().map(|(.., count)| count)))
     }
 
-    /// As they are stored.
-    pub(super) fn stored(&self) -> String {
+    /// Returns the candidates as JSON for storage.
+    pub(super) fn to_json(&self) -> String {
         json!(self.0).to_string()
     }
 
-    /// Reads what is stored; `None` if it does not have that shape.
+    /// Parses stored candidates; `None` if they are malformed.
     pub(super) fn read(stored: &str) -> Option<Self> {
         let stored: Value = serde_json::from_str(stored).ok()?;
         let candidates = stored.as_array()?.iter().map(|one| {

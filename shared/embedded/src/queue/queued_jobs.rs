@@ -1,22 +1,23 @@
-//! The bodies of everything on the queues, for a person who removes some of it for good.
+//! Lists all jobs on the queues with their bodies, and removes some of them permanently, for a person who
+//! erases data.
 
 use rusqlite::{Connection, params};
 
 use crate::writer::Transaction;
 
-/// Bodies read at once. The largest takes a mebibyte.
+/// Maximum number of bodies per read. The largest body has a mebibyte.
 const PAGE: i64 = 200;
 
-/// A job on a queue, whether it waits, is received or is a dead letter.
+/// A job on a queue, in any state: waiting, received or a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedJob {
-    /// Which one.
+    /// Its sequence number.
     pub seq: i64,
-    /// What was sent.
+    /// Its body.
     pub body: String,
 }
 
-/// Some of the jobs after this one, in the order in which they were sent.
+/// Reads a page of the jobs after `after`, in the order in which they were sent.
 pub(crate) fn read(connection: &Connection, after: i64) -> rusqlite::Result<Vec<QueuedJob>> {
     let mut jobs =
         connection.prepare_cached("SELECT seq, body FROM jobs WHERE seq > ?1 ORDER BY seq LIMIT ?2")?;
@@ -25,8 +26,8 @@ pub(crate) fn read(connection: &Connection, after: i64) -> rusqlite::Result<Vec<
     jobs.collect()
 }
 
-/// Removes jobs, even those that a consumer has received: its lease is lost then. Answers how many were still there. What
-/// processes remember of a message is compared with the tables before it is used, so none has to be told.
+/// Removes jobs, even received ones, whose consumers lose their leases. Returns how many still existed.
+/// Processes check their cached messages against the tables before use, so they need no notification.
 pub(crate) fn remove(transaction: &Transaction<'_>, jobs: &[i64]) -> rusqlite::Result<u64> {
     let mut removed = 0;
     let mut end_lease = transaction.connection.prepare_cached("DELETE FROM leases WHERE seq = ?1")?;
@@ -50,8 +51,8 @@ mod tests {
     fn job(number: u64) -> Outgoing {
         Outgoing {
             queue: QueueName::Events,
-            group: GroupId::of(&["T1", "C1"]),
-            dedup: DedupId::of(&[&number.to_be_bytes()]),
+            group: GroupId::from_parts(&["T1", "C1"]),
+            dedup: DedupId::from_parts(&[&number.to_be_bytes()]),
             body: number.to_string(),
         }
     }
@@ -62,7 +63,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_is_removed_wherever_it_is_and_the_others_come_in_order() {
+    async fn jobs_are_removed_in_any_state_and_the_others_stay_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::open(folder.path(), SystemClock::shared()).unwrap();
         let other = Database::open(folder.path(), SystemClock::shared()).unwrap();
