@@ -18,7 +18,7 @@ use search::follower;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use viewer::Viewer;
-use viewer::access::{Access, ViewerAccess, ViewerPassword};
+use viewer::access::{self, Access, ViewerAccess, ViewerPassword};
 use viewer::index::IndexSource;
 
 use crate::UsageError;
@@ -111,7 +111,8 @@ impl ViewerEndpoint {
                 return Err(UsageError::new(why).into());
             }
         };
-        Ok(Self { address, hosts: args.viewer_host.clone(), readers, zone: Zone::from_args(&args.zone) })
+        let hosts = args.viewer_host.iter().map(|name| host_name(name)).collect::<anyhow::Result<_>>()?;
+        Ok(Self { address, hosts, readers, zone: Zone::from_args(&args.zone) })
     }
 
     /// Binds the listener.
@@ -167,7 +168,31 @@ fn password(file: &std::path::Path) -> anyhow::Result<ViewerPassword> {
     Ok(ViewerPassword::new(&text).ok_or_else(|| unusable("it is empty".to_owned()))?)
 }
 
+/// Refuses a name that the `Host` of a request can never have.
+fn host_name(name: &str) -> anyhow::Result<String> {
+    let name = name.trim();
+    if !access::is_host_name(name) {
+        let why = format!("--viewer-host {name:?} is not a host name: write it as archive.example");
+        return Err(UsageError::new(why).into());
+    }
+    Ok(name.to_owned())
+}
+
 fn header_name(header: &str) -> anyhow::Result<HeaderName> {
     let name = HeaderName::from_bytes(header.as_bytes()).ok().context("unreadable");
     name.map_err(|_| UsageError::new("--viewer-user-header names a header such as X-Forwarded-User").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_name_that_no_request_has_is_refused() {
+        assert_eq!(host_name(" archive.example ").unwrap(), "archive.example");
+        for name in ["", "https://archive.example", "*"] {
+            let error = host_name(name).unwrap_err();
+            assert!(error.is::<UsageError>() && error.to_string().contains(&format!("{name:?}")), "{error}");
+        }
+    }
 }

@@ -16,6 +16,11 @@ const MAX_KNOWN: usize = 10_000;
 /// Slack's own user in every workspace. The directory has no row for it.
 const SLACKBOT: &str = "USLACKBOT";
 
+/// Whether a name is visible. A name of spaces and invisible characters would hide whose it is.
+pub fn is_visible(name: &str) -> bool {
+    !plain::line(name).trim().is_empty()
+}
+
 /// The people and channels of a workspace, or of several that share a channel.
 pub struct DisplayNames<'a> {
     archive: &'a dyn Archive,
@@ -87,7 +92,9 @@ impl<'a> DisplayNames<'a> {
         // The first workspace with a name for a person wins.
         for (key, row) in keys.iter().zip(&rows) {
             let attributes = ["display_name", "real_name", "name"];
-            let name = row.as_ref().and_then(|row| attributes.into_iter().find_map(|name| row.text(name)));
+            let name = row.as_ref().and_then(|row| {
+                attributes.into_iter().filter_map(|name| row.text(name)).find(|name| is_visible(name))
+            });
             if let Some(name) = name {
                 names.entry(&key.timestamp).or_insert(name);
             }
@@ -111,18 +118,56 @@ impl<'a> DisplayNames<'a> {
             .as_deref()
             .filter(|user| !is_named_by_app && self.has_name(user))
             .map(|user| self.person_name(user));
-        let shown = known.or(name.as_deref()).or(user.as_deref()).or(bot.as_deref());
+        let name = name.as_deref().filter(|name| is_visible(name));
+        let shown = known.or(name).or(user.as_deref()).or(bot.as_deref());
         plain::line(shown.unwrap_or("unknown"))
     }
 
     /// Returns a channel's name from the ChannelIndex, safe to print.
     pub fn channel_name(&self, id: &str) -> Option<String> {
         let id = ChannelId::parse(id).ok()?;
-        self.channels.iter().flatten().find_map(|channels| channels.name(&id)).map(plain::line)
+        let mut names = self.channels.iter().flatten().filter_map(|channels| channels.name(&id));
+        names.find(|name| is_visible(name)).map(plain::line)
     }
 
     /// Whether a person's name is known.
     pub fn has_name(&self, id: &str) -> bool {
         self.known.get(id).is_some_and(|name| name != id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ports::archive::{ArchiveExt, Update, key};
+    use serde_json::json;
+    use testkit::memory::archive::MemoryArchive;
+
+    use super::*;
+    use crate::text::{MessageText, read};
+
+    #[tokio::test]
+    async fn invisible_names_are_skipped() {
+        let (archive, team) = (MemoryArchive::new(), TeamId::parse("T1").unwrap());
+        let person = |id: &str| ItemKey::user(&team, &UserId::parse(id).unwrap());
+        for (key, set) in [
+            (person("U1"), json!({ "display_name": "\u{200b}", "real_name": "\u{a0} ", "name": "ana" })),
+            (person("U2"), json!({ "display_name": "", "name": "\u{feff}" })),
+            (ItemKey::new(key::channel_index(&team), "0"), json!({ "channels_map": { "C1": "\u{200b}" } })),
+        ] {
+            let set = set.as_object().unwrap().clone();
+            archive.write(&Update { set, ..Update::new(key) }).await.unwrap();
+        }
+        let mut names = DisplayNames::new(&archive, team.clone());
+        let message: MessageText = read(&json!({ "user": "U1", "text": "<@U2> <#C1>" }));
+        names.learn([&message]).await.unwrap();
+        assert_eq!((names.person_name("U1"), names.person_name("U2")), ("ana", "U2"));
+        assert_eq!(names.channel_name("C1"), None);
+        let app = MessageAuthor {
+            name: Some("\u{2060}".to_owned()),
+            is_named_by_app: true,
+            bot: Some("B1".to_owned()),
+            ..MessageAuthor::default()
+        };
+        assert_eq!(names.author(&app), "B1");
     }
 }

@@ -14,7 +14,11 @@
         channel.hidden = !name.includes(text);
       }
     };
-    filter.addEventListener('input', apply);
+    filter.addEventListener('input', () => {
+      /* The page has only the channels with the requested text. */
+      if (filter.value === '' && filter.defaultValue !== '') filter.form.submit();
+      else apply();
+    });
     filter.addEventListener('keydown', (event) => {
       if (event.key === 'Enter') {
         event.preventDefault();
@@ -72,7 +76,10 @@
       k: () => step(-1),
       p: () => follow('a[rel="prev"]'),
       n: () => follow('a[rel="next"]'),
-      t: () => document.activeElement?.querySelector?.('.thread a')?.click(),
+      t: () => {
+        const focused = document.activeElement;
+        (focused?.closest('.message') || focused)?.querySelector('.thread a')?.click();
+      },
     };
     const action = actions[event.key];
     if (action) {

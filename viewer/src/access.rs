@@ -1,6 +1,6 @@
 //! Access control.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use axum::http::header::{COOKIE, HOST, HeaderName};
 use axum::http::{HeaderMap, Uri};
@@ -132,6 +132,20 @@ impl Access {
     }
 }
 
+/// Whether a browser can send this host name, with or without a port. Browsers send letters other than ASCII as
+/// Punycode.
+#[must_use]
+pub fn is_host_name(name: &str) -> bool {
+    let name = without_port(name);
+    match name.strip_prefix('[').and_then(|address| address.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => {
+            let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+            !name.is_empty() && name.bytes().all(is_allowed)
+        }
+    }
+}
+
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -190,6 +204,26 @@ mod tests {
                 },
             );
         assert_eq!(known.check_request(&"/".parse().unwrap(), &twice), Admission::WrongHost);
+    }
+
+    #[test]
+    fn a_host_name_is_what_a_browser_sends() {
+        for name in ["archive.example", "Archive.example:8080", "archive_1", "192.0.2.7", "[::1]:3002"] {
+            assert!(is_host_name(name), "{name}");
+        }
+        for name in [
+            "",
+            ":3002",
+            "https://archive.example",
+            "archive.example/",
+            "*.example",
+            "*",
+            "a b",
+            "::1",
+            "é.example",
+        ] {
+            assert!(!is_host_name(name), "{name}");
+        }
     }
 
     #[test]

@@ -1,14 +1,17 @@
 //! Serves bytes from the file store: files, and pictures of people and emoji. They are untrusted: the content
 //! type is detected from the first bytes, and the browser may only show types that cannot run code.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
-use axum::http::HeaderValue;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, RANGE,
 };
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use ports::archive::ItemKey;
@@ -16,7 +19,7 @@ use ports::files::{FileKey, FileReader, FilesError};
 use rules::project;
 use slack::ids::{FileId, TeamId};
 
-use crate::answer::PageError;
+use crate::answer::{PageError, notice_response};
 use crate::headers::FILE_POLICY;
 use crate::router::ViewerState;
 use crate::sniff;
@@ -31,6 +34,8 @@ const PICTURE_CACHE_CONTROL: &str = "private, max-age=3600";
 pub(crate) async fn file(
     State(state): State<Arc<ViewerState>>,
     Path((team, file)): Path<(String, String)>,
+    method: Method,
+    headers: HeaderMap,
 ) -> Result<Response, PageError> {
     let missing = || PageError::missing("This file is not in the archive.");
     let (Ok(team), Ok(file)) = (TeamId::parse(&team), FileId::parse(&file)) else { return Err(missing()) };
@@ -39,46 +44,141 @@ pub(crate) async fn file(
     let key = row["uri"].as_str().and_then(FileKey::from_stored).ok_or_else(missing)?;
     let opened = state.files.open(&key).await?.ok_or_else(missing)?;
     let name = row["name"].as_str().unwrap_or(file.as_str());
-    served(opened, name).await
+    served(opened, name, requested_part(&method, &headers)).await
 }
 
 /// Serves a picture by the hash of its original address.
 pub(crate) async fn picture(
     State(state): State<Arc<ViewerState>>,
     Path((team, hash)): Path<(String, String)>,
+    method: Method,
+    headers: HeaderMap,
 ) -> Result<Response, PageError> {
     let missing = || PageError::missing("This picture is not in the archive.");
     let is_hash = hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     let team = TeamId::parse(&team).ok().filter(|_| is_hash).ok_or_else(missing)?;
     let key = FileKey::parse(&format!("slack/{team}/images/{hash}")).ok_or_else(missing)?;
     let opened = state.files.open(&key).await?.ok_or_else(missing)?;
-    let mut response = served(opened, "picture").await?;
+    let mut response = served(opened, "picture", requested_part(&method, &headers)).await?;
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(PICTURE_CACHE_CONTROL));
     Ok(response)
 }
 
-/// Streams the bytes of a file.
-async fn served(mut opened: Box<dyn FileReader>, name: &str) -> Result<Response, PageError> {
+/// A part of a file that a client requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FilePart {
+    /// From the first byte to the second one, or to the end.
+    From(u64, Option<u64>),
+    /// This number of bytes at the end.
+    Last(u64),
+}
+
+impl FilePart {
+    /// Parses a `Range` header with one range. Any other header is ignored, as the standard allows:
+    /// <https://www.rfc-editor.org/rfc/rfc9110#name-range>.
+    fn parse(header: &str) -> Option<Self> {
+        let number =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
+        let (first, last) = header.strip_prefix("bytes=")?.trim().split_once('-')?;
+        match (first, last) {
+            ("", last) => Some(Self::Last(number(last)?)),
+            (first, "") => Some(Self::From(number(first)?, None)),
+            (first, last) => {
+                let (first, last) = (number(first)?, number(last)?);
+                (first <= last).then_some(Self::From(first, Some(last)))
+            }
+        }
+    }
+
+    /// Returns the range of the part in a file of this size; `None` if it is outside of the file or empty.
+    fn range(self, size_bytes: u64) -> Option<Range<u64>> {
+        let range = match self {
+            Self::From(first, last) => {
+                first..last.map_or(size_bytes, |last| last.saturating_add(1).min(size_bytes))
+            }
+            Self::Last(count) => size_bytes.saturating_sub(count)..size_bytes,
+        };
+        (!range.is_empty()).then_some(range)
+    }
+}
+
+/// Returns the requested part of a file; `None` if the whole file is requested.
+fn requested_part(method: &Method, headers: &HeaderMap) -> Option<FilePart> {
+    let header = headers.get(RANGE).filter(|_| method == Method::GET)?;
+    FilePart::parse(header.to_str().ok()?)
+}
+
+/// The bytes that are not sent yet.
+struct UnsentBytes {
+    first_chunks: VecDeque<Bytes>,
+    opened: Box<dyn FileReader>,
+    /// The range to send, from the start of the next chunk.
+    range: Range<u64>,
+}
+
+impl UnsentBytes {
+    async fn next(&mut self) -> Result<Option<Bytes>, FilesError> {
+        while !self.range.is_empty() {
+            let chunk = match self.first_chunks.pop_front() {
+                Some(chunk) => Some(chunk),
+                None => self.opened.next().await?,
+            };
+            let Some(chunk) = chunk else { break };
+            let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(chunk.len());
+            let sent = chunk.slice(index(self.range.start)..index(self.range.end));
+            let length = chunk.len() as u64;
+            self.range = self.range.start.saturating_sub(length)..self.range.end.saturating_sub(length);
+            if !sent.is_empty() {
+                return Ok(Some(sent));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Streams the bytes of a file, or of the requested part.
+async fn served(
+    mut opened: Box<dyn FileReader>,
+    name: &str,
+    part: Option<FilePart>,
+) -> Result<Response, PageError> {
     let size_bytes = opened.size_bytes();
-    let mut first_chunks: Vec<Bytes> = Vec::new();
+    let Some(range) = part.map_or(Some(0..size_bytes), |part| part.range(size_bytes)) else {
+        let notice = notice_response(
+            StatusCode::RANGE_NOT_SATISFIABLE,
+            "Invalid request",
+            "The file does not have the requested bytes.",
+        );
+        return Ok(([(CONTENT_RANGE, format!("bytes */{size_bytes}"))], notice).into_response());
+    };
+    let mut first_chunks: VecDeque<Bytes> = VecDeque::new();
     let mut first: Vec<u8> = Vec::new();
     while first.len() < sniff::SNIFFED_BYTES
         && let Some(chunk) = opened.next().await?
     {
         first.extend(chunk.iter().take(sniff::SNIFFED_BYTES));
-        first_chunks.push(chunk);
+        first_chunks.push_back(chunk);
     }
     let sniffed = sniff::content_type(&first);
-    let rest = stream::try_unfold(opened, |mut opened| async move {
-        Ok::<_, FilesError>(opened.next().await?.map(|chunk| (chunk, opened)))
-    });
-    let first_chunks = stream::iter(first_chunks.into_iter().map(Ok::<_, FilesError>));
-    let body = Body::from_stream(futures_util::StreamExt::chain(first_chunks, rest));
+    let unsent = UnsentBytes { first_chunks, opened, range: range.clone() };
+    let body = Body::from_stream(stream::try_unfold(unsent, |mut unsent| async move {
+        Ok::<_, FilesError>(unsent.next().await?.map(|chunk| (chunk, unsent)))
+    }));
     let disposition_type = if sniffed.is_some() { "inline" } else { "attachment" };
     let mut response = body.into_response();
+    if part.is_some() {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
     let headers = response.headers_mut();
+    let content_range = format!("bytes {}-{}/{size_bytes}", range.start, range.end.saturating_sub(1));
+    if let Ok(content_range) = HeaderValue::from_str(&content_range)
+        && part.is_some()
+    {
+        headers.insert(CONTENT_RANGE, content_range);
+    }
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(sniffed.unwrap_or("application/octet-stream")));
-    headers.insert(CONTENT_LENGTH, size_bytes.into());
+    headers.insert(CONTENT_LENGTH, (range.end - range.start).into());
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(FILE_POLICY));
     let disposition = format!("{disposition_type}; filename*=UTF-8''{}", encoded(name));
     if let Ok(disposition) = HeaderValue::from_str(&disposition) {
@@ -109,6 +209,35 @@ fn encoded(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_range_is_read_and_other_headers_are_ignored() {
+        for (header, expected) in [
+            ("bytes=0-0", Some(0..1)),
+            ("bytes=2-99", Some(2..8)),
+            ("bytes=7-", Some(7..8)),
+            ("bytes=-3", Some(5..8)),
+            ("bytes=-99", Some(0..8)),
+            ("bytes=0-18446744073709551615", Some(0..8)),
+            ("bytes=8-", None),
+            ("bytes=-0", None),
+        ] {
+            assert_eq!(FilePart::parse(header).unwrap().range(8), expected, "{header}");
+        }
+        for header in [
+            "",
+            "bytes=",
+            "bytes=-",
+            "bytes=2-1",
+            "bytes=0-1,3-4",
+            "bytes=+1-2",
+            "lines=1-2",
+            "bytes=99999999999999999999-",
+        ] {
+            assert_eq!(FilePart::parse(header), None, "{header}");
+        }
+        assert_eq!(FilePart::Last(1).range(0), None);
+    }
 
     #[test]
     fn a_name_cannot_leave_a_folder_or_end_a_header() {

@@ -25,6 +25,11 @@ const WRONG_PASSWORD_DELAY: Duration = Duration::from_secs(1);
 /// includes the delay after a wrong password.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The attributes of the cookie. A browser keeps it for a year, so that it survives the browser's end, and sends
+/// it if a user follows a link from another site, such as Slack. Such a request cannot change anything, because
+/// only the log-in does, and the other site cannot read the page, because pages may not be framed.
+const COOKIE_ATTRIBUTES: &str = "Path=/; HttpOnly; SameSite=Lax; Max-Age=31536000";
+
 /// Maximum size of the form: a password, and an address to go to.
 const MAX_FORM_BYTES: usize = 8 * 1024;
 
@@ -88,7 +93,7 @@ async fn log_in(
     }
     let is_https = headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
     let secure = if is_https { "; Secure" } else { "" };
-    let cookie = format!("{COOKIE_NAME}={}; Path=/; HttpOnly; SameSite=Strict{secure}", expected.cookie());
+    let cookie = format!("{COOKIE_NAME}={}; {COOKIE_ATTRIBUTES}{secure}", expected.cookie());
     let mut response = redirect_to(next);
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().insert(SET_COOKIE, cookie);

@@ -48,11 +48,11 @@ pub fn machine_readable(ts: &Ts) -> String {
     Timestamp::from_microsecond(ts.micros()).map_or_else(|_| ts.to_string(), |time| time.to_string())
 }
 
-/// Returns the first timestamp of a day; `None` beyond the calendar or before 1970.
+/// Returns the first timestamp of a day; zero before 1970; `None` beyond the calendar.
 #[must_use]
 pub fn day_start(day: Date, zone: &TimeZone) -> Option<Ts> {
     let first = day.to_zoned(zone.clone()).ok()?.timestamp().as_microsecond();
-    (first >= 0).then(|| ts_from_micros(first))
+    Some(ts_from_micros(first.max(0)))
 }
 
 #[cfg(test)]
@@ -72,7 +72,8 @@ mod tests {
             ("00:00".into(), "20 Nov 2026, 00:00".into())
         );
         assert_eq!(machine_readable(&first), "2026-11-19T23:00:00Z");
-        assert_eq!(day_start(Date::constant(-4, 1, 1), &berlin), None);
+        assert_eq!(day_start(Date::constant(1960, 1, 1), &berlin), Ts::parse("0000000000.000000").ok());
+        assert_eq!(day_start(Date::MIN, &berlin), None);
         assert_eq!(clock(&Ts::parse("999999999999.000000").unwrap(), &berlin), "999999999999.000000");
     }
 }

@@ -13,8 +13,9 @@ const SKIN_TONE: &str = ":skin-tone-";
 /// Maximum length of an emoji's name in Slack, in characters.
 const MAX_EMOJI_NAME: usize = 100;
 
-/// Converts spans to lines with kinds and styles.
+/// Converts spans to lines with kinds and styles. A text that consists only of delimiters is not converted.
 pub(super) fn lines(spans: Vec<TextSpan>) -> Vec<TextLine> {
+    let unconverted = spans.clone();
     let mut lines = Vec::new();
     for (number, part) in between_fences(spans).into_iter().enumerate() {
         if number % 2 == 1 {
@@ -22,6 +23,9 @@ pub(super) fn lines(spans: Vec<TextSpan>) -> Vec<TextLine> {
         } else if number == 0 || !is_blank(&part) {
             quoted(part, &mut lines);
         }
+    }
+    if lines.iter().all(TextLine::is_empty) {
+        return split_lines(unconverted).into_iter().map(TextLine::plain).collect();
     }
     lines
 }
@@ -324,6 +328,10 @@ mod tests {
             ("2 * 3 * 4, a_b_c, *", "2 * 3 * 4, a_b_c, *"),
             ("**", "**"),
             ("``", "``"),
+            ("_*_*", "_*_*"),
+            ("``````", "``````"),
+            ("``` ```", "``` ```"),
+            ("&gt;", ">"),
             ("`open", "`open"),
             ("*a\nb*", "*a\nb*"),
             (

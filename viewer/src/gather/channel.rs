@@ -4,7 +4,7 @@ use ports::archive::{Archive, ArchiveError};
 use reader::directory;
 use reader::find;
 use reader::joined::{ChannelOfTeam, JoinedChannel};
-use reader::names::DisplayNames;
+use reader::names::{DisplayNames, is_visible};
 use rules::channel::fold::DELETED_PREFIX;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId};
@@ -59,13 +59,13 @@ pub async fn title(
 ) -> Result<ChannelTitle, ArchiveError> {
     let snapshot = location.newest(archive).await?.unwrap_or(Value::Null);
     let listed = directory::read(archive, &location.team).await?;
-    let name =
-        listed.name(&location.channel).or(snapshot["name"].as_str()).unwrap_or(location.channel.as_str());
+    let stored = [listed.name(&location.channel), snapshot["name"].as_str()].into_iter().flatten();
+    let name = stored.map(bare_name).find(|name| is_visible(name)).unwrap_or(location.channel.as_str());
     let topic = match snapshot["topic"].as_str() {
         Some(topic) => names.description_text(topic).await?,
         None => String::new(),
     };
-    Ok(ChannelTitle { name: bare_name(name).to_owned(), topic, marks: marks(&snapshot) })
+    Ok(ChannelTitle { name: name.to_owned(), topic, marks: marks(&snapshot) })
 }
 
 /// Removes the prefix of a deleted channel's name, because the mark already shows the deletion.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use reader::joined::ChannelOfTeam;
+use reader::names::is_visible;
 use reader::numbers::grouped;
 use reader::plain;
 use slack::ids::TeamId;
@@ -56,7 +57,8 @@ impl MenuChannel {
     /// Returns the channel's name, or otherwise its id.
     #[must_use]
     pub fn display_name(&self) -> String {
-        let name = self.name.as_deref().unwrap_or(self.location.channel.as_str());
+        let name = self.name.as_deref().filter(|name| is_visible(name));
+        let name = name.unwrap_or(self.location.channel.as_str());
         plain::excerpt(name, MAX_NAME_CHARS)
     }
 
@@ -69,7 +71,7 @@ impl MenuChannel {
     }
 }
 
-/// Renders the list of channels, with a filter field.
+/// Renders the list of channels, with a filter field if there are several.
 #[must_use]
 pub fn menu(menu: &ChannelMenu, links: &dyn LinkScheme) -> Markup {
     let filter = menu.filter.to_lowercase();
@@ -78,7 +80,7 @@ pub fn menu(menu: &ChannelMenu, links: &dyn LinkScheme) -> Markup {
     let (current, archived): (Vec<_>, Vec<_>) =
         menu.channels.iter().filter(is_shown).partition(|channel| !is_closed(channel));
     html! {
-        @if let Some(address) = links.site_page(SitePage::Channels) {
+        @if let Some(address) = links.site_page(SitePage::Channels).filter(|_| menu.channels.len() > 1) {
             form class="filter" action=(address) method="get" {
                 label class="unseen" for="channel-filter" { "Filter channels" }
                 input id="channel-filter" name="channels" type="search" value=(menu.filter) placeholder="Filter channels" maxlength="100" autocomplete="off";

@@ -89,11 +89,23 @@ pub fn messages(page: &TimelinePage, shown: &PageContext<'_>) -> Markup {
                         (day(day_messages, target.as_ref(), shown))
                     }
                 }
-                @if messages.is_empty() { p class="quiet way" { "There are no messages here." } }
+                @if messages.is_empty() { p class="quiet way" { (no_messages(page)) } }
                 @if let Some(newer) = newer { p class="way" { a rel="next" href=(newer) { "Newer messages" } } }
                 p id="newest" {}
             }
         }
+    }
+}
+
+/// Explains a page without messages. If more follow in its direction, all rows that it read are replies.
+fn no_messages(page: &TimelinePage) -> &'static str {
+    let TimelineEnds { older, newer } = &page.ends;
+    if older.is_some() && (page.is_from_end || page.target.is_some()) {
+        "Only replies are here; older messages follow."
+    } else if newer.is_some() && !page.is_from_end {
+        "Only replies are here; newer messages follow."
+    } else {
+        "There are no messages here."
     }
 }
 
@@ -105,7 +117,7 @@ fn missing_day(page: &TimelinePage, shown: &PageContext<'_>) -> Markup {
         @if let Some(day) = missing {
             p class="note" {
                 "There are no messages of " (times::day_in_words(day))
-                @if first.is_some() { ": the next ones follow." } @else { ", and none after it." }
+                @if first.is_some() || page.ends.newer.is_some() { ": the next ones follow." } @else { ", and none after it." }
             }
         }
     }

@@ -197,9 +197,8 @@ fn channel(id: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {
 fn link(address: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {
     let visible = address.strip_prefix("mailto:").unwrap_or(address);
     let label = label.map(safe_text).filter(|label| !label.trim().is_empty());
-    let is_deceptive =
-        |label: &String| label.contains('.') && !label.contains(' ') && !address.ends_with(label.as_str());
-    let other = label.as_ref().is_some_and(is_deceptive).then(|| plain::excerpt(visible, MAX_NAME_CHARS));
+    let other = label.as_ref().is_some_and(|label| is_deceptive(label, address));
+    let other = other.then(|| plain::excerpt(visible, MAX_NAME_CHARS));
     let text = label.unwrap_or_else(|| safe_text(visible));
     let words = html! { (text) @if let Some(other) = other { " (" (other) ")" } };
     match safe_address(address) {
@@ -216,6 +215,20 @@ fn link(address: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {
         }
         None => html! { span class="unlinked" { (words) } },
     }
+}
+
+/// Whether a label looks like an address, but not like this one.
+fn is_deceptive(label: &str, address: &str) -> bool {
+    let label = label.trim();
+    let looks_like_address = label.contains("://") || (label.contains('.') && !label.contains(' '));
+    looks_like_address && bare_address(label) != bare_address(address)
+}
+
+/// Returns an address without its scheme and without a slash at the end.
+fn bare_address(address: &str) -> &str {
+    let schemes = ["https://", "http://", "mailto:"];
+    let bare = schemes.into_iter().find_map(|scheme| address.strip_prefix(scheme)).unwrap_or(address);
+    bare.strip_suffix('/').unwrap_or(bare)
 }
 
 /// Returns the address, if a browser may follow it.
@@ -255,6 +268,31 @@ fn in_characters(text: &str, label: &str) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_label_is_deceptive_if_it_looks_like_another_address() {
+        for (label, address) in [
+            ("bank.com", "https://evil.example/?bank.com"),
+            ("https://bank.com/login", "https://evil.example/#https://bank.com/login"),
+            (" https://bank.com", "https://evil.example/"),
+            ("https://bank.com/login page", "https://evil.example/"),
+            ("bank.com\u{a0}login", "https://evil.example/"),
+            ("https://bank.com", "https://evil.example/https://bank.com"),
+            ("ana@bank.com", "mailto:ana@evil.example"),
+            ("bank.com", "https://bank.com@evil.example/"),
+        ] {
+            assert!(is_deceptive(label, address), "{label} {address}");
+        }
+        for (label, address) in [
+            ("bank.com", "https://bank.com/"),
+            ("https://bank.com/", "http://bank.com"),
+            ("ana@bank.com", "mailto:ana@bank.com"),
+            ("our bank", "https://bank.com/"),
+            ("See bank.com there.", "https://bank.com/"),
+        ] {
+            assert!(!is_deceptive(label, address), "{label} {address}");
+        }
+    }
 
     #[test]
     fn only_safe_addresses_are_linked() {

@@ -101,7 +101,8 @@ async fn a_log_in_with_the_password_redirects_to_the_requested_page() {
     assert_eq!((right.status.as_u16(), right.header("location")), (303, "/c/T1/C1"));
     let cookie = right.header("set-cookie");
     assert!(
-        cookie.starts_with("annalist=") && cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"),
+        cookie.starts_with("annalist=")
+            && cookie.ends_with("; Path=/; HttpOnly; SameSite=Lax; Max-Age=31536000"),
         "{cookie}"
     );
     let cookie = cookie.split(';').next().unwrap();

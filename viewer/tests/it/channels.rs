@@ -115,6 +115,15 @@ async fn the_filter_works_without_a_script() {
 }
 
 #[tokio::test]
+async fn a_channel_with_an_invisible_name_has_its_id() {
+    let fixture = ViewerFixture::open();
+    fixture.channel("C1", "\u{200b}").await;
+    fixture.post("C1", "1.000000", "text").await;
+    let page = fixture.page("/c/T1/C1").await;
+    assert!(page.contains("<bdi class=\"name\">C1</bdi>") && page.contains("<bdi>#C1</bdi>"), "{page}");
+}
+
+#[tokio::test]
 async fn an_empty_archive_has_a_page() {
     let fixture = ViewerFixture::open();
     for path in ["/", "/search", "/search?q=word", "/files", "/stats", "/coverage"] {

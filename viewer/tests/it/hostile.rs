@@ -205,4 +205,12 @@ async fn a_link_with_a_deceptive_label_shows_its_address() {
     let page = fixture.page("/c/T1/C1").await;
     assert!(page.contains(">bank.example (https://evil.test/login)</a>"), "{page}");
     assert!(page.contains(">see here</a>"));
+    let texts = [
+        "<https://evil.test/?bank.example|bank.example>",
+        "<https://evil.test/| https://bank.example>",
+        "<https://evil.test/|https://bank.example/login page>",
+    ];
+    fixture.post("C1", "1001.000000", &texts.join(" ")).await;
+    let page = fixture.page("/c/T1/C1").await;
+    assert_eq!(page.matches(" (https://evil.test/").count(), 4, "{page}");
 }

@@ -49,6 +49,9 @@ async fn a_day_starts_with_its_first_message_and_a_day_without_messages_has_a_no
     let page = fixture.page("/c/T1/C1?day=2020-01-01").await;
     assert!(page.contains("no messages of Wednesday, 1 January 2020: the next ones follow"), "{page}");
     assert_eq!(timestamps(&page)[0], all[0]);
+    let page = fixture.page("/c/T1/C1?day=1960-01-01").await;
+    assert!(page.contains("no messages of Friday, 1 January 1960: the next ones follow"), "{page}");
+    assert_eq!(timestamps(&page)[0], all[0]);
     let page = fixture.page("/c/T1/C1?day=2030-01-01").await;
     assert!(page.contains("and none after it") && timestamps(&page).is_empty());
     assert!(link_with_rel(&page, "prev").is_some(), "there is a link back");
@@ -181,6 +184,10 @@ async fn pages_skip_thousands_of_replies_in_both_directions() {
     }
     let newest = fixture.page("/c/T1/C1").await;
     assert!(!newest.contains("The archive begins here."), "{newest}");
+    let older = fixture.page(&link_with_rel(&newest, "prev").unwrap()).await;
+    assert!(older.contains("Only replies are here; older messages follow."), "{older}");
+    let after = fixture.page("/c/T1/C1?after=1000000000.000000").await;
+    assert!(after.contains("Only replies are here; newer messages follow."), "{after}");
 }
 
 #[tokio::test]

@@ -75,6 +75,8 @@ struct ExportedSite<'s, 'a> {
     zone: &'s TimeZone,
     folder: &'s Path,
     menu: ChannelMenu,
+    /// The menu of the pages of the channel that is being written.
+    channel_menu: ChannelMenu,
     pictures: PictureBook,
     names: NameCache<'a>,
     files: SiteFiles,
@@ -130,7 +132,8 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
         let menu = ChannelMenu { channels, ..ChannelMenu::new(workspaces) };
         let emoji = pictures::emoji(source.archive, &source.teams).await?;
         let (pictures, names) = (PictureBook::default(), NameCache::new(source.archive));
-        let mut site = Self { source, zone, folder, menu, pictures, names, files, counts: BTreeMap::new() };
+        let (channel_menu, counts) = (ChannelMenu::default(), BTreeMap::new());
+        let mut site = Self { source, zone, folder, menu, channel_menu, pictures, names, files, counts };
         site.copy_emoji(&emoji).await?;
         site.pictures.emoji = emoji.into();
         Ok(site)
@@ -143,7 +146,7 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
         progress: &mut ExportProgress,
     ) -> Result<(), ExportError> {
         let threads = ThreadTable::read(self.source, channel, progress).await?;
-        self.menu.current = Some(channel.joined.current_location().clone());
+        self.channel_menu = menu_of(&self.menu, channel.joined.current_location());
         let mut rows = self.source.messages(channel);
         let (mut listed, mut part): (Vec<ListedPart>, _) = (Vec::new(), PartMessages::default());
         let (mut months, mut threads_at, mut count) = (HashMap::new(), HashMap::new(), 0);
@@ -237,9 +240,13 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
             location: place,
         };
         let name = &site_part.name;
-        self.save(channel, &format!("{name}.html"), &site::part(&title, name, &page, &self.menu, &context))?;
+        self.save(
+            channel,
+            &format!("{name}.html"),
+            &site::part(&title, name, &page, &self.channel_menu, &context),
+        )?;
         if !threads.is_empty() {
-            let threads = site::threads(&title, name, &threads, &self.menu, &context);
+            let threads = site::threads(&title, name, &threads, &self.channel_menu, &context);
             self.save(channel, &site_part.threads(), &threads)?;
         }
         self.names.keep(&channel.joined, names);
@@ -285,14 +292,14 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
         let (part, threads) = (SitePart::default(), HashMap::new());
         let links =
             SiteLinks { path_to_root: self.up(channel), files: &self.files, part: &part, threads: &threads };
-        self.save(channel, INDEX, &site::parts(&title, listed, &self.menu, &links))
+        self.save(channel, INDEX, &site::parts(&title, listed, &self.channel_menu, &links))
     }
 
     /// Writes the site's index.
     fn index(&self) -> Result<(), ExportError> {
         let (part, threads) = (SitePart::default(), HashMap::new());
         let links = SiteLinks { path_to_root: HERE, files: &self.files, part: &part, threads: &threads };
-        let mut menu = ChannelMenu { current: None, ..self.menu.clone() };
+        let mut menu = self.menu.clone();
         for channel in &mut menu.channels {
             channel.messages = self.counts.get(&channel.location).copied();
         }
@@ -313,6 +320,13 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
         let has_team = self.source.folder_of_team(&channel.joined.current_location().team).is_some();
         if has_team { UP_WITH_TEAM } else { UP }
     }
+}
+
+/// Returns the menu of a channel's pages, which has only this channel: with all channels on every page, a site
+/// of thousands of channels would consist of menus.
+fn menu_of(menu: &ChannelMenu, location: &ChannelOfTeam) -> ChannelMenu {
+    let channels = menu.channels.iter().filter(|channel| channel.location == *location).cloned().collect();
+    ChannelMenu { channels, current: Some(location.clone()), ..ChannelMenu::new(menu.workspaces.clone()) }
 }
 
 /// Whether a message appears on its channel's page. A reply appears in its thread, unless it was also sent to
@@ -371,4 +385,33 @@ fn save(path: &Path, page: &str) -> Result<(), ExportError> {
 /// Returns the authors of messages.
 fn authors<'m>(messages: &[&'m PageMessage]) -> HashSet<&'m str> {
     messages.iter().filter_map(|message| message.content.author.user.as_deref()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use slack::ids::{ChannelId, TeamId};
+
+    use super::*;
+
+    #[test]
+    fn the_menu_of_a_channel_has_only_this_channel() {
+        let team = TeamId::parse("T1").unwrap();
+        let location =
+            |id: &str| ChannelOfTeam { team: team.clone(), channel: ChannelId::parse(id).unwrap() };
+        let channel = |id: &str| MenuChannel {
+            location: location(id),
+            name: None,
+            marks: Vec::new(),
+            messages: None,
+            parts: Vec::new(),
+        };
+        let channels = vec![channel("C1"), channel("C2")];
+        let menu = ChannelMenu { channels, ..ChannelMenu::new(vec![(team.clone(), "Acme".to_owned())]) };
+        let shown = menu_of(&menu, &location("C2"));
+        assert_eq!(
+            shown.channels.iter().map(|channel| channel.location.clone()).collect::<Vec<_>>(),
+            [location("C2")]
+        );
+        assert_eq!((shown.current, shown.site_name.as_str()), (Some(location("C2")), "Acme"));
+    }
 }

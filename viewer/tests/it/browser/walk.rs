@@ -139,6 +139,11 @@ async fn pages_can_be_used_with_the_keyboard_alone() {
     browser.press("jt").await;
     browser.wait_for_address("/t/").await;
     assert!(browser.text("aside").await.contains("the only reply"));
+    // The key also works if a link in the message has the focus.
+    browser.navigate(&site.at(&format!("/c/T1/C1?around={}", ts(0)))).await;
+    browser.run_script("document.querySelector('main .message .time').focus();").await;
+    browser.press("t").await;
+    browser.wait_for_address("/t/").await;
     browser.press(ESCAPE).await;
     browser.wait_for_address("?around=").await;
     browser.find("main .target").await;
@@ -147,6 +152,31 @@ async fn pages_can_be_used_with_the_keyboard_alone() {
     browser.press(&format!("number{ENTER}")).await;
     browser.wait_for_address("/search?q=number").await;
     assert!(!browser.find_all(".hit").await.is_empty());
+    assert_no_errors_or_external_requests(&browser, &site).await;
+}
+
+#[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
+#[tokio::test(flavor = "multi_thread")]
+async fn many_channels_do_not_stretch_the_page() {
+    let site = ServedSite::busy(60).await;
+    for n in 10..70 {
+        site.fixture.channel(&format!("C{n}"), &format!("big-{n}")).await;
+        site.fixture.post(&format!("C{n}"), &ts(n), "text").await;
+    }
+    let browser = Browser::open(&BrowserSettings::default()).await;
+    // The first page brings the index up to date, which has the counts.
+    for path in ["/c/T1/C1", "/", "/files"] {
+        browser.navigate(&site.at(path)).await;
+        assert!(browser.is_visible(".count").await, "{path}");
+        let height = browser.run_script("return [document.documentElement.scrollHeight, innerHeight];").await;
+        assert!(height[0].as_u64() <= height[1].as_u64(), "{path}: {height}");
+    }
+    // The page has only some channels until the filter is empty.
+    browser.navigate(&site.at("/?channels=big")).await;
+    assert!(browser.find_all("[data-channel=C1]").await.is_empty());
+    browser.run_script("const filter = document.getElementById('channel-filter'); filter.value = ''; filter.dispatchEvent(new Event('input'));").await;
+    let all_are_shown = async { while browser.find_all("[data-channel=C1]").await.is_empty() {} };
+    tokio::time::timeout(std::time::Duration::from_secs(30), all_are_shown).await.unwrap();
     assert_no_errors_or_external_requests(&browser, &site).await;
 }
 
