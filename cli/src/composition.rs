@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ingest::Ingest;
+use ingest::{Ingest, serve_events};
 use ports::clock::SharedClock;
 use ports::queue::run::RunId;
 use process::config::backend::Backend;
@@ -43,15 +43,15 @@ impl Composition {
         let address = listener.local_addr()?;
         let (accepting, no_more_requests) = watch::channel(false);
         let open_requests = OpenRequests::default();
-        let router = ingest::router(Ingest {
+        let ingest = Ingest {
             queue: backend.queue(),
             secrets,
             clock: Arc::clone(clock),
             limits: ingest::IngestLimits::default(),
             open_requests: open_requests.clone(),
             run: Some(RunId::begin()),
-        });
-        let ingest = tokio::spawn(ingest::serve(listener, router, wait_until_true(no_more_requests)));
+        };
+        let ingest = tokio::spawn(serve_events(listener, ingest, wait_until_true(no_more_requests)));
 
         let (working, no_more_jobs) = watch::channel(false);
         work.search_index.clone_from(&index);

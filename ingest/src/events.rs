@@ -27,7 +27,7 @@ use crate::body::{self, BodyError};
 use crate::connections::WaitingConnection;
 use crate::counters::Counters;
 use crate::limits::SMALL_BODY_BYTES;
-use crate::stale::{self, StaleTimes};
+use crate::refused::{self, RefusedTimes};
 use crate::throttle::LogThrottle;
 
 const TIMESTAMP: &str = "x-slack-request-timestamp";
@@ -35,14 +35,18 @@ const SIGNATURE: &str = "x-slack-signature";
 const RETRY_NUM: &str = "x-slack-retry-num";
 const RETRY_REASON: &str = "x-slack-retry-reason";
 
+/// The retry after which Slack gives up on an event, about six minutes after it happened. With *Delayed
+/// Events* it continues hourly for a day. <https://docs.slack.dev/apis/events-api/#retries>
+const LAST_RETRY: u32 = 3;
+
 /// The state that all requests share.
 pub(crate) struct Endpoint {
     pub(crate) ingest: Ingest,
     pub(crate) not_ready: LogThrottle,
+    pub(crate) refused_times: Arc<RefusedTimes>,
     in_flight: Semaphore,
     large_bodies: Semaphore,
     counters: Counters,
-    stale: Arc<StaleTimes>,
     /// One per reason, so that unsigned requests of other clients cannot suppress the log line about refused
     /// requests of Slack.
     refused: [LogThrottle; Refused::LABELS.len()],
@@ -56,7 +60,7 @@ impl Endpoint {
         Self {
             in_flight: Semaphore::new(ingest.limits.in_flight.min(Semaphore::MAX_PERMITS)),
             large_bodies: Semaphore::new(ingest.limits.large_bodies.min(Semaphore::MAX_PERMITS)),
-            stale: Arc::new(StaleTimes::new(Arc::clone(&ingest.queue), ingest.limits.enqueue)),
+            refused_times: Arc::new(RefusedTimes::new(Arc::clone(&ingest.queue), ingest.limits.enqueue)),
             ingest,
             counters: Counters::register(),
             not_ready: LogThrottle::new(),
@@ -100,8 +104,12 @@ pub(crate) async fn receive(State(endpoint): State<Arc<Endpoint>>, request: Requ
     if let Some(waiting) = head.extensions.get::<WaitingConnection>() {
         waiting.request_arrived();
     }
-    // Before the signature is verified, so that shedding a request costs almost nothing.
+    // Before the signature is verified, so that shedding a request costs almost nothing, except for a last
+    // retry.
     let Ok(_in_flight) = endpoint.in_flight.try_acquire() else {
+        if is_last_retry(&head.headers) && endpoint.verify(&head.headers, &body).is_ok() {
+            endpoint.record_refused(missing_event(&head.headers, &body)).await;
+        }
         return endpoint.answer(endpoint.shed("too many at once").into());
     };
     let _open = endpoint.ingest.open_requests.open();
@@ -139,16 +147,20 @@ impl Endpoint {
             Ok(sends) => sends,
             Err(answer) => return answer,
         };
+        let given_up = is_last_retry(headers).then(|| missing_event(headers, &body)).flatten();
         // The job is a copy, so the body's buffer is freed while the queue stores the job.
         drop(body);
         match self.enqueue(sends.messages).await {
             Ok(()) => {
                 if let Some((team, at)) = sends.accepted {
-                    self.stale.record_accepted(team, at);
+                    self.refused_times.record_accepted(team, at);
                 }
                 sends.outcome.into()
             }
-            Err(outcome) => outcome.into(),
+            Err(outcome) => {
+                self.record_refused(given_up).await;
+                outcome.into()
+            }
         }
     }
 
@@ -173,11 +185,14 @@ impl Endpoint {
         {
             tracing::warn!(reason = %refused, left_out, "refused a request; Slack will deliver it again");
         }
-        if let Refused::Stale { .. } = refused
-            && let Some((team, at)) =
-                stale::missing_event(single_header(headers, TIMESTAMP).unwrap_or_default(), body)
-        {
-            self.stale.record_refused(team, at).await;
+        if let Refused::Stale { .. } = refused {
+            self.record_refused(missing_event(headers, body)).await;
+        }
+    }
+
+    async fn record_refused(&self, missing: Option<(TeamId, Ts)>) {
+        if let Some((team, at)) = missing {
+            self.refused_times.record_refused(team, at).await;
         }
     }
 
@@ -238,7 +253,7 @@ impl Endpoint {
 
     fn warn_of_failure(&self, error: &dyn std::fmt::Display) {
         if let Some(left_out) = self.failed.permit_line(self.ingest.clock.now()) {
-            tracing::error!(%error, left_out, "failed to queue an event; Slack will deliver it again");
+            tracing::error!(%error, left_out, "failed to queue an event; Slack retries it three times");
         }
     }
 }
@@ -257,6 +272,17 @@ fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
     if values.next().is_some() { Some("") } else { Some(value.to_str().unwrap_or_default()) }
+}
+
+/// Whether Slack gives up on the event if this request fails.
+fn is_last_retry(headers: &HeaderMap) -> bool {
+    let number = single_header(headers, RETRY_NUM).and_then(|number| number.parse().ok());
+    number.is_some_and(|number: u32| number >= LAST_RETRY)
+}
+
+/// The workspace and the time of the event that is missing if this signed request is refused.
+fn missing_event(headers: &HeaderMap, body: &[u8]) -> Option<(TeamId, Ts)> {
+    refused::missing_event(single_header(headers, TIMESTAMP).unwrap_or_default(), body)
 }
 
 /// Whether this is the form that Slack sends to check the certificate of a request URL.

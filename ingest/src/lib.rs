@@ -3,6 +3,7 @@
 //!
 //! * [`router`] is the complete ingest as an [`axum::Router`], independent of any listener.
 //! * [`serve`] serves a router on a TCP listener; `lambda::serve` serves it to Lambda.
+//! * [`serve_events`] serves the complete ingest on a TCP listener, and drains it.
 
 mod answer;
 mod body;
@@ -13,8 +14,8 @@ mod health;
 #[cfg(feature = "aws")]
 pub mod lambda;
 mod limits;
+mod refused;
 mod server;
-mod stale;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ use ports::queue::run::RunId;
 use process::requests::OpenRequests;
 use process::telemetry::throttle;
 use slack::signature::SigningSecrets;
+use tokio::net::TcpListener;
 
 pub use limits::IngestLimits;
 pub use server::serve;
@@ -58,9 +60,21 @@ pub struct Ingest {
 /// `POST /slack/events`, `GET /healthz` and `GET /readyz`. Install the metrics recorder first: this function
 /// registers the counters.
 pub fn router(ingest: Ingest) -> Router {
+    router_of(Arc::new(events::Endpoint::new(ingest)))
+}
+
+/// Serves [`router`] like [`serve`], and then reports the times of refused requests that still wait. The queue
+/// must stay open until then.
+pub async fn serve_events(listener: TcpListener, ingest: Ingest, shutdown: impl Future<Output = ()>) {
+    let endpoint = Arc::new(events::Endpoint::new(ingest));
+    serve(listener, router_of(Arc::clone(&endpoint)), shutdown).await;
+    endpoint.refused_times.drain().await;
+}
+
+fn router_of(endpoint: Arc<events::Endpoint>) -> Router {
     Router::new()
         .route(EVENTS_PATH, post(events::receive))
         .route("/healthz", get(health::health_check))
         .route(READY_PATH, get(health::readiness_check))
-        .with_state(Arc::new(events::Endpoint::new(ingest)))
+        .with_state(endpoint)
 }

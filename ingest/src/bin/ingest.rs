@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use clap::Parser;
-use ingest::{Ingest, IngestLimits, router, serve};
+use ingest::{Ingest, IngestLimits, serve_events};
 use ports::clock::{SharedClock, SystemClock};
 use ports::queue::run::RunId;
 use process::config::backend::{Backend, BackendArgs};
@@ -53,7 +53,7 @@ async fn as_function(command: IngestCommand, secrets: SigningSecrets) -> anyhow:
     let metrics = telemetry::emf::install(command.metrics.metrics, &command.backend.aws.prefix)?;
     let clock: SharedClock = SystemClock::shared();
     let backend = Backend::open(&command.backend, Arc::clone(&clock)).await?;
-    let router = router(Ingest {
+    let router = ingest::router(Ingest {
         queue: backend.queue(),
         secrets,
         clock: Arc::clone(&clock),
@@ -80,16 +80,16 @@ async fn run(command: IngestCommand, secrets: SigningSecrets) -> anyhow::Result<
     let queue = backend.queue();
     // Before any event is accepted, so that a wrong setting is reported immediately.
     queue.ready().await?;
-    let router = router(Ingest {
+    let ingest = Ingest {
         queue,
         secrets,
         clock,
         limits: IngestLimits::default(),
         open_requests: OpenRequests::default(),
         run: Some(RunId::begin()),
-    });
+    };
     tracing::info!(%address, backend = %command.backend, "listening");
-    serve(events, router, ends(shutdown)).await;
+    serve_events(events, ingest, ends(shutdown)).await;
     backend.close().await;
     Ok(())
 }

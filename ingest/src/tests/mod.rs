@@ -45,7 +45,7 @@ fn secrets(list: &str) -> SigningSecrets {
 /// A router with its queue.
 struct IngestFixture {
     queue: Arc<TestQueue>,
-    open_requests: OpenRequests,
+    ingest: Ingest,
     router: Router,
 }
 
@@ -57,16 +57,15 @@ impl IngestFixture {
     fn with_limits(behaviour: Behaviour, limits: IngestLimits) -> Self {
         let queue = Arc::new(TestQueue::new(behaviour));
         let clock = ManualClock::starting_at(TimestampMs(NOW_S * 1000));
-        let open_requests = OpenRequests::default();
         let ingest = Ingest {
             queue: queue.clone(),
             secrets: secrets("current,next"),
             clock,
             limits,
-            open_requests: open_requests.clone(),
+            open_requests: OpenRequests::default(),
             run: Some(run()),
         };
-        Self { queue, open_requests, router: router(ingest) }
+        Self { queue, router: router(ingest.clone()), ingest }
     }
 
     async fn send(&self, request: Request<Body>) -> ReceivedAnswer {

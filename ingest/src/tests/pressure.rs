@@ -95,13 +95,16 @@ async fn requests_that_wait_for_the_queue_count_as_a_burst_until_they_are_answer
     let requests: Vec<_> =
         (0..64).map(|_| tokio::spawn(fixture.router.clone().oneshot(signed(MESSAGE)))).collect();
     fixture.queue.arrived.acquire_many(64).await.unwrap().forget();
-    assert!(fixture.open_requests.wait_for_burst_to_end().now_or_never().is_none(), "64 requests are open");
+    assert!(
+        fixture.ingest.open_requests.wait_for_burst_to_end().now_or_never().is_none(),
+        "64 requests are open"
+    );
     fixture.queue.gate.add_permits(64);
     for answer in requests {
         assert_eq!(answer.await.unwrap().unwrap().status(), StatusCode::OK);
     }
     let answered = Instant::now();
-    fixture.open_requests.wait_for_burst_to_end().await;
+    fixture.ingest.open_requests.wait_for_burst_to_end().await;
     assert!(answered.elapsed() < Duration::from_secs(1), "no request is open");
 }
 

@@ -1,12 +1,20 @@
-//! Requests that Slack signed while this machine's clock differs from Slack's.
+//! Requests that Slack signed while this machine's clock differs from Slack's, and events that cannot be queued
+//! at Slack's last retry.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ports::queue::QueueName;
 use ports::queue::job::{Job, Payload};
+use slack::ids::{TeamId, Ts};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::*;
+use crate::refused::RefusedTimes;
+use crate::serve_events;
 
 /// Slack's clock is this far ahead of the machine's.
 const AHEAD_S: i64 = 301;
@@ -21,6 +29,13 @@ fn signed_at(slack_s: i64) -> Request<Body> {
         .header("x-slack-request-timestamp", slack_s)
         .header("x-slack-signature", signature)
         .request()
+}
+
+/// An event that Slack delivers again.
+fn retry(slack_s: i64, number: &'static str) -> Request<Body> {
+    let mut request = signed_at(slack_s);
+    request.headers_mut().insert("x-slack-retry-num", number.parse().unwrap());
+    request
 }
 
 /// The facts on the queue, as pairs of start and end.
@@ -136,11 +151,7 @@ async fn an_unverified_request_does_not_become_a_fact() {
 async fn a_gap_starts_with_the_last_accepted_event() {
     let fixture = IngestFixture::new(Behaviour::Keep);
     // A retried event does not move the start of the gap: it may have happened while no process was running.
-    for (slack_s, is_retry) in [(NOW_S - 20, false), (NOW_S - 30, false), (NOW_S - 10, true)] {
-        let mut request = signed_at(slack_s);
-        if is_retry {
-            request.headers_mut().insert("x-slack-retry-num", "1".parse().unwrap());
-        }
+    for request in [signed_at(NOW_S - 20), signed_at(NOW_S - 30), retry(NOW_S - 10, "1")] {
         assert_eq!(fixture.send(request).await.status.as_u16(), 200);
     }
     let reported = |fixture: &IngestFixture| {
@@ -158,4 +169,88 @@ async fn a_gap_starts_with_the_last_accepted_event() {
     sleep(Duration::from_secs(120)).await;
     let old = fact(NOW_S - 40_000, NOW_S - 40_000);
     assert_eq!(reported(&fixture), [fact(NOW_S - 20, NOW_S + AHEAD_S), old]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_cannot_be_queued_at_slacks_last_retry_becomes_a_fact() {
+    for number in ["3", "4"] {
+        let fixture = IngestFixture::new(Behaviour::FailOnce);
+        assert_eq!(fixture.send(retry(NOW_S, number)).await.verdict(), (503, false));
+        assert_eq!(facts(&fixture), [fact(NOW_S, NOW_S)]);
+    }
+    for earlier in [signed_at(NOW_S), retry(NOW_S, "1"), retry(NOW_S, "2"), retry(NOW_S, "x")] {
+        let fixture = IngestFixture::new(Behaviour::FailOnce);
+        assert_eq!(fixture.send(earlier).await.verdict(), (503, false));
+        sleep(Duration::from_secs(120)).await;
+        assert_eq!(facts(&fixture), [], "a retry may store it");
+    }
+    let fixture = IngestFixture::new(Behaviour::Hang);
+    let began = Instant::now();
+    assert_eq!(fixture.send(retry(NOW_S, "3")).await.verdict(), (503, false));
+    assert!(began.elapsed() <= Duration::from_millis(2_510), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_shed_at_slacks_last_retry_becomes_a_fact_if_it_is_signed() {
+    let limits = IngestLimits { in_flight: 0, ..IngestLimits::default() };
+    let fixture = IngestFixture::with_limits(Behaviour::Keep, limits);
+    let mut forged = retry(NOW_S, "3");
+    *forged.body_mut() = Body::from(MESSAGE);
+    for request in [forged, retry(NOW_S, "2")] {
+        assert_eq!(fixture.send(request).await.verdict(), (503, false));
+    }
+    assert_eq!(facts(&fixture), []);
+    assert_eq!(fixture.send(retry(NOW_S, "3")).await.verdict(), (503, false));
+    assert_eq!(facts(&fixture), [fact(NOW_S, NOW_S)]);
+}
+
+/// Sends a request that is refused, after which the server closes the connection.
+async fn send_refused(address: SocketAddr, request: Request<Body>) {
+    let (head, body) = request.into_parts();
+    let body = to_bytes(body, usize::MAX).await.unwrap();
+    let mut sent = format!("POST {EVENTS_PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n", body.len());
+    for (name, value) in &head.headers {
+        sent.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap()));
+    }
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(&[sent.as_bytes(), b"\r\n", &body].concat()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+}
+
+// On the real clock: with auto-advancing time the minute between two facts would pass.
+#[tokio::test]
+async fn a_shutdown_reports_the_facts_that_wait() {
+    let fixture = IngestFixture::new(Behaviour::Keep);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (shutdown, requested) = oneshot::channel::<()>();
+    let serving =
+        tokio::spawn(serve_events(listener, fixture.ingest.clone(), async { requested.await.unwrap() }));
+    let first_s = NOW_S + AHEAD_S;
+    for slack_s in [first_s, first_s + 1, NOW_S - 40_000] {
+        send_refused(address, signed_at(slack_s)).await;
+    }
+    assert_eq!(facts(&fixture), [fact(first_s, first_s)]);
+    shutdown.send(()).unwrap();
+    serving.await.unwrap();
+    let old = fact(NOW_S - 40_000, NOW_S - 40_000);
+    assert_eq!(facts(&fixture), [fact(first_s, first_s), fact(first_s + 1, first_s + 1), old]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_waits_for_a_fact_that_is_being_sent_but_not_forever() {
+    for (behaviour, expected) in
+        [(Behaviour::FailOnce, 1), (Behaviour::KeepWhenPermitted, 1), (Behaviour::Hang, 0)]
+    {
+        let fixture = IngestFixture::new(behaviour);
+        let refused = Arc::new(RefusedTimes::new(fixture.queue.clone(), Duration::from_secs(2)));
+        let at = Ts::parse("1700000000.000100").unwrap();
+        refused.record_refused(TeamId::parse("T1").unwrap(), at).await;
+        let began = Instant::now();
+        tokio::join!(refused.drain(), async { fixture.queue.gate.add_permits(1) });
+        assert!(began.elapsed() <= Duration::from_millis(1_010), "{:?}", began.elapsed());
+        assert_eq!(facts(&fixture).len(), expected);
+    }
 }

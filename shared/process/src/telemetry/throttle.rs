@@ -42,8 +42,9 @@ impl LogThrottle {
     /// Whether a line may be logged now; if so, returns how many were suppressed since the last one.
     pub fn permit_line(&self, now: TimestampMs) -> Option<u64> {
         let next_ms = self.next_ms.load(Ordering::Relaxed);
-        let due = now.0 >= next_ms;
         let until_ms = now.0.saturating_add(self.period_ms);
+        // If the next line is later than a period, the clock was set back.
+        let due = now.0 >= next_ms || next_ms > until_ms;
         // Of several concurrent callers only the one that updates the time logs.
         if due
             && self.next_ms.compare_exchange(next_ms, until_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -71,6 +72,15 @@ mod tests {
         assert_eq!(
             [0, 59_999, 60_000].map(|ms| throttle.permit_line(TimestampMs(ms))),
             [Some(0), None, Some(1)]
+        );
+    }
+
+    #[test]
+    fn a_line_passes_at_once_after_the_clock_was_set_back() {
+        let throttle = LogThrottle::new();
+        assert_eq!(
+            [3_600_000, 0, 1, PERIOD_MS].map(|ms| throttle.permit_line(TimestampMs(ms))),
+            [Some(0), Some(0), None, Some(1)]
         );
     }
 }

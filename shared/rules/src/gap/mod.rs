@@ -8,7 +8,8 @@
 //! * [`run`]: the intervals in which an ingest accepted events; between them is downtime
 //! * [`dropped`]: an operator removed an event from quarantine; [`dropped_in_hour`]: the event was only
 //!   counted there, or cannot be read
-//! * [`refused`]: requests were refused although Slack had signed them
+//! * [`refused`]: requests were refused although Slack had signed them: this machine's clock differs from
+//!   Slack's, or the event could not be queued
 //! * `channel_history_changed`, `group_history_changed`: Slack changed many messages of a channel at once,
 //!   <https://docs.slack.dev/reference/events/channel_history_changed>
 //!
@@ -51,7 +52,7 @@ pub enum GapReason {
     /// An operator removed an event from quarantine, or it was only counted there.
     Dropped,
     /// Requests were refused: Slack had signed them, but by this machine's clock they were too old or too
-    /// new.
+    /// new, or ingest could not queue the event even at Slack's last retry.
     Refused,
     /// Slack changed many messages at once, without an event for each.
     HistoryChanged,

@@ -1,6 +1,6 @@
-//! Requests that Slack signed but whose timestamp is too early or too late by this machine's clock. Ingest
-//! refuses them, so their events are missing: this module reports the interval to the workers, which record a
-//! gap.
+//! Requests that Slack signed and ingest refuses: the timestamp is too early or too late by this machine's
+//! clock, or Slack retries for the last time and the event cannot be queued. Their events are missing: this
+//! module reports the interval to the workers, which record a gap.
 //!
 //! A client can replay a recorded request any number of times, so both memory and reports are limited: one
 //! fact per minute, from the last event accepted before to the last refused time since.
@@ -21,8 +21,12 @@ use tokio::time::{sleep, timeout};
 const FACT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The maximum wait for the first fact to be sent. A wait is needed because a function is frozen once it has
-/// responded; it is limited because Slack waits for the response.
+/// responded; it is limited because Slack waits for the response: with the queue's timeout before it, it must
+/// stay below 3 s.
 const FIRST_FACT_WAIT: Duration = Duration::from_millis(500);
+
+/// The maximum time for the facts that still wait when ingest stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The maximum distance at which two spans of a workspace are merged: a replayed old request must not extend
 /// the current gap.
@@ -62,17 +66,19 @@ pub(crate) fn missing_event(signed_s: &str, body: &[u8]) -> Option<(TeamId, Ts)>
 }
 
 /// The times of refused requests that have not been reported to workers.
-pub(crate) struct StaleTimes {
+pub(crate) struct RefusedTimes {
     queue: Arc<dyn Queue>,
     time_limit: Duration,
     waiting: Mutex<UnreportedSpans>,
+    /// Locked while spans are sent, which are not among the waiting ones then.
+    sending: tokio::sync::Mutex<()>,
     /// The time of the last accepted event of each workspace.
     accepted: Mutex<HashMap<TeamId, Ts>>,
 }
 
 #[derive(Default)]
 struct UnreportedSpans {
-    spans: Vec<StaleSpan>,
+    spans: Vec<RefusedSpan>,
     /// Whether a task is reporting them.
     is_reporting: bool,
     /// Times that were dropped for lack of room since the last fact.
@@ -81,16 +87,22 @@ struct UnreportedSpans {
 
 /// The interval from the last event accepted before the first refused request to the last refused request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct StaleSpan {
+struct RefusedSpan {
     team: TeamId,
     from: Ts,
     to: Ts,
 }
 
-impl StaleTimes {
+impl RefusedTimes {
     /// Sends facts to this queue, with `time_limit` for each.
     pub(crate) fn new(queue: Arc<dyn Queue>, time_limit: Duration) -> Self {
-        Self { queue, time_limit, waiting: Mutex::default(), accepted: Mutex::default() }
+        Self {
+            queue,
+            time_limit,
+            waiting: Mutex::default(),
+            sending: tokio::sync::Mutex::default(),
+            accepted: Mutex::default(),
+        }
     }
 
     /// Records that an event with this time was accepted: a later gap cannot start before it.
@@ -116,7 +128,7 @@ impl StaleTimes {
         let starts_reporting = {
             let from = self.missing_since(&team, &at);
             let mut waiting = self.waiting();
-            waiting.add(StaleSpan { team, from, to: at });
+            waiting.add(RefusedSpan { team, from, to: at });
             !std::mem::replace(&mut waiting.is_reporting, true)
         };
         if starts_reporting {
@@ -127,18 +139,10 @@ impl StaleTimes {
         }
     }
 
-    /// Reports one span per minute until none is left. If the process ends earlier, the downtime between its
-    /// last event and the first event of the next process covers the rest.
+    /// Reports one span per minute until none is left. A process that is killed loses those that wait.
     async fn report(self: Arc<Self>, first_sent: oneshot::Sender<()>) {
         let mut first_sent = Some(first_sent);
-        while let Some(span) = self.next() {
-            let StaleSpan { team, from, to } = &span;
-            let sent =
-                timeout(self.time_limit, self.queue.send(vec![refused_span_message(team, from, to)])).await;
-            if !sent.is_ok_and(|results| !results.is_empty() && results.iter().all(Result::is_ok)) {
-                tracing::warn!(%team, %from, %to, "failed to queue the gap of refused requests; will retry");
-                self.waiting().add(span);
-            }
+        while self.report_next().await {
             if let Some(first_sent) = first_sent.take() {
                 // The waiting request may have been answered already.
                 let _: Result<(), ()> = first_sent.send(());
@@ -147,7 +151,43 @@ impl StaleTimes {
         }
     }
 
-    fn next(&self) -> Option<StaleSpan> {
+    /// Reports a span, and returns whether there was one.
+    async fn report_next(&self) -> bool {
+        let _sending = self.sending.lock().await;
+        let Some(span) = self.next() else { return false };
+        self.send(vec![span]).await;
+        true
+    }
+
+    /// Reports everything that waits. Call it when no request can be refused any more, and before the queue
+    /// is closed.
+    pub(crate) async fn drain(&self) {
+        let all_sent = timeout(DRAIN_TIMEOUT, async {
+            let _sending = self.sending.lock().await;
+            let spans = std::mem::take(&mut self.waiting().spans);
+            if !spans.is_empty() {
+                self.send(spans).await;
+            }
+        });
+        if all_sent.await.is_err() {
+            tracing::warn!("the queue did not accept the gaps of refused requests in time");
+        }
+    }
+
+    /// Sends spans to the queue. Those that it does not accept wait again.
+    async fn send(&self, spans: Vec<RefusedSpan>) {
+        let facts = spans.iter().map(|RefusedSpan { team, from, to }| refused_span_message(team, from, to));
+        let sent = timeout(self.time_limit, self.queue.send(facts.collect())).await.unwrap_or_default();
+        for (index, span) in spans.into_iter().enumerate() {
+            if !sent.get(index).is_some_and(Result::is_ok) {
+                let RefusedSpan { team, from, to } = &span;
+                tracing::warn!(%team, %from, %to, "failed to queue the gap of refused requests");
+                self.waiting().add(span);
+            }
+        }
+    }
+
+    fn next(&self) -> Option<RefusedSpan> {
         let mut waiting = self.waiting();
         if waiting.spans.is_empty() {
             waiting.is_reporting = false;
@@ -171,7 +211,7 @@ impl StaleTimes {
 impl UnreportedSpans {
     /// Merges a span into one near it. If there is no room for a new span, merges it into any span of its
     /// workspace.
-    fn add(&mut self, span: StaleSpan) {
+    fn add(&mut self, span: RefusedSpan) {
         let has_room = self.spans.len() < MAX_SPANS;
         let mut same_team = self.spans.iter_mut().filter(|known| known.team == span.team);
         if let Some(known) = same_team.find(|known| !has_room || known.is_near(&span)) {
@@ -185,7 +225,7 @@ impl UnreportedSpans {
     }
 }
 
-impl StaleSpan {
+impl RefusedSpan {
     fn is_near(&self, other: &Self) -> bool {
         other.from.micros() - self.to.micros() <= MERGE_DISTANCE_MICROS
             && self.from.micros() - other.to.micros() <= MERGE_DISTANCE_MICROS
@@ -200,8 +240,8 @@ mod tests {
         Ts::parse(&format!("{second}.000000")).unwrap()
     }
 
-    fn span(team: &str, from: i64, to: i64) -> StaleSpan {
-        StaleSpan { team: TeamId::parse(team).unwrap(), from: ts(from), to: ts(to) }
+    fn span(team: &str, from: i64, to: i64) -> RefusedSpan {
+        RefusedSpan { team: TeamId::parse(team).unwrap(), from: ts(from), to: ts(to) }
     }
 
     #[test]
