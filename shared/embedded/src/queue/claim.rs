@@ -20,6 +20,10 @@ const SHARED_FROM: usize = 64;
 /// enough to fill it from half of the groups, and for the next receive to find the other half.
 const STRETCH: usize = 2;
 
+/// Maximum visibility timeout, even if the request is longer; no queue has a longer delay either. The workers
+/// renew leases within seconds and back off for five minutes at most.
+pub(super) const MAX_VISIBILITY_TIMEOUT: Duration = Duration::from_secs(600);
+
 /// The result of a receive.
 pub(super) struct Claimed {
     /// Messages that are now leased to the caller.
@@ -59,7 +63,7 @@ pub(super) fn claim(
     owner: i64,
 ) -> rusqlite::Result<Claimed> {
     let mut claimed = Claimed { deliveries: Vec::new(), visible_in: None, dead_letters: 0 };
-    let visible_at = transaction.now.plus(visibility_timeout);
+    let visible_at = transaction.now.plus(visibility_timeout.min(MAX_VISIBILITY_TIMEOUT));
     memory.look_ahead(transaction, queue)?;
     // A round may find only messages that other processes have acked; then there may be more behind them.
     while claimed.deliveries.is_empty() && max > 0 && memory.groups(queue).has_ready() {
@@ -162,6 +166,12 @@ const LEASE_MESSAGE: &str =
      ON CONFLICT (seq) DO UPDATE SET (queue, visible_at_ms, receive_count, owner) =
          (excluded.queue, excluded.visible_at_ms, excluded.receive_count, excluded.owner)";
 
+/// Whether a lease, a backoff or a delay until this time has ended. If it is further ahead than any of them
+/// can be, the clock was set back since, and the wait would last as long as the clock was ahead.
+pub(super) fn has_ended(until: TimestampMs, now: TimestampMs) -> bool {
+    until <= now || until > now.plus(MAX_VISIBILITY_TIMEOUT)
+}
+
 fn message_state(
     select: &mut Statement<'_>,
     now: TimestampMs,
@@ -170,18 +180,18 @@ fn message_state(
     seq: i64,
     owner: i64,
 ) -> rusqlite::Result<MessageState> {
-    let spec = queue.name.spec();
     let mut rows = select.query([seq])?;
     let Some(row) = rows.next()? else { return Ok(MessageState::Gone) };
     let sent_at = TimestampMs(row.get(0)?);
-    let delayed_until = if queue.dead_letters { sent_at } else { sent_at.plus(spec.delay) };
-    if delayed_until > now {
+    let delay = if queue.dead_letters { Duration::ZERO } else { queue.name.spec().delay };
+    let delayed_until = sent_at.plus(delay);
+    if !delay.is_zero() && !has_ended(delayed_until, now) {
         return Ok(MessageState::Invisible { until: delayed_until, foreign: false });
     }
-    let receive_count: u32 = match row.get::<_, Option<i64>>(1)? {
-        Some(visible_at_ms) if visible_at_ms > now.0 => {
+    let receive_count: u32 = match row.get::<_, Option<i64>>(1)?.map(TimestampMs) {
+        Some(until) if !has_ended(until, now) => {
             let foreign = row.get::<_, i64>(3)? != owner;
-            return Ok(MessageState::Invisible { until: TimestampMs(visible_at_ms), foreign });
+            return Ok(MessageState::Invisible { until, foreign });
         }
         Some(_) => row.get(2)?,
         None => 0,
@@ -280,7 +290,7 @@ pub(super) fn change_visibility(
                          WHERE seq = ?2 AND receive_count = ?3 AND queue = ?4 AND visible_at_ms > ?5",
                     )?
                     .execute(params![
-                        transaction.now.plus(*timeout).0,
+                        transaction.now.plus((*timeout).min(MAX_VISIBILITY_TIMEOUT)).0,
                         seq,
                         receive_count,
                         label(queue),
@@ -304,8 +314,11 @@ fn parse(receipt: &Receipt) -> Option<(i64, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use ports::clock::SystemClock;
-    use ports::queue::{Outgoing, QueueName, ReceiveRequest};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use ports::clock::{Clock, SystemClock};
+    use ports::queue::{Depth, Outgoing, QueueName, ReceiveRequest};
 
     use super::*;
     use crate::Database;
@@ -346,6 +359,89 @@ mod tests {
             assert!(received.len() >= 50 && received_groups.len() == groups, "{received:?}");
             assert!(received.iter().all(|number| *number < 230), "{received:?}");
         }
+    }
+
+    /// A clock that a test sets.
+    struct AdjustableClock(AtomicI64);
+
+    impl AdjustableClock {
+        fn set(&self, hours: i64, seconds: i64) {
+            self.0.store(1_700_000_000_000 + (hours * 3_600 + seconds) * 1_000, Ordering::SeqCst);
+        }
+    }
+
+    impl Clock for AdjustableClock {
+        fn now(&self) -> TimestampMs {
+            TimestampMs(self.0.load(Ordering::SeqCst))
+        }
+    }
+
+    async fn receive(database: &Database, queue: QueueName, max: usize, lease_s: u64) -> Vec<Delivery> {
+        let (visibility_timeout, wait) = (Duration::from_secs(lease_s), Duration::ZERO);
+        let request = ReceiveRequest { queue: queue.into(), max, visibility_timeout, wait };
+        database.queue().receive(request).await.unwrap()
+    }
+
+    fn bodies(deliveries: &[Delivery]) -> Vec<&str> {
+        deliveries.iter().map(|delivery| delivery.body.as_str()).collect()
+    }
+
+    #[tokio::test]
+    async fn no_job_waits_for_as_long_as_the_clock_was_ahead() {
+        let (folder, clock) = (tempfile::tempdir().unwrap(), Arc::new(AdjustableClock(AtomicI64::new(0))));
+        clock.set(3, 0);
+        let [own, other] = [(); 2].map(|()| Database::open(folder.path(), clock.clone()).unwrap());
+        let (events, stats) = (QueueName::Events, QueueName::Stats);
+        let groups =
+            [(events, "A"), (events, "A"), (events, "B"), (events, "C"), (events, "D"), (stats, "E")];
+        let jobs = groups.iter().zip(1..).map(|((queue, group), number)| job(*queue, group, number));
+        for sent in own.queue().send(jobs.collect()).await {
+            sent.unwrap();
+        }
+        // Two are leased and one backs off; another process has leased one; one waits; one is delayed.
+        let leased = receive(&own, events, 3, 60).await;
+        let backoff = [(leased[2].receipt.clone(), Duration::from_secs(300))];
+        assert_eq!(own.queue().change_visibility(events.into(), &backoff).await, [Ok(())]);
+        assert_eq!(bodies(&receive(&other, events, 1, 60).await), ["4"]);
+        assert!(receive(&own, stats, 9, 60).await.is_empty());
+
+        clock.set(0, 0);
+        for (queue, waiting) in [(events, 5), (stats, 1)] {
+            let expected = Depth { waiting, oldest_age_s: Some(0), ..Depth::default() };
+            assert_eq!(own.queue().depth(queue.into()).await, Ok(expected));
+        }
+        assert_eq!(bodies(&receive(&own, events, 9, 60).await), ["1", "2", "3", "4", "5"]);
+        assert_eq!(bodies(&receive(&own, stats, 9, 60).await), ["6"]);
+        assert!(receive(&other, events, 9, 60).await.is_empty());
+        let results = own.queue().ack(events.into(), &[leased[0].receipt.clone()]).await;
+        assert_eq!(results, [Err(QueueError::LeaseLost)]);
+        clock.set(0, 60);
+        assert_eq!(bodies(&receive(&other, events, 9, 60).await), ["1", "2", "3", "4", "5"]);
+    }
+
+    #[tokio::test]
+    async fn a_lease_outlives_a_small_step_of_the_clock_and_ends_after_ten_minutes() {
+        let (folder, clock) = (tempfile::tempdir().unwrap(), Arc::new(AdjustableClock(AtomicI64::new(0))));
+        clock.set(0, 300);
+        let database = Database::open(folder.path(), clock.clone()).unwrap();
+        let jobs = [("A", 1), ("B", 2)].map(|(group, number)| job(QueueName::Events, group, number));
+        assert_eq!(database.queue().send(jobs.into()).await, [Ok(()), Ok(())]);
+        let received = async |max, lease_s| receive(&database, QueueName::Events, max, lease_s).await.len();
+        assert_eq!((received(1, 60).await, received(1, 300).await), (1, 1));
+        clock.set(0, 0);
+        assert_eq!(received(9, 300).await, 0);
+        // The first lease ends within ten minutes, the second would end later.
+        clock.set(0, -200);
+        assert_eq!(received(9, 300).await, 1);
+        clock.set(0, 1_000);
+        let longest = receive(&database, QueueName::Events, 9, 3_600).await;
+        let renewal = [(longest[1].receipt.clone(), Duration::from_secs(3_600))];
+        let renewed = database.queue().change_visibility(QueueName::Events.into(), &renewal).await;
+        assert_eq!((longest.len(), renewed, received(9, 300).await), (2, vec![Ok(())], 0));
+        clock.set(0, 1_599);
+        assert_eq!(received(9, 300).await, 0);
+        clock.set(0, 1_600);
+        assert_eq!(received(9, 300).await, 2);
     }
 
     #[tokio::test]

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::claim::{MAX_VISIBILITY_TIMEOUT, has_ended};
 use super::label;
 use ports::clock::TimestampMs;
 use ports::queue::{Depth, QueueRef};
@@ -13,8 +14,10 @@ pub(super) fn depth(connection: &Connection, queue: QueueRef, now: TimestampMs) 
         .prepare_cached("SELECT count(*) FROM jobs WHERE queue = ?1")?
         .query_row([&label], |row| row.get(0))?;
     let in_flight: i64 = connection
-        .prepare_cached("SELECT count(*) FROM leases WHERE queue = ?1 AND visible_at_ms > ?2")?
-        .query_row(params![label, now.0], |row| row.get(0))?;
+        .prepare_cached(
+            "SELECT count(*) FROM leases WHERE queue = ?1 AND visible_at_ms > ?2 AND visible_at_ms <= ?3",
+        )?
+        .query_row(params![label, now.0, now.plus(MAX_VISIBILITY_TIMEOUT).0], |row| row.get(0))?;
     let oldest_ms: Option<i64> = connection
         .prepare_cached("SELECT sent_at_ms FROM jobs WHERE queue = ?1 ORDER BY seq LIMIT 1")?
         .query_row([&label], |row| row.get(0))
@@ -45,7 +48,7 @@ fn count_delayed(
     let mut rows = statement.query([label])?;
     let mut delayed = 0;
     while let Some(row) = rows.next()?
-        && TimestampMs(row.get(0)?).plus(delay) > now
+        && !has_ended(TimestampMs(row.get(0)?).plus(delay), now)
     {
         delayed += 1;
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
+use super::claim::has_ended;
 use ports::clock::TimestampMs;
 use ports::queue::GroupId;
 
@@ -63,11 +64,11 @@ impl Groups {
 
     /// Makes the groups ready whose block has ended.
     pub(super) fn wake(&mut self, now: TimestampMs) {
-        while let Some((until, _)) = self.blocked.first()
-            && *until <= now
-            && let Some((_, group)) = self.blocked.pop_first()
-        {
-            self.make_ready(&group);
+        let ended = |block: &&(TimestampMs, GroupId)| has_ended(block.0, now);
+        while let Some(block) = self.blocked.first().filter(ended).or(self.blocked.last().filter(ended)) {
+            let block = block.clone();
+            self.blocked.remove(&block);
+            self.make_ready(&block.1);
         }
     }
 

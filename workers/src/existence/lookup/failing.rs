@@ -72,6 +72,7 @@ pub(super) struct Failing {
     pub(super) since: Option<TimestampMs>,
     pub(super) until: TimestampMs,
     pub(super) reason: String,
+    /// When `until` was set.
     last: TimestampMs,
     wait: Duration,
     /// The entities that questions behind a breaker failed on since the last answer.
@@ -88,6 +89,11 @@ impl Failing {
         self.probing_since = None;
     }
 
+    /// The rest of the wait. A wait that begins in the future is over: the clock was set back.
+    fn remaining(&self, now: TimestampMs) -> Duration {
+        if now < self.last { Duration::ZERO } else { self.until.since(now) }
+    }
+
     fn later(&self, after: Duration, not_allowed: bool) -> Fact {
         Fact::Later { after, why: self.reason.clone(), not_allowed }
     }
@@ -95,10 +101,11 @@ impl Failing {
     /// How long a question behind an open breaker must wait. `None` lets it through as a probe, whose result
     /// must be recorded.
     fn gate(&mut self, now: TimestampMs) -> Option<Duration> {
-        if now < self.until {
-            return Some(self.until.since(now));
+        let remaining = self.remaining(now);
+        if !remaining.is_zero() {
+            return Some(remaining);
         }
-        if self.probing_since.is_some_and(|since| now.since(since) < PROBE_TIMEOUT) {
+        if self.probing_since.is_some_and(|since| since <= now && now.since(since) < PROBE_TIMEOUT) {
             return Some(FIRST_WAIT);
         }
         self.probing_since = Some(now);
@@ -113,7 +120,7 @@ impl Failing {
         Some(if given_up {
             Fact::Undetermined(format!("{}, for ten minutes in which it answered about others", self.reason))
         } else {
-            self.later(self.until.since(now).max(FIRST_WAIT_ALONE), false)
+            self.later(self.remaining(now).max(FIRST_WAIT_ALONE), false)
         })
     }
 }
@@ -136,7 +143,8 @@ impl FailingTable {
             ExistenceAnswer::Found { .. } | ExistenceAnswer::Missing(_) => {
                 self.entities.remove(entity);
                 for other in self.entities_of(entity.team()) {
-                    other.since.get_or_insert(now);
+                    // A time in the future comes from a clock that was set back.
+                    other.since = other.since.min(Some(now)).or(Some(now));
                 }
                 self.close(of_team).into_iter().chain(self.close(of_method)).collect()
             }
@@ -144,7 +152,8 @@ impl FailingTable {
             ExistenceAnswer::Paused(pause, _) => {
                 for breaker in [of_team, of_method] {
                     if let Some(failing) = self.breakers.get_mut(&breaker) {
-                        failing.until = failing.until.max(now.plus(*pause));
+                        failing.until = now.plus(failing.remaining(now).max(*pause));
+                        failing.last = now;
                         failing.probing_since = None;
                     }
                 }
@@ -246,7 +255,7 @@ impl Failures {
         let mut table = self.table();
         // A question about an entity that fails alone is no probe of Slack's state.
         if let Some(failing) = table.entities.get(entity).filter(|failing| failing.since.is_some()) {
-            let must_wait = now < failing.until && now >= failing.last;
+            let must_wait = !failing.remaining(now).is_zero();
             // A job that was replayed after the last failure is asked about again.
             let is_newer_replay = demand.replayed && demand.sent_at > failing.last;
             return failing.alone(entity, now).filter(|_| must_wait && !is_newer_replay);
@@ -257,7 +266,7 @@ impl Failures {
     /// The same check for a question that has waited for its permit.
     pub(in crate::existence) fn still_blocked(&self, entity: &Entity) -> Option<Fact> {
         let now = self.clock.now();
-        self.table().blocked_by_breaker(entity, |failing| Some(failing.until.since(now).max(FIRST_WAIT)))
+        self.table().blocked_by_breaker(entity, |failing| Some(failing.remaining(now).max(FIRST_WAIT)))
     }
 
     /// The current result of failures about this entity alone.
@@ -383,6 +392,37 @@ mod tests {
         assert_eq!(breaker.gate(now), None);
         assert!(breaker.succeeded().is_some_and(|failing| failing.since == Some(at(0))));
         assert!(breaker.gate(now).is_none() && breaker.table.breakers.is_empty());
+    }
+
+    #[test]
+    fn a_breaker_waits_no_longer_if_the_clock_is_set_back() {
+        let hours = 3 * 3_600_000;
+        let mut breaker = Tested::new(1);
+        breaker.failed(at(hours), 1);
+        assert_eq!(breaker.gate(at(0)), None);
+        // A probe that was lost when the clock was set back.
+        breaker.failed(at(0), 1);
+        assert_eq!(breaker.gate(at(hours)), None);
+        assert_eq!(breaker.gate(at(10_000)), None);
+        // A pause that Slack demanded.
+        let team = Entity::Team(breaker.breaker.team.clone());
+        let pause = ExistenceAnswer::Paused(Duration::from_secs(17), "pause".into());
+        breaker.table.note(&team, &pause, at(hours));
+        assert_eq!(breaker.gate(at(10_000)), None);
+        breaker.table.note(&team, &pause, at(10_000));
+        assert_eq!(breaker.gate(at(10_000)).map(|(wait, _)| wait), Some(Duration::from_secs(17)));
+    }
+
+    #[test]
+    fn an_entity_that_fails_alone_is_given_up_after_ten_minutes_even_if_the_clock_is_set_back() {
+        let mut table = FailingTable::default();
+        let team = TeamId::parse("T1").unwrap();
+        let user = Entity::User(team.clone(), UserId::parse("U1").unwrap());
+        for ms in [3 * 3_600_000, 0, 600_000] {
+            table.note(&user, &ExistenceAnswer::Failed("down".into()), at(ms));
+            table.note(&Entity::Team(team.clone()), &ExistenceAnswer::Found { reach: None }, at(ms));
+        }
+        assert!(matches!(table.entities[&user].alone(&user, at(600_000)), Some(Fact::Undetermined(_))));
     }
 
     #[test]

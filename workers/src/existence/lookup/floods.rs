@@ -67,7 +67,10 @@ impl Floods {
     pub(in crate::existence) fn is_flooded(&self, entity: &Entity) -> bool {
         let now = self.clock.now();
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.get(&key(entity)).is_some_and(|absences| now < absences.flooded_until)
+        counts.get(&key(entity)).is_some_and(|absences| {
+            // A longer flood comes from a clock that was set back.
+            now < absences.flooded_until && absences.flooded_until <= now.plus(WINDOW)
+        })
     }
 }
 
@@ -105,6 +108,19 @@ mod tests {
             floods.note_missing(&user("T1"), "user_not_found");
             clock.advance(WINDOW / 10);
         }
+        assert!(!floods.is_flooded(&user("T1")));
+    }
+
+    #[test]
+    fn no_flood_lasts_for_as_long_as_the_clock_was_ahead() {
+        let start = TimestampMs(1_700_000_000_000);
+        let hours_ahead = Floods::new(ManualClock::starting_at(start.plus(WINDOW * 180)));
+        for _ in 0..FLOOD_FROM {
+            hours_ahead.note_missing(&user("T1"), "user_not_found");
+        }
+        assert!(hours_ahead.is_flooded(&user("T1")));
+        let floods = Floods { clock: ManualClock::starting_at(start), ..hours_ahead };
+        floods.note_missing(&user("T1"), "user_not_found");
         assert!(!floods.is_flooded(&user("T1")));
     }
 }
