@@ -14,6 +14,7 @@ mod claims;
 mod compact;
 pub mod condition;
 mod connection;
+mod database_files;
 mod erasures;
 mod existence;
 mod files;

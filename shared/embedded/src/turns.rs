@@ -55,6 +55,14 @@ impl Drop for WaitingTurn<'_> {
     }
 }
 
+/// Whether this process was started with a low priority.
+pub(super) fn is_nice() -> bool {
+    #[cfg(unix)]
+    return rustix::process::getpriority_process(None).is_ok_and(|nice| nice > 0);
+    #[cfg(not(unix))]
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,10 +16,11 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use super::checkpoint::Checkpoints;
+use super::database_files::DatabaseFiles;
 use super::operation::{AnsweredOperation, Operation};
 pub(super) use super::operation::{Transaction, WriteError};
 use super::process_lock::ProcessLock;
-use super::turns::LockTurns;
+use super::turns::{LockTurns, is_nice};
 use ports::clock::SharedClock;
 
 /// Maximum number of operations that wait for the thread; further callers wait for a permit.
@@ -89,9 +90,11 @@ impl WriterThread {
         let permits = Arc::new(Semaphore::new(WAITING));
         let rest = Arc::new(AtomicU32::new(0));
         let (stopping, stopped) = watch::channel(false);
+        let files = DatabaseFiles::opened(&file)?;
         let checkpoints = Checkpoints::start(&connection, file).map_err(std::io::Error::other)?;
         let thread = Thread {
             connection,
+            files,
             checkpoints,
             process_lock,
             turns,
@@ -164,6 +167,7 @@ fn closed() -> WriteError {
 
 struct Thread {
     connection: Connection,
+    files: DatabaseFiles,
     checkpoints: Checkpoints,
     process_lock: ProcessLock,
     turns: LockTurns,
@@ -202,6 +206,11 @@ impl Thread {
                 self.wrote_at = Some(Instant::now());
             }
             self.yield_lock(lock_time);
+        }
+        if !self.files.are_in_place() {
+            // The close of the last connection would remove the log of the database that has the name now.
+            std::mem::forget(self.connection);
+            return;
         }
         // Messages that are still leased no longer have a receiver. Once this process's file is removed, no
         // process could release them.
@@ -284,6 +293,9 @@ impl Thread {
             .prepare_cached("COMMIT")
             .and_then(|mut commit| commit.execute([]))
             .map_err(write_error)?;
+        if !self.files.are_in_place() {
+            return Err(WriteError("annalist.db was removed or replaced: restart annalist".into()));
+        }
         Ok(began.elapsed())
     }
 
@@ -358,14 +370,6 @@ impl Thread {
         self.connection.execute_batch("COMMIT")?;
         Ok(released)
     }
-}
-
-/// Whether this process was started with a low priority.
-fn is_nice() -> bool {
-    #[cfg(unix)]
-    return rustix::process::getpriority_process(None).is_ok_and(|nice| nice > 0);
-    #[cfg(not(unix))]
-    false
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {

@@ -226,7 +226,13 @@ impl Queue for EmbeddedQueue {
     }
 
     async fn ready(&self) -> Result<(), QueueError> {
-        self.writer.run(|_| Ok(())).await.map_err(unavailable)
+        // A transaction without a write succeeds even on a full disk.
+        let rewrite_header = |transaction: &Transaction<'_>| {
+            let version: i64 =
+                transaction.connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+            transaction.connection.pragma_update(None, "user_version", version)
+        };
+        self.writer.run(rewrite_header).await.map_err(unavailable)
     }
 }
 

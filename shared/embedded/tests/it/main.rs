@@ -5,3 +5,4 @@ mod conformance;
 mod erased_rows;
 mod opened_at_once;
 mod queue_model;
+mod replaced;
