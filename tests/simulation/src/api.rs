@@ -17,6 +17,7 @@ use testkit::fake_slack::{FakeWorkspace, SlackState, channel, person};
 use super::checked_archive::BOT_TOKEN;
 use super::questions::APP;
 use super::schedule::Steps;
+use super::slack_files;
 use super::workload::{self, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
 use super::world::{FaultKind, Invariant, World, lock};
 
@@ -207,7 +208,7 @@ impl PlayedSlack {
                 PlayedReply::new(302, "text/html", "").with(LOCATION, "https://slack.com/?redir=login")
             }
             ("slack.com", false) => self.method(question),
-            (_, false) => workload::download(host, question.url.path()).map_or_else(
+            (_, false) => slack_files::download(host, question.url.path()).map_or_else(
                 |status| PlayedReply::new(status, "text/plain", ""),
                 |(kind, body)| PlayedReply::new(200, kind, body),
             ),

@@ -45,6 +45,7 @@ mod reconciling;
 mod run;
 mod schedule;
 mod sender;
+mod slack_files;
 mod supervisor;
 mod unaccepted;
 mod verdict;

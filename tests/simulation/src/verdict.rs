@@ -26,6 +26,7 @@ use super::fleet::SimulationState;
 use super::ledger::event_id_in;
 use super::model::{self, MessageLocation, ModelledMessage};
 use super::operator::is_hostile;
+use super::slack_files;
 use super::unaccepted::Unaccepted;
 use super::workload::{self, DIRECT_CHANNEL, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
 use super::world::{FaultKind, Invariant, lock};
@@ -306,7 +307,7 @@ fn check_files(
                     let published = all.files.published();
                     let bytes = published.iter().find(|(key, _)| key.as_str().ends_with(&format!("/{id}")));
                     id.starts_with("F0GOOD")
-                        && bytes.is_some_and(|(_, bytes)| **bytes == *workload::file_bytes(id))
+                        && bytes.is_some_and(|(_, bytes)| **bytes == *slack_files::file_bytes(id))
                 }
                 Some(FileState::Verdict(FileVerdict::NotFound)) => id.starts_with("F0GONE"),
                 // Refused addresses stay refused; a file that failed with a refused token can be retried
@@ -324,7 +325,7 @@ fn check_files(
     }
     for (key, bytes) in all.files.published() {
         let id = key.as_str().rsplit('/').next().unwrap_or_default();
-        if key.as_str().contains("/images/") == (*bytes == *workload::file_bytes(id)) {
+        if key.as_str().contains("/images/") == (*bytes == *slack_files::file_bytes(id)) {
             all.world.report_violation(
                 Invariant::Archive,
                 format!("{} is not what Slack served", FileKey::as_str(&key)),

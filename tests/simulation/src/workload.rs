@@ -3,18 +3,15 @@
 
 use ports::queue::job::MAX_EVENT_BYTES;
 use serde_json::{Value, json};
-use slack::ids::FileId;
 
 use super::checked_worker::POISON;
+use super::slack_files::file_object;
 use super::world::{FaultKind, World};
 use testkit::corpus::{TEAM, channel_id, event, ts, user_id};
 
 /// The clock of the first event, 200 s before the run begins. All events span less than that, so none is from
 /// the future.
 pub(super) const START_MICROS: i64 = 1_700_000_000_000_000 - 200_000_000;
-
-/// The length of every file, as in [`event::file`].
-const FILE_BYTES: usize = 12;
 
 /// A private channel that was never public.
 pub(super) const PRIVATE_CHANNEL: &str = "C0PRIVATE";
@@ -397,29 +394,4 @@ pub(super) fn is_later_id(id: &str) -> bool {
 /// Returns every id that the public channels of a run may have.
 pub(super) fn public_ids(channels: usize) -> Vec<String> {
     (0..channels).map(channel_id).flat_map(|id| [later_id(&id), id]).collect()
-}
-
-/// Returns Slack's object of a file, or `None` if the id is malformed.
-pub(super) fn file_object(id: &str) -> Option<Value> {
-    FileId::parse(id).ok()?;
-    let file = event::file(id, "U0");
-    if id.starts_with("F0EVIL") {
-        let url = json!(format!("https://files.slack.com.evil.example/{id}"));
-        return Some(event::with_fields(file, [("url_private", url.clone()), ("url_private_download", url)]));
-    }
-    Some(file)
-}
-
-/// Returns the content type and bytes of a download, or its error status.
-pub(super) fn download(host: &str, path: &str) -> Result<(&'static str, Vec<u8>), u16> {
-    if host != "files.slack.com" {
-        return Ok(("image/png", b"a picture".to_vec()));
-    }
-    let id = path.rsplit('/').next().and_then(|name| name.split('.').next()).unwrap_or_default();
-    if id.starts_with("F0GONE") { Err(404) } else { Ok(("text/plain", file_bytes(id))) }
-}
-
-/// Returns the bytes of a file.
-pub(super) fn file_bytes(id: &str) -> Vec<u8> {
-    format!("{id:_<FILE_BYTES$}").into_bytes().into_iter().take(FILE_BYTES).collect()
 }
