@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use slack::ids::FileId;
+use slack::ids::{FileId, TeamId};
 
 /// The folder of an organisation's workspaces.
 const TEAMS: &str = "teams";
@@ -48,6 +48,12 @@ pub(crate) struct ExportSection {
 }
 
 impl ExportSection {
+    /// The workspace, if the section's folder is named by its ID, as in an export of Annalist. Slack names
+    /// the folder by the workspace's address, in lower case.
+    pub(crate) fn named_team(&self) -> Option<TeamId> {
+        TeamId::parse(self.name.strip_prefix("teams/")?.strip_suffix('/')?).ok()
+    }
+
     /// Whether the section is part of an export.
     fn is_export(&self) -> bool {
         self.channels.is_some() || self.groups.is_some() || !self.users.is_empty()

@@ -96,7 +96,7 @@ impl PlanDraft {
             let team = if section.name.is_empty() {
                 option_team.or_else(|| roster.majority().cloned())
             } else {
-                roster.majority().cloned().or(option_team)
+                section.named_team().or_else(|| roster.majority().cloned()).or(option_team)
             };
             match team {
                 Some(team) => plan.add(team, section, roster, &users, &people),
@@ -279,5 +279,15 @@ mod tests {
         let plan = read(&mut organisation(&split, &["T1"])).decide(&options, &[]).unwrap();
         let teams: Vec<&str> = plan.sections.iter().map(|section| section.team.as_str()).collect();
         assert_eq!((teams, plan.problems.len()), (vec!["T2", "T1"], 0));
+    }
+
+    #[test]
+    fn the_id_in_a_folders_name_decides_before_the_majority() {
+        let mut export = Entries::new([
+            ("teams/T1/users.json", people(&["T2", "T2"]).to_string()),
+            ("teams/T1/channels.json", json!([{ "id": "C1", "name": "general" }]).to_string()),
+        ]);
+        let plan = read(&mut export).decide(&OPTIONS, &[]).unwrap();
+        assert_eq!(plan.sections[0].team.as_str(), "T1");
     }
 }

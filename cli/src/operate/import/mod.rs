@@ -235,7 +235,7 @@ fn print_sum(args: &ImportArgs, sum: &ImportSum, out: &mut dyn Write) -> io::Res
     }
     writeln!(out, ".")?;
     if *files > 0 {
-        writeln!(out, "`annalist up` with a bot token fetches the files.")?;
+        writeln!(out, "`annalist up` with a bot token fetches the files that the export does not contain.")?;
     }
     Ok(())
 }
