@@ -18,7 +18,7 @@ impl SlackLink {
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().trim_start_matches('<').trim_end_matches('>');
         let (host, path) = text.strip_prefix("https://")?.split_once('/')?;
-        if !(host.ends_with(".slack.com") || host.ends_with(".slack-gov.com")) {
+        if !(host == "slack.com" || host.ends_with(".slack.com") || host.ends_with(".slack-gov.com")) {
             return None;
         }
         let path = path.split('#').next().unwrap_or_default();
@@ -118,10 +118,9 @@ mod tests {
     fn a_permalink_parses_back_to_its_message() {
         let (channel, ts) = (ChannelId::parse("C01").unwrap(), Ts::parse("1700000009.000100").unwrap());
         let root = Ts::parse("1700000000.000100").unwrap();
-        assert_eq!(
-            message_permalink(None, &channel, &ts, None),
-            "https://slack.com/archives/C01/p1700000009000100"
-        );
+        let without_base = message_permalink(None, &channel, &ts, None);
+        assert_eq!(without_base, "https://slack.com/archives/C01/p1700000009000100");
+        assert_eq!(SlackLink::parse(&without_base).unwrap().ts.as_ref(), Some(&ts));
         let link = message_permalink(Some("https://e.slack.com/"), &channel, &ts, Some(&root));
         assert_eq!(
             link,

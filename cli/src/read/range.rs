@@ -1,8 +1,8 @@
 //! The bounds of a time range on the command line.
 
-use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 use reader::permalink;
 use reader::range::{TimeRange, ts_from_micros};
 use slack::ids::Ts;
@@ -28,11 +28,16 @@ impl TimeBound {
         if let Ok(moment) = text.parse::<Timestamp>() {
             return Ok(Self::Moment(moment));
         }
+        const EXPECTED: &str =
+            "a time is such as 2026-11-01, 2026-11-01T09:30, 2026-11-01T09:30Z, or a message's timestamp";
+        // A `DateTime` would ignore the zone in `2026-11-01T09:30[Asia/Tokyo]`.
+        if text.contains('[') {
+            let zoned = text.parse::<Zoned>().map_err(|_| EXPECTED)?;
+            return Ok(Self::Moment(zoned.timestamp()));
+        }
         let midnight = || text.parse::<Date>().map(|date| date.at(0, 0, 0, 0));
         let clock = if text.len() > "2026-11-01".len() { text.parse() } else { midnight() };
-        clock.map(Self::Clock).map_err(
-            |_| "a time is such as 2026-11-01, 2026-11-01T09:30, 2026-11-01T09:30Z, or a message's timestamp",
-        )
+        clock.map(Self::Clock).map_err(|_| EXPECTED)
     }
 
     /// Returns the first timestamp that a message at this time can have.
@@ -72,6 +77,7 @@ mod tests {
             ("2026-11-01 00:00:00", "1793487600.000000"),
             ("2026-10-31T23:00Z", "1793487600.000000"),
             ("2026-11-01T00:00+01:00", "1793487600.000000"),
+            ("2026-11-01T08:00[Asia/Tokyo]", "1793487600.000000"),
             ("1700000000.000100", "1700000000.000100"),
             ("p1700000000000100", "1700000000.000100"),
             ("1999-01-01", "0915145200.000000"),
@@ -79,9 +85,17 @@ mod tests {
         ] {
             assert_eq!(first(text), expected, "{text}");
         }
-        for invalid in
-            ["", "yesterday", "2026-13-01", "2026-02-30", "2026", "11/01/2026", "1700000000", "\u{1b}[2J"]
-        {
+        for invalid in [
+            "",
+            "yesterday",
+            "2026-13-01",
+            "2026-02-30",
+            "2026",
+            "2026-11-01T00:00[Nowhere/X]",
+            "11/01/2026",
+            "1700000000",
+            "\u{1b}[2J",
+        ] {
             assert!(TimeBound::parse(invalid).is_err(), "{invalid:?}");
         }
     }

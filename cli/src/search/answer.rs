@@ -158,7 +158,7 @@ pub(crate) async fn search(backend: &Backend, args: &SearchArgs, out: &mut dyn W
     let (answer, remarks) = searchable.answer(options).await?;
     if args.json {
         for hit in &answer.hits {
-            writeln!(out, "{}", as_json(hit))?;
+            plain::json_line(out, &as_json(hit))?;
         }
     } else {
         print(&answer, args, &zone, out)?;

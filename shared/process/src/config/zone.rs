@@ -25,8 +25,31 @@ impl NamedZone {
     /// # Errors
     /// A text that shows the expected form.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
-        let zone = TimeZone::get(text).or_else(|_| TimeZone::posix(text));
-        let zone = zone.map_err(|_| "use a time zone such as Europe/Berlin or UTC")?;
+        const EXPECTED: &str = "use a time zone such as Europe/Berlin, Etc/GMT-2 (two hours ahead) or UTC";
+        // As a rule, `UTC+2` is two hours behind, but people mean two hours ahead.
+        let is_ambiguous = ["UTC", "GMT"].iter().any(|name| text.to_ascii_uppercase().starts_with(name));
+        let zone = match TimeZone::get(text) {
+            Ok(zone) => zone,
+            Err(_) if is_ambiguous => return Err(EXPECTED),
+            Err(_) => TimeZone::posix(text).map_err(|_| EXPECTED)?,
+        };
         Ok(Self { name: zone.iana_name().unwrap_or(text).to_owned(), zone })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_is_a_name_or_a_rule_and_an_offset_from_utc_is_refused() {
+        let name = |text| NamedZone::parse(text).map(|zone| zone.name);
+        assert_eq!(name("europe/berlin").as_deref(), Ok("Europe/Berlin"));
+        assert_eq!(name("Etc/GMT-2").as_deref(), Ok("Etc/GMT-2"));
+        let rule = "CET-1CEST,M3.5.0,M10.5.0/3";
+        assert_eq!(name(rule).as_deref(), Ok(rule));
+        for refused in ["UTC+2", "utc-2", "GMT+9", "Nowhere/City", ""] {
+            assert!(name(refused).is_err(), "{refused:?}");
+        }
     }
 }
