@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::architecture::source::{SourceFile, source_files, workspace};
 
 /// A word or phrase to avoid, in lower case, and what to write instead.
-const AVOIDED: [(&str, &str); 14] = [
+const AVOIDED: [(&str, &str); 20] = [
     ("whoever", "name the actor: a process, a worker, a person, an attacker"),
     ("whomever", "name the actor"),
     ("somebody", "name the actor: a person, a user, another process"),
@@ -21,6 +21,12 @@ const AVOIDED: [(&str, &str); 14] = [
     ("put aside", "\"quarantined\""),
     ("held against", "\"compared with\", \"checked against\""),
     ("tells of", "\"reports\", \"carries\", \"says\""),
+    ("is told", "\"receives\", \"is notified\", \"is determined by\""),
+    ("are told", "\"receive\", \"are notified\", \"are determined by\""),
+    ("told apart", "\"distinguished\""),
+    ("seldom", "\"rarely\""),
+    ("became of", "\"the outcome of\""),
+    ("comes of", "\"results from\""),
 ];
 
 /// This list, and messages that people might write in Slack.

@@ -161,7 +161,7 @@ async fn a_question_that_fails_is_retried_and_one_that_waits_is_cancelled() {
     assert_eq!(fleet.posted(), (0, Vec::new()));
 
     let retried = fleet.questions(&["retry", CHANNEL, &failing]).await;
-    assert_eq!(retried, format!("{failing} is question_ts again, by a responder that runs.\n"));
+    assert_eq!(retried, format!("{failing} is asked again; a running responder answers it.\n"));
     fleet.drained().await;
     let (calls, posted) = fleet.posted();
     let [reply] = &posted[..] else { panic!("{posted:?}") };

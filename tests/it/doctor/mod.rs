@@ -97,7 +97,7 @@ async fn each_fault_on_slacks_side_is_one_finding() {
     // A pause that Slack asks for is neither waited out nor a finding.
     slack.plan_answers("conversations.list", [SlackAnswer::rate_limited(3_600)]);
     let limited = installation.doctor(defaults()).await;
-    assert!(limited.code == Some(0) && limited.stdout.contains("again in 3600 s"), "{limited:?}");
+    assert!(limited.code == Some(0) && limited.stdout.contains("retry in 3600 s"), "{limited:?}");
 
     for (error, expected) in [
         ("token_revoked", "was revoked"),
@@ -254,7 +254,7 @@ async fn without_events_or_without_a_worker_the_finding_names_the_next_step() {
     let found = findings(&stopped).join("\n");
     for expected in [
         "nothing listens on",
-        "1 job on the queue, and nothing runs",
+        "1 job on the queue, and no process runs",
         &format!("start `annalist up --data {data}`"),
     ] {
         assert!(found.contains(expected), "{expected:?} is not in {found}");
