@@ -4,8 +4,8 @@ mod answers;
 mod hostile;
 mod pressure;
 mod queue;
+mod refused;
 mod served;
-mod stale;
 
 use std::sync::Arc;
 
