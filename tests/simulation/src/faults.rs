@@ -22,8 +22,12 @@ async fn clocks_jump(world: &World, ledger: &Ledger) {
     loop {
         sleep(world.random_millis(5_000..300_000)).await;
         if world.is_enabled(FaultKind::ClockJump) {
-            // Mostly less than a minute; sometimes far beyond the maximum age of a signature.
-            let span_ms = if world.chance_percent(70) { 60_000 } else { 900_000 };
+            // Mostly less than a minute; sometimes far beyond the maximum age of a signature, or of any lease.
+            let span_ms = match world.random_below(10) {
+                0..7 => 60_000,
+                7..9 => 900_000,
+                _ => 4 * 3_600_000,
+            };
             let offset_ms = i64::try_from(world.random_below(2 * span_ms)).unwrap_or(0)
                 - i64::try_from(span_ms).unwrap_or(0);
             world.fault(FaultKind::ClockJump, "world", || format!("{offset_ms} ms from the truth"));

@@ -10,7 +10,7 @@ use super::recent::deduplication_key;
 use super::{append, label};
 use crate::writer::Transaction;
 use ports::clock::TimestampMs;
-use ports::queue::topology::MAX_RECEIVE_COUNT;
+use ports::queue::topology::{MAX_RECEIVE_COUNT, MAX_VISIBILITY_TIMEOUT, has_ended};
 use ports::queue::{BatchResult, DedupId, Delivery, GroupId, MessageId, QueueError, QueueRef, Receipt};
 
 /// A receive of at least this size leaves groups to other receives.
@@ -19,10 +19,6 @@ const SHARED_FROM: usize = 64;
 /// A large receive leases messages from a stretch of the backlog that contains this multiple of its size:
 /// enough to fill it from half of the groups, and for the next receive to find the other half.
 const STRETCH: usize = 2;
-
-/// Maximum visibility timeout, even if the request is longer; no queue has a longer delay either. The workers
-/// renew leases within seconds and back off for five minutes at most.
-pub(super) const MAX_VISIBILITY_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The result of a receive.
 pub(super) struct Claimed {
@@ -165,12 +161,6 @@ const LEASE_MESSAGE: &str =
     "INSERT INTO leases (seq, queue, visible_at_ms, receive_count, owner) VALUES (?1, ?2, ?3, ?4, ?5)
      ON CONFLICT (seq) DO UPDATE SET (queue, visible_at_ms, receive_count, owner) =
          (excluded.queue, excluded.visible_at_ms, excluded.receive_count, excluded.owner)";
-
-/// Whether a lease, a backoff or a delay until this time has ended. If it is further ahead than any of them
-/// can be, the clock was set back since, and the wait would last as long as the clock was ahead.
-pub(super) fn has_ended(until: TimestampMs, now: TimestampMs) -> bool {
-    until <= now || until > now.plus(MAX_VISIBILITY_TIMEOUT)
-}
 
 fn message_state(
     select: &mut Statement<'_>,

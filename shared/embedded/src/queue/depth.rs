@@ -2,9 +2,9 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::claim::{MAX_VISIBILITY_TIMEOUT, has_ended};
 use super::label;
 use ports::clock::TimestampMs;
+use ports::queue::topology::{MAX_VISIBILITY_TIMEOUT, has_ended};
 use ports::queue::{Depth, QueueRef};
 
 /// Counts the messages of a queue. Reads only an index with a few bytes per message, never the bodies.

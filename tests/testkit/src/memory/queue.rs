@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::clock::{SharedClock, TimestampMs};
-use ports::queue::topology::MAX_RECEIVE_COUNT;
+use ports::queue::topology::{MAX_RECEIVE_COUNT, MAX_VISIBILITY_TIMEOUT, has_ended};
 use ports::queue::{
     BatchResult, DEDUPLICATION_WINDOW, DedupId, Delivery, Depth, GroupId, MAX_MESSAGE_BYTES, MessageId,
     Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt, ReceiveRequest,
@@ -66,7 +66,7 @@ struct QueuedMessage {
 
 impl QueuedMessage {
     fn is_visible(&self, now: TimestampMs) -> bool {
-        self.visible_at <= now
+        has_ended(self.visible_at, now)
     }
 
     /// A message in a dead-letter queue is never exhausted.
@@ -77,7 +77,7 @@ impl QueuedMessage {
 
     fn deliver(&mut self, now: TimestampMs, visibility_timeout: Duration) -> Delivery {
         self.receive_count += 1;
-        self.visible_at = now.plus(visibility_timeout);
+        self.visible_at = now.plus(visibility_timeout.min(MAX_VISIBILITY_TIMEOUT));
         let receipt = Receipt(format!("{}/{}", self.id, self.receive_count));
         self.receipt = Some(receipt.clone());
         Delivery {
@@ -163,7 +163,7 @@ impl MemoryState {
             .position(|message| {
                 message.queue == queue
                     && message.receipt.as_ref() == Some(receipt)
-                    && !message.is_visible(now)
+                    && message.visible_at > now
             })
             .ok_or(QueueError::LeaseLost)
     }
@@ -291,7 +291,7 @@ impl Queue for MemoryQueue {
         self.change(|state, now| {
             let change = |(receipt, timeout): &(Receipt, Duration)| {
                 let index = state.leased(queue, receipt, now)?;
-                state.messages[index].visible_at = now.plus(*timeout);
+                state.messages[index].visible_at = now.plus((*timeout).min(MAX_VISIBILITY_TIMEOUT));
                 Ok(())
             };
             entries.iter().map(change).collect()
