@@ -256,7 +256,8 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_else(|| "annalist".into());
     let arguments = search::mark_negations(arguments);
-    let command = match Cli::try_parse_from(std::iter::once(program.clone()).chain(arguments)) {
+    let arguments = std::iter::once(program.clone()).chain(arguments);
+    let command = match config::parse::<Cli>(Cli::command(), arguments) {
         Ok(cli) => cli.command,
         Err(error) => return failure::report_usage_error(&error),
     };

@@ -276,11 +276,26 @@ async fn a_folder_that_is_a_file_is_an_error_for_every_program() {
         let outcome = annalist(&[args, &["--data", path(&file)]].concat()).await;
         assert_refused(&outcome, 1, path(&file));
     }
-    for (code, stderr) in start_everything(&file).await {
+    for (code, stderr) in start_everything(&file, &[]).await {
         assert_eq!(code, Some(1), "{stderr}");
         assert!(stderr.contains(path(&file)) && !stderr.contains("panicked"), "{stderr}");
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+}
+
+#[tokio::test]
+async fn blank_variables_count_as_unset_in_every_program() {
+    let blank = ["BACKEND", "LISTEN", "INDEX", "TZ", "FILES_PER_MINUTE", "EXISTENCE_CHECK", "BACKFILL"];
+    let names = blank.map(|name| format!("ANNALIST_{name}"));
+    let variables = names.each_ref().map(|name| (name.as_str(), ""));
+    let data = archive().await;
+    let read = annalist_with(&["messages", CHANNEL, "--data", path(data.path())], &variables).await;
+    assert!(read.code == Some(0) && read.stdout.contains("root"), "{read:?}");
+    let file = data.path().join("file");
+    std::fs::write(&file, "mine").unwrap();
+    for (code, stderr) in start_everything(&file, &variables).await {
+        assert!(code == Some(1) && stderr.contains(path(&file)), "{stderr}");
+    }
 }
 
 #[tokio::test]
@@ -303,7 +318,7 @@ async fn an_archive_of_a_newer_version_or_a_damaged_one_is_refused_and_stays_as_
             let outcome = annalist(&[args, &["--data", path(data.path())]].concat()).await;
             assert_refused(&outcome, 1, expected);
         }
-        for (code, stderr) in start_everything(data.path()).await {
+        for (code, stderr) in start_everything(data.path(), &[]).await {
             assert_eq!(code, Some(1), "{stderr}");
             assert!(stderr.contains(expected) && !stderr.contains("panicked"), "{stderr}");
         }
@@ -312,12 +327,13 @@ async fn an_archive_of_a_newer_version_or_a_damaged_one_is_refused_and_stays_as_
 }
 
 /// Starts each long-running program on a folder that it cannot use.
-async fn start_everything(data: &Path) -> Vec<(Option<i32>, String)> {
+async fn start_everything(data: &Path, more: &[(&str, &str)]) -> Vec<(Option<i32>, String)> {
     let variables = [
         ("SLACK_SIGNING_SECRET", SIGNING_SECRET),
         ("ANNALIST_METRICS_LISTEN", "127.0.0.1:0"),
         ("ANNALIST_DATA", path(data)),
     ];
+    let variables = [&variables, more].concat();
     let mut ended = Vec::new();
     for (program, args) in [
         (&binaries().annalist, &["up", "--listen", "127.0.0.1:0"][..]),

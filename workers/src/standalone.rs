@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{CommandFactory, Parser};
 use ports::clock::{SharedClock, SystemClock};
 use ports::queue::QueueName;
 use ports::queue::topology::QueueRole;
@@ -54,7 +54,7 @@ fn start(name: &str) -> anyhow::Result<()> {
     let (spec, build) = crate::all()
         .find(|(spec, _)| spec.name == name)
         .with_context(|| format!("{name} is not a worker"))?;
-    let args = WorkerArgs::from_arg_matches(&command(spec).try_get_matches()?)?;
+    let args: WorkerArgs = process::config::parse(command(spec), std::env::args_os())?;
     telemetry::init_log(process::config::log_filter()?);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(spec, build, &args))
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use ingest::{Ingest, IngestLimits, serve_events};
 use ports::clock::{SharedClock, SystemClock};
 use ports::queue::run::RunId;
@@ -36,7 +36,7 @@ async fn main() -> ExitCode {
 }
 
 async fn start() -> anyhow::Result<()> {
-    let command = IngestCommand::try_parse()?;
+    let command = config::parse::<IngestCommand>(IngestCommand::command(), std::env::args_os())?;
     let secrets = config::signing_secrets().await?;
     telemetry::init_log(config::log_filter()?);
     #[cfg(feature = "aws")]

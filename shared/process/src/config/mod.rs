@@ -18,9 +18,13 @@ mod tokens;
 pub mod viewer;
 pub mod zone;
 
+use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+
+use clap::FromArgMatches;
+use clap::builder::Resettable;
 
 use ::slack::signature::{InvalidSecrets, SigningSecrets};
 
@@ -281,6 +285,30 @@ pub async fn signing_secrets() -> Result<SigningSecrets, ConfigError> {
     let found = secrets::find(SIGNING_SECRET).await?.ok_or(ConfigError::NoSigningSecret)?;
     SigningSecrets::parse(&found.secret)
         .map_err(|why| ConfigError::SigningSecret { variable: found.variable, why })
+}
+
+/// Parses the arguments and the variables of a command.
+///
+/// # Errors
+/// If an argument or a variable cannot be used, and for `--help` and `--version`.
+pub fn parse<Parsed: FromArgMatches>(
+    command: clap::Command,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<Parsed, clap::Error> {
+    let mut command = ignore_blank_variables(command);
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    Parsed::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// The command without the variables that are blank, which count as unset: a Compose file passes `NAME=` for
+/// each one that its user left out.
+fn ignore_blank_variables(command: clap::Command) -> clap::Command {
+    let is_blank = |arg: &clap::Arg| {
+        let variable = arg.get_env().and_then(|name| name.to_str());
+        variable.is_some_and(|name| text(name).is_none())
+    };
+    let command = command.mut_args(|arg| if is_blank(&arg) { arg.env(Resettable::Reset) } else { arg });
+    command.mut_subcommands(ignore_blank_variables)
 }
 
 /// The value of a variable; `None` if it is unset or blank.
