@@ -2,7 +2,7 @@
 
 use std::io;
 
-pub(crate) use reader::numbers::grouped;
+pub(crate) use reader::numbers::{counted, grouped};
 use reader::plain::affects_terminal;
 pub(crate) use reader::plain::{excerpt, line, lines, tail};
 use serde::Serialize;

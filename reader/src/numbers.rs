@@ -13,6 +13,14 @@ pub fn grouped(number: u64) -> String {
     grouped
 }
 
+/// Formats a number with its noun in the singular or the plural: `1 reply`, `2,000 replies`.
+pub fn counted(number: impl TryInto<u64>, one: &str, several: &str) -> String {
+    match number.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {one}"),
+        number => format!("{} {several}", grouped(number)),
+    }
+}
+
 /// Formats a size in the decimal units that Slack shows.
 pub fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
@@ -32,6 +40,12 @@ pub fn human_size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_singular_and_any_other_number_plural() {
+        let counts = [0, 1, 2, 12_000].map(|number: u64| counted(number, "reply", "replies"));
+        assert_eq!(counts, ["0 replies", "1 reply", "2 replies", "12,000 replies"]);
+    }
 
     #[test]
     fn sizes_are_rounded_for_people() {

@@ -170,7 +170,7 @@ async fn a_backfilled_channel_has_no_differences() {
     hide(true);
     let outcome = run(&slack, data, &["backfill", "--all"]).await;
     assert!(
-        outcome.stdout.starts_with("#general: 23 messages, 23 new, 0 updated; 1 threads, 2 calls\n"),
+        outcome.stdout.starts_with("#general: 23 messages, 23 new, 0 updated; 1 thread, 2 calls\n"),
         "{outcome:?}"
     );
     assert!(
@@ -178,7 +178,7 @@ async fn a_backfilled_channel_has_no_differences() {
         "{outcome:?}"
     );
     assert!(
-        outcome.code == Some(1) && outcome.stderr.contains("1 channel was not read to its end"),
+        outcome.code == Some(1) && outcome.stderr.contains("1 channel was not read to the end"),
         "{outcome:?}"
     );
     hide(false);

@@ -52,7 +52,7 @@ async fn the_command_syncs_a_folder_prints_a_summary_and_reads_the_file_of_token
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     for expected in [
         "T1 (Workspace T1): 6 channels, 0 people, 0 emoji; 0 new",
-        "T2 (Workspace T2): 1 channels, 4 people, 1 emoji; 6 new",
+        "T2 (Workspace T2): 1 channel, 4 people, 1 emoji; 6 new",
         "T3: failed: Slack refused auth.test: invalid_auth",
         "T1: joined 3",
     ] {
@@ -61,7 +61,7 @@ async fn the_command_syncs_a_folder_prints_a_summary_and_reads_the_file_of_token
     assert!(outcome.stderr.contains("1 of 3 workspaces") && !outcome.stderr.contains("xoxb"), "{outcome:?}");
     assert_eq!(json_lines(data.as_path(), &["users"]).await.len(), 4);
     let status = annalist_with(&["status", "--data", data_text], &[]).await.stdout;
-    assert!(status.contains("T2 (Workspace T2): 1 channels, 4 people, 1 emoji as of 2023-11-14"), "{status}");
+    assert!(status.contains("T2 (Workspace T2): 1 channel, 4 people, 1 emoji as of 2023-11-14"), "{status}");
     assert!(!status.contains("SLACK_BOT_TOKEN"), "{status}");
 
     for (variables, expected) in [

@@ -103,7 +103,8 @@ impl FreshIndex {
         match self.source.changes.backlog_estimate(cursor.as_ref()).await.ok()? {
             Some(0) => None,
             Some(behind) => {
-                Some(format!("The index is {} messages behind.", reader::numbers::grouped(behind)))
+                let messages = reader::numbers::counted(behind, "message", "messages");
+                Some(format!("The index is {messages} behind."))
             }
             None => Some("The index may be behind: `annalist index` brings it up to date.".to_owned()),
         }

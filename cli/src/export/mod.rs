@@ -151,9 +151,12 @@ pub(crate) async fn run(backend: &Backend, args: &ExportArgs, out: &mut dyn Writ
         }
     }
     let ExportProgress { exported, lacking_files, channels, .. } = progress;
-    writeln!(out, "Exported {} messages of {channels} channels to {target_path}.", grouped(exported))?;
+    let messages = plain::counted(exported, "message", "messages");
+    let channels = plain::counted(channels, "channel", "channels");
+    writeln!(out, "Exported {messages} of {channels} to {target_path}.")?;
     if lacking_files > 0 {
-        writeln!(out, "{} files are not in it: the store of files lacks them.", grouped(lacking_files))?;
+        let files_are = plain::counted(lacking_files, "file is", "files are");
+        writeln!(out, "{files_are} not in it: the archive has only the description.")?;
     }
     Ok(())
 }

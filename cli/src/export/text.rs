@@ -84,12 +84,10 @@ fn create_file(
 fn layout(arranged: &Arranged) -> MessageLayout {
     match arranged {
         Arranged::Message(_, 0) | Arranged::MissingRoot(_) => MessageLayout::default(),
-        Arranged::Message(_, 1) => {
-            MessageLayout { mark: Some("1 reply".to_owned()), ..MessageLayout::default() }
-        }
-        Arranged::Message(_, replies) => {
-            MessageLayout { mark: Some(format!("{replies} replies")), ..MessageLayout::default() }
-        }
+        Arranged::Message(_, replies) => MessageLayout {
+            mark: Some(plain::counted(*replies, "reply", "replies")),
+            ..MessageLayout::default()
+        },
         Arranged::Reply(_) => MessageLayout { indent: REPLY_INDENT, ..MessageLayout::default() },
         Arranged::RootOutsideRange(_) => MessageLayout { is_context: true, ..MessageLayout::default() },
     }

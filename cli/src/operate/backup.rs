@@ -56,11 +56,6 @@ pub(crate) fn embedded_folder<'a>(
     }
 }
 
-/// Formats a number of files, such as `3 files`.
-pub(crate) fn format_file_count(files: usize) -> String {
-    if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
-}
-
 /// Writes the backup and prints a summary.
 pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> anyhow::Result<()> {
     let data = embedded_folder(&args.backend, "backup")?;
@@ -127,7 +122,8 @@ fn print_summary(
     foreign: Option<&(usize, PathBuf)>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let (count, files) = (format_file_count(manifest.files.len()), human_size(manifest.files_bytes()));
+    let (count, files) =
+        (plain::counted(manifest.files.len(), "file", "files"), human_size(manifest.files_bytes()));
     let files_summary = if args.without_files {
         format!("{count} listed without their bytes ({files})")
     } else {

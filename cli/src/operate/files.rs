@@ -119,7 +119,7 @@ pub(crate) async fn retry(
         )?,
         (0, RetryScope::All | RetryScope::Named) => writeln!(out, "No file could be asked for again.")?,
         (sent, RetryScope::Likely | RetryScope::All | RetryScope::Named) => {
-            writeln!(out, "{} on the queue again.", count_with_verb(sent))?
+            writeln!(out, "{} on the queue again.", plain::counted(sent, "file is", "files are"))?
         }
     }
     Ok(())
@@ -151,13 +151,9 @@ async fn retry_named(
     let sent = jobs.len();
     send(queue, jobs).await?;
     if sent > 0 {
-        writeln!(out, "{} on the queue again.", count_with_verb(sent))?;
+        writeln!(out, "{} on the queue again.", plain::counted(sent, "file is", "files are"))?;
     }
     Ok(())
-}
-
-fn count_with_verb(files: usize) -> String {
-    if files == 1 { "1 file is".to_owned() } else { format!("{files} files are") }
 }
 
 fn job_of(team: &TeamId, row: &Item, scope: RetryScope, nonce: &[u8]) -> Option<Outgoing> {

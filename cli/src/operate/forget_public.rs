@@ -9,6 +9,7 @@ use reader::joined::ChannelOfTeam;
 use rules::public_mark::{self, MarkState};
 use slack::ids::Ts;
 
+use crate::plain;
 use crate::read::{ChannelArgs, ReadError};
 
 /// Removes the mark and prints the consequences.
@@ -37,8 +38,10 @@ pub(crate) async fn run(
         out,
         "Its private messages are dropped from now on; running programs learn of it within a minute. It counts as public again \
          with a public event that is later than this, or once Slack's directory lists it as public.\n\
-         Still stored: {messages} messages and {states} rows of its states. `annalist erase --channel {channel}` \
-         removes them for good."
+         Still stored: {} and {} of its states. `annalist erase --channel {channel}` \
+         removes them for good.",
+        plain::counted(messages, "message", "messages"),
+        plain::counted(states, "row", "rows")
     )?)
 }
 
@@ -72,7 +75,7 @@ mod tests {
         run(fixture.archive(), clock, &args, &mut out).await.unwrap();
         let out = String::from_utf8(out).unwrap();
         assert!(out.starts_with("C1 of T1 does not count as public any more.\n"), "{out}");
-        assert!(out.contains("1 messages") && out.contains("nothing changes"), "{out}");
+        assert!(out.contains("1 message ") && out.contains("nothing changes"), "{out}");
         let unknown = ChannelArgs { channel: "C9".into(), ..args };
         let error = run(fixture.archive(), clock, &unknown, &mut Vec::new()).await.unwrap_err();
         assert!(error.to_string().contains("no channel C9"), "{error}");

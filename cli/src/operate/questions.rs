@@ -237,7 +237,7 @@ fn show(found: &FoundQuestion, zone: &Zone, out: &mut dyn Write) -> std::io::Res
     }
     if let Some((answer, _)) = &found.answer {
         let posted = answer.posted();
-        writeln!(out, "Answer ({} messages posted):", posted.len())?;
+        writeln!(out, "Answer ({} posted):", plain::counted(posted.len(), "message", "messages"))?;
         for text in plain::lines(&answer.text) {
             writeln!(out, "    {text}")?;
         }

@@ -12,7 +12,7 @@ use process::config::backend::BackendArgs;
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
-use crate::operate::backup::{embedded_folder, format_file_count};
+use crate::operate::backup::embedded_folder;
 use crate::operate::erase::FILE;
 use crate::operate::packing::Packed;
 use crate::plain;
@@ -85,7 +85,8 @@ fn print_summary(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let data = &args.backend.data.data;
-    let (count, size) = (format_file_count(manifest.files.len()), human_size(manifest.files_bytes()));
+    let (count, size) =
+        (plain::counted(manifest.files.len(), "file", "files"), human_size(manifest.files_bytes()));
     let files_summary =
         if manifest.has_files { format!("and {count} ({size})") } else { "without files".to_owned() };
     writeln!(

@@ -136,9 +136,9 @@ fn directory_line(synced: &Value) -> String {
         format!("; the app lacks the scope {}", scopes.join(", "))
     };
     format!(
-        "{team}{name}: {} channels, {} people, {} emoji as of {at}{lacks}",
-        count("channels"),
-        count("users"),
+        "{team}{name}: {}, {}, {} emoji as of {at}{lacks}",
+        plain::counted(count("channels"), "channel", "channels"),
+        plain::counted(count("users"), "person", "people"),
         count("emoji")
     )
 }
@@ -220,7 +220,7 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
 fn advice(status: &Status) -> Vec<String> {
     let mut advice = Vec::new();
     if status.quarantined > 0 {
-        let jobs = if status.quarantined == 1 { "1 job" } else { &format!("{} jobs", status.quarantined) };
+        let jobs = plain::counted(status.quarantined, "job", "jobs");
         advice.push(format!("{jobs} could not be stored: `annalist quarantine list` says why."));
     }
     if status.gaps > 0 {

@@ -75,8 +75,10 @@ fn print_report(report: &SyncReport, out: &mut dyn Write) -> anyhow::Result<()> 
     }
     write!(
         out,
-        "{team}{name}: {} channels, {} people, {} emoji; {changed} new or changed",
-        channels.listed, people.listed, emoji.listed
+        "{team}{name}: {}, {}, {} emoji; {changed} new or changed",
+        plain::counted(channels.listed, "channel", "channels"),
+        plain::counted(people.listed, "person", "people"),
+        emoji.listed
     )?;
     if report.skipped() > 0 {
         let why = report.first_skipped.as_ref().map_or_else(|| "odd".to_owned(), ToString::to_string);
@@ -99,8 +101,9 @@ fn print_not_joined(reports: &[SyncReport], out: &mut dyn Write) -> anyhow::Resu
     if channels > 0 {
         writeln!(
             out,
-            "The app is not in {channels} public channels: messages there do not arrive. Invite it, or leave \
-             out --no-join."
+            "The app is not in {}: messages there do not arrive. Invite it, or leave \
+             out --no-join.",
+            plain::counted(channels, "public channel", "public channels")
         )?;
     }
     Ok(())
@@ -111,7 +114,8 @@ async fn join(api: &WebApi, reports: &[SyncReport], out: &mut dyn Write) -> anyh
     if channels == 0 {
         return Ok(());
     }
-    writeln!(out, "Joining {channels} public channels, about 50 a minute …")?;
+    let public_channels = plain::counted(channels, "public channel", "public channels");
+    writeln!(out, "Joining {public_channels}, about 50 a minute …")?;
     out.flush()?;
     let (list_sender, lists) = mpsc::channel(reports.len());
     for report in reports {

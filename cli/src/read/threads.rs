@@ -13,6 +13,7 @@ use slack::ids::Ts;
 use super::ReadError;
 use super::printer::MessagePrinter;
 use super::render::MessageLayout;
+use crate::plain;
 
 /// Indentation of replies, in columns.
 pub(crate) const REPLY_INDENT: usize = 4;
@@ -42,8 +43,7 @@ impl ReplyCount {
         let Self { all, shown } = self;
         let counted = match all {
             0 => return None,
-            1 => "1 reply".to_owned(),
-            all => format!("{all} replies"),
+            all => plain::counted(*all, "reply", "replies"),
         };
         Some(if shown == all { counted } else { format!("{counted}, {shown} of them here") })
     }

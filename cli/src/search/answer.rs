@@ -184,7 +184,7 @@ async fn catch_up(
     if behind == Some(0) {
         return Ok(None);
     }
-    let behind = behind.map_or_else(String::new, |behind| format!("{} messages ", plain::grouped(behind)));
+    let behind = behind.map_or_else(String::new, |behind| plain::counted(behind, "message ", "messages "));
     Ok(Some(format!("index is {behind}behind: `annalist index` brings it up to date")))
 }
 

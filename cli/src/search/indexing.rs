@@ -9,7 +9,7 @@ use process::config::backend::{Backend, BackendArgs, BackendKind};
 use search::follower;
 use search::index::SearchIndex;
 
-use crate::plain::grouped;
+use crate::plain::{counted, grouped};
 use crate::progress::ProgressLine;
 
 /// The interval between two polls of an archive on AWS. A mark there names a channel and a day that changed
@@ -58,7 +58,8 @@ pub(crate) async fn index(backend: &Backend, args: &IndexingArgs, out: &mut dyn 
         index.optimize().await?;
     }
     let count = index.count().await?;
-    writeln!(out, "{} messages can be found, in {}.", grouped(count), file.display())?;
+    let messages = counted(count, "message", "messages");
+    writeln!(out, "{messages} can be found, in {}.", file.display())?;
     if args.follow {
         out.flush()?;
         let poll_interval = match args.backend.backend {

@@ -130,7 +130,7 @@ async fn a_dry_run_reports_the_same_and_writes_nothing() {
     let (zip, data) = (zip.to_str().unwrap().to_owned(), import_folder.data());
     let text = annalist(&["import", &zip, "--dry-run", "--data", data.to_str().unwrap()]).await;
     for expected in
-        ["1 private channels: never stored", "1 direct messages: never stored", "Would import 6 messages"]
+        ["1 private channel: never stored", "1 direct message: never stored", "Would import 6 messages"]
     {
         assert!(text.stdout.contains(expected), "{expected}: {}", text.stdout);
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
+use reader::numbers::counted;
 use rules::public_mark::MarkState;
 use slack::ids::{ChannelId, FileId, TeamId, UserId};
 
@@ -146,7 +147,8 @@ impl ImportPlan {
                 None => "no channel in channels.json has this name",
             };
             let path = format!("{}{folder}/", section.name);
-            let detail = format!("{why}: {} days are left out", days.len());
+            let days_are = counted(days.len(), "day is", "days are");
+            let detail = format!("{why}: {days_are} left out");
             let problem = Problem::new(ProblemKind::UnknownFolder, path, detail);
             self.problems.push(Problem { skipped: days.len() as u64, ..problem });
         }

@@ -147,7 +147,7 @@ fn marks(arranged: &Arranged, row: &Value) -> Vec<String> {
     ];
     marks.extend(is_set.iter().filter(|(is_set, _)| *is_set).map(|(_, mark)| (*mark).to_owned()));
     if let Arranged::Message(_, replies @ 1..) = arranged {
-        marks.push(if *replies == 1 { "1 reply".to_owned() } else { format!("{replies} replies") });
+        marks.push(plain::counted(*replies, "reply", "replies"));
     }
     marks
 }

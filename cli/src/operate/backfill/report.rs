@@ -32,8 +32,11 @@ impl ChannelReport<'_> {
         }
         write!(
             out,
-            "{}: {messages} messages, {new} new, {updated} updated; {threads} threads, {calls} calls",
-            planned.display_name()
+            "{}: {}, {new} new, {updated} updated; {}, {}",
+            planned.display_name(),
+            plain::counted(*messages, "message", "messages"),
+            plain::counted(*threads, "thread", "threads"),
+            plain::counted(*calls, "call", "calls")
         )?;
         if tally.skipped > 0 {
             write!(out, "; {} passed over", tally.skipped)?;
@@ -48,7 +51,13 @@ impl ChannelReport<'_> {
 /// Returns the progress of the channel that is being read.
 pub(super) fn progress_text(planned: &PlannedChannel, tally: &ReadSnapshot, calls: u64) -> String {
     let ReadSnapshot { messages, new, threads, .. } = tally;
-    format!("{}, {messages} messages, {new} new, {threads} threads, {calls} calls", planned.display_name())
+    format!(
+        "{}, {}, {new} new, {}, {}",
+        planned.display_name(),
+        plain::counted(*messages, "message", "messages"),
+        plain::counted(*threads, "thread", "threads"),
+        plain::counted(calls, "call", "calls")
+    )
 }
 
 /// The totals of all channels.
@@ -81,8 +90,10 @@ impl Totals {
     pub(super) fn remainder(&self, channels: usize) -> Option<String> {
         let unread = match self.remaining(channels) {
             0 => None,
-            1 => Some("1 channel was not read to its end".to_owned()),
-            remaining => Some(format!("{remaining} channels were not read to their end")),
+            remaining => {
+                let were_not_read = plain::counted(remaining, "channel was", "channels were");
+                Some(format!("{were_not_read} not read to the end"))
+            }
         };
         let skipped = self.tally.skipped;
         let skipped = (skipped > 0).then(|| format!("{skipped} of Slack's messages cannot be stored"));
@@ -100,7 +111,11 @@ impl Totals {
         }
         writeln!(
             out,
-            "{channels} channels: {messages} messages, {new} new, {updated} updated; {threads} threads, {calls} calls"
+            "{}: {}, {new} new, {updated} updated; {}, {}",
+            plain::counted(channels, "channel", "channels"),
+            plain::counted(messages, "message", "messages"),
+            plain::counted(threads, "thread", "threads"),
+            plain::counted(calls, "call", "calls")
         )
     }
 }
@@ -124,9 +139,9 @@ mod tests {
             totals.remainder(3)
         };
         assert_eq!(left(0, 3), None);
-        assert_eq!(left(0, 2).as_deref(), Some("1 channel was not read to its end"));
+        assert_eq!(left(0, 2).as_deref(), Some("1 channel was not read to the end"));
         assert_eq!(left(2, 3).as_deref(), Some("6 of Slack's messages cannot be stored"));
-        let both = "2 channels were not read to their end; 1 of Slack's messages cannot be stored";
+        let both = "2 channels were not read to the end; 1 of Slack's messages cannot be stored";
         assert_eq!(left(1, 1).as_deref(), Some(both));
     }
 }

@@ -8,9 +8,10 @@ use rules::gap::projection::Gap;
 use slack_api::ApiError;
 use slack_api::probe::{ProbeFailure, TIMEOUT};
 
-use super::check::{DoctorCheck, format_count};
+use super::check::DoctorCheck;
 use super::facts::{ChannelCounts, Facts, IngestFacts, NewestMessage, RefusedCounts, RequestUrl, SlackFacts};
 use crate::operate::status::age;
+use crate::plain;
 
 const INGEST: &str = "ingest";
 const REFUSED: &str = "refused";
@@ -228,7 +229,7 @@ fn channels(slack: &SlackFacts, join: &str) -> Vec<DoctorCheck> {
 fn joined(channels: ChannelCounts, join: &str) -> DoctorCheck {
     let ChannelCounts { listed, joined, more } = channels;
     let first = if more { "the first " } else { "" };
-    let channel_count = format!("{first}{}", format_count(listed, "public channel"));
+    let channel_count = format!("{first}{}", plain::counted(listed, "public channel", "public channels"));
     match joined {
         _ if listed == 0 => DoctorCheck::ok(CHANNELS, "the workspace has no public channel"),
         0 => DoctorCheck::finding(
@@ -274,15 +275,16 @@ fn events(facts: &Facts, now_s: i64) -> DoctorCheck {
 
 fn arrived(newest: NewestMessage, waiting: u64, now_s: i64) -> DoctorCheck {
     match newest.ts_s {
-        None if waiting > 0 => {
-            DoctorCheck::ok(EVENTS, format!("{} to be stored, the first", format_count(waiting, "event")))
-        }
+        None if waiting > 0 => DoctorCheck::ok(
+            EVENTS,
+            format!("{} to be stored, the first", plain::counted(waiting, "event", "events")),
+        ),
         None => DoctorCheck::finding(EVENTS, "no message has ever arrived", EVENT_SUBSCRIPTIONS),
         Some(ts_s) => {
             let ago_s = now_s.saturating_sub(ts_s).max(0);
             let says = format!(
-                "the newest message in {} channels is {} old",
-                newest.channels,
+                "the newest message in {} is {} old",
+                plain::counted(newest.channels, "channel", "channels"),
                 age(ago_s.unsigned_abs())
             );
             if ago_s > LONGEST_SILENCE_S && waiting == 0 {

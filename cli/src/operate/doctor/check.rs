@@ -50,14 +50,6 @@ impl DoctorCheck {
     }
 }
 
-/// Formats a number with a noun, such as `1 job` or `2 jobs`.
-pub(super) fn format_count(number: impl TryInto<u64>, noun: &str) -> String {
-    match number.try_into().unwrap_or(u64::MAX) {
-        1 => format!("1 {noun}"),
-        number => format!("{number} {noun}s"),
-    }
-}
-
 /// Asserts the state of a check, that its text is one line with `expected` in it, and that only a finding has
 /// a next step.
 #[cfg(test)]

@@ -10,9 +10,10 @@ use rules::gap::projection::Gap;
 use rules::version::zero;
 use slack::ids::ChannelId;
 
-use super::check::{DoctorCheck, format_count};
+use super::check::DoctorCheck;
 use super::facts::{ArchiveFacts, Facts, Gaps};
 use crate::operate::status::{QueueStatus, Status, age};
+use crate::plain;
 
 const BACKLOG: &str = "backlog";
 const QUARANTINE: &str = "quarantine";
@@ -78,7 +79,7 @@ fn backlog(archive_facts: &ArchiveFacts, backend_flag: &str) -> Vec<DoctorCheck>
     checks.extend(status.queues.iter().filter(|queue| queue.dead > 0).map(|queue| {
         DoctorCheck::finding(
             BACKLOG,
-            format!("{}: {}", queue.name, format_count(queue.dead, "dead letter")),
+            format!("{}: {}", queue.name, plain::counted(queue.dead, "dead letter", "dead letters")),
             "they move to quarantine while the worker of that queue runs; if they stay, its log says why",
         )
     }));
@@ -116,7 +117,7 @@ fn stuck(
         return finding(
             format!(
                 "{name}: {} on the queue, and no process runs that would handle them",
-                format_count(jobs, "job")
+                plain::counted(jobs, "job", "jobs")
             ),
             format!("start `annalist up {backend_flag}`"),
         );
@@ -126,7 +127,11 @@ fn stuck(
     let limit_s = if may_take_long { LONG_WAIT_S } else { LONGEST_WAIT_S };
     if let Some(oldest_s) = queue.oldest_age_s.filter(|oldest_s| *oldest_s > limit_s) {
         return finding(
-            format!("{name}: {} on the queue, the oldest for {}", format_count(jobs, "job"), age(oldest_s)),
+            format!(
+                "{name}: {} on the queue, the oldest for {}",
+                plain::counted(jobs, "job", "jobs"),
+                age(oldest_s)
+            ),
             format!("check the log of the {worker}: it says what it retries, and why"),
         );
     }
@@ -135,7 +140,7 @@ fn stuck(
         return finding(
             format!(
                 "{name}: {} on the queue, and a minute later {}",
-                format_count(queue.waiting, "job"),
+                plain::counted(queue.waiting, "job", "jobs"),
                 later.waiting
             ),
             format!("see whether a {worker} runs, and what its log says"),
@@ -150,7 +155,10 @@ fn quarantine(status: &Result<Status, String>, backend_flag: &str) -> DoctorChec
         Ok(Status { quarantined: 0, .. }) => DoctorCheck::ok(QUARANTINE, "empty"),
         Ok(Status { quarantined, .. }) => DoctorCheck::finding(
             QUARANTINE,
-            format!("{} could not be stored and are in quarantine", format_count(*quarantined, "job")),
+            format!(
+                "{} could not be stored and are in quarantine",
+                plain::counted(*quarantined, "job", "jobs")
+            ),
             format!("`annalist quarantine list {backend_flag}` says why; replay or drop them"),
         ),
     }
@@ -168,12 +176,16 @@ fn gaps(gaps: &Result<Gaps, String>, backend_flag: &str) -> DoctorCheck {
         let says = format!(
             "no gap is open; {} in which events may be missing, {}; `annalist gaps {backend_flag}` lists them, and \
              `annalist backfill --all {backend_flag}` reads them from Slack's history",
-            format_count(gaps.missing, "time"),
+            plain::counted(gaps.missing, "time", "times"),
             newest(gap)
         );
         return DoctorCheck::ok(GAPS, says);
     }
-    let says = format!("{} since which events are missing, {}", format_count(gaps.open, "time"), newest(gap));
+    let says = format!(
+        "{} since which events are missing, {}",
+        plain::counted(gaps.open, "time", "times"),
+        newest(gap)
+    );
     let channel = gap.channel.as_ref().map_or("--all", ChannelId::as_str);
     let next = format!(
         "{}; `annalist backfill {channel} {backend_flag}` then reads what was missed",
@@ -186,11 +198,13 @@ fn no_gap_left(gaps: &Gaps, backend_flag: &str) -> String {
     let Gaps { filled, lost, has_history, .. } = gaps;
     let mut says = match (filled, lost) {
         (0, 0) => "no gaps detected".to_owned(),
-        (filled, 0) => format!("no gaps are left: {} filled from history", format_count(*filled, "time")),
+        (filled, 0) => {
+            format!("no gaps are left: {} filled from history", plain::counted(*filled, "time", "times"))
+        }
         (filled, lost) => format!(
             "no gaps are left to fill: {} filled from history, {} lost, as Slack's plan no longer shows what was written",
-            format_count(*filled, "time"),
-            format_count(*lost, "time")
+            plain::counted(*filled, "time", "times"),
+            plain::counted(*lost, "time", "times")
         ),
     };
     if !has_history {

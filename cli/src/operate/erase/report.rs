@@ -108,12 +108,12 @@ impl EraseReport<'_> {
 
     fn cost(&self) -> String {
         let EraserCounts { rows_read, read_units, write_units, .. } = self.sum;
-        let rows = plain::grouped(rows_read);
+        let rows_were = plain::counted(rows_read, "row was", "rows were");
         if self.args.backend.backend == BackendKind::Embedded {
-            return format!("{rows} rows were read to find it, and will be again.");
+            return format!("{rows_were} read to find it, and will be again.");
         }
         format!(
-            "{rows} rows were read to find it, which cost about ${:.4}; to erase it costs about ${:.4}.",
+            "{rows_were} read to find it, which cost about ${:.4}; to erase it costs about ${:.4}.",
             dollars(read_units, READ_UNIT),
             dollars(read_units, READ_UNIT) + dollars(write_units, WRITE_UNIT),
         )

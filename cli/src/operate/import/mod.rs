@@ -200,12 +200,12 @@ fn print_problem(args: &ImportArgs, problem: &Problem, out: &mut dyn Write) -> i
 /// Prints a line for each kind of conversation that is never stored.
 fn print_private(args: &ImportArgs, private: PrivateCounts, out: &mut dyn Write) -> io::Result<()> {
     let kinds = [
-        (private.channels, "private channels"),
-        (private.direct_messages, "direct messages"),
-        (private.group_messages, "group direct messages"),
+        (private.channels, "private channel"),
+        (private.direct_messages, "direct message"),
+        (private.group_messages, "group direct message"),
     ];
     for (count, kind) in kinds.into_iter().filter(|(count, _)| *count > 0 && !args.json) {
-        writeln!(out, "{count} {kind}: never stored")?;
+        writeln!(out, "{}: never stored", plain::counted(count, kind, &format!("{kind}s")))?;
     }
     Ok(())
 }
@@ -215,8 +215,9 @@ fn print_marked(args: &ImportArgs, marked: u64, out: &mut dyn Write) -> io::Resu
     if marked > 0 && args.dry_run && !args.json {
         writeln!(
             out,
-            "{marked} channels would be marked as public because the export says so: from then on, signed events of these \
-             channels are stored without a question to Slack"
+            "{} would be marked as public because the export says so: from then on, signed events of these channels are \
+             stored without a question to Slack",
+            plain::counted(marked, "channel", "channels")
         )?;
     }
     Ok(())
@@ -227,11 +228,15 @@ fn print_sum(args: &ImportArgs, sum: &ImportSum, out: &mut dyn Write) -> io::Res
     let done = if args.dry_run { "Would import" } else { "Imported" };
     write!(
         out,
-        "{done} {messages} messages of {channels} channels: {new} new, {updated} updated, {unchanged} unchanged; {users} \
-         people, {files} files"
+        "{done} {} of {}: {new} new, {updated} updated, {unchanged} unchanged; {}, {}",
+        plain::counted(*messages, "message", "messages"),
+        plain::counted(*channels, "channel", "channels"),
+        plain::counted(*users, "person", "people"),
+        plain::counted(*files, "file", "files")
     )?;
     if sum.reactions_cut > 0 {
-        write!(out, "; the reactions to {} messages are not all in the export", sum.reactions_cut)?;
+        let cut = plain::counted(sum.reactions_cut, "message", "messages");
+        write!(out, "; the reactions to {cut} are not all in the export")?;
     }
     writeln!(out, ".")?;
     if *files > 0 {

@@ -89,7 +89,13 @@ pub(super) fn progress_text(
     found: &FoundDifferences,
 ) -> String {
     let ReadSnapshot { messages, threads, .. } = tally;
-    format!("{}, {messages} messages, {threads} threads, {}", planned.display_name(), sum(found))
+    format!(
+        "{}, {}, {}, {}",
+        planned.display_name(),
+        plain::counted(*messages, "message", "messages"),
+        plain::counted(*threads, "thread", "threads"),
+        sum(found)
+    )
 }
 
 /// The totals of all channels.
