@@ -26,6 +26,7 @@ use ports::claims::{
     Claim, ClaimAnswer, ClaimMode, ClaimOwner, ClaimState, ClaimStatus, Claims, ClaimsError,
 };
 use ports::clock::{SharedClock, TimestampMs};
+use ports::lease::MAX_LEASE;
 use ports::queue::topology::TableRole;
 
 /// The names of the attributes. Many are reserved words in DynamoDB, so expressions use placeholders for all
@@ -37,8 +38,8 @@ const LEASE_UNTIL: &str = "lease_until";
 const PROCESSED_AT: &str = "processed_at";
 const TTL: &str = "ttl";
 
-/// The claim is free or expired, or it is already ours and the response to an earlier request was lost.
-const FREE: &str = "attribute_not_exists(#key) OR #ttl <= :now OR (#status = :in_progress AND (#lease <= :now OR #owner = :owner))";
+/// The claim is free, or expired by the rule of [`lease::has_ended`](ports::lease::has_ended), or it is already ours and the response to an earlier request was lost.
+const FREE: &str = "attribute_not_exists(#key) OR #ttl <= :now OR (#status = :in_progress AND (#lease <= :now OR #lease > :far OR #owner = :owner))";
 
 /// The key of a row that is never written: every claim key contains an underscore.
 const UNUSED_KEY: &str = "ready";
@@ -106,6 +107,7 @@ impl Claims for DynamoClaims {
             .expression_attribute_names("#lease", LEASE_UNTIL)
             .expression_attribute_names("#owner", OWNER)
             .expression_attribute_values(":now", number(now.seconds()))
+            .expression_attribute_values(":far", number(now.plus(MAX_LEASE).seconds()))
             .expression_attribute_values(":in_progress", text(ClaimStatus::InProgress.label()))
             .expression_attribute_values(":owner", text(claim.owner.as_str()))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);

@@ -12,6 +12,7 @@ use ports::claims::state::ttl_s;
 use ports::claims::{
     Claim, ClaimAnswer, ClaimKey, ClaimMode, ClaimOwner, ClaimState, ClaimStatus, Claims, ClaimsError,
 };
+use ports::lease::MAX_LEASE;
 
 /// Releases the claims of a process. The rows stay, because they show what a dead process was working on.
 pub(super) const RELEASE_CLAIMS: &str =
@@ -115,10 +116,10 @@ pub(super) async fn remove_claims(writer: &WriterThread, scope: ErasureScope) ->
         };
         // The key of every claim about a message contains its timestamp.
         let sql = format!(
-            "DELETE FROM claims WHERE {about} = ?1 AND lease_until <= ?2
+            "DELETE FROM claims WHERE {about} = ?1 AND (lease_until <= ?2 OR lease_until > ?4)
                  AND (?3 IS NULL OR instr(event_key, '_' || ?3) > 0)"
         );
-        connection.execute(&sql, params![id, now.seconds(), ts])?;
+        connection.execute(&sql, params![id, now.seconds(), ts, now.plus(MAX_LEASE).seconds()])?;
         Ok(())
     });
     removed.await.map_err(unavailable)

@@ -72,6 +72,12 @@ impl ManualClock {
         let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         self.0.fetch_add(by_ms, Ordering::SeqCst);
     }
+
+    /// Sets the clock back.
+    pub fn set_back(&self, by: Duration) {
+        let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+        self.0.fetch_sub(by_ms, Ordering::SeqCst);
+    }
 }
 
 impl Clock for ManualClock {

@@ -17,6 +17,7 @@ pub mod claims;
 pub mod clock;
 pub mod existence;
 pub mod files;
+pub mod lease;
 pub mod metrics;
 pub mod queue;
 pub mod workers;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ports::archive::ItemKey;
 use ports::clock::{Clock, TimestampMs};
+use ports::lease::has_ended;
 use ports::queue::job::{Job, Origin};
 use ports::queue::route::{Route, route};
-use ports::queue::topology::has_ended;
 use ports::queue::{
     BatchResult, DedupId, Delivery, Depth, GroupId, MessageId, Outgoing, Queue, QueueError, QueueName,
     QueueRef, Receipt, ReceiveRequest,

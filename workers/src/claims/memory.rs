@@ -98,10 +98,9 @@ impl ClaimMemory {
 
     fn remember(&self, state: &mut FallbackState, claim: &Claim, claim_state: ClaimState, now: TimestampMs) {
         if state.claims.len() >= self.remembered && !state.claims.contains_key(&claim.key) {
-            let now_s = now.seconds();
             let is_current = |claim_state: &ClaimState| match claim_state.status {
-                ClaimStatus::InProgress => claim_state.lease_until_s > now_s,
-                ClaimStatus::Completed => claim_state.ttl_s > now_s,
+                ClaimStatus::InProgress => !claim_state.is_lease_over(now),
+                ClaimStatus::Completed => claim_state.ttl_s > now.seconds(),
             };
             state.claims.retain(|_, claim_state| is_current(claim_state));
             if state.claims.len() >= self.remembered {

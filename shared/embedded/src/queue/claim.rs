@@ -10,7 +10,8 @@ use super::recent::deduplication_key;
 use super::{append, label};
 use crate::writer::Transaction;
 use ports::clock::TimestampMs;
-use ports::queue::topology::{MAX_RECEIVE_COUNT, MAX_VISIBILITY_TIMEOUT, has_ended};
+use ports::lease::{MAX_LEASE, has_ended};
+use ports::queue::topology::MAX_RECEIVE_COUNT;
 use ports::queue::{BatchResult, DedupId, Delivery, GroupId, MessageId, QueueError, QueueRef, Receipt};
 
 /// A receive of at least this size leaves groups to other receives.
@@ -59,7 +60,7 @@ pub(super) fn claim(
     owner: i64,
 ) -> rusqlite::Result<Claimed> {
     let mut claimed = Claimed { deliveries: Vec::new(), visible_in: None, dead_letters: 0 };
-    let visible_at = transaction.now.plus(visibility_timeout.min(MAX_VISIBILITY_TIMEOUT));
+    let visible_at = transaction.now.plus(visibility_timeout.min(MAX_LEASE));
     memory.look_ahead(transaction, queue)?;
     // A round may find only messages that other processes have acked; then there may be more behind them.
     while claimed.deliveries.is_empty() && max > 0 && memory.groups(queue).has_ready() {
@@ -280,7 +281,7 @@ pub(super) fn change_visibility(
                          WHERE seq = ?2 AND receive_count = ?3 AND queue = ?4 AND visible_at_ms > ?5",
                     )?
                     .execute(params![
-                        transaction.now.plus((*timeout).min(MAX_VISIBILITY_TIMEOUT)).0,
+                        transaction.now.plus((*timeout).min(MAX_LEASE)).0,
                         seq,
                         receive_count,
                         label(queue),

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::label;
 use ports::clock::TimestampMs;
-use ports::queue::topology::{MAX_VISIBILITY_TIMEOUT, has_ended};
+use ports::lease::{MAX_LEASE, has_ended};
 use ports::queue::{Depth, QueueRef};
 
 /// Counts the messages of a queue. Reads only an index with a few bytes per message, never the bodies.
@@ -17,7 +17,7 @@ pub(super) fn depth(connection: &Connection, queue: QueueRef, now: TimestampMs) 
         .prepare_cached(
             "SELECT count(*) FROM leases WHERE queue = ?1 AND visible_at_ms > ?2 AND visible_at_ms <= ?3",
         )?
-        .query_row(params![label, now.0, now.plus(MAX_VISIBILITY_TIMEOUT).0], |row| row.get(0))?;
+        .query_row(params![label, now.0, now.plus(MAX_LEASE).0], |row| row.get(0))?;
     let oldest_ms: Option<i64> = connection
         .prepare_cached("SELECT sent_at_ms FROM jobs WHERE queue = ?1 ORDER BY seq LIMIT 1")?
         .query_row([&label], |row| row.get(0))

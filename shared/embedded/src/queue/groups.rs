@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use ports::clock::TimestampMs;
+use ports::lease::has_ended;
 use ports::queue::GroupId;
-use ports::queue::topology::has_ended;
 
 /// Maximum number of messages searched for a group that is not blocked, as in SQS FIFO. Messages behind a
 /// backlog of this size in blocked groups are not found; the limit keeps a backlog of millions from filling

@@ -2,6 +2,7 @@
 
 use super::{Claim, ClaimAnswer, ClaimMode, ClaimOwner};
 use crate::clock::TimestampMs;
+use crate::lease::{self, MAX_LEASE};
 
 /// The status of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,8 +57,7 @@ impl ClaimState {
     /// The result of a claim if this is the stored row. Without a row, the result is
     /// [`ClaimAnswer::Claimed`].
     pub fn answer_to(&self, claim: &Claim, take: ClaimMode, now: TimestampMs) -> ClaimAnswer {
-        let now_s = now.seconds();
-        if self.ttl_s <= now_s {
+        if self.ttl_s <= now.seconds() {
             return ClaimAnswer::Claimed;
         }
         match self.status {
@@ -67,13 +67,20 @@ impl ClaimState {
             },
             // The caller already owns it (the response to an earlier attempt was lost), or the lease has
             // ended.
-            ClaimStatus::InProgress if self.owner == claim.owner || self.lease_until_s <= now_s => {
+            ClaimStatus::InProgress if self.owner == claim.owner || self.is_lease_over(now) => {
                 ClaimAnswer::Claimed
             }
-            ClaimStatus::InProgress => {
-                ClaimAnswer::HeldUntil(TimestampMs(self.lease_until_s.saturating_mul(1000)))
-            }
+            ClaimStatus::InProgress => ClaimAnswer::HeldUntil(self.lease_until()),
         }
+    }
+
+    /// Whether the lease has ended: see [`lease::has_ended`].
+    pub fn is_lease_over(&self, now: TimestampMs) -> bool {
+        lease::has_ended(self.lease_until(), now)
+    }
+
+    fn lease_until(&self) -> TimestampMs {
+        TimestampMs(self.lease_until_s.saturating_mul(1000))
     }
 
     /// Whether this owner has the claim in progress.
@@ -84,7 +91,7 @@ impl ClaimState {
 
 /// The second in which a lease that starts now ends: rounded up, so that no other owner gets it early.
 pub fn lease_until_s(claim: &Claim, now: TimestampMs) -> i64 {
-    TimestampMs(now.plus(claim.lease).0.saturating_add(999)).seconds()
+    TimestampMs(now.plus(claim.lease.min(MAX_LEASE)).0.saturating_add(999)).seconds()
 }
 
 /// The second from which a row written now is ignored. Never before its lease ends.

@@ -7,7 +7,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::clock::TimestampMs;
 use crate::workers::{QueueName, WORKERS, WorkerSpec};
 
 /// The kind of work on a queue.
@@ -39,17 +38,6 @@ pub struct QueueSpec {
 /// The receive count after which a message becomes a dead letter. It includes receives of a message that only
 /// waited behind another, so it is a last resort: the runtime detects poison messages long before.
 pub const MAX_RECEIVE_COUNT: u32 = 1000;
-
-/// Maximum visibility timeout of a local queue, even if the request is longer; no queue has a longer delay
-/// either. The workers renew leases within seconds and back off for five minutes at most.
-pub const MAX_VISIBILITY_TIMEOUT: Duration = Duration::from_secs(600);
-
-/// Whether a lease, a backoff or a delay of a local queue that lasts until this time has ended. If it is further
-/// ahead than any of them can be, the clock was set back since, and the wait would last as long as the clock was
-/// ahead.
-pub fn has_ended(until: TimestampMs, now: TimestampMs) -> bool {
-    until <= now || until > now.plus(MAX_VISIBILITY_TIMEOUT)
-}
 
 /// How long a queue keeps messages: SQS's maximum.
 pub const RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use ports::claims::{Claim, ClaimAnswer, ClaimKey, ClaimMode, ClaimOwner, Claims, ClaimsError};
 use ports::clock::{SharedClock, TimestampMs};
+use ports::lease::has_ended;
 use slack::ids::{FileId, Ts};
 
 /// The claim key of the file with this number in a message.
@@ -65,7 +66,7 @@ impl Claims for MemoryClaims {
             if row.completed && take == ClaimMode::IfFree {
                 return Ok(ClaimAnswer::Completed);
             }
-            if !row.completed && row.owner != claim.owner && now < row.lease_until {
+            if !row.completed && row.owner != claim.owner && !has_ended(row.lease_until, now) {
                 return Ok(ClaimAnswer::HeldUntil(row.lease_until));
             }
         }

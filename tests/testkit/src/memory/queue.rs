@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::clock::{SharedClock, TimestampMs};
-use ports::queue::topology::{MAX_RECEIVE_COUNT, MAX_VISIBILITY_TIMEOUT, has_ended};
+use ports::lease::{MAX_LEASE, has_ended};
+use ports::queue::topology::MAX_RECEIVE_COUNT;
 use ports::queue::{
     BatchResult, DEDUPLICATION_WINDOW, DedupId, Delivery, Depth, GroupId, MAX_MESSAGE_BYTES, MessageId,
     Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt, ReceiveRequest,
@@ -77,7 +78,7 @@ impl QueuedMessage {
 
     fn deliver(&mut self, now: TimestampMs, visibility_timeout: Duration) -> Delivery {
         self.receive_count += 1;
-        self.visible_at = now.plus(visibility_timeout.min(MAX_VISIBILITY_TIMEOUT));
+        self.visible_at = now.plus(visibility_timeout.min(MAX_LEASE));
         let receipt = Receipt(format!("{}/{}", self.id, self.receive_count));
         self.receipt = Some(receipt.clone());
         Delivery {
@@ -291,7 +292,7 @@ impl Queue for MemoryQueue {
         self.change(|state, now| {
             let change = |(receipt, timeout): &(Receipt, Duration)| {
                 let index = state.leased(queue, receipt, now)?;
-                state.messages[index].visible_at = now.plus((*timeout).min(MAX_VISIBILITY_TIMEOUT));
+                state.messages[index].visible_at = now.plus((*timeout).min(MAX_LEASE));
                 Ok(())
             };
             entries.iter().map(change).collect()

@@ -34,6 +34,15 @@ pub(super) async fn a_lease_that_has_ended_is_renewed_if_no_other_process_took_i
     assert_eq!(case.claim(&claim_by(2)).await, ClaimAnswer::Completed);
 }
 
+pub(super) async fn a_lease_lasts_no_longer_because_a_clock_was_hours_ahead(case: ClaimsCase) {
+    let hours = Duration::from_secs(4 * 3600);
+    case.fixture.clock.advance(hours);
+    case.claim(&claim_by(1)).await;
+    case.fixture.clock.set_back(hours);
+    assert_eq!(case.claim(&claim_by(2)).await, ClaimAnswer::Claimed);
+    assert_eq!(case.claim(&claim_by(1)).await, case.held_for(LEASE_S));
+}
+
 pub(super) async fn a_part_of_a_second_counts_as_one(case: ClaimsCase) {
     case.fixture.clock.advance(Duration::from_millis(1));
     case.claim(&claim_by(1)).await;
