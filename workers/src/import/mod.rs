@@ -37,6 +37,7 @@ use ports::archive::{Archive, ArchiveError, ArchiveExt, Update};
 use ports::clock::TimestampMs;
 use ports::files::{Files, FilesError};
 use ports::queue::{Queue, QueueError};
+use reader::find;
 use rules::filled::{self, SpanSource};
 use serde::Serialize;
 use slack::ids::TeamId;
@@ -263,7 +264,7 @@ impl Import<'_> {
         // Problems of the lists may explain why the export is rejected.
         draft.problems.iter().for_each(|problem| self.problem(problem));
         let archive = &*self.target.archive;
-        let mut plan = draft.decide(options, &plan::known_teams(archive).await?)?;
+        let mut plan = draft.decide(options, &find::teams(archive).await?)?;
         plan.skip_forgotten(archive).await?;
         plan.problems.iter().for_each(|problem| self.problem(problem));
         let private = plan.private();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
+use ports::archive::{Archive, ArchiveError, ItemKey};
 use reader::numbers::counted;
 use rules::public_mark::MarkState;
 use slack::ids::{ChannelId, FileId, TeamId, UserId};
@@ -226,12 +226,6 @@ impl ImportPlan {
             group_messages: sum(|private| private.group_messages),
         }
     }
-}
-
-/// The workspaces of an archive.
-pub(crate) async fn known_teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
-    let teams = query_all(archive, Query::partition(key::TEAMS)).await?;
-    Ok(teams.iter().filter_map(|team| TeamId::parse(&team.key.timestamp).ok()).collect())
 }
 
 #[cfg(test)]

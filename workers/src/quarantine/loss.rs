@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Query, Update, key, query_all};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Update};
 use ports::clock::TimestampMs;
 use ports::queue::job::{Job, Payload};
 use ports::queue::route::Audience;
+use reader::find;
 use rules::public_mark::MarkState;
 use rules::{SlackEvent, gap, version};
 use slack::envelope::Envelope;
@@ -95,8 +96,7 @@ pub(super) async fn note_hours(
     archive: &dyn Archive,
     bodies: &[(&str, TimestampMs)],
 ) -> Result<(), ArchiveError> {
-    let rows = query_all(archive, Query::partition(key::TEAMS)).await?;
-    let teams: Vec<TeamId> = rows.iter().filter_map(|row| TeamId::parse(&row.key.timestamp).ok()).collect();
+    let teams = find::teams(archive).await?;
     let mut gaps = BTreeMap::new();
     for (body, sent_at) in bodies {
         let (named, moments) = workspace_and_moments(body, *sent_at);

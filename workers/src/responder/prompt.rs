@@ -2,7 +2,7 @@
 //! bytes. It never contains messages of another channel, or deleted ones.
 
 use jiff::Timestamp;
-use ports::archive::{ArchiveError, Item, ItemKey, Query, key, query_all};
+use ports::archive::{ArchiveError, Item, ItemKey};
 use processor::{ContextMessage, NamedId, Prompt, PromptFacts};
 use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
@@ -67,11 +67,7 @@ impl Responder {
         if id.ts == id.thread_ts || self.limits.context_bytes == 0 {
             return Ok(Vec::new());
         }
-        let teams: Vec<_> = query_all(archive, Query::partition(key::TEAMS))
-            .await?
-            .iter()
-            .filter_map(|row| slack::ids::TeamId::parse(&row.key.timestamp).ok())
-            .collect();
+        let teams = find::teams(archive).await?;
         let location = ChannelOfTeam { team: id.team.clone(), channel: id.channel.clone() };
         let channel = find::joined_channel(archive, &location, &teams).await?;
         messages_before(&channel, id).await

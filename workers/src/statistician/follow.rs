@@ -9,6 +9,7 @@ use ports::changes::{ChangeCursor, ChangedSpan};
 use ports::clock::TimestampMs;
 use ports::queue::{Outgoing, QueueError};
 use reader::figures::rollups::{channels_of, first_day_with_rows};
+use reader::find;
 use rules::figures::rollup::{self, ChannelDay, DayJob, FiguresState, RollupDay};
 use slack::ids::{ChannelId, TeamId};
 
@@ -150,8 +151,7 @@ impl Statistician {
     async fn channels(&self) -> Result<Vec<(TeamId, ChannelId)>, ArchiveError> {
         let archive = &*self.ports.archive;
         let mut channels = Vec::new();
-        for row in query_all(archive, Query::partition(key::TEAMS)).await? {
-            let Ok(team) = TeamId::parse(&row.key.timestamp) else { continue };
+        for team in find::teams(archive).await? {
             let of_team = channels_of(archive, &team).await?;
             channels.extend(of_team.into_iter().map(|channel| (team.clone(), channel)));
         }
@@ -204,8 +204,7 @@ impl Statistician {
     pub(super) async fn send_lost(&self) -> Result<(), DaysError> {
         let archive = &*self.ports.archive;
         let now = self.ports.clock.now();
-        for row in query_all(archive, Query::partition(key::TEAMS)).await? {
-            let Ok(team) = TeamId::parse(&row.key.timestamp) else { continue };
+        for team in find::teams(archive).await? {
             let query = Query { limit: MAX_LOST, ..Query::partition(key::rollups_due(&team)) };
             let due = archive.query(&query).await?.items;
             let is_lost = |due: &&Item| now.0 - rollup::requested_at(due).0 > LOST_AFTER_MS;
