@@ -1,13 +1,28 @@
-//! The reason why a job failed: the runtime only needs to know whether a retry can help.
+//! The reason why a port or a job failed: the runtime only needs to know whether a retry can help.
 
 use std::time::Duration;
 
 use ports::archive::ArchiveError;
+use ports::files::FilesError;
 use ports::queue::QueueError;
 use ports::queue::job::JobError;
 use rules::Malformed;
 
 use crate::runtime::{JobOutcome, JobRetry};
+
+/// The reason why rows, files or jobs could not be read or written.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum PortError {
+    /// The archive failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The store of files failed.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    /// The queue failed.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+}
 
 /// The reason why a job failed.
 #[derive(Debug, Clone)]
@@ -31,11 +46,29 @@ impl JobFailure {
     }
 }
 
+impl From<PortError> for JobFailure {
+    fn from(error: PortError) -> Self {
+        match error {
+            PortError::Archive(error) => error.into(),
+            PortError::Files(error) => error.into(),
+            PortError::Queue(error) => error.into(),
+        }
+    }
+}
+
 impl From<ArchiveError> for JobFailure {
     fn from(error: ArchiveError) -> Self {
         match error {
             ArchiveError::Unavailable(_) => Self::Transient(error.to_string()),
             ArchiveError::TooLarge { .. } => Self::Permanent(error.to_string()),
+        }
+    }
+}
+
+impl From<FilesError> for JobFailure {
+    fn from(error: FilesError) -> Self {
+        match error {
+            FilesError::Unavailable(_) => Self::Transient(error.to_string()),
         }
     }
 }

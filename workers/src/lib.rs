@@ -43,6 +43,8 @@ use responder::Responder;
 use runtime::{Ports, Worker};
 use statistician::Statistician;
 
+pub use failure::PortError;
+
 /// Builds a worker.
 pub type Build = fn(&Environment) -> Arc<dyn Worker>;
 

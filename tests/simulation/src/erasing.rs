@@ -10,7 +10,8 @@ use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use testkit::corpus::{TEAM, channel_id, user_id};
 use testkit::memory::archive::MemoryArchive;
 use tokio::time::sleep;
-use workers::eraser::{Eraser, EraserError, EraserMode, JobCover, cover_of};
+use workers::PortError;
+use workers::eraser::{Eraser, EraserMode, JobCover, cover_of};
 
 use super::fleet::{ProcessDependencies, SimulationState};
 use super::ledger::event_id_in;
@@ -101,11 +102,7 @@ async fn erase(all: &SimulationState, facts: &[ErasureFact]) {
     }
 }
 
-async fn erase_once(
-    all: &SimulationState,
-    life: &Arc<Life>,
-    facts: &[ErasureFact],
-) -> Result<(), EraserError> {
+async fn erase_once(all: &SimulationState, life: &Arc<Life>, facts: &[ErasureFact]) -> Result<(), PortError> {
     let ProcessDependencies { ports, files, .. } = all.dependencies_for(life);
     let archive = &*ports.archive;
     let eraser = Eraser::begin(archive, &*files, facts.to_vec(), EraserMode::ActAgain).await?;

@@ -4,7 +4,8 @@ use ports::archive::{ArchiveError, ArchiveExt, Query, WriteOutcome, key, query_a
 use rules::channel::index;
 use slack::ids::{ChannelId, TeamId};
 
-use super::{Eraser, EraserCounts, EraserError};
+use super::{Eraser, EraserCounts};
+use crate::failure::PortError;
 
 /// Each round except the last means that another writer changed the index first.
 const MAX_ROUNDS: usize = 16;
@@ -15,7 +16,7 @@ impl Eraser<'_> {
         &self,
         team: &TeamId,
         channel: &ChannelId,
-    ) -> Result<EraserCounts, EraserError> {
+    ) -> Result<EraserCounts, PortError> {
         let mut counts = EraserCounts::default();
         let states = query_all(self.archive, Query::partition(key::channels(team, channel))).await?;
         self.read(&mut counts, &states);

@@ -6,7 +6,8 @@ use ports::clock::TimestampMs;
 use rules::figures::rollup::{self, ChannelDay, RollupDay};
 use slack::ids::{ChannelId, TeamId};
 
-use super::{Eraser, EraserCounts, EraserError, channels_of};
+use super::{Eraser, EraserCounts, channels_of};
+use crate::failure::PortError;
 use crate::statistician;
 
 /// Days requested in one call.
@@ -18,7 +19,7 @@ const LONG_AGO: TimestampMs = TimestampMs(0);
 impl Eraser<'_> {
     /// Removes the figures. It runs after the messages are erased, so that figures counted meanwhile exclude
     /// them.
-    pub(super) async fn figures(&self, team: &TeamId) -> Result<EraserCounts, EraserError> {
+    pub(super) async fn figures(&self, team: &TeamId) -> Result<EraserCounts, PortError> {
         let mut counts = EraserCounts::default();
         let reports = query_all(self.archive, Query::partition(key::reports(team))).await?;
         self.read(&mut counts, &reports);

@@ -10,13 +10,14 @@ use ports::archive::{Item, ItemKey, Query, key, query_all};
 use rules::file::row::{self, MAX_SHARES};
 use slack::ids::{FileId, TeamId};
 
-use super::{Eraser, EraserCounts, EraserError, PAGE};
+use super::{Eraser, EraserCounts, PAGE};
+use crate::failure::PortError;
 use crate::file_downloader::unshared;
 
 impl Eraser<'_> {
     /// Erases each file of a workspace that no message shares any more, and the remains of such files from
     /// killed runs.
-    pub(super) async fn files(&self, team: &TeamId) -> Result<EraserCounts, EraserError> {
+    pub(super) async fn files(&self, team: &TeamId) -> Result<EraserCounts, PortError> {
         let mut counts = EraserCounts::default();
         let mut query = Query { limit: PAGE, ..Query::partition(key::files(team)) };
         loop {
@@ -40,7 +41,7 @@ impl Eraser<'_> {
         &self,
         team: &TeamId,
         file: &FileId,
-    ) -> Result<EraserCounts, EraserError> {
+    ) -> Result<EraserCounts, PortError> {
         let mut counts = EraserCounts::default();
         if self.acts() {
             counts.bytes = unshared::finish_removal(self.archive, self.files, team, file).await?;
@@ -53,7 +54,7 @@ impl Eraser<'_> {
         &self,
         team: &TeamId,
         mut files: Vec<Item>,
-    ) -> Result<EraserCounts, EraserError> {
+    ) -> Result<EraserCounts, PortError> {
         let mut counts = EraserCounts::default();
         while !files.is_empty() {
             let mut changed = Vec::new();
@@ -69,7 +70,7 @@ impl Eraser<'_> {
     }
 
     /// The files that no message shares any more.
-    async fn unshared<'f>(&self, team: &TeamId, files: &'f [Item]) -> Result<Vec<&'f Item>, EraserError> {
+    async fn unshared<'f>(&self, team: &TeamId, files: &'f [Item]) -> Result<Vec<&'f Item>, PortError> {
         let shared_with = |file: &Item| -> Vec<ItemKey> {
             row::shares(file).map(|share| ItemKey::message(team, &share.channel, &share.ts)).collect()
         };
@@ -95,7 +96,7 @@ impl Eraser<'_> {
     }
 
     /// Erases a file; `None` if its row has changed since it was read.
-    async fn file(&self, team: &TeamId, file: &Item) -> Result<Option<EraserCounts>, EraserError> {
+    async fn file(&self, team: &TeamId, file: &Item) -> Result<Option<EraserCounts>, PortError> {
         let mut counts = EraserCounts { files: 1, ..EraserCounts::default() };
         counts.erased(file);
         if self.acts() {

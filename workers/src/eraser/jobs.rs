@@ -6,7 +6,8 @@ use ports::archive::ItemKey;
 use ports::archive::erasure::{ErasureFact, ErasureFacts, ErasureScope};
 use ports::queue::topology::QUEUES;
 
-use super::{Eraser, EraserCounts, EraserError};
+use super::{Eraser, EraserCounts};
+use crate::failure::PortError;
 use crate::quarantine;
 use crate::runtime::updates_of;
 
@@ -66,7 +67,7 @@ fn names(body: &str, fact: &ErasureFact) -> bool {
 impl Eraser<'_> {
     /// Removes the quarantined jobs that carry erased content. If a job also carries other content, a gap
     /// records its loss.
-    pub(super) async fn quarantine(&self) -> Result<EraserCounts, EraserError> {
+    pub(super) async fn quarantine(&self) -> Result<EraserCounts, PortError> {
         let mut counts = EraserCounts::default();
         for spec in &QUEUES {
             let mut after = None;

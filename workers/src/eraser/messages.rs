@@ -8,7 +8,8 @@ use rules::file::row;
 use rules::project;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
-use super::{AT_ONCE, Eraser, EraserCounts, EraserError, EraserMode, PAGE};
+use super::{AT_ONCE, Eraser, EraserCounts, EraserMode, PAGE};
+use crate::failure::PortError;
 
 impl Eraser<'_> {
     /// Erases the covered messages of a channel, page by page.
@@ -16,7 +17,7 @@ impl Eraser<'_> {
         &self,
         team: &TeamId,
         channel: &ChannelId,
-    ) -> Result<EraserCounts, EraserError> {
+    ) -> Result<EraserCounts, PortError> {
         let mut counts = EraserCounts::default();
         let mut query = Query { limit: PAGE, ..Query::partition(key::messages(team, channel)) };
         let mut page = self.archive.query(&query).await?;
@@ -45,7 +46,7 @@ impl Eraser<'_> {
         team: &TeamId,
         channel: &ChannelId,
         ts: &Ts,
-    ) -> Result<EraserCounts, EraserError> {
+    ) -> Result<EraserCounts, PortError> {
         let mut counts = EraserCounts::default();
         let key = ItemKey::message(team, channel, ts);
         let row = self.archive.get(&key).await?;
@@ -74,7 +75,7 @@ impl Eraser<'_> {
         team: &TeamId,
         channel: &ChannelId,
         rows: &[Item],
-    ) -> Result<EraserCounts, EraserError> {
+    ) -> Result<EraserCounts, PortError> {
         // A writer that knew the facts erased the row, but left its earlier versions.
         let is_due = |row: &&Item| self.covered.covers_row(row) || (row.is_erased() && self.acts());
         let due = rows.iter().filter(is_due).map(|row| self.message(team, channel, row));
@@ -91,7 +92,7 @@ impl Eraser<'_> {
         team: &TeamId,
         channel: &ChannelId,
         message: &Item,
-    ) -> Result<EraserCounts, EraserError> {
+    ) -> Result<EraserCounts, PortError> {
         let mut counts = EraserCounts::default();
         let Ok(ts) = Ts::parse(&message.key.timestamp) else { return Ok(counts) };
         let revisions = query_all(self.archive, Query::partition(key::revisions(team, channel, &ts))).await?;

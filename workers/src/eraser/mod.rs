@@ -33,7 +33,7 @@ pub use counts::EraserCounts;
 pub use jobs::{JobCover, cover_of};
 pub use record::ErasureRecord;
 
-use crate::file_downloader::erased::ForgetError;
+use crate::failure::PortError;
 
 /// Rows read in one query.
 const PAGE: usize = 1_000;
@@ -51,26 +51,6 @@ pub enum EraserMode {
     /// It erases them, and erases already erased rows once more: a write in progress may have left something
     /// behind an erased row.
     ActAgain,
-}
-
-/// Why something could not be erased.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum EraserError {
-    /// The archive failed.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-    /// The store of files failed.
-    #[error(transparent)]
-    Files(#[from] FilesError),
-}
-
-impl From<ForgetError> for EraserError {
-    fn from(error: ForgetError) -> Self {
-        match error {
-            ForgetError::Archive(error) => error.into(),
-            ForgetError::Files(error) => error.into(),
-        }
-    }
 }
 
 /// A part of the work, in the order of execution: the channel and the person come last, so that an
@@ -181,8 +161,8 @@ impl<'a> Eraser<'a> {
     /// Runs a part.
     ///
     /// # Errors
-    /// [`EraserError`]; the part can be repeated.
-    pub async fn run_part(&self, part: &ErasurePart) -> Result<EraserCounts, EraserError> {
+    /// [`PortError`]; the part can be repeated.
+    pub async fn run_part(&self, part: &ErasurePart) -> Result<EraserCounts, PortError> {
         match part {
             ErasurePart::Messages(team, channel) => self.messages(team, channel).await,
             ErasurePart::Message(team, channel, ts) => self.one_message(team, channel, ts).await,

@@ -7,7 +7,8 @@ use ports::files::FileKey;
 use rules::file::image;
 use slack::ids::{TeamId, UserId};
 
-use super::{Eraser, EraserCounts, EraserError, PAGE};
+use super::{Eraser, EraserCounts, PAGE};
+use crate::failure::PortError;
 
 /// Every picture that a person has had: each profile names its own.
 pub(super) async fn pictures(
@@ -22,7 +23,7 @@ pub(super) async fn pictures(
 
 impl Eraser<'_> {
     /// Erases a person.
-    pub(super) async fn person(&self, team: &TeamId, user: &UserId) -> Result<EraserCounts, EraserError> {
+    pub(super) async fn person(&self, team: &TeamId, user: &UserId) -> Result<EraserCounts, PortError> {
         let mut counts = EraserCounts::default();
         let key = ItemKey::user(team, user);
         let row = self.archive.get(&key).await?.filter(|row| !row.is_erased());
@@ -53,7 +54,7 @@ impl Eraser<'_> {
         user: &UserId,
         mut pictures: BTreeSet<FileKey>,
         counts: &mut EraserCounts,
-    ) -> Result<BTreeSet<FileKey>, EraserError> {
+    ) -> Result<BTreeSet<FileKey>, PortError> {
         let mut query = Query { limit: PAGE, ..Query::partition(key::users(team)) };
         while !pictures.is_empty() {
             let page = self.archive.query(&query).await?;

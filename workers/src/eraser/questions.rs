@@ -6,12 +6,13 @@ use ports::archive::erasure::{ErasureFact, ErasureScope};
 use ports::archive::{ArchiveError, ArchiveExt, Item, ItemKey, Query, key, query_all};
 use slack::ids::{ChannelId, TeamId, Ts};
 
-use super::{Eraser, EraserCounts, EraserError};
+use super::{Eraser, EraserCounts};
+use crate::failure::PortError;
 
 impl Eraser<'_> {
     /// Erases the covered questions of a workspace, each with its answer and all posts, and the answers with
     /// a covered post. A post names its answer, so posts are erased last.
-    pub(super) async fn questions(&self, team: &TeamId) -> Result<EraserCounts, EraserError> {
+    pub(super) async fn questions(&self, team: &TeamId) -> Result<EraserCounts, PortError> {
         let mut counts = EraserCounts::default();
         let posted = self.all(&mut counts, key::bot_messages(team)).await?;
         let answers_of_posted: BTreeSet<String> =
@@ -37,7 +38,7 @@ impl Eraser<'_> {
 
     /// Erases the channel message of a post: Slack reports it like any other message. No fact about the
     /// question covers it, so it gets its own fact, after which it cannot be stored again.
-    async fn erase_posted_message(&self, team: &TeamId, row: &Item) -> Result<EraserCounts, EraserError> {
+    async fn erase_posted_message(&self, team: &TeamId, row: &Item) -> Result<EraserCounts, PortError> {
         let post = row.key.timestamp.split_once('#');
         let post =
             post.and_then(|(channel, ts)| Some((ChannelId::parse(channel).ok()?, Ts::parse(ts).ok()?)));

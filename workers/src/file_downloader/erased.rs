@@ -6,35 +6,15 @@
 
 use std::collections::BTreeSet;
 
-use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key};
-use ports::files::{FileKey, Files, FilesError};
+use ports::archive::{Archive, Item, ItemKey, Query, key};
+use ports::files::{FileKey, Files};
 use rules::file::FileObject;
 use rules::file::image::{self, ImageJob, ImageOwner};
 use rules::file::row::{self, MAX_SHARES, Share};
 use slack::ids::TeamId;
 
 use super::unshared;
-use crate::failure::JobFailure;
-
-/// The reason why data that was stored too late could not be removed.
-#[derive(Debug, Clone, thiserror::Error)]
-pub(crate) enum ForgetError {
-    /// The archive failed.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-    /// The store of files failed.
-    #[error(transparent)]
-    Files(#[from] FilesError),
-}
-
-impl From<ForgetError> for JobFailure {
-    fn from(error: ForgetError) -> Self {
-        match error {
-            ForgetError::Archive(error) => error.into(),
-            ForgetError::Files(error) => error.into(),
-        }
-    }
-}
+use crate::failure::PortError;
 
 /// Deletes the bytes stored for an erased message, and the file itself if no other message shares it.
 pub(crate) async fn forget_file(
@@ -43,7 +23,7 @@ pub(crate) async fn forget_file(
     team: &TeamId,
     share: &Share,
     object: &FileObject,
-) -> Result<(), ForgetError> {
+) -> Result<(), PortError> {
     let own = FileKey::shared(team, &share.channel, &share.ts, &object.id);
     let mut stored: BTreeSet<FileKey> = own.version(&object.fingerprint()[..8]).into_iter().collect();
     stored.insert(own);
@@ -71,7 +51,7 @@ async fn is_shared(
     team: &TeamId,
     file: &Item,
     erased: &Share,
-) -> Result<bool, ForgetError> {
+) -> Result<bool, PortError> {
     let shares: Vec<Share> = row::shares(file).collect();
     if shares.len() >= MAX_SHARES {
         return Ok(true);
@@ -89,7 +69,7 @@ pub(super) async fn forget_picture(
     files: &dyn Files,
     job: &ImageJob,
     picture: &FileKey,
-) -> Result<(), ForgetError> {
+) -> Result<(), PortError> {
     let ImageOwner::User(_) = job.owner else { return Ok(()) };
     let mut people = Query::partition(key::users(&job.team));
     loop {

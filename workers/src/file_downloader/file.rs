@@ -12,11 +12,11 @@ use rules::file::row::{self, MAX_SHARES, Share, StoredBytes};
 use rules::file::{FileJob, FileObject, FileState};
 
 use super::claim::DownloadTurn;
-use super::erased::{ForgetError, forget_file};
+use super::erased::forget_file;
 use super::fetch::{Fetched, Trouble};
 use super::permits::Permit;
 use super::{DownloadStop, FileDownloader};
-use crate::failure::JobFailure;
+use crate::failure::{JobFailure, PortError};
 
 /// The state of a file in the archive, before any request.
 pub(super) struct KnownFile {
@@ -206,7 +206,7 @@ impl FileDownloader {
     }
 
     /// Removes the bytes stored for the erased message of a job.
-    async fn forget(&self, job: &FileJob) -> Result<(), ForgetError> {
+    async fn forget(&self, job: &FileJob) -> Result<(), PortError> {
         let FileJob { team, share, object, .. } = job;
         forget_file(&*self.archive, &*self.files, team, share, object).await
     }

@@ -32,14 +32,6 @@ impl Picture {
     }
 }
 
-impl From<FilesError> for JobFailure {
-    fn from(error: FilesError) -> Self {
-        match error {
-            FilesError::Unavailable(_) => Self::Transient(error.to_string()),
-        }
-    }
-}
-
 impl FileDownloader {
     /// Fetches a picture unless it is stored, and writes its key to the row it belongs to.
     pub(super) async fn image(&self, job: &ImageJob, receives: u32) -> Result<(), DownloadStop> {

@@ -13,7 +13,7 @@ use ports::files::{FileKey, Files};
 use rules::file::row;
 use slack::ids::{FileId, TeamId};
 
-use super::erased::ForgetError;
+use crate::failure::PortError;
 
 /// The keys that may contain bytes of an unshared file: those of its row, and those where a message's
 /// download stores bytes before the row lists them.
@@ -30,7 +30,7 @@ pub(crate) async fn remove(
     files: &dyn Files,
     team: &TeamId,
     file: &Item,
-) -> Result<Option<u64>, ForgetError> {
+) -> Result<Option<u64>, PortError> {
     let Ok(id) = FileId::parse(&file.key.timestamp) else { return Ok(Some(0)) };
     archive.write(&row::unshared(team, &id, &possible_keys(team, file, &id))).await?;
     let is_removed = archive.delete_unchanged(file).await?;
@@ -45,7 +45,7 @@ pub(crate) async fn finish_removal(
     files: &dyn Files,
     team: &TeamId,
     id: &FileId,
-) -> Result<u64, ForgetError> {
+) -> Result<u64, PortError> {
     let Some(left) = archive.get(&ItemKey::unshared_file(team, id)).await? else { return Ok(0) };
     let file = archive.get(&ItemKey::file(team, id)).await?;
     let named = file.map(|file| row::keys(&file, id)).unwrap_or_default();

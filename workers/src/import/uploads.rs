@@ -18,17 +18,19 @@ use super::messages::{ExportedUploads, send};
 use super::problem::{Problem, ProblemKind};
 use super::source::{EntryTooLarge, ExportEntries};
 use super::{FileTarget, Import, ImportError, ImportFiles, ImportNotice, on_thread, write_changes};
+use crate::failure::PortError;
 use crate::file_downloader::bytes::{DigestedBytes, HEAD_BYTES, begins_a_page};
-use crate::file_downloader::erased::{ForgetError, forget_file};
+use crate::file_downloader::erased::forget_file;
 
 /// Bytes read in one chunk.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-impl From<ForgetError> for ImportError {
-    fn from(error: ForgetError) -> Self {
+impl From<PortError> for ImportError {
+    fn from(error: PortError) -> Self {
         match error {
-            ForgetError::Archive(error) => error.into(),
-            ForgetError::Files(error) => error.into(),
+            PortError::Archive(error) => error.into(),
+            PortError::Files(error) => error.into(),
+            PortError::Queue(error) => error.into(),
         }
     }
 }

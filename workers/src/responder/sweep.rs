@@ -1,8 +1,8 @@
 //! Work that no queue delivers: questions and answers that a person has reset, and rows that were finished
 //! long ago.
 
-use ports::archive::{ArchiveError, Item, Query, key};
-use ports::queue::{Outgoing, QueueError};
+use ports::archive::{Item, Query, key};
+use ports::queue::Outgoing;
 use reader::find;
 use rules::question::job::{QuestionJob, ReplyJob};
 use rules::question::rows::{AnswerRow, QuestionRow, is_done_before};
@@ -10,6 +10,7 @@ use rules::question::state::WorkStage;
 use rules::question::{budget, state::WorkState};
 
 use super::Responder;
+use crate::failure::PortError;
 
 /// Rows read in one query.
 const PAGE: usize = 1_000;
@@ -18,20 +19,9 @@ const PAGE: usize = 1_000;
 /// answered is kept permanently.
 const KEPT_S: i64 = 30 * 24 * 3_600;
 
-/// The reason why a sweep failed.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum SweepError {
-    /// The archive failed.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-    /// A job could not be sent.
-    #[error(transparent)]
-    Queue(#[from] QueueError),
-}
-
 impl Responder {
     /// Checks the rows of every workspace.
-    pub(super) async fn sweep(&self) -> Result<(), SweepError> {
+    pub(super) async fn sweep(&self) -> Result<(), PortError> {
         let archive = &*self.ports.archive;
         let now_s = self.now_s();
         let is_reset = |state: WorkState| state.generation > 0 && state.stage == WorkStage::Pending;
@@ -66,7 +56,7 @@ impl Responder {
         partition: String,
         job: impl Fn(&Item) -> Option<Outgoing> + Send,
         is_removable: impl Fn(&Item) -> bool + Send,
-    ) -> Result<(), SweepError> {
+    ) -> Result<(), PortError> {
         let archive = &*self.ports.archive;
         let mut query = Query { limit: PAGE, ..Query::partition(partition) };
         loop {

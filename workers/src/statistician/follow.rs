@@ -14,6 +14,7 @@ use rules::figures::rollup::{self, ChannelDay, DayJob, FiguresState, RollupDay};
 use slack::ids::{ChannelId, TeamId};
 
 use super::worker::Statistician;
+use crate::failure::PortError;
 
 /// Changes read in one batch.
 const BATCH: usize = 1_000;
@@ -31,17 +32,6 @@ const LOST_AFTER_MS: i64 = 10 * 60 * 1_000;
 /// Lost jobs that one poll sends again; the next poll sends the rest.
 const MAX_LOST: usize = 1_000;
 
-/// The reason why the days cannot be found now.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum DaysError {
-    /// The archive failed.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-    /// The queue failed.
-    #[error(transparent)]
-    Queue(#[from] QueueError),
-}
-
 /// The changes gathered since a cursor.
 struct Gathered {
     spans: BTreeSet<ChangedSpan>,
@@ -55,7 +45,7 @@ struct Gathered {
 impl Statistician {
     /// Requests counts of all days that have closed or changed since the last poll. The position is stored in
     /// one row: days are requested before it advances, so days that a crash skipped are found again.
-    pub(super) async fn follow(&self) -> Result<(), DaysError> {
+    pub(super) async fn follow(&self) -> Result<(), PortError> {
         let archive = &*self.ports.archive;
         loop {
             let row = archive.get(&ItemKey::figures_state()).await?;
@@ -185,7 +175,7 @@ impl Statistician {
     }
 
     /// Requests counts, and sends their jobs.
-    async fn request_and_send(&self, days: &BTreeSet<ChannelDay>) -> Result<(), DaysError> {
+    async fn request_and_send(&self, days: &BTreeSet<ChannelDay>) -> Result<(), PortError> {
         let days: Vec<&ChannelDay> = days.iter().collect();
         for days in days.chunks(AT_ONCE) {
             request_counts(&*self.ports.archive, days, self.ports.clock.now()).await?;
@@ -201,7 +191,7 @@ impl Statistician {
     }
 
     /// Sends the jobs of counts that were requested long ago.
-    pub(super) async fn send_lost(&self) -> Result<(), DaysError> {
+    pub(super) async fn send_lost(&self) -> Result<(), PortError> {
         let archive = &*self.ports.archive;
         let now = self.ports.clock.now();
         for team in find::teams(archive).await? {

@@ -16,7 +16,8 @@ use testkit::faults::{CallFault, CrashPoint, FaultSchedule, FaultyArchive, Fault
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use wiremock::MockServer;
-use workers::eraser::{EraserError, EraserMode};
+use workers::PortError;
+use workers::eraser::EraserMode;
 use workers::file_downloader::FileDownloader;
 use workers::runtime::{JobOutcome, Worker};
 
@@ -83,7 +84,7 @@ fn fact() -> ErasureFact {
 }
 
 /// Erases the message in C01, and the file if it is the last that shares it.
-async fn erase(archive: &dyn Archive, files: &dyn Files) -> Result<(), EraserError> {
+async fn erase(archive: &dyn Archive, files: &dyn Files) -> Result<(), PortError> {
     eraser::erase(archive, files, &[fact()], EraserMode::Act).await.map(drop)
 }
 
