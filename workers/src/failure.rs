@@ -46,6 +46,15 @@ impl JobFailure {
     }
 }
 
+impl From<JobRetry> for JobFailure {
+    fn from(JobRetry { reason, after }: JobRetry) -> Self {
+        match after {
+            Some(after) => Self::Postponed(reason, after),
+            None => Self::Transient(reason),
+        }
+    }
+}
+
 impl From<PortError> for JobFailure {
     fn from(error: PortError) -> Self {
         match error {

@@ -12,7 +12,6 @@ use super::FileDownloader;
 use super::file::KnownFile;
 use crate::claims::{ClaimGuard, ClaimOutcome, Sink};
 use crate::failure::JobFailure;
-use crate::runtime::JobRetry;
 
 /// The result of claiming a file.
 pub(super) enum DownloadTurn<'c> {
@@ -23,7 +22,7 @@ pub(super) enum DownloadTurn<'c> {
     /// No download is needed: the file was erased meanwhile.
     Erased,
     /// Another process owns the claim, and may still fail.
-    Later(JobRetry),
+    Later(JobFailure),
 }
 
 impl From<ClaimsError> for JobFailure {
@@ -49,14 +48,13 @@ impl FileDownloader {
         };
         Ok(match claim {
             ClaimOutcome::Ours(guard) => DownloadTurn::Ours(guard),
-            ClaimOutcome::HeldFor(left) => DownloadTurn::Later(JobRetry {
-                reason: format!("another process is fetching it, for at least {} s", left.as_secs()),
-                after: Some(left),
-            }),
-            ClaimOutcome::Completed => DownloadTurn::Later(JobRetry {
-                reason: "it was completed at this moment".into(),
-                after: None,
-            }),
+            ClaimOutcome::HeldFor(left) => {
+                let reason = format!("another process is fetching it, for at least {} s", left.as_secs());
+                DownloadTurn::Later(JobFailure::Postponed(reason, left))
+            }
+            ClaimOutcome::Completed => {
+                DownloadTurn::Later(JobFailure::Transient("it was completed at this moment".into()))
+            }
         })
     }
 

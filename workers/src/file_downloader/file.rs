@@ -11,11 +11,11 @@ use ports::metrics::FILES;
 use rules::file::row::{self, MAX_SHARES, Share, StoredBytes};
 use rules::file::{FileJob, FileObject, FileState};
 
+use super::FileDownloader;
 use super::claim::DownloadTurn;
 use super::erased::forget_file;
 use super::fetch::{Fetched, Trouble};
 use super::permits::Permit;
-use super::{DownloadStop, FileDownloader};
 use crate::failure::{JobFailure, PortError};
 
 /// The state of a file in the archive, before any request.
@@ -56,7 +56,7 @@ impl FileDownloader {
         job: &FileJob,
         receives: u32,
         permit: &mut Permit<'_>,
-    ) -> Result<(), DownloadStop> {
+    ) -> Result<(), JobFailure> {
         let Some(known) = self.read_known_file(job).await? else { return Ok(self.forget(job).await?) };
         if known.held_as.is_some() {
             return self.already_held(job, known, receives).await;
@@ -85,11 +85,11 @@ impl FileDownloader {
             }
             DownloadTurn::Held(known) => self.already_held(job, known, receives).await,
             DownloadTurn::Erased => Ok(self.forget(job).await?),
-            DownloadTurn::Later(retry) => {
+            DownloadTurn::Later(failure) => {
                 counter!(FILES, "outcome" => "retry").increment(1);
                 // Show readers that the file exists while it waits.
                 self.write(&[&seen(job, &known)]).await?;
-                Err(DownloadStop::Retry(retry))
+                Err(failure)
             }
         }
     }
@@ -116,7 +116,7 @@ impl FileDownloader {
         }))
     }
 
-    async fn already_held(&self, job: &FileJob, known: KnownFile, receives: u32) -> Result<(), DownloadStop> {
+    async fn already_held(&self, job: &FileJob, known: KnownFile, receives: u32) -> Result<(), JobFailure> {
         let Some(key) = known.held_as.clone() else { return Ok(()) };
         let row = std::iter::once(seen(job, &known)).chain(known.still_held(job)).collect();
         // A first delivery has nothing to repair: the other messages have the state already. If there are
@@ -134,7 +134,7 @@ impl FileDownloader {
         known: KnownFile,
         receives: u32,
         fetched: Result<Fetched, Trouble>,
-    ) -> Result<Settled, DownloadStop> {
+    ) -> Result<Settled, JobFailure> {
         let seen = seen(job, &known);
         let fetched = match fetched {
             Ok(fetched) => fetched,
@@ -146,8 +146,8 @@ impl FileDownloader {
                 // Show readers that the file exists while it waits.
                 self.write(&[&seen]).await?;
                 return Err(match trouble {
-                    Trouble::Transient(reason) => JobFailure::Transient(reason).into(),
-                    Trouble::Local(failure) => failure.into(),
+                    Trouble::Transient(reason) => JobFailure::Transient(reason),
+                    Trouble::Local(failure) => failure,
                 });
             }
         };

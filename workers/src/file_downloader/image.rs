@@ -11,8 +11,8 @@ use ports::metrics::{FILE_BYTES, IMAGES};
 use rules::file::image::ImageJob;
 use slack_api::download::{Download, DownloadError, DownloadStatus};
 
+use super::FileDownloader;
 use super::erased::forget_picture;
-use super::{DownloadStop, FileDownloader};
 use crate::failure::JobFailure;
 use crate::runtime::JobRetry;
 
@@ -34,19 +34,15 @@ impl Picture {
 
 impl FileDownloader {
     /// Fetches a picture unless it is stored, and writes its key to the row it belongs to.
-    pub(super) async fn image(&self, job: &ImageJob, receives: u32) -> Result<(), DownloadStop> {
+    pub(super) async fn image(&self, job: &ImageJob, receives: u32) -> Result<(), JobFailure> {
         let key = FileKey::image(&job.team, &job.url);
         let (archive, files) = (&*self.archive, &*self.files);
         if archive.get(&job.key()).await?.is_some_and(|row| row.is_erased()) {
             return Ok(forget_picture(archive, files, job, &key).await?);
         }
         // Many people share one default picture.
-        let is_stored = self.files.open(&key).await.map_err(JobFailure::from)?.is_some();
-        let picture = if is_stored {
-            Picture::Held
-        } else {
-            self.fetch_image(job, &key).await.map_err(JobFailure::from)?
-        };
+        let is_stored = self.files.open(&key).await?.is_some();
+        let picture = if is_stored { Picture::Held } else { self.fetch_image(job, &key).await? };
         let outcome = match picture {
             Picture::Held => {
                 if self.write(&[&job.stored(&key)]).await?.iter().any(Item::is_erased) {
@@ -55,7 +51,7 @@ impl FileDownloader {
                 if is_stored { "already_held" } else { "stored" }
             }
             Picture::Later(retry) if receives < self.settings.image_tries => {
-                return Err(DownloadStop::Retry(retry));
+                return Err(retry.into());
             }
             Picture::Later(JobRetry { reason, .. }) | Picture::GivenUp(reason) => {
                 tracing::info!(team = %job.team, image = %key, reason, "gave up on a picture");

@@ -27,8 +27,7 @@ use ports::queue::QueueName;
 use slack_api::WebApi;
 
 use crate::claims::Claimant;
-use crate::failure::JobFailure;
-use crate::runtime::{Batch, BatchJob, DecodedPayload, JobOutcome, Worker};
+use crate::runtime::{Batch, BatchJob, DecodedPayload, Worker};
 
 use permits::Permits;
 pub use settings::DownloadSettings;
@@ -72,11 +71,7 @@ impl FileDownloader {
         } else {
             return job.refuse_payload();
         };
-        match done {
-            Ok(()) => job.settle(JobOutcome::Done),
-            Err(DownloadStop::Failure(failure)) => job.settle(failure.outcome()),
-            Err(DownloadStop::Retry(retry)) => job.settle(JobOutcome::Retry(retry)),
-        }
+        job.finish(done);
     }
 
     /// Applies updates together; returns the items that rejected an update, as they were then.
@@ -88,20 +83,6 @@ impl FileDownloader {
             }
         }
         Ok(refused)
-    }
-}
-
-/// The reason why a job ends without a result.
-enum DownloadStop {
-    /// A failure, as in every worker.
-    Failure(JobFailure),
-    /// A retry whose delay is set by the current claim or the server.
-    Retry(crate::runtime::JobRetry),
-}
-
-impl<F: Into<JobFailure>> From<F> for DownloadStop {
-    fn from(failure: F) -> Self {
-        Self::Failure(failure.into())
     }
 }
 

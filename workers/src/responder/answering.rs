@@ -31,6 +31,7 @@ use super::Responder;
 use super::budget::BudgetRoom;
 use crate::claims::{ClaimOutcome, Sink};
 use crate::failure::JobFailure;
+use crate::runtime::JobRetry;
 
 /// The retry interval for an author who is missing in the directory: their event may be late, or the first
 /// sync not finished.
@@ -219,10 +220,7 @@ impl Responder {
                     return Ok(QuestionStep::failed(reason));
                 }
                 counter!(QUESTIONS, "outcome" => "retry").increment(1);
-                return Err(match after {
-                    Some(after) => JobFailure::Postponed(reason, after),
-                    None => JobFailure::Transient(reason),
-                });
+                return Err(JobRetry { reason, after }.into());
             }
         })
     }
