@@ -1,5 +1,6 @@
 //! Fetches one file from Slack: first its metadata, then its bytes.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use metrics::counter;
@@ -115,11 +116,11 @@ impl FileDownloader {
         // A failed file may have changed since: an edited snippet, another address.
         if before != FilePrecheck::Download || job.refresh || receives > 1 {
             match self.request_info(job, permit).await {
-                Ok(answer) => object = answer,
-                Err(FetchAnswer::Final(fetched)) => return Ok(fetched),
+                Ok(ControlFlow::Continue(current)) => object = current,
+                Ok(ControlFlow::Break(fetched)) => return Ok(fetched),
                 // Use the metadata of the message instead.
-                Err(FetchAnswer::Trouble(Trouble::Transient(_))) if before == FilePrecheck::Download => {}
-                Err(FetchAnswer::Trouble(trouble)) => return Err(trouble),
+                Err(Trouble::Transient(_)) if before == FilePrecheck::Download => {}
+                Err(trouble) => return Err(trouble),
             }
             match object.precheck() {
                 FilePrecheck::Settled(verdict) => return without_bytes(verdict),
@@ -166,8 +167,13 @@ impl FileDownloader {
         }
     }
 
-    /// Asks Slack for the current metadata of the file. <https://docs.slack.dev/reference/methods/files.info>
-    async fn request_info(&self, job: &FileJob, permit: &mut Permit<'_>) -> Result<FileObject, FetchAnswer> {
+    /// Asks Slack for the current metadata of the file, unless Slack's answer decides on the file.
+    /// <https://docs.slack.dev/reference/methods/files.info>
+    async fn request_info(
+        &self,
+        job: &FileJob,
+        permit: &mut Permit<'_>,
+    ) -> Result<ControlFlow<Fetched, FileObject>, Trouble> {
         let file = job.object.id.as_str();
         let reply = loop {
             match self.web.call(&job.team, Method::FilesInfo, &[("file", file)]).await {
@@ -177,7 +183,7 @@ impl FileDownloader {
                     pause_downloads(permit, retry_after);
                     permit.until_no_pause().await;
                 }
-                Err(error) => return Err(refused(error, job, permit).into()),
+                Err(error) => return refused(error, job, permit).map(ControlFlow::Break),
             }
         };
         let info = reply.read::<FileInfo>().map_err(|error| Trouble::Transient(error.to_string()))?;
@@ -186,7 +192,7 @@ impl FileDownloader {
         let object = object.ok_or_else(garbled)?;
         let seen = row::seen(&job.team, &object, None);
         self.write(&[&seen]).await.map_err(|error| Trouble::Local(error.into()))?;
-        Ok(object)
+        Ok(ControlFlow::Continue(object))
     }
 }
 
@@ -231,24 +237,6 @@ fn refused(error: ApiError, job: &FileJob, permit: &Permit<'_>) -> Result<Fetche
             Err(too_many_requests(*retry_after))
         }
         ApiError::Unreachable { .. } | ApiError::Garbled { .. } => Err(Trouble::Transient(error.to_string())),
-    }
-}
-
-/// The result of a metadata request that did not return the file's object.
-enum FetchAnswer {
-    Final(Fetched),
-    Trouble(Trouble),
-}
-
-impl From<Trouble> for FetchAnswer {
-    fn from(trouble: Trouble) -> Self {
-        Self::Trouble(trouble)
-    }
-}
-
-impl From<Result<Fetched, Trouble>> for FetchAnswer {
-    fn from(answer: Result<Fetched, Trouble>) -> Self {
-        answer.map_or_else(Self::Trouble, Self::Final)
     }
 }
 
