@@ -1,6 +1,6 @@
 //! Stores one page of history: its rows, then the replies of its roots, then the jobs of its files.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use ports::archive::{Archive, ArchiveError, ItemKey};
@@ -24,14 +24,7 @@ pub(super) const MAX_EMPTY_PAGES: u32 = 100;
 
 /// The counts of a reading in progress.
 #[derive(Debug, Default)]
-pub struct ReadCounts {
-    messages: AtomicU64,
-    new: AtomicU64,
-    updated: AtomicU64,
-    threads: AtomicU64,
-    skipped: AtomicU64,
-    reactions_cut: AtomicU64,
-}
+pub struct ReadCounts(Mutex<ReadSnapshot>);
 
 /// The counts of a reading at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,19 +46,11 @@ pub struct ReadSnapshot {
 impl ReadCounts {
     /// The current counts.
     pub fn snapshot(&self) -> ReadSnapshot {
-        let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        ReadSnapshot {
-            messages: now(&self.messages),
-            new: now(&self.new),
-            updated: now(&self.updated),
-            threads: now(&self.threads),
-            skipped: now(&self.skipped),
-            reactions_cut: now(&self.reactions_cut),
-        }
+        *self.lock()
     }
 
-    fn add(count: &AtomicU64, more: u64) {
-        count.fetch_add(more, Ordering::Relaxed);
+    fn lock(&self) -> MutexGuard<'_, ReadSnapshot> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,7 +99,7 @@ impl<'a> ChannelReader<'a> {
         let read = |raw: &RawValue| match history::read(self.calls.team(), self.channel, raw) {
             Ok(message) => Some(message),
             Err(malformed) => {
-                ReadCounts::add(&self.counts.skipped, 1);
+                self.counts.lock().skipped += 1;
                 let (team, channel) = (self.calls.team(), self.channel);
                 tracing::warn!(%team, %channel, %malformed, "a message of Slack's history cannot be read");
                 None
@@ -176,7 +161,7 @@ impl<'a> ChannelReader<'a> {
 
     /// Stores every reply of a thread. A thread that Slack no longer knows is skipped.
     async fn read_thread(&self, root: Ts) -> Result<(), HistoryError> {
-        ReadCounts::add(&self.counts.threads, 1);
+        self.counts.lock().threads += 1;
         let (mut newest, mut after, mut cursor): (Option<Ts>, Option<Ts>, Option<String>) =
             (None, None, None);
         let mut empty_pages = 0;
@@ -231,14 +216,15 @@ impl<'a> ChannelReader<'a> {
             if let Some(comparison) = self.comparison().filter(|_| is_different && stored.is_ok()) {
                 comparison.count_filled();
             }
-            ReadCounts::add(&self.counts.messages, 1);
-            ReadCounts::add(&self.counts.reactions_cut, u64::from(message.reactions_cut));
+            let mut counts = self.counts.lock();
+            counts.messages += 1;
+            counts.reactions_cut += u64::from(message.reactions_cut);
             match stored {
-                Ok(StoredAs::New) => ReadCounts::add(&self.counts.new, 1),
-                Ok(StoredAs::Updated) => ReadCounts::add(&self.counts.updated, 1),
+                Ok(StoredAs::New) => counts.new += 1,
+                Ok(StoredAs::Updated) => counts.updated += 1,
                 Ok(StoredAs::Unchanged) => {}
                 Err(error @ ArchiveError::TooLarge { .. }) => {
-                    ReadCounts::add(&self.counts.skipped, 1);
+                    counts.skipped += 1;
                     let (team, channel, ts) = (self.calls.team(), self.channel, &message.ts);
                     tracing::warn!(%team, %channel, %ts, %error, "a message of Slack's history is too large");
                 }
