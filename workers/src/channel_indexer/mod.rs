@@ -25,7 +25,7 @@ use crate::directory::Joiner;
 use crate::existence::{Clearance, EventEntities, ExistenceCheck, require_clearance};
 use crate::failure::JobFailure;
 use crate::runs::{Runs, Sightings};
-use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, JobOutcome, RefusedInterval, Worker};
+use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, JobOutcome, Worker};
 
 pub use store::store;
 
@@ -81,7 +81,7 @@ impl ChannelIndexer {
 
     /// The effects of a job, given the effects of the jobs before it.
     fn effects_of(payload: &DecodedPayload<'_>, facts: &mut BatchFacts) -> Result<JobEffects, JobFailure> {
-        if let DecodedPayload::Refused(RefusedInterval { team, gap }) = payload {
+        if let DecodedPayload::Refused { team, gap } = payload {
             let (team, gap) = (Some(team.clone()), Some(gap.clone()));
             return Ok(JobEffects { team, gap, ..JobEffects::default() });
         }
@@ -198,7 +198,7 @@ impl Worker for ChannelIndexer {
         let (mut changed, mut events) = (Vec::new(), Vec::new());
         let sightings = Sightings::default();
         for (job, clearance) in batch.jobs().iter().zip(clearances) {
-            if !matches!(job.payload, DecodedPayload::Event(_) | DecodedPayload::Refused(_)) {
+            if !matches!(job.payload, DecodedPayload::Event(_) | DecodedPayload::Refused { .. }) {
                 job.refuse_payload();
                 continue;
             }

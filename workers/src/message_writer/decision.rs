@@ -12,7 +12,6 @@ use super::EventOfJob;
 use crate::audience::BatchFacts;
 use crate::existence::{Clearance, EventEntities, UnseenChannels, require_clearance};
 use crate::failure::JobFailure;
-use crate::runtime::EventJob;
 
 /// The step to take for an event.
 pub(super) enum EventStep {
@@ -53,12 +52,13 @@ pub(super) fn events_to_decide<'b>(candidates: &'b [EventOfJob<'b>]) -> Vec<&'b 
 /// The channels whose visibility is shown neither by their events nor by the archive.
 pub(super) fn unseen(candidates: &[EventOfJob<'_>], facts: &BatchFacts) -> UnseenChannels {
     let mut unseen = UnseenChannels::new();
-    for EventOfJob { event_job: EventJob { event, sent_at, replayed, .. }, .. } in candidates {
-        let Some(event) = event else { continue };
+    for EventOfJob { job, event_job } in candidates {
+        let Some(event) = &event_job.event else { continue };
         // A failure here recurs when the event is decided on.
         let (Ok(EventStep::Wait), Ok(channel)) = (step(event, facts), event.channel()) else { continue };
-        let latest = unseen.entry((event.team.clone(), channel)).or_insert((*sent_at, *replayed));
-        *latest = (latest.0.max(*sent_at), latest.1 || *replayed);
+        let sent_at = job.delivery.sent_at;
+        let latest = unseen.entry((event.team.clone(), channel)).or_insert((sent_at, job.replayed));
+        *latest = (latest.0.max(sent_at), latest.1 || job.replayed);
     }
     unseen
 }
@@ -69,17 +69,17 @@ pub(super) fn claimed_entities(
     facts: BatchFacts,
 ) -> Vec<Result<Option<EventEntities>, JobFailure>> {
     let steps = decide_in_order(candidates, facts, &vec![Some(Ok(())); candidates.len()]);
-    candidates.iter().zip(steps).map(|(candidate, step)| claim(candidate.event_job, step)).collect()
+    candidates.iter().zip(steps).map(|(candidate, step)| claim(candidate, step)).collect()
 }
 
 fn claim(
-    EventJob { envelope, event, sent_at, replayed, .. }: &EventJob<'_>,
+    EventOfJob { job, event_job }: &EventOfJob<'_>,
     step: Option<Result<EventStep, JobFailure>>,
 ) -> Result<Option<EventEntities>, JobFailure> {
-    match (event, step.transpose()?) {
+    match (&event_job.event, step.transpose()?) {
         (Some(event), Some(EventStep::Store { .. } | EventStep::CarryOver(_))) => {
-            let entities = EventEntities::from_event(event, envelope, *sent_at)?;
-            Ok(Some(entities.with_public(shows_public(event)).replayed(*replayed)))
+            let entities = EventEntities::from_event(event, &event_job.envelope, job.delivery.sent_at)?;
+            Ok(Some(entities.with_public(shows_public(event)).replayed(job.replayed)))
         }
         (Some(_) | None, _) => Ok(None),
     }

@@ -177,7 +177,7 @@ mod tests {
         let batch = Batch::decode(&jobs);
         assert!(matches!(batch.jobs()[0].payload, DecodedPayload::Image(_)));
         assert!(
-            matches!(&batch.jobs()[1].payload, DecodedPayload::Refused(time) if time.team.as_str() == "T1")
+            matches!(&batch.jobs()[1].payload, DecodedPayload::Refused { team, .. } if team.as_str() == "T1")
         );
     }
 

@@ -1,7 +1,6 @@
 //! Decodes jobs, once for every consumer of the payload, and lists the rows that a job writes to the archive.
 
 use ports::archive::{ItemKey, Update};
-use ports::clock::TimestampMs;
 use ports::files::FileKey;
 use ports::queue::Delivery;
 use ports::queue::job::{Job, Payload};
@@ -37,7 +36,12 @@ pub enum DecodedPayload<'j> {
     /// An avatar or an emoji to fetch.
     Image(ImageJob),
     /// An interval in which requests were refused.
-    Refused(RefusedInterval),
+    Refused {
+        /// The workspace that sent them.
+        team: TeamId,
+        /// The row of its gap.
+        gap: Update,
+    },
     /// A span of Slack's history to read.
     Backfill(SpanJob),
     /// A channel's day to count.
@@ -58,39 +62,26 @@ pub struct EventJob<'j> {
     pub event: Option<SlackEvent<'j>>,
     /// The run of ingest that received Slack's first attempt.
     pub run: Option<RunId>,
-    /// The time when it was queued.
-    pub sent_at: TimestampMs,
-    /// Whether a person replayed it from quarantine.
-    pub replayed: bool,
-}
-
-/// An interval in which requests were refused.
-pub struct RefusedInterval {
-    /// The workspace that sent them.
-    pub team: TeamId,
-    /// The row of its gap.
-    pub gap: Update,
 }
 
 impl<'j> DecodedPayload<'j> {
     /// Decodes a delivery; also returns whether it was replayed from quarantine.
     pub(super) fn decode(delivery: &'j Delivery) -> Result<(Self, bool), JobFailure> {
         let Job { origin, run, payload } = Job::decode(&delivery.body)?;
-        let replayed = origin.is_some();
         let payload = match payload {
-            Payload::Event(raw) => Self::Event(Box::new(EventJob::decode(raw, run, replayed, delivery)?)),
+            Payload::Event(raw) => Self::Event(Box::new(EventJob::decode(raw, run, delivery)?)),
             Payload::File(raw) => Self::File(Box::new(FileJob::decode(raw)?)),
             Payload::Image(raw) => Self::Image(ImageJob::decode(raw)?),
             Payload::Refused(raw) => {
                 let (team, gap) = gap::refused(raw)?;
-                Self::Refused(RefusedInterval { team, gap })
+                Self::Refused { team, gap }
             }
             Payload::Backfill(raw) => Self::Backfill(SpanJob::decode(raw)?),
             Payload::Stats(raw) => Self::Stats(DayJob::decode(raw)?),
             Payload::Question(raw) => Self::Question(Box::new(QuestionJob::decode(raw)?)),
             Payload::Reply(raw) => Self::Reply(ReplyJob::decode(raw)?),
         };
-        Ok((payload, replayed))
+        Ok((payload, origin.is_some()))
     }
 
     /// The kind of payload, for a quarantine reason.
@@ -99,7 +90,7 @@ impl<'j> DecodedPayload<'j> {
             Self::Event(_) => "an event",
             Self::File(_) => "a file",
             Self::Image(_) => "an image",
-            Self::Refused(_) => "a time of refused requests",
+            Self::Refused { .. } => "a time of refused requests",
             Self::Backfill(_) => "a span of history",
             Self::Stats(_) => "a day to count",
             Self::Question(_) => "a question",
@@ -155,12 +146,7 @@ fn row_of_question(id: &QuestionId, author: Option<&UserId>) -> Update {
 }
 
 impl<'j> EventJob<'j> {
-    fn decode(
-        raw: &'j RawValue,
-        run: Option<RunId>,
-        replayed: bool,
-        delivery: &Delivery,
-    ) -> Result<Self, JobFailure> {
+    fn decode(raw: &'j RawValue, run: Option<RunId>, delivery: &Delivery) -> Result<Self, JobFailure> {
         let envelope =
             Envelope::peek(raw.get().as_bytes()).map_err(|error| JobFailure::Permanent(error.to_string()))?;
         if delivery.group.as_str() == INVALID_GROUP {
@@ -171,6 +157,6 @@ impl<'j> EventJob<'j> {
         if let Some(event) = &event {
             event.check_clocks(delivery.sent_at.0)?;
         }
-        Ok(Self { raw, envelope, event, run, sent_at: delivery.sent_at, replayed })
+        Ok(Self { raw, envelope, event, run })
     }
 }
