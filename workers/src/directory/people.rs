@@ -1,11 +1,11 @@
 //! The people of a workspace. <https://docs.slack.dev/reference/methods/users.list>
 
-use ports::archive::{Archive, Item, ItemKey, Update};
+use ports::archive::{Item, ItemKey, Update};
 use rules::directory::{is_user_changed, listed_user, user_updates};
 use rules::figures::person::AuthorKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use slack::ids::{TeamId, Ts, UserId};
+use slack::ids::{Ts, UserId};
 use slack_api::Method;
 
 use super::listing::{Listing, ListingPage};
@@ -51,7 +51,8 @@ impl DirectorySync {
                 }
             }
         }
-        let user_rows = user_rows(&*self.archive, &team, &people).await?;
+        let keys: Vec<ItemKey> = people.iter().map(|(user, _)| ItemKey::user(&team, user)).collect();
+        let user_rows = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
         let mut updates: Vec<Vec<Update>> = Vec::new();
         let mut unchanged: Vec<&Item> = Vec::new();
         for ((user, raw), row) in people.iter().zip(&user_rows) {
@@ -72,13 +73,4 @@ impl DirectorySync {
         let changed = updates.iter().filter_map(|updates| updates.first());
         self.pictures.send(&*self.queue, &team, changed, unchanged).await
     }
-}
-
-async fn user_rows(
-    archive: &dyn Archive,
-    team: &TeamId,
-    people: &[(UserId, &RawValue)],
-) -> Result<Vec<Option<Item>>, SyncError> {
-    let keys: Vec<ItemKey> = people.iter().map(|(user, _)| ItemKey::user(team, user)).collect();
-    Ok(archive.get_all(&keys.iter().collect::<Vec<_>>()).await?)
 }

@@ -44,7 +44,8 @@ impl DirectorySync {
         let mut clock = reply.date().ok_or(SyncError::NoDate)?.clone();
         let identity: WorkspaceIdentity<'_> = reply.read()?;
         report.team_name = identity.team.filter(|name| is_shown(name)).map(Cow::into_owned);
-        self.list_team(&team).await?;
+        // Readers find the workspace without scanning.
+        self.marks.note_team(&*self.archive, &team).await?;
         self.note_workspace(report.team_name.as_deref(), identity.url.as_deref(), &team, &clock).await?;
         if let Some(known) = &self.known {
             known.found(Entity::Team(team.clone()), None);
@@ -62,11 +63,6 @@ impl DirectorySync {
         self.pictures.mark_caught_up(&team);
         self.archive.write(&report.row(&clock)).await?;
         Ok(())
-    }
-
-    /// Lists the workspace, so that readers find it without scanning.
-    async fn list_team(&self, team: &TeamId) -> Result<(), SyncError> {
-        Ok(self.marks.note_team(&*self.archive, team).await?)
     }
 
     /// Stores the workspace's name and address if they differ from the stored ones.

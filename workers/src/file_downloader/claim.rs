@@ -74,11 +74,4 @@ impl FileDownloader {
         // Bytes have one key and a state only grows: a file that is fetched twice is stored once.
         self.claimant.claim(key, about, Sink::Idempotent, take).await
     }
-
-    /// Completes the claim of a stored file.
-    pub(super) async fn complete(&self, guard: ClaimGuard<'_>) {
-        if let Err(error) = guard.complete().await {
-            tracing::debug!(%error, "a file is stored, but its claim could not be completed");
-        }
-    }
 }

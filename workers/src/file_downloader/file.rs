@@ -77,7 +77,11 @@ impl FileDownloader {
                     guard.keep(work).await.map_err(|lost| JobFailure::Transient(lost.to_string()))?;
                 match settled {
                     // The row records the result, whatever happens to the claim.
-                    Ok(Settled::Held) => self.complete(guard).await,
+                    Ok(Settled::Held) => {
+                        if let Err(error) = guard.complete().await {
+                            tracing::debug!(%error, "a file is stored, but its claim could not be completed");
+                        }
+                    }
                     // A completed claim without a stored file would prevent the next attempt.
                     Ok(Settled::NotHeld) | Err(_) => guard.release().await,
                 }

@@ -200,7 +200,7 @@ impl MessageWriter {
         let delay = parking::next_delay(job, self.clock.now());
         let (wait, dropped, why) = match awaited {
             Awaited::Audience => (
-                delay.or(self.asks_slack().then(parking::max_delay)),
+                delay.or(self.asks_slack().then_some(parking::MAX_DELAY)),
                 DropReason::UnknownChannel,
                 "the visibility of its channel is not known yet",
             ),

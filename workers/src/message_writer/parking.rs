@@ -12,9 +12,9 @@ const WAITING: &str = "waiting";
 /// The longest wait. Slack repeats failed deliveries after a minute and after five.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// The shortest and the longest retry delay.
+/// The shortest and the longest retry delay; the longest is also that of a job that waits only for Slack.
 const MIN_DELAY: Duration = Duration::from_secs(2);
-const MAX_DELAY: Duration = Duration::from_secs(60);
+pub(super) const MAX_DELAY: Duration = Duration::from_secs(60);
 
 /// A copy of the job that waits in its own group.
 pub(super) fn park(job: &Delivery) -> Outgoing {
@@ -36,11 +36,6 @@ pub(super) fn is_parked(job: &Delivery) -> bool {
 pub(super) fn next_delay(job: &Delivery, now: TimestampMs) -> Option<Duration> {
     let waited = now.since(job.sent_at);
     (waited < LONGEST).then(|| (waited / 2).clamp(MIN_DELAY, MAX_DELAY))
-}
-
-/// The retry delay of a job that waits only for Slack.
-pub(super) fn max_delay() -> Duration {
-    MAX_DELAY
 }
 
 #[cfg(test)]

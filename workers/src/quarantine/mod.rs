@@ -328,9 +328,7 @@ impl Quarantined {
             item,
         }
     }
-}
 
-impl Quarantined {
     /// The order in which jobs were sent. Within one millisecond, the message number decides on a queue with
     /// sequential IDs, and Slack's clock on a queue with random IDs.
     fn order(&self) -> (TimestampMs, Option<u64>, Option<Ts>, String) {
