@@ -10,12 +10,12 @@ use super::{Claimant, GrantedBy, Sink};
 /// A claim that the caller owns until it is completed or released. If the guard is dropped (the job's lease
 /// was lost, the process is drained, the work panicked), the claim stays in progress until its lease expires.
 pub struct ClaimGuard<'c> {
-    claimant: &'c Claimant,
-    claim: Claim,
-    sink: Sink,
-    granted_by: GrantedBy,
+    pub(super) claimant: &'c Claimant,
+    pub(super) claim: Claim,
+    pub(super) sink: Sink,
+    pub(super) granted_by: GrantedBy,
     /// Until then the lease is certain not to have expired.
-    until: Instant,
+    pub(super) until: Instant,
 }
 
 /// The claim was lost during the work: another owner may work on it.
@@ -25,22 +25,11 @@ pub struct Lost;
 
 /// The part of a lease that is safe to use: it is treated as expired a little early, to allow for the round
 /// trip to the table.
-fn safe(lease: Duration) -> Duration {
+pub(super) fn safe(lease: Duration) -> Duration {
     lease - lease / 6
 }
 
-impl<'c> ClaimGuard<'c> {
-    pub(super) fn new(
-        claimant: &'c Claimant,
-        claim: Claim,
-        sink: Sink,
-        granted_by: GrantedBy,
-        asked_at: Instant,
-    ) -> Self {
-        let until = asked_at + safe(claim.lease);
-        Self { claimant, claim, sink, granted_by, until }
-    }
-
+impl ClaimGuard<'_> {
     /// Does the work and renews the claim meanwhile. If the claim is lost, the work is dropped at its current
     /// await point.
     ///

@@ -134,7 +134,10 @@ impl Claimant {
         let fallback_mode = granted_by == GrantedBy::Memory;
         tracing::info!(event_key = %claim.key, result, latency_ms, fallback_mode, "a claim was checked");
         Ok(match answer? {
-            ClaimAnswer::Claimed => ClaimOutcome::Ours(ClaimGuard::new(self, claim, sink, granted_by, began)),
+            ClaimAnswer::Claimed => {
+                let until = began + guard::safe(claim.lease);
+                ClaimOutcome::Ours(ClaimGuard { claimant: self, claim, sink, granted_by, until })
+            }
             ClaimAnswer::Completed => ClaimOutcome::Completed,
             // A holder whose clock is ahead reports too late a time: no lease is longer than this.
             ClaimAnswer::HeldUntil(until) => {

@@ -18,7 +18,7 @@ use super::attempts::{Attempts, BatchAttempts};
 use super::backoff::Backoff;
 use super::batch::{Batch, ReceivedJob};
 use super::conclude::conclude;
-use super::lease::Lease;
+use super::lease::{Heartbeat, Lease};
 use super::{JobOutcome, JobRetry, Ports, RuntimeSettings, Worker};
 
 /// Everything a batch needs; shared by the batches of one worker.
@@ -62,14 +62,13 @@ pub(super) async fn run(context: &Context, deliveries: Vec<Delivery>) {
         let age = context.ports.clock.now().since(oldest);
         histogram!(WORKER_AGE, "worker" => worker).record(age.as_secs_f64());
     }
-    let receipts = deliveries.iter().map(|delivery| delivery.receipt.clone()).collect();
-    let lease = Lease::keep(
-        Arc::clone(&context.ports.queue),
-        context.queue_ref(),
-        receipts,
-        context.settings.visibility_timeout,
+    let lease = Lease::keep(Heartbeat {
+        queue: Arc::clone(&context.ports.queue),
+        queue_ref: context.queue_ref(),
+        receipts: deliveries.iter().map(|delivery| delivery.receipt.clone()).collect(),
+        visibility_timeout: context.settings.visibility_timeout,
         worker,
-    );
+    });
     let attempts = context.attempts.for_batch();
     let received: Vec<ReceivedJob> = deliveries.into_iter().map(ReceivedJob::new).collect();
     let in_time = tokio::select! {

@@ -19,16 +19,9 @@ pub(super) struct Lease {
 
 impl Lease {
     /// Starts the heartbeat for messages that were received just now.
-    pub(super) fn keep(
-        queue: Arc<dyn Queue>,
-        queue_ref: QueueRef,
-        receipts: Vec<Receipt>,
-        visibility_timeout: Duration,
-        worker: &'static str,
-    ) -> Self {
+    pub(super) fn keep(heartbeat: Heartbeat) -> Self {
         let (stop, stopped) = watch::channel(false);
-        let (expiry, expires) = watch::channel(Some(Instant::now() + safe(visibility_timeout)));
-        let heartbeat = Heartbeat { queue, queue_ref, receipts, visibility_timeout, worker };
+        let (expiry, expires) = watch::channel(Some(Instant::now() + safe(heartbeat.visibility_timeout)));
         let heartbeat = tokio::spawn(heartbeat.run(stopped, expiry));
         Self { stop, expires, heartbeat }
     }
@@ -72,12 +65,13 @@ fn safe(visibility_timeout: Duration) -> Duration {
     visibility_timeout - visibility_timeout / 6
 }
 
-struct Heartbeat {
-    queue: Arc<dyn Queue>,
-    queue_ref: QueueRef,
-    receipts: Vec<Receipt>,
-    visibility_timeout: Duration,
-    worker: &'static str,
+/// The messages whose lease is renewed.
+pub(super) struct Heartbeat {
+    pub(super) queue: Arc<dyn Queue>,
+    pub(super) queue_ref: QueueRef,
+    pub(super) receipts: Vec<Receipt>,
+    pub(super) visibility_timeout: Duration,
+    pub(super) worker: &'static str,
 }
 
 impl Heartbeat {
