@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use ports::archive::{Archive, ItemKey};
 use ports::claims::{ClaimContext, ClaimKey, ClaimMode};
 use ports::queue::Delivery;
-use rules::file::job;
 use serde_json::json;
 use slack::ids::{FileId, Ts};
 use testkit::faults::{CallFault, FaultPlan, FaultyClaims, PortMethod};
@@ -16,9 +14,7 @@ use wiremock::{Mock, ResponseTemplate};
 use workers::claims::{ClaimGuard, ClaimOutcome, Claimant, Sink};
 use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::{
-    DownloaderFixture, TS, answer, bytes, claimant, delivery, downloads, info, team, with_slack,
-};
+use super::fixture::{DownloaderFixture, TS, answer, bytes, claimant, downloads, info, team, with_slack};
 
 fn key(file: &str) -> ClaimKey {
     ClaimKey::for_file(&FileId::parse(file).unwrap(), &Ts::parse(TS).unwrap())
@@ -147,9 +143,7 @@ async fn a_completed_claim_does_not_prevent_a_retry() {
         .await;
     bytes(&slack, "F01", b"hello").await;
     info(&slack, &json!({ "ok": true, "file": file })).await;
-    let row =
-        fixture.archive.get(&ItemKey::file(&team(), &FileId::parse("F01").unwrap())).await.unwrap().unwrap();
-    let retry = delivery(job::retry_job(&team(), &row, b"1").unwrap(), 1);
+    let retry = fixture.retry_job("F01").await;
     assert_eq!(fixture.handle(&retry).await, JobOutcome::Done);
     assert_eq!(fixture.row("F01").await["state"], "held");
     assert_eq!(completed(&fixture, "F01"), Some(true));

@@ -10,6 +10,7 @@ use ports::queue::Delivery;
 use ports::queue::job::{Job, Origin};
 use serde_json::json;
 use slack_api::{BotToken, Tokens};
+use testkit::deliveries::delivery_of;
 use testkit::faults::{
     CallFault, CrashPoint, FaultPlan, FaultyArchive, FaultyClaims, FaultyFiles, PortMethod,
 };
@@ -17,7 +18,7 @@ use wiremock::MockServer;
 use workers::file_downloader::FileDownloader;
 use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::{DownloaderFixture, TOKEN, bytes, claimant, delivery, settings, slack, worker};
+use super::fixture::{DownloaderFixture, TOKEN, bytes, claimant, settings, slack, worker};
 
 /// The jobs of two messages that share a file; the first message also has a deleted file.
 async fn jobs(fixture: &DownloaderFixture) -> Vec<Delivery> {
@@ -28,7 +29,7 @@ async fn jobs(fixture: &DownloaderFixture) -> Vec<Delivery> {
         ("C02", vec![shared]),
     ] {
         let sends = fixture.message(channel, &files).await.sends;
-        jobs.extend(sends.into_iter().map(|send| delivery(send, 1)));
+        jobs.extend(sends.into_iter().map(delivery_of));
     }
     jobs
 }

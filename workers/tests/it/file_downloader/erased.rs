@@ -145,8 +145,8 @@ async fn a_message_that_starts_to_share_a_file_during_an_erasure_gets_it() {
     }
     for step in 0.. {
         let (fixture, second) = two_shares(&slack).await;
-        let stores: Stores = (fixture.archive.clone(), Arc::new(fixture.files.clone()));
-        let (other_worker, job) = (downloader(&slack, &fixture, stores), second.clone());
+        let other_worker = fixture.another_worker(fixture.another_claimant("erased"));
+        let job = second.clone();
         let at = ActionAtStep::new(step, async move {
             assert_eq!(
                 other_worker.handle(std::slice::from_ref(&job)).await,
@@ -190,8 +190,7 @@ async fn a_message_that_starts_to_share_a_file_after_its_eraser_died_gets_it() {
 async fn a_file_stored_while_its_message_is_erased_is_deleted_again() {
     let slack = slack().await;
     bytes(&slack, "F01", b"MARKER").await;
-    let mut step = 0;
-    loop {
+    for step in 0.. {
         let fixture = DownloaderFixture::for_slack(&slack);
         let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
         let within = erased_at(step, &slack, &fixture, &job).await;
@@ -202,19 +201,17 @@ async fn a_file_stored_while_its_message_is_erased_is_deleted_again() {
         assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
         assert_eq!((fixture.stored_bytes().len(), fixture.row("F01").await), (0, Value::Null), "step {step}");
         if !within {
+            assert!(step > 5, "a job has more than {step} steps");
             break;
         }
-        step += 1;
     }
-    assert!(step > 5, "a job has more than {step} steps");
 }
 
 #[tokio::test]
 async fn a_file_that_another_message_shares_stays() {
     let slack = slack().await;
     bytes(&slack, "F01", b"hello").await;
-    let mut step = 0;
-    loop {
+    for step in 0.. {
         let fixture = DownloaderFixture::for_slack(&slack);
         let object = fixture.file("F01", json!({}));
         let (job, other) = (fixture.share("C01", &object).await, fixture.share("C02", &object).await);
@@ -224,11 +221,10 @@ async fn a_file_that_another_message_shares_stays() {
         assert_eq!(fixture.in_channel("C02").await["files_s3"].as_array().unwrap().len(), 1);
         assert_eq!(fixture.row("F01").await["state"], "held");
         if !within {
+            assert!(step > 2, "a job has more than {step} steps");
             break;
         }
-        step += 1;
     }
-    assert!(step > 2, "a job has more than {step} steps");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use ports::archive::{Archive, ArchiveExt, ItemKey};
 use ports::claims::Claims;
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use ports::files::Files;
-use ports::queue::{Delivery, MessageId, Outgoing, Receipt};
+use ports::queue::Delivery;
 use rules::{Change, SlackEvent, file, project};
 use serde_json::{Value, json};
 use slack::envelope::Envelope;
@@ -16,6 +16,7 @@ use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use slack_api::download::DownloadTimeLimits;
 use slack_api::{BotToken, Tokens, WebApi};
 use testkit::corpus::{TEAM, event};
+use testkit::deliveries::delivery_of;
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
 use testkit::memory::files::MemoryFiles;
@@ -123,7 +124,14 @@ impl DownloaderFixture {
     pub(super) async fn share(&self, channel: &str, file: &Value) -> Delivery {
         let mut sends = self.message(channel, std::slice::from_ref(file)).await.sends;
         assert_eq!(sends.len(), 1, "{file}");
-        delivery(sends.remove(0), 1)
+        delivery_of(sends.remove(0))
+    }
+
+    /// The job with which a person requests a file again.
+    pub(super) async fn retry_job(&self, file: &str) -> Delivery {
+        let key = ItemKey::file(&team(), &FileId::parse(file).unwrap());
+        let row = self.archive.get(&key).await.unwrap().unwrap();
+        delivery_of(file::job::retry_job(&team(), &row, b"1").unwrap())
     }
 
     pub(super) async fn message(&self, channel: &str, files: &[Value]) -> file::Jobs {
@@ -195,18 +203,6 @@ pub(super) fn claimant(name: &str, claims: Arc<dyn Claims>, clock: &Arc<ManualCl
 
 pub(super) fn team() -> TeamId {
     TeamId::parse(TEAM).unwrap()
-}
-
-/// A message as it is received for the `receive_count`th time.
-pub(super) fn delivery(sent: Outgoing, receive_count: u32) -> Delivery {
-    Delivery {
-        message_id: MessageId("1".into()),
-        group: sent.group,
-        body: sent.body,
-        receive_count,
-        sent_at: TimestampMs(0),
-        receipt: Receipt("1".into()),
-    }
 }
 
 /// Slack answers a GET of `/files/{id}` with this.

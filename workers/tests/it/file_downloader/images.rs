@@ -10,13 +10,12 @@ use slack::envelope::Envelope;
 use slack::ids::UserId;
 use slack_api::Tokens;
 use testkit::corpus::{TEAM, event};
+use testkit::deliveries::delivery_of;
 use wiremock::matchers::path;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 use workers::runtime::JobOutcome;
 
-use super::fixture::{
-    DownloaderFixture, authorization, delivery, downloads, settings, slack, team, with_slack,
-};
+use super::fixture::{DownloaderFixture, authorization, downloads, settings, slack, team, with_slack};
 
 /// Stores an event, as the message-writer does, and returns the picture jobs that follow.
 async fn store(fixture: &DownloaderFixture, event: &Value) -> Vec<Delivery> {
@@ -26,7 +25,7 @@ async fn store(fixture: &DownloaderFixture, event: &Value) -> Vec<Delivery> {
     for change in SlackEvent::read(&envelope).unwrap().changes().unwrap() {
         let Change::Register(update) = change else { panic!("not of the directory") };
         fixture.archive.write(&update).await.unwrap();
-        jobs.extend(image::job(&update).map(|send| delivery(send, 1)));
+        jobs.extend(image::job(&update).map(delivery_of));
     }
     jobs
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 use ports::archive::{Archive, ArchiveExt, ItemKey, Update};
 use ports::queue::QueueName;
 use ports::queue::job::encode_job;
-use rules::file::job;
 use serde_json::{Value, json};
 use slack::ids::FileId;
-use slack_api::{BotToken, Tokens};
+use slack_api::Tokens;
 use testkit::corpus::{TEAM, event};
 use testkit::deliveries;
 use testkit::memory::queue::MemoryQueue;
@@ -17,9 +16,7 @@ use wiremock::ResponseTemplate;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::{
-    DownloaderFixture, TOKEN, answer, bytes, delivery, downloads, info, settings, slack, team, with_slack,
-};
+use super::fixture::{DownloaderFixture, answer, bytes, downloads, info, settings, slack, team, with_slack};
 
 #[tokio::test]
 async fn a_file_is_stored_and_its_message_has_the_address() {
@@ -66,7 +63,7 @@ async fn a_message_with_many_files_shows_them_in_its_own_order_and_those_without
     let jobs = fixture.message("C01", &files).await;
     assert_eq!(jobs.skipped, 1);
     for send in jobs.sends.into_iter().rev() {
-        assert_eq!(fixture.handle(&delivery(send, 1)).await, JobOutcome::Done);
+        assert_eq!(fixture.handle(&deliveries::delivery_of(send)).await, JobOutcome::Done);
     }
     let message = fixture.in_channel("C01").await;
     let uris: Vec<&str> =
@@ -87,22 +84,10 @@ async fn without_a_token_no_file_is_requested_and_a_retry_fetches_it_for_every_m
 
     bytes(&slack, "F01", b"hello").await;
     info(&slack, &json!({ "ok": true, "file": file })).await;
-    let rich = DownloaderFixture {
-        worker: super::fixture::worker(
-            &slack.uri(),
-            (poor.archive.clone(), Arc::new(poor.files.clone())),
-            poor.another_claimant("rich"),
-            Tokens::one(BotToken::parse(TOKEN).unwrap()),
-            settings(),
-        ),
-        ..poor
-    };
-    let row =
-        rich.archive.get(&ItemKey::file(&team(), &FileId::parse("F01").unwrap())).await.unwrap().unwrap();
-    let retry = delivery(job::retry_job(&team(), &row, b"1").unwrap(), 1);
-    assert_eq!(rich.handle(&retry).await, JobOutcome::Done);
+    let rich = poor.another_worker(poor.another_claimant("rich"));
+    assert_eq!(rich.handle(&[poor.retry_job("F01").await]).await, [JobOutcome::Done]);
     for channel in ["C01", "C02"] {
-        let message = rich.in_channel(channel).await;
+        let message = poor.in_channel(channel).await;
         assert!(message["files_s3"].is_array() && message["files_verdict"].is_null(), "{message}");
     }
     assert_eq!(downloads(&slack).await.len(), 1);
@@ -116,9 +101,7 @@ async fn a_retry_reads_the_current_file_object_from_slack() {
     // The workspace has a paid plan now.
     bytes(&slack, "F01", b"hello").await;
     info(&slack, &json!({ "ok": true, "file": fixture.file("F01", json!({ "size": 5 })) })).await;
-    let row =
-        fixture.archive.get(&ItemKey::file(&team(), &FileId::parse("F01").unwrap())).await.unwrap().unwrap();
-    let retry = delivery(job::retry_job(&team(), &row, b"1").unwrap(), 1);
+    let retry = fixture.retry_job("F01").await;
     assert_eq!(fixture.handle(&retry).await, JobOutcome::Done);
     assert_eq!(fixture.row("F01").await["state"], "held");
 }
