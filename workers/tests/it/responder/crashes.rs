@@ -7,7 +7,7 @@ use testkit::faults::CrashPoint;
 use tokio::join;
 use workers::runtime::Worker;
 
-use super::fixture::{ResponderFixture, TOKEN};
+use super::fixture::{POST, ResponderFixture, TOKEN};
 
 /// An answer of this number of parts.
 fn answer(parts: usize) -> String {
@@ -33,7 +33,7 @@ async fn run(parts: usize, trouble: SlackTrouble, point: &Arc<CrashPoint>) -> (R
     match trouble {
         SlackTrouble::Nothing => {}
         SlackTrouble::LostAnswer => {
-            fixture.slack.with_state(|slack| slack.lose_answers("chat.postMessage", 1));
+            fixture.slack.with_state(|slack| slack.lose_answers(POST, 1));
         }
     }
     let id = fixture.ask("C01", 100, "why?").await;
@@ -81,6 +81,6 @@ async fn two_processes_with_the_same_jobs_post_once() {
     join!(poster.handle(&jobs), other_poster.handle(&jobs));
     assert_eq!(fixture.states(&id).await, ("processed", "sent"));
     assert_eq!((fixture.posted("C01").len(), fixture.processor.call_count()), (1, 1));
-    assert_eq!(fixture.slack.call_count("chat.postMessage"), 1);
+    assert_eq!(fixture.slack.call_count(POST), 1);
     assert!(fixture.slack.change_workspace(TOKEN, |workspace| workspace.posted_in("C02").is_empty()));
 }

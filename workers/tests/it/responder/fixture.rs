@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::archive::erasure::{ErasureFact, ErasureScope};
-use ports::archive::{Archive, ArchiveExt, Item, ItemKey};
+use ports::archive::{Archive, ArchiveExt, Item, ItemKey, Update};
 use ports::claims::Claims;
 use ports::clock::{SharedClock, TimestampMs};
 use ports::queue::{Delivery, Queue, QueueName, ReceiveRequest};
@@ -15,7 +15,7 @@ use process::config::responder::ResponderLimits;
 use processor::{Answer, Processor, ProcessorError, Prompt};
 use rules::question::QuestionId;
 use rules::question::rows::{AnswerRow, QuestionRow};
-use rules::question::state::TrackedKind;
+use rules::question::state::{TrackedKind, WorkStage, WorkState};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts};
 use slack_api::WebApi;
@@ -40,6 +40,9 @@ use crate::eraser;
 
 pub(super) const TOKEN: &str = "xoxb-1";
 pub(super) const APP: &str = "U0ANNALIST";
+
+/// The method that posts a message.
+pub(super) const POST: &str = "chat.postMessage";
 
 /// The maximum virtual time until the queues are drained.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(4 * 3_600);
@@ -245,8 +248,24 @@ impl ResponderFixture {
         assert_eq!(process.responder.handle(&jobs).await, [JobOutcome::Done]);
     }
 
+    /// Lets each worker of a process handle the jobs that it can receive now.
+    pub(super) async fn handle_received(&self, process: &Answering) {
+        let workers: [&dyn Worker; 2] = [&process.responder, &process.poster];
+        for worker in workers {
+            let jobs = self.receive(worker.queue()).await;
+            worker.handle(&jobs).await;
+        }
+    }
+
     pub(super) async fn poll(&self, process: &Answering) {
         process.responder.poll().await;
+    }
+
+    /// Stores the state with which a person restarts a question or an answer, which the poll finds.
+    pub(super) async fn restart(&self, state: &Update) {
+        self.write(state).await;
+        self.poll(&self.process("one")).await;
+        self.answer_all().await;
     }
 
     pub(super) async fn receive(&self, queue: QueueName) -> Vec<Delivery> {
@@ -278,6 +297,21 @@ impl ResponderFixture {
         true
     }
 
+    /// When the app tried to post, in milliseconds.
+    pub(super) fn post_times_ms(&self) -> Vec<i64> {
+        self.slack.calls().iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect()
+    }
+
+    /// The event of the app's first post in a channel.
+    pub(super) fn own_post(&self, channel: &str) -> Value {
+        let post = self.slack.change_workspace(TOKEN, |workspace| workspace.posted_in(channel)).remove(0);
+        let (channel, event_ts) = (Value::from(channel), post["ts"].clone());
+        event::with_fields(
+            post,
+            [("channel", channel), ("channel_type", "channel".into()), ("event_ts", event_ts)],
+        )
+    }
+
     /// Texts of the app's posts in a channel, in order.
     pub(super) fn posted(&self, channel: &str) -> Vec<String> {
         let posted = self.slack.change_workspace(TOKEN, |workspace| workspace.posted_in(channel));
@@ -300,9 +334,14 @@ impl ResponderFixture {
         )
     }
 
-    pub(super) async fn write(&self, update: &ports::archive::Update) {
+    pub(super) async fn write(&self, update: &Update) {
         self.archive.write(update).await.unwrap();
     }
+}
+
+/// The state of a question or an answer that a person has restarted.
+pub(super) fn restarted(generation: u32) -> WorkState {
+    WorkState { generation, stage: WorkStage::Pending }
 }
 
 impl Answering {

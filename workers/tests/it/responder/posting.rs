@@ -18,9 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, advance};
 use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::{ResponderFixture, TOKEN};
-
-const POST: &str = "chat.postMessage";
+use super::fixture::{POST, ResponderFixture, TOKEN, restarted};
 
 #[tokio::test(start_paused = true)]
 async fn a_post_whose_response_is_lost_is_found_and_not_repeated() {
@@ -38,17 +36,8 @@ async fn the_archive_confirms_a_post_without_a_call_to_slack() {
     let fixture = ResponderFixture::new().await;
     fixture.slack.with_state(|slack| slack.lose_answers(POST, 1));
     fixture.ask("C01", 100, "why?").await;
-    let process = fixture.process("one");
-    let (responder, poster) = process.workers();
-    for worker in [responder as &dyn Worker, poster] {
-        let jobs = fixture.receive(worker.queue()).await;
-        worker.handle(&jobs).await;
-    }
-    let mut own = fixture.slack.change_workspace(TOKEN, |workspace| workspace.posted_in("C01")).remove(0);
-    own["channel"] = "C01".into();
-    own["channel_type"] = "channel".into();
-    own["event_ts"] = own["ts"].clone();
-    fixture.write_event(&own).await;
+    fixture.handle_received(&fixture.process("one")).await;
+    fixture.write_event(&fixture.own_post("C01")).await;
     fixture.answer_all().await;
     assert_eq!((fixture.slack.call_count(POST), fixture.slack.call_count("conversations.replies")), (1, 0));
 }
@@ -60,8 +49,7 @@ async fn a_post_that_failed_is_repeated_after_a_check() {
     fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
     assert_eq!((fixture.posted("C01").len(), fixture.slack.call_count(POST)), (1, 2));
-    let calls = fixture.slack.calls();
-    let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
+    let at = fixture.post_times_ms();
     assert!(at[1] - at[0] >= 10_000, "Slack may show a message late: {at:?}");
 }
 
@@ -71,8 +59,7 @@ async fn a_pause_that_slack_asks_for_needs_no_check() {
     fixture.slack.plan_answers(POST, [SlackAnswer::rate_limited(7)]);
     fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
-    let calls = fixture.slack.calls();
-    let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
+    let at = fixture.post_times_ms();
     assert!(at.len() == 2 && (7_000..9_000).contains(&(at[1] - at[0])), "{at:?}");
     assert_eq!((fixture.posted("C01").len(), fixture.slack.call_count("conversations.replies")), (1, 0));
 }
@@ -83,8 +70,7 @@ async fn a_channel_gets_one_message_a_second() {
     fixture.processor.next(Ok(Answer::Text("a\n\n".to_owned() + &"word ".repeat(2_000))));
     fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
-    let calls = fixture.slack.calls();
-    let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
+    let at = fixture.post_times_ms();
     assert!(at.len() == 3 && at.windows(2).all(|pair| pair[1] - pair[0] >= 1_000), "{at:?}");
 }
 
@@ -112,8 +98,7 @@ async fn the_second_between_posts_begins_when_slack_has_the_message() {
     let poster = fixture.poster(Arc::new(archive), fixture.claims.clone(), fixture.client());
     let jobs = fixture.receive(poster.queue()).await;
     assert_eq!(poster.handle(&jobs).await, [JobOutcome::Done]);
-    let calls = fixture.slack.calls();
-    let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
+    let at = fixture.post_times_ms();
     assert!(
         at.len() == 3 && at.windows(2).all(|pair| (1_000..1_100).contains(&(pair[1] - pair[0]))),
         "{at:?}"
@@ -139,8 +124,7 @@ async fn a_channel_gets_one_message_a_second_from_all_processes_together() {
         let outcome = poster.handle(std::slice::from_ref(&job)).await.remove(0);
         fixture.settle(poster.queue(), &job, outcome).await;
     }
-    let calls = fixture.slack.calls();
-    let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
+    let at = fixture.post_times_ms();
     assert!(
         at.len() == 4 && at.windows(2).all(|pair| (1_000..1_100).contains(&(pair[1] - pair[0]))),
         "{at:?}"
@@ -157,10 +141,7 @@ async fn a_channel_that_the_app_has_left_is_an_error_once() {
     assert_eq!(fixture.quarantined.lock().unwrap().len(), 1);
     // The app is in the channel again, and a person asks again.
     fixture.slack.change_workspace(TOKEN, |workspace| workspace.channels[0]["is_member"] = true.into());
-    let again = WorkState { generation: 1, stage: WorkStage::Pending };
-    fixture.write(&rows::question_state_update(&id, again, None, 0)).await;
-    fixture.poll(&fixture.process("one")).await;
-    fixture.answer_all().await;
+    fixture.restart(&rows::question_state_update(&id, restarted(1), None, 0)).await;
     assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 1));
     assert_eq!(fixture.processor.call_count(), 1, "its answer was kept");
 }
@@ -172,16 +153,10 @@ async fn a_question_can_be_asked_again_even_if_its_answer_was_restarted_more_oft
     let id = fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
     for generation in 1..=2 {
-        let again = WorkState { generation, stage: WorkStage::Pending };
-        fixture.write(&rows::answer_state_update(&id, again, None, 0)).await;
-        fixture.poll(&fixture.process("one")).await;
-        fixture.answer_all().await;
+        fixture.restart(&rows::answer_state_update(&id, restarted(generation), None, 0)).await;
         assert_eq!(fixture.states(&id).await, ("processed", "error"));
     }
-    let again = WorkState { generation: 1, stage: WorkStage::Pending };
-    fixture.write(&rows::question_state_update(&id, again, None, 0)).await;
-    fixture.poll(&fixture.process("one")).await;
-    fixture.answer_all().await;
+    fixture.restart(&rows::question_state_update(&id, restarted(1), None, 0)).await;
     assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 1));
 }
 
@@ -222,15 +197,10 @@ async fn a_question_that_is_cancelled_or_deleted_before_the_post_is_not_answered
     let fixture = ResponderFixture::new().await;
     let id = fixture.ask("C01", 100, "why?").await;
     let process = fixture.process("one");
-    let (responder, poster) = process.workers();
-    let worker: &dyn Worker = responder;
-    let jobs = fixture.receive(worker.queue()).await;
-    worker.handle(&jobs).await;
+    fixture.answer_without_posting(&process).await;
     let cancelled = WorkState { generation: 1, stage: WorkStage::Failed };
     fixture.write(&rows::question_state_update(&id, cancelled, Some("question cancelled"), 0)).await;
-    let worker: &dyn Worker = poster;
-    let jobs = fixture.receive(worker.queue()).await;
-    worker.handle(&jobs).await;
+    fixture.handle_received(&process).await;
     assert_eq!((fixture.states(&id).await, fixture.slack.call_count(POST)), (("error", "error"), 0));
 }
 
@@ -241,8 +211,7 @@ async fn a_post_in_a_thread_that_may_not_be_read_is_checked_in_the_archive_after
     fixture.slack.plan_answers("conversations.replies", (0..20).map(|_| refusal("missing_scope")));
     fixture.ask("C01", 100, "why?").await;
     fixture.answer_all().await;
-    let calls = fixture.slack.calls();
-    let at: Vec<i64> = calls.iter().filter(|call| call.method == POST).map(|call| call.at_ms).collect();
+    let at = fixture.post_times_ms();
     let apart = Duration::from_millis(u64::try_from(at[1] - at[0]).unwrap());
     assert!(at.len() == 2 && apart >= Duration::from_secs(60), "{at:?}");
     assert_eq!(fixture.posted("C01").len(), 1);
@@ -253,12 +222,7 @@ async fn a_refused_attempt_does_not_hide_an_earlier_one_that_was_posted() {
     let fixture = ResponderFixture::new().await;
     fixture.slack.with_state(|slack| slack.lose_answers(POST, 1));
     let id = fixture.ask("C01", 100, "why?").await;
-    let process = fixture.process("one");
-    let (responder, poster) = process.workers();
-    for worker in [responder as &dyn Worker, poster] {
-        let jobs = fixture.receive(worker.queue()).await;
-        worker.handle(&jobs).await;
-    }
+    fixture.handle_received(&fixture.process("one")).await;
     // Two checks fail, then the second attempt is refused; all later calls succeed.
     fixture.slack.plan_answers("conversations.replies", (0..2).map(|_| refusal("missing_scope")));
     fixture.slack.plan_answers(POST, [refusal("missing_scope")]);

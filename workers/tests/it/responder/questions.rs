@@ -6,13 +6,12 @@ use ports::archive::ItemKey;
 use ports::archive::erasure::ErasureScope;
 use processor::{Answer, ProcessorError};
 use rules::question::rows;
-use rules::question::state::{WorkStage, WorkState};
 use serde_json::json;
 use slack::ids::UserId;
 use testkit::corpus::{TEAM, event};
 use tokio::time::advance;
 
-use super::fixture::{APP, ResponderFixture, TOKEN};
+use super::fixture::{APP, POST, ResponderFixture, restarted};
 
 #[tokio::test(start_paused = true)]
 async fn a_mention_is_answered_once_in_its_thread() {
@@ -21,7 +20,7 @@ async fn a_mention_is_answered_once_in_its_thread() {
     fixture.answer_all().await;
     assert_eq!(fixture.posted("C01"), ["an answer"]);
     assert_eq!(fixture.states(&id).await, ("processed", "sent"));
-    let call = fixture.slack.calls().into_iter().find(|call| call.method == "chat.postMessage").unwrap();
+    let call = fixture.slack.calls().into_iter().find(|call| call.method == POST).unwrap();
     assert_eq!(call.parameters["thread_ts"], id.ts.as_str());
     assert_eq!(
         (call.parameters["unfurl_links"].as_str(), call.parameters["parse"].as_str()),
@@ -146,16 +145,10 @@ async fn a_processor_that_fails_is_called_again_and_one_that_refuses_is_not() {
     fixture.answer_all().await;
     assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("error", ""), 1));
     // A person asks again, by a state of the next generation, which the poll finds.
-    let again = WorkState { generation: 1, stage: WorkStage::Pending };
-    fixture.write(&rows::question_state_update(&id, again, None, 0)).await;
-    fixture.poll(&fixture.process("one")).await;
-    fixture.answer_all().await;
+    fixture.restart(&rows::question_state_update(&id, restarted(1), None, 0)).await;
     assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 2));
     // An answered question is not answered again.
-    let again = WorkState { generation: 2, stage: WorkStage::Pending };
-    fixture.write(&rows::question_state_update(&id, again, None, 0)).await;
-    fixture.poll(&fixture.process("one")).await;
-    fixture.answer_all().await;
+    fixture.restart(&rows::question_state_update(&id, restarted(2), None, 0)).await;
     assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 2));
 
     fixture.processor.next(Ok(Answer::Skip));
@@ -253,10 +246,7 @@ async fn the_answer_is_erased_with_its_question_and_does_not_return() {
     fixture.processor.next(Ok(Answer::Text("you told me a secret".into())));
     let id = fixture.ask("C01", 100, "a secret").await;
     fixture.answer_all().await;
-    let mut own = fixture.slack.change_workspace(TOKEN, |workspace| workspace.posted_in("C01")).remove(0);
-    own["channel"] = "C01".into();
-    own["channel_type"] = "channel".into();
-    own["event_ts"] = own["ts"].clone();
+    let own = fixture.own_post("C01");
     fixture.write_event(&own).await;
     fixture.erase(ErasureScope::Message(id.channel.clone(), id.ts.clone())).await;
     // Slack delivers it again.

@@ -15,9 +15,7 @@ use testkit::faults::{CallFault, FaultSchedule, FaultyArchive, PortMethod};
 use tokio::time::{Instant, advance};
 use workers::runtime::{JobOutcome, Worker};
 
-use super::fixture::ResponderFixture;
-
-const POST: &str = "chat.postMessage";
+use super::fixture::{POST, ResponderFixture, restarted};
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_cannot_be_posted_for_an_hour_is_an_error_and_the_next_is_posted() {
@@ -33,10 +31,7 @@ async fn an_answer_that_cannot_be_posted_for_an_hour_is_an_error_and_the_next_is
 
     // A person retries it: the answer gets another hour.
     fixture.slack.with_state(|slack| slack.clear_planned_answers(POST));
-    let again = WorkState { generation: 1, stage: WorkStage::Pending };
-    fixture.write(&rows::answer_state_update(&id, again, None, 0)).await;
-    fixture.poll(&fixture.process("one")).await;
-    fixture.answer_all().await;
+    fixture.restart(&rows::answer_state_update(&id, restarted(1), None, 0)).await;
     assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 1));
 }
 
