@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use ports::archive::Archive;
 use ports::clock::{SharedClock, TimestampMs};
 use ports::queue::job::encode_event;
-use ports::queue::{DedupId, Delivery, GroupId, Outgoing, Queue, QueueName};
+use ports::queue::{DedupId, GroupId, Outgoing, Queue, QueueName};
 use testkit::clock::virtual_clock;
 use testkit::faults::{FaultPlan, FaultyArchive, FaultyQueue};
 use testkit::memory::archive::MemoryArchive;
@@ -72,12 +72,10 @@ impl Worker for Scripted {
     }
 
     async fn work(&self, batch: &Batch<'_>) {
-        self.calls
-            .lock()
-            .unwrap()
-            .push(batch.jobs().iter().map(|job| name(job.delivery).to_owned()).collect());
+        let names = batch.jobs().iter().map(|job| name(&job.delivery.body).to_owned());
+        self.calls.lock().unwrap().push(names.collect());
         for job in batch.jobs() {
-            let name = name(job.delivery);
+            let name = name(&job.delivery.body);
             let tries = {
                 let mut tries = self.tries.lock().unwrap();
                 let tries = tries.entry(name.to_owned()).or_default();
@@ -101,9 +99,9 @@ impl Worker for Scripted {
     }
 }
 
-/// `"a1"` of `{"v":1,"event":{"event_id":"a1"}}`.
-fn name(job: &Delivery) -> &str {
-    job.body.split('"').rev().nth(1).unwrap()
+/// The name of the job with this body: `a1` of `{"v":1,"event":{"event_id":"a1"}}`.
+pub(super) fn name(body: &str) -> &str {
+    body.split('"').rev().nth(1).unwrap()
 }
 
 pub(super) struct RuntimeFixture {
@@ -145,12 +143,14 @@ impl RuntimeFixture {
         }
     }
 
+    pub(super) fn ports(&self) -> Ports {
+        Ports { queue: self.queue.clone(), archive: self.archive.clone(), clock: self.clock.clone() }
+    }
+
     pub(super) fn start(&self, worker: &Arc<Scripted>, settings: RuntimeSettings) -> RunningConsumer {
         let (stop, shutdown) = watch::channel(false);
-        let ports =
-            Ports { queue: self.queue.clone(), archive: self.archive.clone(), clock: self.clock.clone() };
         let worker = Arc::clone(worker) as Arc<dyn Worker>;
-        RunningConsumer { stop, task: tokio::spawn(runtime::run(worker, ports, settings, shutdown)) }
+        RunningConsumer { stop, task: tokio::spawn(runtime::run(worker, self.ports(), settings, shutdown)) }
     }
 
     /// Runs until nothing is waiting, backing off or in flight, then stops.
@@ -172,10 +172,7 @@ impl RuntimeFixture {
 
     pub(super) async fn quarantined(&self) -> Vec<(String, String)> {
         let listed = quarantine::list(&*self.memory).await.unwrap();
-        listed
-            .into_iter()
-            .map(|job| (job.payload.split('"').rev().nth(1).unwrap().to_owned(), job.reason))
-            .collect()
+        listed.into_iter().map(|job| (name(&job.payload).to_owned(), job.reason)).collect()
     }
 }
 

@@ -8,9 +8,9 @@ use ports::queue::{Delivery, QueueName, QueueRef, ReceiveRequest};
 use proptest::prelude::*;
 use tokio::time::{Instant, sleep};
 use workers::lambda::handle_messages;
-use workers::runtime::{JobOutcome, Ports, RuntimeSettings, Worker};
+use workers::runtime::{JobOutcome, RuntimeSettings, Worker};
 
-use super::fixture::{Act, RuntimeFixture, Scripted, done};
+use super::fixture::{Act, RuntimeFixture, Scripted, done, name};
 
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -28,11 +28,6 @@ async fn receive(fixture: &RuntimeFixture) -> Vec<Delivery> {
 /// Runs one invocation and deletes the jobs that succeeded, as Lambda does. Returns the jobs reported as
 /// failed.
 async fn invoke(fixture: &RuntimeFixture, worker: &Arc<Scripted>, batch: &[Delivery]) -> Vec<String> {
-    let ports = Ports {
-        queue: fixture.queue.clone(),
-        archive: fixture.archive.clone(),
-        clock: fixture.clock.clone(),
-    };
     let settings = RuntimeSettings {
         visibility_timeout: 6 * FUNCTION_TIMEOUT,
         drain_deadline: Duration::from_secs(1),
@@ -42,19 +37,19 @@ async fn invoke(fixture: &RuntimeFixture, worker: &Arc<Scripted>, batch: &[Deliv
     let worker = Arc::clone(worker) as Arc<dyn Worker>;
     let queue = QueueRef::from(QueueName::Events);
     let until = Instant::now() + FUNCTION_TIMEOUT;
-    let failed = handle_messages(&worker, &ports, settings, queue, batch.to_vec(), until).await;
+    let failed = handle_messages(&worker, &fixture.ports(), settings, queue, batch.to_vec(), until).await;
     let done = batch.iter().filter(|delivery| !failed.contains(&delivery.message_id));
     let receipts: Vec<_> = done.map(|delivery| delivery.receipt.clone()).collect();
     for acked in fixture.queue.ack(queue, &receipts).await {
         acked.unwrap();
     }
-    let name = |message_id| batch.iter().find(|delivery| delivery.message_id == message_id).map(job).unwrap();
-    failed.into_iter().map(name).collect()
+    let failed_job =
+        |message_id| batch.iter().find(|delivery| delivery.message_id == message_id).map(job).unwrap();
+    failed.into_iter().map(failed_job).collect()
 }
 
-/// `a1` of `{"v":1,"event":"a1"}`.
 fn job(delivery: &Delivery) -> String {
-    delivery.body.split('"').rev().nth(1).unwrap().to_owned()
+    name(&delivery.body).to_owned()
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,9 +135,7 @@ async fn a_job_that_exceeds_the_function_timeout_is_returned_before_the_function
     let again = receive(&fixture).await;
     // When received again, each group runs alone, so `b1` succeeds.
     assert_eq!(invoke(&fixture, &worker, &again).await, ["a1", "a2"]);
-    let marks =
-        fixture.memory.items().into_iter().filter(|item| item.key.item_id.contains("attempts")).count();
-    assert_eq!(marks, 0, "running out of time is no crash");
+    assert_eq!(fixture.marks(), 0, "running out of time is no crash");
 }
 
 /// Runs a batch of random groups with a worker that fails at random. The function must report, in each group,

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use ports::queue::QueueName;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep};
-use workers::runtime::{self, Batch, Ports, Worker};
+use workers::runtime::{self, Batch, Worker};
 
 use super::fixture::{RuntimeFixture, Scripted, done, settings};
 
@@ -47,12 +47,7 @@ async fn a_job_is_received_only_with_a_permit_and_an_empty_receive_uses_none() {
         permit_calls: AtomicUsize::new(0),
     });
     let (stop, shutdown) = watch::channel(false);
-    let ports = Ports {
-        queue: fixture.queue.clone(),
-        archive: fixture.archive.clone(),
-        clock: fixture.clock.clone(),
-    };
-    let running = tokio::spawn(runtime::run(worker.clone(), ports, settings(), shutdown));
+    let running = tokio::spawn(runtime::run(worker.clone(), fixture.ports(), settings(), shutdown));
     // Many empty receives.
     sleep(Duration::from_secs(300)).await;
     assert_eq!(worker.permit_calls.load(Ordering::SeqCst), 1);
