@@ -43,13 +43,6 @@ pub struct FoundDifferences {
     pub extra_ts: BTreeSet<Ts>,
 }
 
-impl FoundDifferences {
-    /// Whether the archive still differs from Slack.
-    pub fn has_unresolved(&self) -> bool {
-        self.missing + self.changed > self.filled || self.extra > self.marked
-    }
-}
-
 /// The comparison of one channel with Slack, while it is read.
 pub struct Comparison {
     /// The compared interval: from the start of the read spans until the reading began. Later messages are
