@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveExt, ItemKey, Query, key, query_all};
 use ports::clock::{ManualClock, TimestampMs};
-use ports::queue::{Delivery, Queue, QueueName};
+use ports::queue::{Delivery, Outgoing, Queue, QueueName};
 use process::config::backfill::BackfillMode;
 use rules::filled::{self, FilledSpan};
 use rules::gap::dropped;
@@ -158,17 +158,13 @@ impl HistorianFixture {
     }
 }
 
+fn span_job(from: i64, to: i64) -> Outgoing {
+    let (team, channel, why) = (team(), channel(), "downtime".into());
+    SpanJob { team, channel, from: ts(from), to: ts(to), why, page: 0, looked: None }.outgoing()
+}
+
 fn job(from: i64, to: i64) -> Delivery {
-    let job = SpanJob {
-        team: team(),
-        channel: channel(),
-        from: ts(from),
-        to: ts(to),
-        why: "downtime".into(),
-        page: 0,
-        looked: None,
-    };
-    delivery_of(job.outgoing())
+    delivery_of(span_job(from, to))
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,16 +42,7 @@ fn early(fixture: &HistorianFixture) -> usize {
 async fn read_with(fixture: &HistorianFixture, processes: u64) {
     fixture.mark_public().await;
     let fleet = HistorianFleet::start(fixture, processes);
-    let sent = SpanJob {
-        team: team(),
-        channel: channel(),
-        from: ts(BEGINNING),
-        to: ts(END),
-        why: "downtime".into(),
-        page: 0,
-        looked: None,
-    };
-    fleet.queue.send(vec![sent.outgoing()]).await.remove(0).unwrap();
+    fleet.queue.send(vec![span_job(BEGINNING, END)]).await.remove(0).unwrap();
     let idle = async {
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         while !fleet.queue.depth(QueueName::Backfill.into()).await.unwrap().is_empty() {
