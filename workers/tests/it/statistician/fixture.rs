@@ -30,7 +30,7 @@ use workers::statistician::{Statistician, store_report};
 pub(super) const CHANNELS: [&str; 3] = ["C1", "C2", "C3"];
 /// The last one is an app; the one before it has no user row.
 pub(super) const PEOPLE: [&str; 6] = ["U1", "U2", "U3", "U4", "U5", "U6"];
-const DAY: i64 = 86_400;
+pub(super) const DAY: i64 = 86_400;
 /// Monday of 2026-W46.
 pub(super) const MONDAY: i64 = 1_794_182_400;
 /// Two weeks later, at noon.
@@ -227,10 +227,7 @@ impl StatisticianFixture {
             8 => self.page().await,
             // An edit that turns the message into a notice, or back into a message.
             9 => {
-                let version = format!(
-                    "{:012}.000000/000000000001.000000/x",
-                    900_000_000_000_u64 + u64::from(self.random.u32(..))
-                );
+                let version = self.newer_version();
                 let subtype = if self.random.bool() { json!("channel_topic") } else { Value::Null };
                 self.set(written.key(), json!({ "subtype": subtype, "content_version": version })).await;
             }
@@ -244,10 +241,7 @@ impl StatisticianFixture {
                 self.set(written.key(), json!({ name: format!("000000000001.000000/{state}") })).await;
             }
             _ => {
-                let version = format!(
-                    "{:012}.000000/000000000001.000000/x",
-                    900_000_000_000_u64 + u64::from(self.random.u32(..))
-                );
+                let version = self.newer_version();
                 let text = vec!["edited"; self.random.usize(0..30)].join(" ");
                 self.set(
                     written.key(),
@@ -256,6 +250,12 @@ impl StatisticianFixture {
                 .await;
             }
         }
+    }
+
+    /// A version that is newer than that of any posted message.
+    fn newer_version(&mut self) -> String {
+        let second = 900_000_000_000_u64 + u64::from(self.random.u32(..));
+        format!("{second:012}.000000/000000000001.000000/x")
     }
 
     /// All roll-ups in the archive.
@@ -295,6 +295,19 @@ impl StatisticianFixture {
         }
     }
 
+    /// The scope of a report, as the reader takes it.
+    async fn report_scope(&self, scope: RecountScope) -> ReportScope<'_> {
+        match scope {
+            RecountScope::Team => ReportScope::Team,
+            RecountScope::Channel(id) => {
+                let location = ChannelOfTeam { team: team(), channel: channel(id) };
+                let joined = find::joined_channel(&*self.archive, &location, &[team()]).await;
+                ReportScope::Channel(joined.unwrap())
+            }
+            RecountScope::User(id) => ReportScope::User(UserId::parse(id).unwrap()),
+        }
+    }
+
     /// Asserts that reports are the same with and without roll-ups.
     pub(super) async fn assert_same_reports(&self, when: &str) -> Option<Rollups> {
         self.assert_same_and_stored(when).await.0
@@ -311,41 +324,27 @@ impl StatisticianFixture {
         let ts = |second: i64| Ts::parse(&format!("{second}.000000")).unwrap();
         let hours = Period::between(&ts(MONDAY + 5_000), &ts(MONDAY + 3 * DAY - 77)).unwrap();
         for period in weeks.into_iter().chain([hours]) {
-            for scope in 0..3 {
-                let location = ChannelOfTeam { team: team(), channel: channel("C2") };
+            for recount_scope in [RecountScope::Team, RecountScope::Channel("C2"), RecountScope::User("U2")] {
                 let mut reports = Vec::new();
                 for rollups in [None, rollups.as_ref()] {
-                    let report_scope = match scope {
-                        0 => ReportScope::Team,
-                        1 => ReportScope::Channel(
-                            find::joined_channel(&*self.archive, &location, &[team()]).await.unwrap(),
-                        ),
-                        _ => ReportScope::User(UserId::parse("U2").unwrap()),
-                    };
-                    let report = make_report(&*self.archive, &team(), report_scope, period, rollups, now)
-                        .await
-                        .unwrap();
+                    let scope = self.report_scope(recount_scope).await;
+                    let report =
+                        make_report(&*self.archive, &team(), scope, period, rollups, now).await.unwrap();
                     reports.push(json::report_json(&report).to_string());
                 }
                 assert_eq!(reports[0], reports[1], "{when}, {:?}", period.bounds());
-                let recount_scope =
-                    [RecountScope::Team, RecountScope::Channel("C2"), RecountScope::User("U2")][scope];
                 let recounted = rows.report(recount_scope, period.from(), period.to());
                 assert_recounted_as(
                     &reports[0],
                     &recounted,
                     &format!("{when}, {recount_scope:?}, {:?}", period.bounds()),
                 );
-                let report_scope = match scope {
-                    0 => ReportScope::Team,
-                    1 => ReportScope::Channel(
-                        find::joined_channel(&*self.archive, &location, &[team()]).await.unwrap(),
-                    ),
-                    _ => continue,
-                };
-                let team = team();
+                if matches!(recount_scope, RecountScope::User(_)) {
+                    continue;
+                }
+                let (team, scope) = (team(), self.report_scope(recount_scope).await);
                 let sources =
-                    ReportSources::read(&*self.archive, &team, report_scope, period, rollups.as_ref(), now)
+                    ReportSources::read(&*self.archive, &team, scope, period, rollups.as_ref(), now)
                         .await
                         .unwrap();
                 if let Some(stored) = sources.stored().await.unwrap() {

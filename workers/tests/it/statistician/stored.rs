@@ -14,11 +14,7 @@ use testkit::memory::watched::WatchedArchive;
 use workers::runtime::Worker;
 use workers::statistician::store_report;
 
-use super::fixture::{CHANNELS, StatisticianFixture, channel, team};
-
-const DAY: i64 = 86_400;
-/// Monday of 2026-W46.
-const MONDAY: i64 = 1_794_182_400;
+use super::fixture::{CHANNELS, DAY, MONDAY, StatisticianFixture, channel, team};
 
 /// The report of 2026-W46, and whether it was stored.
 async fn report(fixture: &StatisticianFixture, archive: &dyn Archive) -> (Value, bool) {
