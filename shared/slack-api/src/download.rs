@@ -130,27 +130,9 @@ impl Download {
     }
 }
 
-/// The kind of download, which determines the allowed hosts and the token.
-enum HostRule<'a> {
-    File(&'a BotToken),
-    Image,
-}
-
-impl HostRule<'_> {
-    /// The token to send, if any.
-    fn token(&self) -> Option<&BotToken> {
-        match self {
-            Self::File(token) => Some(token),
-            Self::Image => None,
-        }
-    }
-
-    fn allows(&self, url: &Url, api: &ApiUrl) -> bool {
-        match self {
-            Self::File(_) => may_carry_token(url, api),
-            Self::Image => may_fetch_image(url, api),
-        }
-    }
+/// Whether a download may request `url`: with a token, as for a shared file, or without one, as for an image.
+fn is_allowed(token: Option<&BotToken>, url: &Url, api: &ApiUrl) -> bool {
+    if token.is_some() { may_carry_token(url, api) } else { may_fetch_image(url, api) }
 }
 
 impl WebApi {
@@ -162,7 +144,7 @@ impl WebApi {
         time_limits: DownloadTimeLimits,
     ) -> Result<Download, DownloadError> {
         let token = self.token(team).await?;
-        self.get(&HostRule::File(&token), url, time_limits).await
+        self.get(Some(&token), url, time_limits).await
     }
 
     /// Starts the download of an avatar or an emoji, without a token.
@@ -171,23 +153,22 @@ impl WebApi {
         url: &str,
         time_limits: DownloadTimeLimits,
     ) -> Result<Download, DownloadError> {
-        self.get(&HostRule::Image, url, time_limits).await
+        self.get(None, url, time_limits).await
     }
 
     async fn get(
         &self,
-        rule: &HostRule<'_>,
+        token: Option<&BotToken>,
         url: &str,
         time_limits: DownloadTimeLimits,
     ) -> Result<Download, DownloadError> {
         let deadline = Instant::now() + time_limits.whole;
         let mut url = Url::parse(url).map_err(|_| DownloadError::NotAUrl)?;
-        if !rule.allows(&url, &self.url) {
+        if !is_allowed(token, &url, &self.url) {
             return Err(DownloadError::NotAllowed(origin(&url)));
         }
         for _ in 0..=MAX_REDIRECTS {
-            let request =
-                SlackRequest { url: url.clone(), token: rule.token(), form: None, time_limit: None };
+            let request = SlackRequest { url: url.clone(), token, form: None, time_limit: None };
             let until = deadline.min(Instant::now() + time_limits.answer);
             let answer = match timeout_at(until, self.transport.send_request(request)).await {
                 Ok(answer) => answer.map_err(DownloadError::Unreachable)?,
@@ -197,7 +178,7 @@ impl WebApi {
                 return Ok(begin(answer, time_limits, deadline));
             }
             url = next(&url, &answer.headers).ok_or(DownloadError::UnusableRedirects)?;
-            if !rule.allows(&url, &self.url) {
+            if !is_allowed(token, &url, &self.url) {
                 return Err(DownloadError::ForbiddenRedirect(origin(&url)));
             }
         }
