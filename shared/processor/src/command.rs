@@ -278,25 +278,11 @@ impl Processor for CommandProcessor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NamedId, PromptFacts};
-
-    fn prompt(question: &str) -> Prompt {
-        let named = |id: &str| NamedId { id: id.into(), name: None };
-        let mut prompt = Prompt::new(PromptFacts {
-            id: "T1.C1.1.000000".into(),
-            team_id: "T1".into(),
-            channel: named("C1"),
-            thread_ts: "1.000000".into(),
-            asker: named("U1"),
-            now: "2026-01-01T00:00:00Z".into(),
-        });
-        prompt.question = question.into();
-        prompt
-    }
 
     async fn answer(command: &str, timeout: Duration, question: &str) -> Result<Answer, ProcessorError> {
         let command = CommandLine::parse(command).unwrap();
-        CommandProcessor::new(command, timeout, Vec::new()).answer(&prompt(question)).await
+        let prompt = Prompt { question: question.into(), ..Prompt::default() };
+        CommandProcessor::new(command, timeout, Vec::new()).answer(&prompt).await
     }
 
     fn text(answer: Result<Answer, ProcessorError>) -> String {
@@ -336,32 +322,31 @@ mod tests {
         assert!(input.get("raw").is_none() && input.get("is_mention").is_none());
     }
 
-    #[tokio::test]
-    async fn at_the_time_limit_the_whole_group_is_killed() {
+    /// The outcome of a shell script that starts a process which keeps running, once that process was killed.
+    async fn answer_and_kill(end_of_script: &str, time_limit: Duration) -> Result<Answer, ProcessorError> {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("alive");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        let script = format!("exec 3> {}; sleep 60 & wait", pipe.display());
+        let script = format!("exec 3> {}; sleep 60 & {end_of_script}", pipe.display());
         // The pipe reaches its end once no process of the group can write to it.
         let all_gone = tokio::task::spawn_blocking(move || std::fs::read(pipe));
         let command = serde_json::json!(["sh", "-c", script]).to_string();
-        let ended = answer(&command, Duration::from_secs(2), "").await;
-        assert!(matches!(&ended, Err(ProcessorError::Permanent(why)) if why.contains("killed")), "{ended:?}");
+        let answer = answer(&command, time_limit, "").await;
         let all_gone = timeout(Duration::from_secs(20), all_gone).await;
         assert!(all_gone.is_ok(), "a process of the group keeps running");
+        answer
+    }
+
+    #[tokio::test]
+    async fn at_the_time_limit_the_whole_group_is_killed() {
+        let ended = answer_and_kill("wait", Duration::from_secs(2)).await;
+        assert!(matches!(&ended, Err(ProcessorError::Permanent(why)) if why.contains("killed")), "{ended:?}");
     }
 
     #[tokio::test]
     async fn a_child_that_keeps_running_is_killed_and_the_answer_is_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let pipe = folder.path().join("alive");
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        let script = format!("exec 3> {}; sleep 60 & echo answered", pipe.display());
-        let all_gone = tokio::task::spawn_blocking(move || std::fs::read(pipe));
-        let command = serde_json::json!(["sh", "-c", script]).to_string();
-        assert_eq!(text(answer(&command, Duration::from_secs(20), "").await).trim(), "answered");
-        let all_gone = timeout(Duration::from_secs(20), all_gone).await;
-        assert!(all_gone.is_ok(), "a process of the group keeps running");
+        let kept = answer_and_kill("echo answered", Duration::from_secs(20)).await;
+        assert_eq!(text(kept).trim(), "answered");
     }
 
     #[tokio::test]

@@ -73,19 +73,6 @@ mod tests {
 
     use super::*;
     use crate::anthropic::{AnthropicProcessor, AnthropicSettings};
-    use crate::{NamedId, PromptFacts};
-
-    fn prompt() -> Prompt {
-        let named = |id: &str| NamedId { id: id.into(), name: None };
-        Prompt::new(PromptFacts {
-            id: "T1.C1.1.000000".into(),
-            team_id: "T1".into(),
-            channel: named("C1"),
-            thread_ts: "1.000000".into(),
-            asker: named("U1"),
-            now: "2026-01-01T00:00:00Z".into(),
-        })
-    }
 
     async fn server(response: ResponseTemplate) -> MockServer {
         let server = MockServer::start().await;
@@ -96,7 +83,8 @@ mod tests {
     async fn answer(response: ResponseTemplate) -> Result<Answer, ProcessorError> {
         let server = server(response).await;
         let timeout = Duration::from_millis(500);
-        HttpProcessor::new(server.uri().parse().unwrap(), None, timeout).unwrap().answer(&prompt()).await
+        let processor = HttpProcessor::new(server.uri().parse().unwrap(), None, timeout).unwrap();
+        processor.answer(&Prompt::default()).await
     }
 
     /// The outcome in a word.
@@ -144,7 +132,7 @@ mod tests {
         }
         let unreachable =
             HttpProcessor::new("http://127.0.0.1:9/".parse().unwrap(), None, Duration::from_secs(5));
-        assert_eq!(outcome(&unreachable.unwrap().answer(&prompt()).await), "later");
+        assert_eq!(outcome(&unreachable.unwrap().answer(&Prompt::default()).await), "later");
     }
 
     #[tokio::test]
@@ -166,7 +154,7 @@ mod tests {
                 system_prompt: Some("Be brief.".into()),
                 timeout: Duration::from_secs(5),
             };
-            let answer = AnthropicProcessor::new(settings).unwrap().answer(&prompt()).await;
+            let answer = AnthropicProcessor::new(settings).unwrap().answer(&Prompt::default()).await;
             let expected = expected.map(|text| Answer::Text(text.into()));
             assert_eq!(answer.as_ref().ok(), expected.as_ref(), "{body}: {answer:?}");
         }

@@ -22,7 +22,7 @@ pub const MAX_ANSWER_BYTES: usize = 256 * 1024;
 const VERSION: u32 = 1;
 
 /// A channel or a user, by id and name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct NamedId {
     /// Its id.
     pub id: String,
@@ -44,9 +44,8 @@ pub struct ContextMessage {
 }
 
 /// A question with its context. A processor receives it as JSON.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Prompt {
-    v: u32,
     /// The id of the question, the same in every attempt.
     pub id: String,
     /// The workspace.
@@ -73,46 +72,18 @@ pub struct Prompt {
     pub is_mention: bool,
 }
 
-/// The required parts of a [`Prompt`].
-#[derive(Debug, Clone)]
-pub struct PromptFacts {
-    /// The id of the question.
-    pub id: String,
-    /// The workspace.
-    pub team_id: String,
-    /// The channel.
-    pub channel: NamedId,
-    /// The thread.
-    pub thread_ts: String,
-    /// The user who asks.
-    pub asker: NamedId,
-    /// The current time.
-    pub now: String,
+/// The JSON of a [`Prompt`].
+#[derive(Serialize)]
+struct PromptJson<'a> {
+    v: u32,
+    #[serde(flatten)]
+    prompt: &'a Prompt,
 }
 
 impl Prompt {
-    /// A prompt without a question yet.
-    pub fn new(facts: PromptFacts) -> Self {
-        let PromptFacts { id, team_id, channel, thread_ts, asker, now } = facts;
-        Self {
-            v: VERSION,
-            id,
-            team_id,
-            channel,
-            thread_ts,
-            asker,
-            question: String::new(),
-            context: Vec::new(),
-            files: Vec::new(),
-            now,
-            raw: String::new(),
-            is_mention: true,
-        }
-    }
-
     /// The prompt as JSON. Text always serialises.
     fn json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
+        serde_json::to_string(&PromptJson { v: VERSION, prompt: self }).unwrap_or_default()
     }
 }
 

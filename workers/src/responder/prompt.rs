@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use ports::archive::{ArchiveError, Item, ItemKey};
-use processor::{ContextMessage, NamedId, Prompt, PromptFacts};
+use processor::{ContextMessage, NamedId, Prompt};
 use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
 use reader::text::{self, MessageText, flat};
@@ -41,7 +41,7 @@ impl Responder {
             .await?;
         let row = archive.get(&ItemKey::question(&id.team, &id.channel, &id.ts)).await?;
         let channel_name = row.as_ref().and_then(|row| row.text("channel_name")).map(str::to_owned);
-        let mut prompt = Prompt::new(PromptFacts {
+        Ok(Prompt {
             id: id.name(),
             team_id: id.team.to_string(),
             channel: NamedId { id: id.channel.to_string(), name: channel_name },
@@ -52,13 +52,12 @@ impl Responder {
                     .filter(|name| name != asked.user.as_str()),
             },
             now: Timestamp::from_millisecond(self.ports.clock.now().0).unwrap_or_default().to_string(),
-        });
-        prompt.question = plain(&question_text, &names);
-        prompt.context = newest_within(self.limits.context_bytes, before, &names);
-        prompt.files = row.as_ref().map(files).unwrap_or_default();
-        prompt.raw = raw;
-        prompt.is_mention = asked.mentioned.is_some();
-        Ok(prompt)
+            question: plain(&question_text, &names),
+            context: newest_within(self.limits.context_bytes, before, &names),
+            files: row.as_ref().map(files).unwrap_or_default(),
+            raw,
+            is_mention: asked.mentioned.is_some(),
+        })
     }
 
     /// The messages of the thread before the question, oldest first.

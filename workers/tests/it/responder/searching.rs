@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ports::archive::{ArchiveExt, ItemKey, Update};
 use ports::changes::Changes;
-use processor::{Answer, NamedId, Processor, Prompt, PromptFacts};
+use processor::{Answer, NamedId, Processor, Prompt};
 use rules::{history, public_mark};
 use serde_json::value::to_raw_value;
 use slack::ids::{ChannelId, TeamId};
@@ -16,17 +16,17 @@ use workers::store::store_history;
 /// A question in a public channel of a workspace.
 fn question(team: &str, query: &str) -> Prompt {
     let named = |id: &str| NamedId { id: id.into(), name: None };
-    let facts = PromptFacts {
+    Prompt {
         id: "1".into(),
         team_id: team.into(),
         channel: named("C0"),
         thread_ts: "1700000100.000100".into(),
         asker: named("U1"),
         now: "2026-11-24T00:00:00Z".into(),
-    };
-    let mut prompt = Prompt::new(facts);
-    prompt.raw = query.into();
-    prompt
+        raw: query.into(),
+        is_mention: true,
+        ..Prompt::default()
+    }
 }
 
 async fn write(archive: &MemoryArchive, team: &TeamId, channel: &ChannelId, ts: &str, text: &str) {
