@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use super::functions::{EventSource, TemplateFunction};
-use super::parameters::{self, HAS_BOT_TOKEN};
+use super::parameters;
 use super::{Resources, attribute_of, queues, reference};
 use crate::permissions::PermittedPart;
 use crate::{DEAD_LETTERS, SYNC};
@@ -47,13 +47,44 @@ fn queue_source(function: &TemplateFunction, source: &EventSource) -> (String, V
 
 /// The hourly schedule on which the worker quarantines its dead letters.
 fn dead_letter_schedule(function: &TemplateFunction) -> [(String, Value); 2] {
-    let (id, arn) = (format!("{}DeadLettersHourly", function.id()), attribute_of(&function.id(), "Arn"));
+    let description = format!("{} quarantines its dead letters", function.part.label());
+    schedule(function, format!("{}DeadLettersHourly", function.id()), &description, "worker", DEAD_LETTERS)
+}
+
+/// The schedule of an hourly function.
+fn hourly_schedule(function: &TemplateFunction) -> [(String, Value); 3] {
+    let (id, label) = (function.id(), function.part.label());
+    let [rule, permission] =
+        schedule(function, format!("{id}Hourly"), &format!("{label}, every hour"), label, SYNC);
+    // No retries: the next run follows within the hour anyway.
+    let mut once = json!({
+        "Type": "AWS::Lambda::EventInvokeConfig",
+        "Properties": {
+            "FunctionName": reference(&id),
+            "Qualifier": "$LATEST",
+            "MaximumRetryAttempts": 0,
+            "MaximumEventAgeInSeconds": 3600,
+        },
+    });
+    parameters::only_if(&mut once, function.condition());
+    [rule, permission, (format!("{id}Once"), once)]
+}
+
+/// A rule that passes a command to a function every hour, and its permission to do so.
+fn schedule(
+    function: &TemplateFunction,
+    id: String,
+    description: &str,
+    target: &str,
+    command: &str,
+) -> [(String, Value); 2] {
+    let (arn, input) = (attribute_of(&function.id(), "Arn"), json!({ "annalist": command }).to_string());
     let mut rule = json!({
         "Type": "AWS::Events::Rule",
         "Properties": {
-            "Description": format!("{} quarantines its dead letters", function.part.label()),
+            "Description": description,
             "ScheduleExpression": "rate(1 hour)",
-            "Targets": [{ "Id": "worker", "Arn": arn, "Input": command_input(DEAD_LETTERS) }],
+            "Targets": [{ "Id": target, "Arn": arn, "Input": input }],
         },
     });
     let mut permission = json!({
@@ -67,46 +98,6 @@ fn dead_letter_schedule(function: &TemplateFunction) -> [(String, Value); 2] {
     });
     parameters::only_if(&mut rule, function.condition());
     parameters::only_if(&mut permission, function.condition());
-    [(id.clone(), rule), (format!("{id}Invokes"), permission)]
-}
-
-/// The event that passes a command to a function.
-fn command_input(command: &str) -> String {
-    json!({ "annalist": command }).to_string()
-}
-
-/// The schedule of an hourly function.
-fn hourly_schedule(function: &TemplateFunction) -> [(String, Value); 3] {
-    let (id, hourly) = (function.id(), format!("{}Hourly", function.id()));
-    let rule = json!({
-        "Type": "AWS::Events::Rule",
-        "Condition": HAS_BOT_TOKEN,
-        "Properties": {
-            "Description": format!("{}, every hour", function.part.label()),
-            "ScheduleExpression": "rate(1 hour)",
-            "Targets": [{ "Id": function.part.label(), "Arn": attribute_of(&id, "Arn"), "Input": command_input(SYNC) }],
-        },
-    });
-    let permission = json!({
-        "Type": "AWS::Lambda::Permission",
-        "Condition": HAS_BOT_TOKEN,
-        "Properties": {
-            "Action": "lambda:InvokeFunction",
-            "FunctionName": attribute_of(&id, "Arn"),
-            "Principal": "events.amazonaws.com",
-            "SourceArn": attribute_of(&hourly, "Arn"),
-        },
-    });
-    // No retries: the next run follows within the hour anyway.
-    let once = json!({
-        "Type": "AWS::Lambda::EventInvokeConfig",
-        "Condition": HAS_BOT_TOKEN,
-        "Properties": {
-            "FunctionName": reference(&id),
-            "Qualifier": "$LATEST",
-            "MaximumRetryAttempts": 0,
-            "MaximumEventAgeInSeconds": 3600,
-        },
-    });
-    [(hourly.clone(), rule), (format!("{hourly}Invokes"), permission), (format!("{id}Once"), once)]
+    let permission_id = format!("{id}Invokes");
+    [(id, rule), (permission_id, permission)]
 }
