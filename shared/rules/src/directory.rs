@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::version::clock_version;
 use super::{Change, MAX_NAME_BYTES, Malformed, SlackEvent, checked_name, profile};
-use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use slack::envelope::{self, text_or_none};
 use slack::ids::{TeamId, Ts, UserId};
 
@@ -71,13 +71,14 @@ pub fn user_updates(
     }
     set.insert("raw_event".into(), raw.get().into());
     let profiles = profile::updates(team, user, raw, &set, clock);
-    let identity = [("type", "user"), ("team_id", team.as_str()), ("user_id", user.as_str())];
+    let identity =
+        text_attributes([("type", "user"), ("team_id", team.as_str()), ("user_id", user.as_str())]);
     let key = ItemKey::user(team, user);
     let newest = Update {
         guard: Guard::Greater { register: VERSION.into(), version: clock_version(clock, raw.get()) },
         remove: USER.into_iter().filter(|name| !set.contains_key(*name)).collect(),
         set,
-        set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        set_if_absent: identity,
         ..Update::new(key.clone())
     };
     let earliest = Update {
@@ -179,7 +180,6 @@ pub fn emoji_update(team: &TeamId, name: &str, value: Option<&str>, clock: &Ts) 
     if let Some(value) = value {
         set.insert("value".into(), value.into());
     }
-    let identity = [("type", "emoji"), ("team_id", team.as_str()), ("name", name)];
     Ok(Update {
         guard: Guard::Greater {
             register: VERSION.into(),
@@ -187,7 +187,7 @@ pub fn emoji_update(team: &TeamId, name: &str, value: Option<&str>, clock: &Ts) 
         },
         remove: if value.is_none() { vec!["value"] } else { Vec::new() },
         set,
-        set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        set_if_absent: text_attributes([("type", "emoji"), ("team_id", team.as_str()), ("name", name)]),
         ..Update::new(ItemKey::emoji(team, name))
     })
 }

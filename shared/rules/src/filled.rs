@@ -7,8 +7,7 @@
 //! * `unreadable#{team}` / `{channel}#{from padded}`: history older than `from` could not be read, and why:
 //!   `reason` if Slack's plan hides it permanently, `refused` with the time of Slack's last refusal.
 
-use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
-use serde_json::Value;
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use crate::gap::run::unpadded;
@@ -110,10 +109,7 @@ fn unreadable(team: &TeamId, channel: &ChannelId, from: &Ts, guard: Guard) -> Up
 }
 
 fn identity(kind: &str, team: &TeamId, channel: &ChannelId) -> Attributes {
-    [("type", kind), ("team_id", team.as_str()), ("channel_id", channel.as_str())]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), Value::from(value)))
-        .collect()
+    text_attributes([("type", kind), ("team_id", team.as_str()), ("channel_id", channel.as_str())])
 }
 
 /// An interval of a channel's history that was read completely.
@@ -197,6 +193,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
+    use serde_json::Value;
 
     use super::*;
     use crate::interval::Cover;

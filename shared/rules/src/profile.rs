@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::version::{canonical, clock_version, hash};
-use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use slack::envelope;
 use slack::ids::{TeamId, Ts, UserId};
 
@@ -29,12 +29,13 @@ pub(super) fn updates(
     clock: &Ts,
 ) -> [Update; 2] {
     let key = ItemKey::profile(team, user, &lasting(raw));
-    let identity = [("type", "profile"), ("team_id", team.as_str()), ("user_id", user.as_str())];
+    let identity =
+        text_attributes([("type", "profile"), ("team_id", team.as_str()), ("user_id", user.as_str())]);
     let last = Update {
         // If one profile had several statuses, the row keeps the last one.
         guard: Guard::Greater { register: LAST.into(), version: clock_version(clock, raw.get()) },
         set: set.clone(),
-        set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        set_if_absent: identity,
         ..Update::new(key.clone())
     };
     let first =

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Change, Malformed, SlackEvent, checked_name, version};
+use super::{Change, Malformed, SlackEvent, checked_name, message, version};
 use ports::archive::{Attributes, Guard, ItemKey, Update};
 use slack::catalogue::ReactionChange;
 use slack::envelope::{object_or_default, string_value, text_or_none};
@@ -91,19 +91,13 @@ pub(super) fn changes(event: &SlackEvent<'_>, change: ReactionChange) -> Result<
         ReactionChange::Added => ADDED,
         ReactionChange::Removed => REMOVED,
     };
-    let identity = [
-        ("type", "message"),
-        ("team_id", event.team.as_str()),
-        ("channel_id", channel.as_str()),
-        ("ts", ts.as_str()),
-    ];
     Ok(vec![Change::Register(Update {
         guard: Guard::Greater {
             register: format!("{PREFIX}{name}#{user}"),
             // At one clock, removed wins over added: any fixed order will do.
             version: format!("{}/{state}", event.clock().padded()),
         },
-        set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        set_if_absent: message::identity(&event.team, &channel, &ts),
         ..Update::new(ItemKey::message(&event.team, &channel, &ts))
     })])
 }

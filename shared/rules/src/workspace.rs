@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::directory::VERSION;
 use super::version::clock_version;
 use super::{Change, Malformed, SlackEvent, checked_name};
-use ports::archive::{Guard, ItemKey, Update};
+use ports::archive::{Guard, ItemKey, Update, text_attributes};
 use slack::catalogue::TeamChange;
 use slack::envelope::{self, text_or_none};
 use slack::ids::{TeamId, Ts};
@@ -63,11 +63,10 @@ pub fn address_update(team: &TeamId, address: &str, clock: &Ts) -> Update {
 }
 
 fn update(key: ItemKey, team: &TeamId, value: &str, clock: &Ts) -> Update {
-    let identity = [("type", "workspace"), ("team_id", team.as_str())];
     Update {
         guard: Guard::Greater { register: VERSION.into(), version: clock_version(clock, value) },
         set: [(VALUE.to_owned(), value.into())].into_iter().collect(),
-        set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        set_if_absent: text_attributes([("type", "workspace"), ("team_id", team.as_str())]),
         ..Update::new(key)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ports::archive::{ArchiveError, Attributes, Guard, ItemKey, Update};
+use ports::archive::{ArchiveError, Attributes, Guard, ItemKey, Update, text_attributes};
 use ports::queue::QueueError;
 use rules::Malformed;
 use rules::figures::person::AuthorKind;
@@ -147,12 +147,11 @@ impl SyncReport {
             set.insert("missing_scopes".into(), self.missing_scopes.iter().cloned().collect());
         }
         let optional = ["team_name", "missing_scopes"];
-        let identity = [("type", "sync"), ("team_id", self.team.as_str())];
         Update {
             guard: Guard::Greater { register: "version".into(), version: clock.padded() },
             remove: optional.into_iter().filter(|name| !set.contains_key(*name)).collect(),
             set,
-            set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            set_if_absent: text_attributes([("type", "sync"), ("team_id", self.team.as_str())]),
             ..Update::new(ItemKey::directory_sync(&self.team))
         }
     }

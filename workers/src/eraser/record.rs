@@ -1,7 +1,7 @@
 //! The stored record of an erasure: that it happened, by whom, and the counts. It contains no content and no
 //! name.
 
-use ports::archive::{Attributes, ItemKey, Update, key};
+use ports::archive::{ItemKey, Update, key, text_attributes};
 use rules::message::rfc3339;
 use serde_json::Value;
 use slack::ids::{TeamId, Ts};
@@ -31,8 +31,7 @@ impl ErasureRecord {
     pub fn update(&self) -> Update {
         let Self { team, at, scope, by, counts, jobs } = self;
         let texts = [("type", "erasure"), ("team_id", team.as_str()), ("scope", scope), ("at", &rfc3339(at))];
-        let mut set_if_absent: Attributes =
-            texts.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect();
+        let mut set_if_absent = text_attributes(texts);
         set_if_absent.extend(by.as_ref().map(|by| ("by".to_owned(), Value::from(by.as_str()))));
         let EraserCounts { messages, revisions, files, bytes, users, states, reports, quarantined, .. } =
             *counts;

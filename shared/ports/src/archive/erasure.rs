@@ -24,7 +24,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use super::item::{Attributes, Item};
+use super::item::{Item, text_attributes};
 use super::key::{ERASURES, ItemKey, erasures};
 use super::update::{Guard, Update};
 use super::{Archive, ArchiveError, Query, query_all};
@@ -68,9 +68,7 @@ impl ErasureFact {
 
     /// The update that stores it. A fact only grows: the latest `until` wins.
     pub fn update(&self) -> Update {
-        let identity = [("type", "erased"), ("team_id", self.team.as_str())];
-        let mut set_if_absent: Attributes =
-            identity.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        let mut set_if_absent = text_attributes([("type", "erased"), ("team_id", self.team.as_str())]);
         let (user, channel, ts) = match &self.scope {
             ErasureScope::User(user) => (Some(user.as_str()), None, None),
             ErasureScope::Channel(channel) => (None, Some(channel.as_str()), None),
@@ -247,6 +245,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::archive::Attributes;
 
     fn fact(scope: ErasureScope, until: &str) -> ErasureFact {
         ErasureFact { team: TeamId::parse("T1").unwrap(), scope, until: Ts::parse(until).unwrap() }

@@ -7,6 +7,11 @@ use super::key::ItemKey;
 /// Attribute names and values. Names are the stored ones; a false boolean is never stored.
 pub type Attributes = Map<String, Value>;
 
+/// Attributes with these texts.
+pub fn text_attributes<const N: usize>(texts: [(&str, &str); N]) -> Attributes {
+    texts.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect()
+}
+
 /// One row of the archive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {

@@ -12,7 +12,7 @@ pub mod update;
 use async_trait::async_trait;
 
 pub use erasure::{ErasureFact, ErasureFacts, ErasureScope};
-pub use item::{Attributes, Item};
+pub use item::{Attributes, Item, text_attributes};
 pub use key::ItemKey;
 pub use settled::ArchiveExt;
 pub use update::{Guard, Update, WriteOutcome};

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::super::{Malformed, SlackEvent, checked_name, version};
 use super::fold::{ChannelState, KeptEvent};
-use ports::archive::{Attributes, Item, ItemKey, Update};
+use ports::archive::{Attributes, Item, ItemKey, Update, text_attributes};
 use slack::catalogue::{ChannelChange, EventRule};
 use slack::envelope;
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -138,10 +138,7 @@ pub fn created(row: &Item) -> Option<Ts> {
 
 /// The attributes that identify the channel of a row.
 pub(super) fn identity(team: &TeamId, channel: &ChannelId) -> Attributes {
-    [("type", "channel"), ("team_id", team.as_str()), ("channel_id", channel.as_str())]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), Value::from(value)))
-        .collect()
+    text_attributes([("type", "channel"), ("team_id", team.as_str()), ("channel_id", channel.as_str())])
 }
 
 /// The events stored in a row, in the order in which they are applied: by the names of their kinds.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::super::version;
 use ports::archive::key::channel_index;
-use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use slack::ids::{ChannelId, TeamId};
 
 /// A shard of this size takes no more channels. DynamoDB's limit is 400 KB.
@@ -48,11 +48,10 @@ impl Shard {
         let names: Map<String, Value> =
             self.names.iter().map(|(channel, name)| (channel.clone(), name.as_str().into())).collect();
         let version = version::hash(&Value::Object(names.clone()).to_string());
-        let identity = [("type", "channelindex"), ("team_id", team.as_str())];
         Update {
             guard: Guard::Unchanged { register: VERSION.into(), expected: self.stored.clone(), version },
             set: Attributes::from_iter([("channels_map".to_owned(), Value::Object(names))]),
-            set_if_absent: identity.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            set_if_absent: text_attributes([("type", "channelindex"), ("team_id", team.as_str())]),
             ..Update::new(ItemKey::new(channel_index(team), self.number.to_string()))
         }
     }

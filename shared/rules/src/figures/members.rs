@@ -3,7 +3,7 @@
 //! `members#{team}#{channel}` / `{day}` is written once a day. It is not part of the channel's own rows:
 //! members come and go, and each change would be a new state of the channel.
 
-use ports::archive::{Attributes, Item, ItemKey, Update};
+use ports::archive::{Item, ItemKey, Update, text_attributes};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use slack::envelope;
@@ -27,8 +27,8 @@ pub fn listed(team: &TeamId, channel: &ChannelId, raw: &RawValue, clock: &Ts) ->
     let day = RollupDay::from_ts(clock)?.text();
     let texts =
         [("type", MEMBERS), ("team_id", team.as_str()), ("channel_id", channel.as_str()), ("day", &day)];
-    let texts = texts.into_iter().map(|(name, text)| (name.to_owned(), text.into()));
-    let set_if_absent: Attributes = texts.chain([(MEMBERS.to_owned(), members.into())]).collect();
+    let mut set_if_absent = text_attributes(texts);
+    set_if_absent.insert(MEMBERS.into(), members.into());
     Some(Update { set_if_absent, ..Update::new(ItemKey::members(team, channel, &day)) })
 }
 

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use super::day::DayFigures;
 use super::stored_day::DayTooLarge;
 use crate::{Malformed, read_job};
-use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use ports::changes::ChangeCursor;
 use ports::clock::TimestampMs;
 use ports::queue::job::encode_job;
@@ -215,11 +215,11 @@ impl ChannelDay {
     }
 
     fn identity(&self, kind: &str) -> Attributes {
-        Attributes::from_iter([
-            ("type".to_owned(), kind.into()),
-            ("team_id".to_owned(), self.team.as_str().into()),
-            ("channel_id".to_owned(), self.channel.as_str().into()),
-            ("day".to_owned(), self.day.text().into()),
+        text_attributes([
+            ("type", kind),
+            ("team_id", self.team.as_str()),
+            ("channel_id", self.channel.as_str()),
+            ("day", &self.day.text()),
         ])
     }
 }

@@ -3,7 +3,7 @@
 //! written last, and each row has the stamp of that state, so a reader sees a whole report, never a mixture
 //! of two.
 
-use ports::archive::{Attributes, Guard, Item, ItemKey, Update, key};
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update, key, text_attributes};
 use serde_json::Value;
 use slack::ids::TeamId;
 
@@ -132,8 +132,7 @@ fn keys(team: &TeamId, report_id: &str, chunks: usize) -> Vec<ItemKey> {
 }
 
 fn identity(team: &TeamId, report_id: &str) -> Attributes {
-    let texts = [("type", "report"), ("team_id", team.as_str()), ("report_id", report_id)];
-    texts.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect()
+    text_attributes([("type", "report"), ("team_id", team.as_str()), ("report_id", report_id)])
 }
 
 /// Splits a text into the chunks of the rows.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::{Malformed, checked_name, read_job};
-use ports::archive::{Attributes, Item, ItemKey, Update};
+use ports::archive::{Attributes, Item, ItemKey, Update, text_attributes};
 use ports::files::FileKey;
 use ports::files::key::image_hash;
 use ports::queue::job::encode_job;
@@ -169,8 +169,7 @@ impl ImageJob {
         };
         let image = format!("{IMAGE}{}", image_hash(&self.url));
         let texts = [("type", kind), ("team_id", self.team.as_str()), (id, value), (&image, key.as_str())];
-        let set_if_absent = texts.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect();
-        Update { set_if_absent, ..Update::new(self.key()) }
+        Update { set_if_absent: text_attributes(texts), ..Update::new(self.key()) }
     }
 }
 

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::object::FileObject;
 use super::state::{FileState, FileVerdict};
-use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
+use crate::message;
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use ports::files::FileKey;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
@@ -56,12 +57,8 @@ pub struct StoredBytes {
     pub sha256: String,
 }
 
-fn attributes<const N: usize>(texts: [(&str, &str); N]) -> Attributes {
-    texts.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect()
-}
-
 fn file_identity(team: &TeamId, file: &FileId) -> Attributes {
-    attributes([("type", "file"), ("team_id", team.as_str()), ("file_id", file.as_str())])
+    text_attributes([("type", "file"), ("team_id", team.as_str()), ("file_id", file.as_str())])
 }
 
 fn state_guard(file: &FileId, state: &FileState) -> Guard {
@@ -105,7 +102,7 @@ pub fn settled(team: &TeamId, file: &FileId, state: &FileState) -> Update {
 
 /// The update that records a file as stored.
 pub fn stored(team: &TeamId, file: &FileId, held: &StoredBytes) -> Update {
-    let mut set = attributes([("sha256", &held.sha256)]);
+    let mut set = text_attributes([("sha256", &held.sha256)]);
     set.insert("size_bytes".into(), held.size_bytes.into());
     let mut update = settled(team, file, &FileState::Stored(held.key.clone()));
     let version = format!("{VERSION}{}#{}", held.source, held.size_bytes);
@@ -123,15 +120,9 @@ pub(super) fn deleted(team: &TeamId, file: &FileId) -> Update {
 /// The update that records the state of a file on a message that shares it.
 pub fn on_message(team: &TeamId, share: &Share, file: &FileId, state: &FileState) -> Update {
     let Share { channel, ts } = share;
-    let identity = [
-        ("type", "message"),
-        ("team_id", team.as_str()),
-        ("channel_id", channel.as_str()),
-        ("ts", ts.as_str()),
-    ];
     Update {
         guard: state_guard(file, state),
-        set_if_absent: attributes(identity),
+        set_if_absent: message::identity(team, channel, ts),
         ..Update::new(ItemKey::message(team, channel, ts))
     }
 }

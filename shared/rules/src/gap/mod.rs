@@ -30,7 +30,7 @@ use serde_json::value::RawValue;
 use super::{Malformed, SlackEvent, read_job, version};
 use crate::interval::Interval;
 use ports::archive::key::gaps;
-use ports::archive::{Attributes, Guard, ItemKey, Update};
+use ports::archive::{Guard, ItemKey, Update, text_attributes};
 use slack::catalogue::{ChannelChange, EventRule, GapKind};
 use slack::envelope::{self, text_or_none};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -123,15 +123,12 @@ impl GapRow<'_> {
             timestamp.push_str(&format!("#{to}"));
         }
         let key = ItemKey::new(gaps(self.team), timestamp);
-        let mut set_if_absent: Attributes = [
+        let mut set_if_absent = text_attributes([
             ("type", "gap"),
             ("team_id", self.team.as_str()),
             ("reason", reason),
             ("from", self.from.as_str()),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), Value::from(value)))
-        .collect();
+        ]);
         set_if_absent.extend(self.channel.map(|channel| ("channel_id".to_owned(), channel.as_str().into())));
         set_if_absent.extend(self.to.map(|to| ("to".to_owned(), to.as_str().into())));
         Update { set_if_absent, ..Update::new(key) }

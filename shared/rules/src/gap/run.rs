@@ -5,7 +5,7 @@
 //! event to its last, whatever the order of the jobs, and however the run ended: a process need not announce
 //! that it stops.
 
-use ports::archive::{Guard, Item, ItemKey, Update};
+use ports::archive::{Guard, Item, ItemKey, Update, text_attributes};
 use ports::queue::run::RunId;
 use slack::ids::{TeamId, Ts};
 
@@ -39,10 +39,9 @@ impl RunSpan {
 
     /// The updates of its two registers: a minimum, and a maximum.
     pub fn updates(&self, team: &TeamId, run: &RunId) -> [Update; 2] {
-        let identity = [("type", "run"), ("team_id", team.as_str())];
         let update = |guard| Update {
             guard,
-            set_if_absent: identity.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            set_if_absent: text_attributes([("type", "run"), ("team_id", team.as_str())]),
             ..Update::new(ItemKey::run(team, run))
         };
         [

@@ -14,13 +14,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::version::{self, ContentVersion};
 use super::{Change, Malformed, SlackEvent, reaction};
 use ports::archive::key::thread_parent;
-use ports::archive::{Attributes, ItemKey, Update};
+use ports::archive::{Attributes, ItemKey, Update, text_attributes};
 use slack::envelope::{self, UnreadableJson};
 use slack::event::MessageObject;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
@@ -161,27 +160,25 @@ fn clock(event: &SlackEvent<'_>, outer: &MessageObject<'_>) -> Ts {
     event.header.clock().or_else(ts).unwrap_or_else(|| event.clock())
 }
 
+/// The attributes that identify a message.
+pub(super) fn identity(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Attributes {
+    text_attributes([
+        ("type", "message"),
+        ("team_id", team.as_str()),
+        ("channel_id", channel.as_str()),
+        ("ts", ts.as_str()),
+    ])
+}
+
 struct ChannelOfEvent<'a> {
     team: &'a TeamId,
     channel: &'a ChannelId,
 }
 
 impl ChannelOfEvent<'_> {
-    fn identity(&self, ts: &Ts) -> Attributes {
-        [
-            ("type", "message"),
-            ("team_id", self.team.as_str()),
-            ("channel_id", self.channel.as_str()),
-            ("ts", ts.as_str()),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), Value::from(value)))
-        .collect()
-    }
-
     /// `deleted` is set once and stays; it does not change the content.
     fn deletion(&self, ts: &Ts, lasting: Attributes) -> Update {
-        let mut set_if_absent = self.identity(ts);
+        let mut set_if_absent = identity(self.team, self.channel, ts);
         set_if_absent.insert("deleted".into(), true.into());
         set_if_absent.extend(lasting);
         Update { set_if_absent, ..Update::new(ItemKey::message(self.team, self.channel, ts)) }
@@ -204,7 +201,7 @@ impl ChannelOfEvent<'_> {
         }
         let files = files::read_files(object);
         lasting.extend(files.as_ref().map(files::known).unwrap_or_default());
-        lasting.extend(self.identity(&ts));
+        lasting.extend(identity(self.team, self.channel, &ts));
         let edited_ts = object.edited_ts()?;
         let edit_time = version::edit_time(&ts, edited_ts.as_ref());
         let version = ContentVersion::new(&edit_time, clock, raw.get());

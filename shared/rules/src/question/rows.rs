@@ -1,7 +1,7 @@
 //! The rows of the responder. Each state is a register; all other attributes are set once: the first text of
 //! an answer stays forever.
 
-use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use ports::files::FileKey;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
@@ -71,16 +71,13 @@ fn id_of(item: &Item) -> Option<QuestionId> {
 
 fn identity(kind: &str, id: &QuestionId, user: Option<&UserId>) -> Attributes {
     let QuestionId { team, channel, ts, thread_ts } = id;
-    let mut attributes: Attributes = [
+    let mut attributes = text_attributes([
         ("type", kind),
         ("team_id", team.as_str()),
         ("channel_id", channel.as_str()),
         ("question_ts", ts.as_str()),
         ("thread_ts", thread_ts.as_str()),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_owned(), value.into()))
-    .collect();
+    ]);
     // The user whose words the row contains or answers, with whom it is erased.
     attributes.extend(user.map(|user| ("user".to_owned(), user.as_str().into())));
     attributes
@@ -288,14 +285,13 @@ fn state_update(
 pub fn thread(id: &QuestionId, now_s: i64) -> Update {
     let QuestionId { team, channel, thread_ts, .. } = id;
     let guard = Guard::Greater { register: LAST_CHECKED.into(), version: format!("{now_s:012}") };
-    let set_if_absent = [
-        ("type", json!("botthread")),
-        ("team_id", team.as_str().into()),
-        ("channel_id", channel.as_str().into()),
-        ("thread_ts", thread_ts.as_str().into()),
-        ("created_at", now_s.into()),
-    ];
-    let set_if_absent = set_if_absent.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let mut set_if_absent = text_attributes([
+        ("type", "botthread"),
+        ("team_id", team.as_str()),
+        ("channel_id", channel.as_str()),
+        ("thread_ts", thread_ts.as_str()),
+    ]);
+    set_if_absent.insert("created_at".into(), now_s.into());
     Update { guard, set_if_absent, ..Update::new(ItemKey::bot_thread(team, channel, thread_ts)) }
 }
 
