@@ -7,7 +7,7 @@ use rules::gap::GapReason;
 use rules::gap::closing::GapState;
 pub use rules::gap::closing::UnreadSpan;
 use rules::gap::projection::{Gap, downtime_between, end_gap, oldest_first, posted_at, recorded_gaps};
-use rules::gap::run::{RunSpan, unpadded};
+use rules::gap::run::RunSpan;
 use rules::{message, version};
 use slack::ids::{ChannelId, TeamId, Ts};
 
@@ -131,7 +131,7 @@ async fn joined_after(
     let joins = key::joins(team, channel);
     let after = Some(ItemKey::new(joins.clone(), from.padded()));
     let join = archive.query(&Query { after, limit: 1, ..Query::partition(joins) }).await?;
-    Ok(join.items.first().and_then(|join| unpadded(&join.key.timestamp)))
+    Ok(join.items.first().and_then(|join| Ts::unpadded(&join.key.timestamp)))
 }
 
 /// Returns times at which events are known to have arrived again: the first message from each channel, and

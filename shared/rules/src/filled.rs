@@ -10,7 +10,6 @@
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use slack::ids::{ChannelId, TeamId, Ts};
 
-use crate::gap::run::unpadded;
 use crate::interval::Interval;
 
 const FROM: &str = "from";
@@ -137,7 +136,7 @@ impl FilledSpan {
 pub fn spans(rows: &[Item]) -> Vec<FilledSpan> {
     let span = |row: &Item| {
         let (channel, to) = channel_and_time(row)?;
-        let from = unpadded(row.text(FROM)?)?;
+        let from = Ts::unpadded(row.text(FROM)?)?;
         let source = row.text(SOURCE)?;
         let source = SpanSource::ALL.into_iter().find(|known| known.as_str() == source)?;
         (from < to).then_some(FilledSpan { channel, from, to, source })
@@ -164,7 +163,7 @@ pub fn unreadables(rows: &[Item]) -> Vec<UnreadableBefore> {
     let facts = |row: &Item| {
         let (channel, from) = channel_and_time(row)?;
         let refused = row.text(REFUSED).and_then(|refused| refused.split_once('/'));
-        let refused = refused.and_then(|(asked, why)| Some((reason(why)?, Some(unpadded(asked)?))));
+        let refused = refused.and_then(|(asked, why)| Some((reason(why)?, Some(Ts::unpadded(asked)?))));
         // Earlier versions stored no time.
         let other = row.text(REASON).and_then(reason).map(|reason| (reason, None));
         let other = other.filter(|(reason, _)| refused.is_none() || *reason == UnreadableReason::PlanLimit);
@@ -185,7 +184,7 @@ fn channel_and_time(row: &Item) -> Option<(ChannelId, Ts)> {
         return None;
     }
     let (channel, time) = row.key.timestamp.split_once('#')?;
-    Some((ChannelId::parse(channel).ok()?, unpadded(time)?))
+    Some((ChannelId::parse(channel).ok()?, Ts::unpadded(time)?))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::version::{canonical, clock_version, hash};
+use super::version::{clock_version, hash};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use slack::envelope;
 use slack::ids::{TeamId, Ts, UserId};
@@ -60,16 +60,15 @@ pub fn projected(item: &Item) -> Value {
     let mut visible = item.clone();
     for name in [FIRST, LAST] {
         if let Some(time) = item.text(name).and_then(unpadded) {
-            visible.attributes.insert(name.into(), time.into());
+            visible.attributes.insert(name.into(), time.as_str().into());
         }
     }
     visible.to_json()
 }
 
 /// The time at the beginning of a register, as Slack writes it.
-pub(super) fn unpadded(register: &str) -> Option<String> {
-    let time = register.split('/').next()?;
-    Ts::parse(time).ok().map(|_| canonical(time).to_string())
+pub(super) fn unpadded(register: &str) -> Option<Ts> {
+    Ts::unpadded(register.split('/').next()?)
 }
 
 #[cfg(test)]

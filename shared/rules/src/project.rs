@@ -50,7 +50,7 @@ pub fn directory(item: &Item) -> Value {
     visible.attributes.retain(|name, _| name != VERSION && !image::is_register(name));
     visible.attributes.extend(image.map(|uri| ("image_file".to_owned(), uri)));
     if let Some(earliest) = item.text(EARLIEST).and_then(profile::unpadded) {
-        visible.attributes.insert(EARLIEST.into(), earliest.into());
+        visible.attributes.insert(EARLIEST.into(), earliest.as_str().into());
     }
     visible.to_json()
 }

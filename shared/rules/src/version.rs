@@ -12,9 +12,7 @@ pub fn zero() -> Ts {
 
 /// A timestamp without leading zeros, so that equal times are equal keys.
 pub(super) fn canonical(ts: &str) -> Ts {
-    let trimmed = ts.trim_start_matches('0');
-    let text = if trimmed.starts_with('.') { format!("0{trimmed}") } else { trimmed.to_owned() };
-    Ts::parse(&text).expect("a timestamp without leading zeros keeps its shape")
+    Ts::unpadded(ts).expect("a stored time is a timestamp")
 }
 
 /// The suffix of a content register if another content with the same edit time is known.

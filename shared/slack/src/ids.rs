@@ -130,6 +130,14 @@ impl Ts {
         padded
     }
 
+    /// The timestamp in a text such as [`Ts::padded`] returns, without leading zeros, so that equal times are
+    /// equal keys.
+    pub fn unpadded(padded: &str) -> Option<Self> {
+        let Self(ts) = Self::parse(padded).ok()?;
+        let digits = ts.trim_start_matches('0');
+        Some(Self(if digits.starts_with('.') { format!("0{digits}").into() } else { digits.into() }))
+    }
+
     /// Microseconds since the Unix epoch.
     pub fn micros(&self) -> i64 {
         self.0

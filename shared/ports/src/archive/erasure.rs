@@ -92,14 +92,8 @@ impl ErasureFact {
             }
             _ => return None,
         };
-        Some(Self { team, scope, until: unpadded(item.text(UNTIL)?)? })
+        Some(Self { team, scope, until: Ts::unpadded(item.text(UNTIL)?)? })
     }
-}
-
-/// The timestamp in Slack's format, from its padded form.
-fn unpadded(padded: &str) -> Option<Ts> {
-    let digits = padded.trim_start_matches('0');
-    Ts::parse(&if digits.starts_with('.') { format!("0{digits}") } else { digits.to_owned() }).ok()
 }
 
 /// The facts of any number of workspaces, indexed for a check of each write.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::run::{RunSpan, unpadded};
+use super::run::RunSpan;
 use super::{GapReason, REPORTED_AT};
 use crate::interval::Interval;
 use crate::message;
@@ -43,7 +43,7 @@ pub fn recorded_gaps(rows: &[Item]) -> Vec<Gap> {
         let to = row.text("to").and_then(|to| Ts::parse(to).ok());
         // Rows of earlier versions do not contain the time of Slack's report: it was not before the gap's
         // end.
-        let reported = || row.text(REPORTED_AT).and_then(unpadded).max(to.clone());
+        let reported = || row.text(REPORTED_AT).and_then(Ts::unpadded).max(to.clone());
         Some(Gap {
             reported_at: (reason == GapReason::HistoryChanged).then(reported).flatten(),
             reason,

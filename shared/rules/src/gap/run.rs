@@ -52,17 +52,10 @@ impl RunSpan {
 
     /// Reads the span from a row. If a crash left only one register, it is both ends.
     pub fn read(row: &Item) -> Option<Self> {
-        let clock = |name| row.text(name).and_then(unpadded);
+        let clock = |name| row.text(name).and_then(Ts::unpadded);
         let (first, last) = (clock(FIRST), clock(LAST));
         Some(Self { first: first.clone().or(last.clone())?, last: last.or(first)? })
     }
-}
-
-/// A clock in Slack's format, from one that is padded so that it can be compared as text.
-pub fn unpadded(padded: &str) -> Option<Ts> {
-    let clock = Ts::parse(padded).ok()?;
-    let digits = clock.as_str().trim_start_matches('0');
-    if digits.starts_with('.') { Ts::parse(&format!("0{digits}")).ok() } else { Ts::parse(digits).ok() }
 }
 
 #[cfg(test)]

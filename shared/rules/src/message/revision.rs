@@ -241,9 +241,8 @@ pub fn versions<'i>(rows: &'i [Item], message: Option<&Item>) -> Versions<'i> {
     let mut sorted: BTreeMap<(String, String, String), (String, Replaced<'i>)> = BTreeMap::new();
     for row in rows {
         let Some(version) = stored_version(row) else { continue };
-        let clock_of = |name: &String| Ts::parse(name.strip_prefix(SEEN)?).ok();
-        let marks = row.attributes.keys().filter_map(clock_of);
-        let mut clocks: Vec<Ts> = marks.map(|clock| version::canonical(clock.as_str())).collect();
+        let clock_of = |name: &String| Ts::unpadded(name.strip_prefix(SEEN)?);
+        let mut clocks: Vec<Ts> = row.attributes.keys().filter_map(clock_of).collect();
         if clocks.is_empty() {
             clocks.push(version.clock());
         }
