@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use ports::archive::{Archive, ArchiveError, ItemKey};
-use slack::ids::{ChannelId, TeamId, UserId};
+use slack::ids::{ChannelId, SLACKBOT, TeamId, UserId};
 
 use crate::directory::{self, WorkspaceChannels};
 use crate::plain;
@@ -12,9 +12,6 @@ use crate::text::{MessageAuthor, MessageText, flat, mrkdwn, spans};
 /// Maximum number of names in memory. If it is reached, the names are dropped and read again; within one
 /// page, ids are shown for further people.
 const MAX_KNOWN: usize = 10_000;
-
-/// Slack's own user in every workspace. The directory has no row for it.
-const SLACKBOT: &str = "USLACKBOT";
 
 /// Whether a name is visible. A name of spaces and invisible characters would hide whose it is.
 pub fn is_visible(name: &str) -> bool {

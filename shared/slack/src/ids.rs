@@ -97,6 +97,10 @@ slack_id!(
 #[serde(try_from = "String")]
 pub struct Ts(Box<str>);
 
+/// Slack's own user in every workspace, the author of its messages and of the placeholders of deleted ones.
+/// No list of users contains it.
+pub const SLACKBOT: &str = "USLACKBOT";
+
 /// Digits before the dot; shorter values are padded with zeros so that versions compare as text.
 const SECONDS_DIGITS: usize = 12;
 

@@ -19,7 +19,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use slack::catalogue::{ChannelChange, EventRule, GapKind};
 use slack::envelope::{self, Envelope, text_or_none};
-use slack::ids::{ChannelId, TeamId, UserId};
+use slack::ids::{ChannelId, SLACKBOT, TeamId, UserId};
 use slack_api::Method;
 
 use super::cache::Demand;
@@ -94,9 +94,6 @@ impl ChannelReach {
         }
     }
 }
-
-/// Slackbot's user, which is present in every workspace and missing from every user list.
-const SLACKBOT: &str = "USLACKBOT";
 
 /// A person that an event refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]

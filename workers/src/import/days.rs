@@ -9,7 +9,7 @@ use std::thread;
 use rules::Malformed;
 use rules::history::{self, ExportedElement, HistoryMessage};
 use serde_json::value::RawValue;
-use slack::ids::{ChannelId, TeamId, Ts, UserId};
+use slack::ids::{ChannelId, SLACKBOT, TeamId, Ts, UserId};
 use tokio::sync::mpsc::Sender;
 
 use super::layout::EntryIndex;
@@ -28,9 +28,6 @@ const SPLIT_AHEAD: usize = 8;
 
 /// Maximum number of messages of one channel that are remembered to find duplicates: 64 MiB of them.
 const MAX_REMEMBERED: usize = 4_000_000;
-
-/// An author that is in no list of people: Slack's own.
-const SLACKBOT: &str = "USLACKBOT";
 
 /// The days of a public channel.
 #[derive(Debug)]

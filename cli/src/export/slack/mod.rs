@@ -20,7 +20,7 @@ use jiff::civil::{self, Date};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::Value;
-use slack::ids::{FileId, TeamId, Ts};
+use slack::ids::{FileId, SLACKBOT, TeamId, Ts};
 
 use self::zipped::{EntryPacking, ZipSink};
 use super::source::{ExportSource, ExportedChannel};
@@ -33,9 +33,6 @@ const UPLOADS: &str = "__uploads";
 
 /// An upper bound for days, later than any message, with valid days after it.
 const LAST_DAY: Date = civil::date(9000, 1, 1);
-
-/// The user of Slack itself, which programs that read exports know.
-const SLACKBOT: &str = "USLACKBOT";
 
 /// Writes the zip.
 pub(super) async fn write(
@@ -104,6 +101,7 @@ impl SlackExport<'_, '_> {
                 list.add(&person)?;
             }
         }
+        // Programs that read exports know it.
         authors.remove(SLACKBOT);
         for author in authors {
             list.add(&objects::unknown_person(&author, team))?;

@@ -4,10 +4,10 @@
 
 use std::collections::HashSet;
 
-use rules::history::without_tokens;
+use rules::history::{DELETED_TEXT, without_tokens};
 use serde_json::{Map, Value, json};
 use slack::envelope;
-use slack::ids::{ChannelId, TeamId};
+use slack::ids::{ChannelId, SLACKBOT, TeamId};
 
 use crate::export::source::ExportedFacts;
 use crate::export::threads::Replies;
@@ -20,10 +20,6 @@ const ROW_FIELDS: [&str; 6] = ["text", "user", "bot_id", "username", "subtype", 
 
 /// Maximum number of users in a root's `reply_users`, as in Slack. `reply_users_count` counts them all.
 const MAX_REPLY_USERS: usize = 5;
-
-/// The text and user that Slack substitutes for those of a deleted message with replies.
-const DELETED_TEXT: &str = "This message was deleted.";
-const DELETED_BY: &str = "USLACKBOT";
 
 /// A field of a person and of their profile. Slack only returns it to apps with a scope for it.
 const EMAIL: &str = "email";
@@ -53,7 +49,7 @@ pub(super) fn message(row: &Value, replies: Option<Replies<'_>>) -> Value {
         object.insert("subtype".into(), "tombstone".into());
         object.insert("hidden".into(), true.into());
         object.entry("text").or_insert_with(|| DELETED_TEXT.into());
-        object.entry("user").or_insert_with(|| DELETED_BY.into());
+        object.entry("user").or_insert_with(|| SLACKBOT.into());
     }
     let mut object = Value::Object(object);
     without_tokens(&mut object);

@@ -7,9 +7,7 @@ use serde_json::Value;
 
 use ports::archive::Item;
 use slack::envelope::{is_true, text_or_none};
-
-/// Slack itself, in every workspace.
-const SLACKBOT: &str = "USLACKBOT";
+use slack::ids::SLACKBOT;
 
 /// A kind of author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -29,13 +29,10 @@ use crate::message::{self, Content};
 use crate::{Change, Malformed, file, reaction};
 use ports::archive::Item;
 use slack::envelope::{self, UnreadableJson};
-use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
+use slack::ids::{ChannelId, FileId, SLACKBOT, TeamId, Ts, UserId};
 
-/// The author of the placeholder of a deleted message in old exports.
-const SLACKBOT: &str = "USLACKBOT";
-
-/// The text of such a placeholder.
-const DELETED_TEXT: &str = "This message was deleted.";
+/// The text that Slack substitutes for that of a deleted message with replies, also in old exports.
+pub const DELETED_TEXT: &str = "This message was deleted.";
 
 /// A message as history lists it.
 #[derive(Debug, Clone, PartialEq)]

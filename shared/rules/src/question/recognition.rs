@@ -7,13 +7,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use slack::catalogue::EventRule;
 use slack::envelope::{Envelope, object_or_default};
-use slack::ids::{FileId, Ts, UserId};
+use slack::ids::{FileId, SLACKBOT, Ts, UserId};
 
 use super::{Question, QuestionId, QuestionText};
 use crate::{SlackEvent, message};
-
-/// The author of Slack's own messages in every workspace.
-const SLACKBOT: &str = "USLACKBOT";
 
 /// Subtypes of messages that people write.
 const WRITTEN: [&str; 2] = ["file_share", "thread_broadcast"];
