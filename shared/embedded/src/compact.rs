@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use super::changes::renew_epoch;
-use super::connection::{open_for_compacting, wait_for_others};
+use super::connection::{COMPACT_RETRY, open_for_compacting, sleep};
 
 /// How long to wait for a checkpoint of another process, which is usually short.
 const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,7 +51,7 @@ fn empty_log(connection: &Connection) -> Result<(), CompactError> {
         if began.elapsed() > CHECKPOINT_TIMEOUT {
             return Err(CompactError::LogInUse);
         }
-        wait_for_others();
+        sleep(COMPACT_RETRY);
     }
 }
 

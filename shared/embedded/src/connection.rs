@@ -1,7 +1,7 @@
 //! Opens the database: file permissions, pragmas, migrations.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The interval between two attempts to get the lock for a compaction, and their maximum number: half a
 /// minute in total.
-const COMPACT_RETRY: Duration = Duration::from_millis(1);
+pub(super) const COMPACT_RETRY: Duration = Duration::from_millis(1);
 const COMPACT_TRIES: i32 = 30_000;
 
 /// The writer's page cache: enough for the upper levels of the indexes of millions of rows.
@@ -121,16 +121,13 @@ pub(super) fn restrict_umask() {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
-/// Creates the file of a database if it is missing. SQLite gives its log files the same permissions.
-fn create_private_file(file: &Path) -> std::io::Result<()> {
+/// Creates a file that only its owner may read.
+pub(super) fn create_private_file(file: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(file) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-        Ok(_) | Err(_) => Ok(()),
-    }
+    options.open(file)
 }
 
 /// Creates a folder that only its owner may enter, because it will contain a workspace's messages.
@@ -145,7 +142,13 @@ pub(super) fn create_private_folder(folder: &Path) -> std::io::Result<()> {
 /// Opens the connection for writing, and migrates the database to this version's schema.
 pub(super) fn open_for_writing(file: &Path) -> Result<Connection, OpenError> {
     let database_error = |source| OpenError::Database { path: file.to_owned(), source };
-    create_private_file(file).map_err(|source| OpenError::Folder { path: file.to_owned(), source })?;
+    match create_private_file(file) {
+        Err(source) if source.kind() != ErrorKind::AlreadyExists => {
+            return Err(OpenError::Folder { path: file.to_owned(), source });
+        }
+        // SQLite gives its log files the same permissions.
+        Ok(_) | Err(_) => {}
+    }
     let open = || -> rusqlite::Result<Connection> {
         let connection = Connection::open(file)?;
         harden(&connection)?;
@@ -194,7 +197,7 @@ pub(super) fn open_for_checkpoints(file: &Path) -> rusqlite::Result<Connection> 
 pub(super) fn open_for_compacting(file: &Path) -> rusqlite::Result<Connection> {
     let connection = open_for_checkpoints(file)?;
     connection.busy_handler(Some(|tries| {
-        wait_for_others();
+        sleep(COMPACT_RETRY);
         tries < COMPACT_TRIES
     }))?;
     Ok(connection)
@@ -204,8 +207,8 @@ pub(super) fn open_for_compacting(file: &Path) -> rusqlite::Result<Connection> {
     clippy::disallowed_methods,
     reason = "SQLite's lock has no notification; this thread does nothing else"
 )]
-pub(super) fn wait_for_others() {
-    std::thread::sleep(COMPACT_RETRY);
+pub(super) fn sleep(duration: Duration) {
+    std::thread::sleep(duration);
 }
 
 /// Opens a read-only connection.

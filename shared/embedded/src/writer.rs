@@ -16,6 +16,7 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use super::checkpoint::Checkpoints;
+use super::connection::sleep;
 use super::database_files::DatabaseFiles;
 use super::operation::{AnsweredOperation, Operation};
 pub(super) use super::operation::{Transaction, WriteError};
@@ -382,14 +383,6 @@ fn write_error(error: rusqlite::Error) -> WriteError {
     } else {
         WriteError(error.to_string())
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "SQLite's lock has no notification; this thread does nothing else"
-)]
-fn sleep(duration: Duration) {
-    std::thread::sleep(duration);
 }
 
 /// Locks a mutex even after a panic of another thread: the guarded value is rebuilt from the database after a

@@ -5,12 +5,12 @@
 //! and is empty, the staging folder is created inside it, because it may be a volume, which cannot be
 //! renamed; then the database is renamed last.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::{BackupError, sync_folder};
-use crate::connection::create_private_folder;
+use crate::connection::{create_private_file, create_private_folder};
 use crate::{DATABASE_FILE, FILES_FOLDER};
 use ports::files::FileKey;
 
@@ -73,7 +73,7 @@ impl StagingFolder {
     /// The system's.
     pub fn create_packed_database(&self) -> Result<File, BackupError> {
         let path = self.packed_database();
-        let file = create_private_folder(&self.work.join(PACKED)).and_then(|()| create_file(&path));
+        let file = create_private_folder(&self.work.join(PACKED)).and_then(|()| create_private_file(&path));
         file.map_err(BackupError::at(&path))
     }
 
@@ -83,7 +83,7 @@ impl StagingFolder {
     /// The system's.
     pub fn create_database(&self) -> Result<PathBuf, BackupError> {
         let path = self.database();
-        create_file(&path).map(drop).map_err(BackupError::at(&path))?;
+        create_private_file(&path).map(drop).map_err(BackupError::at(&path))?;
         Ok(path)
     }
 
@@ -98,7 +98,8 @@ impl StagingFolder {
     pub fn create_file_of(&self, key: &FileKey) -> Result<File, BackupError> {
         let path = self.work.join(FILES_FOLDER).join(key.as_str());
         let folder = path.parent().unwrap_or(&self.work);
-        create_private_folder(folder).and_then(|()| create_file(&path)).map_err(BackupError::at(&path))
+        let file = create_private_folder(folder).and_then(|()| create_private_file(&path));
+        file.map_err(BackupError::at(&path))
     }
 
     /// Renames the folder to its final name, after syncing everything in it.
@@ -191,19 +192,11 @@ fn lock_staging_folder(work: &Path, data: &Path) -> Result<File, BackupError> {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         // Fails if another restore has just started.
         builder.create(work)?;
-        let lock = create_file(&work.join(LOCK))?;
+        let lock = create_private_file(&work.join(LOCK))?;
         lock.lock()?;
         Ok(lock)
     };
     create().map_err(BackupError::at(work))
-}
-
-fn create_file(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }
 
 /// Syncs a folder and all folders below it.

@@ -3,11 +3,11 @@
 //! A sync takes milliseconds even if there is nothing to write, so synced folders are remembered.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use crate::backup::sync_folder;
 use crate::connection::create_private_folder;
 
 /// Maximum number of remembered folders. Beyond it all are forgotten and synced again.
@@ -33,7 +33,7 @@ impl Folders {
         self.create(parent)?;
         create_private_folder(folder)?;
         // Even if it exists: the process that created it may not have synced it yet.
-        sync(parent)?;
+        sync_folder(parent)?;
         self.remember(folder);
         Ok(())
     }
@@ -48,7 +48,7 @@ impl Folders {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
             Err(error) => return Err(error),
         };
-        sync(folder)?;
+        sync_folder(folder)?;
         Ok(is_new)
     }
 
@@ -62,7 +62,7 @@ impl Folders {
         };
         // Even if it is gone: the process that removed it may not have synced its folder.
         if folder.is_dir() {
-            sync(folder)?;
+            sync_folder(folder)?;
         }
         Ok(existed)
     }
@@ -78,11 +78,6 @@ impl Folders {
         }
         durable.insert(folder.to_owned());
     }
-}
-
-/// Syncs a folder. Systems other than Unix neither support this nor need it.
-fn sync(folder: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
 #[cfg(test)]

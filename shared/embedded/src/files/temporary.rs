@@ -4,12 +4,12 @@
 //! Each process has its own folder, so that the leftovers of a killed process can be distinguished from the
 //! files that a running one is writing.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::connection::create_private_folder;
+use crate::connection::{create_private_file, create_private_folder};
 
 /// The folder of this process's files until they are published.
 pub(super) struct TemporaryFiles {
@@ -28,12 +28,7 @@ impl TemporaryFiles {
     pub(super) fn create(&self) -> io::Result<TemporaryFile> {
         create_private_folder(&self.own)?;
         let path = self.own.join(self.created.fetch_add(1, Ordering::Relaxed).to_string());
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&path)?;
-        Ok(TemporaryFile { file, path })
+        Ok(TemporaryFile { file: create_private_file(&path)?, path })
     }
 
     /// Removes the folders of processes that have ended.
