@@ -226,9 +226,8 @@ impl PermittedPart {
             }
             Self::Annalist => {
                 let names = QUEUES.each_ref().map(|spec| spec.name);
-                let all = names.iter().flat_map(|name| [(*name).into(), QueueRef::dead_letters(*name)]);
                 let mut grants = vec![
-                    Grant::new(CONSUME, all.map(Target::Queue)),
+                    Grant::new(CONSUME, QueueRef::all().map(Target::Queue)),
                     send(&names),
                     Grant::new(INDEX, [Target::Index]),
                 ];

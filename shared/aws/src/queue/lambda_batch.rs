@@ -6,7 +6,6 @@ use aws_sdk_sqs::types::{Message, MessageAttributeValue, MessageSystemAttributeN
 
 use super::{receive, text};
 use aws_template::names::Names;
-use ports::queue::topology::QUEUES;
 use ports::queue::{Delivery, QueueRef};
 
 /// Why a batch cannot be handled. No message of it is reported as done, so Lambda delivers all of them again.
@@ -49,10 +48,7 @@ pub fn deliveries(
 /// The queue of an ARN, whose last part is its name.
 fn queue_of(names: &Names, arn: &str) -> Option<QueueRef> {
     let name = arn.rsplit(':').next()?;
-    QUEUES
-        .iter()
-        .flat_map(|spec| [QueueRef::from(spec.name), QueueRef::dead_letters(spec.name)])
-        .find(|queue| names.queue(*queue) == name)
+    QueueRef::all().find(|queue| names.queue(*queue) == name)
 }
 
 /// Converts a message of Lambda into one of SQS.

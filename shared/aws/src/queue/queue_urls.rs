@@ -8,7 +8,6 @@ use tokio::sync::OnceCell;
 
 use crate::Aws;
 use crate::fault::CallSubject;
-use ports::queue::topology::QUEUES;
 use ports::queue::{QueueError, QueueRef};
 
 /// One SQS queue, and its URL once it is known.
@@ -63,13 +62,12 @@ pub(super) struct QueueUrls(HashMap<QueueRef, Arc<QueueUrl>>);
 
 impl QueueUrls {
     pub(super) fn new(aws: &Aws) -> Self {
-        let queues = QUEUES.iter().flat_map(|spec| [spec.name.into(), QueueRef::dead_letters(spec.name)]);
         let queue_url = |queue| {
             let name = aws.names().queue(queue);
             let subject = CallSubject::queue(aws, &name);
             (queue, Arc::new(QueueUrl { queue, name, subject, url: OnceCell::new() }))
         };
-        Self(queues.map(queue_url).collect())
+        Self(QueueRef::all().map(queue_url).collect())
     }
 
     pub(super) fn get(&self, queue: QueueRef) -> &Arc<QueueUrl> {

@@ -9,7 +9,6 @@ use super::recent::{KEY_BYTES, RecentIds};
 use super::{claim, label};
 use crate::writer::Transaction;
 use ports::clock::TimestampMs;
-use ports::queue::topology::QUEUES;
 use ports::queue::{DEDUPLICATION_WINDOW, GroupId, QueueRef, Receipt};
 
 /// Number of expired sends that each transaction deletes: more than it adds on average, and few enough to be
@@ -57,11 +56,7 @@ impl Memory {
     }
 
     fn read_sends(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-        let queues: HashMap<String, QueueRef> = QUEUES
-            .iter()
-            .flat_map(|spec| [QueueRef::from(spec.name), QueueRef::dead_letters(spec.name)])
-            .map(|queue| (label(queue), queue))
-            .collect();
+        let queues: HashMap<String, QueueRef> = QueueRef::all().map(|queue| (label(queue), queue)).collect();
         let since =
             transaction.now.0.saturating_sub(i64::try_from(DEDUPLICATION_WINDOW.as_millis()).unwrap_or(0));
         let mut statement = transaction

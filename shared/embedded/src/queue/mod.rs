@@ -30,7 +30,6 @@ use super::reader::ReaderPool;
 use super::writer::{Transaction, WriteError, WriterThread, lock};
 use ports::clock::SharedClock;
 use ports::metrics::QUEUE_DUPLICATES;
-use ports::queue::topology::QUEUES;
 use ports::queue::{
     BatchResult, Delivery, Depth, MAX_MESSAGE_BYTES, Outgoing, Queue, QueueError, QueueRef, Receipt,
     ReceiveRequest,
@@ -65,9 +64,7 @@ impl EmbeddedQueue {
         clock: SharedClock,
         owner: i64,
     ) -> Self {
-        let queues =
-            QUEUES.iter().flat_map(|spec| [QueueRef::from(spec.name), QueueRef::dead_letters(spec.name)]);
-        let arrivals = Arc::new(queues.map(|queue| (queue, Notify::new())).collect());
+        let arrivals = Arc::new(QueueRef::all().map(|queue| (queue, Notify::new())).collect());
         Self { writer, readers, memory: Arc::new(Mutex::new(Memory::default())), arrivals, clock, owner }
     }
 

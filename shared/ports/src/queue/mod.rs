@@ -44,6 +44,11 @@ pub struct QueueRef {
 }
 
 impl QueueRef {
+    /// Every queue of the topology, each followed by its dead-letter queue.
+    pub fn all() -> impl Iterator<Item = Self> {
+        topology::QUEUES.into_iter().flat_map(|spec| [spec.name.into(), Self::dead_letters(spec.name)])
+    }
+
     /// The dead-letter queue of the same name.
     pub fn dead_letters(name: QueueName) -> Self {
         Self { name, dead_letters: true }
