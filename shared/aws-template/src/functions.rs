@@ -31,21 +31,6 @@ pub(super) struct TemplateFunction {
     pub(super) timeout: Duration,
     /// The reserved concurrency, taken from the account's limit.
     pub(super) reserved: Option<Value>,
-    /// The queue that triggers it.
-    pub(super) source: Option<EventSource>,
-}
-
-/// A queue that triggers a function.
-pub(super) struct EventSource {
-    pub(super) queue: QueueName,
-    /// The default of the concurrency parameter.
-    pub(super) concurrency: Option<u32>,
-}
-
-impl EventSource {
-    pub(super) fn concurrency_parameter(&self, function: &TemplateFunction) -> String {
-        format!("{}Concurrency", function.id())
-    }
 }
 
 impl TemplateFunction {
@@ -60,6 +45,15 @@ impl TemplateFunction {
 
     pub(super) fn role_id(&self) -> String {
         format!("{}Role", self.id())
+    }
+
+    pub(super) fn concurrency_parameter(&self) -> String {
+        format!("{}Concurrency", self.id())
+    }
+
+    /// The worker whose queue triggers it.
+    pub(super) fn worker(&self) -> Option<&'static WorkerSpec> {
+        if let PermittedPart::Worker(spec) = self.part { Some(spec) } else { None }
     }
 
     /// The condition of its resources. An hourly function calls Slack, so it exists only with a bot token.
@@ -104,7 +98,6 @@ pub(super) fn all() -> Vec<TemplateFunction> {
         memory_mb: 512,
         timeout: INGEST_TIMEOUT,
         reserved: Some(if_holds(RESERVES, reference(parameters::INGEST_CONCURRENCY))),
-        source: None,
     };
     let hourly = WORKERS.iter().filter_map(|worker| Some(hourly(worker, worker.hourly?)));
     [ingest].into_iter().chain(WORKERS.iter().map(worker)).chain(hourly).collect()
@@ -118,7 +111,6 @@ fn worker(spec: &'static WorkerSpec) -> TemplateFunction {
         memory_mb: spec.memory_mb,
         timeout: spec.timeout,
         reserved: None,
-        source: Some(EventSource { queue: spec.queue.name, concurrency: spec.concurrency }),
     }
 }
 
@@ -131,7 +123,6 @@ fn hourly(worker: &WorkerSpec, spec: &'static HourlySpec) -> TemplateFunction {
         timeout: spec.timeout,
         // Only one: two would share Slack's rate limits.
         reserved: Some(if_holds(RESERVES, 1)),
-        source: None,
     }
 }
 
@@ -196,10 +187,10 @@ fn environment(names: &Names, function: &TemplateFunction) -> Map<String, Value>
     if function.may_use(Target::ExistenceTable) {
         variables.insert(settings::EXISTENCE_TABLE.to_owned(), table(TableRole::Existence));
     }
-    if function.source.as_ref().is_some_and(|source| source.queue == QueueName::Backfill) {
+    let queue = function.worker().map(|worker| worker.queue.name);
+    if queue == Some(QueueName::Backfill) {
         variables.insert("ANNALIST_BACKFILL".to_owned(), reference(parameters::BACKFILL));
     }
-    let queue = function.source.as_ref().map(|source| source.queue);
     if queue.is_some_and(|queue| queue == QueueName::Events || is_of_responder(queue)) {
         variables.insert("ANNALIST_RESPONDER".to_owned(), reference(parameters::RESPONDER));
     }
@@ -245,7 +236,7 @@ mod tests {
         let functions = all();
         for spec in &WORKERS {
             let of_queue = |function: &&TemplateFunction| {
-                function.source.as_ref().is_some_and(|source| source.queue == spec.queue.name)
+                function.worker().is_some_and(|worker| worker.queue.name == spec.queue.name)
             };
             let found: Vec<&TemplateFunction> = functions.iter().filter(of_queue).collect();
             let [function] = found[..] else { panic!("{} has not one function", spec.name) };

@@ -134,9 +134,8 @@ pub(super) fn all(functions: &[TemplateFunction]) -> Map<String, Value> {
         }),
     );
     for function in functions {
-        let Some(source) = &function.source else { continue };
-        let Some(default) = source.concurrency else { continue };
-        let name = source.concurrency_parameter(function);
+        let Some(default) = function.worker().and_then(|worker| worker.concurrency) else { continue };
+        let name = function.concurrency_parameter();
         add(
             &name,
             json!({

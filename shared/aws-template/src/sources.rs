@@ -6,27 +6,28 @@
 
 use serde_json::{Value, json};
 
-use super::functions::{EventSource, TemplateFunction};
+use super::functions::TemplateFunction;
 use super::parameters;
 use super::{Resources, attribute_of, queues, reference};
 use crate::permissions::PermittedPart;
 use crate::{DEAD_LETTERS, SYNC};
+use ports::workers::WorkerSpec;
 
 /// Maximum batch size of a FIFO queue.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html>
 const BATCH: u32 = 10;
 
 pub(super) fn resources(functions: &[TemplateFunction]) -> Resources {
-    let consumers = functions.iter().filter_map(|function| Some((function, function.source.as_ref()?)));
-    let queues = consumers.flat_map(|(function, source)| {
-        [queue_source(function, source)].into_iter().chain(dead_letter_schedule(function))
+    let consumers = functions.iter().filter_map(|function| Some((function, function.worker()?)));
+    let queues = consumers.flat_map(|(function, worker)| {
+        [queue_source(function, worker)].into_iter().chain(dead_letter_schedule(function))
     });
     let hourly = functions.iter().filter(|function| matches!(function.part, PermittedPart::Hourly(_)));
     queues.chain(hourly.flat_map(hourly_schedule)).collect()
 }
 
-fn queue_source(function: &TemplateFunction, source: &EventSource) -> (String, Value) {
-    let id = queues::id(source.queue.into());
+fn queue_source(function: &TemplateFunction, worker: &WorkerSpec) -> (String, Value) {
+    let id = queues::id(worker.queue.name.into());
     let mut mapping = json!({
         "Type": "AWS::Lambda::EventSourceMapping",
         "Properties": {
@@ -37,8 +38,8 @@ fn queue_source(function: &TemplateFunction, source: &EventSource) -> (String, V
             "FunctionResponseTypes": ["ReportBatchItemFailures"],
         },
     });
-    if source.concurrency.is_some() {
-        let max = reference(&source.concurrency_parameter(function));
+    if worker.concurrency.is_some() {
+        let max = reference(&function.concurrency_parameter());
         mapping["Properties"]["ScalingConfig"] = json!({ "MaximumConcurrency": max });
     }
     parameters::only_if(&mut mapping, function.condition());
