@@ -18,6 +18,7 @@
 //! words of a user, and a row with only these is invisible to readers. No fact covers a file's row: a file
 //! belongs to every message that shares it and is deleted with the last of them, which its writer checks.
 
+use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 
 use jiff::civil::Date;
@@ -218,18 +219,10 @@ fn began_before(day: &str, until: Option<&i64>) -> bool {
     until.is_some_and(|until| midnight.is_ok_and(|midnight| midnight.timestamp().as_microsecond() < *until))
 }
 
-impl<'f> FromIterator<&'f ErasureFact> for ErasureFacts {
-    fn from_iter<I: IntoIterator<Item = &'f ErasureFact>>(facts: I) -> Self {
+impl<F: Borrow<ErasureFact>> FromIterator<F> for ErasureFacts {
+    fn from_iter<I: IntoIterator<Item = F>>(facts: I) -> Self {
         let mut known = Self::default();
-        facts.into_iter().for_each(|fact| known.insert(fact));
-        known
-    }
-}
-
-impl FromIterator<ErasureFact> for ErasureFacts {
-    fn from_iter<I: IntoIterator<Item = ErasureFact>>(facts: I) -> Self {
-        let mut known = Self::default();
-        facts.into_iter().for_each(|fact| known.insert(&fact));
+        facts.into_iter().for_each(|fact| known.insert(fact.borrow()));
         known
     }
 }

@@ -13,7 +13,6 @@ pub mod route;
 pub mod run;
 pub mod topology;
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,12 +87,6 @@ impl GroupId {
 impl From<String> for GroupId {
     fn from(name: String) -> Self {
         Self(name.into())
-    }
-}
-
-impl Borrow<str> for GroupId {
-    fn borrow(&self) -> &str {
-        &self.0
     }
 }
 
