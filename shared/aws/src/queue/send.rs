@@ -123,18 +123,10 @@ async fn send_batch(client: &Client, queue_url: &QueueUrl, entries: Vec<SendEntr
     };
     match client.send_message_batch().queue_url(url).set_entries(Some(entries)).send().await {
         Ok(answer) => {
-            let mut results = all(queue_url.unexpected("did not report the result for a message"));
-            for sent in answer.successful() {
-                if let Some(result) = result_for(&mut results, sent.id()) {
-                    *result = Ok(());
-                }
-            }
-            for failed in answer.failed() {
-                if let Some(result) = result_for(&mut results, failed.id()) {
-                    *result = Err(refusal(queue_url, failed));
-                }
-            }
-            results
+            let done = answer.successful().iter().map(|sent| sent.id());
+            let failed = answer.failed().iter().map(|failed| (failed.id(), refusal(queue_url, failed)));
+            let unreported = queue_url.unexpected("did not report the result for a message");
+            batch_results(vec![Err(unreported); count], done, failed)
         }
         Err(error) => all(queue_url.unavailable(&error)),
     }
@@ -154,12 +146,18 @@ fn request_entry(number: usize, entry: SendEntry) -> Result<SendMessageBatchRequ
     request.build().map_err(incomplete)
 }
 
-/// The result of the entry with this id, which is its index in the batch.
-pub(super) fn result_for<'a>(
-    results: &'a mut BatchResult,
-    id: &str,
-) -> Option<&'a mut Result<(), QueueError>> {
-    results.get_mut(id.parse::<usize>().ok()?)
+/// The results of a batch: `results`, except those that SQS reported. The id of an entry is its index.
+pub(super) fn batch_results<'a>(
+    mut results: BatchResult,
+    done: impl Iterator<Item = &'a str>,
+    failed: impl Iterator<Item = (&'a str, QueueError)>,
+) -> BatchResult {
+    for (id, result) in done.map(|id| (id, Ok(()))).chain(failed.map(|(id, error)| (id, Err(error)))) {
+        if let Some(unreported) = id.parse::<usize>().ok().and_then(|index| results.get_mut(index)) {
+            *unreported = result;
+        }
+    }
+    results
 }
 
 /// The error of a message that SQS refused. Every refusal is retryable: a message that is larger than the

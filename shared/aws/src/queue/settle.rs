@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::pending::MAX_ENTRIES;
 use super::queue_urls::QueueUrl;
-use super::send::result_for;
+use super::send::batch_results;
 use super::{receipt, visibility};
 use ports::queue::{BatchResult, QueueError, Receipt};
 
@@ -100,36 +100,23 @@ async fn call(
 ) -> Vec<(usize, Result<(), QueueError>)> {
     let indexes: Vec<usize> = batch.iter().map(|entry| entry.index).collect();
     let results = match request(client, queue_url, batch).await {
-        Ok(answer) => {
+        Ok((done, failed)) => {
+            let done = done.iter().map(String::as_str);
+            let failed = failed.iter().map(|failed| (failed.id(), refusal(queue_url, failed)));
             let unreported = queue_url.unexpected("did not report the result for a receipt");
-            let mut results: BatchResult = vec![Err(unreported); indexes.len()];
-            for id in answer.done {
-                if let Some(result) = result_for(&mut results, &id) {
-                    *result = Ok(());
-                }
-            }
-            for failed in answer.failed {
-                if let Some(result) = result_for(&mut results, failed.id()) {
-                    *result = Err(refusal(queue_url, &failed));
-                }
-            }
-            results
+            batch_results(vec![Err(unreported); indexes.len()], done, failed)
         }
         Err(error) => vec![Err(error); indexes.len()],
     };
     indexes.into_iter().zip(results).collect()
 }
 
-struct SettleResponse {
-    done: Vec<String>,
-    failed: Vec<BatchResultErrorEntry>,
-}
-
+/// Sends the request. Returns the ids of the entries that are done, and the entries that failed.
 async fn request(
     client: &Client,
     queue_url: &QueueUrl,
     batch: Vec<SettleEntry>,
-) -> Result<SettleResponse, QueueError> {
+) -> Result<(Vec<String>, Vec<BatchResultErrorEntry>), QueueError> {
     let url = queue_url.url(client).await?;
     let mut acks = Vec::new();
     let mut changes = Vec::new();
@@ -152,18 +139,12 @@ async fn request(
     if changes.is_empty() {
         let answer = client.delete_message_batch().queue_url(url).set_entries(Some(acks)).send().await;
         let answer = answer.map_err(|error| queue_url.unavailable(&error))?;
-        Ok(SettleResponse {
-            done: answer.successful.into_iter().map(|entry| entry.id).collect(),
-            failed: answer.failed,
-        })
+        Ok((answer.successful.into_iter().map(|entry| entry.id).collect(), answer.failed))
     } else {
         let answer =
             client.change_message_visibility_batch().queue_url(url).set_entries(Some(changes)).send().await;
         let answer = answer.map_err(|error| queue_url.unavailable(&error))?;
-        Ok(SettleResponse {
-            done: answer.successful.into_iter().map(|entry| entry.id).collect(),
-            failed: answer.failed,
-        })
+        Ok((answer.successful.into_iter().map(|entry| entry.id).collect(), answer.failed))
     }
 }
 
