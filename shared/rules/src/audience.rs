@@ -194,16 +194,15 @@ fn decide_by_visibility(visibility: Option<&ChannelVisibility>) -> Decision {
 mod tests {
     use ports::archive::{Item, ItemKey};
     use serde_json::{Value, json};
-    use slack::envelope::Envelope;
     use slack::ids::{ChannelId, TeamId, Ts};
 
     use super::*;
+    use crate::fixture::with_event;
 
     const DROP: Decision = Decision::Drop(DropReason::PrivateChannel);
 
     fn decided(event: &Value, facts: &ChannelFacts) -> Decision {
-        let body = json!({ "team_id": "T1", "event": event }).to_string();
-        decide(&SlackEvent::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap(), facts)
+        with_event(event, |event| decide(event, facts))
     }
 
     fn message(channel_type: Option<&str>) -> Value {
@@ -281,10 +280,8 @@ mod tests {
     #[test]
     fn a_private_channel_stays_private_even_if_its_object_is_odd() {
         let decided = |object: &str| {
-            let body =
-                format!(r#"{{"team_id":"T1","event":{{"type":"channel_created","channel":{object}}}}}"#);
-            let envelope = Envelope::peek(body.as_bytes()).unwrap();
-            decide(&SlackEvent::read(&envelope).unwrap(), &ChannelFacts::default())
+            let event = format!(r#"{{"type":"channel_created","channel":{object}}}"#);
+            with_event(event, |event| decide(event, &ChannelFacts::default()))
         };
         for private in [
             r#"{"id":"C1","name":"plan-\ud83d","is_private":true}"#,

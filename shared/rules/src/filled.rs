@@ -195,15 +195,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::fixture::{channel, team, ts};
     use crate::interval::Cover;
-
-    fn ts(second: i64) -> Ts {
-        Ts::parse(&format!("{second}.000000")).unwrap()
-    }
-
-    fn channel() -> ChannelId {
-        ChannelId::parse("C1").unwrap()
-    }
 
     /// The rows after these updates.
     fn rows(updates: &[Update]) -> Vec<Item> {
@@ -216,37 +209,37 @@ mod tests {
         rows.into_iter().map(|(key, attributes)| Item { key, attributes }).collect()
     }
 
+    fn fact(reason: UnreadableReason, refused_at: Option<Ts>) -> UnreadableBefore {
+        UnreadableBefore { channel: channel("C1"), from: ts(7), reason, refused_at }
+    }
+
     fn read(from: i64, to: i64, source: SpanSource) -> Update {
-        filled_update(&TeamId::parse("T1").unwrap(), &channel(), &ts(from), &ts(to), source)
+        filled_update(&team(), &channel("C1"), &ts(from), &ts(to), source)
     }
 
     #[test]
     fn a_reading_is_one_row_whose_start_goes_down_as_text() {
         let zero = Ts::parse("0.000000").unwrap();
-        let long_ago =
-            filled_update(&TeamId::parse("T1").unwrap(), &channel(), &zero, &ts(50), SpanSource::History);
+        let long_ago = filled_update(&team(), &channel("C1"), &zero, &ts(50), SpanSource::History);
         let rows = rows(&[read(40, 50, SpanSource::History), long_ago, read(9, 50, SpanSource::History)]);
         let [row] = rows.as_slice() else { panic!("{rows:?}") };
         assert_eq!(row.key, ItemKey::new("filled#T1", "C1#000000000050.000000"));
         let expected = serde_json::json!({ "type": "filled", "team_id": "T1", "channel_id": "C1", "to": "50.000000",
             "from": "000000000000.000000", "source": "history" });
         assert_eq!(Value::Object(row.attributes.clone()), expected);
-        let span = FilledSpan { channel: channel(), from: zero, to: ts(50), source: SpanSource::History };
+        let span = FilledSpan { channel: channel("C1"), from: zero, to: ts(50), source: SpanSource::History };
         assert_eq!(spans(&rows), [span]);
     }
 
     #[test]
     fn an_unreadable_row_keeps_the_plan_limit_and_the_latest_refusal() {
-        let team = TeamId::parse("T1").unwrap();
-        let refused = |reason, asked| refusal_update(&team, &channel(), &ts(7), reason, &ts(asked));
+        let refused = |reason, asked| refusal_update(&team(), &channel("C1"), &ts(7), reason, &ts(asked));
         let mut updates = [
             refused(UnreadableReason::NotInChannel, 8),
-            plan_limit_update(&team, &channel(), &ts(7)),
+            plan_limit_update(&team(), &channel("C1"), &ts(7)),
             refused(UnreadableReason::MissingScope, 90),
             refused(UnreadableReason::NotFound, 10),
         ];
-        let fact =
-            |reason, asked| UnreadableBefore { channel: channel(), from: ts(7), reason, refused_at: asked };
         for _ in 0..updates.len() {
             updates.rotate_left(1);
             let rows = rows(&updates);
@@ -259,15 +252,12 @@ mod tests {
 
     #[test]
     fn a_refusal_of_an_earlier_version_has_no_time_until_slack_is_asked_again() {
-        let team = TeamId::parse("T1").unwrap();
-        let mut earlier = plan_limit_update(&team, &channel(), &ts(7)).apply(None).unwrap();
+        let mut earlier = plan_limit_update(&team(), &channel("C1"), &ts(7)).apply(None).unwrap();
         earlier.insert(REASON.into(), "not_in_channel".into());
-        let key = ItemKey::unreadable(&team, &channel(), &ts(7));
+        let key = ItemKey::unreadable(&team(), &channel("C1"), &ts(7));
         let row = Item { key, attributes: earlier };
-        let fact =
-            |reason, asked| UnreadableBefore { channel: channel(), from: ts(7), reason, refused_at: asked };
         assert_eq!(unreadables(std::slice::from_ref(&row)), [fact(UnreadableReason::NotInChannel, None)]);
-        let asked = refusal_update(&team, &channel(), &ts(7), UnreadableReason::NotFound, &ts(9))
+        let asked = refusal_update(&team(), &channel("C1"), &ts(7), UnreadableReason::NotFound, &ts(9))
             .apply(Some(&row.attributes));
         let row = Item { attributes: asked.unwrap(), ..row };
         assert_eq!(unreadables(&[row]), [fact(UnreadableReason::NotFound, Some(ts(9)))]);

@@ -236,3 +236,36 @@ fn checked_name<'n>(name: &'n str, what: &'static str) -> Result<&'n str, Malfor
         Ok(name)
     }
 }
+
+/// What the tests of this crate share.
+#[cfg(test)]
+mod fixture {
+    use std::fmt::Display;
+
+    use super::*;
+    use crate::gap::GapReason;
+    use crate::gap::projection::Gap;
+
+    pub(super) fn team() -> TeamId {
+        TeamId::parse("T1").unwrap()
+    }
+
+    pub(super) fn channel(id: &str) -> ChannelId {
+        ChannelId::parse(id).unwrap()
+    }
+
+    pub(super) fn ts(second: i64) -> Ts {
+        Ts::parse(&format!("{second}.000000")).unwrap()
+    }
+
+    pub(super) fn gap(reason: GapReason, id: Option<&str>, from: i64, to: Option<i64>) -> Gap {
+        Gap { from: ts(from), to: to.map(ts), channel: id.map(channel), reason, reported_at: None }
+    }
+
+    /// Reads an event of the workspace, which is JSON.
+    pub(super) fn with_event<T>(event: impl Display, read: impl FnOnce(&SlackEvent<'_>) -> T) -> T {
+        let body = format!(r#"{{"team_id":"T1","event":{event}}}"#);
+        let envelope = Envelope::peek(body.as_bytes()).unwrap();
+        read(&SlackEvent::read(&envelope).unwrap())
+    }
+}

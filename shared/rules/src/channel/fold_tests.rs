@@ -2,22 +2,10 @@ use serde_json::json;
 
 use super::super::ChannelEvent;
 use super::*;
-use crate::SlackEvent;
-use slack::envelope::Envelope;
-
-fn team() -> TeamId {
-    TeamId::parse("T1").unwrap()
-}
-
-fn id(channel: &str) -> ChannelId {
-    ChannelId::parse(channel).unwrap()
-}
+use crate::fixture::{channel, team, with_event};
 
 fn event(event: &Value) -> ChannelEvent {
-    let body = json!({ "team_id": "T1", "event": event }).to_string();
-    ChannelEvent::read(&SlackEvent::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap())
-        .unwrap()
-        .unwrap()
+    with_event(event, ChannelEvent::read).unwrap().unwrap()
 }
 
 /// Stores events and folds them, as a worker does.
@@ -48,14 +36,14 @@ impl FoldedRows {
         }
     }
 
-    fn items(&self, channel: &str) -> Vec<Item> {
-        let partition = key::channels(&team(), &id(channel));
+    fn items(&self, id: &str) -> Vec<Item> {
+        let partition = key::channels(&team(), &channel(id));
         let rows = self.0.iter().filter(|(key, _)| key.item_id == partition);
         rows.map(|(key, attributes)| Item { key: key.clone(), attributes: attributes.clone() }).collect()
     }
 
     fn timelines(&self) -> Timelines {
-        ["C1", "C2", "C3"].iter().map(|channel| (id(channel), Timeline::read(&self.items(channel)))).collect()
+        ["C1", "C2", "C3"].iter().map(|id| (channel(id), Timeline::read(&self.items(id)))).collect()
     }
 
     fn newest(&self, channel: &str) -> Attributes {
@@ -112,7 +100,7 @@ fn an_event_that_comes_late_changes_every_later_snapshot() {
     let mut rows =
         FoldedRows::from_events(&[created("a", "1.000000"), simple("channel_archive", "9.000000")]);
     event(&renamed("b", "5.000000")).inserts().iter().for_each(|insert| rows.write(insert));
-    assert_eq!(fold(&team(), &rows.timelines())[&id("C1")].index_name.as_deref(), Some("b"));
+    assert_eq!(fold(&team(), &rows.timelines())[&channel("C1")].index_name.as_deref(), Some("b"));
     assert_eq!(rows.refold(), 2);
     assert_eq!(rows.newest("C1")["names_history"], json!(["b", "a"]));
     assert_eq!(rows.refold(), 0);
@@ -227,9 +215,8 @@ fn a_channel_name_that_is_missing_too_long_or_not_text_is_malformed() {
         json!({ "id": "C1", "name": "x".repeat(10_000) }),
         json!({ "id": "C1", "name": 7 }),
     ] {
-        let body = json!({ "team_id": "T1", "event": { "type": "channel_rename", "channel": channel, "event_ts": "1.000000" } }).to_string();
-        let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        assert!(ChannelEvent::read(&SlackEvent::read(&envelope).unwrap()).is_err(), "{body}");
+        let event = json!({ "type": "channel_rename", "channel": channel, "event_ts": "1.000000" });
+        assert!(with_event(&event, ChannelEvent::read).is_err(), "{event}");
     }
 }
 
@@ -239,11 +226,7 @@ fn an_event_is_stored_once_even_if_its_json_is_written_differently() {
         r#"{"type":"channel_archive","channel":"C1","user":"U1","event_ts":"1.000000"}"#,
         r#"{ "user": "U\u0031", "channel":"C1", "event_ts":"1.000000", "type":"channel_archive" }"#,
     ];
-    let inserts = raws.map(|raw| {
-        let body = format!(r#"{{"team_id":"T1","event":{raw}}}"#);
-        let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        ChannelEvent::read(&SlackEvent::read(&envelope).unwrap()).unwrap().unwrap().inserts()
-    });
+    let inserts = raws.map(|raw| with_event(raw, ChannelEvent::read).unwrap().unwrap().inserts());
     assert_eq!(inserts[0], inserts[1]);
 }
 
@@ -252,7 +235,7 @@ fn the_newest_row_reveals_every_event_that_came_after_a_fold() {
     let events = [created("old", "5.0"), renamed("new", "6.0")];
     let deleted = |ts: &str| json!({ "type": "channel_deleted", "channel": "C1", "event_ts": ts });
     let mut rows = FoldedRows::from_events(&events);
-    let before = fold(&team(), &rows.timelines()).remove(&id("C1")).unwrap().newest;
+    let before = fold(&team(), &rows.timelines()).remove(&channel("C1")).unwrap().newest;
     let is_behind = |rows: &FoldedRows| before.is_behind(&rows.items("C1").pop().unwrap());
     assert!(!is_behind(&rows));
     rows.refold();
@@ -277,10 +260,9 @@ fn the_newest_row_reveals_every_event_that_came_after_a_fold() {
 fn an_event_with_half_a_character_keeps_its_other_fields() {
     let mut rows = FoldedRows::from_events(&[json!({ "type": "channel_created", "event_ts": "1.000000",
         "channel": { "id": "C1", "name": "before" } })]);
-    let body = r#"{"team_id":"T1","event":{"type":"channel_rename","event_ts":"2.000000",
-        "channel":{"id":"C1","name":"after","topic":"cut \ud83d"}}}"#;
-    let envelope = Envelope::peek(body.as_bytes()).unwrap();
-    let renamed = ChannelEvent::read(&SlackEvent::read(&envelope).unwrap()).unwrap().unwrap();
+    let event = r#"{"type":"channel_rename","event_ts":"2.000000",
+        "channel":{"id":"C1","name":"after","topic":"cut \ud83d"}}"#;
+    let renamed = with_event(event, ChannelEvent::read).unwrap().unwrap();
     renamed.inserts().iter().for_each(|insert| rows.write(insert));
     rows.refold();
     let newest = rows.newest("C1");

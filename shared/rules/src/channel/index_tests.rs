@@ -2,10 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-
-fn team() -> TeamId {
-    TeamId::parse("T1").unwrap()
-}
+use crate::fixture::team;
 
 /// Shards as they are stored.
 #[derive(Default)]

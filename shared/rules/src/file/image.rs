@@ -178,10 +178,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Change, SlackEvent, project};
+    use crate::fixture::with_event;
+    use crate::{Change, project};
     use ports::archive::Item;
     use ports::queue::job::{Job, Payload};
-    use slack::envelope::Envelope;
 
     #[test]
     fn half_a_character_in_a_profile_does_not_hide_its_picture() {
@@ -191,9 +191,7 @@ mod tests {
     }
 
     fn updates(event: Value) -> Vec<Update> {
-        let body = json!({ "team_id": "T1", "event": event }).to_string();
-        let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        let changes = SlackEvent::read(&envelope).unwrap().changes().unwrap();
+        let changes = with_event(event, |event| event.changes()).unwrap();
         let update = |change| match change {
             Change::Register(update) => update,
             Change::Content(_) => panic!("not a directory row"),

@@ -115,15 +115,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Change, SlackEvent};
+    use crate::Change;
+    use crate::fixture::with_event;
     use ports::queue::MAX_MESSAGE_BYTES;
     use ports::queue::job::{Job, Payload};
-    use slack::envelope::Envelope;
 
     fn jobs_of(event: Value) -> Jobs {
-        let body = json!({ "team_id": "T1", "event": event }).to_string();
-        let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        let changes = SlackEvent::read(&envelope).unwrap().changes().unwrap();
+        let changes = with_event(event, |event| event.changes()).unwrap();
         let mut all = Jobs::default();
         for change in &changes {
             let Change::Content(content) = change else { continue };

@@ -1,9 +1,6 @@
 use super::*;
+use crate::fixture::team;
 use crate::project;
-
-fn team() -> TeamId {
-    TeamId::parse("T1").unwrap()
-}
 
 fn id(file: &str) -> FileId {
     FileId::parse(file).unwrap()

@@ -2,17 +2,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::filled::SpanSource;
+use crate::fixture::{channel, gap, ts};
 
 const CHANNELS: [&str; 3] = ["C1", "C2", "C3"];
 const NOW_S: i64 = 1_000;
-
-fn ts(second: i64) -> Ts {
-    Ts::parse(&format!("{second}.000000")).unwrap()
-}
-
-fn channel(id: &str) -> ChannelId {
-    ChannelId::parse(id).unwrap()
-}
 
 fn span(id: &str, from: i64, to: i64) -> FilledSpan {
     FilledSpan { channel: channel(id), from: ts(from), to: ts(to), source: SpanSource::History }
@@ -21,10 +14,6 @@ fn span(id: &str, from: i64, to: i64) -> FilledSpan {
 fn unreadable(id: &str, from: i64, reason: UnreadableReason) -> UnreadableBefore {
     let asked = (reason != UnreadableReason::PlanLimit).then(|| ts(NOW_S - 1));
     UnreadableBefore { channel: channel(id), from: ts(from), reason, refused_at: asked }
-}
-
-fn gap(reason: GapReason, id: Option<&str>, from: i64, to: Option<i64>) -> Gap {
-    Gap { from: ts(from), to: to.map(ts), channel: id.map(channel), reason, reported_at: None }
 }
 
 fn facts(spans: &[FilledSpan], unreadables: &[UnreadableBefore]) -> HistoryFacts {

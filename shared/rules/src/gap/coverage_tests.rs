@@ -2,22 +2,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::filled::{UnreadableBefore, UnreadableReason};
-
-fn ts(second: i64) -> Ts {
-    Ts::parse(&format!("{second}.000000")).unwrap()
-}
-
-fn channel() -> ChannelId {
-    ChannelId::parse("C1").unwrap()
-}
+use crate::fixture::{channel, gap, ts};
 
 fn span(from: i64, to: i64, source: SpanSource) -> FilledSpan {
-    FilledSpan { channel: channel(), from: ts(from), to: ts(to), source }
-}
-
-fn gap(reason: GapReason, id: Option<&str>, from: i64, to: Option<i64>) -> Gap {
-    let channel = id.map(|id| ChannelId::parse(id).unwrap());
-    Gap { from: ts(from), to: to.map(ts), channel, reason, reported_at: None }
+    FilledSpan { channel: channel("C1"), from: ts(from), to: ts(to), source }
 }
 
 #[derive(Default)]
@@ -33,7 +21,7 @@ struct ChannelCase {
 impl ChannelCase {
     fn with_channel<T>(&self, read: impl FnOnce(&KnownChannel<'_>) -> T) -> T {
         let fact = |from: i64| UnreadableBefore {
-            channel: channel(),
+            channel: channel("C1"),
             from: ts(from),
             reason: UnreadableReason::PlanLimit,
             refused_at: None,
@@ -41,7 +29,7 @@ impl ChannelCase {
         let unreadables: Vec<_> = self.limit.map(fact).into_iter().collect();
         let facts = HistoryFacts::new(&self.spans, &unreadables, []);
         read(&KnownChannel {
-            channel: &channel(),
+            channel: &channel("C1"),
             created: self.created.map(ts),
             joined: self.joined.map(ts),
             last_event: self.last.map(ts),

@@ -264,6 +264,7 @@ fn revokes_bot(raw: &RawValue) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::with_event;
     use slack::envelope::Envelope;
 
     fn raw(json: &str) -> Box<RawValue> {
@@ -340,10 +341,8 @@ mod tests {
 
     #[test]
     fn a_join_is_a_mark_and_a_dropped_event_a_gap_of_its_own() {
-        let body = r#"{"team_id":"T1","event":{"type":"member_joined_channel","user":"U1","channel":"C1",
-            "event_ts":"7.000000"}}"#;
-        let event = SlackEvent::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap();
-        let mark = joined(&event).unwrap().unwrap();
+        let event = r#"{"type":"member_joined_channel","user":"U1","channel":"C1","event_ts":"7.000000"}"#;
+        let mark = with_event(event, joined).unwrap().unwrap();
         assert_eq!(mark.key, ItemKey::new("meta#T1#joined#C1", "000000000007.000000"));
         let team = TeamId::parse("T1").unwrap();
         let gap = dropped(&team, Some(ChannelId::parse("C1").unwrap()), Ts::parse("7.000000").unwrap());

@@ -3,24 +3,15 @@ use proptest::sample::subsequence;
 
 use super::super::closing::{GapState, HistoryFacts};
 use super::*;
-use crate::{Change, SlackEvent};
-use slack::envelope::Envelope;
+use crate::Change;
+use crate::fixture::{gap, ts, with_event};
 
-fn ts(second: u32) -> Ts {
-    Ts::parse(&format!("{second}.000000")).unwrap()
-}
-
-fn run(first: u32, last: u32) -> RunSpan {
+fn run(first: i64, last: i64) -> RunSpan {
     RunSpan { first: ts(first), last: ts(last) }
 }
 
-fn downtime(from: u32, to: u32) -> Gap {
-    Gap { to: Some(ts(to)), ..gap(GapReason::Downtime, None, from) }
-}
-
-fn gap(reason: GapReason, channel: Option<&str>, from: u32) -> Gap {
-    let channel = channel.map(|channel| ChannelId::parse(channel).unwrap());
-    Gap { from: ts(from), to: None, channel, reason, reported_at: None }
+fn downtime(from: i64, to: i64) -> Gap {
+    gap(GapReason::Downtime, None, from, Some(to))
 }
 
 /// The state of a gap if no history was read.
@@ -48,7 +39,7 @@ fn downtime_is_the_time_that_no_run_covers() {
 
 #[test]
 fn a_gap_ends_with_the_first_sign_after_its_beginning() {
-    let left = || gap(GapReason::Left, Some("C1"), 50);
+    let left = || gap(GapReason::Left, Some("C1"), 50, None);
     assert_eq!(state(&end_gap(left(), [])), GapState::Open);
     assert_eq!(end_gap(left(), [ts(40), ts(50)]).to, None);
     let closed = end_gap(left(), [ts(90), ts(40), ts(60)]);
@@ -59,22 +50,22 @@ fn a_gap_ends_with_the_first_sign_after_its_beginning() {
 
 #[test]
 fn gaps_that_one_sign_ended_are_one_gap_and_each_lost_minute_is_its_own() {
-    let minute = |from| Gap { to: Some(ts(from + 60)), ..gap(GapReason::RateLimited, None, from) };
-    let closed = |from| Gap { to: Some(ts(99)), ..gap(GapReason::Left, Some("C1"), from) };
+    let minute = |from| gap(GapReason::RateLimited, None, from, Some(from + 60));
+    let closed = |from| gap(GapReason::Left, Some("C1"), from, Some(99));
     let shown = oldest_first(vec![
-        gap(GapReason::Revoked, None, 71),
+        gap(GapReason::Revoked, None, 71, None),
         minute(60),
         closed(30),
-        gap(GapReason::Revoked, None, 70),
+        gap(GapReason::Revoked, None, 70, None),
         closed(20),
-        gap(GapReason::Left, Some("C2"), 20),
+        gap(GapReason::Left, Some("C2"), 20, None),
         minute(120),
     ]);
     let expected = [
-        gap(GapReason::Left, Some("C2"), 20),
+        gap(GapReason::Left, Some("C2"), 20, None),
         closed(20),
         minute(60),
-        gap(GapReason::Revoked, None, 70),
+        gap(GapReason::Revoked, None, 70, None),
         minute(120),
     ];
     assert_eq!(shown, expected);
@@ -82,8 +73,8 @@ fn gaps_that_one_sign_ended_are_one_gap_and_each_lost_minute_is_its_own() {
 
 #[test]
 fn refused_requests_that_follow_each_other_are_one_gap_in_any_order() {
-    let refused = |from, to| Gap { to: Some(ts(to)), ..gap(GapReason::Refused, None, from) };
-    let changed = |channel, to| Gap { to: Some(ts(to)), ..gap(GapReason::HistoryChanged, Some(channel), 0) };
+    let refused = |from, to| gap(GapReason::Refused, None, from, Some(to));
+    let changed = |channel, to| gap(GapReason::HistoryChanged, Some(channel), 0, Some(to));
     let mut gaps = vec![
         refused(100, 100),
         refused(220, 250),
@@ -103,9 +94,7 @@ fn refused_requests_that_follow_each_other_are_one_gap_in_any_order() {
 #[test]
 fn only_a_message_that_came_with_its_post_proves_that_the_app_was_in_the_channel() {
     let posted = |event: &str| {
-        let body = format!(r#"{{"team_id":"T1","event":{event}}}"#);
-        let envelope = Envelope::peek(body.as_bytes()).unwrap();
-        let changes = SlackEvent::read(&envelope).unwrap().changes().unwrap();
+        let changes = with_event(event, |event| event.changes()).unwrap();
         let update = match &changes[0] {
             Change::Content(content) => content.if_absent().clone(),
             Change::Register(update) => update.clone(),
@@ -137,7 +126,7 @@ proptest! {
     /// Runs of ingest in any order, some of them repeated.
     #[test]
     fn any_order_of_runs_gives_the_same_gaps_and_no_event_lies_in_one(
-        runs in prop::collection::vec((0_u32..1_000, 0_u32..60), 1..20),
+        runs in prop::collection::vec((0_i64..1_000, 0_i64..60), 1..20),
         again in subsequence((0..20_usize).collect::<Vec<_>>(), 0..20),
         seed in any::<u64>(),
     ) {
@@ -154,7 +143,7 @@ proptest! {
             prop_assert!(seen.iter().any(|run| run.last == *from) && seen.iter().any(|run| run.first == *to));
         }
         // Together, runs and gaps cover everything from the first event to the last.
-        let covered = |second: u32| {
+        let covered = |second: i64| {
             seen.iter().any(|run| run.first <= ts(second) && ts(second) <= run.last)
                 || gaps.iter().any(|gap| gap.from <= ts(second) && Some(ts(second)) <= gap.to)
         };
@@ -165,13 +154,14 @@ proptest! {
     /// The app leaves and joins a channel; the facts come in any order.
     #[test]
     fn any_order_of_facts_gives_the_same_list(
-        left in prop::collection::vec(0_u32..100, 0..6),
-        joined in prop::collection::vec(0_u32..100, 0..6),
+        left in prop::collection::vec(0_i64..100, 0..6),
+        joined in prop::collection::vec(0_i64..100, 0..6),
         seed in any::<u64>(),
     ) {
-        let shown = |left: &[u32], joined: &[u32]| {
+        let shown = |left: &[i64], joined: &[i64]| {
             let signs = || joined.iter().map(|second| ts(*second));
-            oldest_first(left.iter().map(|from| end_gap(gap(GapReason::Left, Some("C1"), *from), signs())).collect())
+            let gaps = left.iter().map(|from| end_gap(gap(GapReason::Left, Some("C1"), *from, None), signs()));
+            oldest_first(gaps.collect())
         };
         let gaps = shown(&left, &joined);
         let mut random = fastrand::Rng::with_seed(seed);
@@ -182,7 +172,7 @@ proptest! {
         // At most one gap is open, and no gap contains a join.
         prop_assert!(gaps.iter().filter(|gap| gap.to.is_none()).count() <= 1);
         for gap in &gaps {
-            let within = |second: &u32| ts(*second) > gap.from && gap.to.as_ref().is_none_or(|to| ts(*second) < *to);
+            let within = |second: &i64| ts(*second) > gap.from && gap.to.as_ref().is_none_or(|to| ts(*second) < *to);
             prop_assert!(!joined.iter().any(within));
         }
     }

@@ -2,10 +2,10 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::fixture::with_event;
 use crate::message::stored_version;
-use crate::{SlackEvent, version};
+use crate::version;
 use ports::archive::{Attributes, Item, Update};
-use slack::envelope::Envelope;
 
 fn ids() -> (TeamId, ChannelId) {
     (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap())
@@ -47,8 +47,8 @@ fn a_message_of_history_is_content_of_clock_zero_with_its_reactions() {
 
 #[test]
 fn an_event_about_the_same_edit_wins_over_history_and_a_missed_edit_over_the_event() {
-    let posted = r#"{"team_id":"T1","event":{"type":"message","channel":"C1","ts":"100.000001","text":"hi","event_ts":"100.000001"}}"#;
-    let changes = SlackEvent::read(&Envelope::peek(posted.as_bytes()).unwrap()).unwrap().changes().unwrap();
+    let posted = r#"{"type":"message","channel":"C1","ts":"100.000001","text":"hi","event_ts":"100.000001"}"#;
+    let changes = with_event(posted, |event| event.changes()).unwrap();
     let Change::Content(live) = &changes[0] else { panic!("{changes:?}") };
     let same = read_value(&json!({ "ts": "100.000001", "text": "hi" })).unwrap();
     let edited = json!({ "ts": "100.000001", "text": "ho", "edited": { "ts": "200.000000" } });

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::*;
-use crate::{Change, SlackEvent};
-use slack::envelope::Envelope;
+use crate::Change;
+use crate::fixture::with_event;
 
 /// A version of one message: its text, its edit, the clock at which Slack sent it (`0` for a copy).
 #[derive(Clone, Copy)]
@@ -39,9 +39,7 @@ fn content(version: &VersionText) -> Content {
     } else {
         json!({ "type": "message", "subtype": "message_changed", "channel": "C1", "event_ts": clock, "message": message })
     };
-    let body = json!({ "team_id": "T1", "event": event }).to_string();
-    let envelope = Envelope::peek(body.as_bytes()).unwrap();
-    match SlackEvent::read(&envelope).unwrap().changes().unwrap().remove(0) {
+    match with_event(event, |event| event.changes()).unwrap().remove(0) {
         Change::Content(content) => *content,
         Change::Register(update) => panic!("{update:?}"),
     }
