@@ -1,5 +1,4 @@
 //! The archive on DynamoDB.
-#![expect(clippy::unwrap_used, reason = "what a test unwraps is what it claims")]
 
 mod answers;
 mod batches;

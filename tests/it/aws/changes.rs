@@ -1,12 +1,10 @@
 //! Changes of messages, on DynamoDB.
-#![expect(clippy::unwrap_used, reason = "what a test unwraps is what it claims")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws::Aws;
-use aws::provision::{Parts, provision};
 use futures_util::future::join_all;
 use jiff::tz::TimeZone;
 use ports::archive::{ArchiveExt, ItemKey, Query, Update, key, query_all};
@@ -25,14 +23,13 @@ use testkit::faults::{CrashPoint, FaultyArchive};
 use tests::harness::stack::Stack;
 use workers::store::store_history;
 
+use super::TABLES_AND_BUCKET;
+
 const WRITERS: u64 = 3;
 const CHANNELS: [&str; 2] = ["C1", "C2"];
 
 async fn provisioned() -> Aws {
-    let aws = Stack::shared().aws().await;
-    let parts = Parts { queues: &[], tables: true, bucket: true };
-    provision(&aws, parts, false, &mut |_| {}).await.unwrap();
-    aws
+    Stack::shared().provisioned(TABLES_AND_BUCKET).await
 }
 
 /// A clock set to the start of the current hour.

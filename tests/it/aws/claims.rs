@@ -1,12 +1,10 @@
 //! Claims on DynamoDB.
-#![expect(clippy::unwrap_used, reason = "what a test unwraps is what it claims")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws::Aws;
-use aws::provision::{Parts, provision};
 use aws_sdk_dynamodb::types::AttributeValue;
 use ports::claims::{
     Claim, ClaimAnswer, ClaimContext, ClaimKey, ClaimMode, ClaimOwner, Claims, ClaimsError, DEFAULT_TTL,
@@ -18,13 +16,12 @@ use testkit::conformance::claims::{ClaimsFixture, suite};
 use tests::harness::proxy::{Proxy, ProxyFault};
 use tests::harness::stack::Stack;
 
+use super::TABLES_ONLY;
+
 const LEASE: Duration = Duration::from_secs(30);
 
 async fn provisioned() -> Aws {
-    let aws = Stack::shared().aws().await;
-    let parts = Parts { queues: &[], tables: true, bucket: false };
-    provision(&aws, parts, false, &mut |_| {}).await.unwrap();
-    aws
+    Stack::shared().provisioned(TABLES_ONLY).await
 }
 
 /// A clock set to the current second: DynamoDB may delete rows that it considers expired.
@@ -43,14 +40,9 @@ fn claim(owner: u64) -> Claim {
     }
 }
 
-async fn dynamodb() -> aws_sdk_dynamodb::Client {
-    let stack = Stack::shared();
-    aws_sdk_dynamodb::Client::new(&stack.sdk(stack.endpoint()).await)
-}
-
 /// The number of rows with each status.
 pub(super) async fn statuses(aws: &Aws) -> BTreeMap<String, usize> {
-    let scan = dynamodb().await.scan().table_name(aws.names().table(TableRole::Claims));
+    let scan = Stack::shared().dynamodb().await.scan().table_name(aws.names().table(TableRole::Claims));
     let mut statuses = BTreeMap::new();
     for row in scan.consistent_read(true).send().await.unwrap().items.unwrap_or_default() {
         *statuses.entry(row["status"].as_s().unwrap().clone()).or_default() += 1;
@@ -129,7 +121,7 @@ async fn a_row_that_another_program_wrote_is_named_and_kept() {
         ("ttl".to_owned(), AttributeValue::N(later)),
     ]
     .into();
-    let put = dynamodb().await.put_item().table_name(aws.names().table(TableRole::Claims));
+    let put = Stack::shared().dynamodb().await.put_item().table_name(aws.names().table(TableRole::Claims));
     put.set_item(Some(row)).send().await.unwrap();
     let claims = aws.claims(clock());
     for take in [ClaimMode::IfFree, ClaimMode::EvenCompleted] {

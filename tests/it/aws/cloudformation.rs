@@ -218,9 +218,7 @@ async fn provision_finds_little_to_do_after_an_emulator_deployed_the_template() 
 
     let aws = stack.aws_at(stack.endpoint(), names.clone()).await;
     // Emulators forget a bucket's tags, and then it seems to belong to another owner.
-    let sdk = stack.sdk(stack.endpoint()).await;
-    let s3 =
-        aws_sdk_s3::Client::from_conf(aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true).build());
+    let s3 = stack.s3().await;
     let tag = aws_sdk_s3::types::Tag::builder().key(TAG).value(names.prefix()).build().unwrap();
     let tags = aws_sdk_s3::types::Tagging::builder().tag_set(tag).build().unwrap();
     s3.put_bucket_tagging().bucket(names.bucket()).tagging(tags).send().await.unwrap();

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use aws::Aws;
-use aws::provision::{Parts, provision};
 use ports::archive::{Archive, Item, ItemKey};
 use ports::queue::topology::TableRole;
 use tests::harness::stack::Stack;
 
+use super::TABLES_AND_BUCKET;
 use crate::convergence::{ListableArchive, channels, messages};
 
 const CASES: u32 = 40;
@@ -22,11 +22,8 @@ struct OwnTable {
 
 async fn table() -> OwnTable {
     let stack = Stack::shared();
-    let aws = stack.aws().await;
-    let parts = Parts { queues: &[], tables: true, bucket: true };
-    provision(&aws, parts, false, &mut |_| {}).await.unwrap();
-    let client = aws_sdk_dynamodb::Client::new(&stack.sdk(stack.endpoint()).await);
-    OwnTable { archive: aws.archive(), aws, client }
+    let aws = stack.provisioned(TABLES_AND_BUCKET).await;
+    OwnTable { archive: aws.archive(), aws, client: stack.dynamodb().await }
 }
 
 #[async_trait]

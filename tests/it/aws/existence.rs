@@ -1,7 +1,5 @@
 //! The cache of the existence check on DynamoDB: the port's contract, and the format of its rows.
 
-use aws::Aws;
-use aws::provision::{Parts, provision};
 use aws_sdk_dynamodb::types::AttributeValue;
 use ports::clock::{Clock, SystemClock};
 use ports::existence::{CacheKey, Verified};
@@ -10,19 +8,13 @@ use slack::ids::{ChannelId, TeamId, UserId};
 use testkit::conformance::existence::{ExistenceFixture, suite};
 use tests::harness::stack::Stack;
 
-/// An account with empty tables.
-async fn with_tables() -> Aws {
-    let aws = Stack::shared().aws().await;
-    let tables = Parts { queues: &[], tables: true, bucket: false };
-    provision(&aws, tables, false, &mut |_| {}).await.unwrap();
-    aws
-}
+use super::TABLES_ONLY;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_dynamodb_existence_cache_conforms() {
     suite(|| async {
         // DynamoDB removes rows by its own clock.
-        let existence = with_tables().await.existence();
+        let existence = Stack::shared().provisioned(TABLES_ONLY).await.existence();
         ExistenceFixture { existence, clock: SystemClock::shared(), keep: Box::new(()) }
     })
     .await;
@@ -30,7 +22,8 @@ async fn the_dynamodb_existence_cache_conforms() {
 
 #[tokio::test]
 async fn a_row_has_the_format_of_the_seed() {
-    let aws = with_tables().await;
+    let stack = Stack::shared();
+    let aws = stack.provisioned(TABLES_ONLY).await;
     let key = CacheKey::new(
         &TeamId::parse("T01234567").unwrap(),
         &UserId::parse("U01234567").unwrap(),
@@ -38,8 +31,7 @@ async fn a_row_has_the_format_of_the_seed() {
     );
     let row = Verified::at(SystemClock.now());
     aws.existence().remember(&[(key, row)]).await.unwrap();
-    let stack = Stack::shared();
-    let client = aws_sdk_dynamodb::Client::new(&stack.sdk(stack.endpoint()).await);
+    let client = stack.dynamodb().await;
     let id = AttributeValue::S("T01234567#U01234567#C01234567".into());
     let found =
         client.get_item().table_name(aws.names().table(TableRole::Existence)).key("cache_key", id.clone());

@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use aws::Aws;
-use aws::provision::{Parts, provision};
 use bytes::Bytes;
 use ports::files::{FileKey, FileWriter, FilesError, Published};
 use slack::ids::TeamId;
@@ -20,28 +19,13 @@ use tokio::task::block_in_place;
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
+use super::BUCKET_ONLY;
+
 const MIB: usize = 1024 * 1024;
 
 /// An account with only a bucket.
 async fn with_bucket() -> Aws {
-    with_bucket_on(Stack::shared()).await
-}
-
-async fn with_bucket_on(stack: &Stack) -> Aws {
-    let aws = stack.aws().await;
-    let bucket = Parts { queues: &[], tables: false, bucket: true };
-    provision(&aws, bucket, false, &mut |_| {}).await.unwrap();
-    aws
-}
-
-/// A client of the emulator, to inspect the objects that the port stored.
-async fn client() -> aws_sdk_s3::Client {
-    client_of(Stack::shared()).await
-}
-
-async fn client_of(stack: &Stack) -> aws_sdk_s3::Client {
-    let config = aws_sdk_s3::config::Builder::from(&stack.sdk(stack.endpoint()).await);
-    aws_sdk_s3::Client::from_conf(config.force_path_style(true).build())
+    Stack::shared().provisioned(BUCKET_ONLY).await
 }
 
 fn key(name: &str) -> FileKey {
@@ -78,8 +62,7 @@ async fn unfinished(aws: &Aws) -> Vec<String> {
 }
 
 async fn unfinished_on(stack: &Stack, aws: &Aws) -> Vec<String> {
-    let client = client_of(stack).await;
-    let found = client.list_multipart_uploads().bucket(aws.names().bucket()).send().await.unwrap();
+    let found = stack.s3().await.list_multipart_uploads().bucket(aws.names().bucket()).send().await.unwrap();
     found.uploads().iter().map(|upload| upload.upload_id().unwrap().to_owned()).collect()
 }
 
@@ -95,7 +78,7 @@ async fn wait_until_no_upload_is_unfinished(aws: &Aws) {
 
 async fn conform(stack: &'static Stack) {
     files::suite(creation(stack), || {
-        let aws = block_in_place(|| Handle::current().block_on(with_bucket_on(stack)));
+        let aws = block_in_place(|| Handle::current().block_on(stack.provisioned(BUCKET_ONLY)));
         FilesFixture { files: aws.files(), keep: Box::new(()) }
     })
     .await;
@@ -118,7 +101,7 @@ async fn a_long_file_is_uploaded_in_parts_with_one_part_in_memory() {
     let aws = with_bucket().await;
     let (name, content) = (key("long"), noise(1, 30 * MIB));
     let mut writer = aws.files().create(&name).await.unwrap();
-    let client = client().await;
+    let client = Stack::shared().s3().await;
     for (number, mebibyte) in (1..).zip((0..30).map(|n| content.slice(n * MIB..(n + 1) * MIB))) {
         writer.write(mebibyte).await.unwrap();
         // At most the last 8 MiB have not been sent.
@@ -146,7 +129,8 @@ async fn a_file_that_fits_one_part_is_one_request() {
         let writer = begin(&aws, &name, &noise(1, size_bytes)).await;
         assert_eq!(unfinished(&aws).await.len(), usize::from(in_parts));
         assert_eq!(writer.publish().await.unwrap(), Published::New);
-        let found = client().await.head_object().bucket(aws.names().bucket()).key(name.as_str()).send().await;
+        let client = Stack::shared().s3().await;
+        let found = client.head_object().bucket(aws.names().bucket()).key(name.as_str()).send().await;
         assert_eq!(found.unwrap().e_tag().unwrap().contains('-'), in_parts, "{size_bytes} bytes");
     }
 }
@@ -167,7 +151,7 @@ fn creation(stack: &Stack) -> Creation {
 
 async fn assert_one_of_two_long_files_is_new(stack: &Stack, creation: Creation) {
     for round in 0..4 {
-        let aws = with_bucket_on(stack).await;
+        let aws = stack.provisioned(BUCKET_ONLY).await;
         let name = key("contended");
         let contents = [noise(2 * round, 9 * MIB), noise(2 * round + 1, 9 * MIB)];
         let (first, second) =
@@ -201,9 +185,9 @@ async fn a_dropped_writer_leaves_no_upload() {
 async fn a_file_is_found_under_its_key() {
     let aws = with_bucket().await;
     begin(&aws, &key("a"), &noise(1, 10)).await.publish().await.unwrap();
-    let found = client().await.head_object().bucket(aws.names().bucket()).key(key("a").as_str());
-    let found = found.send().await.unwrap();
-    assert_eq!(found.content_length(), Some(10));
+    let client = Stack::shared().s3().await;
+    let found = client.head_object().bucket(aws.names().bucket()).key(key("a").as_str()).send().await;
+    assert_eq!(found.unwrap().content_length(), Some(10));
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use ports::queue::{QueueName, QueueRef};
 use serde_json::{Value, json};
 use tests::harness::command::annalist_with;
 use tests::harness::proxy::{ForwardedRequest, Proxy};
-use tests::harness::stack::{LOCALSTACK_TAG, REGION, Stack, fresh_names};
+use tests::harness::stack::{LOCALSTACK_TAG, REGION, Stack, fresh_names, s3_client};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../localstack")
@@ -90,9 +90,8 @@ async fn resources_of_another_owner_are_one_line_and_exit_code_1() {
     let variables = stack.environment(&names);
     let variables: Vec<(&str, &str)> =
         variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let sqs = aws_sdk_sqs::Client::new(&stack.sdk(stack.endpoint()).await);
     let queue = names.queue(QueueName::Files.into());
-    let made = sqs.create_queue().queue_name(&queue);
+    let made = stack.sqs().await.create_queue().queue_name(&queue);
     made.attributes(aws_sdk_sqs::types::QueueAttributeName::FifoQueue, "true").send().await.unwrap();
     let outcome = annalist_with(&["provision"], &variables).await;
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""), "{outcome:?}");
@@ -183,9 +182,7 @@ async fn the_init_hook_creates_the_resources_of_provision() {
     let expected_calls = calls(proxy.recorded(), &default_names()).replace(elsewhere, REGION);
     // A bucket's name is taken in every region.
     let sdk = stack.sdk_in(stack.endpoint(), elsewhere).await;
-    let s3 =
-        aws_sdk_s3::Client::from_conf(aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true).build());
-    s3.delete_bucket().bucket(default_names().bucket()).send().await.unwrap();
+    s3_client(&sdk).delete_bucket().bucket(default_names().bucket()).send().await.unwrap();
 
     let init = folder().join("init");
     let requests = std::fs::read_to_string(init.join("requests.jsonl")).unwrap_or_default();

@@ -26,3 +26,9 @@ mod queue;
 mod search;
 mod setup;
 mod view;
+
+use aws::provision::Parts;
+
+const TABLES_ONLY: Parts<'static> = Parts { queues: &[], tables: true, bucket: false };
+const BUCKET_ONLY: Parts<'static> = Parts { queues: &[], tables: false, bucket: true };
+const TABLES_AND_BUCKET: Parts<'static> = Parts { queues: &[], tables: true, bucket: true };

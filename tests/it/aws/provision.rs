@@ -28,9 +28,9 @@ use tests::harness::stack::{REGION, Stack, fresh_names};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
+use super::{BUCKET_ONLY, TABLES_ONLY};
+
 const ONE_QUEUE: Parts<'static> = Parts { queues: &[QueueName::Stats], tables: false, bucket: false };
-const TABLES_ONLY: Parts<'static> = Parts { queues: &[], tables: true, bucket: false };
-const BUCKET_ONLY: Parts<'static> = Parts { queues: &[], tables: false, bucket: true };
 
 async fn run(aws: &Aws, parts: Parts<'_>, dry_run: bool) -> (Vec<ProvisionStep>, Result<(), ProvisionError>) {
     let mut steps = Vec::new();
@@ -62,13 +62,11 @@ struct ProvisionFixture {
 impl ProvisionFixture {
     async fn new() -> Self {
         let stack = Stack::shared();
-        let sdk = stack.sdk(stack.endpoint()).await;
-        let s3 = aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true).build();
         Self {
             aws: stack.aws().await,
-            sqs: aws_sdk_sqs::Client::new(&sdk),
-            dynamodb: aws_sdk_dynamodb::Client::new(&sdk),
-            s3: aws_sdk_s3::Client::from_conf(s3),
+            sqs: stack.sqs().await,
+            dynamodb: stack.dynamodb().await,
+            s3: stack.s3().await,
         }
     }
 

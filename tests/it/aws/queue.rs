@@ -7,14 +7,11 @@ mod conformance;
 mod faults;
 
 use aws::Aws;
-use aws::provision::{Parts, provision};
+use aws::provision::Parts;
 use ports::queue::QueueName;
 use tests::harness::stack::Stack;
 
 /// An account with these queues, each with its dead-letter queue.
 async fn provisioned(stack: &Stack, queues: &[QueueName]) -> Aws {
-    let aws = stack.aws().await;
-    let parts = Parts { queues, tables: false, bucket: false };
-    provision(&aws, parts, false, &mut |_| {}).await.unwrap();
-    aws
+    stack.provisioned(Parts { queues, tables: false, bucket: false }).await
 }

@@ -12,6 +12,7 @@ use tests::harness::command::{annalist_at, json_lines};
 use tests::harness::environment::{AwsInstallation, ProgramEnvironment};
 use tests::harness::lambda::RunningFunction;
 use tests::harness::lambda::poller::{PolledBatch, Poller};
+use tests::harness::stack::Stack;
 use tests::harness::verify::assert_messages;
 use tokio::process::Command;
 
@@ -154,8 +155,7 @@ async fn every_message_returns_to_the_queue_if_the_table_fails() {
 async fn dead_letters_are_quarantined_by_the_scheduled_command() {
     let installation = AwsInstallation::new().await;
     let name = installation.aws.names().queue(QueueRef::dead_letters(QueueName::Events));
-    let stack = tests::harness::stack::Stack::shared();
-    let sqs = aws_sdk_sqs::Client::new(&stack.sdk(stack.endpoint()).await);
+    let sqs = Stack::shared().sqs().await;
     let url = sqs.get_queue_url().queue_name(&name).send().await.unwrap().queue_url.unwrap();
     let message = event::posted(&channel_id(1), &event::message("1700000000.000001", "U0001", "dead"));
     let body = ports::queue::job::encode_event(&event::envelope(TEAM, "Ev1", &message));

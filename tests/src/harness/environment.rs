@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use aws::Aws;
-use aws::provision::{Parts, provision};
+use aws::provision::Parts;
 use ports::queue::topology::{QUEUES, QueueRole};
 use ports::queue::{QueueName, QueueRef};
 use testkit::fake_slack::FakeSlack;
@@ -66,8 +66,7 @@ impl AwsInstallation {
     /// If a resource cannot be created.
     pub async fn new() -> Self {
         let stack = Stack::shared();
-        let aws = stack.aws().await;
-        provision(&aws, Parts::ALL, false, &mut |_| {}).await.expect("the stack can be provisioned");
+        let aws = stack.provisioned(Parts::ALL).await;
         Self { environment: stack.environment(aws.names()), aws }
     }
 
@@ -97,9 +96,7 @@ impl AwsInstallation {
     /// # Panics
     /// If no upload is in progress at the deadline.
     pub async fn wait_for_upload(&self, deadline: Duration) {
-        let stack = Stack::shared();
-        let client = aws_sdk_s3::config::Builder::from(&stack.sdk(stack.endpoint()).await);
-        let client = aws_sdk_s3::Client::from_conf(client.force_path_style(true).build());
+        let client = Stack::shared().s3().await;
         let until = Instant::now() + deadline;
         loop {
             let listed = client.list_multipart_uploads().bucket(self.aws.names().bucket()).send().await;

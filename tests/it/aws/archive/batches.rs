@@ -2,6 +2,7 @@
 
 use ports::archive::{ArchiveExt, Guard, ItemKey, Update, WriteOutcome};
 use serde_json::{Value, json};
+use tests::harness::stack::Stack;
 
 use super::fixture::{self, attributes, key, unguarded_update};
 
@@ -77,7 +78,7 @@ async fn a_row_that_another_program_wrote_can_be_read_changed_and_deleted() {
     use ports::queue::topology::TableRole;
 
     let aws = fixture::provisioned().await;
-    let (client, table) = (fixture::dynamodb().await, aws.names().table(TableRole::Archive));
+    let (client, table) = (Stack::shared().dynamodb().await, aws.names().table(TableRole::Archive));
     let by_hand = || {
         let row = client.put_item().table_name(table);
         row.item("itemId", AttributeValue::S(key().item_id))

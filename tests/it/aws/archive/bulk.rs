@@ -5,6 +5,7 @@ use ports::archive::{
     ArchiveError, ArchiveExt, Guard, Item, ItemKey, MAX_ITEM_BYTES, Query, Update, WriteOutcome,
 };
 use serde_json::{Value, json};
+use tests::harness::stack::Stack;
 
 use super::fixture::{self, attributes, key, unguarded_update};
 
@@ -14,8 +15,8 @@ fn text(kilobytes: usize, letter: &str) -> Value {
 
 /// The keys of the objects that store items' bulk.
 async fn objects(aws: &Aws) -> Vec<String> {
-    let listed =
-        fixture::s3().await.list_objects_v2().bucket(aws.names().bucket()).prefix("bulk/").send().await;
+    let s3 = Stack::shared().s3().await;
+    let listed = s3.list_objects_v2().bucket(aws.names().bucket()).prefix("bulk/").send().await;
     listed.unwrap().contents().iter().filter_map(|object| object.key().map(str::to_owned)).collect()
 }
 
@@ -83,7 +84,8 @@ async fn bulk_that_is_missing_is_named() {
     let archive = aws.archive();
     archive.write(&unguarded_update(key(), json!({ "text": text(500, "x") }))).await.unwrap();
     let object = objects(&aws).await.remove(0);
-    fixture::s3().await.delete_object().bucket(aws.names().bucket()).key(&object).send().await.unwrap();
+    let s3 = Stack::shared().s3().await;
+    s3.delete_object().bucket(aws.names().bucket()).key(&object).send().await.unwrap();
     let error = archive.get(&key()).await.unwrap_err().to_string();
     assert!(
         error.contains(&object) && error.contains("is missing from bucket") && !error.contains('\n'),
@@ -98,7 +100,7 @@ async fn bulk_that_is_missing_is_named() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_bucket_stops_only_writes_that_need_it() {
     let aws = fixture::provisioned().await;
-    fixture::s3().await.delete_bucket().bucket(aws.names().bucket()).send().await.unwrap();
+    Stack::shared().s3().await.delete_bucket().bucket(aws.names().bucket()).send().await.unwrap();
     let archive = aws.archive();
     archive.write(&unguarded_update(key(), json!({ "text": "short" }))).await.unwrap();
     let error = archive

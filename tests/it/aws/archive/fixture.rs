@@ -3,19 +3,17 @@
 use std::sync::Arc;
 
 use aws::Aws;
-use aws::provision::{Parts, provision};
 use ports::archive::{Archive, Attributes, ItemKey, Update};
 use ports::clock::{ManualClock, TimestampMs};
 use serde_json::Value;
 use testkit::conformance::archive::ArchiveFixture;
 use tests::harness::stack::Stack;
 
+use crate::aws::TABLES_AND_BUCKET;
+
 /// An account with an empty table and an empty bucket.
 pub(super) async fn provisioned() -> Aws {
-    let aws = Stack::shared().aws().await;
-    let parts = Parts { queues: &[], tables: true, bucket: true };
-    provision(&aws, parts, false, &mut |_| {}).await.unwrap();
-    aws
+    Stack::shared().provisioned(TABLES_AND_BUCKET).await
 }
 
 /// An empty archive.
@@ -27,19 +25,6 @@ pub(super) async fn conformance_fixture() -> ArchiveFixture {
     let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
     let archive = provisioned().await.writing_archive(clock.clone());
     ArchiveFixture { archive, clock, keep: Box::new(()) }
-}
-
-/// A DynamoDB client that bypasses the product.
-pub(super) async fn dynamodb() -> aws_sdk_dynamodb::Client {
-    let stack = Stack::shared();
-    aws_sdk_dynamodb::Client::new(&stack.sdk(stack.endpoint()).await)
-}
-
-/// An S3 client that bypasses the product.
-pub(super) async fn s3() -> aws_sdk_s3::Client {
-    let stack = Stack::shared();
-    let sdk = stack.sdk(stack.endpoint()).await;
-    aws_sdk_s3::Client::from_conf(aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true).build())
 }
 
 /// The item most tests use.

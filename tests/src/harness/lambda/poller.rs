@@ -43,8 +43,7 @@ impl Poller {
     /// If there is no such queue.
     pub async fn for_queue(installation: &AwsInstallation, queue: impl Into<QueueRef>) -> Self {
         let queue = queue.into();
-        let stack = Stack::shared();
-        let client = Client::new(&stack.sdk(stack.endpoint()).await);
+        let client = Stack::shared().sqs().await;
         let name = installation.aws.names().queue(queue);
         let found = client.get_queue_url().queue_name(&name).send().await.expect("the queue exists");
         let url = found.queue_url.expect("it has an address");

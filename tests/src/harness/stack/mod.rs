@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use aws::Aws;
+use aws::provision::{Parts, provision};
 use aws_config::{Region, SdkConfig};
 use aws_sdk_sqs::config::Credentials;
 use aws_template::names::Names;
@@ -186,6 +187,31 @@ impl Stack {
         Aws::from_sdk_config(self.sdk(endpoint).await, names).expect("a region is set")
     }
 
+    /// A client with names that no other test uses, and with these resources.
+    ///
+    /// # Panics
+    /// If a resource cannot be created.
+    pub async fn provisioned(&self, parts: Parts<'_>) -> Aws {
+        let aws = self.aws().await;
+        provision(&aws, parts, false, &mut |_| {}).await.expect("the stack can be provisioned");
+        aws
+    }
+
+    /// A client of SQS that bypasses the product.
+    pub async fn sqs(&self) -> aws_sdk_sqs::Client {
+        aws_sdk_sqs::Client::new(&self.sdk(&self.endpoint).await)
+    }
+
+    /// A client of DynamoDB that bypasses the product.
+    pub async fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
+        aws_sdk_dynamodb::Client::new(&self.sdk(&self.endpoint).await)
+    }
+
+    /// A client of S3 that bypasses the product.
+    pub async fn s3(&self) -> aws_sdk_s3::Client {
+        s3_client(&self.sdk(&self.endpoint).await)
+    }
+
     /// The variables with which a process uses this stack.
     pub fn environment(&self, names: &Names) -> Vec<(&'static str, String)> {
         use ports::queue::topology::TableRole;
@@ -218,6 +244,11 @@ impl Stack {
             StackKind::Given | StackKind::LocalStack(_) => Duration::ZERO,
         }
     }
+}
+
+/// A client of S3 for an emulator, which has no host name for each bucket.
+pub fn s3_client(sdk: &SdkConfig) -> aws_sdk_s3::Client {
+    aws_sdk_s3::Client::from_conf(aws_sdk_s3::config::Builder::from(sdk).force_path_style(true).build())
 }
 
 /// Names that no other test, and no other run, uses.
