@@ -10,13 +10,11 @@ use rules::project;
 use serde_json::json;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 use testkit::corpus::TEAM;
-use tests::harness::binaries::binaries;
 use tests::harness::client::RetryDelays;
-use tests::harness::environment::{AwsInstallation, ProgramEnvironment};
+use tests::harness::environment::AwsInstallation;
 use tests::harness::load::RunningLoad;
 use tests::harness::process::{self, Process};
 use tests::harness::verify::assert_messages;
-use tokio::process::Command;
 
 use super::fleet::{DRAIN_DEADLINE, MINUTE, SENDERS, TOKEN, assert_no_quarantine};
 use testkit::scripted_http::{AfterAnswer, serve_script};
@@ -55,10 +53,8 @@ async fn no_event_is_lost_when_parts_are_killed_under_load() {
 const SIZE_BYTES: usize = 20 * 1024 * 1024;
 
 async fn downloader(installation: &AwsInstallation, slack: &str) -> Process {
-    let mut command = Command::new(binaries().worker("file-downloader"));
-    installation.configure(&mut command);
-    command.env("SLACK_API_URL", format!("{slack}/api/")).env("SLACK_BOT_TOKEN", TOKEN);
-    process::worker(&mut command).await
+    let installation = installation.with_slack(&format!("{slack}/api/"), TOKEN);
+    process::worker_process("file-downloader", &installation).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -34,7 +34,7 @@ async fn no_event_is_lost_or_duplicated_whichever_call_fails() {
     let broken = installation.with_endpoint(&proxy.endpoint);
     proxy.stop_faults();
     let ingest = process::ingest(&broken).await;
-    let workers = workers(&broken, 2, None).await;
+    let workers = workers(&broken, 2).await;
     proxy.resume_faults();
     let mut load = RunningLoad::start(ingest.address, SENDERS, 4, &RetryDelays::slack(MINUTE));
     load.wait_for_acks(EVENTS).await;

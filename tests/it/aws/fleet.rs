@@ -6,14 +6,12 @@ use ports::workers::WORKERS;
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, channel_id, event};
 use testkit::fake_files;
-use tests::harness::binaries::binaries;
 use tests::harness::client::{EventClient, RetryDelays};
 use tests::harness::command::{annalist_at, json_lines};
-use tests::harness::environment::{AwsInstallation, ProgramEnvironment};
+use tests::harness::environment::AwsInstallation;
 use tests::harness::load::{AckedLoad, RunningLoad};
 use tests::harness::process::{self, Process, ServerProcess};
 use tests::harness::verify::assert_messages;
-use tokio::process::Command;
 use wiremock::MockServer;
 
 pub(super) const SENDERS: usize = 4;
@@ -30,25 +28,13 @@ const END_DEADLINE: Duration = Duration::from_secs(30);
 pub(super) struct Workers(Vec<Process>);
 
 /// `each` processes of each worker.
-pub(super) async fn workers(
-    environment: &impl ProgramEnvironment,
-    each: usize,
-    slack: Option<&str>,
-) -> Workers {
+pub(super) async fn workers(installation: &AwsInstallation, each: usize) -> Workers {
+    // The workers that answer questions run only with this setting.
+    let installation = installation.with_variable("ANNALIST_RESPONDER", Some("on"));
     let mut started = Vec::new();
-    for program in WORKERS.iter().map(|worker| binaries().worker(worker.name)) {
+    for worker in &WORKERS {
         for _ in 0..each {
-            let mut command = Command::new(&program);
-            environment.configure(&mut command);
-            // The workers that answer questions run only with this setting.
-            command.env("ANNALIST_RESPONDER", "on");
-            if let Some(slack) = slack {
-                command.env("SLACK_API_URL", format!("{slack}/api/")).env("SLACK_BOT_TOKEN", TOKEN);
-                // Checking hundreds of invented people at Slack's rate takes minutes; `permissions` tests the
-                // check on AWS.
-                command.env("ANNALIST_EXISTENCE_CHECK", "off");
-            }
-            started.push(process::worker(&mut command).await);
+            started.push(process::worker_process(worker.name, &installation).await);
         }
     }
     Workers(started)
@@ -93,7 +79,12 @@ async fn three_of_each_worker_turn_signed_events_into_rows_and_files() {
     let installation = AwsInstallation::new().await;
     let slack = fake_files::slack().await;
     let ingest = process::ingest(&installation).await;
-    let workers = workers(&installation, EACH, Some(&slack.uri())).await;
+    // Checking hundreds of invented people at Slack's rate takes minutes; `permissions` tests the check on
+    // AWS.
+    let with_slack = installation
+        .with_slack(&format!("{}/api/", slack.uri()), TOKEN)
+        .with_variable("ANNALIST_EXISTENCE_CHECK", Some("off"));
+    let workers = workers(&with_slack, EACH).await;
     let sharing: Vec<String> = (0..20).map(|number| sharing(&slack, number)).collect();
     let (sent, ()) = tokio::join!(load(&ingest, EVENTS, 1), deliver(&ingest, &sharing));
     installation.wait_until_drained(DRAIN_DEADLINE).await;

@@ -61,10 +61,7 @@ fn writes(proxy: &Proxy) -> Vec<ForwardedRequest> {
 async fn history_that_is_read_again_writes_no_message() {
     let (installation, slack) = (AwsInstallation::new().await, slack().await);
     let proxy = Proxy::in_front_of(Stack::shared().endpoint(), 0).await;
-    let environment = installation.with_endpoint(&proxy.endpoint);
-    let environment = environment
-        .with_variable("SLACK_BOT_TOKEN", Some(TOKEN))
-        .with_variable("SLACK_API_URL", Some(&slack.url()));
+    let environment = installation.with_endpoint(&proxy.endpoint).with_slack(&slack.url(), TOKEN);
     let synced = annalist_at(&environment, &["sync", "--no-join"]).await;
     assert_eq!(synced.code, Some(0), "{synced:?}");
     proxy.record();

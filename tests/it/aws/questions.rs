@@ -37,13 +37,12 @@ impl AnsweringFleet {
         answers(&processor, []).await;
         let installation = AwsInstallation::new()
             .await
-            .with_variable("SLACK_BOT_TOKEN", Some(TOKEN))
-            .with_variable("SLACK_API_URL", Some(&workspace.slack.url()))
+            .with_slack(&workspace.slack.url(), TOKEN)
             .with_variable("ANNALIST_PROCESSOR_URL", Some(&format!("{}/answer", processor.uri())));
         let synced = annalist_at(&installation, &["sync", "--no-join"]).await;
         assert_eq!(synced.code, Some(0), "{synced:?}");
         let ingest = process::ingest(&installation).await;
-        let workers = workers(&installation, EACH, None).await;
+        let workers = workers(&installation, EACH).await;
         Self { installation, workspace, processor, ingest, workers }
     }
 

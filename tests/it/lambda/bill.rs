@@ -8,12 +8,11 @@ use testkit::corpus::{TEAM, event};
 use testkit::fake_slack::{self, FakeSlack, FakeWorkspace};
 use tests::bill::OneMessage;
 use tests::harness::binaries::binaries;
-use tests::harness::environment::{AwsInstallation, ProgramEnvironment};
+use tests::harness::environment::AwsInstallation;
 use tests::harness::lambda::RunningFunction;
 use tests::harness::lambda::poller::Poller;
 use tests::harness::proxy::{ForwardedRequest, Proxy};
 use tests::harness::stack::Stack;
-use tokio::process::Command;
 
 use super::{answer, signed};
 
@@ -21,19 +20,10 @@ const TOKEN: &str = "xoxb-test";
 const CHANNEL: &str = "C0GENERAL";
 
 /// A function behind a proxy that records its requests.
-async fn watched(
-    program: &std::path::Path,
-    installation: &AwsInstallation,
-    slack: Option<&str>,
-) -> (RunningFunction, Proxy) {
+async fn watched(program: &std::path::Path, installation: &AwsInstallation) -> (RunningFunction, Proxy) {
     let proxy = Proxy::in_front_of(Stack::shared().endpoint(), 0).await;
     proxy.record();
-    let mut command = Command::new(program);
-    installation.with_endpoint(&proxy.endpoint).configure(&mut command);
-    if let Some(slack) = slack {
-        command.env("SLACK_API_URL", slack).env("SLACK_BOT_TOKEN", TOKEN);
-    }
-    (RunningFunction::start_command(command).await, proxy)
+    (RunningFunction::start(program, &installation.with_endpoint(&proxy.endpoint)).await, proxy)
 }
 
 /// The number of requests of these operations on this table, and of the keys and rows that they name.
@@ -64,12 +54,12 @@ async fn a_single_message_costs_no_more_than_the_bill_assumes() {
     let names = installation.aws.names();
     let (archive, existence) = (names.table(TableRole::Archive), names.table(TableRole::Existence));
     let poller = Poller::for_queue(&installation, QueueName::Events).await;
+    let with_slack = installation.with_slack(&slack.url(), TOKEN);
 
     // The first message needs a request to Slack; both get new function instances.
     for (number, ts) in ["1700000000.000100", "1700000001.000100"].into_iter().enumerate() {
-        let (ingest, ingests) = watched(&binaries().ingest, &installation, None).await;
-        let (writer, writes) =
-            watched(&binaries().worker("message-writer"), &installation, Some(&slack.url())).await;
+        let (ingest, ingests) = watched(&binaries().ingest, &installation).await;
+        let (writer, writes) = watched(&binaries().worker("message-writer"), &with_slack).await;
         let message = event::posted(CHANNEL, &event::message(ts, "U0001", "hello"));
         let body = event::envelope(TEAM, &format!("Ev{number}"), &message);
         assert_eq!(answer(&ingest, &signed(&body)).await.status, 200);

@@ -70,12 +70,8 @@ async fn an_unsigned_event_is_not_stored_and_slack_may_retry_it() {
     let ingest = function(&installation).await;
     let body = posted(1, "forged");
     let two_signatures = signed(&body).header("x-slack-signature", "v0=00,v0=11");
-    let changed = {
-        let request = signed(&body).payload();
-        let mut request = request;
-        request["body"] = posted(1, "changed in transit").into();
-        request
-    };
+    let mut changed = signed(&body).payload();
+    changed["body"] = posted(1, "changed in transit").into();
     for payload in [
         signed_with("another-secret-of-another-app-00000", &body).payload(),
         FunctionUrlRequest::post("/slack/events", &body).payload(),

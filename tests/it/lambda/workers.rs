@@ -9,35 +9,27 @@ use testkit::fake_files;
 use testkit::fake_slack::{self, FakeSlack, FakeWorkspace};
 use tests::harness::binaries::binaries;
 use tests::harness::command::{annalist_at, json_lines};
-use tests::harness::environment::{AwsInstallation, ProgramEnvironment};
+use tests::harness::environment::AwsInstallation;
 use tests::harness::lambda::RunningFunction;
-use tests::harness::lambda::poller::{PolledBatch, Poller};
+use tests::harness::lambda::poller::Poller;
 use tests::harness::stack::Stack;
 use tests::harness::verify::assert_messages;
-use tokio::process::Command;
 
 use super::{DEADLINE, answer, metric_lines, signed};
 
 const TOKEN: &str = "xoxb-test";
 
-async fn worker(
-    program: &std::path::Path,
-    installation: &AwsInstallation,
-    slack: Option<&str>,
-) -> RunningFunction {
-    let mut command = Command::new(program);
-    installation.configure(&mut command);
-    if let Some(slack) = slack {
-        command.env("SLACK_API_URL", slack).env("SLACK_BOT_TOKEN", TOKEN);
-    }
-    RunningFunction::start_command(command).await
+async fn worker(name: &str, installation: &AwsInstallation) -> RunningFunction {
+    RunningFunction::start(&binaries().worker(name), installation).await
 }
 
 async fn deliver(ingest: &RunningFunction, body: &str) {
     assert_eq!(answer(ingest, &signed(body)).await.status, 200);
 }
 
-fn assert_all_done(handled: &[PolledBatch]) {
+/// Passes the messages of a queue to a function until the queue is empty; all of them must succeed.
+async fn drain(installation: &AwsInstallation, queue: QueueName, function: &RunningFunction) {
+    let handled = Poller::for_queue(installation, queue).await.poll_until_empty(function).await;
     assert!(!handled.is_empty());
     assert!(handled.iter().all(|handled| handled.failed.is_empty()), "{handled:?}");
 }
@@ -55,15 +47,11 @@ async fn functions_turn_events_into_rows_and_files() {
     let shared = fake_files::message_with_file(&slack, "F0001", "1700000000.000001");
     deliver(&ingest, &event::envelope(TEAM, "EvFile", &event::posted(&channel_id(900), &shared))).await;
 
-    let writer = worker(&binaries().worker("message-writer"), &installation, None).await;
-    assert_all_done(
-        &Poller::for_queue(&installation, QueueName::Events).await.poll_until_empty(&writer).await,
-    );
+    let writer = worker("message-writer", &installation).await;
+    drain(&installation, QueueName::Events, &writer).await;
     let api = format!("{}/api/", slack.uri());
-    let downloader = worker(&binaries().worker("file-downloader"), &installation, Some(&api)).await;
-    assert_all_done(
-        &Poller::for_queue(&installation, QueueName::Files).await.poll_until_empty(&downloader).await,
-    );
+    let downloader = worker("file-downloader", &installation.with_slack(&api, TOKEN)).await;
+    drain(&installation, QueueName::Files, &downloader).await;
 
     assert_messages(&installation, &model).await;
     let files = json_lines(&installation, &["files", &channel_id(900)]).await;
@@ -94,10 +82,8 @@ async fn an_event_that_cannot_be_stored_is_quarantined_and_counted_in_the_metric
     deliver(&ingest, &event::envelope(TEAM, "Ev1", &odd)).await;
     let full = installation.with_variable("ANNALIST_METRICS", Some("full"));
     let prefix = installation.aws.names().prefix();
-    let writer = worker(&binaries().worker("message-writer"), &full, None).await;
-    assert_all_done(
-        &Poller::for_queue(&installation, QueueName::Events).await.poll_until_empty(&writer).await,
-    );
+    let writer = worker("message-writer", &full).await;
+    drain(&installation, QueueName::Events, &writer).await;
     assert_eq!(json_lines(&installation, &["quarantine", "list"]).await.len(), 1);
     // The metric that the template's alarm evaluates.
     writer.process.wait_for_output("quarantined", DEADLINE).await;
@@ -133,12 +119,12 @@ async fn every_message_returns_to_the_queue_if_the_table_fails() {
         deliver(&ingest, &posted(number)).await;
     }
     let broken = installation.with_variable("ANNALIST_TABLE", Some("nowhere-at-all"));
-    let writer = worker(&binaries().worker("message-writer"), &broken, None).await;
+    let writer = worker("message-writer", &broken).await;
     let poller = Poller::for_queue(&installation, QueueName::Events).await;
     let handled = poller.poll_once(&writer).await;
     assert_eq!((handled.received, handled.failed.len()), (3, 3));
 
-    let writer = worker(&binaries().worker("message-writer"), &installation, None).await;
+    let writer = worker("message-writer", &installation).await;
     let until = tokio::time::Instant::now() + DEADLINE;
     let mut done = 0;
     while done < 3 {
@@ -167,7 +153,7 @@ async fn dead_letters_are_quarantined_by_the_scheduled_command() {
         .send()
         .await
         .unwrap();
-    let writer = worker(&binaries().worker("message-writer"), &installation, None).await;
+    let writer = worker("message-writer", &installation).await;
     let answered = writer.invoke(&json!({ "annalist": "dead-letters" }), DEADLINE).await.unwrap();
     assert_eq!(answered, json!({ "batchItemFailures": [] }));
     let listed = json_lines(&installation, &["quarantine", "list"]).await;
@@ -183,7 +169,7 @@ async fn dead_letters_are_quarantined_by_the_scheduled_command() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payload_for_another_function_is_refused_completely() {
     let installation = AwsInstallation::new().await;
-    let writer = worker(&binaries().worker("message-writer"), &installation, None).await;
+    let writer = worker("message-writer", &installation).await;
     let record = |arn: &str| {
         json!({ "Records": [{
             "messageId": "m", "receiptHandle": "r", "body": "{}", "attributes": {}, "messageAttributes": {},
@@ -210,7 +196,7 @@ async fn the_scheduled_command_syncs_the_directory_and_a_new_channel_is_joined_b
     let not_joined = [("is_member", false.into())];
     workspace.channels = vec![event::with_fields(fake_slack::channel("C0001", "general"), not_joined)];
     slack.set_workspace(TOKEN, workspace);
-    let indexer = worker(&binaries().worker("channel-indexer"), &installation, Some(&slack.url())).await;
+    let indexer = worker("channel-indexer", &installation.with_slack(&slack.url(), TOKEN)).await;
     let answered = indexer.invoke(&json!({ "annalist": "sync" }), DEADLINE).await.unwrap();
     assert_eq!(answered, json!({ "batchItemFailures": [] }));
     let names = json_lines(&installation, &["channels"]).await;
@@ -228,9 +214,7 @@ async fn the_scheduled_command_syncs_the_directory_and_a_new_channel_is_joined_b
         "channel": { "id": "C0002", "name": "new", "created": 1_700_000_000, "creator": "U0001" },
     });
     deliver(&ingest, &event::envelope(TEAM, "EvNew", &created)).await;
-    assert_all_done(
-        &Poller::for_queue(&installation, QueueName::Channels).await.poll_until_empty(&indexer).await,
-    );
+    drain(&installation, QueueName::Channels, &indexer).await;
     let joined = slack.calls().into_iter().filter(|call| call.method == "conversations.join");
     let channels: Vec<String> = joined.filter_map(|call| call.parameters.get("channel").cloned()).collect();
     assert_eq!(channels, ["C0001", "C0002"]);

@@ -72,10 +72,12 @@ impl AwsInstallation {
 
     /// The same installation for a program that reaches AWS through another endpoint, such as a proxy.
     pub fn with_endpoint(&self, endpoint: &str) -> Self {
-        let mut environment = self.environment.clone();
-        environment.retain(|(name, _)| *name != "AWS_ENDPOINT_URL");
-        environment.push(("AWS_ENDPOINT_URL", endpoint.to_owned()));
-        Self { aws: self.aws.clone(), environment }
+        self.with_variable("AWS_ENDPOINT_URL", Some(endpoint))
+    }
+
+    /// The same installation with a Slack whose API has this address, and the token that programs use for it.
+    pub fn with_slack(&self, api_url: &str, token: &str) -> Self {
+        self.with_variable("SLACK_API_URL", Some(api_url)).with_variable("SLACK_BOT_TOKEN", Some(token))
     }
 
     /// The same installation with another value of a variable; `None` unsets it.

@@ -114,16 +114,17 @@ pub async fn ingest(environment: &(impl ProgramEnvironment + ?Sized)) -> ServerP
 
 /// Starts a `message-writer` and waits until it works.
 pub async fn message_writer(environment: &(impl ProgramEnvironment + ?Sized)) -> Process {
-    working(&binaries().worker("message-writer"), environment).await
+    worker_process("message-writer", environment).await
 }
 
 /// Starts a `channel-indexer` and waits until it works.
 pub async fn channel_indexer(environment: &(impl ProgramEnvironment + ?Sized)) -> Process {
-    working(&binaries().worker("channel-indexer"), environment).await
+    worker_process("channel-indexer", environment).await
 }
 
-async fn working(program: &Path, environment: &(impl ProgramEnvironment + ?Sized)) -> Process {
-    let mut command = Command::new(program);
+/// Starts the worker with this name and waits until it works.
+pub async fn worker_process(name: &str, environment: &(impl ProgramEnvironment + ?Sized)) -> Process {
+    let mut command = Command::new(binaries().worker(name));
     environment.configure(&mut command);
     worker(&mut command).await
 }

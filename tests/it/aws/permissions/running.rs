@@ -11,13 +11,11 @@ use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
 use testkit::fake_files;
 use testkit::fake_slack::{self, FakeSlack, FakeWorkspace};
-use tests::harness::binaries::binaries;
 use tests::harness::client::{EventClient, RetryDelays};
-use tests::harness::environment::{AwsInstallation, ProgramEnvironment};
+use tests::harness::environment::AwsInstallation;
 use tests::harness::process::{self, Process};
 use tests::harness::proxy::{ForwardedRequest, Proxy};
 use tests::harness::stack::Stack;
-use tokio::process::Command;
 
 use super::iam;
 use crate::aws::fleet::{DRAIN_DEADLINE, TOKEN};
@@ -146,16 +144,9 @@ impl WatchedPart {
         Self { parts, proxy }
     }
 
-    async fn worker(
-        &self,
-        installation: &AwsInstallation,
-        program: &std::path::Path,
-        slack: &str,
-    ) -> Process {
-        let mut command = Command::new(program);
-        installation.with_endpoint(&self.proxy.endpoint).configure(&mut command);
-        command.env("SLACK_API_URL", slack).env("SLACK_BOT_TOKEN", TOKEN);
-        process::worker(&mut command).await
+    async fn worker(&self, installation: &AwsInstallation, name: &str, slack: &str) -> Process {
+        let installation = installation.with_endpoint(&self.proxy.endpoint).with_slack(slack, TOKEN);
+        process::worker_process(name, &installation).await
     }
 
     /// Asserts that every recorded request is permitted, and returns the actions.
@@ -206,13 +197,12 @@ async fn running_parts_send_only_permitted_requests() {
     // One process runs both parts.
     let indexer = WatchedPart::of(&["channel-indexer", "directory"]).await;
     let downloader = WatchedPart::of(&["file-downloader"]).await;
-    let binaries = binaries();
     let server = process::ingest(&installation.with_endpoint(&ingest.proxy.endpoint)).await;
     let of_files = format!("{}/api/", files.uri());
     let workers = [
-        writer.worker(&installation, &binaries.worker("message-writer"), &of_files).await,
-        indexer.worker(&installation, &binaries.worker("channel-indexer"), &slack.url()).await,
-        downloader.worker(&installation, &binaries.worker("file-downloader"), &of_files).await,
+        writer.worker(&installation, "message-writer", &of_files).await,
+        indexer.worker(&installation, "channel-indexer", &slack.url()).await,
+        downloader.worker(&installation, "file-downloader", &of_files).await,
     ];
     let mut sender = EventClient::for_address(server.address, RetryDelays::none());
     for body in bodies(&files) {

@@ -39,14 +39,6 @@ impl RunningFunction {
     pub async fn start(program: &Path, environment: &(impl ProgramEnvironment + ?Sized)) -> Self {
         let mut command = Command::new(program);
         environment.configure(&mut command);
-        Self::start_command(command).await
-    }
-
-    /// Like [`RunningFunction::start`], with a command that already contains its settings.
-    ///
-    /// # Panics
-    /// As [`RunningFunction::start`].
-    pub async fn start_command(mut command: Command) -> Self {
         let api = RuntimeApi::start().await;
         command
             .env("AWS_LAMBDA_RUNTIME_API", api.address().to_string())
