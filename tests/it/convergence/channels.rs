@@ -16,7 +16,7 @@ use testkit::memory::archive::MemoryArchive;
 use workers::channel_indexer::{self, ChannelIndexer};
 use workers::runtime::{JobOutcome, Worker};
 
-use super::{Interleaved, ListableArchive, check_property, only_in};
+use super::{DisorderedInputs, Interleaved, ListableArchive, check_property, disordered, only_in};
 use testkit::deliveries::delivery;
 
 const CHANNELS: [&str; 3] = ["C01", "C02", "C03"];
@@ -84,32 +84,8 @@ fn sources(changes: &[(usize, usize, u8, u8)]) -> Vec<IndexerSource> {
     sources
 }
 
-#[derive(Debug, Clone)]
-struct ChannelDelivery {
-    sources: Vec<IndexerSource>,
-    order: Vec<usize>,
-    batch: usize,
-    lives: Vec<u64>,
-    interleaving: u64,
-}
-
-fn delivered() -> impl Strategy<Value = ChannelDelivery> {
-    let sources = prop::collection::vec(channel_change(), 1..10).prop_map(|changes| sources(&changes));
-    sources.prop_flat_map(|sources| {
-        let again = prop::collection::vec(0..sources.len(), 0..6);
-        let all: Vec<usize> = (0..sources.len()).collect();
-        let order =
-            again.prop_map(move |again| all.iter().copied().chain(again).collect::<Vec<_>>()).prop_shuffle();
-        (Just(sources), order, 1..6usize, prop::collection::vec(0..40u64, 0..6), any::<u64>()).prop_map(
-            |(sources, order, batch, lives, interleaving)| ChannelDelivery {
-                sources,
-                order,
-                batch,
-                lives,
-                interleaving,
-            },
-        )
-    })
+fn delivered() -> impl Strategy<Value = DisorderedInputs<IndexerSource>> {
+    disordered(prop::collection::vec(channel_change(), 1..10).prop_map(|changes| sources(&changes)))
 }
 
 fn team() -> TeamId {
@@ -162,7 +138,7 @@ async fn in_order(sources: &[IndexerSource]) -> (Vec<Item>, directory::Workspace
 }
 
 async fn as_delivered(
-    delivered: &ChannelDelivery,
+    delivered: &DisorderedInputs<IndexerSource>,
     store: impl ListableArchive,
 ) -> (Vec<Item>, directory::WorkspaceChannels) {
     let store = open(store).await;
@@ -171,7 +147,7 @@ async fn as_delivered(
     for pair in delivered.order.chunks(delivered.batch * 2) {
         let (one, other) = pair.split_at(delivered.batch.min(pair.len()));
         let batch =
-            |indexes: &[usize]| indexes.iter().map(|index| &delivered.sources[*index]).collect::<Vec<_>>();
+            |indexes: &[usize]| indexes.iter().map(|index| &delivered.inputs[*index]).collect::<Vec<_>>();
         // Two batches concurrently, as after a lost lease.
         loop {
             let point = lives.next().map_or_else(CrashPoint::never, |steps| CrashPoint::after(*steps));
@@ -190,7 +166,7 @@ async fn as_delivered(
 /// Compares `cases` cases with an in-memory archive that processes the same events in order.
 pub(crate) fn converge<S: ListableArchive>(cases: u32, store: impl AsyncFn() -> S) {
     check_property(cases, &delivered(), async |delivered| {
-        let expected = in_order(&delivered.sources).await;
+        let expected = in_order(&delivered.inputs).await;
         let found = as_delivered(&delivered, store().await).await;
         prop_assert_eq!(only_in(&expected.0, &found.0), only_in(&found.0, &expected.0));
         prop_assert_eq!(expected.1, found.1);
@@ -211,10 +187,10 @@ fn a_writer_that_read_older_rows_does_not_decide_on_a_name() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for interleaving in 0..1_000 {
         let order = vec![0, 0, 0, 0, 2, 1, 0, 1];
-        let delivered =
-            ChannelDelivery { sources: sources.clone(), order, batch: 2, lives: Vec::new(), interleaving };
+        let inputs = sources.clone();
+        let delivered = DisorderedInputs { inputs, order, batch: 2, lives: Vec::new(), interleaving };
         runtime.block_on(async {
-            let expected = in_order(&delivered.sources).await;
+            let expected = in_order(&delivered.inputs).await;
             let found = as_delivered(&delivered, Arc::new(MemoryArchive::new())).await;
             assert_eq!(expected.1, found.1, "interleaving {interleaving}");
         });

@@ -11,7 +11,7 @@ use testkit::memory::archive::MemoryArchive;
 use workers::message_writer::MessageWriter;
 use workers::runtime::{JobOutcome, Worker};
 
-use super::{Interleaved, ListableArchive, check_property, only_in, queue};
+use super::{DisorderedInputs, Interleaved, ListableArchive, check_property, disordered, only_in, queue};
 use testkit::deliveries::delivery;
 
 const CHANNEL: &str = "C01";
@@ -157,38 +157,11 @@ pub(super) fn events_of(message_events: &[MessageEvent]) -> Vec<Value> {
     events
 }
 
-/// One order, batching and crash pattern in which the events may reach the writer.
-#[derive(Debug, Clone)]
-struct MessageDelivery {
-    events: Vec<Value>,
-    /// Indexes into `events`, each at least once.
-    order: Vec<usize>,
-    batch: usize,
-    /// The number of archive steps after which each successive process crashes.
-    lives: Vec<u64>,
-    /// Decides how the jobs of one batch interleave.
-    interleaving: u64,
-}
-
-fn delivered() -> impl Strategy<Value = MessageDelivery> {
+fn delivered() -> impl Strategy<Value = DisorderedInputs<Value>> {
     let missed = prop::collection::vec(prop::bool::weighted(0.25), 11);
     let events = (prop::collection::vec(message_event(), 1..10), missed)
         .prop_map(|(message_events, missed)| received(events_of(&message_events), &missed));
-    events.prop_flat_map(|events| {
-        let again = prop::collection::vec(0..events.len(), 0..6);
-        let all: Vec<usize> = (0..events.len()).collect();
-        let order =
-            again.prop_map(move |again| all.iter().copied().chain(again).collect::<Vec<_>>()).prop_shuffle();
-        (Just(events), order, 1..8usize, prop::collection::vec(0..40u64, 0..5), any::<u64>()).prop_map(
-            |(events, order, batch, lives, interleaving)| MessageDelivery {
-                events,
-                order,
-                batch,
-                lives,
-                interleaving,
-            },
-        )
-    })
+    disordered(events)
 }
 
 /// Drops missed events: the writer only learns of these from later events. The first message marks the
@@ -208,7 +181,7 @@ async fn rows_in_order(events: &[Value]) -> Vec<Item> {
     MemoryArchive::items(&archive)
 }
 
-async fn rows_as_delivered(delivered: &MessageDelivery, store: impl ListableArchive) -> Vec<Item> {
+async fn rows_as_delivered(delivered: &DisorderedInputs<Value>, store: impl ListableArchive) -> Vec<Item> {
     // Events that do not state that a channel is public would be dropped if the channel was never seen as
     // public.
     let opener = event::posted(CHANNEL, &event::message(&ts(0, 100), "U00", "message 0"));
@@ -223,7 +196,7 @@ async fn rows_as_delivered(delivered: &MessageDelivery, store: impl ListableArch
             .enumerate()
             // Slack also delivers one event under several ids.
             .map(|(index, number)| {
-                delivery(&event::envelope(TEAM, &format!("Ev{number}x{index}"), &delivered.events[*number]))
+                delivery(&event::envelope(TEAM, &format!("Ev{number}x{index}"), &delivered.inputs[*number]))
             })
             .collect();
         loop {
@@ -242,7 +215,7 @@ async fn rows_as_delivered(delivered: &MessageDelivery, store: impl ListableArch
 /// Compares `cases` cases with an in-memory archive that processes the same events in order.
 pub(crate) fn converge<S: ListableArchive>(cases: u32, store: impl AsyncFn() -> S) {
     check_property(cases, &delivered(), async |delivered| {
-        let expected = rows_in_order(&delivered.events).await;
+        let expected = rows_in_order(&delivered.inputs).await;
         let found = rows_as_delivered(&delivered, store().await).await;
         prop_assert_eq!(only_in(&expected, &found), only_in(&found, &expected));
         Ok(())

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use ports::archive::{Archive, Item};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::Queue;
-use proptest::strategy::Strategy;
+use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 use testkit::faults::{CallFault, FaultSchedule, FaultyArchive, PortMethod};
 use testkit::memory::archive::MemoryArchive;
@@ -39,8 +39,43 @@ impl ListableArchive for Arc<MemoryArchive> {
     }
 }
 
+/// Inputs of the archive, and one order, batching and crash pattern in which they may reach it.
+#[derive(Debug, Clone)]
+struct DisorderedInputs<T> {
+    inputs: Vec<T>,
+    /// Indexes into `inputs`, each at least once.
+    order: Vec<usize>,
+    batch: usize,
+    /// The number of archive steps after which each successive process crashes.
+    lives: Vec<u64>,
+    /// Decides how the jobs of one batch interleave.
+    interleaving: u64,
+}
+
+/// Any order of these inputs, in which some occur again, with any batches and crashes.
+fn disordered<T: Clone + std::fmt::Debug>(
+    inputs: impl Strategy<Value = Vec<T>>,
+) -> impl Strategy<Value = DisorderedInputs<T>> {
+    inputs.prop_flat_map(|inputs| {
+        let again = prop::collection::vec(0..inputs.len(), 0..6);
+        let all: Vec<usize> = (0..inputs.len()).collect();
+        let order =
+            again.prop_map(move |again| all.iter().copied().chain(again).collect::<Vec<_>>()).prop_shuffle();
+        let lives = prop::collection::vec(0..40u64, 0..6);
+        (Just(inputs), order, 1..8usize, lives, any::<u64>()).prop_map(
+            |(inputs, order, batch, lives, interleaving)| DisorderedInputs {
+                inputs,
+                order,
+                batch,
+                lives,
+                interleaving,
+            },
+        )
+    })
+}
+
 /// Runs `cases` cases of a property, one after the other.
-fn check_property<T: std::fmt::Debug>(
+pub(crate) fn check_property<T: std::fmt::Debug>(
     cases: u32,
     strategy: &impl Strategy<Value = T>,
     case: impl AsyncFn(T) -> TestCaseResult,
@@ -85,11 +120,11 @@ impl FaultSchedule for Interleaved {
 }
 
 /// A queue for follow-up jobs.
-fn queue() -> Arc<dyn Queue> {
+pub(crate) fn queue() -> Arc<dyn Queue> {
     Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))))
 }
 
 /// The rows that are missing in `others`, so that a counterexample is short.
-fn only_in(rows: &[Item], others: &[Item]) -> Vec<String> {
+pub(crate) fn only_in(rows: &[Item], others: &[Item]) -> Vec<String> {
     rows.iter().filter(|row| !others.contains(row)).map(|row| row.to_json().to_string()).collect()
 }

@@ -25,7 +25,8 @@ use workers::runtime::{JobOutcome, Worker};
 use workers::store::store_history;
 
 use super::export::TEAM;
-use super::overlapping::{InMemoryExport, queue};
+use super::overlapping::InMemoryExport;
+use crate::convergence::queue;
 
 const CHANNEL: &str = "C1";
 

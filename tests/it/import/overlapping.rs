@@ -5,16 +5,13 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use ports::archive::Item;
-use ports::clock::{ManualClock, TimestampMs};
-use ports::queue::Queue;
+use ports::clock::TimestampMs;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 use testkit::corpus::event;
 use testkit::deliveries::delivery;
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
-use testkit::memory::queue::MemoryQueue;
 use workers::import::{
     ExportEntries, ExportEntry, FileTarget, ImportFiles, ImportOptions, ImportTarget, import,
 };
@@ -22,6 +19,7 @@ use workers::message_writer::MessageWriter;
 use workers::runtime::{JobOutcome, Worker};
 
 use super::export::{TEAM, channel, person};
+use crate::convergence::{check_property, only_in, queue};
 
 const CHANNEL: &str = "C1";
 
@@ -180,11 +178,6 @@ impl ExportEntries for InMemoryExport {
     }
 }
 
-/// A queue for follow-up jobs.
-pub(super) fn queue() -> Arc<dyn Queue> {
-    Arc::new(MemoryQueue::new(ManualClock::starting_at(TimestampMs(0))))
-}
-
 /// A step of a test case: an event is handled, or an export is imported.
 #[derive(Debug, Clone)]
 enum OverlapStep {
@@ -233,29 +226,20 @@ fn changes() -> impl Strategy<Value = Vec<MessageChange>> {
 
 #[test]
 fn overlapping_exports_and_live_events_in_any_order_leave_the_same_messages() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = Config { cases: 200, failure_persistence: None, ..Config::default() };
-    let strategy = (changes(), any::<u64>());
-    TestRunner::new(config)
-        .run(&strategy, |(changes, seed)| {
-            let (events, days) = events_and_exports(&changes);
-            let mut random = fastrand::Rng::with_seed(seed);
-            // Some of the events are live; there are three exports, one of them twice.
-            let mut steps: Vec<OverlapStep> =
-                (0..events.len()).filter(|_| random.bool()).map(OverlapStep::Event).collect();
-            let exports: Vec<usize> = (0..3).map(|_| random.usize(0..days.len())).collect();
-            steps.extend(exports.iter().chain(exports.first()).map(|export| OverlapStep::Export(*export)));
-            let expected = runtime.block_on(rows(&steps, &events, &days));
-            for _ in 0..2 {
-                random.shuffle(&mut steps);
-                let found = runtime.block_on(rows(&steps, &events, &days));
-                let only = |rows: &[Item], others: &[Item]| -> Vec<String> {
-                    let lacking = rows.iter().filter(|row| !others.contains(row));
-                    lacking.map(|row| row.to_json().to_string()).collect()
-                };
-                prop_assert_eq!(only(&expected, &found), only(&found, &expected));
-            }
-            Ok(())
-        })
-        .unwrap();
+    check_property(200, &(changes(), any::<u64>()), async |(changes, seed)| {
+        let (events, days) = events_and_exports(&changes);
+        let mut random = fastrand::Rng::with_seed(seed);
+        // Some of the events are live; there are three exports, one of them twice.
+        let mut steps: Vec<OverlapStep> =
+            (0..events.len()).filter(|_| random.bool()).map(OverlapStep::Event).collect();
+        let exports: Vec<usize> = (0..3).map(|_| random.usize(0..days.len())).collect();
+        steps.extend(exports.iter().chain(exports.first()).map(|export| OverlapStep::Export(*export)));
+        let expected = rows(&steps, &events, &days).await;
+        for _ in 0..2 {
+            random.shuffle(&mut steps);
+            let found = rows(&steps, &events, &days).await;
+            prop_assert_eq!(only_in(&expected, &found), only_in(&found, &expected));
+        }
+        Ok(())
+    });
 }
