@@ -196,10 +196,7 @@ async fn a_refused_backup_or_restore_is_one_line_and_leaves_nothing() {
         (&["restore", file, "--data", data], 1, "not empty"),
         (&["restore", file, "--backend", "aws"], 2, "point-in-time recovery"),
     ] {
-        let outcome = annalist(args).await;
-        assert_eq!(outcome.code, Some(code), "{args:?}: {outcome:?}");
-        assert!(outcome.stdout.is_empty() && outcome.stderr.lines().count() == 1, "{args:?}: {outcome:?}");
-        assert!(outcome.stderr.contains(expected), "{expected:?} is not in {outcome:?}");
+        annalist(args).await.assert_refused(code, expected);
     }
     assert!(!Path::new(copy).exists() && !Path::new("new.tar").exists());
 }

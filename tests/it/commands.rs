@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use testkit::corpus::{TEAM, event};
 use tests::harness::binaries::binaries;
 use tests::harness::client::deliver;
-use tests::harness::command::{CommandOutput, annalist, annalist_with, json_lines, run, wait_until_idle};
+use tests::harness::command::{annalist, annalist_with, json_lines, run, wait_until_idle};
 use tests::harness::process::{self, SIGNING_SECRET};
 
 const CHANNEL: &str = "C0GENERAL";
@@ -53,15 +53,6 @@ fn path(data: &Path) -> &str {
     data.to_str().unwrap()
 }
 
-/// Asserts one line on standard error and nothing on standard output.
-fn assert_refused(outcome: &CommandOutput, code: i32, expected: &str) {
-    assert_eq!(outcome.code, Some(code), "{outcome:?}");
-    assert_eq!(outcome.stdout, "", "{outcome:?}");
-    assert_eq!(outcome.stderr.trim_end_matches('\n').lines().count(), 1, "{outcome:?}");
-    assert!(outcome.stderr.contains(expected), "{expected:?} is not in {outcome:?}");
-    assert!(!outcome.stderr.trim_end().contains(char::is_control), "{outcome:?}");
-}
-
 #[tokio::test]
 async fn a_missing_entity_is_one_line_and_exit_1() {
     let data = archive().await;
@@ -97,15 +88,15 @@ async fn a_missing_entity_is_one_line_and_exit_1() {
     ] {
         for json in [&[][..], &["--json"]] {
             let args = [args, json, &["--data", path(data.path())]].concat();
-            assert_refused(&annalist(&args).await, 1, expected);
+            annalist(&args).await.assert_refused(1, expected);
         }
     }
     let empty = ["report", "--from", "2026-11-20", "--to", "2026-11-20", "--data", path(data.path())];
-    assert_refused(&annalist(&empty).await, 2, "--to is exclusive");
+    annalist(&empty).await.assert_refused(2, "--to is exclusive");
     for command in ["show", "drop", "replay"] {
         for id in ["nothing", "", "x#y", "a\nb"] {
             let outcome = annalist(&["quarantine", command, id, "--data", path(data.path())]).await;
-            assert_refused(&outcome, 1, "quarantine list");
+            outcome.assert_refused(1, "quarantine list");
         }
     }
 }
@@ -218,7 +209,7 @@ async fn wrong_usage_is_one_line_and_exit_2() {
         (&["demo", "--colour"], "--colour"),
     ] {
         let outcome = annalist_with(args, &[("ANNALIST_DATA", path(&folder))]).await;
-        assert_refused(&outcome, 2, expected);
+        outcome.assert_refused(2, expected);
     }
     for args in [&[][..], &["quarantine"]] {
         let outcome = annalist(args).await;
@@ -246,7 +237,7 @@ async fn without_a_usable_signing_secret_no_program_starts_and_the_manifest_is_n
             let secret = secret.map(|secret| ("SLACK_SIGNING_SECRET", secret));
             let variables: Vec<_> = common.into_iter().chain(secret).collect();
             let outcome = run(program, &args, &variables).await;
-            assert_refused(&outcome, 2, expected);
+            outcome.assert_refused(2, expected);
             assert!(!outcome.stderr.contains("hunter2"), "a secret was printed: {outcome:?}");
         }
     }
@@ -260,7 +251,7 @@ async fn a_folder_without_an_archive_is_an_error_for_readers_and_stays_as_it_is(
     for folder in [&missing, data.path()] {
         for args in READERS {
             let outcome = annalist(&[args, &["--data", path(folder)]].concat()).await;
-            assert_refused(&outcome, 1, "--data");
+            outcome.assert_refused(1, "--data");
         }
     }
     assert!(!missing.exists());
@@ -274,7 +265,7 @@ async fn a_folder_that_is_a_file_is_an_error_for_every_program() {
     std::fs::write(&file, "mine").unwrap();
     for args in READERS {
         let outcome = annalist(&[args, &["--data", path(&file)]].concat()).await;
-        assert_refused(&outcome, 1, path(&file));
+        outcome.assert_refused(1, path(&file));
     }
     for (code, stderr) in start_everything(&file, &[]).await {
         assert_eq!(code, Some(1), "{stderr}");
@@ -316,7 +307,7 @@ async fn an_archive_of_a_newer_version_or_a_damaged_one_is_refused_and_stays_as_
         let before = std::fs::read(data.path().join(DATABASE_FILE)).unwrap();
         for args in READERS {
             let outcome = annalist(&[args, &["--data", path(data.path())]].concat()).await;
-            assert_refused(&outcome, 1, expected);
+            outcome.assert_refused(1, expected);
         }
         for (code, stderr) in start_everything(data.path(), &[]).await {
             assert_eq!(code, Some(1), "{stderr}");

@@ -33,8 +33,7 @@ async fn workspace(data: &Path) -> FakeSlack {
     slack.set_workspace(TOKEN, workspace);
     let clock: SharedClock = ManualClock::starting_at(TimestampMs(0));
     embedded::Database::open(data, clock).unwrap().close().await;
-    let outcome = run(&slack, data, &["sync", "--no-join"]).await;
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    run(&slack, data, &["sync", "--no-join"]).await.succeeded();
     slack
 }
 
@@ -148,9 +147,7 @@ async fn an_unreadable_channel_is_reported_and_wrong_usage_is_one_line() {
         (&["--from", "tomorrow"], 2, "2026-11-20"),
         (&["#nowhere"], 1, "no channel"),
     ] {
-        let outcome = run(&slack, data, &[&["reconcile"], args].concat()).await;
-        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{outcome:?}");
-        assert!(outcome.stderr.contains(expected) && outcome.stderr.lines().count() == 1, "{outcome:?}");
+        run(&slack, data, &[&["reconcile"], args].concat()).await.assert_refused(code, expected);
     }
     let no_token = annalist_at(data, &["reconcile"]).await;
     assert!(no_token.code == Some(1) && no_token.stderr.contains("SLACK_BOT_TOKEN"), "{no_token:?}");

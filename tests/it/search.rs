@@ -200,9 +200,7 @@ async fn an_invalid_query_is_one_line_and_no_hit_is_not_an_error() {
         ("\" * \" - ()", "nothing to look for"),
         (long.as_str(), "shorten it"),
     ] {
-        let outcome = annalist_at(data, &["search", query]).await;
-        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");
-        assert!(outcome.stderr.contains(expected) && outcome.stderr.lines().count() == 1, "{outcome:?}");
+        annalist_at(data, &["search", query]).await.assert_refused(2, expected);
     }
     // A lone surrogate, as bytes.
     let mut command = Command::new(&binaries().annalist);
@@ -281,8 +279,7 @@ async fn a_search_reports_how_far_the_index_is_behind() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     fill(data, MESSAGES, 10).await;
-    let behind = annalist_at(data, &["search", "w11999x1"]).await;
-    assert_eq!(behind.code, Some(0), "{behind:?}");
+    let behind = annalist_at(data, &["search", "w11999x1"]).await.succeeded();
     let number = behind
         .stderr
         .strip_prefix("index is ")

@@ -31,13 +31,10 @@ async fn the_command_syncs_a_folder_prints_a_summary_and_reads_the_file_of_token
     let (data_text, url) = (data.to_str().unwrap(), slack.url());
     let sync = ["sync", "--data", data_text];
 
-    let outcome = annalist_with(&sync, &[]).await;
-    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""));
-    assert!(outcome.stderr.contains("SLACK_BOT_TOKEN") && outcome.stderr.lines().count() == 1, "{outcome:?}");
+    annalist_with(&sync, &[]).await.assert_refused(1, "SLACK_BOT_TOKEN");
 
     let one = [("SLACK_BOT_TOKEN", TOKEN), ("SLACK_API_URL", &url)];
-    let outcome = annalist_with(&["sync", "--no-join", "--data", data_text], &one).await;
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let outcome = annalist_with(&["sync", "--no-join", "--data", data_text], &one).await.succeeded();
     assert!(
         outcome.stdout.contains("T1 (Workspace T1): 6 channels, 0 people, 0 emoji; 6 new"),
         "{outcome:?}"

@@ -90,19 +90,16 @@ async fn operate(installation: &AwsInstallation) {
     let id = job["id"].as_str().unwrap_or_else(|| panic!("no id in {job}"));
     let shown = annalist_at(installation, &["quarantine", "show", id]).await;
     assert!(shown.code == Some(0) && shown.stdout.contains("hostile"), "{shown:?}");
-    let replayed = annalist_at(installation, &["quarantine", "replay", id]).await;
-    assert_eq!(replayed.code, Some(0), "{replayed:?}");
+    annalist_at(installation, &["quarantine", "replay", id]).await.succeeded();
     assert_eq!(json_lines(installation, &["quarantine", "list"]).await, [] as [Value; 0]);
 
-    let retried = annalist_at(installation, &["files", "retry", "--all"]).await;
-    assert_eq!(retried.code, Some(0), "{retried:?}");
+    annalist_at(installation, &["files", "retry", "--all"]).await.succeeded();
 
     // The replayed job fails again and keeps its ID.
     let writer = process::message_writer(installation).await;
     writer.wait_for_log("quarantine", DEADLINE).await;
     assert!(writer.sigterm(DEADLINE).await.success());
     assert_eq!(json_lines(installation, &["quarantine", "list"]).await[0]["id"], id);
-    let dropped = annalist_at(installation, &["quarantine", "drop", id]).await;
-    assert_eq!(dropped.code, Some(0), "{dropped:?}");
+    annalist_at(installation, &["quarantine", "drop", id]).await.succeeded();
     assert_eq!(json_lines(installation, &["quarantine", "list"]).await, [] as [Value; 0]);
 }

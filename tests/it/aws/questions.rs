@@ -39,8 +39,7 @@ impl AnsweringFleet {
             .await
             .with_slack(&workspace.slack.url(), TOKEN)
             .with_variable("ANNALIST_PROCESSOR_URL", Some(&format!("{}/answer", processor.uri())));
-        let synced = annalist_at(&installation, &["sync", "--no-join"]).await;
-        assert_eq!(synced.code, Some(0), "{synced:?}");
+        annalist_at(&installation, &["sync", "--no-join"]).await.succeeded();
         let ingest = process::ingest(&installation).await;
         let workers = workers(&installation, EACH).await;
         Self { installation, workspace, processor, ingest, workers }

@@ -57,8 +57,7 @@ pub(super) fn assert_same(what: &str, here: &str, there: &str) {
 
 /// Updates the index, and starts the viewer.
 async fn viewer(environment: &(impl ProgramEnvironment + ?Sized), index: &str) -> ServerProcess {
-    let indexed = annalist_at(environment, &["index", "--index", index]).await;
-    assert_eq!(indexed.code, Some(0), "{indexed:?}");
+    annalist_at(environment, &["index", "--index", index]).await.succeeded();
     let mut command = Command::new(&binaries().annalist);
     command.args(["view", "--viewer-listen", "127.0.0.1:0", "--tz", "UTC", "--index", index]);
     environment.configure(&mut command);

@@ -53,8 +53,7 @@ impl FlagsFixture {
         let fixture = Self { slack, folder: tempfile::tempdir().unwrap() };
         let clock: SharedClock = ManualClock::starting_at(TimestampMs(0));
         embedded::Database::open(fixture.data(), clock).unwrap().close().await;
-        let synced = fixture.run(&["sync", "--no-join"]).await;
-        assert_eq!(synced.code, Some(0), "{synced:?}");
+        fixture.run(&["sync", "--no-join"]).await.succeeded();
         fixture
     }
 
@@ -182,9 +181,7 @@ async fn a_message_that_cannot_be_stored_and_an_invalid_time_are_failures() {
         ["--since", "2023-11-10", "--until", "2023-11-10"],
         ["--since", "2023-11-15", "--until", "2024-01-01"],
     ] {
-        let outcome = fixture.run(&[&["backfill", "general"], &period[..]].concat()).await;
-        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");
-        assert!(outcome.stderr.contains("--since") && outcome.stderr.lines().count() == 1, "{outcome:?}");
+        fixture.run(&[&["backfill", "general"], &period[..]].concat()).await.assert_refused(2, "--since");
     }
     assert_eq!(fixture.slack.call_count(HISTORY), calls);
 }

@@ -34,8 +34,7 @@ fn axe() -> String {
 async fn demo() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("demo");
-    let demo = annalist(&["demo", "--data", data.to_str().unwrap()]).await;
-    assert_eq!(demo.code, Some(0), "{demo:?}");
+    annalist(&["demo", "--data", data.to_str().unwrap()]).await.succeeded();
     (folder, data)
 }
 
@@ -116,8 +115,7 @@ async fn an_exported_site_is_read_without_a_server() {
     let (folder, data) = demo().await;
     let out = folder.path().join("site");
     let (data, target) = (data.to_str().unwrap(), out.to_str().unwrap());
-    let exported = annalist(&["export", "--format", "html", "--out", target, "--data", data]).await;
-    assert_eq!(exported.code, Some(0), "{exported:?}");
+    annalist(&["export", "--format", "html", "--out", target, "--data", data]).await.succeeded();
     let site = format!("file://{target}/");
     let kind = |link: &str| {
         let path = link.strip_prefix(&site).unwrap_or_default();

@@ -20,8 +20,7 @@ async fn archive() -> ImportFolder {
 }
 
 fn assert_refused(outcome: &CommandOutput, code: i32, expected: &str, folder: &Path) {
-    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{outcome:?}");
-    assert!(outcome.stderr.contains(expected) && outcome.stderr.lines().count() == 1, "{outcome:?}");
+    outcome.assert_refused(code, expected);
     assert!(fs::read_dir(folder).unwrap().next().is_none(), "{outcome:?}");
 }
 

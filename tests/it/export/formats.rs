@@ -59,8 +59,7 @@ async fn text_equals_the_output_of_messages() {
     let (_import_folder, data) = archive().await;
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let exported = export(data.as_path(), "text", &out, &["--include-deleted", "--tz", "UTC"]).await;
-    assert_eq!(exported.code, Some(0), "{}", exported.stderr);
+    export(data.as_path(), "text", &out, &["--include-deleted", "--tz", "UTC"]).await.succeeded();
     assert_eq!(names(&out), ["_partners-C6.txt", "closed.txt", "general.txt", "random-C4.txt", "random.txt"]);
     for (file, id, name) in
         [("general", "C1", "#general"), ("random", "C2", "#random"), ("_partners-C6", "C6", "#../partners")]
@@ -82,8 +81,7 @@ async fn markdown_nests_threads_and_escapes_markup_in_messages() {
     let (_import_folder, data) = archive().await;
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let exported = export(data.as_path(), "markdown", &out, &["--tz", "UTC"]).await;
-    assert_eq!(exported.code, Some(0), "{}", exported.stderr);
+    export(data.as_path(), "markdown", &out, &["--tz", "UTC"]).await.succeeded();
     let text = fs::read_to_string(out.join("general.md")).unwrap();
     let expected = [
         "# #general\n\nPurpose: what it is for\n\nChannel C1. Times are in UTC.\n\n## 2020-09-13\n",
@@ -154,8 +152,7 @@ async fn html_is_a_site_without_broken_links_that_loads_nothing_from_elsewhere()
     let (_import_folder, data) = archive().await;
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let exported = export(data.as_path(), "html", &out, &["--tz", "UTC"]).await;
-    assert_eq!(exported.code, Some(0), "{}", exported.stderr);
+    export(data.as_path(), "html", &out, &["--tz", "UTC"]).await.succeeded();
     let site = files_below(&out);
     let page = |path: &str| String::from_utf8(site[Path::new(path)].clone()).unwrap();
     for (path, bytes) in
@@ -207,12 +204,10 @@ async fn html_is_a_site_without_broken_links_that_loads_nothing_from_elsewhere()
 async fn no_export_contains_erased_messages() {
     let (_import_folder, data) = archive().await;
     let folder = tempfile::tempdir().unwrap();
-    let erased = annalist_at(data.as_path(), &["erase", "--user", "U1", "--yes"]).await;
-    assert_eq!(erased.code, Some(0), "{}", erased.stderr);
+    annalist_at(data.as_path(), &["erase", "--user", "U1", "--yes"]).await.succeeded();
     for format in ["slack", "jsonl", "html", "markdown", "text"] {
         let out = folder.path().join(format);
-        let exported = export(data.as_path(), format, &out, &["--include-deleted"]).await;
-        assert_eq!(exported.code, Some(0), "{}", exported.stderr);
+        export(data.as_path(), format, &out, &["--include-deleted"]).await.succeeded();
         let text: String = match format {
             "slack" => entries(&out).values().map(|bytes| String::from_utf8_lossy(bytes)).collect(),
             _ => files_below(&out).values().map(|bytes| String::from_utf8_lossy(bytes)).collect(),

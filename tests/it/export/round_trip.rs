@@ -14,8 +14,7 @@ use crate::import::{Imported, import, import_with};
 /// Exports an archive and imports it into a new folder.
 async fn copied(data: &Path, folder: &Path, args: &[&str]) -> (Imported, PathBuf) {
     let (zip, copy) = (folder.join("out.zip"), folder.join("copy"));
-    let exported = export(data, "slack", &zip, args).await;
-    assert_eq!(exported.code, Some(0), "{}", exported.stderr);
+    export(data, "slack", &zip, args).await.succeeded();
     (import(&zip, &copy).await, copy)
 }
 
@@ -76,8 +75,7 @@ async fn deleted_messages_are_left_out_and_those_with_replies_are_placeholders()
 async fn the_demos_workspace_survives_an_export_and_import() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("demo");
-    let demo = annalist(&["demo", "--data", data.to_str().unwrap()]).await;
-    assert_eq!(demo.code, Some(0), "{}", demo.stderr);
+    annalist(&["demo", "--data", data.to_str().unwrap()]).await.succeeded();
     let (imported, copy) = copied(&data, folder.path(), &["--include-deleted"]).await;
     assert_eq!((imported.code, imported.kinds()), (Some(0), vec![]), "{}", imported.stderr);
     let (before, after) = (comparable(data.as_path()).await, comparable(copy.as_path()).await);

@@ -68,8 +68,7 @@ async fn a_question_is_listed_shown_cancelled_and_retried() {
         assert!(unknown.stderr.contains("annalist questions list"), "{unknown:?}");
     }
 
-    let again = questions(&installation, &["retry", CHANNEL, &waiting]).await;
-    assert_eq!(again.code, Some(0), "{again:?}");
+    questions(&installation, &["retry", CHANNEL, &waiting]).await.succeeded();
     installation.until_answers("sent", 2, DEADLINE).await;
     assert_eq!(installation.slack.call_count("chat.postMessage"), 2);
     let shown = questions(&installation, &["show", CHANNEL, &waiting, "--json"]).await.stdout;

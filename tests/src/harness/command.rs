@@ -26,6 +26,31 @@ pub struct CommandOutput {
     pub stderr: String,
 }
 
+impl CommandOutput {
+    /// The output of a command that must have succeeded.
+    ///
+    /// # Panics
+    /// If it failed.
+    #[track_caller]
+    pub fn succeeded(self) -> Self {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self
+    }
+
+    /// Asserts that the command ended with this code, printed nothing on standard output, and explained it on
+    /// standard error in one line that contains this text and nothing that a terminal would obey.
+    ///
+    /// # Panics
+    /// If an assertion fails.
+    #[track_caller]
+    pub fn assert_refused(&self, code: i32, expected: &str) {
+        assert_eq!((self.code, self.stdout.as_str()), (Some(code), ""), "{self:?}");
+        assert_eq!(self.stderr.lines().count(), 1, "{self:?}");
+        assert!(self.stderr.contains(expected), "{expected:?} is not in {self:?}");
+        assert!(!self.stderr.trim_end().contains(char::is_control), "{self:?}");
+    }
+}
+
 /// Runs `annalist` with these arguments and without any setting from the environment.
 ///
 /// # Panics
