@@ -12,6 +12,7 @@ use tests::harness::command::{annalist_at, annalist_with, json_lines, wait_until
 use tests::harness::environment::FolderWithSlack;
 use tests::harness::process::{self, ServerProcess};
 
+use crate::export::formats::{contains, files_below};
 use crate::import::export::{
     Export, ImportFolder, TEAM, channel as exported_channel, exported_message, file,
     person as exported_person,
@@ -98,18 +99,9 @@ async fn erase(data: &Path, args: &[&str]) -> Value {
 
 /// The files below a folder that contain the marker in their bytes or path.
 fn leaks(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(leaks(&path));
-        } else {
-            let bytes = std::fs::read(&path).unwrap();
-            let has_marker = bytes.windows(MARKER.len()).any(|part| part == MARKER.as_bytes());
-            found.extend((has_marker || path.to_str().unwrap().contains(MARKER)).then_some(path));
-        }
-    }
-    found
+    let mut files = files_below(folder);
+    files.retain(|path, bytes| contains(bytes, MARKER) || path.to_str().unwrap().contains(MARKER));
+    files.into_keys().collect()
 }
 
 async fn texts(data: &Path, channel: &str) -> Vec<String> {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use rmcp::model::{CallToolRequestParams, CallToolResult};
 use rmcp::service::{RoleClient, RunningService, ServiceError};
 use rmcp::{ServiceExt, model};
-use rusqlite::Connection;
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, event};
 use tests::harness::binaries::binaries;
@@ -18,6 +17,8 @@ use tests::harness::process;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::time::timeout;
+
+use crate::import;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const CHANNEL: &str = "C0GENERAL";
@@ -128,12 +129,11 @@ fn times(answer: &Value) -> Vec<&str> {
 
 /// All rows of the archive except figures, which `up` computes in the background.
 fn rows(data: &Path) -> Vec<(String, String, String)> {
-    let database = Connection::open(data.join("annalist.db")).unwrap();
-    let sql = "SELECT item_id, timestamp, attributes FROM items WHERE item_id NOT LIKE 'rollup%' \
-               AND item_id NOT LIKE 'firstpost#%' AND item_id <> 'meta#figures' ORDER BY 1, 2";
-    let mut select = database.prepare(sql).unwrap();
-    let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
-    rows.map(Result::unwrap).collect()
+    let mut rows = import::rows(data);
+    rows.retain(|(item, ..)| {
+        !item.starts_with("rollup") && !item.starts_with("firstpost#") && item != "meta#figures"
+    });
+    rows
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

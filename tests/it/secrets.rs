@@ -2,8 +2,7 @@
 //!
 //! The harness searches every line of every program in every test; these tests search the rest.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -16,6 +15,8 @@ use tests::harness::process::{self, SIGNING_SECRET};
 use tests::harness::secrets::{VERIFICATION_TOKEN, assert_no_secret, find_secret};
 use tests::harness::{procfs, scrape};
 use tokio::process::Command;
+
+use crate::export::formats::{contains, files_below};
 
 const TOKEN: &str = "xoxb-17-ofTheWorkspace";
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -48,25 +49,6 @@ fn events(files: &str) -> Vec<String> {
     .enumerate()
     .map(|(n, event)| event::envelope(TEAM, &format!("Ev{n}"), &event))
     .collect()
-}
-
-/// Every file of a folder, with its content.
-fn files_in(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files_in(&path));
-        } else {
-            let content = fs::read(&path).unwrap();
-            found.push((path, content));
-        }
-    }
-    found
-}
-
-fn contains(content: &[u8], text: &str) -> bool {
-    content.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 /// Every row of the database, except messages on a queue: these are the bytes that Slack signed.
@@ -117,7 +99,7 @@ async fn no_secret_is_in_logs_items_quarantine_metrics_arguments_or_files() {
     for item in &items {
         assert_no_secret("an item", item);
     }
-    for (path, content) in files_in(data.path()) {
+    for (path, content) in files_below(data.path()) {
         for secret in [SIGNING_SECRET, TOKEN] {
             assert!(!contains(&content, secret), "{} contains a secret", path.display());
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use embedded::{DATABASE_FILE, Database};
+use embedded::Database;
 use ports::archive::ArchiveExt;
 use ports::clock::SystemClock;
 use rules::public_mark;
@@ -16,6 +16,8 @@ use tests::harness::command::annalist_at;
 use tests::harness::environment::{FolderWithSlack, ProgramEnvironment};
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
+
+use crate::import;
 
 const TOKEN: &str = "xoxb-1";
 const CHANNELS: [&str; 2] = ["C0GENERAL", "C0RANDOM"];
@@ -96,12 +98,9 @@ impl KilledFixture {
 
 /// All rows of messages, of their revisions, and of threads.
 fn rows(data: &Path) -> Vec<(String, String, String)> {
-    let connection = rusqlite::Connection::open(data.join(DATABASE_FILE)).unwrap();
-    let sql = "SELECT item_id, timestamp, attributes FROM items WHERE item_id NOT LIKE 'filled#%' \
-               AND item_id NOT LIKE 'meta#%' ORDER BY 1, 2";
-    let mut statement = connection.prepare(sql).unwrap();
-    let rows = statement.query_map([], |row| <(String, String, String)>::try_from(row)).unwrap();
-    rows.map(Result::unwrap).collect()
+    let mut rows = import::rows(data);
+    rows.retain(|(item, ..)| !item.starts_with("filled#") && !item.starts_with("meta#"));
+    rows
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -120,6 +120,11 @@ pub(crate) fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
+/// Whether these bytes contain a text.
+pub(crate) fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
 /// Every address that a page loads or links to.
 fn addresses(page: &str) -> Vec<String> {
     let mut found = Vec::new();
