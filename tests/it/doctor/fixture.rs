@@ -79,15 +79,9 @@ impl DoctorInstallation {
     pub(super) async fn doctor_without_setting_clock(&self, overrides: DoctorOverrides<'_>) -> CommandOutput {
         let (address, url, api) = (self.up.address.to_string(), self.request_url(), self.slack.url());
         let metrics = self.up.process.metrics_address().await.to_string();
-        let mut args = vec!["doctor", "--data", self.data(), "--slack-api-url", &api];
-        args.extend(["--metrics-listen", &metrics]);
-        args.extend([
-            "--listen",
-            overrides.listen.unwrap_or(&address),
-            "--url",
-            overrides.url.unwrap_or(&url),
-        ]);
-        args.extend(overrides.flags);
+        let (listen, url) = (overrides.listen.unwrap_or(&address), overrides.url.unwrap_or(&url));
+        let args = ["doctor", "--data", self.data(), "--slack-api-url", &api, "--metrics-listen", &metrics];
+        let args = [&args[..], &["--listen", listen, "--url", url], overrides.flags].concat();
         let secret = ("SLACK_SIGNING_SECRET", overrides.secret.unwrap_or(SIGNING_SECRET));
         let token = ("SLACK_BOT_TOKEN", overrides.token.unwrap_or(TOKEN));
         let outcome = annalist_with(&args, &[secret, token]).await;

@@ -107,22 +107,14 @@ async fn each_fault_on_slacks_side_is_one_finding() {
         slack.plan_answers("auth.test", [refusal(error)]);
         installation.assert_one_finding(defaults(), "bot-token", &[expected]).await;
     }
-    for (token, expected) in [("xoxp-1-hidden", "user token"), ("xapp-1-hidden", "app-level token")] {
-        installation
-            .assert_one_finding(
-                DoctorOverrides { token: Some(token), ..defaults() },
-                "bot-token",
-                &[expected],
-            )
-            .await;
+    for (token, expected) in [
+        ("xoxp-1-hidden", "user token"),
+        ("xapp-1-hidden", "app-level token"),
+        ("", "SLACK_BOT_TOKEN is not set"),
+    ] {
+        let overrides = DoctorOverrides { token: Some(token), ..defaults() };
+        installation.assert_one_finding(overrides, "bot-token", &[expected]).await;
     }
-    installation
-        .assert_one_finding(
-            DoctorOverrides { token: Some(""), ..defaults() },
-            "bot-token",
-            &["SLACK_BOT_TOKEN is not set"],
-        )
-        .await;
 
     slack.set_clock(SystemClock.now().seconds() - 400);
     let skewed = installation.doctor_without_setting_clock(defaults()).await;
@@ -133,7 +125,6 @@ async fn each_fault_on_slacks_side_is_one_finding() {
 async fn each_fault_between_slack_and_ingest_is_one_finding() {
     let installation = DoctorInstallation::new().await;
     let address = installation.up.address;
-    let at = |url: &str| url.to_owned();
     let proxy = async |answer: ResponseTemplate| {
         let server = MockServer::start().await;
         Mock::given(any()).respond_with(answer).mount(&server).await;
@@ -146,22 +137,17 @@ async fn each_fault_between_slack_and_ingest_is_one_finding() {
     let slow = proxy(ResponseTemplate::new(200).set_delay(DEADLINE)).await;
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     for (url, expected) in [
-        (at(&format!("http://{address}/other")), "nothing for events at this path (HTTP 404)"),
-        (at(&format!("https://{address}/slack/events")), "the encryption fails"),
+        (format!("http://{address}/other"), "nothing for events at this path (HTTP 404)"),
+        (format!("https://{address}/slack/events"), "the encryption fails"),
         (refusing.uri(), "reaches no annalist"),
         (elsewhere.uri(), "it redirects to https://b.example/"),
         (parked.uri(), "not with the challenge"),
         (login.uri(), "requires a login"),
         (slow.uri(), "no answer within 3 s"),
-        (at(&format!("http://{closed}/slack/events")), "no connection"),
+        (format!("http://{closed}/slack/events"), "no connection"),
     ] {
-        installation
-            .assert_one_finding(
-                DoctorOverrides { url: Some(&url), ..DoctorOverrides::default() },
-                "request-url",
-                &[expected],
-            )
-            .await;
+        let overrides = DoctorOverrides { url: Some(&url), ..DoctorOverrides::default() };
+        installation.assert_one_finding(overrides, "request-url", &[expected]).await;
     }
     for server in [&refusing, &elsewhere, &parked, &login, &slow] {
         for request in server.received_requests().await.unwrap() {
@@ -177,13 +163,8 @@ async fn each_fault_between_slack_and_ingest_is_one_finding() {
 
     // Last, because the running process counts the refused request, which is a finding from then on.
     let other = DoctorOverrides { secret: Some("wrong-secret"), ..DoctorOverrides::default() };
-    installation
-        .assert_one_finding(
-            other,
-            "request-url",
-            &["(401): it is signed with another secret", "SLACK_SIGNING_SECRET"],
-        )
-        .await;
+    let expected = ["(401): it is signed with another secret", "SLACK_SIGNING_SECRET"];
+    installation.assert_one_finding(other, "request-url", &expected).await;
     let counted = installation.doctor(DoctorOverrides::default()).await;
     assert_finding(&counted, "refused", &["1 request was refused", "SLACK_SIGNING_SECRET"]);
 }
@@ -197,13 +178,8 @@ async fn each_fault_of_the_archive_is_one_finding() {
     let defaults = DoctorOverrides::default;
     let mode = |mode| std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).unwrap();
     mode(0o755);
-    installation
-        .assert_one_finding(
-            defaults(),
-            "permissions",
-            &["(0755)", &format!("chmod 700 {}", installation.data())],
-        )
-        .await;
+    let advice = format!("chmod 700 {}", installation.data());
+    installation.assert_one_finding(defaults(), "permissions", &["(0755)", &advice]).await;
     mode(0o700);
 
     // In a channel without later events: a message would prove that the app is back.
