@@ -37,7 +37,7 @@ async fn downloader(data: &Path, slack: &str) -> Process {
 }
 
 /// A job to download the file that Slack serves at `/files/F01`.
-fn job(slack: &str, size_bytes: usize) -> FileJob {
+pub(crate) fn job(slack: &str, size_bytes: usize) -> FileJob {
     let object = json!({ "id": "F01", "size": size_bytes, "url_private": format!("{slack}/files/F01") });
     FileJob {
         team: TeamId::parse(TEAM).unwrap(),
@@ -46,6 +46,13 @@ fn job(slack: &str, size_bytes: usize) -> FileJob {
         object: FileObject::read(&object).unwrap(),
         refresh: false,
     }
+}
+
+/// A Slack that stops in the middle of a file of this size, and serves all of it to the next request.
+pub(crate) async fn stalling_slack(size_bytes: usize) -> String {
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {size_bytes}\r\n\r\n");
+    let whole: &'static [u8] = [head.as_bytes(), &vec![7; size_bytes]].concat().leak();
+    serve_script(vec![(&whole[..size_bytes / 2], AfterAnswer::Stall), (whole, AfterAnswer::Close)]).await
 }
 
 /// The sizes of the files that are not published yet.
@@ -63,11 +70,7 @@ fn incoming_sizes(data: &Path) -> Vec<u64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_download_publishes_no_partial_file_and_is_restarted() {
     let data = tempfile::tempdir().unwrap();
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {SIZE_BYTES}\r\n\r\n");
-    let whole: &'static [u8] = [head.as_bytes(), &[7; SIZE_BYTES]].concat().leak();
-    let slack =
-        serve_script(vec![(&whole[..SIZE_BYTES / 2], AfterAnswer::Stall), (whole, AfterAnswer::Close)]).await;
-
+    let slack = stalling_slack(SIZE_BYTES).await;
     let job = job(&slack, SIZE_BYTES);
     let key = FileKey::shared(&job.team, &job.share.channel, &job.share.ts, &job.object.id);
     let row_key = ItemKey::file(&job.team, &job.object.id);

@@ -4,20 +4,17 @@ use std::time::Duration;
 
 use ports::archive::ItemKey;
 use ports::files::FileKey;
-use rules::file::row::Share;
-use rules::file::{FileJob, FileObject};
 use rules::project;
 use serde_json::json;
-use slack::ids::{ChannelId, FileId, TeamId, Ts};
-use testkit::corpus::TEAM;
 use tests::harness::client::RetryDelays;
 use tests::harness::environment::AwsInstallation;
 use tests::harness::load::RunningLoad;
 use tests::harness::process::{self, Process};
 use tests::harness::verify::assert_messages;
 
+use super::files::read;
 use super::fleet::{DRAIN_DEADLINE, MINUTE, SENDERS, TOKEN, assert_no_quarantine};
-use testkit::scripted_http::{AfterAnswer, serve_script};
+use crate::killed_downloads::{job, stalling_slack};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_event_is_lost_when_parts_are_killed_under_load() {
@@ -60,17 +57,9 @@ async fn downloader(installation: &AwsInstallation, slack: &str) -> Process {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_download_publishes_no_partial_file_and_is_restarted() {
     let installation = AwsInstallation::new().await;
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {SIZE_BYTES}\r\n\r\n");
-    let whole: &'static [u8] = [head.as_bytes(), &[7; SIZE_BYTES]].concat().leak();
-    let slack =
-        serve_script(vec![(&whole[..SIZE_BYTES / 2], AfterAnswer::Stall), (whole, AfterAnswer::Close)]).await;
-
-    let (team, file) = (TeamId::parse(TEAM).unwrap(), FileId::parse("F01").unwrap());
-    let share = Share { channel: ChannelId::parse("C01").unwrap(), ts: Ts::parse("1.000000").unwrap() };
-    let key = FileKey::shared(&team, &share.channel, &share.ts, &file);
-    let object = json!({ "id": "F01", "size": SIZE_BYTES, "url_private": format!("{slack}/files/F01") });
-    let object = FileObject::read(&object).unwrap();
-    let job = FileJob { team: team.clone(), share, user: None, object, refresh: false };
+    let slack = stalling_slack(SIZE_BYTES).await;
+    let job = job(&slack, SIZE_BYTES);
+    let key = FileKey::shared(&job.team, &job.share.channel, &job.share.ts, &job.object.id);
     installation.aws.queue().send(vec![job.outgoing()]).await.remove(0).unwrap();
 
     let killed = downloader(&installation, &slack).await;
@@ -81,13 +70,10 @@ async fn a_killed_download_publishes_no_partial_file_and_is_restarted() {
 
     let _finishes = downloader(&installation, &slack).await;
     installation.wait_until_drained(DRAIN_DEADLINE).await;
-    let row = installation.aws.archive().get(&ItemKey::file(&team, &file)).await.unwrap().unwrap();
+    let row =
+        installation.aws.archive().get(&ItemKey::file(&job.team, &job.object.id)).await.unwrap().unwrap();
     let row = project::file(&row).unwrap();
     assert_eq!((&row["state"], &row["size_bytes"]), (&json!("held"), &json!(SIZE_BYTES)));
-    let mut reader = files.open(&key).await.unwrap().unwrap();
-    let mut content = Vec::new();
-    while let Some(chunk) = reader.next().await.unwrap() {
-        content.extend_from_slice(&chunk);
-    }
+    let content = read(&installation.aws, &key).await.unwrap().unwrap();
     assert!(content == vec![7; SIZE_BYTES], "{} bytes are stored", content.len());
 }

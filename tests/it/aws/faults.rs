@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws::Aws;
 use bytes::Bytes;
 use ports::archive::{ArchiveExt, Guard, ItemKey, Query, Update, WriteOutcome};
-use ports::files::{FileKey, FilesError};
+use ports::files::FileKey;
 use ports::queue::{DedupId, GroupId, Outgoing, QueueError, QueueName, QueueRef, ReceiveRequest};
 use serde_json::json;
 use slack::ids::TeamId;
@@ -18,6 +18,7 @@ use tests::harness::stack::Stack;
 use tests::harness::verify::assert_messages;
 use tokio::time::Instant;
 
+use super::files::read;
 use super::fleet::{MINUTE, SENDERS, assert_no_quarantine, workers};
 
 const EVENTS: usize = 300;
@@ -150,16 +151,8 @@ async fn bytes_are_complete_whichever_call_of_the_files_fails() {
                 writer.publish().await
             })
             .await;
-            let read = insist(async || {
-                let mut reader = files.open(&key).await?.expect("it was published");
-                let mut read = Vec::new();
-                while let Some(chunk) = reader.next().await? {
-                    read.extend_from_slice(&chunk);
-                }
-                Ok::<_, FilesError>(read)
-            })
-            .await;
-            assert!(read == content, "{size_bytes} bytes changed in transit");
+            let read = insist(async || read(&broken, &key).await).await;
+            assert!(read.expect("it was published") == content, "{size_bytes} bytes changed in transit");
         }
     }
     whole.files().ready().await.unwrap();

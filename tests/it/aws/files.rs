@@ -47,7 +47,8 @@ async fn begin(aws: &Aws, key: &FileKey, content: &Bytes) -> Box<dyn FileWriter>
     writer
 }
 
-async fn read(aws: &Aws, key: &FileKey) -> Result<Option<Bytes>, FilesError> {
+/// The bytes that are stored under a key.
+pub(super) async fn read(aws: &Aws, key: &FileKey) -> Result<Option<Bytes>, FilesError> {
     let Some(mut reader) = aws.files().open(key).await? else { return Ok(None) };
     let mut content = Vec::new();
     while let Some(chunk) = reader.next().await? {

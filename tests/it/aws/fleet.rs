@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use aws::Aws;
+use bytes::Bytes;
 use ports::workers::WORKERS;
 use serde_json::{Value, json};
 use testkit::corpus::{TEAM, channel_id, event};
@@ -96,17 +98,19 @@ async fn three_of_each_worker_turn_signed_events_into_rows_and_files() {
     assert!(files.iter().all(|file| file["state"] == "held"), "{files:?}");
     let claims = super::claims::statuses(&installation.aws).await;
     assert_eq!(claims, [("completed".to_owned(), sharing.len())].into(), "each was claimed and completed");
-    let store = installation.aws.files();
     for file in &files {
         let uri = file["uri"].as_str().unwrap_or_else(|| panic!("no uri in {file}"));
         let key = uri.strip_prefix(&format!("s3://{}/", installation.aws.names().bucket())).unwrap();
-        assert_eq!(read(&*store, key).await, fake_files::content(file["file_id"].as_str().unwrap()));
+        assert_eq!(
+            read(&installation.aws, key).await,
+            fake_files::content(file["file_id"].as_str().unwrap())
+        );
     }
     workers.end().await;
     assert!(ingest.process.sigterm(END_DEADLINE).await.success());
 }
 
-async fn read(store: &dyn ports::files::Files, key: &str) -> Vec<u8> {
+async fn read(aws: &Aws, key: &str) -> Bytes {
     use ports::files::FileKey;
     use slack::ids::{ChannelId, FileId, TeamId, Ts};
     let parts: Vec<&str> = key.split('/').collect();
@@ -117,12 +121,7 @@ async fn read(store: &dyn ports::files::Files, key: &str) -> Vec<u8> {
         &Ts::parse(ts).unwrap(),
         &FileId::parse(file).unwrap(),
     );
-    let mut reader = store.open(&key).await.unwrap().unwrap();
-    let mut content = Vec::new();
-    while let Some(chunk) = reader.next().await.unwrap() {
-        content.extend_from_slice(&chunk);
-    }
-    content
+    super::files::read(aws, &key).await.unwrap().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
