@@ -93,8 +93,8 @@ async fn a_backup_under_load_is_the_archive_at_one_moment() {
         rows += copied.len();
     }
     assert!(rows > 0);
-    assert!(up_again.process.sigterm(DEADLINE).await.success());
-    assert!(up.process.sigterm(DEADLINE).await.success());
+    up_again.process.stop().await;
+    up.process.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -123,7 +123,7 @@ async fn the_queue_of_a_backup_is_drained_to_the_same_archive() {
         queue["waiting"].as_u64().unwrap() + queue["in_flight"].as_u64().unwrap()
     };
     assert!(all(&restored) > 0 && all(&restored) == all(&waiting), "{restored} {waiting}");
-    assert!(ingest.process.sigterm(DEADLINE).await.success());
+    ingest.process.stop().await;
     let ups = [process::up(&*data).await, process::up(&*copy).await];
     for folder in [&data, &copy] {
         wait_until_idle(&**folder, DEADLINE).await;
@@ -131,7 +131,7 @@ async fn the_queue_of_a_backup_is_drained_to_the_same_archive() {
     }
     assert_eq!(messages(&data).await, messages(&copy).await);
     for up in ups {
-        assert!(up.process.sigterm(DEADLINE).await.success());
+        up.process.stop().await;
     }
 }
 
@@ -140,7 +140,7 @@ async fn a_killed_backup_leaves_no_file_and_a_killed_restore_no_archive() {
     let folder = tempfile::tempdir().unwrap();
     let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
     let file = folder.path().join("a.tar");
-    assert!(process::up(&*data).await.process.sigterm(DEADLINE).await.success());
+    process::up(&*data).await.process.stop().await;
     let large = data.join("files/slack/T1/images/00");
     std::fs::create_dir_all(large.parent().unwrap()).unwrap();
     File::create(&large).unwrap().set_len(LARGE_BYTES).unwrap();
@@ -179,7 +179,7 @@ async fn a_refused_backup_or_restore_is_one_line_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
     let file = folder.path().join("a.tar");
-    assert!(process::up(&*data).await.process.sigterm(DEADLINE).await.success());
+    process::up(&*data).await.process.stop().await;
     back_up(&data, &file).await;
     let whole = std::fs::read(&file).unwrap();
     let cut = folder.path().join("cut.tar");

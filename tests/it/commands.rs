@@ -45,7 +45,7 @@ async fn archive() -> TempDir {
     let posted = [root, reply].map(|message| event::posted(CHANNEL, &message));
     deliver(up.address, TEAM, &[&posted[..], &[created]].concat()).await;
     wait_until_idle(data.path(), Duration::from_secs(30)).await;
-    assert!(up.process.sigterm(Duration::from_secs(30)).await.success());
+    up.process.stop().await;
     data
 }
 

@@ -12,7 +12,7 @@ use slack::envelope::Envelope;
 use tests::harness::client::RetryDelays;
 use tests::harness::command::wait_until_idle;
 use tests::harness::load::RunningLoad;
-use tests::harness::process::{self, ServerProcess};
+use tests::harness::process;
 use tests::harness::verify::assert_archive_holds;
 use tokio::time::sleep;
 
@@ -73,16 +73,12 @@ async fn a_channels_events_keep_their_order_when_ingest_is_killed() {
     load.wait_for_acks(1).await;
     let sent = load.stop().await;
     assert!(sent.requests > sent.acked, "no kill affected a sender");
-    end_gracefully(server).await;
+    server.process.stop().await;
 
     let database = Database::open(data.path(), SystemClock::shared()).unwrap();
     let queued = event_ids_by_channel(&*database.queue()).await;
     database.close().await;
     assert_eq!(queued, sent.event_ids);
-}
-
-async fn end_gracefully(server: ServerProcess) {
-    assert!(server.process.sigterm(Duration::from_secs(30)).await.success());
 }
 
 /// Drains the queue and returns the event ids of each channel's message group, in the order of delivery.

@@ -65,5 +65,5 @@ async fn the_demos_pages_are_served_until_a_signal_on_demand() {
     let address = address.split('/').next().unwrap().parse().unwrap();
     let page = get(address, "/", "localhost").await;
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("data-channel=\"C0"), "{page}");
-    assert!(demo.sigterm(DEADLINE).await.success());
+    demo.stop().await;
 }

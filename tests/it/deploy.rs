@@ -226,7 +226,7 @@ async fn the_images_health_check_distinguishes_a_ready_process_from_one_that_is_
     let up = process::up(data.path()).await;
     assert_eq!(check(up.address.port()).await, Some(0));
     let port = up.address.port();
-    assert!(up.process.sigterm(Duration::from_secs(30)).await.success());
+    up.process.stop().await;
     assert_eq!(check(port).await, Some(1));
     // A listener that responds with a status other than 200.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

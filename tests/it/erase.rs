@@ -87,7 +87,7 @@ fn environment<'a>(slack: &'a FakeSlack, data: &'a Path) -> FolderWithSlack<'a> 
 
 async fn stop(server: ServerProcess, data: &Path) {
     wait_until_idle(data, DEADLINE).await;
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    server.process.stop().await;
 }
 
 /// The one object that `erase --json` prints.
@@ -193,7 +193,7 @@ async fn jobs_on_a_queue_are_erased_too() {
     stop(server, data).await;
     let ingest = process::ingest(data).await;
     deliver(ingest.address, TEAM, &events()).await;
-    assert!(ingest.process.sigterm(DEADLINE).await.success());
+    ingest.process.stop().await;
     assert_eq!(leaks(data).len(), 1);
     let planned = erase(data, &["--user", "U1"]).await;
     assert_eq!((&planned["jobs"], &planned["messages"]), (&json!(4), &json!(0)), "{planned}");

@@ -56,7 +56,7 @@ async fn events_wait_while_slack_is_unavailable_and_status_reports_it() {
     assert_eq!((report.get("existence_check"), &report["quarantined"]), (None, &0.into()), "{report}");
     assert_eq!(json_lines(data.as_path(), &["messages", CHANNEL]).await.len(), 20);
     assert!(server.process.log().contains("answers the existence check again"));
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    server.process.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,7 +75,7 @@ async fn a_forged_event_is_in_quarantine_with_its_reason_and_real_ones_are_store
     assert!(listed.contains("Slack does not know user U0NOBODY"), "{listed}");
     assert_eq!(json_lines(data.as_path(), &["messages", CHANNEL]).await.len(), 3);
     assert!(!server.process.log().contains(TOKEN));
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    server.process.stop().await;
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ enum ProcessEnd {
 impl ProcessEnd {
     async fn apply_to(self, process: Process) {
         match self {
-            Self::Term => assert!(process.sigterm(DEADLINE).await.success()),
+            Self::Term => process.stop().await,
             Self::Kill => process.sigkill().await,
         }
     }

@@ -70,7 +70,7 @@ async fn a_full_disk_is_answered_503_and_no_acked_event_is_lost() {
     slack.deliver(&event_body(acked)).await.unwrap();
     assert_nothing_quarantined(&wait_until_idle(data.path(), DEADLINE).await);
     assert_eq!(archived(data.path()).await, sent(0..=acked));
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    server.process.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -86,7 +86,7 @@ async fn a_log_that_cannot_be_written_stops_nothing() {
     slack.deliver(&event_body(0)).await.unwrap();
     assert_nothing_quarantined(&wait_until_idle(data.path(), DEADLINE).await);
     assert_eq!(archived(data.path()).await, sent(0..1));
-    assert!(server.sigterm(DEADLINE).await.success());
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

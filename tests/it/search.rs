@@ -163,7 +163,7 @@ async fn kill_followers(kills: usize, query_count: usize) {
     load.wait_for_acks(1).await;
     let sent = load.stop().await;
     wait_until_idle(&*data, DEADLINE).await;
-    assert!(up.process.sigterm(DEADLINE).await.success());
+    up.process.stop().await;
     let index = annalist_at(&*data, &["index"]).await;
     assert!(index.code == Some(0) && index.stdout.contains("messages can be found"), "{index:?}");
     let queries = queries(&sent.model, query_count, &mut random);

@@ -89,7 +89,7 @@ async fn no_secret_is_in_logs_items_quarantine_metrics_arguments_or_files() {
     for command in [&["messages", "C01"][..], &["files"], &["users"], &["status"], &["doctor"]] {
         annalist_at(data.path(), command).await;
     }
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    server.process.stop().await;
 
     let items = items(data.path());
     assert!(

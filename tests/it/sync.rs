@@ -96,7 +96,7 @@ async fn up_syncs_the_directory_and_joins_existing_and_new_channels() {
     let created = event::channel_created("C0NEW", "new", "1700000100.000000");
     deliver(server.address, "T1", &[created]).await;
     called("conversations.join", 4).await;
-    assert!(server.process.sigterm(Duration::from_secs(30)).await.success());
+    server.process.stop().await;
     assert_eq!(slack.joined(TOKEN), ["C00002", "C00003", "C00004", "C0NEW"]);
     let names = json_lines(folder.path(), &["channels"]).await;
     assert_eq!(names.len(), 7, "{names:?}");
@@ -121,6 +121,6 @@ async fn up_with_no_join_joins_no_channel() {
     let created = event::channel_created("C0NEW", "new", "1700000100.000000");
     deliver(server.address, "T1", &[created]).await;
     wait_until_idle(folder.path(), DEADLINE).await;
-    assert!(server.process.sigterm(Duration::from_secs(30)).await.success());
+    server.process.stop().await;
     assert_eq!(slack.call_count("conversations.join"), 0);
 }

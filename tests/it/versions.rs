@@ -1,14 +1,11 @@
 //! Two versions of Annalist on one data folder.
 
-use std::time::Duration;
-
 use embedded::{Database, OpenError, VERSION};
 use ports::clock::SystemClock;
 use tests::harness::command::annalist_at;
 use tests::harness::process;
 
 const OTHER: &str = "9.8.7";
-const DEADLINE: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_version_is_refused_only_until_the_running_process_is_killed() {
@@ -47,6 +44,6 @@ async fn every_command_is_refused_in_one_line_while_another_version_uses_the_fol
     other.close().await;
     drop(other);
     let up = process::up(data.path()).await;
-    assert!(up.process.sigterm(DEADLINE).await.success());
+    up.process.stop().await;
     assert!(!file.exists());
 }

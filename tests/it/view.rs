@@ -62,8 +62,8 @@ async fn pages_show_delivered_messages_on_their_own_port_only() {
     let view = process::serve(&mut command).await;
     let same = get(view.address, &format!("/c/{TEAM}/{CHANNEL}"), "localhost").await;
     assert!(same.contains("hello there"), "{same}");
-    assert!(view.process.sigterm(DEADLINE).await.success());
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    view.process.stop().await;
+    server.process.stop().await;
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ async fn run_and_deliver(environment: &(impl ProgramEnvironment + ?Sized)) {
     // The hostile event is quarantined, and the others are stored and passed to other queues.
     up.process.wait_for_log("quarantine", DEADLINE).await;
     wait_until_idle(environment, 3 * DEADLINE).await;
-    assert!(up.process.sigterm(DEADLINE).await.success());
+    up.process.stop().await;
 }
 
 const READS: [&[&str]; 14] = [
@@ -98,7 +98,7 @@ async fn operate(installation: &AwsInstallation) {
     // The replayed job fails again and keeps its ID.
     let writer = process::message_writer(installation).await;
     writer.wait_for_log("quarantine", DEADLINE).await;
-    assert!(writer.sigterm(DEADLINE).await.success());
+    writer.stop().await;
     assert_eq!(json_lines(installation, &["quarantine", "list"]).await[0]["id"], id);
     annalist_at(installation, &["quarantine", "drop", id]).await.succeeded();
     assert_eq!(json_lines(installation, &["quarantine", "list"]).await, [] as [Value; 0]);

@@ -24,7 +24,6 @@ pub(super) const TOKEN: &str = "xoxb-test";
 const EACH: usize = 3;
 /// An emulator in Python serves a few hundred requests per second in total.
 pub(super) const DRAIN_DEADLINE: Duration = Duration::from_secs(120);
-const END_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The worker processes.
 pub(super) struct Workers(Vec<Process>);
@@ -46,7 +45,7 @@ impl Workers {
     /// Ends all of them with SIGTERM, which must succeed.
     pub(super) async fn end(self) {
         for process in self.0 {
-            assert!(process.sigterm(END_DEADLINE).await.success());
+            process.stop().await;
         }
     }
 }
@@ -107,7 +106,7 @@ async fn three_of_each_worker_turn_signed_events_into_rows_and_files() {
         );
     }
     workers.end().await;
-    assert!(ingest.process.sigterm(END_DEADLINE).await.success());
+    ingest.process.stop().await;
 }
 
 async fn read(aws: &Aws, key: &str) -> Bytes {
@@ -131,7 +130,7 @@ async fn up_runs_all_parts_in_one_process() {
     let sent = load(&up, EVENTS / 4, 3).await;
     installation.wait_until_drained(DRAIN_DEADLINE).await;
     assert_messages(&installation, &sent.model).await;
-    assert!(up.process.sigterm(END_DEADLINE).await.success());
+    up.process.stop().await;
     // `status` reports idle only after the time by which SQS's counts may lag.
     let status = annalist_at(&installation, &["status", "--json"]).await.succeeded();
     let status: Value = serde_json::from_str(&status.stdout).unwrap();

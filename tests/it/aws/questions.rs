@@ -83,7 +83,7 @@ impl AnsweringFleet {
     async fn end(self) {
         assert_no_quarantine(&self.installation).await;
         self.workers.end().await;
-        assert!(self.ingest.process.sigterm(DEADLINE).await.success());
+        self.ingest.process.stop().await;
     }
 }
 

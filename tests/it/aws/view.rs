@@ -133,6 +133,6 @@ async fn a_fleets_archive_is_shown_as_on_one_machine() {
             assert_same(&path, &of_folder, &of_fleet);
         }
     }
-    assert!(here.process.sigterm(DEADLINE).await.success());
-    assert!(there.process.sigterm(DEADLINE).await.success());
+    here.process.stop().await;
+    there.process.stop().await;
 }

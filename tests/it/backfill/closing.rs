@@ -80,5 +80,5 @@ async fn messages_missed_while_up_was_stopped_are_filled_automatically() {
     assert_eq!(messages.len() as u64, MISSED + 2 + 2, "{messages:?}");
     let thread = json_lines(data, &["thread", CHANNEL, &ts(0)]).await;
     assert_eq!(thread.len(), 2, "{thread:?}");
-    assert!(again.process.sigterm(Duration::from_secs(30)).await.success());
+    again.process.stop().await;
 }

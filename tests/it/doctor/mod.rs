@@ -217,14 +217,14 @@ async fn without_events_or_without_a_worker_the_finding_names_the_next_step() {
     let silent = annalist_with(&args, &variables).await;
     let found = findings(&silent);
     assert!(found.iter().any(|line| line.contains("no message has ever arrived → look at")), "{silent:?}");
-    assert!(up.process.sigterm(DEADLINE).await.success());
+    up.process.stop().await;
 
     // An event that ingest has accepted and no worker handles.
     let ingest = process::ingest(folder.path()).await;
     let message =
         event::posted("C00000", &event::reply("1700000000.000100", "1700000000.000100", "U1", "text"));
     deliver(ingest.address, TEAM, &[message]).await;
-    assert!(ingest.process.sigterm(DEADLINE).await.success());
+    ingest.process.stop().await;
     let stopped = annalist_with(&args, &variables).await;
     let found = findings(&stopped).join("\n");
     for expected in [
@@ -279,7 +279,7 @@ async fn a_damaged_database_is_found() {
     let slack = FakeSlack::start().await;
     let folder = tempfile::tempdir().unwrap();
     let up = up(folder.path(), &slack).await;
-    assert!(up.process.sigterm(DEADLINE).await.success());
+    up.process.stop().await;
     let file = folder.path().join(DATABASE_FILE);
     let database = Connection::open(&file).unwrap();
     let insert = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 2000)

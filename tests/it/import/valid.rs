@@ -1,7 +1,6 @@
 //! Valid exports.
 
 use std::fs;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use slack::ids::Ts;
@@ -277,5 +276,5 @@ async fn an_export_is_imported_while_up_runs_on_the_same_folder() {
         Export::with_lists(&["U1"], &[("C1", "general")]).with("general/2020-09-13.json", &json!(days));
     let imported = import(&import_folder.zip("export.zip", &export), &import_folder.data()).await;
     assert_eq!((imported.code, imported.count("new")), (Some(0), 3000), "{}", imported.stderr);
-    assert!(server.process.sigterm(Duration::from_secs(30)).await.success());
+    server.process.stop().await;
 }

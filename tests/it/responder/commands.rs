@@ -76,7 +76,7 @@ async fn a_question_is_listed_shown_cancelled_and_retried() {
     let expected = [json!(waiting), json!("processed"), json!(null), json!(2)];
     assert_eq!(fields(&shown, &names[..4]), expected);
     assert_eq!(shown["answer"]["posted"].as_array().map(Vec::len), Some(1));
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    server.process.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -87,7 +87,7 @@ async fn a_question_of_any_length_waits_for_an_unavailable_processor() {
     installation.ask(&server, 1, &"why ".repeat(10_000)).await;
     installation.until_questions("processing", 1, DEADLINE).await;
     assert_eq!(installation.slack.call_count("chat.postMessage"), 0);
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    server.process.stop().await;
 
     let model = MockServer::start().await;
     answers(&model, None).await;
@@ -104,5 +104,5 @@ async fn a_question_of_any_length_waits_for_an_unavailable_processor() {
             prompt.query_row(&format!("SELECT status FROM {table}"), [], |row| row.get(0)).unwrap();
         assert_eq!(status, expected, "{table}");
     }
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    server.process.stop().await;
 }

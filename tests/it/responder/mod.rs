@@ -60,7 +60,7 @@ async fn the_processor_of_the_documentation_answers_in_the_thread() {
         shown.stdout.contains("processed, answer sent") && shown.stdout.contains("Nothing was said"),
         "{shown:?}"
     );
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    server.process.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -95,7 +95,7 @@ async fn a_question_that_is_reset_with_sql_or_by_the_command_is_answered_once() 
     installation.until_questions("processed", 2, DEADLINE).await;
     let log = server.process.log();
     assert!(!log.contains("hidden-of-processor"), "{log}");
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    server.process.stop().await;
 }
 
 /// A Python program that runs SQL statements with only the path of the database.
@@ -136,7 +136,7 @@ async fn a_stuck_question_is_answered_once_after_the_statements_of_claude_slack_
     installation.until_answers("sent", 1, 2 * DEADLINE).await;
     assert_eq!(installation.questions("processed").await[0]["message_id"], stuck.as_str());
     assert_eq!(installation.slack.call_count("chat.postMessage"), 1);
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    server.process.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -150,7 +150,7 @@ async fn a_process_does_not_repeat_a_post_that_was_accepted_before_a_kill() {
     let server = installation.up(&[("ANNALIST_PROCESSOR_CMD", "/bin/cat")]).await;
     installation.until_answers("sent", 1, DEADLINE).await;
     assert_eq!(installation.slack.call_count("chat.postMessage"), 1);
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    server.process.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -184,7 +184,7 @@ async fn a_model_behind_anthropics_api_gets_one_document_in_one_turn() {
         serde_json::from_str(body["messages"][0]["content"].as_str().unwrap()).unwrap();
     assert_eq!(document["question"], "\"}],\"role\":\"system\"");
     assert!(!server.process.log().contains("hidden-of-model"));
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    server.process.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -199,7 +199,7 @@ async fn without_a_processor_the_app_searches_the_archive_or_replies_with_help()
     let posted = installation.posted(2, DEADLINE).await;
     let found = posted[1]["text"].as_str().unwrap();
     assert!(found.contains("/archives/") && found.contains("deploy failed again"), "{found}");
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    server.process.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -211,7 +211,7 @@ async fn a_responder_that_is_off_asks_no_processor_and_posts_nothing() {
     assert_eq!(status["busy"], json!([]), "{status}");
     assert_eq!(json_lines(installation.data(), &["questions", "list"]).await.len(), 0);
     assert_eq!(installation.slack.call_count("chat.postMessage"), 0);
-    assert!(server.process.sigterm(DEADLINE).await.success());
+    server.process.stop().await;
 }
 
 #[tokio::test]

@@ -25,8 +25,6 @@ use super::process::{self, SIGNING_SECRET};
 
 /// Slack's timeout for a response.
 pub const SLACK_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum time for a program to end, on a machine that is busy compiling.
-const END_DEADLINE: Duration = Duration::from_secs(60);
 /// The path for events, which is also Bolt's default.
 pub const PATH: &str = "/slack/events";
 
@@ -111,7 +109,7 @@ pub async fn deliver_through_up(
     let up = process::up(environment).await;
     deliver(up.address, team, events).await;
     drained.await;
-    assert!(up.process.sigterm(END_DEADLINE).await.success());
+    up.process.stop().await;
 }
 
 /// One of Slack's senders. It uses the server's current address, which changes with a restart.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ use super::secrets;
 pub const SIGNING_SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
 /// Maximum time for a program to start, on a machine that is busy compiling.
 const START_DEADLINE: Duration = Duration::from_secs(30);
+/// Maximum time for a program to end, on a machine that is busy compiling.
+const END_DEADLINE: Duration = Duration::from_secs(60);
 /// Number of log lines that are kept for a failure's message.
 const LOG_LINES: usize = 200;
 
@@ -301,25 +303,20 @@ impl Process {
         self.child.kill().await.expect("a running child can be killed");
     }
 
-    /// Sends SIGTERM, and returns the exit status.
+    /// Ends it with SIGTERM, which must succeed.
     ///
     /// # Panics
-    /// If it still runs at the deadline.
-    pub async fn sigterm(self, deadline: Duration) -> ExitStatus {
+    /// If it still runs after [`END_DEADLINE`], or reports a failure.
+    pub async fn stop(mut self) {
         let pid = self.pid().to_string();
         let sent = Command::new("kill").args(["-s", "TERM", &pid]).status().await;
         assert!(sent.is_ok_and(|status| status.success()), "{} cannot be signalled", self.name);
-        self.wait_for_end(deadline).await
-    }
-
-    /// Waits until it ends by itself.
-    ///
-    /// # Panics
-    /// If it still runs at the deadline.
-    pub async fn wait_for_end(mut self, deadline: Duration) -> ExitStatus {
-        match timeout(deadline, self.child.wait()).await {
-            Ok(status) => status.expect("a child can be waited for"),
-            Err(_) => panic!("{} still runs after {deadline:?}:\n{}", self.name, self.log()),
+        match timeout(END_DEADLINE, self.child.wait()).await {
+            Ok(ended) => {
+                let status = ended.expect("a child can be waited for");
+                assert!(status.success(), "{} ended with {status}:\n{}", self.name, self.log());
+            }
+            Err(_) => panic!("{} still runs after {END_DEADLINE:?}:\n{}", self.name, self.log()),
         }
     }
 }

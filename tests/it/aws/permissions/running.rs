@@ -1,7 +1,6 @@
 //! Checks that the role of each running part permits its calls.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use aws_template::names::Names;
 use aws_template::permissions::{PermittedPart, Target};
@@ -20,7 +19,6 @@ use tests::harness::stack::Stack;
 use super::iam;
 use crate::aws::fleet::{DRAIN_DEADLINE, TOKEN};
 
-const END_DEADLINE: Duration = Duration::from_secs(30);
 const CHANNEL: &str = "C0GENERAL";
 
 /// A request as IAM sees it: the action and the resource.
@@ -211,9 +209,9 @@ async fn running_parts_send_only_permitted_requests() {
     workers[1].wait_for_log("the directory is synced", DRAIN_DEADLINE).await;
     installation.wait_until_drained(DRAIN_DEADLINE).await;
     for worker in workers {
-        assert!(worker.sigterm(END_DEADLINE).await.success());
+        worker.stop().await;
     }
-    assert!(server.process.sigterm(END_DEADLINE).await.success());
+    server.process.stop().await;
 
     // Check that each part did its work: otherwise the test would prove nothing.
     for (watched, expected) in [

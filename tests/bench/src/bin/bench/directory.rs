@@ -68,7 +68,7 @@ async fn run(data: &Path, url: &str, nth: usize) -> anyhow::Result<DirectoryRun>
     let (channels, users) = (observer.rows_of("channel")?, observer.rows_of("user")?);
     ensure!(channels == SIZE.channels, "{channels} channels after sync {nth}");
     ensure!(users == SIZE.users, "{users} people after sync {nth}");
-    ensure!(indexer.sigterm(Duration::from_secs(30)).await.success(), "the indexer did not end well");
+    indexer.stop().await;
     Ok(DirectoryRun {
         seconds: elapsed.as_secs_f64(),
         cpu_seconds: usage.cpu.as_secs_f64(),

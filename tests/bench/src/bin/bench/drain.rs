@@ -115,7 +115,7 @@ pub(crate) async fn fill(data: &Path, pool: &Arc<Pool>, settings: &Settings) -> 
     };
     let driven = drive(ingest.address, pool, load, None).await?;
     ensure!(driven.acked == pool.len(), "only {} of {} were acked", driven.acked, pool.len());
-    ensure!(ingest.process.sigterm(Duration::from_secs(30)).await.success(), "ingest did not end well");
+    ingest.process.stop().await;
     Ok(())
 }
 
