@@ -3,15 +3,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde_json::Value;
 use testkit::corpus::{TEAM, event};
-use tests::harness::binaries::binaries;
 use tests::harness::client::deliver;
 use tests::harness::command::{annalist, wait_until_idle};
-use tests::harness::process::{self, Process};
+use tests::harness::process;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::process::Command;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const CHANNEL: &str = "C0GENERAL";
@@ -26,27 +23,15 @@ pub(crate) async fn get(address: SocketAddr, path: &str, host: &str) -> String {
     answer
 }
 
-/// The address at which a process serves pages, from its log.
-async fn pages_of(process: &Process) -> SocketAddr {
-    process.wait_for_log("pages listening", DEADLINE).await;
-    let log = process.log();
-    let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let line = lines.find(|line| line["message"] == "pages listening").unwrap();
-    line["address"].as_str().unwrap().parse().unwrap()
-}
-
 #[tokio::test]
 async fn pages_show_delivered_messages_on_their_own_port_only() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(&binaries().annalist);
-    command.args(["up", "--listen", "127.0.0.1:0", "--viewer-listen", "127.0.0.1:0", "--data"]);
-    command.arg(folder.path());
-    let server = process::serve(&mut command).await;
+    let server = process::up_with(folder.path(), &["--viewer-listen", "127.0.0.1:0"]).await;
     let posted = event::posted(CHANNEL, &event::message("1700000000.000100", "U01", "hello there"));
     deliver(server.address, TEAM, &[posted]).await;
     wait_until_idle(folder.path(), DEADLINE).await;
 
-    let pages = pages_of(&server.process).await;
+    let pages = server.process.logged_address("pages listening").await;
     let link = get(pages, &format!("/archives/{CHANNEL}/p1700000000000100"), "localhost").await;
     let to = format!("/c/{TEAM}/{CHANNEL}?around=1700000000.000100#m1700000000.000100");
     assert!(link.starts_with("HTTP/1.1 303") && link.contains(&format!("location: {to}\r\n")), "{link}");
@@ -57,9 +42,7 @@ async fn pages_show_delivered_messages_on_their_own_port_only() {
     let there = get(server.address, &format!("/c/{TEAM}/{CHANNEL}"), "localhost").await;
     assert!(there.starts_with("HTTP/1.1 404"), "{there}");
 
-    let mut command = Command::new(&binaries().annalist);
-    command.args(["view", "--viewer-listen", "127.0.0.1:0", "--data"]).arg(folder.path());
-    let view = process::serve(&mut command).await;
+    let view = process::view(folder.path(), &[]).await;
     let same = get(view.address, &format!("/c/{TEAM}/{CHANNEL}"), "localhost").await;
     assert!(same.contains("hello there"), "{same}");
     view.process.stop().await;

@@ -5,11 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tests::harness::binaries::binaries;
 use tests::harness::command::{annalist_at, wait_until_idle};
 use tests::harness::environment::{AwsInstallation, ProgramEnvironment};
 use tests::harness::process::{self, ServerProcess};
-use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::export::{fill, imported, ts};
@@ -58,10 +56,7 @@ pub(super) fn assert_same(what: &str, here: &str, there: &str) {
 /// Updates the index, and starts the viewer.
 async fn viewer(environment: &(impl ProgramEnvironment + ?Sized), index: &str) -> ServerProcess {
     annalist_at(environment, &["index", "--index", index]).await.succeeded();
-    let mut command = Command::new(&binaries().annalist);
-    command.args(["view", "--viewer-listen", "127.0.0.1:0", "--tz", "UTC", "--index", index]);
-    environment.configure(&mut command);
-    let server = process::serve(&mut command).await;
+    let server = process::view(environment, &["--tz", "UTC", "--index", index]).await;
     // Messages are counted in the background, and pages do not wait for the counts.
     let counted = async { while !page(server.address, "/").await.contains("class=\"count\"") {} };
     timeout(DEADLINE, counted).await.unwrap();

@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::browser::{Browser, BrowserSettings};
-use tests::harness::binaries::binaries;
 use tests::harness::command::annalist;
-use tests::harness::process::{self, ServerProcess};
+use tests::harness::process;
 use tests::harness::python;
-use tokio::process::Command;
 
 /// A script that returns axe's serious and critical faults, which keep people from reading a page.
 const FAULTS: &str = "return axe.run(document, { resultTypes: ['violations'], preload: false }).then((found) => found.violations \
@@ -67,17 +65,11 @@ async fn assert_faultless(browser: &Browser, page: &str, axe: &str) {
     assert_eq!(browser.console_problems().await, [""; 0], "{page}");
 }
 
-async fn view(data: &Path) -> ServerProcess {
-    let mut command = Command::new(&binaries().annalist);
-    command.args(["view", "--viewer-listen", "127.0.0.1:0", "--tz", "UTC", "--data"]).arg(data);
-    process::serve(&mut command).await
-}
-
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
 async fn axe_finds_no_serious_fault_in_pages() {
     let (_folder, data) = demo().await;
-    let server = view(&data).await;
+    let server = process::view(&*data, &["--tz", "UTC"]).await;
     let site = format!("http://{}/", server.address);
     let axe = axe();
     let browser = Browser::open(&BrowserSettings::default()).await;

@@ -101,6 +101,12 @@ pub async fn up_with(environment: &(impl ProgramEnvironment + ?Sized), flags: &[
     listening(&binaries().annalist, &args, environment).await
 }
 
+/// Starts `annalist view` with these flags and waits until it listens.
+pub async fn view(environment: &(impl ProgramEnvironment + ?Sized), flags: &[&str]) -> ServerProcess {
+    let args = [&["view", "--viewer-listen", "127.0.0.1:0"], flags].concat();
+    listening(&binaries().annalist, &args, environment).await
+}
+
 /// Starts `annalist up` without waiting for it: it is at an unknown stage of its startup.
 pub fn starting_up(environment: &(impl ProgramEnvironment + ?Sized)) -> Process {
     let mut command = Command::new(&binaries().annalist);
@@ -239,12 +245,20 @@ impl Process {
     /// # Panics
     /// If it does not.
     pub async fn metrics_address(&self) -> SocketAddr {
-        self.wait_for_log("metrics listening", START_DEADLINE).await;
+        self.logged_address("metrics listening").await
+    }
+
+    /// The address in the log line with this message.
+    ///
+    /// # Panics
+    /// If there is no such line within [`START_DEADLINE`].
+    pub async fn logged_address(&self, message: &str) -> SocketAddr {
+        self.wait_for_log(message, START_DEADLINE).await;
         let log = self.log();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let mut matching = lines.filter(|line| line["message"] == "metrics listening");
+        let mut matching = lines.filter(|line| line["message"] == message);
         let address = matching.find_map(|line| line["address"].as_str()?.parse().ok());
-        address.unwrap_or_else(|| panic!("{} serves no metrics:\n{log}", self.name))
+        address.unwrap_or_else(|| panic!("{} logs no address with {message:?}:\n{log}", self.name))
     }
 
     /// The latest lines of its log.
