@@ -15,25 +15,20 @@ pub struct FunctionUrlRequest {
     method: &'static str,
     path: String,
     headers: BTreeMap<String, String>,
-    body: Option<PayloadBody>,
-}
-
-#[derive(Debug, Clone)]
-enum PayloadBody {
-    Text(String),
-    Bytes(Vec<u8>),
+    body: Option<String>,
+    is_base64: bool,
 }
 
 impl FunctionUrlRequest {
     /// A `POST` request with a text body.
     pub fn post(path: &str, body: &str) -> Self {
-        let body = Some(PayloadBody::Text(body.to_owned()));
-        Self { method: "POST", path: path.to_owned(), headers: BTreeMap::new(), body }
+        Self { method: "POST", body: Some(body.to_owned()), ..Self::get(path) }
     }
 
     /// A `GET` request.
     pub fn get(path: &str) -> Self {
-        Self { method: "GET", path: path.to_owned(), headers: BTreeMap::new(), body: None }
+        let headers = BTreeMap::new();
+        Self { method: "GET", path: path.to_owned(), headers, body: None, is_base64: false }
     }
 
     /// Adds a header.
@@ -46,10 +41,7 @@ impl FunctionUrlRequest {
     /// Passes the body as bytes, as Lambda does if the content type is not text.
     #[must_use]
     pub fn as_bytes(mut self) -> Self {
-        self.body = self.body.map(|body| match body {
-            PayloadBody::Text(text) => PayloadBody::Bytes(text.into_bytes()),
-            bytes @ PayloadBody::Bytes(_) => bytes,
-        });
+        self.is_base64 = true;
         self
     }
 
@@ -68,11 +60,6 @@ impl FunctionUrlRequest {
         ] {
             headers.entry(name.to_owned()).or_insert_with(|| value.to_owned());
         }
-        let (body, is_base64) = match &self.body {
-            None => (None, false),
-            Some(PayloadBody::Text(text)) => (Some(text.clone()), false),
-            Some(PayloadBody::Bytes(bytes)) => (Some(base64(bytes)), true),
-        };
         let host = headers["host"].clone();
         let mut payload = json!({
             "version": "2.0",
@@ -98,10 +85,11 @@ impl FunctionUrlRequest {
                 "time": "21/Nov/2026:10:15:30 +0000",
                 "timeEpoch": 1_795_256_130_000_i64,
             },
-            "isBase64Encoded": is_base64,
+            "isBase64Encoded": self.is_base64,
         });
-        if let (Some(body), Value::Object(fields)) = (body, &mut payload) {
-            fields.insert("body".to_owned(), body.into());
+        if let Some(body) = &self.body {
+            let body = if self.is_base64 { base64(body.as_bytes()) } else { body.clone() };
+            payload["body"] = body.into();
         }
         payload
     }
