@@ -1,7 +1,6 @@
 //! A server that sends AWS's documented responses, for cases that no emulator shows.
 
 use aws::Aws;
-use aws_config::SdkConfig;
 use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
 use serde_json::{Value, json};
 use tests::harness::stack::{Stack, fresh_names};
@@ -25,19 +24,9 @@ pub(super) async fn server() -> MockServer {
     server
 }
 
-/// An account on this server.
-pub(super) async fn aws(server: &MockServer) -> Aws {
-    aws_with_config(sdk(&server.uri()).await)
-}
-
-/// The SDK's configuration for an endpoint.
-pub(super) async fn sdk(endpoint: &str) -> SdkConfig {
-    Stack::shared().sdk(endpoint).await
-}
-
-/// An account with the test's SDK configuration.
-pub(super) fn aws_with_config(sdk: SdkConfig) -> Aws {
-    Aws::from_sdk_config(sdk, fresh_names()).unwrap()
+/// An account at this endpoint.
+pub(super) async fn aws_at(endpoint: &str) -> Aws {
+    Stack::shared().aws_at(endpoint, fresh_names()).await
 }
 
 /// A successful response.

@@ -6,7 +6,7 @@ use ports::queue::{Delivery, Depth, Queue, QueueError, QueueName, Receipt, Recei
 use serde_json::{Value, json};
 use wiremock::ResponseTemplate;
 
-use super::answers::{all_succeed, aws, call, message, ok, request_bodies, server};
+use super::answers::{all_succeed, aws_at, call, message, ok, request_bodies, server};
 use tests::harness::proxy::{Proxy, ProxyFault};
 
 const EVENTS: QueueName = QueueName::Events;
@@ -34,7 +34,7 @@ async fn a_receive_whose_answer_was_lost_is_repeated_with_the_same_id() {
     let server = server().await;
     call("ReceiveMessage").respond_with(one_message()).mount(&server).await;
     let proxy = Proxy::in_front_of(&server.uri(), 0).await;
-    let queue = super::answers::aws_with_config(super::answers::sdk(&proxy.endpoint).await).queue();
+    let queue = aws_at(&proxy.endpoint).await.queue();
 
     proxy.break_next("ReceiveMessage", ProxyFault::LostAnswer);
     let received = queue.receive(request(Duration::from_secs(1))).await.unwrap();
@@ -54,7 +54,7 @@ async fn a_receive_whose_answer_was_lost_is_repeated_with_the_same_id() {
 async fn a_receive_stays_within_the_limits_of_sqs() {
     let server = server().await;
     call("ReceiveMessage").respond_with(ok(json!({}))).mount(&server).await;
-    let queue = aws(&server).await.queue();
+    let queue = aws_at(&server.uri()).await.queue();
     for (wait, waits_s) in [
         (Duration::ZERO, vec![0]),
         (Duration::from_millis(1), vec![1]),
@@ -82,7 +82,7 @@ async fn a_failed_send_is_retried_with_the_same_ids_in_the_same_order() {
     let server = server().await;
     call("SendMessageBatch").respond_with(ResponseTemplate::new(500)).up_to_n_times(1).mount(&server).await;
     call("SendMessageBatch").respond_with(all_succeed).mount(&server).await;
-    let queue = aws(&server).await.queue();
+    let queue = aws_at(&server.uri()).await.queue();
     let messages: Vec<_> = (0..8).map(|number| message("g", &format!("{number}"))).collect();
     assert_eq!(queue.send(messages.clone()).await, vec![Ok(()); 8]);
 
@@ -102,7 +102,7 @@ async fn a_failed_send_is_retried_with_the_same_ids_in_the_same_order() {
 async fn a_body_that_sqs_would_refuse_is_escaped() {
     let server = server().await;
     call("SendMessageBatch").respond_with(all_succeed).mount(&server).await;
-    let queue = aws(&server).await.queue();
+    let queue = aws_at(&server.uri()).await.queue();
     let bodies = ["", "nul \0", "non-character \u{ffff} and delete \u{7f}"];
     let messages = bodies.map(|body| message("g", body)).into();
     assert_eq!(queue.send(messages).await, vec![Ok(()); 3]);
@@ -130,7 +130,7 @@ async fn every_message_of_a_batch_has_its_own_result() {
         })))
         .mount(&server)
         .await;
-    let queue = aws(&server).await.queue();
+    let queue = aws_at(&server.uri()).await.queue();
     let results = queue.send(["0", "11", "2", "3", "4"].map(|body| message("g", body)).into()).await;
     let text = |index: usize| match &results[index] {
         Err(QueueError::Unavailable(text)) => text.as_str(),
@@ -173,7 +173,7 @@ async fn only_a_lease_that_sqs_reports_as_ended_is_lost() {
         for operation in ["DeleteMessageBatch", "ChangeMessageVisibilityBatch"] {
             call(operation).respond_with(ok(failed.clone())).mount(&server).await;
         }
-        let queue = aws(&server).await.queue();
+        let queue = aws_at(&server.uri()).await.queue();
         let receipt = receipt(&*queue).await;
         let entry = (receipt.clone(), Duration::from_secs(30));
         for results in [
@@ -196,7 +196,7 @@ async fn a_large_batch_of_acks_is_a_few_calls_with_each_receipt_once_per_call() 
     let server = server().await;
     call("ReceiveMessage").respond_with(one_message()).mount(&server).await;
     call("DeleteMessageBatch").respond_with(all_succeed).mount(&server).await;
-    let queue = aws(&server).await.queue();
+    let queue = aws_at(&server.uri()).await.queue();
     let receipt = receipt(&*queue).await;
     // A hundred receipts of this queue's, and one of them three times.
     let mut receipts: Vec<Receipt> =
@@ -219,7 +219,7 @@ async fn a_large_batch_of_acks_is_a_few_calls_with_each_receipt_once_per_call() 
 #[tokio::test]
 async fn an_invalid_receipt_makes_no_call() {
     let server = server().await;
-    let queue = aws(&server).await.queue();
+    let queue = aws_at(&server.uri()).await.queue();
     let garbage = ["", "x", "files|handle", "events-dlq|handle", "events|"].map(|text| Receipt(text.into()));
     assert_eq!(queue.ack(EVENTS.into(), &garbage).await, vec![Err(QueueError::LeaseLost); 5]);
     let entries = garbage.map(|receipt| (receipt, Duration::ZERO));
@@ -242,7 +242,7 @@ async fn a_count_that_is_missing_is_not_zero() {
         .await;
     counts.as_object_mut().unwrap().remove("ApproximateNumberOfMessagesNotVisible");
     call("GetQueueAttributes").respond_with(ok(json!({ "Attributes": counts }))).mount(&server).await;
-    let queue = aws(&server).await.queue();
+    let queue = aws_at(&server.uri()).await.queue();
     let depth = Depth { waiting: 3, delayed: 2, in_flight: 1, oldest_age_s: None };
     assert_eq!(queue.depth(EVENTS.into()).await, Ok(depth));
     assert!(matches!(queue.depth(EVENTS.into()).await, Err(QueueError::Unavailable(_))));

@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use aws::Aws;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use ports::queue::{Queue, QueueError, QueueName, ReceiveRequest};
 use serde_json::json;
-use tests::harness::stack::REGION;
+use tests::harness::stack::{REGION, fresh_names};
 use tokio::net::TcpListener;
 use wiremock::{MockServer, ResponseTemplate};
 
-use super::answers::{all_succeed, aws_with_config, call, error, message, ok, sdk, server};
+use super::answers::{all_succeed, aws_at, call, error, message, ok, server};
 
 const EVENTS: QueueName = QueueName::Events;
 
@@ -47,7 +48,7 @@ async fn a_missing_queue_is_reported_and_found_once_it_exists() {
     call("GetQueueUrl").respond_with(missing).up_to_n_times(4).mount(&server).await;
     call("GetQueueUrl").respond_with(ok(json!({ "QueueUrl": "https://sqs/1/q" }))).mount(&server).await;
     call("SendMessageBatch").respond_with(all_succeed).mount(&server).await;
-    let aws = aws_with_config(sdk(&server.uri()).await);
+    let aws = aws_at(&server.uri()).await;
     let queue = aws.queue();
     let name = aws.names().queue(EVENTS.into());
     assert_eq!(
@@ -67,7 +68,7 @@ async fn a_queue_that_is_deleted_later_is_reported_as_missing() {
     let gone =
         || error(400, "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", "It does not exist.");
     call("SendMessageBatch").respond_with(gone()).mount(&server).await;
-    let queue = aws_with_config(sdk(&server.uri()).await).queue();
+    let queue = aws_at(&server.uri()).await.queue();
     let text = queue.send(vec![message("g", "1")]).await.remove(0).unwrap_err().to_string();
     assert!(text.contains("-events.fifo does not exist") && text.contains("annalist provision"), "{text}");
 }
@@ -82,7 +83,7 @@ async fn wrong_credentials_are_reported_as_wrong() {
         let refused = error(403, shape, code, "The credentials are not good.");
         call("GetQueueUrl").respond_with(refused).mount(&server).await;
         assert_eq!(
-            common_error(&*aws_with_config(sdk(&server.uri()).await).queue()).await,
+            common_error(&*aws_at(&server.uri()).await.queue()).await,
             format!(
                 "SQS refused the credentials ({code}): check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
                  AWS_PROFILE"
@@ -99,8 +100,9 @@ async fn missing_credentials_are_reported_as_missing() {
         .endpoint_url(server.uri())
         .region(Region::new(REGION))
         .build();
+    let aws = Aws::from_sdk_config(without, fresh_names()).unwrap();
     assert_eq!(
-        common_error(&*aws_with_config(without).queue()).await,
+        common_error(&*aws.queue()).await,
         "there are no AWS credentials for SQS: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run \
          where a role is attached"
     );
@@ -112,7 +114,7 @@ async fn an_unreachable_endpoint_is_named_in_the_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let text = common_error(&*aws_with_config(sdk(&endpoint).await).queue()).await;
+    let text = common_error(&*aws_at(&endpoint).await.queue()).await;
     assert!(text.starts_with(&format!("cannot reach SQS in {REGION} (")), "{text}");
     assert!(text.ends_with("): check AWS_REGION, AWS_ENDPOINT_URL and the network"), "{text}");
 }
@@ -125,7 +127,7 @@ async fn a_send_ends_within_two_seconds_even_if_sqs_never_responds() {
     let server = server().await;
     call("SendMessageBatch").respond_with(never).mount(&server).await;
     for endpoint in [format!("http://{}", deaf.local_addr().unwrap()), server.uri()] {
-        let queue = aws_with_config(sdk(&endpoint).await).queue();
+        let queue = aws_at(&endpoint).await.queue();
         let began = Instant::now();
         // Even for queued messages: the second batch of a group waits for the first.
         let messages = (0..15).map(|number| message("g", &format!("{number}"))).collect();
