@@ -10,38 +10,14 @@ use tests::harness::stack::Stack;
 
 use super::fixture::{self, attributes, key, unguarded_update};
 
-/// A proxy to the stack that loses the answer to the next request of one kind.
-struct LossyProxy {
-    proxy: Proxy,
-    kind: &'static str,
-}
-
-impl LossyProxy {
-    async fn losing(lost: ProxyFault, kind: &'static str) -> Self {
-        let proxy = Proxy::in_front_of(Stack::shared().endpoint(), 0).await;
-        proxy.break_next(kind, lost);
-        Self { proxy, kind }
-    }
-
-    /// The number of requests of that kind.
-    fn requests(&self) -> usize {
-        self.proxy.requests()[self.kind]
-    }
-}
-
-/// An archive behind such a proxy.
-async fn behind(lost: ProxyFault, kind: &'static str) -> (LossyProxy, Arc<dyn Archive>) {
-    let lossy = LossyProxy::losing(lost, kind).await;
+/// An archive behind a proxy that loses the answer to the next request of one kind.
+async fn behind(lost: ProxyFault, kind: &'static str) -> (Proxy, Arc<dyn Archive>) {
+    let proxy = Proxy::in_front_of(Stack::shared().endpoint(), 0).await;
+    proxy.break_next(kind, lost);
     let names = fixture::provisioned().await.names().clone();
-    let archive = Stack::shared().aws_at(&lossy.proxy.endpoint, names).await.archive();
-    (lossy, archive)
+    let archive = Stack::shared().aws_at(&proxy.endpoint, names).await.archive();
+    (proxy, archive)
 }
-
-const UPDATE: &str = "UpdateItem";
-const PUT: &str = "PutItem";
-const DELETE: &str = "DeleteItem";
-const GET_OBJECT: &str = "GetObject";
-const PUT_OBJECT: &str = "PutObject";
 
 fn guards() -> [Guard; 3] {
     let (register, version) = (|| "v".to_owned(), || "1".to_owned());
@@ -58,7 +34,7 @@ async fn a_guarded_write_does_not_lose_against_itself() {
         .into_iter()
         .flat_map(|guard| [(guard.clone(), ProxyFault::LostAnswer), (guard, ProxyFault::HalfAnAnswer)])
     {
-        let (lossy, archive) = behind(lost, UPDATE).await;
+        let (proxy, archive) = behind(lost, "UpdateItem").await;
         let update = Update { guard, ..unguarded_update(key(), json!({ "text": "t" })) };
         assert_eq!(
             archive.write(&update).await.unwrap(),
@@ -66,7 +42,7 @@ async fn a_guarded_write_does_not_lose_against_itself() {
             "{lost:?} {:?}",
             update.guard
         );
-        assert_eq!(lossy.requests(), 2);
+        assert_eq!(proxy.requests()["UpdateItem"], 2);
         let item = archive.get(&key()).await.unwrap().unwrap();
         assert_eq!(item.attributes, attributes(json!({ "text": "t", "v": "1" })));
         // If the caller writes it again, it is a repetition like any other.
@@ -77,9 +53,9 @@ async fn a_guarded_write_does_not_lose_against_itself() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_write_does_not_lose_against_itself() {
-    for kind in [PUT, PUT_OBJECT] {
+    for kind in ["PutItem", "PutObject"] {
         for guard in guards() {
-            let (lossy, archive) = behind(ProxyFault::LostAnswer, kind).await;
+            let (proxy, archive) = behind(ProxyFault::LostAnswer, kind).await;
             let update =
                 Update { guard, ..unguarded_update(key(), json!({ "text": "x".repeat(500 * 1024) })) };
             assert_eq!(
@@ -88,7 +64,7 @@ async fn a_large_write_does_not_lose_against_itself() {
                 "{kind} {:?}",
                 update.guard
             );
-            assert_eq!(lossy.requests(), 2);
+            assert_eq!(proxy.requests()[kind], 2);
         }
     }
 }
@@ -96,21 +72,21 @@ async fn a_large_write_does_not_lose_against_itself() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bulk_whose_download_stops_halfway_is_read_again() {
     for lost in [ProxyFault::LostAnswer, ProxyFault::HalfAnAnswer] {
-        let (lossy, archive) = behind(lost, GET_OBJECT).await;
+        let (proxy, archive) = behind(lost, "GetObject").await;
         let text = attributes(json!({ "text": "x".repeat(500 * 1024) }));
         archive.write(&Update { set: text.clone(), ..Update::new(key()) }).await.unwrap();
         assert_eq!(archive.get(&key()).await.unwrap().unwrap().attributes, text);
-        assert_eq!(lossy.requests(), 2, "{lost:?}");
+        assert_eq!(proxy.requests()["GetObject"], 2, "{lost:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delete_whose_answer_was_lost_finds_the_item_gone() {
-    let (lossy, archive) = behind(ProxyFault::LostAnswer, DELETE).await;
+    let (proxy, archive) = behind(ProxyFault::LostAnswer, "DeleteItem").await;
     archive.write(&unguarded_update(key(), json!({ "text": "t" }))).await.unwrap();
     let item = archive.get(&key()).await.unwrap().unwrap();
     // For an item that is already gone, the result is `false`: it is unknown whose delete removed it.
     assert!(!archive.delete_unchanged(&item).await.unwrap());
-    assert_eq!(lossy.requests(), 2);
+    assert_eq!(proxy.requests()["DeleteItem"], 2);
     assert_eq!(archive.get(&key()).await.unwrap(), None);
 }
