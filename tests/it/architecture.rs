@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 use rules::{ON_VIRTUAL_TIME, RULES};
 use source::{SourceFile, find, members, source_files, workspace};
 
-/// Names of files and folders that do not describe their contents.
+/// Names of files, folders and modules that do not describe their contents: a name that fits everything
+/// collects everything.
 const EMPTY_NAMES: &[&str] =
     &["util", "utils", "common", "helper", "helpers", "manager", "managers", "misc", "stuff"];
 
@@ -117,14 +118,12 @@ fn no_file_is_too_long_to_have_one_reason_to_change() {
 }
 
 #[test]
-fn no_file_or_folder_has_an_empty_name() {
+fn no_file_folder_or_module_has_an_empty_name() {
     for file in source_files() {
-        for part in file.path.trim_end_matches(".rs").split('/') {
-            assert!(
-                !EMPTY_NAMES.contains(&part),
-                "{}: `{part}` fits everything and collects everything",
-                file.path
-            );
+        for name in EMPTY_NAMES {
+            let is_in_path = file.path.trim_end_matches(".rs").split('/').any(|part| part == *name);
+            let is_module = find(&file.code, &format!("mod {name}")).is_some();
+            assert!(!is_in_path && !is_module, "{}: `{name}` fits and collects everything", file.path);
         }
     }
 }
