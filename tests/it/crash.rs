@@ -7,8 +7,9 @@ use std::time::Duration;
 use embedded::Database;
 use ports::clock::SystemClock;
 use ports::queue::job::Job;
-use ports::queue::{Queue, QueueName, ReceiveRequest};
+use ports::queue::{Queue, QueueName};
 use slack::envelope::Envelope;
+use testkit::deliveries::receive_visible;
 use tests::harness::client::RetryDelays;
 use tests::harness::command::wait_until_idle;
 use tests::harness::load::RunningLoad;
@@ -83,18 +84,11 @@ async fn a_channels_events_keep_their_order_when_ingest_is_killed() {
 
 /// Drains the queue and returns the event ids of each channel's message group, in the order of delivery.
 async fn event_ids_by_channel(queue: &dyn Queue) -> BTreeMap<String, Vec<String>> {
-    let events = QueueName::Events.into();
-    let request = ReceiveRequest {
-        queue: events,
-        max: 100,
-        visibility_timeout: Duration::from_secs(30),
-        wait: Duration::ZERO,
-    };
     let mut ids: BTreeMap<String, Vec<String>> = BTreeMap::new();
     loop {
-        let deliveries = queue.receive(request).await.unwrap();
+        let deliveries = receive_visible(queue, QueueName::Events).await;
         if deliveries.is_empty() {
-            assert!(queue.depth(events).await.unwrap().is_empty());
+            assert!(queue.depth(QueueName::Events.into()).await.unwrap().is_empty());
             return ids;
         }
         for delivery in &deliveries {
@@ -104,6 +98,6 @@ async fn event_ids_by_channel(queue: &dyn Queue) -> BTreeMap<String, Vec<String>
             ids.entry(channel.to_owned()).or_default().push(event_id);
         }
         let receipts: Vec<_> = deliveries.into_iter().map(|delivery| delivery.receipt).collect();
-        assert!(queue.ack(events, &receipts).await.iter().all(Result::is_ok));
+        assert!(queue.ack(QueueName::Events.into(), &receipts).await.iter().all(Result::is_ok));
     }
 }

@@ -6,7 +6,7 @@ use aws::Aws;
 use bytes::Bytes;
 use ports::archive::{ArchiveExt, Guard, ItemKey, Query, Update, WriteOutcome};
 use ports::files::FileKey;
-use ports::queue::{DedupId, GroupId, Outgoing, QueueError, QueueName, QueueRef, ReceiveRequest};
+use ports::queue::{QueueError, QueueName, QueueRef, ReceiveRequest};
 use serde_json::json;
 use slack::ids::TeamId;
 use tests::harness::client::RetryDelays;
@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::files::read;
 use super::fleet::{MINUTE, SENDERS, assert_no_quarantine, workers};
+use super::queue::answers::message;
 
 const EVENTS: usize = 300;
 const DRAIN_DEADLINE: Duration = Duration::from_secs(120);
@@ -173,13 +174,7 @@ async fn messages_arrive_once_and_in_order_whichever_call_of_the_queue_fails() {
     };
     let mut arrived = Vec::new();
     for round in 0..ROUNDS {
-        let body = round.to_string();
-        let sent = Outgoing {
-            queue: QueueName::Events,
-            group: GroupId::from_parts(&["g"]),
-            dedup: DedupId::from_parts(&[body.as_bytes()]),
-            body,
-        };
+        let sent = message("g", &round.to_string());
         insist(async || queue.ready().await).await;
         insist(async || queue.send(vec![sent.clone()]).await.remove(0)).await;
         // A message whose receive response was lost becomes visible again when its lease ends.

@@ -1,6 +1,6 @@
 //! The queue port on SQS.
 
-mod answers;
+pub(super) mod answers;
 mod calls;
 mod coalescing;
 mod conformance;

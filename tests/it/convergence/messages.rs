@@ -12,7 +12,7 @@ use workers::message_writer::MessageWriter;
 use workers::runtime::{JobOutcome, Worker};
 
 use super::{DisorderedInputs, Interleaved, ListableArchive, check_property, disordered, only_in, queue};
-use testkit::deliveries::delivery;
+use testkit::deliveries::{deliveries, delivery};
 
 const CHANNEL: &str = "C01";
 
@@ -174,8 +174,7 @@ fn received(events: Vec<Value>, missed: &[bool]) -> Vec<Value> {
 async fn rows_in_order(events: &[Value]) -> Vec<Item> {
     let archive = Arc::new(MemoryArchive::new());
     let writer = MessageWriter::new(archive.clone(), queue());
-    for (number, event) in events.iter().enumerate() {
-        let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), event));
+    for job in deliveries(events) {
         assert_eq!(writer.handle(&[job]).await, [JobOutcome::Done]);
     }
     MemoryArchive::items(&archive)

@@ -54,7 +54,7 @@ pub(super) async fn request_bodies(server: &MockServer, operation: &str) -> Vec<
 }
 
 /// A message of this group.
-pub(super) fn message(group: &str, body: &str) -> Outgoing {
+pub(in crate::aws) fn message(group: &str, body: &str) -> Outgoing {
     Outgoing {
         queue: QueueName::Events,
         group: GroupId::from_parts(&[group]),

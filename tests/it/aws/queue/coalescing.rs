@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ports::queue::{DedupId, GroupId, Outgoing, Queue, QueueName};
+use ports::queue::{Queue, QueueName};
 use tests::harness::proxy::Proxy;
 use tests::harness::stack::Stack;
 use tokio::task::JoinSet;
+
+use super::answers::message;
 
 const EVENTS: u32 = 1_000;
 /// Connections from Slack to one ingest process.
@@ -27,12 +29,7 @@ async fn send_all(queue: &Arc<dyn Queue>) {
                 if number >= EVENTS {
                     return;
                 }
-                let message = Outgoing {
-                    queue: QueueName::Events,
-                    group: GroupId::from_parts(&["T1", &format!("C{}", number % CHANNELS)]),
-                    dedup: DedupId::from_parts(&[&number.to_be_bytes()]),
-                    body: format!("{{\"number\":{number}}}"),
-                };
+                let message = message(&format!("C{}", number % CHANNELS), &format!("message {number}"));
                 assert_eq!(queue.send(vec![message]).await, [Ok(())]);
             }
         });
