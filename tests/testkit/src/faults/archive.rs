@@ -1,46 +1,13 @@
 //! An archive with injected faults.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
 
-use super::crash::CrashPoint;
-use super::plan::{self, FaultPlan, FaultSchedule, PlanProgress, PortMethod};
+use super::plan::PortMethod;
+use super::port::FaultyPort;
 
-/// An archive whose calls fail as a schedule decides.
-pub struct FaultyArchive {
-    inner: Arc<dyn Archive>,
-    schedule: Arc<dyn FaultSchedule>,
-}
-
-impl FaultyArchive {
-    /// `inner` with the faults of a plan.
-    pub fn new(inner: Arc<dyn Archive>, plan: FaultPlan) -> Self {
-        Self::with_schedule(inner, Arc::new(PlanProgress::new(plan)))
-    }
-
-    /// `inner` with the faults that a schedule decides call by call.
-    pub fn with_schedule(inner: Arc<dyn Archive>, schedule: Arc<dyn FaultSchedule>) -> Self {
-        Self { inner, schedule }
-    }
-
-    /// `inner` as seen by a process that dies at the crash point.
-    pub fn with_crash_point(inner: Arc<dyn Archive>, point: Arc<CrashPoint>) -> Self {
-        Self::with_schedule(inner, point)
-    }
-
-    async fn call<T>(
-        &self,
-        method: PortMethod,
-        done: impl Future<Output = Result<T, ArchiveError>>,
-    ) -> Result<T, ArchiveError> {
-        let fault = self.schedule.before(method, 1).await;
-        let result = plan::apply_fault(fault, done, ArchiveError::Unavailable).await;
-        self.schedule.after(method).await;
-        result
-    }
-}
+/// An archive with injected faults. Each update of a batch is a call.
+pub type FaultyArchive = FaultyPort<dyn Archive>;
 
 #[async_trait]
 impl Archive for FaultyArchive {
@@ -48,38 +15,41 @@ impl Archive for FaultyArchive {
         let mut outcomes = Vec::with_capacity(updates.len());
         for update in updates {
             let write = async { self.inner.apply_once(&[update]).await.remove(0) };
-            outcomes.push(self.call(PortMethod::Write, write).await);
+            outcomes.push(self.call(PortMethod::Write, ArchiveError::Unavailable, write).await);
         }
         outcomes
     }
 
     async fn get(&self, key: &ItemKey) -> Result<Option<Item>, ArchiveError> {
-        self.call(PortMethod::Get, self.inner.get(key)).await
+        self.call(PortMethod::Get, ArchiveError::Unavailable, self.inner.get(key)).await
     }
 
     async fn query(&self, query: &Query) -> Result<Page, ArchiveError> {
-        self.call(PortMethod::Query, self.inner.query(query)).await
+        self.call(PortMethod::Query, ArchiveError::Unavailable, self.inner.query(query)).await
     }
 
     async fn delete_unchanged(&self, expected: &Item) -> Result<bool, ArchiveError> {
-        self.call(PortMethod::DeleteUnchanged, self.inner.delete_unchanged(expected)).await
+        let delete = self.inner.delete_unchanged(expected);
+        self.call(PortMethod::DeleteUnchanged, ArchiveError::Unavailable, delete).await
     }
 
     async fn erase(&self, key: &ItemKey) -> Result<bool, ArchiveError> {
-        self.call(PortMethod::Erase, self.inner.erase(key)).await
+        self.call(PortMethod::Erase, ArchiveError::Unavailable, self.inner.erase(key)).await
     }
 
     async fn ready(&self) -> Result<(), ArchiveError> {
-        self.call(PortMethod::Ready, self.inner.ready()).await
+        self.call(PortMethod::Ready, ArchiveError::Unavailable, self.inner.ready()).await
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use ports::archive::ArchiveExt;
 
     use super::*;
-    use crate::faults::CallFault;
+    use crate::faults::{CallFault, FaultPlan};
     use crate::memory::archive::MemoryArchive;
 
     /// Makes one write under a plan. Returns whether it succeeded, and whether it is stored.

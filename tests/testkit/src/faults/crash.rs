@@ -61,6 +61,13 @@ mod tests {
     use crate::memory::queue::MemoryQueue;
 
     #[tokio::test]
+    async fn a_process_that_never_crashes_has_no_fault() {
+        let never = CrashPoint::never();
+        assert_eq!(never.before(PortMethod::Ready, 1).await, None);
+        assert!(!never.has_crashed());
+    }
+
+    #[tokio::test]
     async fn every_call_fails_after_the_crash_on_either_port() {
         let point = CrashPoint::after(2);
         let memory = Arc::new(MemoryArchive::new());

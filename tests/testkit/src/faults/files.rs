@@ -6,63 +6,32 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError, Published};
 
-use super::crash::CrashPoint;
-use super::plan::{self, FaultPlan, FaultSchedule, PlanProgress, PortMethod};
+use super::plan::{self, FaultSchedule, PortMethod};
+use super::port::FaultyPort;
 
-/// Runs a step with the fault that the schedule decides.
-async fn step<T>(
-    schedule: &dyn FaultSchedule,
-    method: PortMethod,
-    done: impl Future<Output = Result<T, FilesError>>,
-) -> Result<T, FilesError> {
-    let fault = schedule.before(method, 1).await;
-    let result = plan::apply_fault(fault, done, FilesError::Unavailable).await;
-    schedule.after(method).await;
-    result
-}
-
-/// A file store whose steps fail as a schedule decides, including those of its writers and readers.
-pub struct FaultyFiles {
-    inner: Arc<dyn Files>,
-    schedule: Arc<dyn FaultSchedule>,
-}
-
-impl FaultyFiles {
-    /// `inner` with the faults of a plan.
-    pub fn new(inner: Arc<dyn Files>, plan: FaultPlan) -> Self {
-        Self::with_schedule(inner, Arc::new(PlanProgress::new(plan)))
-    }
-
-    /// `inner` with the faults that a schedule decides step by step.
-    pub fn with_schedule(inner: Arc<dyn Files>, schedule: Arc<dyn FaultSchedule>) -> Self {
-        Self { inner, schedule }
-    }
-
-    /// `inner` as seen by a process that dies at the crash point.
-    pub fn with_crash_point(inner: Arc<dyn Files>, point: Arc<CrashPoint>) -> Self {
-        Self::with_schedule(inner, point)
-    }
-}
+/// A file store with injected faults, also in the steps of its writers and readers.
+pub type FaultyFiles = FaultyPort<dyn Files>;
 
 #[async_trait]
 impl Files for FaultyFiles {
     async fn create(&self, key: &FileKey) -> Result<Box<dyn FileWriter>, FilesError> {
-        let inner = step(&*self.schedule, PortMethod::CreateFile, self.inner.create(key)).await?;
+        let inner =
+            self.call(PortMethod::CreateFile, FilesError::Unavailable, self.inner.create(key)).await?;
         Ok(Box::new(FaultyWriter { inner, schedule: Arc::clone(&self.schedule) }))
     }
 
     async fn open(&self, key: &FileKey) -> Result<Option<Box<dyn FileReader>>, FilesError> {
-        let inner = step(&*self.schedule, PortMethod::OpenFile, self.inner.open(key)).await?;
+        let inner = self.call(PortMethod::OpenFile, FilesError::Unavailable, self.inner.open(key)).await?;
         let schedule = Arc::clone(&self.schedule);
         Ok(inner.map(|inner| Box::new(FaultyReader { inner, schedule }) as Box<dyn FileReader>))
     }
 
     async fn delete(&self, key: &FileKey) -> Result<bool, FilesError> {
-        step(&*self.schedule, PortMethod::DeleteFile, self.inner.delete(key)).await
+        self.call(PortMethod::DeleteFile, FilesError::Unavailable, self.inner.delete(key)).await
     }
 
     async fn ready(&self) -> Result<(), FilesError> {
-        step(&*self.schedule, PortMethod::Ready, self.inner.ready()).await
+        self.call(PortMethod::Ready, FilesError::Unavailable, self.inner.ready()).await
     }
 }
 
@@ -74,11 +43,13 @@ struct FaultyWriter {
 #[async_trait]
 impl FileWriter for FaultyWriter {
     async fn write(&mut self, chunk: Bytes) -> Result<(), FilesError> {
-        step(&*self.schedule, PortMethod::WriteFile, self.inner.write(chunk)).await
+        let write = self.inner.write(chunk);
+        plan::call(&*self.schedule, PortMethod::WriteFile, FilesError::Unavailable, write).await
     }
 
     async fn publish(self: Box<Self>) -> Result<Published, FilesError> {
-        step(&*self.schedule, PortMethod::PublishFile, self.inner.publish()).await
+        let publish = self.inner.publish();
+        plan::call(&*self.schedule, PortMethod::PublishFile, FilesError::Unavailable, publish).await
     }
 }
 
@@ -94,7 +65,7 @@ impl FileReader for FaultyReader {
     }
 
     async fn next(&mut self) -> Result<Option<Bytes>, FilesError> {
-        step(&*self.schedule, PortMethod::ReadFile, self.inner.next()).await
+        plan::call(&*self.schedule, PortMethod::ReadFile, FilesError::Unavailable, self.inner.next()).await
     }
 }
 
@@ -103,7 +74,7 @@ mod tests {
     use slack::ids::TeamId;
 
     use super::*;
-    use crate::faults::CallFault;
+    use crate::faults::{CallFault, CrashPoint, FaultPlan};
     use crate::memory::files::MemoryFiles;
 
     /// Publishes one file. Returns whether that succeeded, and whether the file is stored.

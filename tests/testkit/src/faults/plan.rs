@@ -119,13 +119,14 @@ impl FaultPlan {
     }
 }
 
-/// Makes a call with one result and applies the fault to it.
-pub(super) async fn apply_fault<T, E>(
-    fault: Option<CallFault>,
-    done: impl Future<Output = Result<T, E>>,
+/// Makes a call with one result, and applies the fault that the schedule decides.
+pub(super) async fn call<T, E>(
+    schedule: &dyn FaultSchedule,
+    method: PortMethod,
     failed: impl FnOnce(String) -> E,
+    done: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
-    match fault {
+    let result = match schedule.before(method, 1).await {
         None => done.await,
         Some(CallFault::Delay(by)) => {
             tokio::time::sleep(by).await;
@@ -136,7 +137,9 @@ pub(super) async fn apply_fault<T, E>(
             drop(done.await);
             Err(failed(REASON.to_owned()))
         }
-    }
+    };
+    schedule.after(method).await;
+    result
 }
 
 /// Decides call by call which fault to inject, and may delay a call before and after its effect. A

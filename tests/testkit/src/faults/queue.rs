@@ -1,6 +1,5 @@
 //! A queue with injected faults.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,31 +7,13 @@ use ports::queue::{
     BatchResult, Delivery, Depth, Outgoing, Queue, QueueError, QueueRef, Receipt, ReceiveRequest,
 };
 
-use super::crash::CrashPoint;
-use super::plan::{self, CallFault, FaultPlan, FaultSchedule, PlanProgress, PortMethod, REASON};
+use super::plan::{CallFault, PortMethod, REASON};
+use super::port::FaultyPort;
 
-/// A queue whose calls fail as a schedule decides.
-pub struct FaultyQueue {
-    inner: Arc<dyn Queue>,
-    schedule: Arc<dyn FaultSchedule>,
-}
+/// A queue with injected faults.
+pub type FaultyQueue = FaultyPort<dyn Queue>;
 
 impl FaultyQueue {
-    /// `inner` with the faults of a plan.
-    pub fn new(inner: Arc<dyn Queue>, plan: FaultPlan) -> Self {
-        Self::with_schedule(inner, Arc::new(PlanProgress::new(plan)))
-    }
-
-    /// `inner` with the faults that a schedule decides call by call.
-    pub fn with_schedule(inner: Arc<dyn Queue>, schedule: Arc<dyn FaultSchedule>) -> Self {
-        Self { inner, schedule }
-    }
-
-    /// `inner` as seen by a process that dies at the crash point.
-    pub fn with_crash_point(inner: Arc<dyn Queue>, point: Arc<CrashPoint>) -> Self {
-        Self::with_schedule(inner, point)
-    }
-
     /// Makes a batch call: `done` runs it with the remaining entries.
     async fn batch<T, F>(
         &self,
@@ -66,18 +47,6 @@ impl FaultyQueue {
         self.schedule.after(method).await;
         results
     }
-
-    /// Makes a call that has one result.
-    async fn single<T>(
-        &self,
-        method: PortMethod,
-        done: impl Future<Output = Result<T, QueueError>>,
-    ) -> Result<T, QueueError> {
-        let fault = self.schedule.before(method, 1).await;
-        let result = plan::apply_fault(fault, done, QueueError::Unavailable).await;
-        self.schedule.after(method).await;
-        result
-    }
 }
 
 fn failed() -> QueueError {
@@ -91,7 +60,7 @@ impl Queue for FaultyQueue {
     }
 
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
-        self.single(PortMethod::Receive, self.inner.receive(request)).await
+        self.call(PortMethod::Receive, QueueError::Unavailable, self.inner.receive(request)).await
     }
 
     async fn change_visibility(&self, queue: QueueRef, entries: &[(Receipt, Duration)]) -> BatchResult {
@@ -105,20 +74,23 @@ impl Queue for FaultyQueue {
     }
 
     async fn depth(&self, queue: QueueRef) -> Result<Depth, QueueError> {
-        self.single(PortMethod::Depth, self.inner.depth(queue)).await
+        self.call(PortMethod::Depth, QueueError::Unavailable, self.inner.depth(queue)).await
     }
 
     async fn ready(&self) -> Result<(), QueueError> {
-        self.single(PortMethod::Ready, self.inner.ready()).await
+        self.call(PortMethod::Ready, QueueError::Unavailable, self.inner.ready()).await
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use ports::clock::{ManualClock, TimestampMs};
     use ports::queue::{DedupId, GroupId, QueueName};
 
     use super::*;
+    use crate::faults::FaultPlan;
     use crate::memory::queue::MemoryQueue;
 
     const EVENTS: QueueName = QueueName::Events;

@@ -3,6 +3,7 @@
 use std::future::ready;
 use std::sync::Arc;
 
+use ports::archive::Archive;
 use ports::claims::Claims;
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::Queue;
@@ -12,7 +13,7 @@ use testkit::conformance::claims::{self, ClaimsFixture};
 use testkit::conformance::existence::{self, ExistenceFixture};
 use testkit::conformance::files::{self, FilesFixture};
 use testkit::conformance::queue::{self, QueueFixture, QueueTraits};
-use testkit::faults::{CrashPoint, FaultPlan, FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue};
+use testkit::faults::{FaultPlan, FaultyArchive, FaultyClaims, FaultyFiles, FaultyQueue};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::claims::MemoryClaims;
 use testkit::memory::existence::MemoryExistence;
@@ -38,43 +39,20 @@ async fn a_queue_without_faults_conforms() {
     queue::suite(QueueTraits::STRICTEST, || ready(memory_queue(wrap))).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_queue_that_never_crashes_conforms() {
-    let wrap = |queue| Arc::new(FaultyQueue::with_crash_point(queue, CrashPoint::never())) as Arc<dyn Queue>;
-    queue::suite(QueueTraits::STRICTEST, || ready(memory_queue(wrap))).await;
+fn memory_archive(wrap: impl Fn(Arc<dyn Archive>) -> Arc<dyn Archive>) -> ArchiveFixture {
+    let archive = wrap(Arc::new(MemoryArchive::new()));
+    ArchiveFixture { archive, clock: ManualClock::starting_at(TimestampMs(0)), keep: Box::new(()) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_memory_archive_conforms() {
-    let fixture = || ArchiveFixture {
-        archive: Arc::new(MemoryArchive::new()),
-        clock: ManualClock::starting_at(TimestampMs(0)),
-        keep: Box::new(()),
-    };
-    archive::suite(ArchiveTraits::LOCAL, fixture).await;
+    archive::suite(ArchiveTraits::LOCAL, || memory_archive(|archive| archive)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_archive_without_faults_conforms() {
-    let fixture = || ArchiveFixture {
-        archive: Arc::new(FaultyArchive::new(Arc::new(MemoryArchive::new()), FaultPlan::none())),
-        clock: ManualClock::starting_at(TimestampMs(0)),
-        keep: Box::new(()),
-    };
-    archive::suite(ArchiveTraits::LOCAL, fixture).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_archive_that_never_crashes_conforms() {
-    let fixture = || ArchiveFixture {
-        archive: Arc::new(FaultyArchive::with_crash_point(
-            Arc::new(MemoryArchive::new()),
-            CrashPoint::never(),
-        )),
-        clock: ManualClock::starting_at(TimestampMs(0)),
-        keep: Box::new(()),
-    };
-    archive::suite(ArchiveTraits::LOCAL, fixture).await;
+    let wrap = |archive| Arc::new(FaultyArchive::new(archive, FaultPlan::none())) as Arc<dyn Archive>;
+    archive::suite(ArchiveTraits::LOCAL, || memory_archive(wrap)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,15 +94,6 @@ async fn files_without_faults_conform() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn files_that_never_crash_conform() {
-    files::suite(files::Creation::Atomic, || FilesFixture {
-        files: Arc::new(FaultyFiles::with_crash_point(Arc::new(MemoryFiles::new()), CrashPoint::never())),
-        keep: Box::new(()),
-    })
-    .await;
-}
-
 fn memory_claims(wrap: impl Fn(Arc<dyn Claims>) -> Arc<dyn Claims>) -> ClaimsFixture {
     let clock = ManualClock::starting_at(START);
     let claims = wrap(Arc::new(MemoryClaims::new(clock.clone())));
@@ -139,12 +108,5 @@ async fn the_memory_claims_conform() {
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_without_faults_conform() {
     let wrap = |claims| Arc::new(FaultyClaims::new(claims, FaultPlan::none())) as Arc<dyn Claims>;
-    claims::suite(|| ready(memory_claims(wrap))).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn claims_that_never_crash_conform() {
-    let wrap =
-        |claims| Arc::new(FaultyClaims::with_crash_point(claims, CrashPoint::never())) as Arc<dyn Claims>;
     claims::suite(|| ready(memory_claims(wrap))).await;
 }
