@@ -7,15 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use ::fake_slack::{
     Call, ChannelHistory, FakeWorkspace, SlackAnswer, SlackState, channel, person, refusal,
 };
+use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use serde_json::Value;
 use slack::ids::TeamId;
 use slack_api::{ApiUrl, BotToken, Tokens, WebApi};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer};
 
+use crate::clock::virtual_clock;
 use crate::faults::CrashPoint;
 
-use self::carrier::{FakeClock, FakeSlackTable, MemoryCarrier, SocketCarrier};
+use self::carrier::{FakeSlackTable, MemoryCarrier, SocketCarrier};
 
 /// The second at which the fake Slack's clock starts.
 pub const START_S: i64 = 1_700_000_000;
@@ -29,7 +31,7 @@ pub struct FakeSlack {
 impl FakeSlack {
     /// A Slack on a socket, without tokens. Its clock is fixed until a test moves it.
     pub async fn start() -> Self {
-        let table = FakeSlackTable::starting_at(FakeClock::Fixed(START_S * 1_000));
+        let table = FakeSlackTable::new(fixed_clock(START_S));
         let server = MockServer::start().await;
         Mock::given(any()).respond_with(SocketCarrier(Arc::clone(&table))).mount(&server).await;
         Self { server: Some(server), table }
@@ -38,7 +40,7 @@ impl FakeSlack {
     /// A Slack without a socket, on the time of the test's runtime, for [`Self::client_in_memory`]. An hour
     /// of its rate limits passes at once if the runtime is paused.
     pub fn on_virtual_time() -> Self {
-        Self { server: None, table: FakeSlackTable::starting_at(FakeClock::running_from(START_S * 1_000)) }
+        Self { server: None, table: FakeSlackTable::new(virtual_clock(TimestampMs(START_S * 1_000))) }
     }
 
     /// The base for `SLACK_API_URL`.
@@ -101,13 +103,13 @@ impl FakeSlack {
 
     /// Sets the clock, which then stays fixed.
     pub fn set_clock(&self, now_s: i64) {
-        self.table().clock = FakeClock::Fixed(now_s * 1_000);
+        self.table().clock = fixed_clock(now_s);
     }
 
     /// Lets the clock run from now on.
     pub fn run_clock(&self) {
         let mut table = self.table();
-        table.clock = FakeClock::running_from(table.clock.now_ms());
+        table.clock = virtual_clock(table.clock.now());
     }
 
     /// Sets the next responses of a method; after them the method works normally.
@@ -146,6 +148,10 @@ impl FakeSlack {
     fn table(&self) -> MutexGuard<'_, FakeSlackTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn fixed_clock(now_s: i64) -> SharedClock {
+    ManualClock::starting_at(TimestampMs(now_s * 1_000))
 }
 
 /// One token, for any workspace.

@@ -8,45 +8,20 @@ use std::time::Duration;
 use ::fake_slack::{SlackAnswer, SlackState};
 use async_trait::async_trait;
 use bytes::Bytes;
+use ports::clock::SharedClock;
 use slack_api::transport::{HeaderMap, ResponseBody, SlackRequest, SlackResponse, StatusCode, Transport};
-use tokio::time::Instant;
 use wiremock::{Request, Respond, ResponseTemplate};
 
 use crate::faults::CrashPoint;
 
 /// The state that the socket and the transport share.
-#[derive(Debug)]
 pub(super) struct FakeSlackTable {
     pub(super) state: SlackState,
-    pub(super) clock: FakeClock,
-}
-
-/// The time of a fake Slack.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum FakeClock {
-    /// The clock is fixed at this millisecond.
-    Fixed(i64),
-    /// The clock showed this millisecond at that instant, and runs with the runtime.
-    Running(i64, Instant),
-}
-
-impl FakeClock {
-    pub(super) fn running_from(now_ms: i64) -> Self {
-        Self::Running(now_ms, Instant::now())
-    }
-
-    pub(super) fn now_ms(self) -> i64 {
-        match self {
-            Self::Fixed(now_ms) => now_ms,
-            Self::Running(from_ms, since) => {
-                from_ms.saturating_add(i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX))
-            }
-        }
-    }
+    pub(super) clock: SharedClock,
 }
 
 impl FakeSlackTable {
-    pub(super) fn starting_at(clock: FakeClock) -> Arc<Mutex<Self>> {
+    pub(super) fn new(clock: SharedClock) -> Arc<Mutex<Self>> {
         Arc::new(Mutex::new(Self { state: SlackState::default(), clock }))
     }
 
@@ -57,7 +32,7 @@ impl FakeSlackTable {
         parameters: BTreeMap<String, String>,
     ) -> SlackAnswer {
         let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
-        let now_ms = table.clock.now_ms();
+        let now_ms = table.clock.now().0;
         table.state.answer(method.trim_start_matches("/api/"), token, parameters, now_ms)
     }
 }
