@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use hyper::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use serde_json::{Value, json};
-use slack_api::transport::{HeaderMap, ResponseBody, SlackRequest, SlackResponse, StatusCode, Transport};
+use slack_api::transport::{ResponseBody, SlackRequest, SlackResponse, Transport};
 use testkit::corpus::TEAM;
-use testkit::fake_slack::{FakeWorkspace, SlackState, channel, person};
+use testkit::fake_slack::{self, FakeWorkspace, SlackAnswer, SlackState, channel, person, refusal};
 
 use super::checked_archive::BOT_TOKEN;
 use super::questions::APP;
@@ -120,34 +119,9 @@ impl fmt::Debug for PlayedSlack {
     }
 }
 
-/// A response of the simulated Slack.
-struct PlayedReply {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Bytes,
-    /// The connection is cut after half of the body.
-    cut: bool,
-}
-
-impl PlayedReply {
-    fn new(status: u16, content_type: &'static str, body: impl Into<Bytes>) -> Self {
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let headers =
-            HeaderMap::from_iter([(CONTENT_TYPE, hyper::header::HeaderValue::from_static(content_type))]);
-        Self { status, headers, body: body.into(), cut: false }
-    }
-
-    fn json(value: &Value) -> Self {
-        Self::new(200, "application/json; charset=utf-8", value.to_string())
-    }
-
-    fn with(mut self, name: hyper::header::HeaderName, value: &str) -> Self {
-        if let Ok(value) = value.parse() {
-            self.headers.insert(name, value);
-        }
-        self
-    }
-}
+/// Valid JSON in which no field has its type.
+const WRONG_TYPES: &[u8] =
+    br#"{"ok": true, "channels": 7, "members": {}, "emoji": [], "file": "", "team_id": {}}"#;
 
 #[async_trait]
 impl Transport for PlayedSlack {
@@ -163,24 +137,23 @@ impl Transport for PlayedSlack {
             Some(time_limit) => tokio::time::timeout(time_limit, self.reply(&question, &host, &what)).await,
             None => Ok(self.reply(&question, &host, &what).await),
         };
-        let reply = reply.map_err(|_| "no answer in time".to_owned())??;
+        let (answer, cut) = reply.map_err(|_| "no answer in time".to_owned())??;
         self.steps.random_delay().await;
         self.steps.life.pend_if_dead().await;
-        let size_bytes = Some(reply.body.len() as u64);
-        let (whole, cut) = (reply.body, reply.cut);
-        let half = if cut { whole.slice(..whole.len() / 2) } else { whole };
-        let body = Box::new(PlayedBody { rest: Some(half), cut });
-        Ok(SlackResponse { status: reply.status, headers: reply.headers, size_bytes, body })
+        let sent_bytes = if cut { answer.body.len() / 2 } else { answer.body.len() };
+        let rest = Some(Bytes::copy_from_slice(&answer.body[..sent_bytes]));
+        Ok(SlackResponse { body: Box::new(PlayedBody { rest, cut }), ..fake_slack::response(answer) })
     }
 }
 
 impl PlayedSlack {
+    /// Returns the answer, and whether the connection is cut after half of its body.
     async fn reply(
         &self,
         question: &SlackRequest<'_>,
         host: &str,
         what: &str,
-    ) -> Result<PlayedReply, String> {
+    ) -> Result<(SlackAnswer, bool), String> {
         let (world, who) = (&self.world, self.steps.life.name.as_str());
         tokio::time::sleep(world.random_millis(5..120)).await;
         world.note(who, || format!("asks {what}"));
@@ -188,65 +161,59 @@ impl PlayedSlack {
             world.fault(FaultKind::Unreachable, who, || what.to_owned());
             return match world.random_below(4) {
                 0 => pending().await,
-                1 => Ok(PlayedReply::new(503, "text/html", "<html>down for maintenance</html>")),
-                2 => Ok(PlayedReply::json(&json!({ "ok": false, "error": "internal_error" }))),
+                1 => Ok((typed_answer(503, "text/html", "<html>down for maintenance</html>"), false)),
+                2 => Ok((refusal("internal_error"), false)),
                 _ => Err("connection reset".to_owned()),
             };
         }
         if world.should_inject(FaultKind::RateLimited) {
             let seconds = world.random_below(90) + 1;
             world.fault(FaultKind::RateLimited, who, || format!("{what}: {seconds} s"));
-            return Ok(PlayedReply::new(429, "text/plain", "").with(RETRY_AFTER, &seconds.to_string()));
+            let limited = typed_answer(429, "text/plain", "");
+            return Ok((limited.with_header("retry-after", &seconds.to_string()), false));
         }
         let revoked = world.is_in_window(FaultKind::TokenRevoked) && question.token.is_some();
         if revoked {
             world.fault(FaultKind::TokenRevoked, who, || what.to_owned());
         }
-        let mut reply = match (host, revoked) {
-            ("slack.com", true) => PlayedReply::json(&json!({ "ok": false, "error": "token_revoked" })),
+        let mut answer = match (host, revoked) {
+            ("slack.com", true) => refusal("token_revoked"),
             (_, true) => {
-                PlayedReply::new(302, "text/html", "").with(LOCATION, "https://slack.com/?redir=login")
+                typed_answer(302, "text/html", "").with_header("location", "https://slack.com/?redir=login")
             }
             ("slack.com", false) => self.method(question),
             (_, false) => slack_files::download(host, question.url.path()).map_or_else(
-                |status| PlayedReply::new(status, "text/plain", ""),
-                |(kind, body)| PlayedReply::new(200, kind, body),
+                |status| typed_answer(status, "text/plain", ""),
+                |(kind, body)| typed_answer(200, kind, body),
             ),
         };
+        let mut cut = false;
         // The client cannot check the length or shape of an answer to a request without a token.
         if question.token.is_some() && world.should_inject(FaultKind::GarbageAnswer) {
             world.fault(FaultKind::GarbageAnswer, who, || what.to_owned());
-            self.garble(&mut reply);
-        }
-        Ok(reply)
-    }
-
-    fn garble(&self, reply: &mut PlayedReply) {
-        match self.world.random_below(5) {
-            0 => reply.cut = true,
-            1 => reply.body = reply.body.slice(..reply.body.len() / 2),
-            2 => reply.body = Bytes::from_static(b"\xff\xfe\x00"),
-            3 => reply.body = Bytes::from_static(b"[1, 2, 3]"),
-            _ => {
-                reply.body = Bytes::from_static(
-                    br#"{"ok": true, "channels": 7, "members": {}, "emoji": [], "file": "", "team_id": {}}"#,
-                );
+            match world.random_below(5) {
+                0 => cut = true,
+                1 => answer.body.truncate(answer.body.len() / 2),
+                2 => answer.body = b"\xff\xfe\x00".to_vec(),
+                3 => answer.body = b"[1, 2, 3]".to_vec(),
+                _ => answer.body = WRONG_TYPES.to_vec(),
             }
         }
+        Ok((answer, cut))
     }
 
-    fn method(&self, question: &SlackRequest<'_>) -> PlayedReply {
+    fn method(&self, question: &SlackRequest<'_>) -> SlackAnswer {
         let method = question.url.path().trim_start_matches("/api/");
         let form = question.form.unwrap_or_default().iter();
         let parameters = form.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         // The transport does not see the token; there is only one in the simulation.
         let token = question.token.map_or("", |_| BOT_TOKEN);
-        let answer = lock(&self.truth.state).answer(method, token, parameters, self.world.true_now().0);
-        let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let headers =
-            answer.headers.iter().filter_map(|(name, value)| Some((name.parse().ok()?, value.parse().ok()?)));
-        PlayedReply { status, headers: headers.collect(), body: answer.body.into(), cut: false }
+        lock(&self.truth.state).answer(method, token, parameters, self.world.true_now().0)
     }
+}
+
+fn typed_answer(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> SlackAnswer {
+    SlackAnswer::new(status).with_header("content-type", content_type).with_body(body)
 }
 
 /// Returns the id of a listed channel.

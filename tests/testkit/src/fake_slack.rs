@@ -17,6 +17,7 @@ use wiremock::{Mock, MockServer};
 use crate::clock::virtual_clock;
 use crate::faults::CrashPoint;
 
+pub use self::carrier::response;
 use self::carrier::{FakeSlackTable, MemoryCarrier, SocketCarrier};
 
 /// The second at which the fake Slack's clock starts.

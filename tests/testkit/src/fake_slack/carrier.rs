@@ -89,8 +89,8 @@ impl Transport for MemoryCarrier {
     }
 }
 
-/// Converts an answer to a transport's response.
-fn response(answer: SlackAnswer) -> SlackResponse {
+/// Converts an answer to a transport's response, without its delay.
+pub fn response(answer: SlackAnswer) -> SlackResponse {
     let headers =
         answer.headers.iter().filter_map(|(name, value)| Some((name.parse().ok()?, value.parse().ok()?)));
     SlackResponse {
