@@ -69,24 +69,11 @@ impl Mutants {
         Self { mutation, marked: Arc::default() }
     }
 
-    /// Returns the queue with the bug.
+    /// Returns the queue with the bug. If the bug is not one of the queue, it behaves like `inner`.
     pub(super) fn queue(&self, inner: Arc<dyn Queue>) -> Arc<dyn Queue> {
         match self.mutation {
-            Some(
-                mutation @ (Mutation::AckBeforeWrite
-                | Mutation::AckPastFailure
-                | Mutation::AckOnLeaseLoss
-                | Mutation::AnswerBeforeDurable
-                | Mutation::ForgetFollowUps
-                | Mutation::Backwards),
-            ) => Arc::new(MutatedQueue { inner, mutation }),
-            Some(
-                Mutation::MarkBeforeDo
-                | Mutation::BelieveAll
-                | Mutation::EraseWithoutFact
-                | Mutation::KeepBytes,
-            )
-            | None => inner,
+            Some(mutation) => Arc::new(MutatedQueue { inner, mutation }),
+            None => inner,
         }
     }
 
@@ -97,20 +84,10 @@ impl Mutants {
 
     /// Returns the worker with the bug.
     pub(super) fn worker(&self, inner: Arc<dyn Worker>) -> Arc<dyn Worker> {
-        match self.mutation {
-            Some(Mutation::MarkBeforeDo) => Arc::new(MarksBefore { inner, marked: Arc::clone(&self.marked) }),
-            Some(
-                Mutation::AckBeforeWrite
-                | Mutation::AckPastFailure
-                | Mutation::AckOnLeaseLoss
-                | Mutation::AnswerBeforeDurable
-                | Mutation::ForgetFollowUps
-                | Mutation::Backwards
-                | Mutation::BelieveAll
-                | Mutation::EraseWithoutFact
-                | Mutation::KeepBytes,
-            )
-            | None => inner,
+        if self.mutation == Some(Mutation::MarkBeforeDo) {
+            Arc::new(MarksBefore { inner, marked: Arc::clone(&self.marked) })
+        } else {
+            inner
         }
     }
 

@@ -164,27 +164,13 @@ impl FaultSchedule for Steps {
 
 /// Whether a call writes to the disk and needs the database lock.
 fn changes(method: PortMethod) -> bool {
-    match method {
-        PortMethod::Send
-        | PortMethod::Receive
-        | PortMethod::ChangeVisibility
-        | PortMethod::Ack
-        | PortMethod::Write
-        | PortMethod::DeleteUnchanged
-        | PortMethod::Erase
-        | PortMethod::CreateFile
-        | PortMethod::WriteFile
-        | PortMethod::PublishFile
-        | PortMethod::DeleteFile
-        | PortMethod::Claim
-        | PortMethod::Renew
-        | PortMethod::Complete
-        | PortMethod::Release => true,
+    !matches!(
+        method,
         PortMethod::Depth
-        | PortMethod::Get
-        | PortMethod::Query
-        | PortMethod::OpenFile
-        | PortMethod::ReadFile
-        | PortMethod::Ready => false,
-    }
+            | PortMethod::Get
+            | PortMethod::Query
+            | PortMethod::OpenFile
+            | PortMethod::ReadFile
+            | PortMethod::Ready
+    )
 }
