@@ -53,5 +53,5 @@ mod workload;
 mod world;
 
 pub use mutation::Mutation;
-pub use run::{Finding, SeedOutcome, run};
+pub use run::{Finding, SeedOutcome, for_each_seed, run};
 pub use world::{FaultCounts, FaultKind, Invariant};

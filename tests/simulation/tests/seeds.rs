@@ -1,8 +1,6 @@
 //! Runs the whole fleet on virtual time for some hundred seeds; `simulate --seeds 10000` runs more.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use simulation::{FaultCounts, FaultKind, Mutation, run};
+use simulation::{FaultCounts, FaultKind, Mutation, for_each_seed, run};
 
 /// Number of seeds of the ordinary run. It takes seconds, even without optimisation.
 const SEEDS: u64 = 300;
@@ -10,28 +8,13 @@ const SEEDS: u64 = 300;
 /// Maximum number of seeds until a planted bug is found.
 const SEEDS_FOR_A_BUG: u64 = 300;
 
-/// Runs every seed once, on two threads. Each seed has its own runtime.
-fn each(seeds: u64, seed: impl Fn(u64) + Sync) {
-    let next = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= seeds {
-                        return;
-                    }
-                    seed(number);
-                }
-            });
-        }
-    });
-}
+/// Number of threads that run seeds.
+const THREADS: usize = 2;
 
 #[test]
 fn no_seed_violates_an_invariant() {
     let total = std::sync::Mutex::new(FaultCounts::default());
-    each(SEEDS, |seed| {
+    for_each_seed(0..SEEDS, THREADS, |seed| {
         let outcome = run(seed, None, false);
         assert_eq!(
             outcome.finding, None,
@@ -49,7 +32,7 @@ fn no_seed_violates_an_invariant() {
 
 #[test]
 fn a_seed_repeats_every_step() {
-    each(12, |seed| {
+    for_each_seed(0..12, THREADS, |seed| {
         let (first, second) = (run(seed, None, true), run(seed, None, true));
         assert!(first.trace.len() > 300, "{} steps", first.trace.len());
         let differing = first.trace.iter().zip(&second.trace).find(|(first, second)| first != second);

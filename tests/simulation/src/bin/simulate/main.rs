@@ -5,8 +5,7 @@ mod table;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use clap::Parser;
@@ -75,24 +74,13 @@ fn run_seed(seed: u64, trace: bool, out: &mut dyn Write) -> io::Result<bool> {
 /// Runs several seeds. Returns whether every invariant held in all of them.
 fn run_seeds(args: &SimulateArgs, out: &mut dyn Write) -> io::Result<bool> {
     let began = Instant::now();
-    let next = AtomicU64::new(args.first);
-    let end = args.first.saturating_add(args.seeds);
+    let seeds = args.first..args.first.saturating_add(args.seeds);
     let summary = Mutex::new(SeedsSummary::default());
-    std::thread::scope(|scope| {
-        for _ in 0..args.threads.max(1) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= end {
-                        return;
-                    }
-                    let outcome = simulation::run(seed, None, false);
-                    summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(seed, outcome);
-                }
-            });
-        }
+    simulation::for_each_seed(seeds, args.threads, |seed| {
+        let outcome = simulation::run(seed, None, false);
+        summary.lock().unwrap_or_else(PoisonError::into_inner).add(seed, outcome);
     });
-    let summary = summary.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (index, (seed, finding)) in summary.findings().enumerate() {
         writeln!(out, "seed {seed}: {finding}")?;
         if index < SHOWN {
