@@ -32,9 +32,10 @@ pub struct Call {
 }
 
 /// The workspaces by token, the calls so far, and the planned faults.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SlackState {
-    page: usize,
+    /// [`PAGE`] if it was not set.
+    page: Option<usize>,
     cursor_life: Option<Duration>,
     workspaces: BTreeMap<String, FakeWorkspace>,
     answers: BTreeMap<String, VecDeque<SlackAnswer>>,
@@ -44,22 +45,6 @@ pub struct SlackState {
     away: bool,
     limits: RateLimits,
     calls: Vec<Call>,
-}
-
-impl Default for SlackState {
-    fn default() -> Self {
-        Self {
-            page: PAGE,
-            cursor_life: None,
-            workspaces: BTreeMap::new(),
-            answers: BTreeMap::new(),
-            refusals: BTreeMap::new(),
-            lost: BTreeMap::new(),
-            away: false,
-            limits: RateLimits::default(),
-            calls: Vec::new(),
-        }
-    }
 }
 
 impl SlackState {
@@ -76,7 +61,7 @@ impl SlackState {
 
     /// Sets the maximum number of entries per page, even if the caller asks for more.
     pub fn set_page_size(&mut self, entries: usize) {
-        self.page = entries;
+        self.page = Some(entries);
     }
 
     /// Sets the lifetime of cursors.
@@ -185,7 +170,7 @@ impl SlackState {
         now_ms: i64,
     ) -> Value {
         let paging = Paging {
-            max_entries: self.page,
+            max_entries: self.page.unwrap_or(PAGE),
             cursor_life_ms: self.cursor_life.and_then(|life| i64::try_from(life.as_millis()).ok()),
             now_ms,
         };

@@ -45,11 +45,7 @@ impl Contents {
     fn erasures(&self) -> ErasureFacts {
         let rows = self.items.range(ItemKey::new(ERASURES, "")..);
         let rows = rows.take_while(|(key, _)| key.item_id.starts_with(ERASURES));
-        let item = |(key, attributes): (&ItemKey, &Attributes)| Item {
-            key: key.clone(),
-            attributes: attributes.clone(),
-        };
-        rows.filter_map(|row| ErasureFact::read(&item(row))).collect()
+        rows.filter_map(|row| ErasureFact::read(&item_of(row))).collect()
     }
 
     fn erase(&mut self, key: &ItemKey) -> bool {
@@ -59,7 +55,7 @@ impl Contents {
     }
 
     fn item(&self, key: &ItemKey) -> Option<Item> {
-        self.items.get(key).map(|attributes| Item { key: key.clone(), attributes: attributes.clone() })
+        self.items.get_key_value(key).map(item_of)
     }
 }
 
@@ -71,12 +67,7 @@ impl MemoryArchive {
 
     /// All items, ordered by key, so that two runs can be compared.
     pub fn items(&self) -> Vec<Item> {
-        let contents = self.lock();
-        contents
-            .items
-            .iter()
-            .map(|(key, attributes)| Item { key: key.clone(), attributes: attributes.clone() })
-            .collect()
+        self.lock().items.iter().map(item_of).collect()
     }
 
     /// The current state of an item.
@@ -86,20 +77,16 @@ impl MemoryArchive {
 
     fn partition(&self, partition: &Partition) -> Vec<Item> {
         let items = &self.lock().items;
-        let item = |(key, attributes): (&ItemKey, &Attributes)| Item {
-            key: key.clone(),
-            attributes: attributes.clone(),
-        };
         match partition {
             Partition::Item(item_id) => items
                 .range(ItemKey::new(item_id.as_str(), "")..)
                 .take_while(|(key, _)| key.item_id == *item_id)
-                .map(item)
+                .map(item_of)
                 .collect(),
             Partition::Parent(parent) => items
                 .iter()
                 .filter(|(_, attributes)| attributes.get("parent").and_then(Value::as_str) == Some(parent))
-                .map(item)
+                .map(item_of)
                 .collect(),
         }
     }
@@ -108,9 +95,7 @@ impl MemoryArchive {
         // Every change is one insert or remove, so a panic elsewhere leaves a whole map.
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl MemoryArchive {
     fn apply(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
         let mut contents = self.lock();
         if contents.erasures().covers(update) {
@@ -200,6 +185,11 @@ impl Changes for MemoryArchive {
         let keys: BTreeSet<&ItemKey> = contents.changed[from..].iter().collect();
         Ok(Some(keys.len() as u64))
     }
+}
+
+/// A row of the map as an item.
+fn item_of((key, attributes): (&ItemKey, &Attributes)) -> Item {
+    Item { key: key.clone(), attributes: attributes.clone() }
 }
 
 /// The sort key of a query.
