@@ -39,12 +39,7 @@ macro_rules! cases {
 }
 pub(super) use cases;
 
-/// Runs all cases, and then panics with the names of those that failed.
-pub(super) async fn run_all<F: Send + 'static>(cases: Vec<Case<F>>, mut fixture: impl FnMut() -> F) {
-    run_paced(cases, SuitePace::ONE_BY_ONE, || ready(fixture())).await;
-}
-
-/// The same at a given pace, with fixtures that are created asynchronously.
+/// Runs all cases at this pace, and then panics with the names of those that failed.
 pub(super) async fn run_paced<F: Send + 'static, Making: Future<Output = F>>(
     cases: Vec<Case<F>>,
     pace: SuitePace,
@@ -87,7 +82,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_failing_case_fails_the_suite_under_its_name() {
-        let suite = tokio::spawn(run_all(cases![theme::{holds, fails}], || ()));
+        let cases = cases![theme::{holds, fails}];
+        let suite = tokio::spawn(run_paced(cases, SuitePace::ONE_BY_ONE, || ready(())));
         let text = panic_text(suite.await.unwrap_err());
         assert_eq!(text, "1 of 2 cases failed:\ntheme::fails: it does not hold");
     }

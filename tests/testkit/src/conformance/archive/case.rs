@@ -13,7 +13,7 @@ use super::{ArchiveFixture, ArchiveTraits};
 /// A fixture in use.
 pub(super) struct ArchiveCase {
     pub(super) fixture: ArchiveFixture,
-    traits: ArchiveTraits,
+    pub(super) traits: ArchiveTraits,
 }
 
 /// The item most cases use.
@@ -62,18 +62,9 @@ pub(super) async fn apply_once(archive: &dyn Archive, update: &Update) -> Result
 }
 
 impl ArchiveCase {
-    pub(super) fn new(fixture: ArchiveFixture, traits: ArchiveTraits) -> Self {
-        Self { fixture, traits }
-    }
-
     /// Writes once, as a backend does, without a second write after a refused update.
     pub(super) async fn write(&self, update: Update) -> WriteOutcome {
-        self.try_write(update).await.unwrap()
-    }
-
-    /// Like [`Self::write`], but returns errors.
-    pub(super) async fn try_write(&self, update: Update) -> Result<WriteOutcome, ArchiveError> {
-        apply_once(&*self.fixture.archive, &update).await
+        apply_once(&*self.fixture.archive, &update).await.unwrap()
     }
 
     /// Writes an update that must be applied.

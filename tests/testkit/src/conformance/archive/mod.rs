@@ -12,14 +12,15 @@ mod parent_index;
 mod queries;
 mod settling;
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ports::archive::Archive;
 use ports::clock::ManualClock;
 
-use super::Keep;
-use super::run::{cases, run_all};
+use super::run::{cases, run_paced};
+use super::{Keep, SuitePace};
 use case::ArchiveCase;
 
 /// An empty archive.
@@ -148,5 +149,6 @@ pub async fn suite(traits: ArchiveTraits, mut fixture: impl FnMut() -> ArchiveFi
             one_of_many_deleters_deletes,
         },
     ];
-    run_all(cases, || ArchiveCase::new(fixture(), traits)).await;
+    let case = || ready(ArchiveCase { fixture: fixture(), traits });
+    run_paced(cases, SuitePace::ONE_BY_ONE, case).await;
 }

@@ -7,12 +7,13 @@ mod keys;
 mod publishing;
 mod reading;
 
+use std::future::ready;
 use std::sync::Arc;
 
 use ports::files::Files;
 
-use super::Keep;
-use super::run::{cases, run_all};
+use super::run::{cases, run_paced};
+use super::{Keep, SuitePace};
 use case::FilesCase;
 
 /// An empty store.
@@ -71,5 +72,5 @@ pub async fn suite(creation: Creation, mut fixture: impl FnMut() -> FilesFixture
     if creation == Creation::Atomic {
         cases.extend(cases![concurrency::{ one_of_many_publishers_is_new }]);
     }
-    run_all(cases, || FilesCase { fixture: fixture() }).await;
+    run_paced(cases, SuitePace::ONE_BY_ONE, || ready(FilesCase { fixture: fixture() })).await;
 }

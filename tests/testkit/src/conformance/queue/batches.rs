@@ -69,9 +69,7 @@ pub(super) async fn a_receive_returns_no_more_than_requested(case: QueueCase) {
     for max in [1, 3, 2, 4].into_iter().chain([100; 12]) {
         let received = case.receive(EVENTS, max).await;
         assert!(received.len() <= max, "{max}: {received:?}");
-        for delivery in &received {
-            case.finish(EVENTS, delivery).await;
-        }
+        case.finish_all(EVENTS, &received).await;
         all.extend(received);
     }
     all.sort_by(|a, b| a.body.cmp(&b.body));

@@ -57,10 +57,6 @@ pub(super) fn bodies_of<'a>(group: &str, deliveries: &'a [Delivery]) -> Vec<&'a 
 }
 
 impl QueueCase {
-    pub(super) fn new(fixture: QueueFixture, traits: QueueTraits) -> Self {
-        Self { fixture, traits }
-    }
-
     pub(super) fn now(&self) -> TimestampMs {
         self.fixture.clock.now()
     }
@@ -155,6 +151,13 @@ impl QueueCase {
     /// Acks a delivery whose lease holds.
     pub(super) async fn finish(&self, queue: impl Into<QueueRef>, delivery: &Delivery) {
         assert_eq!(self.ack(queue, &[&delivery.receipt]).await, [Ok(())]);
+    }
+
+    /// Acks deliveries whose leases hold.
+    pub(super) async fn finish_all(&self, queue: QueueName, deliveries: &[Delivery]) {
+        for delivery in deliveries {
+            self.finish(queue, delivery).await;
+        }
     }
 
     /// Asserts the answer to a second ack.

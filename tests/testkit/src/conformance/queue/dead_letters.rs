@@ -48,8 +48,6 @@ pub(super) async fn a_message_received_too_often_becomes_a_dead_letter(case: Que
     assert_eq!(again[0].receive_count, dead[0].receive_count + MAX_RECEIVE_COUNT + 1);
     case.finish(dead_letters, &again[0]).await;
     case.expect_depth(dead_letters, Depth { oldest_age_s: Some(0), ..Depth::default() }).await;
-    for delivery in &rest {
-        case.finish(EVENTS, delivery).await;
-    }
+    case.finish_all(EVENTS, &rest).await;
     case.expect_depth(EVENTS, Depth { oldest_age_s: Some(0), ..Depth::default() }).await;
 }

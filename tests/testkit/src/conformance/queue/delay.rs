@@ -29,9 +29,7 @@ pub(super) async fn delays_keep_the_order_of_a_group(case: QueueCase) {
     case.send(STATS, "g", "3").await;
     case.advance_until_visible(STATS.spec().delay - apart).await;
     let first = case.expect(STATS, &["1", "2"]).await;
-    for delivery in &first {
-        case.finish(STATS, delivery).await;
-    }
+    case.finish_all(STATS, &first).await;
     case.expect(STATS, &[]).await;
     case.advance_until_visible(apart).await;
     case.expect(STATS, &["3"]).await;

@@ -214,7 +214,7 @@ pub async fn suite<Making: Future<Output = QueueFixture>>(
     ];
     let case = || {
         let making = fixture();
-        async move { QueueCase::new(making.await, traits) }
+        async move { QueueCase { fixture: making.await, traits } }
     };
     run_paced(cases, traits.pace, case).await;
 }

@@ -17,9 +17,7 @@ pub(super) async fn a_group_is_received_in_the_order_it_was_sent(case: QueueCase
     while received.len() < texts.len() {
         let deliveries = case.receive(EVENTS, 7).await;
         assert!(!deliveries.is_empty(), "only {} messages came", received.len());
-        for delivery in &deliveries {
-            case.finish(EVENTS, delivery).await;
-        }
+        case.finish_all(EVENTS, &deliveries).await;
         received.extend(deliveries.into_iter().map(|delivery| delivery.body));
     }
     assert_eq!(received, texts);

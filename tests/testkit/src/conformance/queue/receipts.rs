@@ -14,6 +14,15 @@ async fn expect_ended(case: &QueueCase, end: ReceiptEnd, receipt: &Receipt) {
     }
 }
 
+/// Asserts that the receipt is void, before and after the only message is received again.
+async fn expect_ended_with_lease(case: &QueueCase, receipt: &Receipt) {
+    expect_ended(case, ReceiptEnd::Lease, receipt).await;
+    case.expect(EVENTS, &["1"]).await;
+    // The message has a new lease now.
+    expect_ended(case, ReceiptEnd::NextReceive, receipt).await;
+    case.expect(EVENTS, &[]).await;
+}
+
 /// Asserts that the receipt is void.
 async fn expect_void(case: &QueueCase, queue: impl Into<QueueRef>, receipt: &Receipt) {
     let queue = queue.into();
@@ -37,22 +46,14 @@ pub(super) async fn a_receipt_is_void_when_its_lease_ends(case: QueueCase) {
     case.send(EVENTS, "g", "1").await;
     let received = case.expect(EVENTS, &["1"]).await;
     case.advance_until_visible(VISIBILITY).await;
-    expect_ended(&case, ReceiptEnd::Lease, &received[0].receipt).await;
-    case.expect(EVENTS, &["1"]).await;
-    // The message has a new lease now.
-    expect_ended(&case, ReceiptEnd::NextReceive, &received[0].receipt).await;
-    case.expect(EVENTS, &[]).await;
+    expect_ended_with_lease(&case, &received[0].receipt).await;
 }
 
 pub(super) async fn a_receipt_is_void_after_its_message_was_returned(case: QueueCase) {
     case.send(EVENTS, "g", "1").await;
     let received = case.expect(EVENTS, &["1"]).await;
     case.return_delivery(EVENTS, &received[0], Duration::ZERO).await;
-    expect_ended(&case, ReceiptEnd::Lease, &received[0].receipt).await;
-    case.expect(EVENTS, &["1"]).await;
-    // The message has a new lease now.
-    expect_ended(&case, ReceiptEnd::NextReceive, &received[0].receipt).await;
-    case.expect(EVENTS, &[]).await;
+    expect_ended_with_lease(&case, &received[0].receipt).await;
 }
 
 pub(super) async fn a_receipt_is_void_after_its_ack(case: QueueCase) {
