@@ -65,7 +65,7 @@ async fn run(pool: &Arc<Pool>, settings: &Settings, api: &str, busy: bool) -> an
     command.arg("--data").arg(data.path()).env("SLACK_BOT_TOKEN", slack::TOKEN);
     let started = Instant::now();
     let up = process::serve(&mut command).await;
-    observer.wait_until_drained(QueueName::Events, drain::DEADLINE).await?;
+    observer.wait_until_drained(QueueName::Events).await?;
     let elapsed = started.elapsed();
     let rows = observer.rows()?;
     ensure!(rows >= pool.rows(pool.len()), "{rows} rows instead of {}", pool.rows(pool.len()));

@@ -1,7 +1,6 @@
 //! Queues channel events with no worker, then folds them with one `channel-indexer`.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use ::testkit::corpus::{TEAM, event};
 use ::tests::harness::process;
@@ -18,7 +17,6 @@ use crate::report::{BenchSection, Goal, RunCost};
 use crate::{Settings, machine, progress};
 
 pub(crate) const EVENTS: usize = 10_000;
-const DEADLINE: Duration = Duration::from_secs(300);
 /// Number of events sent at once: a full transaction.
 const SENT_AT_ONCE: usize = 1000;
 
@@ -93,13 +91,9 @@ async fn run(channels: usize) -> anyhow::Result<RunCost> {
     let observer = Observer::open(data.path())?;
     let queued = observer.backlog(QueueName::Channels)?;
     ensure!(queued == EVENTS, "{queued} of {EVENTS} are queued");
-    let started = Instant::now();
-    let indexer = process::channel_indexer(data.path()).await;
-    observer.wait_until_drained(QueueName::Channels, DEADLINE).await?;
-    let elapsed = started.elapsed();
-    let usage = indexer.usage();
+    let indexer = process::channel_indexer(data.path());
+    let cost = observer.drain(QueueName::Channels, EVENTS, indexer).await?;
     let rows = observer.rows_of("channel")?;
     ensure!(rows == EVENTS, "{rows} rows instead of {EVENTS}");
-    indexer.sigkill().await;
-    Ok(RunCost::for_events(EVENTS, elapsed, &usage))
+    Ok(cost)
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ::testkit::corpus::{Shape, Workload};
 use ::tests::harness::binaries::binaries;
@@ -15,12 +15,10 @@ use tokio::process::Command;
 
 use crate::driver::{DrivenLoad, SendingPace, drive};
 use crate::import::export;
-use crate::observer::Observer;
+use crate::observer::{DEADLINE, Observer};
 use crate::pool::Pool;
 use crate::report::{BenchSection, Goal, RunCost};
 use crate::{Settings, machine, progress};
-
-pub(crate) const DEADLINE: Duration = Duration::from_secs(300);
 
 /// The process that uses the archive at the same time.
 #[derive(Debug, Clone, Copy)]
@@ -152,12 +150,8 @@ async fn run(
     let observer = Observer::open(data.path())?;
     let queued = observer.backlog(QueueName::Events)?;
     ensure!(queued == pool.len(), "{queued} of {} are queued", pool.len());
-    let started = Instant::now();
-    let writer = process::message_writer(data.path()).await;
-    observer.wait_until_drained(QueueName::Events, DEADLINE).await?;
-    let elapsed = started.elapsed();
-    let usage = writer.usage();
-    writer.sigkill().await;
+    let writer = process::message_writer(data.path());
+    let cost = observer.drain(QueueName::Events, pool.len(), writer).await?;
     if let Some(other) = other {
         other.sigkill().await;
     }
@@ -169,5 +163,5 @@ async fn run(
         ConcurrentWork::PoliteImport | ConcurrentWork::Import => rows > pool.rows(pool.len()),
     };
     ensure!(is_complete, "{rows} rows instead of {}", pool.rows(pool.len()));
-    Ok(RunCost::for_events(pool.len(), elapsed, &usage))
+    Ok(cost)
 }

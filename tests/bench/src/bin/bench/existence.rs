@@ -1,7 +1,6 @@
 //! A backlog drained by one `message-writer` with and without the existence check, in pairs of runs.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use ::testkit::corpus::{Shape, Workload};
 use ::tests::harness::binaries::binaries;
@@ -61,13 +60,9 @@ async fn run(pool: &Arc<Pool>, settings: &Settings, api: &str, mode: &str) -> an
     let observer = Observer::open(data.path())?;
     let mut command = Command::new(binaries().worker("message-writer"));
     command.args(["--slack-api-url", api, "--existence-check", mode]).arg("--data").arg(data.path());
-    let started = Instant::now();
-    let writer = process::worker(command.env("SLACK_BOT_TOKEN", slack::TOKEN)).await;
-    observer.wait_until_drained(QueueName::Events, drain::DEADLINE).await?;
-    let elapsed = started.elapsed();
-    let usage = writer.usage();
+    let writer = process::worker(command.env("SLACK_BOT_TOKEN", slack::TOKEN));
+    let cost = observer.drain(QueueName::Events, pool.len(), writer).await?;
     let rows = observer.rows()?;
     ensure!(rows == pool.rows(pool.len()), "{rows} rows instead of {}", pool.rows(pool.len()));
-    writer.sigkill().await;
-    Ok(RunCost::for_events(pool.len(), elapsed, &usage))
+    Ok(cost)
 }

@@ -21,7 +21,6 @@ use crate::report::{BenchSection, Goal, figure, median, mib, row};
 use crate::slack::{self, DirectorySize};
 use crate::{Settings, machine, progress};
 
-const DEADLINE: Duration = Duration::from_secs(120);
 const SMALL_FILES: usize = 1_000;
 const SMALL_BYTES: usize = 10_000;
 /// The rate limit. The bench measures how close the downloader comes to it.
@@ -85,7 +84,7 @@ async fn run(api: &str, files: usize, bytes: usize) -> anyhow::Result<FilesRun> 
     let observer = Observer::open(data.path())?;
     let started = Instant::now();
     let downloader = downloader(data.path(), api).await;
-    observer.wait_until_drained(QueueName::Files, DEADLINE).await?;
+    observer.wait_until_drained(QueueName::Files).await?;
     let elapsed = started.elapsed();
     let file_rows = observer.rows_of("file")?;
     ensure!(file_rows == files, "{file_rows} of {files} files are known");

@@ -10,12 +10,11 @@ use anyhow::ensure;
 use ports::queue::QueueName;
 
 use crate::driver::{DrivenLoad, SendingPace, drive};
-use crate::observer::Observer;
+use crate::observer::{DEADLINE, Observer};
 use crate::pool::Pool;
 use crate::report::{BenchSection, Goal, median_of, row};
 use crate::{Settings, machine, progress};
 
-const DEADLINE: Duration = Duration::from_secs(300);
 /// Number of events of a measured window and of a warm-up.
 const WINDOW: usize = 20_000;
 /// Number of rows of the small channel.
@@ -151,7 +150,7 @@ impl FlatArchive {
         let before = self.server.process.usage();
         let started = Instant::now();
         drive(self.server.address, &pool, load, None).await?;
-        self.observer.wait_until_drained(QueueName::Events, DEADLINE).await?;
+        self.observer.wait_until_drained(QueueName::Events).await?;
         let elapsed = started.elapsed();
         self.sent += events;
         let cpu = self.server.process.usage().cpu - before.cpu;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ::tests::harness::process::Process;
 use anyhow::{Context, bail};
 use embedded::DATABASE_FILE;
 use ports::queue::QueueName;
@@ -14,8 +15,10 @@ use tokio::time::sleep;
 
 use crate::driver::Sample;
 use crate::pool::{ExpectedRow, Pool};
-use crate::report::SortedTimes;
+use crate::report::{RunCost, SortedTimes};
 
+/// Much longer than a backlog of the bench takes.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(300);
 /// Polling interval of the database.
 const INTERVAL: Duration = Duration::from_millis(3);
 /// Polling interval of counted days, which take minutes.
@@ -70,19 +73,30 @@ impl Observer {
     }
 
     /// Waits until a queue is drained.
-    pub(crate) async fn wait_until_drained(
-        &self,
-        queue: QueueName,
-        deadline: Duration,
-    ) -> anyhow::Result<()> {
+    pub(crate) async fn wait_until_drained(&self, queue: QueueName) -> anyhow::Result<()> {
         let started = Instant::now();
         while !self.is_drained(queue)? {
-            if started.elapsed() > deadline {
-                bail!("{} jobs are still queued after {deadline:?}", self.backlog(queue)?);
+            if started.elapsed() > DEADLINE {
+                bail!("{} jobs are still queued after {DEADLINE:?}", self.backlog(queue)?);
             }
             sleep(INTERVAL).await;
         }
         Ok(())
+    }
+
+    /// Starts a worker, ends it once it has drained its queue, and returns its cost for these events.
+    pub(crate) async fn drain(
+        &self,
+        queue: QueueName,
+        events: usize,
+        worker: impl Future<Output = Process>,
+    ) -> anyhow::Result<RunCost> {
+        let started = Instant::now();
+        let worker = worker.await;
+        self.wait_until_drained(queue).await?;
+        let cost = RunCost::for_events(events, started.elapsed(), &worker.usage());
+        worker.sigkill().await;
+        Ok(cost)
     }
 
     /// Waits until this number of channel days is counted and no day is due.
@@ -102,7 +116,6 @@ impl Observer {
         &self,
         pool: &Arc<Pool>,
         mut samples: mpsc::UnboundedReceiver<Sample>,
-        deadline: Duration,
     ) -> anyhow::Result<SortedTimes> {
         let started = Instant::now();
         let (mut lags, mut waiting, mut ended) = (Vec::new(), VecDeque::new(), false);
@@ -127,8 +140,8 @@ impl Observer {
             }
             unseen.append(&mut waiting);
             waiting = unseen;
-            if started.elapsed() > deadline {
-                bail!("{} acked messages are not readable after {deadline:?}", waiting.len());
+            if started.elapsed() > DEADLINE {
+                bail!("{} acked messages are not readable after {DEADLINE:?}", waiting.len());
             }
             sleep(INTERVAL).await;
         }

@@ -15,7 +15,6 @@ use crate::pool::Pool;
 use crate::report::{BenchSection, Goal, SortedTimes, figure, mib};
 use crate::{Settings, machine, progress};
 
-const DEADLINE: Duration = Duration::from_secs(300);
 /// Acks per second that a closed loop cannot exceed while the writer works.
 const FLAT_OUT_PER_SECOND: u64 = 40_000;
 /// A rate counts as sustained if at most the events of this many seconds are queued when the load ends.
@@ -109,9 +108,9 @@ async fn run(pace: SendingPace, max_per_second: u64, settings: &Settings) -> any
         let driven = drive(server.address, &pool, load, Some(samples)).await?;
         anyhow::Ok((driven, observer.backlog(QueueName::Events)?))
     };
-    let (driven, lags) = tokio::join!(driving, observer.measure_lags(&pool, sampled, DEADLINE));
+    let (driven, lags) = tokio::join!(driving, observer.measure_lags(&pool, sampled));
     let ((driven, backlog_at_end), lags) = (driven?, lags?);
-    observer.wait_until_drained(QueueName::Events, DEADLINE).await?;
+    observer.wait_until_drained(QueueName::Events).await?;
     let elapsed = started.elapsed();
     let after = server.process.usage();
     let (rows, expected) = (observer.rows()?, pool.rows(driven.acked));

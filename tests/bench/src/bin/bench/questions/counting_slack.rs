@@ -17,6 +17,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use crate::observer::DEADLINE;
+
 /// Number of words of the long answer, which is split into three messages.
 const LONG_ANSWER_WORDS: usize = 2_000;
 
@@ -78,7 +80,7 @@ impl CountingSlack {
     }
 
     /// Waits for the post of this number. Returns the time of the last post.
-    pub(super) async fn wait_for_post(&self, number: usize, deadline: Duration) -> anyhow::Result<Instant> {
+    pub(super) async fn wait_for_post(&self, number: usize) -> anyhow::Result<Instant> {
         let waiting = async {
             loop {
                 let more = self.posts.more.notified();
@@ -92,7 +94,7 @@ impl CountingSlack {
                 more.await;
             }
         };
-        match timeout(deadline, waiting).await {
+        match timeout(DEADLINE, waiting).await {
             Ok(at) => Ok(at),
             Err(_) => bail!("{} of {number} posts came", self.posts.state().count),
         }

@@ -6,7 +6,7 @@ pub(crate) mod pace;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ::testkit::corpus::{Shape, TEAM, Workload, channel_id, event, user_id};
 use ::tests::harness::binaries::binaries;
@@ -108,7 +108,7 @@ async fn fleet(configure: impl Fn(&mut Command)) -> Vec<Process> {
 /// Waits until everything is answered, then ends the fleet. Returns the time of the last answer.
 async fn end_when_answered(observer: &Observer, fleet: Vec<Process>) -> anyhow::Result<Instant> {
     for queue in [QueueName::Questions, QueueName::Replies] {
-        observer.wait_until_drained(queue, drain::DEADLINE).await?;
+        observer.wait_until_drained(queue).await?;
     }
     let at = Instant::now();
     for process in fleet {
@@ -140,7 +140,7 @@ async fn latency(settings: &Settings) -> anyhow::Result<BenchSection> {
             );
             let began = Instant::now();
             sender.deliver(&body).await.map_err(|error| anyhow::anyhow!("a question is refused: {error}"))?;
-            let posted = api.wait_for_post(n + 1, drain::DEADLINE).await.context("no reply is posted")?;
+            let posted = api.wait_for_post(n + 1).await.context("no reply is posted")?;
             times.push(posted.duration_since(began));
         }
         server.process.sigkill().await;
@@ -245,10 +245,6 @@ async fn drain_rate(pool: &Arc<Pool>, settings: &Settings, mode: &str) -> anyhow
     let observer = Observer::open(data.path())?;
     let mut command = Command::new(binaries().worker("message-writer"));
     command.arg("--data").arg(data.path()).env("ANNALIST_RESPONDER", mode);
-    let started = Instant::now();
-    let writer = process::worker(&mut command).await;
-    observer.wait_until_drained(QueueName::Events, drain::DEADLINE).await?;
-    let elapsed: Duration = started.elapsed();
-    writer.sigkill().await;
-    Ok(pool.len() as f64 / elapsed.as_secs_f64())
+    let writer = process::worker(&mut command);
+    Ok(observer.drain(QueueName::Events, pool.len(), writer).await?.per_second)
 }
