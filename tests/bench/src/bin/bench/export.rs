@@ -25,14 +25,12 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
             let out_folder = machine::data_folder()?;
             let mut command = Command::new(&binaries().annalist);
             command.args(["export", "--format", format, "--out"]).arg(out_folder.path().join("out"));
-            let watched::EndedProcess { output, usage, time } = {
-                command.arg("--data").arg(&data);
-                watched::run_to_end(command).await?
-            };
-            let printed = String::from_utf8_lossy(&output.stdout).replace(',', "");
+            command.arg("--data").arg(&data);
+            let (ended, usage) = watched::run_to_end(command).await?;
+            let printed = ended.printed.replace(',', "");
             let expected = format!("Exported {} messages", settings.rows);
             ensure!(printed.starts_with(&expected), "{format}: {printed}");
-            let run = RunCost::for_events(settings.rows, time, &usage);
+            let run = RunCost::for_events(settings.rows, ended.time, &usage);
             progress(&format!(
                 "export: {} messages/s, {} MiB at most",
                 figure(run.per_second),

@@ -14,6 +14,7 @@ use tokio::process::Command;
 use tokio::time::sleep;
 
 use crate::import::export::{self, MessageSpread};
+use crate::observer::Observer;
 use crate::report::{BenchSection, Goal, figure, median, row};
 use crate::watched::annalist;
 use crate::{Settings, import, machine, progress};
@@ -58,7 +59,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     }
     progress("figures: counting every day");
     let days = SPREAD.channel_days(settings.rows);
-    let counting = count_all(&data, &database, days as i64).await?;
+    let counting = count_all(&data, &database, days).await?;
     // Each run deletes the stored report first; the last report remains for the next measurement.
     let rolled = repeat(settings, || delete_and_report(&data)).await?;
     let stored = repeat(settings, || report(&data, true)).await?;
@@ -135,22 +136,12 @@ fn run_statements(database: &Connection) -> anyhow::Result<f64> {
 }
 
 /// Runs a statistician until it has counted `days` channel days. Returns the seconds.
-async fn count_all(data: &Path, database: &Connection, days: i64) -> anyhow::Result<f64> {
+async fn count_all(data: &Path, database: &Connection, days: usize) -> anyhow::Result<f64> {
     let started = Instant::now();
     let mut command = Command::new(binaries().worker("statistician"));
     command.arg("--data").arg(data).env_clear();
     let statistician = process::worker(&mut command).await;
-    let count = |kind: &str| -> rusqlite::Result<i64> {
-        let query = "SELECT count(*) FROM items WHERE item_id >= ?1 || '#' AND item_id < ?1 || '$'";
-        database.query_row(query, [kind], |row| row.get(0))
-    };
-    // The due rows of later changes may not exist yet.
-    while count("rollup")? < days || count("rollupdue")? > 0 {
-        if started.elapsed() > COUNTED_WITHIN {
-            bail!("{} of {days} days are counted", count("rollup")?);
-        }
-        sleep(Duration::from_millis(500)).await;
-    }
+    Observer::open(data)?.wait_until_counted(days, COUNTED_WITHIN).await?;
     let elapsed = started.elapsed().as_secs_f64();
     // The statistician passes its own writes at its next poll. Until then, every report has to.
     while !has_passed_all(database)? {

@@ -102,6 +102,7 @@ impl Observer {
     /// Waits until this number of channel days is counted and no day is due.
     pub(crate) async fn wait_until_counted(&self, days: usize, deadline: Duration) -> anyhow::Result<()> {
         let started = Instant::now();
+        // The due rows of later changes may not exist yet.
         while self.rows_of("rollup")? < days || self.rows_of("rollupdue")? > 0 {
             if started.elapsed() > deadline {
                 bail!("only {} days are counted after {deadline:?}", self.rows_of("rollup")?);

@@ -1,7 +1,7 @@
 //! Runs processes to their end and measures their time and peak memory.
 
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use ::tests::harness::binaries::binaries;
@@ -16,16 +16,21 @@ const INTERVAL: Duration = Duration::from_millis(5);
 
 /// A process that ended successfully.
 pub(crate) struct EndedProcess {
-    /// The output.
-    pub(crate) output: Output,
-    /// The usage shortly before the end.
-    pub(crate) usage: Usage,
+    /// The standard output.
+    pub(crate) printed: String,
     /// Time from start to end.
     pub(crate) time: Duration,
 }
 
-/// Runs a command to its end, with an empty environment.
-pub(crate) async fn run_to_end(mut command: Command) -> anyhow::Result<EndedProcess> {
+impl EndedProcess {
+    /// Returns the last line of the output as JSON.
+    pub(crate) fn last_line(&self) -> anyhow::Result<Value> {
+        Ok(serde_json::from_str(self.printed.lines().last().unwrap_or_default())?)
+    }
+}
+
+/// Runs a command to its end, with an empty environment. Returns its usage shortly before the end as well.
+pub(crate) async fn run_to_end(mut command: Command) -> anyhow::Result<(EndedProcess, Usage)> {
     let started = Instant::now();
     command.env_clear().kill_on_drop(true).stdout(Stdio::piped());
     let child = command.spawn().context("the process cannot be started")?;
@@ -40,31 +45,17 @@ pub(crate) async fn run_to_end(mut command: Command) -> anyhow::Result<EndedProc
     };
     let time = started.elapsed();
     ensure!(output.status.success(), "{:?} failed: {}", command.as_std(), output.status);
-    Ok(EndedProcess { output, usage: last.context("the process was too short")?, time })
-}
-
-/// A command of `annalist` that ended successfully.
-pub(crate) struct AnnalistOutput {
-    /// The standard output.
-    pub(crate) printed: String,
-    /// Time from start to end.
-    pub(crate) time: Duration,
-}
-
-impl AnnalistOutput {
-    /// Returns the last line of the output as JSON.
-    pub(crate) fn last_line(&self) -> anyhow::Result<Value> {
-        Ok(serde_json::from_str(self.printed.lines().last().unwrap_or_default())?)
-    }
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok((EndedProcess { printed, time }, last.context("the process was too short")?))
 }
 
 /// Runs a command of `annalist` on a folder to its end.
-pub(crate) async fn annalist(data: &Path, args: &[&str]) -> anyhow::Result<AnnalistOutput> {
+pub(crate) async fn annalist(data: &Path, args: &[&str]) -> anyhow::Result<EndedProcess> {
     let started = Instant::now();
     let mut command = Command::new(&binaries().annalist);
     command.args(args).arg("--data").arg(data).env_clear().kill_on_drop(true);
     let output = command.output().await.context("annalist cannot be started")?;
     let time = started.elapsed();
     ensure!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(AnnalistOutput { printed: String::from_utf8_lossy(&output.stdout).into_owned(), time })
+    Ok(EndedProcess { printed: String::from_utf8_lossy(&output.stdout).into_owned(), time })
 }

@@ -8,12 +8,11 @@ use std::path::Path;
 
 use ::tests::harness::binaries::binaries;
 use anyhow::ensure;
-use serde_json::Value;
 use tokio::process::Command;
 
 use crate::observer::Observer;
 use crate::report::{BenchSection, Goal, RunCost, figure, median};
-use crate::watched::{self, EndedProcess, annalist};
+use crate::watched::{self, annalist};
 use crate::{Settings, machine, progress};
 
 /// Fills a new folder with an export of this number of messages.
@@ -82,11 +81,10 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
 async fn run(zip: &Path, data: &Path, messages: usize, expected: &str) -> anyhow::Result<RunCost> {
     let mut command = Command::new(&binaries().annalist);
     command.arg("import").arg(zip).args(["--json", "--data"]).arg(data);
-    let EndedProcess { output, usage, time } = watched::run_to_end(command).await?;
-    let printed = String::from_utf8_lossy(&output.stdout);
-    let sum: Value = serde_json::from_str(printed.lines().last().unwrap_or_default())?;
+    let (ended, usage) = watched::run_to_end(command).await?;
+    let sum = ended.last_line()?;
     ensure!(sum[expected].as_u64() == Some(messages as u64), "{sum} is not {messages} {expected}");
     let rows = Observer::open(data)?.rows()?;
     ensure!(rows == messages, "{rows} rows of {messages} messages");
-    Ok(RunCost::for_events(messages, time, &usage))
+    Ok(RunCost::for_events(messages, ended.time, &usage))
 }
