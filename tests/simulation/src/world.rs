@@ -63,55 +63,32 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// All kinds.
-    pub const ALL: [Self; 20] = [
-        Self::FailedCall,
-        Self::LostAnswer,
-        Self::FailedEntry,
-        Self::Throttled,
-        Self::SlowCall,
-        Self::DiskFull,
-        Self::DatabaseLocked,
-        Self::Redelivered,
-        Self::Reordered,
-        Self::ClockJump,
-        Self::Killed,
-        Self::Drained,
-        Self::Cut,
-        Self::GarbageAnswer,
-        Self::Unreachable,
-        Self::RateLimited,
-        Self::TokenRevoked,
-        Self::Panicked,
-        Self::DeadLetters,
-        Self::Erased,
+    /// All kinds, in the order of their declaration, with their row labels in the table.
+    pub const ALL: [(Self, &'static str); 20] = [
+        (Self::FailedCall, "failed call"),
+        (Self::LostAnswer, "lost answer"),
+        (Self::FailedEntry, "failed entry of a batch"),
+        (Self::Throttled, "throttled"),
+        (Self::SlowCall, "slow call"),
+        (Self::DiskFull, "disk full"),
+        (Self::DatabaseLocked, "database locked"),
+        (Self::Redelivered, "delivered twice"),
+        (Self::Reordered, "groups reordered"),
+        (Self::ClockJump, "clock jump"),
+        (Self::Killed, "process killed"),
+        (Self::Drained, "process drained"),
+        (Self::Cut, "connection cut"),
+        (Self::GarbageAnswer, "garbage from Slack"),
+        (Self::Unreachable, "Slack unreachable"),
+        (Self::RateLimited, "429 from Slack"),
+        (Self::TokenRevoked, "token refused"),
+        (Self::Panicked, "handler panicked"),
+        (Self::DeadLetters, "dead letter"),
+        (Self::Erased, "something erased"),
     ];
 
-    /// Returns the row label of the table.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::FailedCall => "failed call",
-            Self::LostAnswer => "lost answer",
-            Self::FailedEntry => "failed entry of a batch",
-            Self::Throttled => "throttled",
-            Self::SlowCall => "slow call",
-            Self::DiskFull => "disk full",
-            Self::DatabaseLocked => "database locked",
-            Self::Redelivered => "delivered twice",
-            Self::Reordered => "groups reordered",
-            Self::ClockJump => "clock jump",
-            Self::Killed => "process killed",
-            Self::Drained => "process drained",
-            Self::Cut => "connection cut",
-            Self::GarbageAnswer => "garbage from Slack",
-            Self::Unreachable => "Slack unreachable",
-            Self::RateLimited => "429 from Slack",
-            Self::TokenRevoked => "token refused",
-            Self::Panicked => "handler panicked",
-            Self::DeadLetters => "dead letter",
-            Self::Erased => "something erased",
-        }
+    fn label(self) -> &'static str {
+        Self::ALL[self as usize].1
     }
 }
 

@@ -21,7 +21,7 @@ impl SeedsSummary {
     pub(crate) fn add(&mut self, seed: u64, outcome: SeedOutcome) {
         self.seeds += 1;
         self.total.add(&outcome.tally);
-        for kind in FaultKind::ALL {
+        for (kind, _) in FaultKind::ALL {
             self.seeds_with[kind as usize] += u64::from(outcome.tally.injected(kind) > 0);
         }
         self.findings.extend(outcome.finding.map(|finding| (seed, finding)));
@@ -40,9 +40,9 @@ impl SeedsSummary {
         row(out, "  answered 200", self.total.acked.to_string())?;
         row(out, "calls of ports", self.total.steps.to_string())?;
         writeln!(out, "\n{:<28}{:>12}{:>12}", "fault", "injected", "in seeds")?;
-        for kind in FaultKind::ALL {
+        for (kind, label) in FaultKind::ALL {
             let (injected, seeds) = (self.total.injected(kind), self.seeds_with[kind as usize]);
-            writeln!(out, "{:<28}{injected:>12}{seeds:>12}", kind.label())?;
+            writeln!(out, "{label:<28}{injected:>12}{seeds:>12}")?;
         }
         writeln!(out)?;
         let mut others = self.findings.len();
