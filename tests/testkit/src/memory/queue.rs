@@ -37,8 +37,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 pub struct MemoryQueue {
     clock: SharedClock,
     waking: Waking,
-    /// Replaces the topology's limit.
-    max_receives: Option<u32>,
     state: Mutex<MemoryState>,
     changed: Notify,
 }
@@ -50,6 +48,8 @@ struct MemoryState {
     /// Sent ids, for deduplication.
     sends: Vec<(QueueName, DedupId, TimestampMs)>,
     ids_given: u64,
+    /// Replaces the topology's limit.
+    max_receives: Option<u32>,
 }
 
 struct QueuedMessage {
@@ -71,8 +71,7 @@ impl QueuedMessage {
     }
 
     /// A message in a dead-letter queue is never exhausted.
-    fn is_exhausted(&self, max_receives: Option<u32>) -> bool {
-        let max_receives = max_receives.unwrap_or(MAX_RECEIVE_COUNT);
+    fn is_exhausted(&self, max_receives: u32) -> bool {
         !self.queue.dead_letters && self.receive_count >= max_receives
     }
 
@@ -102,41 +101,27 @@ impl MemoryState {
             return Ok(());
         }
         self.sends.push((message.queue, message.dedup, now));
-        let visible_at = now.plus(message.queue.spec().delay);
-        self.append(message.queue.into(), message.group, message.body, now, visible_at);
+        self.append(message.queue.into(), message.group, message.body, now, message.queue.spec().delay);
         Ok(())
     }
 
-    fn append(
-        &mut self,
-        queue: QueueRef,
-        group: GroupId,
-        body: String,
-        now: TimestampMs,
-        visible_at: TimestampMs,
-    ) {
+    fn append(&mut self, queue: QueueRef, group: GroupId, body: String, now: TimestampMs, delay: Duration) {
         self.ids_given += 1;
-        let id = MessageId(format!("memory-{}", self.ids_given));
-        let sent_at = now;
         self.messages.push(QueuedMessage {
-            id,
+            id: MessageId(format!("memory-{}", self.ids_given)),
             queue,
             group,
             body,
-            sent_at,
-            visible_at,
+            sent_at: now,
+            visible_at: now.plus(delay),
             receive_count: 0,
             receipt: None,
         });
     }
 
     /// Delivers messages in the order in which they were sent, each group up to its first invisible message.
-    fn receive(
-        &mut self,
-        request: &ReceiveRequest,
-        now: TimestampMs,
-        max_receives: Option<u32>,
-    ) -> Vec<Delivery> {
+    fn receive(&mut self, request: &ReceiveRequest, now: TimestampMs) -> Vec<Delivery> {
+        let max_receives = self.max_receives.unwrap_or(MAX_RECEIVE_COUNT);
         let mut stopped: Vec<GroupId> = Vec::new();
         let mut deliveries = Vec::new();
         let mut index = 0;
@@ -148,7 +133,8 @@ impl MemoryState {
                 stopped.push(message.group.clone());
             } else if message.is_exhausted(max_receives) {
                 let dead = self.messages.remove(index);
-                self.append(QueueRef::dead_letters(dead.queue.name), dead.group, dead.body, now, now);
+                let dead_letters = QueueRef::dead_letters(dead.queue.name);
+                self.append(dead_letters, dead.group, dead.body, now, Duration::ZERO);
             } else {
                 deliveries.push(message.deliver(now, request.visibility_timeout));
                 index += 1;
@@ -195,7 +181,6 @@ impl MemoryQueue {
         Self {
             clock,
             waking: Waking::Polling,
-            max_receives: None,
             state: Mutex::new(MemoryState::default()),
             changed: Notify::new(),
         }
@@ -211,7 +196,8 @@ impl MemoryQueue {
     /// limit.
     #[must_use]
     pub fn with_max_receives(self, max_receives: u32) -> Self {
-        Self { max_receives: Some(max_receives), ..self }
+        self.lock().max_receives = Some(max_receives);
+        self
     }
 
     /// Makes waiting receives check the clock again.
@@ -234,10 +220,11 @@ impl MemoryQueue {
     /// Ends the lease of one leased message, as if it had expired, and returns the message's id.
     pub fn end_lease(&self, pick: impl FnOnce(usize) -> usize) -> Option<MessageId> {
         self.change(|state, now| {
-            let is_leased =
-                |message: &&mut QueuedMessage| message.receipt.is_some() && !message.is_visible(now);
-            let leased = state.messages.iter().filter(|m| m.receipt.is_some() && !m.is_visible(now)).count();
-            let message = state.messages.iter_mut().filter(is_leased).nth(pick(leased))?;
+            let leased = state.messages.iter_mut();
+            let mut leased: Vec<&mut QueuedMessage> =
+                leased.filter(|message| message.receipt.is_some() && !message.is_visible(now)).collect();
+            let index = pick(leased.len());
+            let message = leased.get_mut(index)?;
             message.visible_at = now;
             Some(message.id.clone())
         })
@@ -269,7 +256,7 @@ impl Queue for MemoryQueue {
             let (deliveries, dead_letters) = {
                 let mut state = self.lock();
                 let ids_given = state.ids_given;
-                let deliveries = state.receive(&request, self.clock.now(), self.max_receives);
+                let deliveries = state.receive(&request, self.clock.now());
                 (deliveries, state.ids_given > ids_given)
             };
             if dead_letters {
