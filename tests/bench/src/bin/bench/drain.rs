@@ -14,7 +14,7 @@ use ports::queue::QueueName;
 use tokio::process::Command;
 
 use crate::driver::{DrivenLoad, SendingPace, drive};
-use crate::import::export;
+use crate::import::export::{self, USUAL_SPREAD};
 use crate::observer::{DEADLINE, Observer};
 use crate::pool::Pool;
 use crate::report::{BenchSection, Goal, RunCost};
@@ -66,7 +66,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     let mut pool = Pool::generate(&mut Workload::new(Shape::default()), settings.backlog)?;
     let folder = machine::data_folder()?;
     let export = folder.path().join("export.zip");
-    export::write(&export, settings.rows)?;
+    export::write(&export, settings.rows, USUAL_SPREAD)?;
     let mut runs: [Vec<RunCost>; 5] = Default::default();
     for round in 1..=settings.rounds {
         progress(&format!("drain: round {round}"));

@@ -7,7 +7,7 @@ use anyhow::ensure;
 use embedded::DATABASE_FILE;
 use rusqlite::Connection;
 
-use crate::import::export::{self, USUAL_SPREAD};
+use crate::import::export::USUAL_SPREAD;
 use crate::report::{BenchSection, Goal, median, row};
 use crate::watched::annalist;
 use crate::{Settings, import, machine, progress};
@@ -48,9 +48,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
         method: format!(
             "`annalist erase --user`, from its start to its end, of a person with {messages} of {} messages in {} channels, \
              each round on a copy of one archive: a dry run, then `--yes`, then once more with `--compact`. Medians of {} rounds.",
-            settings.rows,
-            export::CHANNELS,
-            settings.rounds
+            settings.rows, USUAL_SPREAD.channels, settings.rounds
         ),
         columns: &["", "s"],
         rows: vec![

@@ -6,7 +6,7 @@ use ::tests::harness::binaries::binaries;
 use anyhow::ensure;
 use tokio::process::Command;
 
-use crate::import::export::{self, USUAL_SPREAD};
+use crate::import::export::USUAL_SPREAD;
 use crate::report::{BenchSection, Goal, RunCost, figure};
 use crate::{Settings, import, machine, progress, watched};
 
@@ -56,9 +56,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
         method: format!(
             "`annalist export` of {} messages of {} channels, which an export was imported into, from its start to its end. \
              Medians of {} interleaved rounds. Memory is the most that the process ever had.",
-            settings.rows,
-            export::CHANNELS,
-            settings.rounds
+            settings.rows, USUAL_SPREAD.channels, settings.rounds
         ),
         columns: &["", "messages/s", "CPU µs/message", "RSS peak MiB"],
         rows: costs.iter().map(|(format, cost)| cost.row(format!("`{format}`"))).collect(),

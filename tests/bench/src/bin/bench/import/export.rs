@@ -8,11 +8,6 @@ use serde_json::{Value, json};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-/// Number of channels of an export.
-pub(crate) const CHANNELS: usize = 100;
-/// Number of messages of a channel per day.
-pub(crate) const MESSAGES_PER_DAY: usize = 50;
-
 /// How messages are spread over channels and days.
 #[derive(Clone, Copy)]
 pub(crate) struct MessageSpread {
@@ -23,8 +18,7 @@ pub(crate) struct MessageSpread {
 }
 
 /// The spread in most parts of the bench.
-pub(crate) const USUAL_SPREAD: MessageSpread =
-    MessageSpread { channels: CHANNELS, messages_per_day: MESSAGES_PER_DAY };
+pub(crate) const USUAL_SPREAD: MessageSpread = MessageSpread { channels: 100, messages_per_day: 50 };
 
 /// Number of people of an export.
 pub(crate) const PEOPLE: usize = 2_000;
@@ -43,12 +37,7 @@ const JAPANESE: usize = 50;
 pub(crate) const JAPANESE_WORDS: [&str; 8] = ["会議", "障害", "対応", "完了", "確認", "資料", "来週", "設計"];
 
 /// Writes an export of this number of messages.
-pub(crate) fn write(path: &Path, messages: usize) -> anyhow::Result<()> {
-    write_spread(path, messages, USUAL_SPREAD)
-}
-
-/// Writes an export with a given spread of messages.
-pub(crate) fn write_spread(path: &Path, messages: usize, spread: MessageSpread) -> anyhow::Result<()> {
+pub(crate) fn write(path: &Path, messages: usize, spread: MessageSpread) -> anyhow::Result<()> {
     let mut random = fastrand::Rng::with_seed(7);
     let mut zip = ZipWriter::new(BufWriter::new(File::create(path)?));
     let mut entry = |name: &str, list: &Value| -> anyhow::Result<()> {

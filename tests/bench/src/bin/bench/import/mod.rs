@@ -10,17 +10,18 @@ use ::tests::harness::binaries::binaries;
 use anyhow::ensure;
 use tokio::process::Command;
 
+use self::export::{MessageSpread, USUAL_SPREAD};
 use crate::observer::Observer;
 use crate::report::{BenchSection, Goal, RunCost, figure, median};
 use crate::watched::{self, annalist};
 use crate::{Settings, machine, progress};
 
 /// Fills a new folder with an export of this number of messages.
-pub(crate) async fn fill(data: &Path, messages: usize, spread: export::MessageSpread) -> anyhow::Result<()> {
+pub(crate) async fn fill(data: &Path, messages: usize, spread: MessageSpread) -> anyhow::Result<()> {
     progress(&format!("making an archive of {messages} messages"));
     let folder = machine::data_folder()?;
     let zip = folder.path().join("export.zip");
-    export::write_spread(&zip, messages, spread)?;
+    export::write(&zip, messages, spread)?;
     annalist(data, &["import", &zip.display().to_string(), "--no-files"]).await?;
     Ok(())
 }
@@ -30,7 +31,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     let folder = machine::data_folder()?;
     let zip = folder.path().join("export.zip");
     progress(&format!("import: making an export of {} messages", settings.rows));
-    export::write(&zip, settings.rows)?;
+    export::write(&zip, settings.rows, USUAL_SPREAD)?;
     let (mut parse, mut insert, mut first, mut again) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 1..=settings.rounds {
         progress(&format!("import: round {round}"));
@@ -54,8 +55,8 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
              thread: every day's file unpacked and parsed with serde_json, and every message inserted into a table of SQLite as it \
              is, with a commit for each 512 (`synchronous=FULL`). Medians of {} interleaved rounds.",
             settings.rows,
-            export::CHANNELS,
-            export::MESSAGES_PER_DAY,
+            USUAL_SPREAD.channels,
+            USUAL_SPREAD.messages_per_day,
             export::PEOPLE,
             settings.rounds
         ),

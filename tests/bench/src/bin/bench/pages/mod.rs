@@ -12,7 +12,7 @@ use ::tests::harness::binaries::binaries;
 use ::tests::harness::process::{self, ServerProcess};
 use anyhow::{Context, ensure};
 use embedded::Database;
-use ports::archive::{Query, key};
+use ports::archive::{ItemKey, Query, key};
 use ports::clock::SystemClock;
 use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::process::Command;
@@ -80,7 +80,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<BenchSect
              {READERS} connections that read the middle of a channel without a pause: {} pages a second. Memory is what the process took at \
              most, beyond what it had after its first page: {} MiB.",
             settings.rows,
-            export::CHANNELS,
+            USUAL_SPREAD.channels,
             figure(rate),
             figure(mib(grown)),
         ),
@@ -109,23 +109,17 @@ async fn middle_of_channel(data: &Path) -> anyhow::Result<Ts> {
     let database = Database::open_existing(data, SystemClock::shared())?;
     let archive = database.archive();
     let partition = key::messages(&TeamId::parse(export::TEAM)?, &ChannelId::parse(CHANNEL)?);
-    let end = async |descending: bool| {
-        let query = Query { descending, limit: 1, ..Query::partition(partition.clone()) };
+    let first_of = async |after: Option<ItemKey>, descending: bool| {
+        let query = Query { after, descending, limit: 1, ..Query::partition(partition.clone()) };
         let page = archive.query(&query).await?;
-        let row = page.items.into_iter().next().context("the channel is empty")?;
+        let row = page.items.into_iter().next().context("there is no such message")?;
         anyhow::Ok(Ts::parse(&row.key.timestamp)?)
     };
-    let (first, last) = (end(false).await?, end(true).await?);
+    let (first, last) = (first_of(None, false).await?, first_of(None, true).await?);
     let middle = reader::range::ts_from_micros(first.micros().midpoint(last.micros()));
-    let query = Query {
-        after: Some(ports::archive::ItemKey::new(partition.clone(), middle.as_str())),
-        limit: 1,
-        ..Query::partition(partition.clone())
-    };
-    let page = archive.query(&query).await?;
-    let row = page.items.into_iter().next().context("there is no message after the middle")?;
+    let found = first_of(Some(ItemKey::new(partition.clone(), middle.as_str())), false).await?;
     database.close().await;
-    Ok(Ts::parse(&row.key.timestamp)?)
+    Ok(found)
 }
 
 fn request(path: &str) -> String {

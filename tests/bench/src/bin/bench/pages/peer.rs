@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::{CHANNEL, request_page, serve};
 use crate::connection::Connection;
-use crate::import::export;
+use crate::import::export::{self, USUAL_SPREAD};
 use crate::report::{BenchSection, Goal, median, mib, ms, row};
 use crate::watched::annalist;
 use crate::{Settings, machine, progress};
@@ -42,7 +42,7 @@ pub(super) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     let messages = settings.rows.min(MESSAGES);
     let folder = machine::data_folder()?;
     let zip = folder.path().join("export.zip");
-    export::write(&zip, messages)?;
+    export::write(&zip, messages, USUAL_SPREAD)?;
     progress("pages: a small export in annalist");
     let data = folder.path().join("data");
     let began = Instant::now();
@@ -59,7 +59,7 @@ pub(super) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
             "An export of {messages} messages in {} channels. Start: from starting the process to the 200 of a channel's page. Then the page \
              {REQUESTS} times, medians; `annalist view` shows the newest 50 messages, slack-export-viewer the whole channel. Before, `annalist \
              import` and `annalist index` took {:.1} s, once; slack-export-viewer reads the export at each start.",
-            export::CHANNELS,
+            USUAL_SPREAD.channels,
             import.as_secs_f64()
         ),
         columns: &["", "start ms", "page ms", "page kB", "RSS peak MiB"],

@@ -14,13 +14,13 @@ use serde_json::json;
 /// Number of messages per query, as in `annalist search`.
 pub(super) const SHOWN: usize = 20;
 
-/// A full-text table that also stores the texts.
-pub(super) struct Fts5 {
-    database: Connection,
-}
+/// The orders of FTS5's hits: the newest messages first, or the best ones.
+pub(super) const NEWEST: &str = "rowid DESC";
+pub(super) const BEST: &str = "rank";
 
-/// Copies every text of an archive into an FTS5 table and a file of JSON lines, oldest first.
-pub(super) fn copy(data: &Path, into: &Path) -> anyhow::Result<(Fts5, PathBuf)> {
+/// Copies every text of an archive into an FTS5 table, which also stores the texts, and a file of JSON lines,
+/// oldest first.
+pub(super) fn copy(data: &Path, into: &Path) -> anyhow::Result<(Connection, PathBuf)> {
     let archive = Connection::open_with_flags(data.join(DATABASE_FILE), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let lines = into.join("messages.jsonl");
     let mut database = Connection::open(into.join("fts5.db"))?;
@@ -41,31 +41,20 @@ pub(super) fn copy(data: &Path, into: &Path) -> anyhow::Result<(Fts5, PathBuf)> 
     transaction.execute("INSERT INTO texts (texts) VALUES ('optimize')", [])?;
     transaction.commit()?;
     file.flush()?;
-    Ok((Fts5 { database }, lines))
+    Ok((database, lines))
 }
 
-impl Fts5 {
-    /// Times a query for the newest messages with their snippets.
-    pub(super) fn time_newest(&self, query: &str) -> anyhow::Result<Duration> {
-        self.time(query, "rowid DESC")
-    }
-
-    /// Times a query for the best messages.
-    pub(super) fn time_best(&self, query: &str) -> anyhow::Result<Duration> {
-        self.time(query, "rank")
-    }
-
-    fn time(&self, query: &str, order: &str) -> anyhow::Result<Duration> {
-        let started = Instant::now();
-        let sql = format!(
-            "SELECT channel, ts, snippet(texts, 2, '*', '*', '…', 20) FROM texts WHERE texts MATCH ?1
-             ORDER BY {order} LIMIT {SHOWN}"
-        );
-        let mut statement = self.database.prepare_cached(&sql)?;
-        let rows = statement.query_map([query], |row| row.get::<_, String>(2))?;
-        rows.collect::<rusqlite::Result<Vec<String>>>()?;
-        Ok(started.elapsed())
-    }
+/// Times a query for the first messages in an order, with their snippets.
+pub(super) fn fts5(database: &Connection, query: &str, order: &str) -> anyhow::Result<Duration> {
+    let started = Instant::now();
+    let sql = format!(
+        "SELECT channel, ts, snippet(texts, 2, '*', '*', '…', 20) FROM texts WHERE texts MATCH ?1
+         ORDER BY {order} LIMIT {SHOWN}"
+    );
+    let mut statement = database.prepare_cached(&sql)?;
+    let rows = statement.query_map([query], |row| row.get::<_, String>(2))?;
+    rows.collect::<rusqlite::Result<Vec<String>>>()?;
+    Ok(started.elapsed())
 }
 
 /// Times `rg` for a word in the lines.

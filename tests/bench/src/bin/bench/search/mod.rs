@@ -54,11 +54,14 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     import::fill(data.path(), settings.rows, USUAL_SPREAD).await?;
     progress("search: making the index");
     let rebuilt = rebuild(data.path(), settings.rows).await?;
-    progress("search: copying the texts");
-    let (fts5, lines) = baselines::copy(data.path(), baselines.path())?;
-
     let all = queries::queries();
     let words = &all[..queries::WORDS_ALONE];
+    progress("search: copying the texts");
+    let (texts, lines) = baselines::copy(data.path(), baselines.path())?;
+    let time_fts5 = |order: &str| -> anyhow::Result<SortedTimes> {
+        let times = words.iter().map(|query| baselines::fts5(&texts, query, order));
+        Ok(SortedTimes::from_unsorted(times.collect::<anyhow::Result<_>>()?))
+    };
     let database = Database::open_existing(data.path(), SystemClock::shared())?;
     let archive = database.archive();
     let index = SearchIndex::open(&data.path().join(INDEX_FILE)).await?;
@@ -72,11 +75,9 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
     let newest = add("all queries, newest first", search(&*archive, &index, &all, false).await?);
     let ranked = add("all queries, `--rank`", search(&*archive, &index, &all, true).await?);
     add("words alone, newest first", search(&*archive, &index, words, false).await?);
-    let times = words.iter().map(|query| fts5.time_newest(query)).collect::<anyhow::Result<_>>()?;
-    add("… FTS5, newest first", SortedTimes::from_unsorted(times));
+    add("… FTS5, newest first", time_fts5(baselines::NEWEST)?);
     add("words alone, `--rank`", search(&*archive, &index, words, true).await?);
-    let times = words.iter().map(|query| fts5.time_best(query)).collect::<anyhow::Result<_>>()?;
-    add("… FTS5, by rank", SortedTimes::from_unsorted(times));
+    add("… FTS5, by rank", time_fts5(baselines::BEST)?);
     progress("search: rg");
     let times =
         words[..STARTED].iter().map(|word| baselines::rg(word, &lines)).collect::<anyhow::Result<_>>()?;
@@ -108,7 +109,7 @@ fn section(
              A new message is posted to `annalist up`, and looked for every {INTERVAL:?}. The index was made by `annalist index` in {} s.",
             settings.rows,
             export::PEOPLE,
-            export::CHANNELS,
+            USUAL_SPREAD.channels,
             export::WORDS,
             queries::QUERIES,
             baselines::SHOWN,
