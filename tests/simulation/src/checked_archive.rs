@@ -39,20 +39,7 @@ impl CheckedArchive {
             }
         }
     }
-}
 
-fn contains_secret(value: &Value) -> bool {
-    match value {
-        Value::String(text) => {
-            [BOT_TOKEN, SIGNING_SECRET, VERIFICATION_TOKEN].iter().any(|secret| text.contains(secret))
-        }
-        Value::Array(values) => values.iter().any(contains_secret),
-        Value::Object(fields) => fields.values().any(contains_secret),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
-}
-
-impl CheckedArchive {
     async fn apply(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
         self.check(update);
         let outcome = self.inner.apply_once(&[update]).await.remove(0);
@@ -65,6 +52,17 @@ impl CheckedArchive {
             format!("write {}/{}: {word}", update.key.item_id, update.key.timestamp)
         });
         outcome
+    }
+}
+
+fn contains_secret(value: &Value) -> bool {
+    match value {
+        Value::String(text) => {
+            [BOT_TOKEN, SIGNING_SECRET, VERIFICATION_TOKEN].iter().any(|secret| text.contains(secret))
+        }
+        Value::Array(values) => values.iter().any(contains_secret),
+        Value::Object(fields) => fields.values().any(contains_secret),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

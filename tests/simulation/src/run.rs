@@ -128,7 +128,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
         planned.sort_by_key(|planned| planned.at_ms);
         openers.extend(questions::openers());
     }
-    let sender = SlackSender::new(world, &ledger, &doors, &all.truth);
+    let sender = SlackSender::new(&all, &doors);
     let mut own_posts = OwnPosts::new(&all, &sender);
     let injecting = tokio::spawn(faults::inject(Arc::clone(world), Arc::clone(&ledger)));
     tokio::join!(

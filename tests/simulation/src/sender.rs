@@ -15,9 +15,9 @@ use slack::signature::{SigningSecrets, WINDOW_S};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::api::SlackTruth;
 use super::checked_archive::SIGNING_SECRET;
-use super::ledger::{Ledger, event_id_in};
+use super::fleet::SimulationState;
+use super::ledger::event_id_in;
 use super::schedule::Life;
 use super::workload::{ExpectedOutcome, PlannedRequest};
 use super::world::{FaultKind, Invariant, World, lock};
@@ -59,10 +59,8 @@ impl OpenRouters {
 
 /// The sender of the simulated Slack.
 pub(super) struct SlackSender {
-    world: Arc<World>,
-    ledger: Arc<Ledger>,
+    all: Arc<SimulationState>,
     doors: Arc<OpenRouters>,
-    truth: Arc<SlackTruth>,
     secrets: SigningSecrets,
     forger: SigningSecrets,
 }
@@ -76,18 +74,11 @@ enum SenderAnswer {
 impl SlackSender {
     /// # Panics
     /// Never: the secrets are valid.
-    pub(super) fn new(
-        world: &Arc<World>,
-        ledger: &Arc<Ledger>,
-        doors: &Arc<OpenRouters>,
-        truth: &Arc<SlackTruth>,
-    ) -> Arc<Self> {
+    pub(super) fn new(all: &Arc<SimulationState>, doors: &Arc<OpenRouters>) -> Arc<Self> {
         let secrets = |text: &str| SigningSecrets::parse(&SecretString::from(text)).expect("one secret");
         Arc::new(Self {
-            world: Arc::clone(world),
-            ledger: Arc::clone(ledger),
+            all: Arc::clone(all),
             doors: Arc::clone(doors),
-            truth: Arc::clone(truth),
             secrets: secrets(SIGNING_SECRET),
             forger: secrets("fedcba9876543210fedcba9876543210"),
         })
@@ -109,7 +100,7 @@ impl SlackSender {
     /// Applies the event to Slack's state before it is sent.
     fn apply(&self, planned: &PlannedRequest) {
         if planned.fate == ExpectedOutcome::Accepted {
-            self.truth.apply_event(&planned.body);
+            self.all.truth.apply_event(&planned.body);
         }
     }
 
@@ -124,7 +115,7 @@ impl SlackSender {
 
     /// Sends a request with retries. Returns whether it was answered 200.
     async fn deliver(&self, planned: &PlannedRequest) -> bool {
-        self.world.count(|tally| tally.events += 1);
+        self.all.world.count(|tally| tally.events += 1);
         let mut answered = self.attempt(planned, None).await;
         for (number, delay) in (1..).zip(RETRIES) {
             match answered {
@@ -140,7 +131,7 @@ impl SlackSender {
     }
 
     async fn attempt(&self, planned: &PlannedRequest, retry: Option<(u32, &'static str)>) -> SenderAnswer {
-        let world = &self.world;
+        let world = &self.all.world;
         let name = event_id_in(&planned.body);
         let Some((life, router)) = self.doors.any(world) else {
             world.note("slack", || format!("{name}: no process listens"));
@@ -170,11 +161,11 @@ impl SlackSender {
 
     /// Whether the machines' clock is so wrong that a genuine request is treated as a replay.
     fn is_skewed(&self) -> bool {
-        self.world.offset().as_secs() >= WINDOW_S - 5
+        self.all.world.offset().as_secs() >= WINDOW_S - 5
     }
 
     fn request(&self, planned: &PlannedRequest, retry: Option<(u32, &'static str)>) -> Request<Body> {
-        let now_s = self.world.true_now().seconds();
+        let now_s = self.all.world.true_now().seconds();
         let secrets = if planned.fate == ExpectedOutcome::Forged { &self.forger } else { &self.secrets };
         let signature = secrets.sign(now_s, planned.body.as_bytes());
         let mut request = Request::post(EVENTS_PATH)
@@ -202,12 +193,12 @@ impl SlackSender {
         let stale = status == 401 && skewed;
         if status != expected && status < 500 && !stale {
             let what = format!("{} was answered {status} instead of {expected}", event_id_in(&planned.body));
-            self.world.report_violation(Invariant::Genuine, what);
+            self.all.world.report_violation(Invariant::Genuine, what);
         }
         match status {
             200 => {
-                self.world.count(|tally| tally.acked += 1);
-                self.ledger.check_acked(&planned.body);
+                self.all.world.count(|tally| tally.acked += 1);
+                self.all.ledger.check_acked(&planned.body);
                 SenderAnswer::Ok
             }
             _ if headers.contains_key("x-slack-no-retry") => SenderAnswer::NoRetry,

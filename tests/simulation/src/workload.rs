@@ -22,9 +22,6 @@ pub(super) const INVENTED_CHANNEL: &str = "C0NOWHERE";
 /// The channel of direct messages.
 pub(super) const DIRECT_CHANNEL: &str = "D0DIRECT";
 
-/// The maximum size of an accepted body.
-const LARGEST_BYTES: usize = MAX_EVENT_BYTES;
-
 /// A person that an attacker invented.
 pub(super) const INVENTED_PERSON: &str = "U0NOBODY";
 
@@ -123,10 +120,10 @@ pub(super) fn plan(world: &World, channels: usize) -> Vec<PlannedRequest> {
             }
             ExpectedOutcome::Forged => event::envelope(TEAM, &format!("EvForged{number:04}"), &event),
             ExpectedOutcome::TooLarge => {
-                padded(&event, LARGEST_BYTES + 1, |event| event::envelope(TEAM, &id, event))
+                padded(&event, MAX_EVENT_BYTES + 1, |event| event::envelope(TEAM, &id, event))
             }
             ExpectedOutcome::Accepted if event["text"] == LARGE => {
-                padded(&event, LARGEST_BYTES, |event| event::envelope(TEAM, &id, event))
+                padded(&event, MAX_EVENT_BYTES, |event| event::envelope(TEAM, &id, event))
             }
             ExpectedOutcome::Accepted | ExpectedOutcome::Hostile if event["type"] == "app_rate_limited" => {
                 event.to_string()

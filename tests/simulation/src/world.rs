@@ -347,20 +347,18 @@ impl World {
 
     /// Resolves at the first violation.
     pub(super) async fn wait_for_violation(&self) {
-        loop {
-            let changed = self.changed.notified();
-            if lock(&self.first_violation).is_some() {
-                return;
-            }
-            changed.await;
-        }
+        self.wait_until(|| lock(&self.first_violation).is_some()).await;
     }
 
     /// Resolves when the faults are over.
     pub(super) async fn wait_until_calm(&self) {
+        self.wait_until(|| !self.has_faults()).await;
+    }
+
+    async fn wait_until(&self, holds: impl Fn() -> bool) {
         loop {
             let changed = self.changed.notified();
-            if !self.has_faults() {
+            if holds() {
                 return;
             }
             changed.await;
