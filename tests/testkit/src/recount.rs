@@ -24,6 +24,16 @@ pub enum RecountScope {
     User(&'static str),
 }
 
+impl RecountScope {
+    /// Whether a report of this scope is about this author.
+    fn includes(self, author: &str) -> bool {
+        match self {
+            Self::User(user) => author == user,
+            Self::Team | Self::Channel(_) => true,
+        }
+    }
+}
+
 /// A message that counts in reports, read from its row.
 struct RecountMessage<'a> {
     channel: &'a str,

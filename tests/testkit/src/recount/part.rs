@@ -29,12 +29,7 @@ impl RecountPart<'_> {
 
     /// The messages that the report is about.
     fn own(&self) -> Vec<&RecountMessage<'_>> {
-        let own = self.all_counted().into_iter();
-        own.filter(|message| match self.scope {
-            RecountScope::User(user) => message.author() == user,
-            RecountScope::Team | RecountScope::Channel(_) => true,
-        })
-        .collect()
+        self.all_counted().into_iter().filter(|message| self.scope.includes(message.author())).collect()
     }
 
     fn posters(&self) -> BTreeSet<&str> {
@@ -94,11 +89,8 @@ impl RecountPart<'_> {
             }
             "bot_messages" => {
                 let bots = self.all.iter().filter(|message| message.is_bot && !message.is_deleted);
-                let is_about = |message: &&RecountMessage<'_>| match self.scope {
-                    RecountScope::User(user) => message.author() == user,
-                    RecountScope::Team | RecountScope::Channel(_) => true,
-                };
-                bots.filter(|message| self.is_within(message)).filter(is_about).count().into()
+                let of_scope = bots.filter(|message| self.scope.includes(message.author()));
+                of_scope.filter(|message| self.is_within(message)).count().into()
             }
             _ => panic!("{name}"),
         }
@@ -145,11 +137,7 @@ impl RecountPart<'_> {
                 "mentions_received": all_counted.iter().filter(|message| message.mentions.contains(user)).count(),
                 "replies_received": self.replies_to(user).len(),
                 "share": count_by(user) as f64 / whole, "cumulative_share": above as f64 / whole });
-            let is_shown = match self.scope {
-                RecountScope::User(scope_user) => user == scope_user,
-                RecountScope::Team | RecountScope::Channel(_) => true,
-            };
-            rows.extend(is_shown.then_some(row));
+            rows.extend(self.scope.includes(user).then_some(row));
         }
         rows
     }
@@ -200,37 +188,28 @@ impl RecountPart<'_> {
     }
 
     pub(super) fn most_reacted(&self) -> Vec<Value> {
-        let with = |message: &&RecountMessage<'_>| {
-            (message.reactions.len() as u64, message.channel.to_owned(), message.ts.to_owned())
-        };
-        self.top("reactions", self.own().iter().map(with).collect())
+        let own = self.own().into_iter();
+        self.top("reactions", own.map(|message| (message.reactions.len() as u64, message)).collect())
     }
 
     pub(super) fn most_replied(&self) -> Vec<Value> {
         let is_replied_to = |root: &RecountMessage<'_>| {
             self.own().iter().any(|message| message.channel == root.channel && message.root == Some(root.ts))
         };
-        let is_candidate = |message: &&&RecountMessage<'_>| match self.scope {
+        let is_candidate = |message: &&RecountMessage<'_>| match self.scope {
             RecountScope::User(_) => message.is_root,
             RecountScope::Team | RecountScope::Channel(_) => message.is_root || is_replied_to(message),
         };
-        let own = self.own();
-        let roots = own.iter().filter(is_candidate);
-        let with = |message: &&RecountMessage<'_>| {
-            (
-                self.rows.replies(message.channel, message.ts),
-                message.channel.to_owned(),
-                message.ts.to_owned(),
-            )
-        };
-        self.top("replies", roots.map(with).collect())
+        let roots = self.own().into_iter().filter(is_candidate);
+        let replies = |message: &RecountMessage<'_>| self.rows.replies(message.channel, message.ts);
+        self.top("replies", roots.map(|message| (replies(message), message)).collect())
     }
 
-    fn top(&self, counted: &str, mut messages: Vec<(u64, String, String)>) -> Vec<Value> {
-        messages.sort_by_key(|(count, channel, ts)| (Reverse(*count), ts.clone(), channel.clone()));
-        let rows = messages.into_iter().filter(|(count, ..)| *count > 0).take(10);
-        rows.map(|(count, channel, ts)| {
-            let user = &self.rows.row(&format!("message#T1#{channel}"), &ts)["user"];
+    fn top(&self, counted: &str, mut messages: Vec<(u64, &RecountMessage<'_>)>) -> Vec<Value> {
+        messages.sort_by_key(|(count, message)| (Reverse(*count), message.ts, message.channel));
+        let rows = messages.into_iter().filter(|(count, _)| *count > 0).take(10);
+        rows.map(|(count, RecountMessage { channel, ts, .. })| {
+            let user = &self.rows.row(&format!("message#T1#{channel}"), ts)["user"];
             json!({ "channel_id": channel, "channel": null, "ts": ts, "user_id": user,
                 "user": self.rows.name(user.as_str().unwrap()), counted: count,
                 "permalink": format!("https://slack.com/archives/{channel}/p{}", ts.replace('.', "")) })
