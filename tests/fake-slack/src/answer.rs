@@ -31,8 +31,7 @@ impl SlackAnswer {
 
     /// Creates a 429 response. <https://docs.slack.dev/apis/web-api/rate-limits>
     pub fn rate_limited(retry_after_s: i64) -> Self {
-        let body = json!({ "ok": false, "error": "ratelimited" });
-        let answer = Self { status: 429, ..Self::json(&body) };
+        let answer = Self { status: 429, ..refusal("ratelimited") };
         answer.with_header("retry-after", &retry_after_s.to_string())
     }
 

@@ -16,9 +16,8 @@ pub(crate) fn post<'a>(
     now_ms: i64,
 ) -> Value {
     let (channel, text) = (parameter("channel"), parameter("text"));
-    if !workspace.scopes.is_empty() && !workspace.scopes.iter().any(|known| known == "chat:write") {
-        return json!({ "ok": false, "error": "missing_scope", "needed": "chat:write",
-            "provided": workspace.scopes.join(",") });
+    if let Err(refused) = workspace.check_scope("chat:write") {
+        return refused;
     }
     let Some(known) = workspace.channel(channel) else { return refused("channel_not_found") };
     if known["is_archived"] == true {

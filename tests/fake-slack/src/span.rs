@@ -1,6 +1,6 @@
 //! The parameters of a call for messages, and the check whether its token may read the channel.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::answer::refused;
 use crate::paging::Paging;
@@ -59,11 +59,7 @@ fn check_access(workspace: &FakeWorkspace, id: &str) -> Result<(), Value> {
     }
     let Some(channel) = workspace.channel(id) else { return Err(refused("channel_not_found")) };
     let is_private = channel["is_private"] == true;
-    let scope = if is_private { "groups:history" } else { "channels:history" };
-    if !workspace.scopes.is_empty() && !workspace.scopes.iter().any(|known| known == scope) {
-        return Err(json!({ "ok": false, "error": "missing_scope", "needed": scope,
-            "provided": workspace.scopes.join(",") }));
-    }
+    workspace.check_scope(if is_private { "groups:history" } else { "channels:history" })?;
     match (channel["is_member"] == false, is_private) {
         (true, true) => Err(refused("channel_not_found")),
         (true, false) => Err(refused("not_in_channel")),

@@ -9,9 +9,9 @@ use crate::history::ChannelHistory;
 /// Number of users that Slack lists for each reaction. Its `count` includes all users.
 const LISTED_REACTION_USERS: usize = 50;
 
-/// A workspace. It knows every object that it lists; with [`Self::knows_every_id`] it knows all other ids
-/// too.
-#[derive(Debug, Clone)]
+/// A workspace, made by [`Self::new`]. It knows every object that it lists; with [`Self::knows_every_id`] it
+/// knows all other ids too.
+#[derive(Debug, Clone, Default)]
 pub struct FakeWorkspace {
     /// The id.
     pub team: String,
@@ -73,25 +73,9 @@ impl FakeWorkspace {
             name: format!("Workspace {team}"),
             url: "https://example.slack.com/".to_owned(),
             bot_user: "U0BOT".to_owned(),
-            channels: Vec::new(),
-            unlisted_channels: Vec::new(),
-            members: Vec::new(),
-            unlisted_members: Vec::new(),
-            bots: BTreeSet::new(),
             emoji: json!({}),
-            files: BTreeMap::new(),
-            knows_every_id: false,
-            unknown: BTreeSet::new(),
-            joined: BTreeSet::new(),
-            scopes: Vec::new(),
-            history: BTreeMap::new(),
-            moved: BTreeMap::new(),
-            unreadable: BTreeMap::new(),
-            visible_from_s: None,
-            restricted: false,
-            volatile: false,
-            empty_page_every: 0,
             listed_reaction_users: LISTED_REACTION_USERS,
+            ..Self::default()
         }
     }
 
@@ -168,6 +152,15 @@ impl FakeWorkspace {
             return None;
         }
         listed.find(|listed| listed["id"] == id).cloned().or_else(|| self.exists(id).then(minimal))
+    }
+
+    /// Refuses a call whose token lacks a scope.
+    pub(crate) fn check_scope(&self, scope: &str) -> Result<(), Value> {
+        if self.scopes.is_empty() || self.scopes.iter().any(|known| known == scope) {
+            return Ok(());
+        }
+        let provided = self.scopes.join(",");
+        Err(json!({ "ok": false, "error": "missing_scope", "needed": scope, "provided": provided }))
     }
 
     /// Returns the lowered limit of a restricted workspace, if any.
