@@ -45,8 +45,12 @@ pub fn deliveries(events: &[Value]) -> Vec<Delivery> {
 /// # Panics
 /// If the queue fails.
 pub async fn receive_visible(queue: &dyn Queue, name: QueueName) -> Vec<Delivery> {
+    receive(queue, name, 100).await
+}
+
+async fn receive(queue: &dyn Queue, name: QueueName, max: usize) -> Vec<Delivery> {
     let (visibility_timeout, wait) = (Duration::from_secs(30), Duration::ZERO);
-    queue.receive(ReceiveRequest { queue: name.into(), max: 100, visibility_timeout, wait }).await.unwrap()
+    queue.receive(ReceiveRequest { queue: name.into(), max, visibility_timeout, wait }).await.unwrap()
 }
 
 /// The first delivery of a message, at [`BEGINNING`].
@@ -70,13 +74,7 @@ pub fn delivery_of(sent: Outgoing) -> Delivery {
 /// If the queue fails. A lost lease is not a failure: a concurrent drain may have advanced the time.
 pub async fn drain(queue: &dyn Queue, name: QueueName, work: impl AsyncFn(&[Delivery]) -> Vec<bool>) {
     loop {
-        let request = ReceiveRequest {
-            queue: name.into(),
-            max: 10,
-            visibility_timeout: Duration::from_secs(30),
-            wait: Duration::ZERO,
-        };
-        let jobs = queue.receive(request).await.unwrap();
+        let jobs = receive(queue, name, 10).await;
         if jobs.is_empty() {
             return;
         }

@@ -23,6 +23,10 @@ pub enum HandleTurns {
     Alternating,
 }
 
+/// The handles of [`HandleTurns::SenderAndReceiver`].
+const SENDER: usize = 0;
+const RECEIVER: usize = 1;
+
 /// A queue behind two handles.
 pub struct TwoQueues {
     handles: [Arc<dyn Queue>; 2],
@@ -37,27 +41,17 @@ impl TwoQueues {
         Self { handles: [first, second], turns, calls: AtomicUsize::new(0), received_by: Mutex::default() }
     }
 
-    fn sender(&self) -> usize {
+    /// The handle of the next call, given the one that makes such calls if the handles do not alternate.
+    fn handle(&self, fixed: usize) -> usize {
         match self.turns {
-            HandleTurns::SenderAndReceiver => 0,
-            HandleTurns::Alternating => self.next(),
+            HandleTurns::SenderAndReceiver => fixed,
+            HandleTurns::Alternating => self.calls.fetch_add(1, Ordering::SeqCst) % 2,
         }
-    }
-
-    fn receiver(&self) -> usize {
-        match self.turns {
-            HandleTurns::SenderAndReceiver => 1,
-            HandleTurns::Alternating => self.next(),
-        }
-    }
-
-    fn next(&self) -> usize {
-        self.calls.fetch_add(1, Ordering::SeqCst) % 2
     }
 
     /// The handle that returned this receipt, or the second one for an unknown receipt.
     fn issuing_handle(&self, receipt: &Receipt) -> usize {
-        self.received_by().get(receipt).copied().unwrap_or(1)
+        self.received_by().get(receipt).copied().unwrap_or(RECEIVER)
     }
 
     fn received_by(&self) -> MutexGuard<'_, HashMap<Receipt, usize>> {
@@ -68,11 +62,11 @@ impl TwoQueues {
 #[async_trait]
 impl Queue for TwoQueues {
     async fn send(&self, messages: Vec<Outgoing>) -> BatchResult {
-        self.handles[self.sender()].send(messages).await
+        self.handles[self.handle(SENDER)].send(messages).await
     }
 
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, QueueError> {
-        let receiver = self.receiver();
+        let receiver = self.handle(RECEIVER);
         let deliveries = self.handles[receiver].receive(request).await?;
         self.received_by().extend(deliveries.iter().map(|delivery| (delivery.receipt.clone(), receiver)));
         Ok(deliveries)
@@ -98,11 +92,11 @@ impl Queue for TwoQueues {
     }
 
     async fn depth(&self, queue: QueueRef) -> Result<Depth, QueueError> {
-        self.handles[self.receiver()].depth(queue).await
+        self.handles[self.handle(RECEIVER)].depth(queue).await
     }
 
     async fn ready(&self) -> Result<(), QueueError> {
-        self.handles[self.sender()].ready().await
+        self.handles[self.handle(SENDER)].ready().await
     }
 }
 

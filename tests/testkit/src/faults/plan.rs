@@ -101,11 +101,6 @@ impl FaultPlan {
         Self::none().with_rule(None, call..=call, CallFault::FailAfter)
     }
 
-    /// Call number `call` is delayed.
-    pub fn delay(call: u64, by: Duration) -> Self {
-        Self::none().with_rule(None, call..=call, CallFault::Delay(by))
-    }
-
     /// Adds a rule. The first rule that matches a call decides.
     #[must_use]
     pub fn with_rule(

@@ -128,7 +128,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_delayed_call_is_done_later() {
         let began = tokio::time::Instant::now();
-        assert_eq!(send_three(FaultPlan::delay(1, Duration::from_secs(60))).await, (vec![Ok(()); 3], 3));
-        assert_eq!(began.elapsed(), Duration::from_secs(60));
+        let minute = Duration::from_secs(60);
+        let plan = FaultPlan::none().with_rule(None, 1..=1, CallFault::Delay(minute));
+        assert_eq!(send_three(plan).await, (vec![Ok(()); 3], 3));
+        assert_eq!(began.elapsed(), minute);
     }
 }
