@@ -8,7 +8,7 @@ use ::testkit::corpus::{Shape, Workload};
 use ::tests::harness::process::{self, ServerProcess};
 use tokio::process::Command;
 
-use crate::driver::{DrivenLoad, SendingPace, drive};
+use crate::driver::{DrivenLoad, drive};
 use crate::pool::Pool;
 use crate::report::{BenchSection, Goal, median_of, mib, row};
 use crate::{Settings, machine, progress};
@@ -131,8 +131,7 @@ async fn run(system: System, pool: &Arc<Pool>, settings: &Settings) -> anyhow::R
         range,
         repeat: system == System::Bare,
         max_duration: time,
-        pace: SendingPace::ClosedLoop,
-        connections: settings.connections(),
+        ..DrivenLoad::whole(pool, settings.connections())
     };
     let warm_up_time = Some(Duration::from_millis(500));
     drive(server.address, pool, load(0..WARM_UP, warm_up_time), None).await?;

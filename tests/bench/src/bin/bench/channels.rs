@@ -5,8 +5,6 @@ use std::path::Path;
 use ::testkit::corpus::{TEAM, event};
 use ::tests::harness::process;
 use anyhow::ensure;
-use embedded::Database;
-use ports::clock::SystemClock;
 use ports::queue::route::{Route, route};
 use ports::queue::{Outgoing, QueueName};
 use serde_json::{Value, json};
@@ -14,11 +12,9 @@ use slack::envelope::Envelope;
 
 use crate::observer::Observer;
 use crate::report::{BenchSection, Goal, RunCost};
-use crate::{Settings, machine, progress};
+use crate::{Settings, files, machine, progress};
 
 pub(crate) const EVENTS: usize = 10_000;
-/// Number of events sent at once: a full transaction.
-const SENT_AT_ONCE: usize = 1000;
 
 /// The channel counts over which the events are spread.
 const SHAPES: [usize; 3] = [10_000, 1_000, 1];
@@ -66,7 +62,6 @@ fn channel_event(n: usize, channels: usize) -> Value {
 
 /// Queues [`EVENTS`] events of `channels` channels.
 pub(crate) async fn fill(data: &Path, channels: usize) -> anyhow::Result<()> {
-    let database = Database::open(data, SystemClock::shared())?;
     let messages: Vec<Outgoing> = (0..EVENTS)
         .flat_map(|n| {
             let body = event::envelope(TEAM, &format!("Ev{n}"), &channel_event(n, channels));
@@ -76,13 +71,7 @@ pub(crate) async fn fill(data: &Path, channels: usize) -> anyhow::Result<()> {
             }
         })
         .collect();
-    for messages in messages.chunks(SENT_AT_ONCE) {
-        for sent in database.queue().send(messages.to_vec()).await {
-            sent?;
-        }
-    }
-    database.close().await;
-    Ok(())
+    files::queue_jobs(data, &messages).await
 }
 
 async fn run(channels: usize) -> anyhow::Result<RunCost> {

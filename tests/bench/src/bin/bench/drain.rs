@@ -13,7 +13,7 @@ use anyhow::ensure;
 use ports::queue::QueueName;
 use tokio::process::Command;
 
-use crate::driver::{DrivenLoad, SendingPace, drive};
+use crate::driver::{DrivenLoad, drive};
 use crate::import::export::{self, USUAL_SPREAD};
 use crate::observer::{DEADLINE, Observer};
 use crate::pool::Pool;
@@ -104,13 +104,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection>
 /// Queues every request of the pool.
 pub(crate) async fn fill(data: &Path, pool: &Arc<Pool>, settings: &Settings) -> anyhow::Result<()> {
     let ingest = process::ingest(data).await;
-    let load = DrivenLoad {
-        range: 0..pool.len(),
-        repeat: false,
-        max_duration: None,
-        pace: SendingPace::ClosedLoop,
-        connections: settings.connections(),
-    };
+    let load = DrivenLoad::whole(pool, settings.connections());
     let driven = drive(ingest.address, pool, load, None).await?;
     ensure!(driven.acked == pool.len(), "only {} of {} were acked", driven.acked, pool.len());
     ingest.process.stop().await;

@@ -44,6 +44,14 @@ pub(crate) struct DrivenLoad {
     pub(crate) connections: usize,
 }
 
+impl DrivenLoad {
+    /// Every request of a pool once, in a closed loop.
+    pub(crate) fn whole(pool: &Pool, connections: usize) -> Self {
+        let (range, pace) = (0..pool.len(), SendingPace::ClosedLoop);
+        Self { range, repeat: false, max_duration: None, pace, connections }
+    }
+}
+
 /// The result of a load.
 #[derive(Debug, Clone)]
 pub(crate) struct LoadResult {

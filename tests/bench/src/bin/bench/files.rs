@@ -28,6 +28,8 @@ const FILES_PER_MINUTE: usize = 3_000;
 /// The limiter lets a sixth of a minute's files through at once.
 const BURST: usize = FILES_PER_MINUTE / 6;
 const LARGE_BYTES: usize = 500 * 1024 * 1024;
+/// Number of jobs sent at once: a full transaction.
+const SENT_AT_ONCE: usize = 1000;
 
 /// Fetches many small files and one large file.
 pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<BenchSection> {
@@ -75,12 +77,12 @@ struct FilesRun {
 async fn run(api: &str, files: usize, bytes: usize) -> anyhow::Result<FilesRun> {
     let data = machine::data_folder()?;
     // First on an empty folder, to measure the idle memory.
-    fill(data.path(), Vec::new()).await?;
+    queue_jobs(data.path(), &[]).await?;
     let idle = downloader(data.path(), api).await;
     let idle_mib = mib(idle.usage().peak_rss_kib);
     idle.sigkill().await;
 
-    fill(data.path(), (0..files).map(|n| job(api, n, bytes)).collect::<anyhow::Result<_>>()?).await?;
+    queue_files(data.path(), api, files, bytes).await?;
     let observer = Observer::open(data.path())?;
     let started = Instant::now();
     let downloader = downloader(data.path(), api).await;
@@ -103,13 +105,21 @@ async fn downloader(data: &Path, api: &str) -> Process {
 
 /// Queues the jobs of small files.
 pub(crate) async fn queue_small(data: &Path, api: &str, files: usize) -> anyhow::Result<()> {
-    fill(data, (0..files).map(|n| job(api, n, SMALL_BYTES)).collect::<anyhow::Result<_>>()?).await
+    queue_files(data, api, files, SMALL_BYTES).await
 }
 
-async fn fill(data: &Path, jobs: Vec<Outgoing>) -> anyhow::Result<()> {
+async fn queue_files(data: &Path, api: &str, files: usize, bytes: usize) -> anyhow::Result<()> {
+    let jobs: Vec<Outgoing> = (0..files).map(|n| job(api, n, bytes)).collect::<anyhow::Result<_>>()?;
+    queue_jobs(data, &jobs).await
+}
+
+/// Queues jobs in a data folder, which it makes if it is missing.
+pub(crate) async fn queue_jobs(data: &Path, jobs: &[Outgoing]) -> anyhow::Result<()> {
     let database = Database::open(data, SystemClock::shared())?;
-    for sent in database.queue().send(jobs).await {
-        sent?;
+    for jobs in jobs.chunks(SENT_AT_ONCE) {
+        for sent in database.queue().send(jobs.to_vec()).await {
+            sent?;
+        }
     }
     database.close().await;
     Ok(())

@@ -9,7 +9,7 @@ use anyhow::ensure;
 
 use ports::queue::QueueName;
 
-use crate::driver::{DrivenLoad, SendingPace, drive};
+use crate::driver::{DrivenLoad, drive};
 use crate::observer::{DEADLINE, Observer};
 use crate::pool::Pool;
 use crate::report::{BenchSection, Goal, median_of, row};
@@ -140,13 +140,7 @@ impl FlatArchive {
     /// Sends `events` events and waits until all are drained.
     async fn window(&mut self, events: usize) -> anyhow::Result<Cost> {
         let pool = Pool::generate(&mut self.workload, events)?;
-        let load = DrivenLoad {
-            range: 0..pool.len(),
-            repeat: false,
-            max_duration: None,
-            pace: SendingPace::ClosedLoop,
-            connections: self.connections,
-        };
+        let load = DrivenLoad::whole(&pool, self.connections);
         let before = self.server.process.usage();
         let started = Instant::now();
         drive(self.server.address, &pool, load, None).await?;

@@ -95,13 +95,8 @@ async fn run(pace: SendingPace, max_per_second: u64, settings: &Settings) -> any
     let server = process::up(data.path()).await;
     let observer = Observer::open(data.path())?;
     let before = server.process.usage();
-    let load = DrivenLoad {
-        range: 0..pool.len(),
-        repeat: false,
-        max_duration: Some(settings.load_time()),
-        pace,
-        connections: settings.connections(),
-    };
+    let max_duration = Some(settings.load_time());
+    let load = DrivenLoad { max_duration, pace, ..DrivenLoad::whole(&pool, settings.connections()) };
     let (samples, sampled) = mpsc::unbounded_channel();
     let started = Instant::now();
     let driving = async {
