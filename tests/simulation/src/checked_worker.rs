@@ -10,6 +10,7 @@ use ports::queue::{Delivery, QueueName};
 use workers::runtime::{Batch, JobOutcome, Worker};
 
 use super::ledger::Ledger;
+use super::mutation::Mutants;
 use super::world::{FaultKind, Invariant, World};
 
 /// A job that contains this text makes its handler panic while the faults last.
@@ -18,6 +19,7 @@ pub(super) const POISON: &str = "a bug is asleep in this text";
 /// A worker of the fleet.
 pub(super) struct CheckedWorker {
     pub(super) inner: Arc<dyn Worker>,
+    pub(super) mutants: Mutants,
     pub(super) world: Arc<World>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) process: String,
@@ -78,7 +80,7 @@ impl Worker for CheckedWorker {
         self.panic_if_poisoned(&jobs);
         // The drop also runs if the work is cancelled, and records the jobs settled by then.
         let _observer = OutcomeObserver { checked: self, batch };
-        self.inner.work(batch).await;
+        self.mutants.work(&*self.inner, batch).await;
     }
 }
 

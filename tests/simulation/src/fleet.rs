@@ -157,7 +157,8 @@ impl SimulationState {
             };
             let (name, (stop, shutdown)) = (worker.name(), watch::channel(false));
             let checked_worker = CheckedWorker {
-                inner: self.mutants.worker(worker),
+                inner: worker,
+                mutants: self.mutants.clone(),
                 world: Arc::clone(&self.world),
                 ledger: Arc::clone(&self.ledger),
                 process: life.name.clone(),

@@ -82,12 +82,17 @@ impl Mutants {
         (self.mutation == Some(Mutation::BelieveAll)).then_some(ExistenceMode::Off)
     }
 
-    /// Returns the worker with the bug.
-    pub(super) fn worker(&self, inner: Arc<dyn Worker>) -> Arc<dyn Worker> {
-        if self.mutation == Some(Mutation::MarkBeforeDo) {
-            Arc::new(MarksBefore { inner, marked: Arc::clone(&self.marked) })
-        } else {
-            inner
+    /// Works on a batch as a worker with the bug does.
+    pub(super) async fn work(&self, worker: &dyn Worker, batch: &Batch<'_>) {
+        if self.mutation != Some(Mutation::MarkBeforeDo) {
+            return worker.work(batch).await;
+        }
+        for job in batch.received() {
+            if lock(&self.marked).insert(job.delivery().message_id.clone()) {
+                worker.work(&Batch::decode(&[job])).await;
+            } else {
+                job.settle(JobOutcome::Done);
+            }
         }
     }
 
@@ -177,47 +182,5 @@ impl Queue for MutatedQueue {
 
     async fn ready(&self) -> Result<(), QueueError> {
         self.inner.ready().await
-    }
-}
-
-struct MarksBefore {
-    inner: Arc<dyn Worker>,
-    marked: Arc<Mutex<BTreeSet<MessageId>>>,
-}
-
-#[async_trait]
-impl Worker for MarksBefore {
-    fn queue(&self) -> QueueName {
-        self.inner.queue()
-    }
-
-    fn max_batch(&self) -> usize {
-        self.inner.max_batch()
-    }
-
-    async fn permit(&self) {
-        self.inner.permit().await;
-    }
-
-    fn poll_interval(&self) -> Option<Duration> {
-        self.inner.poll_interval()
-    }
-
-    fn first_poll_delay(&self) -> Duration {
-        self.inner.first_poll_delay()
-    }
-
-    async fn poll(&self) {
-        self.inner.poll().await;
-    }
-
-    async fn work(&self, batch: &Batch<'_>) {
-        for job in batch.received() {
-            if lock(&self.marked).insert(job.delivery().message_id.clone()) {
-                self.inner.work(&Batch::decode(&[job])).await;
-            } else {
-                job.settle(JobOutcome::Done);
-            }
-        }
     }
 }
