@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ::tests::harness::procfs::Usage;
+use reader::numbers::grouped;
 
 /// A goal and its measured figure.
 #[derive(Debug, Clone)]
@@ -179,23 +180,11 @@ impl SortedTimes {
 /// Formats a figure with about three significant digits.
 pub(crate) fn figure(figure: f64) -> String {
     match figure.abs() {
-        size if size >= 1000.0 => thousands(figure),
+        _ if figure >= 1000.0 => grouped(figure.round() as u64),
         size if size >= 100.0 => format!("{figure:.0}"),
         size if size >= 10.0 => format!("{figure:.1}"),
         _ => format!("{figure:.2}"),
     }
-}
-
-fn thousands(figure: f64) -> String {
-    let digits = format!("{figure:.0}");
-    let mut text = String::new();
-    for (n, digit) in digits.chars().enumerate() {
-        if n > 0 && (digits.len() - n).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Returns a duration in milliseconds.
