@@ -93,13 +93,12 @@ fn check_shown(world: &World, truth: &SlackTruth, shown: &BTreeMap<MessageLocati
 
 fn reactions(message: &Value) -> BTreeSet<(&str, &str)> {
     let listed = message["reactions"].as_array().into_iter().flatten();
-    let users = |reaction: &Value| reaction["users"].as_array().cloned().unwrap_or_default().len();
-    listed
-        .flat_map(|reaction| {
-            let name = reaction["name"].as_str().unwrap_or_default();
-            (0..users(reaction)).filter_map(move |n| Some((name, reaction["users"][n].as_str()?)))
-        })
-        .collect()
+    let pairs = listed.flat_map(|reaction| {
+        let name = reaction["name"].as_str().unwrap_or_default();
+        let users = reaction["users"].as_array().into_iter().flatten();
+        users.filter_map(move |user| Some((name, user.as_str()?)))
+    });
+    pairs.collect()
 }
 
 /// Checks that after reading history the archive has everything that Slack shows, and that a second reading

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -156,14 +157,6 @@ impl FaultCounts {
     }
 }
 
-/// An interval during which a kind of fault is active.
-#[derive(Debug, Clone, Copy)]
-struct Window {
-    kind: FaultKind,
-    from: Duration,
-    to: Duration,
-}
-
 /// The fault settings of a run. Not every run has every kind of fault: with all kinds at once, the most
 /// disruptive would hide the others.
 #[derive(Debug)]
@@ -171,7 +164,8 @@ struct Swarm {
     enabled: [bool; FaultKind::ALL.len()],
     /// The percentage of calls that fail.
     rate_percent: u32,
-    windows: Vec<Window>,
+    /// When the kinds of fault that last for a while are active.
+    windows: Vec<(FaultKind, Range<Duration>)>,
 }
 
 /// The shared state of a simulation.
@@ -212,7 +206,7 @@ impl World {
             let (from_s, length_s) = (random.u64(..300), random.u64(2..90));
             if enabled[kind as usize] {
                 let from = Duration::from_secs(from_s);
-                windows.push(Window { kind, from, to: from + Duration::from_secs(length_s) });
+                windows.push((kind, from..from + Duration::from_secs(length_s)));
             }
         }
         // Most runs have few faults; some have many.
@@ -258,7 +252,7 @@ impl World {
         self.random().u32(..100) < percent
     }
 
-    pub(super) fn random_millis(&self, range: std::ops::Range<u64>) -> Duration {
+    pub(super) fn random_millis(&self, range: Range<u64>) -> Duration {
         Duration::from_millis(self.random().u64(range))
     }
 
@@ -275,12 +269,8 @@ impl World {
     /// Whether the current time is in a window of this kind of fault.
     pub(super) fn is_in_window(&self, kind: FaultKind) -> bool {
         let now = self.began.elapsed();
-        self.has_faults()
-            && self
-                .swarm
-                .windows
-                .iter()
-                .any(|window| window.kind == kind && (window.from..window.to).contains(&now))
+        let mut windows = self.swarm.windows.iter();
+        self.has_faults() && windows.any(|(active, window)| *active == kind && window.contains(&now))
     }
 
     pub(super) fn has_faults(&self) -> bool {
