@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ::testkit::corpus::{Shape, Workload};
 use ::tests::harness::binaries::binaries;
