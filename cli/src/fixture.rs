@@ -194,6 +194,12 @@ fn message(channel: &str, ts: &str, text: &str) -> Value {
         "event_ts": ts })
 }
 
+/// Parses the arguments of a command, without the command's name.
+pub(crate) fn parsed<A: clap::Args>(arguments: &[&str]) -> Result<A, clap::Error> {
+    let command = A::augment_args(clap::Command::new("annalist").no_binary_name(true));
+    A::from_arg_matches(&command.try_get_matches_from(arguments)?)
+}
+
 /// Returns arguments that read one message as JSON.
 pub(crate) fn message_args(channel: &str, ts: &str) -> MessageArgs {
     let backend = BackendArgs::embedded("unused".as_ref());

@@ -192,22 +192,11 @@ async fn send(queue: &dyn Queue, jobs: Vec<Outgoing>) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use ports::queue::QueueName;
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::CliFixture;
-
-    #[derive(Parser)]
-    struct FilesCli {
-        #[command(flatten)]
-        files: FilesCommand,
-    }
-
-    fn parsed(arguments: &[&str]) -> Result<FilesCommand, clap::Error> {
-        FilesCli::try_parse_from([&["files"], arguments].concat()).map(|parsed| parsed.files)
-    }
+    use crate::fixture::{CliFixture, parsed};
 
     fn retry_args(fixture: &CliFixture, files: &[&str], all: bool) -> RetryArgs {
         let files = files.iter().map(|file| FileId::parse(file).unwrap()).collect();
@@ -225,6 +214,7 @@ mod tests {
 
     #[test]
     fn retry_is_distinguished_from_a_channel() {
+        let parsed = parsed::<FilesCommand>;
         let list = parsed(&["C0123ABCD", "--json"]).unwrap();
         assert!(list.change.is_none() && list.list.channel.as_deref() == Some("C0123ABCD"));
         assert_eq!(parsed(&["#retry"]).unwrap().list.channel.as_deref(), Some("#retry"));

@@ -264,24 +264,15 @@ fn print(answer: &SearchAnswer, args: &SearchArgs, zone: &Zone, out: &mut dyn Wr
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-    use crate::fixture::CliFixture;
-
-    #[derive(Parser)]
-    struct SearchCommand {
-        #[command(flatten)]
-        args: SearchArgs,
-    }
+    use crate::fixture::{CliFixture, parsed};
 
     #[tokio::test]
     async fn a_hit_in_a_channel_that_is_private_now_is_marked() {
         let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "general").await;
         fixture.post("T1", "C1", "1700000000.000100", "a word").await;
-        let args = SearchCommand::try_parse_from(["search", "word", "--tz", "UTC"]).unwrap().args;
-        let args = SearchArgs { backend: fixture.data(), ..args };
+        let args = SearchArgs { backend: fixture.data(), ..parsed(&["word", "--tz", "UTC"]).unwrap() };
         let run_search = async || {
             let mut out = Vec::new();
             search(&fixture.backend, &args, &mut out).await.unwrap();

@@ -188,15 +188,8 @@ fn is_outside(error: &HistoryError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct BackfillCommand {
-        #[command(flatten)]
-        args: BackfillArgs,
-    }
+    use crate::fixture::parsed;
 
     #[test]
     fn any_number_of_days_is_valid() {
@@ -218,8 +211,8 @@ mod tests {
             (&["--since", "2026-11-09", "--until", "2026-11-08"], None),
             (&["--since", "2026-11-21"], None),
         ] {
-            let command = BackfillCommand::parse_from(["backfill", "--all"].iter().chain(arguments));
-            let time = command.args.time(&now).ok().map(|time| (time.from, time.to));
+            let args: BackfillArgs = parsed(&[&["--all"], arguments].concat()).unwrap();
+            let time = args.time(&now).ok().map(|time| (time.from, time.to));
             assert_eq!(time, expected, "{arguments:?}");
         }
     }

@@ -1,20 +1,9 @@
-use clap::Parser;
 use ports::claims::{Claim, ClaimAnswer, ClaimContext, ClaimKey, ClaimMode, ClaimOwner};
 use serde_json::{Value, json};
 use slack::ids::{FileId, Ts, UserId};
 
 use super::*;
-use crate::fixture::CliFixture;
-
-#[derive(Parser)]
-struct Erase {
-    #[command(flatten)]
-    args: EraseArgs,
-}
-
-fn parsed(arguments: &[&str]) -> Result<EraseArgs, clap::Error> {
-    Erase::try_parse_from([&["erase"], arguments].concat()).map(|parsed| parsed.args)
-}
+use crate::fixture::{CliFixture, parsed};
 
 /// Runs the command and returns its output.
 async fn run_erase(fixture: &CliFixture, arguments: &[&str]) -> anyhow::Result<String> {
@@ -36,6 +25,7 @@ async fn erase_error(fixture: &CliFixture, arguments: &[&str]) -> String {
 
 #[test]
 fn exactly_one_scope_is_required_and_a_message_takes_two_words_or_a_link() {
+    let parsed = parsed::<EraseArgs>;
     assert!(parsed(&["--user", "U1", "--yes", "--compact"]).is_ok());
     assert_eq!(parsed(&["--message", "#a", "1.000000", "--yes"]).unwrap().message.unwrap().len(), 2);
     assert_eq!(parsed(&["--channel", "https://a.slack.com/archives/C1"]).unwrap().channel.unwrap(), "C1");

@@ -190,15 +190,8 @@ async fn workspace(
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct ReconcileCommand {
-        #[command(flatten)]
-        args: ReconcileArgs,
-    }
+    use crate::fixture::parsed;
 
     #[test]
     fn the_period_is_the_last_week_or_as_requested_and_never_empty() {
@@ -216,8 +209,8 @@ mod tests {
             (&["--from", "2026-11-08", "--to", "2026-11-08"], None),
             (&["--from", "2026-11-21"], None),
         ] {
-            let command = ReconcileCommand::parse_from(std::iter::once(&"reconcile").chain(arguments));
-            let period = command.args.period(&now).ok().map(|period| (period.from, period.to));
+            let args: ReconcileArgs = parsed(arguments).unwrap();
+            let period = args.period(&now).ok().map(|period| (period.from, period.to));
             assert_eq!(period, expected, "{arguments:?}");
         }
     }
