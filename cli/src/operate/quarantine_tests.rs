@@ -1,10 +1,9 @@
-use std::time::Duration;
-
 use ports::archive::{ArchiveExt, ItemKey, Update};
 use ports::queue::job::encode_event;
-use ports::queue::{DedupId, Delivery, GroupId, MessageId, Outgoing, QueueName, Receipt, ReceiveRequest};
+use ports::queue::{DedupId, Delivery, GroupId, MessageId, Outgoing, QueueName, Receipt};
 use process::config::zone::NamedZone;
 use reader::gaps::GapProgress;
+use testkit::deliveries::receive_visible;
 
 use super::*;
 use crate::fixture::CliFixture;
@@ -14,19 +13,36 @@ fn utc() -> ZoneArgs {
     ZoneArgs { tz: Some(NamedZone::parse("UTC").unwrap()) }
 }
 
-#[tokio::test]
-async fn a_long_reason_keeps_its_end() {
-    let fixture = CliFixture::open().await;
-    let delivery = Delivery {
-        message_id: MessageId("m1".into()),
-        group: GroupId::from_parts(&["T1"]),
-        body: "{}".into(),
+/// Returns the first delivery of a job.
+fn delivery(message_id: &str, group: &[&str], body: String) -> Delivery {
+    Delivery {
+        message_id: MessageId(message_id.into()),
+        group: GroupId::from_parts(group),
+        body,
         receive_count: 1,
         sent_at: TimestampMs(1_795_178_096_789),
         receipt: Receipt("1".into()),
-    };
+    }
+}
+
+/// Quarantines a job of the events queue.
+async fn insert(fixture: &CliFixture, delivery: &Delivery, reason: &str) {
+    quarantine::insert(&fixture.ports, QueueName::Events.into(), delivery, reason).await.unwrap();
+}
+
+/// Stores the totals of this day: jobs, bytes and, if there are any, outlines.
+async fn set_kept_today(fixture: &CliFixture, counts: &str) {
+    let day = fixture.ports.clock.now().seconds() / 86_400;
+    let mut update = Update::new(ItemKey::new("meta#quarantine", "kept"));
+    update.set.insert("kept".to_owned(), format!("{day}/{counts}").into());
+    fixture.archive().write(&update).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_long_reason_keeps_its_end() {
+    let fixture = CliFixture::open().await;
     let reason = format!("{}; then replay it", "long ".repeat(200));
-    quarantine::insert(&fixture.ports, QueueName::Events.into(), &delivery, &reason).await.unwrap();
+    insert(&fixture, &delivery("m1", &["T1"], "{}".to_owned()), &reason).await;
     let zone = ZoneArgs { tz: Some(NamedZone::parse("America/New_York").unwrap()) };
     let list = QuarantineCommand::List { backend: fixture.data(), json: false, zone };
     let text = run_command(&fixture, &list).await.unwrap();
@@ -36,16 +52,9 @@ async fn a_long_reason_keeps_its_end() {
 }
 
 async fn quarantine_event(fixture: &CliFixture, message_id: &str) -> String {
-    let delivery = Delivery {
-        message_id: MessageId(message_id.into()),
-        group: GroupId::from_parts(&["invalid"]),
-        body: "{\"v\":1,\"event\":{\"team_id\":\"t#\\u001b[2J\"}}".into(),
-        receive_count: 2,
-        sent_at: TimestampMs(1_795_178_096_789),
-        receipt: Receipt("1".into()),
-    };
-    let reason = "the \u{1b}[31mteam id";
-    quarantine::insert(&fixture.ports, QueueName::Events.into(), &delivery, reason).await.unwrap();
+    let body = "{\"v\":1,\"event\":{\"team_id\":\"t#\\u001b[2J\"}}".to_owned();
+    let delivery = Delivery { receive_count: 2, ..delivery(message_id, &["invalid"], body) };
+    insert(fixture, &delivery, "the \u{1b}[31mteam id").await;
     format!("events-1795178096789-{message_id}")
 }
 
@@ -109,24 +118,9 @@ async fn show_replay_and_drop_accept_only_known_ids() {
 #[tokio::test]
 async fn a_job_beyond_the_daily_limit_is_an_outline_that_can_be_dropped_but_not_replayed() {
     let fixture = CliFixture::open().await;
-    let day = fixture.ports.clock.now().seconds() / 86_400;
-    let key = ItemKey::new("meta#quarantine", "kept");
-    let full = Update {
-        set: [("kept".to_owned(), format!("{day}/99999/0").into())].into_iter().collect(),
-        ..Update::new(key)
-    };
-    fixture.archive().write(&full).await.unwrap();
+    set_kept_today(&fixture, "99999/0").await;
     let event = r#"{"team_id":"T1","event":{"type":"message","channel":"C1","channel_type":"channel","event_ts":"5.0001","text":"much"}}"#;
-    let jobs: Vec<Delivery> = ["m1", "m2"]
-        .map(|message_id| Delivery {
-            message_id: MessageId(message_id.into()),
-            group: GroupId::from_parts(&["T1", "C1"]),
-            body: encode_event(event),
-            receive_count: 1,
-            sent_at: TimestampMs(1_795_178_096_789),
-            receipt: Receipt("1".into()),
-        })
-        .into();
+    let jobs = ["m1", "m2"].map(|message_id| delivery(message_id, &["T1", "C1"], encode_event(event)));
     let odd: Vec<(&Delivery, &str)> = jobs.iter().map(|job| (job, "odd")).collect();
     let put = quarantine::insert_all(&fixture.ports, QueueName::Events.into(), &odd).await;
     assert!(put.iter().all(Result::is_ok), "{put:?}");
@@ -141,7 +135,7 @@ async fn a_job_beyond_the_daily_limit_is_an_outline_that_can_be_dropped_but_not_
     assert!(text.contains("stays: its body was not kept") && text.contains("sent events-"), "{text}");
     // A job that was replayed and failed again is kept whole.
     let again = received(&fixture).await.remove(0);
-    quarantine::insert(&fixture.ports, QueueName::Events.into(), &again, "odd").await.unwrap();
+    insert(&fixture, &again, "odd").await;
     assert_eq!(quarantine::list(fixture.archive()).await.unwrap().iter().filter(has_text).count(), 1);
     let drop = QuarantineCommand::Drop { id: outline.id.clone(), backend: fixture.data() };
     assert!(run_command(&fixture, &drop).await.unwrap().contains("C1 lacks it"));
@@ -151,12 +145,7 @@ async fn a_job_beyond_the_daily_limit_is_an_outline_that_can_be_dropped_but_not_
 async fn jobs_that_are_only_counted_are_listed_as_one_and_counted_by_status_and_as_a_gap() {
     let fixture = CliFixture::open().await;
     fixture.channel("T1", "C1", "1795178000.000000", "general").await;
-    let day = fixture.ports.clock.now().seconds() / 86_400;
-    let full = Update {
-        set: [("kept".to_owned(), format!("{day}/100000/0/10000").into())].into_iter().collect(),
-        ..Update::new(ItemKey::new("meta#quarantine", "kept"))
-    };
-    fixture.archive().write(&full).await.unwrap();
+    set_kept_today(&fixture, "100000/0/10000").await;
     for message_id in ["m1", "m2", "m3"] {
         quarantine_event(&fixture, message_id).await;
     }
@@ -177,20 +166,15 @@ async fn jobs_that_are_only_counted_are_listed_as_one_and_counted_by_status_and_
 
 /// Receives all jobs on the events queue.
 async fn received(fixture: &CliFixture) -> Vec<Delivery> {
-    let request = ReceiveRequest {
-        queue: QueueName::Events.into(),
-        max: 100,
-        visibility_timeout: Duration::from_secs(60),
-        wait: Duration::ZERO,
-    };
+    let queue = &*fixture.ports.queue;
     let mut all = Vec::new();
     loop {
-        let deliveries = fixture.ports.queue.receive(request).await.unwrap();
+        let deliveries = receive_visible(queue, QueueName::Events).await;
         if deliveries.is_empty() {
             return all;
         }
         let receipts: Vec<Receipt> = deliveries.iter().map(|delivery| delivery.receipt.clone()).collect();
-        fixture.ports.queue.ack(request.queue, &receipts).await;
+        queue.ack(QueueName::Events.into(), &receipts).await;
         all.extend(deliveries);
     }
 }
@@ -205,9 +189,6 @@ fn numbers(deliveries: &[Delivery]) -> Vec<u64> {
 #[tokio::test]
 async fn replayed_jobs_keep_their_first_order_even_after_one_failed_twice() {
     let fixture = CliFixture::open().await;
-    let quarantine_delivery = async |delivery: &Delivery| {
-        quarantine::insert(&fixture.ports, QueueName::Events.into(), delivery, "odd").await.unwrap();
-    };
     let replay = async |id: Option<String>| {
         let command = QuarantineCommand::Replay { all: id.is_none(), id, backend: fixture.data() };
         run_command(&fixture, &command).await.unwrap();
@@ -224,18 +205,18 @@ async fn replayed_jobs_keep_their_first_order_even_after_one_failed_twice() {
     let first_order: Vec<u64> = (0..12).collect();
     assert_eq!(numbers(&sent), first_order);
     for delivery in sent.iter().rev() {
-        quarantine_delivery(delivery).await;
+        insert(&fixture, delivery, "odd").await;
     }
     let fifth = quarantine::list(fixture.archive()).await.unwrap().remove(5).id;
     replay(Some(fifth.clone())).await;
     let again = received(&fixture).await;
     assert_eq!(numbers(&again), [5]);
-    quarantine_delivery(&again[0]).await;
+    insert(&fixture, &again[0], "odd").await;
     // A second replay at the same time: each replay is a separate message.
     replay(Some(fifth)).await;
     let again = received(&fixture).await;
     assert_eq!(numbers(&again), [5]);
-    quarantine_delivery(&again[0]).await;
+    insert(&fixture, &again[0], "odd").await;
 
     replay(None).await;
     assert_eq!(numbers(&received(&fixture).await), first_order);
@@ -248,17 +229,8 @@ async fn a_shown_job_has_no_secrets_and_a_dropped_event_is_a_gap() {
     let envelope = serde_json::json!({ "token": "verification", "team_id": "T1", "event": {
         "type": "message", "channel": "C1", "channel_type": "channel", "event_ts": "1700000000.000100",
         "text": "xoxb-1-2-abcdefgh" } });
-    let delivery = Delivery {
-        message_id: MessageId("7".into()),
-        group: GroupId::from_parts(&["T1", "C1"]),
-        body: encode_event(&envelope.to_string()),
-        receive_count: 1,
-        sent_at: TimestampMs(1_795_178_096_789),
-        receipt: Receipt("1".into()),
-    };
-    quarantine::insert(&fixture.ports, QueueName::Events.into(), &delivery, "no xoxb-1-2-abcdefgh")
-        .await
-        .unwrap();
+    let delivery = delivery("7", &["T1", "C1"], encode_event(&envelope.to_string()));
+    insert(&fixture, &delivery, "no xoxb-1-2-abcdefgh").await;
     let (id, backend) = ("events-1795178096789-7".to_owned(), fixture.data());
     for json in [true, false] {
         let show = QuarantineCommand::Show { id: id.clone(), backend: backend.clone(), json, zone: utc() };
