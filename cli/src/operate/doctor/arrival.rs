@@ -357,26 +357,19 @@ mod tests {
             refused(&ingest, gap.as_ref(), NOW_S, "--data d")
         };
         let counts = |mismatch, stale| Ok(RefusedCounts { mismatch, stale });
-        assert_check(&check_for(counts(0, 0), None), CheckState::Ok, "no request");
-        assert_check(&check_for(counts(0, 2), Some(NOW_S - 3_600)), CheckState::Finding, "NTP");
-        assert_check(
-            &check_for(counts(0, 2), Some(NOW_S + 3_600)),
-            CheckState::Finding,
-            "`annalist gaps --data d`",
-        );
-        assert_check(
-            &check_for(Err(ProbeFailure::Timeout), Some(NOW_S - 3_600)),
-            CheckState::Finding,
-            "clock",
-        );
-        assert_check(
-            &check_for(counts(0, 2), Some(NOW_S - 90_000)),
-            CheckState::Ok,
-            "2 requests were refused because of their time",
-        );
-        assert_check(&check_for(counts(1, 0), None), CheckState::Finding, "1 request was refused");
-        assert_check(&check_for(counts(1, 0), None), CheckState::Finding, "SLACK_SIGNING_SECRET");
-        assert_check(&check_for(Err(ProbeFailure::Timeout), None), CheckState::Skipped, "--metrics-listen");
+        let (unknown, day_ago_s) = (Err(ProbeFailure::Timeout), NOW_S - 90_000);
+        for (counts, last_s, state, expected) in [
+            (counts(0, 0), None, CheckState::Ok, "no request"),
+            (counts(0, 2), Some(NOW_S - 3_600), CheckState::Finding, "NTP"),
+            (counts(0, 2), Some(NOW_S + 3_600), CheckState::Finding, "`annalist gaps --data d`"),
+            (unknown.clone(), Some(NOW_S - 3_600), CheckState::Finding, "clock"),
+            (counts(0, 2), Some(day_ago_s), CheckState::Ok, "2 requests were refused because of their time"),
+            (counts(1, 0), None, CheckState::Finding, "1 request was refused"),
+            (counts(1, 0), None, CheckState::Finding, "SLACK_SIGNING_SECRET"),
+            (unknown, None, CheckState::Skipped, "--metrics-listen"),
+        ] {
+            assert_check(&check_for(counts, last_s), state, expected);
+        }
     }
 
     #[test]
@@ -402,21 +395,17 @@ mod tests {
     #[test]
     fn silence_is_a_finding_if_no_message_ever_arrived_and_after_a_week() {
         const NOW_S: i64 = 1_700_000_000;
-        let newest = |ts_s| NewestMessage { ts_s, channels: 3 };
-        assert_check(&arrived(newest(None), 0, NOW_S), CheckState::Finding, "Event Subscriptions");
-        assert_check(&arrived(newest(None), 2, NOW_S), CheckState::Ok, "2 events to be stored");
-        assert_check(
-            &arrived(newest(Some(NOW_S - 60)), 0, NOW_S),
-            CheckState::Ok,
-            "in 3 channels is 60 s old",
-        );
-        assert_check(&arrived(newest(Some(NOW_S + 60)), 0, NOW_S), CheckState::Ok, "0 s old");
-        assert_check(&arrived(newest(Some(NOW_S - LONGEST_SILENCE_S)), 0, NOW_S), CheckState::Ok, "7 d");
-        assert_check(
-            &arrived(newest(Some(NOW_S - LONGEST_SILENCE_S - 1)), 0, NOW_S),
-            CheckState::Finding,
-            "Retry",
-        );
-        assert_check(&arrived(newest(Some(NOW_S - LONGEST_SILENCE_S - 1)), 9, NOW_S), CheckState::Ok, "7 d");
+        let silent = NOW_S - LONGEST_SILENCE_S;
+        for (ts_s, waiting, state, expected) in [
+            (None, 0, CheckState::Finding, "Event Subscriptions"),
+            (None, 2, CheckState::Ok, "2 events to be stored"),
+            (Some(NOW_S - 60), 0, CheckState::Ok, "in 3 channels is 60 s old"),
+            (Some(NOW_S + 60), 0, CheckState::Ok, "0 s old"),
+            (Some(silent), 0, CheckState::Ok, "7 d"),
+            (Some(silent - 1), 0, CheckState::Finding, "Retry"),
+            (Some(silent - 1), 9, CheckState::Ok, "7 d"),
+        ] {
+            assert_check(&arrived(NewestMessage { ts_s, channels: 3 }, waiting, NOW_S), state, expected);
+        }
     }
 }

@@ -342,57 +342,36 @@ mod tests {
         }
     }
 
-    fn archive_facts(
-        queues: Vec<QueueStatus>,
-        later: Option<Vec<QueueStatus>>,
-        in_use: Option<bool>,
-    ) -> ArchiveFacts {
-        ArchiveFacts {
-            ports: Vec::new(),
-            newest: Err(String::new()),
-            status: Ok(status(queues)),
-            later: later.map(|queues| Ok(status(queues))),
-            in_use,
-            gaps: Ok(Gaps::default()),
-            integrity: None,
-        }
-    }
-
     #[test]
     fn a_queue_without_a_worker_or_that_does_not_drain_is_a_finding() {
         let one = |queue: QueueStatus, later: Option<u64>, in_use| {
-            let later = later.map(|waiting| vec![self::queue(queue.name, waiting, None)]);
-            backlog(&archive_facts(vec![queue], later, in_use), "--data d").remove(0)
+            let later = later.map(|waiting| Ok(status(vec![self::queue(queue.name, waiting, None)])));
+            let archive_facts = ArchiveFacts {
+                ports: Vec::new(),
+                newest: Err(String::new()),
+                status: Ok(status(vec![queue])),
+                later,
+                in_use,
+                gaps: Ok(Gaps::default()),
+                integrity: None,
+            };
+            backlog(&archive_facts, "--data d").remove(0)
         };
-        assert_check(&one(queue("events", 0, Some(0)), None, Some(false)), CheckState::Ok, "events 0");
-        assert_check(
-            &one(queue("events", 5, Some(40)), None, Some(true)),
-            CheckState::Ok,
-            "events 5 (the oldest 40 s)",
-        );
-        assert_check(
-            &one(queue("events", 5, Some(40)), None, Some(false)),
-            CheckState::Finding,
-            "start `annalist up --data d`",
-        );
-        assert_check(
-            &one(queue("events", 5, Some(601)), None, Some(true)),
-            CheckState::Finding,
-            "log of the worker",
-        );
-        assert_check(&one(queue("files", 5, Some(601)), None, Some(true)), CheckState::Ok, "files 5");
-        assert_check(
-            &one(queue("files", 5, Some(21_601)), None, Some(true)),
-            CheckState::Finding,
-            "the oldest for 6 h",
-        );
-        assert_check(&one(queue("events", 5, None), Some(5), None), CheckState::Finding, "a minute later 5");
-        assert_check(&one(queue("events", 5, None), Some(4), None), CheckState::Ok, "events 5");
-        assert_check(
-            &one(QueueStatus { dead: 2, ..queue("events", 0, None) }, None, None),
-            CheckState::Finding,
-            "2 dead letters",
-        );
+        let waiting = || queue("events", 5, Some(40));
+        let dead = QueueStatus { dead: 2, ..queue("events", 0, None) };
+        for (queue, later, in_use, state, expected) in [
+            (queue("events", 0, Some(0)), None, Some(false), CheckState::Ok, "events 0"),
+            (waiting(), None, Some(true), CheckState::Ok, "events 5 (the oldest 40 s)"),
+            (waiting(), None, Some(false), CheckState::Finding, "start `annalist up --data d`"),
+            (queue("events", 5, Some(601)), None, Some(true), CheckState::Finding, "log of the worker"),
+            (queue("files", 5, Some(601)), None, Some(true), CheckState::Ok, "files 5"),
+            (queue("files", 5, Some(21_601)), None, Some(true), CheckState::Finding, "the oldest for 6 h"),
+            (queue("events", 5, None), Some(5), None, CheckState::Finding, "a minute later 5"),
+            (queue("events", 5, None), Some(4), None, CheckState::Ok, "events 5"),
+            (dead, None, None, CheckState::Finding, "2 dead letters"),
+        ] {
+            assert_check(&one(queue, later, in_use), state, expected);
+        }
     }
 
     #[test]
@@ -421,32 +400,24 @@ mod tests {
             let open = usize::from(to.is_none());
             gaps(&Ok(Gaps { open, missing: 2 - open, newest: Some(newest), ..Gaps::default() }), "--data d")
         };
+        for (reason, channel, expected) in [
+            (GapReason::Left, Some("C1"), "1 time since which"),
+            (GapReason::Left, Some("C1"), "in C1: the app was removed"),
+            (GapReason::Revoked, None, "Install App"),
+        ] {
+            assert_check(&check_for(reason, channel, None), CheckState::Finding, expected);
+        }
         let ended = Some("1700000060.000000");
+        for (reason, channel, expected) in [
+            (GapReason::RateLimited, None, "2 times"),
+            (GapReason::RateLimited, None, "from 2023-11-14 22:13 UTC: Slack had more than 30,000"),
+            (GapReason::Downtime, None, "stopped, or started again; `annalist gaps --data d`"),
+            (GapReason::Dropped, Some("C1"), "quarantine"),
+            (GapReason::Left, Some("C1"), "no gap is open"),
+        ] {
+            assert_check(&check_for(reason, channel, ended), CheckState::Ok, expected);
+        }
         assert_check(&gaps(&Ok(Gaps::default()), ""), CheckState::Ok, "no gaps");
-        assert_check(
-            &check_for(GapReason::Left, Some("C1"), None),
-            CheckState::Finding,
-            "1 time since which",
-        );
-        assert_check(
-            &check_for(GapReason::Left, Some("C1"), None),
-            CheckState::Finding,
-            "in C1: the app was removed",
-        );
-        assert_check(&check_for(GapReason::Revoked, None, None), CheckState::Finding, "Install App");
-        assert_check(&check_for(GapReason::RateLimited, None, ended), CheckState::Ok, "2 times");
-        assert_check(
-            &check_for(GapReason::RateLimited, None, ended),
-            CheckState::Ok,
-            "from 2023-11-14 22:13 UTC: Slack had more than 30,000",
-        );
-        assert_check(
-            &check_for(GapReason::Downtime, None, ended),
-            CheckState::Ok,
-            "stopped, or started again; `annalist gaps --data d`",
-        );
-        assert_check(&check_for(GapReason::Dropped, Some("C1"), ended), CheckState::Ok, "quarantine");
-        assert_check(&check_for(GapReason::Left, Some("C1"), ended), CheckState::Ok, "no gap is open");
         let changed = Gap {
             from: ts("0.000000"),
             to: ended.map(ts),
@@ -455,11 +426,8 @@ mod tests {
             reported_at: ended.map(ts),
         };
         let changed = Gaps { missing: 1, newest: Some(changed), ..Gaps::default() };
-        assert_check(
-            &gaps(&Ok(changed), ""),
-            CheckState::Ok,
-            "from the beginning in C1: Slack changed many messages",
-        );
+        let expected = "from the beginning in C1: Slack changed many messages";
+        assert_check(&gaps(&Ok(changed), ""), CheckState::Ok, expected);
         assert_check(&gaps(&Err("no answer".into()), ""), CheckState::Skipped, "no answer");
     }
 
@@ -512,14 +480,14 @@ mod tests {
 
     #[test]
     fn a_damaged_database_is_a_finding_and_a_large_one_is_not() {
-        assert_check(&database(&Ok(Integrity::Sound)), CheckState::Ok, "sound");
-        assert_check(&database(&Ok(Integrity::Damaged("page 9".into()))), CheckState::Finding, "page 9");
-        assert_check(
-            &database(&Ok(Integrity::Altered("evil".into()))),
-            CheckState::Finding,
-            "`evil` is not as",
-        );
-        assert_check(&database(&Ok(Integrity::Unfinished)), CheckState::Skipped, "quick_check");
-        assert_check(&database(&Err("locked".into())), CheckState::Skipped, "locked");
+        for (integrity, state, expected) in [
+            (Ok(Integrity::Sound), CheckState::Ok, "sound"),
+            (Ok(Integrity::Damaged("page 9".into())), CheckState::Finding, "page 9"),
+            (Ok(Integrity::Altered("evil".into())), CheckState::Finding, "`evil` is not as"),
+            (Ok(Integrity::Unfinished), CheckState::Skipped, "quick_check"),
+            (Err("locked".to_owned()), CheckState::Skipped, "locked"),
+        ] {
+            assert_check(&database(&integrity), state, expected);
+        }
     }
 }
