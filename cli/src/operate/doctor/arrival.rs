@@ -205,18 +205,13 @@ fn describe_failure(failure: &ProbeFailure) -> (String, String) {
 }
 
 fn channels(slack: &SlackFacts, join: &str) -> Vec<DoctorCheck> {
-    let asked = match slack {
-        SlackFacts::Tokens { asked, .. } => asked.as_slice(),
-        SlackFacts::Unusable(_) | SlackFacts::NoToken(_) => &[],
-    };
-    let mut checks = Vec::new();
-    for token in asked {
-        match &token.channels {
-            Some(Ok(channels)) => checks.push(joined(*channels, join)),
-            Some(Err(error)) => checks.push(unlisted(error)),
-            None => {}
-        }
-    }
+    let listed = slack.asked().iter().filter_map(|token| token.channels.as_ref());
+    let mut checks: Vec<DoctorCheck> = listed
+        .map(|channels| match channels {
+            Ok(channels) => joined(*channels, join),
+            Err(error) => unlisted(error),
+        })
+        .collect();
     if checks.is_empty() {
         checks.push(DoctorCheck::skipped(
             CHANNELS,

@@ -18,6 +18,9 @@ use slack_api::{ApiError, TokenKind};
 use super::{DoctorArgs, archive_facts, local_facts, slack_facts};
 use crate::operate::status::Status;
 
+/// Time limit for reading secrets: Secrets Manager answers within a second.
+pub(super) const SECRETS_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// All facts.
 pub(super) struct Facts {
     /// The flag with which another command opens the same archive.
@@ -59,6 +62,16 @@ pub(super) enum SlackFacts {
     NoToken(Option<ClockComparison>),
     /// The tokens that were checked, and the number of all tokens.
     Tokens { total: usize, asked: Vec<TokenFacts> },
+}
+
+impl SlackFacts {
+    /// Returns the tokens that were checked.
+    pub(super) fn asked(&self) -> &[TokenFacts] {
+        match self {
+            Self::Tokens { asked, .. } => asked,
+            Self::Unusable(_) | Self::NoToken(_) => &[],
+        }
+    }
 }
 
 /// Whether the settings turn the responder on.
@@ -176,10 +189,7 @@ pub(super) async fn gather(args: &DoctorArgs, clock: &dyn Clock) -> Facts {
         tokio::join!(slack_facts::gather(&args.slack, clock), own, archive_facts::gather(&args.backend),);
     Facts {
         backend_flag: args.backend.selecting_flag(),
-        on_aws: match args.backend.backend {
-            BackendKind::Embedded => false,
-            BackendKind::Aws => true,
-        },
+        on_aws: args.backend.backend == BackendKind::Aws,
         secret,
         slack,
         responder: local_facts::responder(&args.responder).await,

@@ -1,7 +1,6 @@
 //! Gathers facts on this machine, and at the Request URL.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use embedded::condition::{self, FolderCondition};
 use ports::clock::Clock;
@@ -12,10 +11,7 @@ use process::config::{self, ConfigError};
 use slack::signature::{Refused, SigningSecrets};
 use slack_api::probe;
 
-use super::facts::{IngestFacts, RefusedCounts, RequestUrl, ResponderFacts, within};
-
-/// Secrets Manager answers within a second.
-const SECRETS_TIMEOUT: Duration = Duration::from_secs(15);
+use super::facts::{IngestFacts, RefusedCounts, RequestUrl, ResponderFacts, SECRETS_TIMEOUT, within};
 
 pub(super) async fn signing_secrets() -> Result<Option<SigningSecrets>, String> {
     let found = async {
@@ -58,10 +54,7 @@ pub(super) async fn request_url(
 /// Returns the condition of the data folder; `None` on AWS, or if the folder does not exist.
 pub(super) fn folder(args: &BackendArgs) -> Option<Result<FolderCondition, String>> {
     let data = &args.data.data;
-    let is_on_this_machine = match args.backend {
-        BackendKind::Embedded => data.exists(),
-        BackendKind::Aws => false,
-    };
+    let is_on_this_machine = args.backend == BackendKind::Embedded && data.exists();
     is_on_this_machine.then(|| condition::folder(data).map_err(|error| error.to_string()))
 }
 

@@ -1,7 +1,7 @@
 //! Checks whether questions are answered, and whether the token may post.
 
 use super::check::DoctorCheck;
-use super::facts::{Facts, ResponderFacts, SlackFacts};
+use super::facts::{Facts, ResponderFacts, SlackFacts, TokenFacts};
 use crate::manifest::RESPONDER_SCOPE;
 
 const RESPONDER: &str = "responder";
@@ -21,12 +21,7 @@ pub(super) fn check(facts: &Facts) -> DoctorCheck {
 }
 
 fn may_post(slack: &SlackFacts) -> DoctorCheck {
-    let asked = match slack {
-        SlackFacts::Tokens { asked, .. } => asked.as_slice(),
-        SlackFacts::Unusable(_) | SlackFacts::NoToken(_) => &[],
-    };
-    let may_post_by_token: Vec<bool> =
-        asked.iter().filter_map(|token| Some(token.scopes.as_ref()?.contains(RESPONDER_SCOPE))).collect();
+    let asked = slack.asked();
     if asked.is_empty() {
         return DoctorCheck::finding(
             RESPONDER,
@@ -34,7 +29,9 @@ fn may_post(slack: &SlackFacts) -> DoctorCheck {
             "set SLACK_BOT_TOKEN to the token of an app with the scopes of `annalist manifest --responder`",
         );
     }
-    if may_post_by_token.contains(&false) {
+    let lacks_scope =
+        |token: &TokenFacts| token.scopes.as_ref().is_some_and(|scopes| !scopes.contains(RESPONDER_SCOPE));
+    if asked.iter().any(lacks_scope) {
         return DoctorCheck::finding(
             RESPONDER,
             format!("the responder is on, but the app lacks {RESPONDER_SCOPE}"),
@@ -51,7 +48,6 @@ mod tests {
     use slack_api::check::BotIdentity;
 
     use super::super::check::{CheckState, assert_check};
-    use super::super::facts::TokenFacts;
     use super::*;
 
     fn with(scopes: &[&str]) -> SlackFacts {

@@ -177,11 +177,8 @@ fn refused(error: &ApiError, for_team: &str) -> DoctorCheck {
 }
 
 fn scopes(slack: &SlackFacts) -> Vec<DoctorCheck> {
-    let asked = match slack {
-        SlackFacts::Tokens { asked, .. } => asked.as_slice(),
-        SlackFacts::Unusable(_) | SlackFacts::NoToken(_) => &[],
-    };
-    let checks: Vec<DoctorCheck> = asked.iter().filter(|token| token.answer.is_ok()).map(scopes_of).collect();
+    let accepted = slack.asked().iter().filter(|token| token.answer.is_ok());
+    let checks: Vec<DoctorCheck> = accepted.map(scopes_of).collect();
     if checks.is_empty() {
         vec![DoctorCheck::skipped(SCOPES, "only an accepted token has scopes")]
     } else {
@@ -276,7 +273,7 @@ mod tests {
     use slack_api::Method;
     use slack_api::check::{BotIdentity, ClockComparison};
 
-    use super::super::check::CheckState;
+    use super::super::check::{self, CheckState};
     use super::*;
 
     fn bot(team: &str) -> BotIdentity {
@@ -300,13 +297,9 @@ mod tests {
     }
 
     fn assert_check(check: &DoctorCheck, state: CheckState, expected: &[&str]) {
-        assert_eq!(check.state, state, "{check:?}");
-        assert_eq!(check.next.is_some(), state == CheckState::Finding, "{check:?}");
-        let line = format!("{} {}", check.says, check.next.as_deref().unwrap_or_default());
         for expected in expected {
-            assert!(line.contains(expected), "{expected:?} is not in {line}");
+            check::assert_check(check, state, expected);
         }
-        assert!(!line.contains('\n'), "{line}");
     }
 
     #[test]
@@ -378,21 +371,13 @@ mod tests {
 
     #[test]
     fn a_missing_token_and_unchecked_tokens_are_reported() {
-        assert_check(
-            &tokens(&SlackFacts::NoToken(None), false)[0],
-            CheckState::Finding,
-            &["files are not kept", "Install App"],
-        );
-        assert_check(
-            &tokens(&SlackFacts::NoToken(None), true)[0],
-            CheckState::Finding,
-            &["the same environment"],
-        );
-        assert_check(
-            &tokens(&SlackFacts::Unusable("both set".into()), true)[0],
-            CheckState::Finding,
-            &["both set"],
-        );
+        for (facts, runs, expected) in [
+            (SlackFacts::NoToken(None), false, &["files are not kept", "Install App"][..]),
+            (SlackFacts::NoToken(None), true, &["the same environment"]),
+            (SlackFacts::Unusable("both set".into()), true, &["both set"]),
+        ] {
+            assert_check(&tokens(&facts, runs)[0], CheckState::Finding, expected);
+        }
         let checks = tokens(&SlackFacts::Tokens { total: 30, asked: vec![good()] }, true);
         assert_check(&checks[1], CheckState::Skipped, &["29 more tokens"]);
     }

@@ -1,14 +1,12 @@
 //! Gathers facts from Slack: the identity of each token, and one page of channels.
 
-use std::time::Duration;
-
 use ports::clock::Clock;
 use process::config::slack::{SlackArgs, web_api};
 use serde::Deserialize;
 use slack_api::check::CheckedToken;
 use slack_api::{ApiError, Method, WebApi};
 
-use super::facts::{ChannelCounts, SlackFacts, TokenFacts, within};
+use super::facts::{ChannelCounts, SECRETS_TIMEOUT, SlackFacts, TokenFacts, within};
 
 /// Maximum number of workspaces to check. An installation with more of them has metrics.
 const MAX_TOKENS: usize = 20;
@@ -16,9 +14,6 @@ const MAX_TOKENS: usize = 20;
 /// Slack's largest page. One call is enough to find out whether the app is in any channel.
 const PARAMETERS: [(&str, &str); 3] =
     [("types", "public_channel"), ("exclude_archived", "true"), ("limit", "999")];
-
-/// Secrets Manager answers within a second.
-const SECRETS_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(super) async fn gather(args: &SlackArgs, clock: &dyn Clock) -> SlackFacts {
     let api = match within(SECRETS_TIMEOUT, web_api(args)).await {
