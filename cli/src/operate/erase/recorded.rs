@@ -23,9 +23,9 @@ pub(super) struct RecordedErasures(PathBuf);
 
 #[derive(Serialize, Deserialize)]
 struct RecordedErasure {
-    team: String,
+    team: TeamId,
     scope: String,
-    until: String,
+    until: Ts,
 }
 
 impl RecordedErasures {
@@ -43,12 +43,8 @@ impl RecordedErasures {
         // A previous write may have been cut off: start a new line after it.
         let is_cut = fs::read(&self.0).is_ok_and(|known| known.last().is_some_and(|last| *last != b'\n'));
         let mut lines = if is_cut { "\n".to_owned() } else { String::new() };
-        for ErasureFact { team, scope, until } in facts {
-            let erasure = RecordedErasure {
-                team: team.to_string(),
-                scope: request::label(scope),
-                until: until.to_string(),
-            };
+        for ErasureFact { team, scope, until } in facts.iter().cloned() {
+            let erasure = RecordedErasure { team, scope: request::label(&scope), until };
             lines += &serde_json::to_string(&erasure)?;
             lines.push('\n');
         }
@@ -91,6 +87,5 @@ fn parse(text: &str, file: &Path) -> anyhow::Result<Vec<ErasureFact>> {
 
 fn fact(line: &str) -> Option<ErasureFact> {
     let RecordedErasure { team, scope, until } = serde_json::from_str(line).ok()?;
-    let scope = request::scope(&scope)?;
-    Some(ErasureFact { team: TeamId::parse(&team).ok()?, scope, until: Ts::parse(&until).ok()? })
+    Some(ErasureFact { team, scope: request::scope(&scope)?, until })
 }

@@ -3,6 +3,7 @@
 use ports::archive::Archive;
 use ports::archive::erasure::{ErasureFact, ErasureScope};
 use reader::find;
+use reader::joined::ChannelOfTeam;
 use reader::permalink::{self, SlackLink};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use workers::eraser::read_facts;
@@ -73,11 +74,11 @@ pub(super) async fn read(
         return person(archive, args, user, until).await;
     }
     if let Some(channel) = &args.channel {
-        return self::channel(archive, args, channel, until).await;
+        return self::channel(archive, args, channel, None, until).await;
     }
     if let Some(words) = &args.message {
         let (channel, ts) = message_named(words)?;
-        return message(archive, args, &channel, &ts, until).await;
+        return self::channel(archive, args, &channel, Some(&ts), until).await;
     }
     let mut facts = match (args.replay.as_ref().and_then(Option::as_ref), recorded) {
         (Some(file), _) => recorded::read(file)?,
@@ -128,51 +129,35 @@ async fn person(
     })
 }
 
+/// Resolves a channel, or the message in it with the timestamp `ts`.
 async fn channel(
     archive: &dyn Archive,
     args: &EraseArgs,
     argument: &str,
-    until: &Ts,
-) -> anyhow::Result<EraseRequest> {
-    let channel = find::find_channel(archive, argument, args.team.as_ref()).await.map_err(ReadError::from)?;
-    let named = find::location_for_id(&channel, argument).channel.clone();
-    let fact = |location: &reader::joined::ChannelOfTeam| ErasureFact {
-        team: location.team.clone(),
-        scope: ErasureScope::Channel(location.channel.clone()),
-        until: until.clone(),
-    };
-    Ok(EraseRequest {
-        label: label(&ErasureScope::Channel(named)),
-        argument: argument.to_owned(),
-        facts: channel.locations().iter().map(fact).collect(),
-        is_only_an_id: false,
-    })
-}
-
-async fn message(
-    archive: &dyn Archive,
-    args: &EraseArgs,
-    argument: &str,
-    ts: &Ts,
+    ts: Option<&Ts>,
     until: &Ts,
 ) -> anyhow::Result<EraseRequest> {
     let channel = find::find_channel(archive, argument, args.team.as_ref()).await.map_err(ReadError::from)?;
     let locations = channel.locations();
-    let keys: Vec<_> = locations.iter().map(|location| location.message(ts)).collect();
-    let rows = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
-    if rows.iter().all(Option::is_none) {
-        return Err(
-            ReadError::UnknownMessage { channel: plain::excerpt(argument, 80), ts: ts.clone() }.into()
-        );
+    if let Some(ts) = ts {
+        let keys: Vec<_> = locations.iter().map(|location| location.message(ts)).collect();
+        let rows = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+        if rows.iter().all(Option::is_none) {
+            let channel = plain::excerpt(argument, 80);
+            return Err(ReadError::UnknownMessage { channel, ts: ts.clone() }.into());
+        }
     }
-    let named = find::location_for_id(&channel, argument).channel.clone();
-    let fact = |location: &reader::joined::ChannelOfTeam| ErasureFact {
+    let scope = |location: &ChannelOfTeam| match ts {
+        Some(ts) => ErasureScope::Message(location.channel.clone(), ts.clone()),
+        None => ErasureScope::Channel(location.channel.clone()),
+    };
+    let fact = |location: &ChannelOfTeam| ErasureFact {
         team: location.team.clone(),
-        scope: ErasureScope::Message(location.channel.clone(), ts.clone()),
+        scope: scope(location),
         until: until.clone(),
     };
     Ok(EraseRequest {
-        label: label(&ErasureScope::Message(named, ts.clone())),
+        label: label(&scope(find::location_for_id(&channel, argument))),
         argument: argument.to_owned(),
         facts: locations.iter().map(fact).collect(),
         is_only_an_id: false,
