@@ -2,6 +2,7 @@
 
 use fake_slack::{FakeWorkspace, event};
 use ports::clock::SharedClock;
+use reader::range::ts_from_micros;
 
 use super::play::DemoPlayer;
 use super::slack::{self, BOT, TEAM};
@@ -16,9 +17,8 @@ pub(super) const QUESTION: &str = "search release";
 
 /// Posts the question in a message that mentions the app.
 pub(super) async fn ask(slack: &DemoPlayer, clock: &SharedClock) -> anyhow::Result<()> {
-    let now_ms = clock.now().0;
-    let ts = format!("{}.{:03}000", now_ms / 1_000, now_ms % 1_000);
-    let message = slack::message(&ts, ASKER, &format!("<@{BOT}> {QUESTION}"), None);
+    let ts = ts_from_micros(clock.now().0 * 1_000);
+    let message = slack::message(ts.as_str(), ASKER, &format!("<@{BOT}> {QUESTION}"), None);
     let event = event::posted(CHANNEL, &message);
     let request =
         DemoRequest { kind: DeliveryKind::Event, body: event::envelope(TEAM, "EvQUESTION", &event) };

@@ -4,11 +4,11 @@ use std::io::Write;
 
 use anyhow::bail;
 use clap::Subcommand;
-use ports::archive::{Archive, Item, ItemKey, Query, key, query_all};
+use ports::archive::{Archive, Item, ItemKey, Query, key};
 use ports::clock::Clock;
 use ports::queue::{Outgoing, Queue};
-use process::config::backend::Backend;
-use process::config::backend::BackendArgs;
+use process::config::backend::{Backend, BackendArgs};
+use reader::find;
 use rules::file::{FileState, FileVerdict, job, row};
 use slack::ids::{FileId, TeamId};
 
@@ -90,9 +90,7 @@ pub(crate) async fn retry(
     let (archive, queue) = (&*backend.archive(), &*backend.queue());
     // Makes the jobs different from those of earlier retries.
     let nonce = clock.now().0.to_be_bytes();
-    let teams = query_all(archive, Query::partition(key::TEAMS)).await?;
-    let teams: Vec<TeamId> =
-        teams.iter().filter_map(|item| TeamId::parse(&item.key.timestamp).ok()).collect();
+    let teams = find::teams(archive).await?;
     if !args.files.is_empty() {
         return retry_named(archive, queue, &teams, &args.files, &nonce, out).await;
     }

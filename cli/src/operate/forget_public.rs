@@ -6,8 +6,8 @@ use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Query, key};
 use ports::clock::Clock;
 use reader::find;
 use reader::joined::ChannelOfTeam;
+use reader::range::ts_from_micros;
 use rules::public_mark::{self, MarkState};
-use slack::ids::Ts;
 
 use crate::plain;
 use crate::read::{ChannelArgs, ReadError};
@@ -27,8 +27,7 @@ pub(crate) async fn run(
     if MarkState::from_row(row.as_ref()) == MarkState::Forgotten {
         writeln!(out, "{channel} of {team} did not count as public any more; nothing changes.")?;
     } else {
-        let now_ms = clock.now().0;
-        let now = Ts::parse(&format!("{}.{:03}000", now_ms / 1000, now_ms % 1000))?;
+        let now = ts_from_micros(clock.now().0 * 1_000);
         archive.write(&public_mark::withdrawal(team, channel, &now)).await?;
         writeln!(out, "{channel} of {team} does not count as public any more.")?;
     }

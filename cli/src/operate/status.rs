@@ -3,15 +3,15 @@
 use std::io::{self, IsTerminal, Write};
 
 use jiff::Timestamp;
-use ports::archive::{Archive, ItemKey, Query, key, query_all};
+use ports::archive::{Archive, ItemKey};
 use ports::queue::topology::{QUEUES, QueueRole, QueueSpec};
 use ports::queue::{Queue, QueueRef};
 use ports::workers::WorkerSpec;
-use process::config::backend::Backend;
-use process::config::backend::BackendArgs;
+use process::config::backend::{Backend, BackendArgs};
+use reader::find;
 use serde::Serialize;
 use serde_json::Value;
-use slack::ids::{TeamId, Ts};
+use slack::ids::Ts;
 use workers::quarantine;
 
 use super::existence_status::{self, WaitingCheck};
@@ -96,8 +96,7 @@ pub(crate) async fn print(backend: &Backend, args: &StatusArgs, out: &mut dyn Wr
 /// has its id.
 async fn directory(archive: &dyn Archive) -> anyhow::Result<Vec<Value>> {
     let mut directory = Vec::new();
-    for row in query_all(archive, Query::partition(key::TEAMS)).await? {
-        let Ok(team) = row.key.timestamp.parse::<TeamId>() else { continue };
+    for team in find::teams(archive).await? {
         let synced = archive.get(&ItemKey::directory_sync(&team)).await?;
         let mut synced = synced.map(|row| row.attributes).unwrap_or_default();
         synced.retain(|name, _| name != "type" && name != "version");
@@ -253,6 +252,7 @@ mod tests {
     use ports::archive::{ArchiveExt, Update};
     use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
     use serde_json::json;
+    use slack::ids::TeamId;
 
     use super::*;
     use crate::fixture::CliFixture;

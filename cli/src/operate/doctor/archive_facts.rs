@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use embedded::OpenError;
-use ports::archive::{Archive, ArchiveError, Query, key, query_all};
+use ports::archive::{Archive, ArchiveError, Query, key};
 use ports::clock::SystemClock;
 use process::config::backend::{Backend, BackendArgs, BackendError};
+use reader::find;
 use rules::gap::GapReason;
 use rules::gap::closing::GapState;
-use slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::{ChannelId, Ts};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -93,7 +94,7 @@ fn has_waiting_jobs(status: &Status) -> bool {
 /// because writing it with each event would cost as much as the event.
 async fn newest_message(archive: Arc<dyn Archive>) -> Result<NewestMessage, ArchiveError> {
     let mut partitions = Vec::new();
-    for team in teams(&*archive).await? {
+    for team in find::teams(&*archive).await? {
         let marks = archive.query(&Query::partition(key::public_marks(&team))).await?;
         let channels = marks.items.iter().filter_map(|mark| ChannelId::parse(&mark.key.timestamp).ok());
         partitions.extend(channels.map(|channel| key::messages(&team, &channel)));
@@ -123,11 +124,6 @@ async fn newest_message(archive: Arc<dyn Archive>) -> Result<NewestMessage, Arch
     Ok(NewestMessage { ts_s: newest, channels })
 }
 
-async fn teams(archive: &dyn Archive) -> Result<Vec<TeamId>, ArchiveError> {
-    let rows = query_all(archive, Query::partition(key::TEAMS)).await?;
-    Ok(rows.iter().filter_map(|row| TeamId::parse(&row.key.timestamp).ok()).collect())
-}
-
 async fn gaps(archive: &dyn Archive) -> Result<Gaps, ArchiveError> {
     let gaps = reader::gaps::progress_of_all(archive).await?;
     let in_state = |state: GapState| gaps.iter().map(|(_, gap)| gap).filter(move |gap| gap.state == state);
@@ -146,7 +142,7 @@ async fn gaps(archive: &dyn Archive) -> Result<Gaps, ArchiveError> {
 
 /// Whether any part of Slack's history or of an export was ever read.
 async fn has_history(archive: &dyn Archive) -> Result<bool, ArchiveError> {
-    for team in teams(archive).await? {
+    for team in find::teams(archive).await? {
         let any = Query { limit: 1, ..Query::partition(key::filled(&team)) };
         if !archive.query(&any).await?.items.is_empty() {
             return Ok(true);

@@ -18,6 +18,7 @@ use ports::archive::{Archive, ArchiveExt};
 use ports::clock::Clock;
 use process::config::IndexArgs;
 use process::config::backend::{Backend, BackendArgs, BackendKind};
+use reader::range::ts_from_micros;
 use search::index::SearchIndex;
 use slack::ids::{TeamId, Ts};
 use workers::eraser::{Eraser, EraserCounts, EraserMode, ErasureRecord, JobCover, cover_of, read_facts};
@@ -81,7 +82,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     let archive = backend.archive();
     let recorded = RecordedErasures::for_backend(&args.backend);
-    let until = now(clock)?;
+    let until = ts_from_micros(clock.now().0 * 1_000);
     let request = request::read(&*archive, args, recorded.as_ref(), &until).await?;
     let before = read_facts(&*archive, request.teams()).await?;
     let was_erased = request.facts.iter().any(|fact| before.iter().any(|known| known.scope == fact.scope));
@@ -246,12 +247,6 @@ async fn compact(backend: &Backend, args: &EraseArgs) -> anyhow::Result<()> {
         database.compact().await?;
     }
     Ok(SearchIndex::delete(&crate::search::index_file(&args.index, &args.backend)?)?)
-}
-
-/// Returns this machine's time as a Slack timestamp.
-fn now(clock: &dyn Clock) -> anyhow::Result<Ts> {
-    let now_ms = clock.now().0;
-    Ok(Ts::parse(&format!("{}.{:03}000", now_ms / 1000, now_ms % 1000))?)
 }
 
 #[cfg(test)]
