@@ -1,4 +1,4 @@
-//! Makes untrusted text safe to print: plain text with [`reader::plain`], and JSON.
+//! Makes untrusted text safe to print: plain text with [`reader::plain`], and JSON. Formats numbers.
 
 use std::io;
 
@@ -7,6 +7,16 @@ use reader::plain::affects_terminal;
 pub(crate) use reader::plain::{excerpt, line, lines, tail};
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
+
+/// Formats an age or another duration in its largest sensible unit.
+pub(crate) fn age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
 
 /// Writes a value as one line of JSON. Characters that act on a terminal are escaped, which does not change
 /// the value.

@@ -197,7 +197,7 @@ async fn list(archive: &dyn Archive, zone: &Zone, out: &mut dyn Write) -> anyhow
     writeln!(out, "Times are in {}.", zone.name())?;
     for job in &jobs {
         let QuarantineLine { reason, attempts, .. } = QuarantineLine::from(job);
-        let times = if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
+        let times = plain::counted(attempts, "attempt", "attempts");
         let (first_seen, last_seen) = (in_zone(zone, job.first_seen), in_zone(zone, job.last_seen));
         writeln!(out, "{}\n    in group {}", plain::line(&job.id), plain::line(&job.group))?;
         writeln!(out, "    {times}, first seen {first_seen}, last seen {last_seen}")?;

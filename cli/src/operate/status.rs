@@ -188,7 +188,7 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     for queue in &status.queues {
         let oldest = match queue.oldest_age_s {
             Some(_) if !queue.has_work() => "-".to_owned(),
-            Some(age_s) => age(age_s),
+            Some(age_s) => plain::age(age_s),
             None => "?".to_owned(),
         };
         let QueueStatus { name, waiting, in_flight, dead, worker, .. } = queue;
@@ -223,7 +223,7 @@ fn advice(status: &Status) -> Vec<String> {
         advice.push(format!("{jobs} could not be stored: `annalist quarantine list` says why."));
     }
     if status.gaps > 0 {
-        let times = if status.gaps == 1 { "1 time" } else { &format!("{} times", status.gaps) };
+        let times = plain::counted(status.gaps, "time", "times");
         advice.push(format!(
             "{times} in which events may be missing: `annalist gaps` says when, where and why."
         ));
@@ -235,16 +235,6 @@ fn advice(status: &Status) -> Vec<String> {
         );
     }
     advice
-}
-
-/// Formats a duration in its largest sensible unit.
-pub(crate) fn age(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        7_200..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} d", seconds / 86_400),
-    }
 }
 
 #[cfg(test)]

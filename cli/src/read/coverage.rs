@@ -195,18 +195,13 @@ impl CoveragePrinter {
             between.push(Interval { from: hole.from.micros(), to: to.max(hole.from.micros() + 1) });
         }
         if !between.is_empty() {
-            let count = between.len();
+            let times = plain::counted(between.len(), "time", "times");
             let cover = Cover::from_intervals(between);
             let micros = cover.intervals().iter().map(|interval| interval.to - interval.from).sum();
-            let mut says = match count {
-                1 => "1 time".to_owned(),
-                count => format!("{count} times"),
-            };
             let whole = Interval { from: 0, to: micros };
             let total_length = format_length(&whole.from_ts(), &whole.to_ts());
             let open_suffix = if is_open { " and going on" } else { "" };
-            says.push_str(&format!(", {total_length}{open_suffix}: {}", reasons.join(", ")));
-            missing.push(says);
+            missing.push(format!("{times}, {total_length}{open_suffix}: {}", reasons.join(", ")));
         }
         if missing.is_empty() { "nothing".to_owned() } else { missing.join("; ") }
     }

@@ -119,10 +119,7 @@ pub(super) fn format_length(from: &Ts, to: &Ts) -> String {
     match (to.micros() - from.micros()) / 1_000_000 {
         0 if from == to => "a moment".to_owned(),
         0 => "< 1 s".to_owned(),
-        seconds @ ..120 => format!("{seconds} s"),
-        seconds @ ..7_200 => format!("{} min", seconds / 60),
-        seconds @ ..172_800 => format!("{} h", seconds / 3_600),
-        seconds => format!("{} d", seconds / 86_400),
+        seconds => plain::age(seconds.unsigned_abs()),
     }
 }
 

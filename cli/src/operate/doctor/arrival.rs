@@ -10,8 +10,7 @@ use slack_api::probe::{ProbeFailure, TIMEOUT};
 
 use super::check::DoctorCheck;
 use super::facts::{ChannelCounts, Facts, IngestFacts, NewestMessage, RefusedCounts, RequestUrl, SlackFacts};
-use crate::operate::status::age;
-use crate::plain;
+use crate::plain::{self, age};
 
 const INGEST: &str = "ingest";
 const REFUSED: &str = "refused";

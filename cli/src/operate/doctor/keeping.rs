@@ -12,8 +12,8 @@ use slack::ids::ChannelId;
 
 use super::check::DoctorCheck;
 use super::facts::{ArchiveFacts, Facts, Gaps};
-use crate::operate::status::{QueueStatus, Status, age};
-use crate::plain;
+use crate::operate::status::{QueueStatus, Status};
+use crate::plain::{self, age};
 
 const BACKLOG: &str = "backlog";
 const QUARANTINE: &str = "quarantine";
