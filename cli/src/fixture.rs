@@ -194,6 +194,18 @@ fn message(channel: &str, ts: &str, text: &str) -> Value {
         "event_ts": ts })
 }
 
+/// Runs a command and returns its output.
+pub(crate) async fn output<E>(run: impl AsyncFnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<String, E> {
+    let mut out = Vec::new();
+    run(&mut out).await?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+/// Splits an output into lines, with one space between words.
+pub(crate) fn squeezed(text: &str) -> Vec<String> {
+    text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
 /// Parses the arguments of a command, without the command's name.
 pub(crate) fn parsed<A: clap::Args>(arguments: &[&str]) -> Result<A, clap::Error> {
     let command = A::augment_args(clap::Command::new("annalist").no_binary_name(true));

@@ -6,7 +6,7 @@ use reader::gaps::GapProgress;
 use testkit::deliveries::receive_visible;
 
 use super::*;
-use crate::fixture::CliFixture;
+use crate::fixture::{CliFixture, output};
 use crate::operate::status;
 
 fn utc() -> ZoneArgs {
@@ -59,9 +59,7 @@ async fn quarantine_event(fixture: &CliFixture, message_id: &str) -> String {
 }
 
 async fn run_command(fixture: &CliFixture, command: &QuarantineCommand) -> anyhow::Result<String> {
-    let mut out = Vec::new();
-    run(&fixture.backend, &*fixture.ports.clock, command, &mut out).await?;
-    Ok(String::from_utf8(out)?)
+    output(async |out| run(&fixture.backend, fixture.clock(), command, out).await).await
 }
 
 #[tokio::test]

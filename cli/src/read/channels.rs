@@ -161,7 +161,7 @@ mod tests {
     use slack::ids::TeamId;
 
     use super::*;
-    use crate::fixture::{CliFixture, message_args};
+    use crate::fixture::{CliFixture, message_args, output, squeezed};
     use crate::read::ReadArgs;
 
     fn args(json: bool) -> ChannelsArgs {
@@ -173,9 +173,7 @@ mod tests {
     }
 
     async fn printed(fixture: &CliFixture, args: &ChannelsArgs) -> Result<String, ReadError> {
-        let mut out = Vec::new();
-        channels(fixture.archive(), args, &mut out).await?;
-        Ok(String::from_utf8(out).unwrap())
+        output(async |out| channels(fixture.archive(), args, out).await).await
     }
 
     async fn workspace() -> CliFixture {
@@ -195,10 +193,8 @@ mod tests {
     #[tokio::test]
     async fn channels_are_listed_by_name_with_deleted_and_nameless_ones_last() {
         let text = printed(&workspace().await, &args(false)).await.unwrap();
-        let lines: Vec<_> =
-            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(
-            lines,
+            squeezed(&text),
             [
                 "id name messages last (UTC) topic",
                 "C3 #archived-one (archived) 0",
@@ -281,9 +277,10 @@ mod tests {
         fixture.post("T2", "C3", "4.000000", "here").await;
         fixture.post("T2", "C3", "5.000000", "and there").await;
         let text = printed(&fixture, &args(false)).await.unwrap();
-        let lines: Vec<_> =
-            text.lines().skip(2).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-        assert_eq!(lines, ["C2 #partners 2 1970-01-01", "C3 #shared (also in T2) 2 1970-01-01"]);
+        assert_eq!(
+            squeezed(&text)[2..],
+            ["C2 #partners 2 1970-01-01", "C3 #shared (also in T2) 2 1970-01-01"]
+        );
         let json = printed(&fixture, &args(true)).await.unwrap();
         let rows: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(

@@ -283,14 +283,12 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::fixture::{CliFixture, message_args};
+    use crate::fixture::{CliFixture, message_args, output, squeezed};
 
     async fn printed(fixture: &CliFixture, channel: Option<&str>, json: bool) -> String {
         let read = ReadArgs { json, ..message_args("C1", "1.000000").read };
         let args = CoverageArgs { channel: channel.map(str::to_owned), read };
-        let mut out = Vec::new();
-        coverage(fixture.archive(), &args, &mut out).await.unwrap();
-        String::from_utf8(out).unwrap()
+        output(async |out| coverage(fixture.archive(), &args, out).await).await.unwrap()
     }
 
     /// Returns an archive in which the app was out of the channel for two minutes.
@@ -328,9 +326,6 @@ mod tests {
     #[tokio::test]
     async fn text_output_has_a_row_per_channel_or_the_spans_of_one() {
         let fixture = archive_with_gap().await;
-        let squeezed = |text: &str| -> Vec<String> {
-            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
-        };
         let all = squeezed(&printed(&fixture, None, false).await);
         assert_eq!(all[1], "channel held from to source missing");
         assert_eq!(

@@ -140,15 +140,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{CliFixture, message_args};
+    use crate::fixture::{CliFixture, message_args, output};
 
     async fn printed(fixture: &CliFixture, channel: Option<&str>, json: bool) -> String {
-        let mut read = message_args("C1", "1.000000").read;
-        read.json = json;
-        let mut out = Vec::new();
+        let read = ReadArgs { json, ..message_args("C1", "1.000000").read };
         let args = FilesArgs { channel: channel.map(str::to_owned), read };
-        files(fixture.archive(), &args, &mut out).await.unwrap();
-        String::from_utf8(out).unwrap()
+        output(async |out| files(fixture.archive(), &args, out).await).await.unwrap()
     }
 
     async fn two_channels() -> CliFixture {

@@ -143,12 +143,10 @@ mod tests {
     use slack::ids::ChannelId;
 
     use super::*;
-    use crate::fixture::{CliFixture, message_args};
+    use crate::fixture::{CliFixture, message_args, output, squeezed};
 
     async fn printed(fixture: &CliFixture, args: &ReadArgs) -> String {
-        let mut out = Vec::new();
-        gaps(fixture.archive(), args, &mut out).await.unwrap();
-        String::from_utf8(out).unwrap()
+        output(async |out| gaps(fixture.archive(), args, out).await).await.unwrap()
     }
 
     fn args(json: bool) -> ReadArgs {
@@ -190,8 +188,7 @@ mod tests {
     #[tokio::test]
     async fn text_output_has_a_row_per_gap_and_advice() {
         let text = printed(&left_twice().await, &args(false)).await;
-        let lines: Vec<String> =
-            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        let lines = squeezed(&text);
         assert_eq!(
             lines[2],
             "2023-11-14 22:13:20 2023-11-14 22:15:25 2 min missing #general left: the app was not in the channel"

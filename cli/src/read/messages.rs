@@ -68,7 +68,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::fixture::{CliFixture, message_args};
+    use crate::fixture::{CliFixture, message_args, output};
     use crate::read::range::TimeBound;
     use crate::read::{ChannelArgs, ReadArgs};
 
@@ -78,9 +78,7 @@ mod tests {
     }
 
     async fn printed(fixture: &CliFixture, args: &MessagesArgs) -> String {
-        let mut out = Vec::new();
-        messages(fixture.archive(), args, &mut out).await.unwrap();
-        String::from_utf8(out).unwrap()
+        output(async |out| messages(fixture.archive(), args, out).await).await.unwrap()
     }
 
     async fn timestamps_of(fixture: &CliFixture, args: &MessagesArgs) -> Vec<String> {

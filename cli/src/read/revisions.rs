@@ -61,14 +61,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{CliFixture, message_args};
+    use crate::fixture::{CliFixture, message_args, output};
 
     async fn printed(fixture: &CliFixture, ts: &str, json: bool) -> Result<String, ReadError> {
         let mut args = message_args("C1", ts);
         args.read.json = json;
-        let mut out = Vec::new();
-        revisions(fixture.archive(), &args, &mut out).await?;
-        Ok(String::from_utf8(out).unwrap())
+        output(async |out| revisions(fixture.archive(), &args, out).await).await
     }
 
     #[tokio::test]
@@ -143,13 +141,9 @@ mod tests {
         }
         let mut args = message_args("C1", "1.000000");
         args.read.limit = std::num::NonZeroUsize::new(2);
-        let mut out = Vec::new();
-        revisions(fixture.archive(), &args, &mut out).await.unwrap();
-        let texts: Vec<Value> = String::from_utf8(out)
-            .unwrap()
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap()["text"].clone())
-            .collect();
+        let lines = output(async |out| revisions(fixture.archive(), &args, out).await).await.unwrap();
+        let texts: Vec<Value> =
+            lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["text"].clone()).collect();
         assert_eq!(texts, ["b", "c"]);
     }
 }

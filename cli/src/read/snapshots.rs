@@ -198,21 +198,18 @@ mod tests {
     use ports::archive::{ArchiveExt, ItemKey, Update};
 
     use super::*;
-    use crate::fixture::{CliFixture, message_args};
-    use crate::read::ChannelArgs;
+    use crate::fixture::{CliFixture, message_args, output};
+    use crate::read::{ChannelArgs, ReadArgs};
+
+    fn args(name: &str, json: bool) -> SnapshotArgs {
+        let read = ReadArgs { json, ..message_args("C1", "1.000000").read };
+        let channel = ChannelArgs { channel: name.into(), read };
+        SnapshotArgs { channel, history: false, figures: false, forget_public: false }
+    }
 
     async fn printed(fixture: &CliFixture, name: &str, history: bool, json: bool) -> String {
-        let mut read = message_args("C1", "1.000000").read;
-        read.json = json;
-        let args = SnapshotArgs {
-            channel: ChannelArgs { channel: name.into(), read },
-            history,
-            figures: false,
-            forget_public: false,
-        };
-        let mut out = Vec::new();
-        channel(fixture.archive(), &args, &mut out).await.unwrap();
-        String::from_utf8(out).unwrap()
+        let args = SnapshotArgs { history, ..args(name, json) };
+        output(async |out| channel(fixture.archive(), &args, out).await).await.unwrap()
     }
 
     #[tokio::test]
@@ -272,14 +269,7 @@ mod tests {
             update.set.insert("members".into(), members.into());
             fixture.archive().write(&update).await.unwrap();
         }
-        let mut read = message_args("C1", "1.000000").read;
-        read.json = true;
-        let args = SnapshotArgs {
-            channel: ChannelArgs { channel: "#release".into(), read },
-            history: false,
-            figures: true,
-            forget_public: false,
-        };
+        let args = SnapshotArgs { figures: true, ..args("#release", true) };
         let mut out = Vec::new();
         channel(fixture.archive(), &args, &mut out).await.unwrap();
         let found: Value = serde_json::from_slice(&out).unwrap();

@@ -50,13 +50,12 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::fixture::{CliFixture, message_args};
+    use crate::fixture::{CliFixture, message_args, output};
 
     async fn seen(fixture: &CliFixture, args: &MessageArgs) -> Vec<String> {
-        let mut out = Vec::new();
-        thread(fixture.archive(), args, &mut out).await.unwrap();
+        let lines = output(async |out| thread(fixture.archive(), args, out).await).await.unwrap();
         let ts = |line: &str| serde_json::from_str::<Value>(line).unwrap()["ts"].as_str().unwrap().to_owned();
-        String::from_utf8(out).unwrap().lines().map(ts).collect()
+        lines.lines().map(ts).collect()
     }
 
     #[tokio::test]
@@ -106,10 +105,9 @@ mod tests {
                 assert_eq!(seen(&fixture, &message_args(channel, ts)).await, all, "{channel} {ts}");
             }
         }
-        let mut out = Vec::new();
-        thread(fixture.archive(), &message_args("C1", "1.000000"), &mut out).await.unwrap();
-        let reply = String::from_utf8(out).unwrap().lines().nth(1).unwrap().to_owned();
-        let reply: Value = serde_json::from_str(&reply).unwrap();
+        let args = message_args("C1", "1.000000");
+        let lines = output(async |out| thread(fixture.archive(), &args, out).await).await.unwrap();
+        let reply: Value = serde_json::from_str(lines.lines().nth(1).unwrap()).unwrap();
         assert_eq!((&reply["deleted"], &reply["channel_id"]), (&true.into(), &"C1".into()), "{reply}");
         let mut newest = message_args("C1", "1.000000");
         newest.read.limit = NonZeroUsize::new(2);

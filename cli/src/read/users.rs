@@ -135,14 +135,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{CliFixture, message_args};
+    use crate::fixture::{CliFixture, message_args, output, squeezed};
 
     async fn printed(fixture: &CliFixture, history: Option<&str>, json: bool) -> Result<String, ReadError> {
         let read = ReadArgs { json, ..message_args("C1", "1.000000").read };
         let args = UsersArgs { history: history.map(str::to_owned), figures: false, read };
-        let mut out = Vec::new();
-        users(fixture.archive(), &args, &mut out).await?;
-        Ok(String::from_utf8(out).unwrap())
+        output(async |out| users(fixture.archive(), &args, out).await).await
     }
 
     #[tokio::test]
@@ -187,10 +185,9 @@ mod tests {
         let mut update = Update::new(ItemKey::first_post(&team, &user));
         update.set.insert("first".into(), "001700000000.000100#C1".into());
         fixture.archive().write(&update).await.unwrap();
-        let read = ReadArgs { json: true, ..message_args("C1", "1.000000").read };
-        let mut out = Vec::new();
-        users(fixture.archive(), &UsersArgs { history: None, figures: true, read }, &mut out).await.unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let read = message_args("C1", "1.000000").read;
+        let args = UsersArgs { history: None, figures: true, read };
+        let text = output(async |out| users(fixture.archive(), &args, out).await).await.unwrap();
         let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let first = json!({ "slack_cid": "C1", "message_id": "1700000000.000100", "ts": 1_700_000_000 });
         assert_eq!(
@@ -205,8 +202,7 @@ mod tests {
         let printed = |user: Value| {
             let mut out = Vec::new();
             person(&mut out, &user).unwrap();
-            let text = String::from_utf8(out).unwrap();
-            text.split_whitespace().collect::<Vec<_>>().join(" ")
+            squeezed(std::str::from_utf8(&out).unwrap()).concat()
         };
         assert_eq!(printed(json!({ "timestamp": "U1" })), "U1 U1");
         assert_eq!(printed(json!({ "timestamp": "U1", "user_id": "U1", "name": "" })), "U1 U1");

@@ -11,7 +11,7 @@ use workers::runtime::{JobOutcome, Worker};
 use workers::statistician::Statistician;
 
 use super::*;
-use crate::fixture::CliFixture;
+use crate::fixture::{CliFixture, output, squeezed};
 
 /// Monday of 2026-W46.
 const MONDAY: i64 = 1_794_182_400;
@@ -37,9 +37,7 @@ fn clock() -> Arc<ManualClock> {
 }
 
 async fn printed(fixture: &CliFixture, args: &ReportArgs) -> anyhow::Result<String> {
-    let mut out = Vec::new();
-    run(fixture.archive(), &*fixture.changes(), &*clock(), args, &mut out).await?;
-    Ok(String::from_utf8(out)?)
+    output(async |out| run(fixture.archive(), &*fixture.changes(), &*clock(), args, out).await).await
 }
 
 fn at(second: i64) -> String {
@@ -71,8 +69,7 @@ async fn text_output_fits_eighty_columns_with_any_names() {
     ] {
         assert!(text.contains(expected), "{expected} is missing in\n{text}");
     }
-    let squeezed: Vec<String> =
-        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let squeezed = squeezed(&text);
     assert!(squeezed.contains(&"messages 21 1 +20 +2000.0 %".to_owned()), "{text}");
     assert!(squeezed.contains(&"share of the top ten 100.0 % 100.0 % 0".to_owned()), "{text}");
     let width = |line: &str| {

@@ -265,7 +265,7 @@ fn print(answer: &SearchAnswer, args: &SearchArgs, zone: &Zone, out: &mut dyn Wr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{CliFixture, parsed};
+    use crate::fixture::{CliFixture, output, parsed};
 
     #[tokio::test]
     async fn a_hit_in_a_channel_that_is_private_now_is_marked() {
@@ -273,11 +273,8 @@ mod tests {
         fixture.channel("T1", "C1", "1.000000", "general").await;
         fixture.post("T1", "C1", "1700000000.000100", "a word").await;
         let args = SearchArgs { backend: fixture.data(), ..parsed(&["word", "--tz", "UTC"]).unwrap() };
-        let run_search = async || {
-            let mut out = Vec::new();
-            search(&fixture.backend, &args, &mut out).await.unwrap();
-            String::from_utf8(out).unwrap()
-        };
+        let run_search =
+            async || output(async |out| search(&fixture.backend, &args, out).await).await.unwrap();
         let public = run_search().await;
         assert!(public.contains("2023-11-14 22:13:20  #general  U1\n"), "{public}");
         let made_private = ("purpose", "none");

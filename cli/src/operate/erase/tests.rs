@@ -3,14 +3,12 @@ use serde_json::{Value, json};
 use slack::ids::{FileId, Ts, UserId};
 
 use super::*;
-use crate::fixture::{CliFixture, parsed};
+use crate::fixture::{CliFixture, output, parsed};
 
 /// Runs the command and returns its output.
 async fn run_erase(fixture: &CliFixture, arguments: &[&str]) -> anyhow::Result<String> {
     let args = EraseArgs { backend: fixture.data(), ..parsed(arguments).unwrap() };
-    let mut out = Vec::new();
-    run(&fixture.backend, fixture.clock(), &args, &mut out).await?;
-    Ok(String::from_utf8(out).unwrap())
+    output(async |out| run(&fixture.backend, fixture.clock(), &args, out).await).await
 }
 
 async fn as_json(fixture: &CliFixture, arguments: &[&str]) -> Value {
