@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::{Command, ValueEnum};
+use clap::Command;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
@@ -17,16 +18,13 @@ const NAME: &str = "annalist";
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CompletionsArgs {
     /// For which shell
-    #[arg(value_enum, value_name = "bash|zsh|fish", hide_possible_values = true)]
-    shell: KnownShell,
+    #[arg(value_parser = shell(), value_name = "bash|zsh|fish", hide_possible_values = true)]
+    shell: Shell,
 }
 
-/// The supported shells.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum KnownShell {
-    Bash,
-    Zsh,
-    Fish,
+/// Returns a parser for the names of the supported shells.
+fn shell() -> impl TypedValueParser<Value = Shell> {
+    PossibleValuesParser::new(["bash", "zsh", "fish"]).try_map(|name| name.parse::<Shell>())
 }
 
 /// `annalist man`.
@@ -43,14 +41,9 @@ pub(crate) fn completions(
     args: &CompletionsArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let shell = match args.shell {
-        KnownShell::Bash => Shell::Bash,
-        KnownShell::Zsh => Shell::Zsh,
-        KnownShell::Fish => Shell::Fish,
-    };
     // Generate into memory first: the generator panics if the reader of a pipe closes it.
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command, NAME, &mut script);
+    clap_complete::generate(args.shell, &mut command, NAME, &mut script);
     Ok(out.write_all(&script)?)
 }
 
