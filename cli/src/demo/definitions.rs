@@ -13,19 +13,10 @@ pub(super) struct DemoChannel {
 impl DemoChannel {
     /// Returns its first id, then the ids that replace it.
     pub(super) fn ids(&self) -> impl Iterator<Item = &'static str> {
-        let later = self.steps.iter().filter_map(|(_, step)| match step {
-            ChannelStep::IdChanged(id) => Some(*id),
-            ChannelStep::Created(_)
-            | ChannelStep::Renamed(_)
-            | ChannelStep::RenamedUnseen(_)
-            | ChannelStep::Topic(_)
-            | ChannelStep::Purpose(_)
-            | ChannelStep::Archived
-            | ChannelStep::WasArchived
-            | ChannelStep::Unarchived
-            | ChannelStep::MadePrivate
-            | ChannelStep::Deleted => None,
-        });
+        let later = self
+            .steps
+            .iter()
+            .filter_map(|(_, step)| if let ChannelStep::IdChanged(id) = step { Some(*id) } else { None });
         std::iter::once(self.id).chain(later)
     }
 }

@@ -136,7 +136,6 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     let mut composition = Composition::start(&backend, listener, secrets.clone(), &clock, work, index)?;
     let ingest = composition.address;
     let slack = DemoPlayer { ingest, secrets, forged: random_secret()?, clock: Arc::clone(&clock) };
-    let kinds = summary::kinds(&week.rest);
     let played = perform(&week, &slack, &web, api, &backend);
     let acks = tokio::select! {
         acks = played => acks?,
@@ -146,13 +145,13 @@ async fn play(args: &DemoArgs, program: &OsStr, out: &mut dyn Write) -> anyhow::
     question::ask(&slack, &clock).await?;
     eventually("the question is not answered", async || Ok(web.answer().is_some())).await?;
     composition.drain().await;
-    let DemoWeek { before, after, expected, highlights, .. } = &week;
+    let DemoWeek { before, rest, after, expected, highlights, .. } = &week;
     ensure!(
         tally == *expected,
         "the archive should hold {expected:?} but holds {tally:?}: please report this as a bug"
     );
 
-    summary::print_requests(out, ingest, &kinds, &acks)?;
+    summary::print_requests(out, ingest, rest, &acks)?;
     summary::print_directory(out, web.joined(), before, after)?;
     summary::print_archive(out, &tally)?;
     summary::print_answer(out, question::QUESTION, &web.answer().unwrap_or_default())?;

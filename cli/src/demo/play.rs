@@ -82,14 +82,10 @@ impl DemoPlayer {
         connection: &mut SendRequest<Full<Bytes>>,
         request: &workspace::DemoRequest,
     ) -> anyhow::Result<()> {
-        let (secrets, expected) = match request.kind {
-            DeliveryKind::Forged => (&self.forged, StatusCode::UNAUTHORIZED),
-            DeliveryKind::Event
-            | DeliveryKind::Retry
-            | DeliveryKind::Twin
-            | DeliveryKind::Private
-            | DeliveryKind::Poison
-            | DeliveryKind::RateLimited => (&self.secrets, StatusCode::OK),
+        let (secrets, expected) = if request.kind == DeliveryKind::Forged {
+            (&self.forged, StatusCode::UNAUTHORIZED)
+        } else {
+            (&self.secrets, StatusCode::OK)
         };
         let timestamp_s = self.clock.now().seconds();
         let mut http = Request::post(ingest::EVENTS_PATH)

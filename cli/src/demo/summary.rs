@@ -14,10 +14,10 @@ use crate::plain;
 pub(super) fn print_requests(
     out: &mut dyn Write,
     ingest: SocketAddr,
-    requests: &[DeliveryKind],
+    requests: &[DemoRequest],
     acks: &Acks,
 ) -> io::Result<()> {
-    let count = |kind| requests.iter().filter(|request| **request == kind).count();
+    let count = |kind| requests.iter().filter(|request| request.kind == kind).count();
     let rate = acks.count as f64 / acks.took.as_secs_f64().max(0.001);
     writeln!(out, "Sent to http://{ingest}/slack/events, signed as Slack signs:\n")?;
     row(
@@ -130,11 +130,6 @@ fn quoted(word: &str) -> String {
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
-}
-
-/// Returns the kinds of the requests.
-pub(super) fn kinds(requests: &[DemoRequest]) -> Vec<DeliveryKind> {
-    requests.iter().map(|request| request.kind).collect()
 }
 
 #[cfg(test)]
