@@ -10,7 +10,7 @@ use rules::{message, project};
 use serde_json::Value;
 use slack::ids::Ts;
 
-use super::channel_files::ExportFile;
+use super::channel_files::{self, ExportFile, finish};
 use super::source::{ExportSource, ExportedChannel, remove_tokens};
 use super::threads::ThreadTable;
 use super::{ExportError, ExportProgress};
@@ -23,7 +23,7 @@ pub(super) async fn write(
     folder: &Path,
     progress: &mut ExportProgress,
 ) -> Result<(), ExportError> {
-    let create = |name: &str| ExportFile::create(&folder.join(name));
+    let create = |name: &str| channel_files::create(&folder.join(name));
     let mut lines = JsonLines {
         source,
         files_uri,
@@ -34,8 +34,8 @@ pub(super) async fn write(
         lines.channel(channel, progress).await?;
         progress.channel_done();
     }
-    lines.messages.finish()?;
-    lines.revisions.finish()?;
+    finish(lines.messages)?;
+    finish(lines.revisions)?;
     let mut channels = create("channels.jsonl")?;
     for channel in &source.channels {
         let location = channel.joined.current_location();
@@ -43,7 +43,7 @@ pub(super) async fn write(
             plain::json_line(&mut channels, &snapshot)?;
         }
     }
-    channels.finish()?;
+    finish(channels)?;
     let (mut users, mut files) = (create("users.jsonl")?, create("files.jsonl")?);
     for team in &source.teams {
         copy(source.people(team), files_uri, &mut users).await?;
@@ -62,8 +62,8 @@ pub(super) async fn write(
         )
         .await?;
     }
-    users.finish()?;
-    Ok(files.finish()?)
+    finish(users)?;
+    Ok(finish(files)?)
 }
 
 struct JsonLines<'s, 'a> {

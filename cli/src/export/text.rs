@@ -62,7 +62,7 @@ async fn one_channel<'a>(
         }
     }
     known.keep(&channel.joined, channel_texts.names);
-    Ok(file.map_or(Ok(()), ExportFile::finish)?)
+    Ok(file.map_or(Ok(()), channel_files::finish)?)
 }
 
 fn create_file(
@@ -71,7 +71,7 @@ fn create_file(
     zone: &Zone,
     folder: &Path,
 ) -> io::Result<ExportFile> {
-    let mut file = ExportFile::create(&channel_files::path(source, channel, folder, "txt"))?;
+    let mut file = channel_files::create_for_channel(source, channel, folder, "txt")?;
     let id = &channel.joined.current_location().channel;
     match &channel.facts.name {
         Some(name) => writeln!(file, "#{} ({id})", plain::line(name))?,

@@ -16,10 +16,9 @@ use viewer::sniff;
 
 use super::links::{FILES, PICTURES, picture_name};
 use super::{ExportedSite, authors};
-use crate::export::channel_files::ExportFile;
 use crate::export::source::ExportedChannel;
 use crate::export::uploads::{SharedUpload, uploads_of};
-use crate::export::{ExportError, ExportProgress};
+use crate::export::{ExportError, ExportProgress, channel_files};
 
 /// Extensions of types that no browser runs.
 const HARMLESS: [&str; 17] = [
@@ -84,12 +83,12 @@ impl<'a> ExportedSite<'_, 'a> {
         let Some(mut reader) = files.open(key).await? else { return Ok(None) };
         let mut chunk = reader.next().await?;
         let name = name(chunk.as_deref().unwrap_or_default());
-        let mut file = ExportFile::create(&self.folder.join(folder).join(&name))?;
+        let mut file = channel_files::create(&self.folder.join(folder).join(&name))?;
         while let Some(bytes) = chunk {
             file.write_all(&bytes)?;
             chunk = reader.next().await?;
         }
-        file.finish()?;
+        channel_files::finish(file)?;
         Ok(Some(name))
     }
 }

@@ -10,7 +10,6 @@ mod copies;
 mod links;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::Write;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
@@ -31,7 +30,7 @@ use viewer::pages::timeline::{TimelineEnds, TimelinePage};
 use viewer::times;
 
 use self::links::{ASSETS, INDEX, SiteFiles, SiteLinks, SitePart, ThreadAddress};
-use super::channel_files::ExportFile;
+use super::channel_files::save;
 use super::known_names::NameCache;
 use super::source::{ExportSource, ExportedChannel};
 use super::threads::ThreadTable;
@@ -57,9 +56,7 @@ pub(super) async fn write(
     progress: &mut ExportProgress,
 ) -> Result<(), ExportError> {
     for asset in assets::ALL {
-        let mut file = ExportFile::create(&folder.join(ASSETS).join(asset.file_name()))?;
-        file.write_all(asset.content().as_bytes())?;
-        file.finish()?;
+        save(&folder.join(ASSETS).join(asset.file_name()), asset.content())?;
     }
     let mut site = ExportedSite::new(source, zone, folder).await?;
     for channel in &source.channels {
@@ -303,7 +300,7 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
         for channel in &mut menu.channels {
             channel.messages = self.counts.get(&channel.location).copied();
         }
-        save(&self.folder.join(INDEX), &site::index(&menu, &links))
+        Ok(save(&self.folder.join(INDEX), &site::index(&menu, &links))?)
     }
 
     fn save(&self, channel: &ExportedChannel<'a>, name: &str, page: &str) -> Result<(), ExportError> {
@@ -313,7 +310,7 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
             .get(channel.joined.current_location())
             .map(String::as_str)
             .unwrap_or_default();
-        save(&self.folder.join(folder).join(name), page)
+        Ok(save(&self.folder.join(folder).join(name), page)?)
     }
 
     fn up(&self, channel: &ExportedChannel<'a>) -> &'static str {
@@ -374,12 +371,6 @@ impl PartMessages {
     fn name(&self) -> String {
         if self.number == 1 { self.month.clone() } else { format!("{}-{}", self.month, self.number) }
     }
-}
-
-fn save(path: &Path, page: &str) -> Result<(), ExportError> {
-    let mut file = ExportFile::create(path)?;
-    file.write_all(page.as_bytes())?;
-    Ok(file.finish()?)
 }
 
 /// Returns the authors of messages.

@@ -59,7 +59,7 @@ async fn one_channel<'a>(
                 Some(file) => file,
                 none => {
                     let begun =
-                        none.insert(ExportFile::create(&channel_files::path(source, channel, folder, "md"))?);
+                        none.insert(channel_files::create_for_channel(source, channel, folder, "md")?);
                     head(begun, channel, zone, &mut channel_texts.names).await?;
                     begun
                 }
@@ -78,7 +78,7 @@ async fn one_channel<'a>(
         }
     }
     known.keep(&channel.joined, channel_texts.names);
-    Ok(file.map_or(Ok(()), ExportFile::finish)?)
+    Ok(file.map_or(Ok(()), channel_files::finish)?)
 }
 
 async fn head(
