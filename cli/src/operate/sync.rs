@@ -4,8 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use anyhow::bail;
-use process::config::backend::Backend;
-use process::config::backend::BackendArgs;
+use process::config::backend::{Backend, BackendArgs};
 use process::config::slack::{JoinArgs, SlackArgs};
 use slack_api::WebApi;
 use tokio::sync::mpsc;
@@ -50,9 +49,17 @@ pub(crate) async fn run(
         out.flush()?;
         reports.push(report);
     }
-    if args.join.no_join {
-        print_not_joined(&reports, out)?;
-    } else {
+    let to_join: usize = reports.iter().map(|report| report.to_join.len()).sum();
+    let public_channels = plain::counted(to_join, "public channel", "public channels");
+    if to_join > 0 && args.join.no_join {
+        writeln!(
+            out,
+            "The app is not in {public_channels}: messages there do not arrive. Invite it, or leave \
+             out --no-join."
+        )?;
+    } else if to_join > 0 {
+        writeln!(out, "Joining {public_channels}, about 50 a minute …")?;
+        out.flush()?;
         join(&api, &reports, out).await?;
     }
     let failed = reports.iter().filter(|report| report.failure.is_some()).count();
@@ -96,27 +103,8 @@ fn print_report(report: &SyncReport, out: &mut dyn Write) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn print_not_joined(reports: &[SyncReport], out: &mut dyn Write) -> anyhow::Result<()> {
-    let channels: usize = reports.iter().map(|report| report.to_join.len()).sum();
-    if channels > 0 {
-        writeln!(
-            out,
-            "The app is not in {}: messages there do not arrive. Invite it, or leave \
-             out --no-join.",
-            plain::counted(channels, "public channel", "public channels")
-        )?;
-    }
-    Ok(())
-}
-
+/// Joins the channels of the reports and prints the results.
 async fn join(api: &WebApi, reports: &[SyncReport], out: &mut dyn Write) -> anyhow::Result<()> {
-    let channels: usize = reports.iter().map(|report| report.to_join.len()).sum();
-    if channels == 0 {
-        return Ok(());
-    }
-    let public_channels = plain::counted(channels, "public channel", "public channels");
-    writeln!(out, "Joining {public_channels}, about 50 a minute …")?;
-    out.flush()?;
     let (list_sender, lists) = mpsc::channel(reports.len());
     for report in reports {
         // The channel has capacity for one list per workspace.
@@ -138,7 +126,6 @@ async fn join(api: &WebApi, reports: &[SyncReport], out: &mut dyn Write) -> anyh
 mod tests {
     use std::collections::BTreeSet;
 
-    use process::config::slack::{JoinArgs, SlackArgs};
     use slack::ids::TeamId;
     use slack_api::{ApiUrl, Tokens};
     use workers::directory::SyncError;
