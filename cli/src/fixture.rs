@@ -8,7 +8,6 @@ use ports::changes::Changes;
 use ports::clock::{Clock, ManualClock, TimestampMs};
 use ports::queue::Delivery;
 use process::config::backend::{Backend, BackendArgs};
-use process::config::zone::{NamedZone, ZoneArgs};
 use rules::file::row::Share;
 use rules::file::{FileJob, FileObject};
 use serde_json::{Value, json};
@@ -22,7 +21,7 @@ use workers::file_downloader::{DownloadSettings, FileDownloader};
 use workers::message_writer::MessageWriter;
 use workers::runtime::{JobOutcome, Ports, Worker};
 
-use crate::read::{MessageArgs, ReadArgs};
+use crate::read::MessageArgs;
 
 /// An open archive, which is removed on drop.
 pub(crate) struct CliFixture {
@@ -97,11 +96,8 @@ impl CliFixture {
     }
 
     pub(crate) async fn edit(&self, team: &str, channel: &str, ts: &str, edited_ts: &str, text: &str) {
-        let mut after = message(channel, ts, text);
-        after["edited"] = json!({ "user": "U1", "ts": edited_ts });
-        let event = json!({ "type": "message", "subtype": "message_changed", "channel": channel,
-            "channel_type": "channel", "ts": edited_ts, "event_ts": edited_ts, "message": after });
-        self.write(team, &event).await;
+        let fields = json!({ "text": text, "edited": { "user": "U1", "ts": edited_ts } });
+        self.change(team, channel, ts, edited_ts, fields).await;
     }
 
     /// Changes a message without an `edited` mark.
@@ -214,8 +210,5 @@ pub(crate) fn parsed<A: clap::Args>(arguments: &[&str]) -> Result<A, clap::Error
 
 /// Returns arguments that read one message as JSON.
 pub(crate) fn message_args(channel: &str, ts: &str) -> MessageArgs {
-    let backend = BackendArgs::embedded("unused".as_ref());
-    let zone = ZoneArgs { tz: Some(NamedZone::parse("UTC").unwrap()) };
-    let read = ReadArgs { backend, json: true, limit: None, team: None, zone };
-    MessageArgs { channel: channel.into(), ts: Ts::parse(ts).unwrap(), thread_ts: None, read }
+    parsed(&[channel, ts, "--json", "--tz", "UTC", "--data", "unused"]).unwrap()
 }

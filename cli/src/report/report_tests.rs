@@ -4,31 +4,19 @@ use std::time::Duration;
 use ports::archive::ItemKey;
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::QueueName;
-use process::config::backend::BackendArgs;
 use serde_json::Value;
 use testkit::deliveries;
 use workers::runtime::{JobOutcome, Worker};
 use workers::statistician::Statistician;
 
 use super::*;
-use crate::fixture::{CliFixture, output, squeezed};
+use crate::fixture::{CliFixture, output, parsed, squeezed};
 
 /// Monday of 2026-W46.
 const MONDAY: i64 = 1_794_182_400;
 
 fn args() -> ReportArgs {
-    ReportArgs {
-        week: Some(Period::week("2026-W46").unwrap()),
-        from: None,
-        to: None,
-        channel: None,
-        user: None,
-        json: false,
-        html: false,
-        list: false,
-        team: None,
-        backend: BackendArgs::embedded("unused".as_ref()),
-    }
+    parsed(&["--week", "2026-W46", "--data", "unused"]).unwrap()
 }
 
 /// Returns a clock at the Monday two weeks later.
