@@ -270,7 +270,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command, program: OsString, out: &mut dyn Write) -> anyhow::Result<()> {
+fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
     match command {
         Command::Up(args) => up::run(&args, out),
         Command::Demo(args) => demo::run(&args, &program, out),

@@ -36,28 +36,19 @@ pub(crate) async fn run(_: &ProvisionArgs, _: &mut dyn Write) -> anyhow::Result<
 
 /// Creates or updates all resources, and prints each step as soon as it is done.
 #[cfg(feature = "aws")]
-pub(crate) async fn run(args: &ProvisionArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) async fn run(args: &ProvisionArgs, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
     let aws = Aws::connect(args.aws.names()?).await?;
-    let (sender, mut steps) = tokio::sync::mpsc::unbounded_channel();
-    let work = async {
-        // Dropped when the work ends, which ends the receiver too.
-        let sender = sender;
+    let (mut summary, mut printed) = (ProvisionSummary::default(), Ok(()));
+    let mut done = |step: &ProvisionStep| {
+        summary.count(step);
         // A step is done even if it cannot be printed.
-        let mut done = |step: &ProvisionStep| drop(sender.send(step.clone()));
-        provision(&aws, Parts::ALL, args.dry_run, &mut done).await
-    };
-    let show = async {
-        let mut summary = ProvisionSummary::default();
-        while let Some(step) = steps.recv().await {
-            writeln!(out, "{}", line(&step, args.dry_run))?;
-            out.flush()?;
-            summary.count(&step);
+        if printed.is_ok() {
+            printed = writeln!(out, "{}", line(step, args.dry_run)).and_then(|()| out.flush());
         }
-        std::io::Result::Ok(summary)
     };
-    let (result, shown) = tokio::join!(work, show);
-    result?;
-    writeln!(out, "{}", shown?.line(aws.region(), args.dry_run))?;
+    provision(&aws, Parts::ALL, args.dry_run, &mut done).await?;
+    printed?;
+    writeln!(out, "{}", summary.line(aws.region(), args.dry_run))?;
     Ok(())
 }
 
