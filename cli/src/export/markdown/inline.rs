@@ -136,12 +136,12 @@ fn span(span: &TextSpan, names: &DisplayNames<'_>) -> String {
 
 /// Formats words in their style.
 fn in_style(words: &str, style: TextStyle) -> String {
-    let (inner, rest) = (words.trim(), words);
+    let inner = words.trim();
     if inner.is_empty() {
         return words.to_owned();
     }
-    let start = rest.len() - rest.trim_start().len();
-    let (before, after) = (&rest[..start], &rest[start + inner.len()..]);
+    let start = words.len() - words.trim_start().len();
+    let (before, after) = (&words[..start], &words[start + inner.len()..]);
     let mut text = if style.code { code(inner) } else { escaped(inner) };
     for (is_set, sign) in [(style.strike, "~~"), (style.italic, "_"), (style.bold, "**")] {
         if is_set {
@@ -203,25 +203,15 @@ pub(super) fn escaped(words: &str) -> String {
 /// Escapes the start of a line that would begin a heading, list, rule or code block.
 fn begun(line: String) -> String {
     let text = line.trim_start();
-    let is_numbered = || {
-        let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
-        rest.len() < text.len() && rest.starts_with(['.', ')'])
-    };
     if text.starts_with(['#', '-', '+', '=', '>']) {
-        format!("\\{text}")
-    } else if is_numbered() {
-        text.replacen(
-            ['.', ')'],
-            if text.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with('.') {
-                "\\."
-            } else {
-                "\\)"
-            },
-            1,
-        )
-    } else {
-        text.to_owned()
+        return format!("\\{text}");
     }
+    let after_number = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    if after_number.starts_with(['.', ')']) && after_number.len() < text.len() {
+        let (number, sign) = text.split_at(text.len() - after_number.len());
+        return format!("{number}\\{sign}");
+    }
+    text.to_owned()
 }
 
 #[cfg(test)]
