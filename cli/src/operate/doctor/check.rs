@@ -48,6 +48,11 @@ impl DoctorCheck {
     pub(super) fn finding(check: &'static str, says: impl Into<String>, next: impl Into<String>) -> Self {
         Self { check, state: CheckState::Finding, says: says.into(), next: Some(next.into()) }
     }
+
+    /// A finding about a setting that cannot be used.
+    pub(super) fn unusable_setting(check: &'static str, why: &str) -> Self {
+        Self::finding(check, why, "correct that setting and start `annalist up` again")
+    }
 }
 
 /// Asserts the state of a check, that its text is one line with `expected` in it, and that only a finding has

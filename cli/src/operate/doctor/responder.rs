@@ -11,11 +11,7 @@ pub(super) fn check(facts: &Facts) -> DoctorCheck {
         ResponderFacts::Off => {
             DoctorCheck::ok(RESPONDER, "off: questions are not answered, and nothing is posted")
         }
-        ResponderFacts::Unusable(why) => DoctorCheck::finding(
-            RESPONDER,
-            why.as_str(),
-            "correct that setting and start `annalist up` again",
-        ),
+        ResponderFacts::Unusable(why) => DoctorCheck::unusable_setting(RESPONDER, why),
         ResponderFacts::On => may_post(&facts.slack),
     }
 }

@@ -20,6 +20,10 @@ const MAX_SKEW_S: u64 = WINDOW_S / 10;
 const COPY_TOKEN: &str = "copy the Bot User OAuth Token (xoxb-…) from api.slack.com/apps > your app > OAuth & Permissions \
                           into SLACK_BOT_TOKEN and start `annalist up` again";
 
+/// What to do about an app that is no longer installed.
+const INSTALL_AGAIN: &str = "install the app again at api.slack.com/apps > your app > Install App, and set SLACK_BOT_TOKEN \
+                             to the new Bot User OAuth Token";
+
 pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
     let runs = facts.ingest.ready.is_ok();
     let mut checks = vec![secret(&facts.secret, runs)];
@@ -32,9 +36,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
 
 fn secret(secret: &Result<Option<Secret>, String>, runs: bool) -> DoctorCheck {
     match secret {
-        Err(why) => {
-            DoctorCheck::finding(SECRET, why.as_str(), "correct that setting and start `annalist up` again")
-        }
+        Err(why) => DoctorCheck::unusable_setting(SECRET, why),
         Ok(None) if runs => DoctorCheck::finding(
             SECRET,
             "SLACK_SIGNING_SECRET is not set here, and `annalist up` runs with one",
@@ -67,13 +69,7 @@ fn secret(secret: &Result<Option<Secret>, String>, runs: bool) -> DoctorCheck {
 
 fn tokens(slack: &SlackFacts, runs: bool) -> Vec<DoctorCheck> {
     match slack {
-        SlackFacts::Unusable(why) => {
-            vec![DoctorCheck::finding(
-                TOKEN,
-                why.as_str(),
-                "correct that setting and start `annalist up` again",
-            )]
-        }
+        SlackFacts::Unusable(why) => vec![DoctorCheck::unusable_setting(TOKEN, why)],
         SlackFacts::NoToken(_) => {
             let next = if runs {
                 format!(
@@ -143,15 +139,10 @@ fn refused(error: &ApiError, for_team: &str) -> DoctorCheck {
                 "is unknown to Slack (invalid_auth): truncated, of a deleted app, or not allowed from this address",
                 COPY_TOKEN,
             ),
-            "token_revoked" => finding(
-                "was revoked (token_revoked)",
-                "install the app again at api.slack.com/apps > your app > Install App, and set SLACK_BOT_TOKEN to the \
-                 new Bot User OAuth Token",
-            ),
+            "token_revoked" => finding("was revoked (token_revoked)", INSTALL_AGAIN),
             "account_inactive" => finding(
                 "is of an app that was removed from the workspace, or of a deleted one (account_inactive)",
-                "install the app again at api.slack.com/apps > your app > Install App, and set SLACK_BOT_TOKEN to the \
-                 new Bot User OAuth Token",
+                INSTALL_AGAIN,
             ),
             "token_expired" => finding(
                 "has expired (token_expired): token rotation is on, and cannot be turned off again",
