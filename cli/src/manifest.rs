@@ -62,7 +62,6 @@ fn bot_events() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
     })
 }
 
-/// Prints the manifest.
 pub(crate) fn print(args: &ManifestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let manifest = manifest(args.url.as_deref().unwrap_or(PLACEHOLDER), args.responder);
     writeln!(out, "{}", serde_json::to_string_pretty(&manifest)?)?;

@@ -115,7 +115,6 @@ impl ViewerEndpoint {
         Ok(Self { address, hosts, readers, zone: Zone::from_args(&args.zone) })
     }
 
-    /// Binds the listener.
     pub(crate) async fn bind(&self) -> anyhow::Result<TcpListener> {
         match TcpListener::bind(self.address).await {
             Ok(listener) => Ok(listener),
@@ -131,7 +130,6 @@ impl ViewerEndpoint {
         }
     }
 
-    /// Returns the router for the pages.
     pub(crate) fn router(
         &self,
         backend: &Backend,

@@ -28,12 +28,10 @@ impl Zone {
         Self { zone, name }
     }
 
-    /// Returns the name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the time zone.
     pub(crate) fn time_zone(&self) -> &TimeZone {
         &self.zone
     }

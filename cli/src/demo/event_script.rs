@@ -96,7 +96,6 @@ impl EventScript {
         format!("{}.{:06}", self.now_s, self.random.u32(100..999_000))
     }
 
-    /// Returns the current time.
     pub(super) fn now_s(&self) -> i64 {
         self.now_s
     }
@@ -254,7 +253,6 @@ impl EventScript {
         self.ts(index)
     }
 
-    /// Returns the timestamp of a message.
     pub(super) fn ts(&self, index: usize) -> String {
         self.posted[index].message["ts"].as_str().unwrap_or_default().to_owned()
     }

@@ -14,7 +14,6 @@ pub(super) struct NameCache<'a> {
 }
 
 impl<'a> NameCache<'a> {
-    /// Returns an empty cache.
     pub(super) fn new(archive: &'a dyn Archive) -> Self {
         Self { archive, by_teams: HashMap::new() }
     }

@@ -92,7 +92,6 @@ struct ArrangedChannel<'s, 'a> {
 }
 
 impl<'s, 'a> ArrangedChannel<'s, 'a> {
-    /// Starts reading.
     async fn read(
         source: &'s ExportSource<'a>,
         channel: &'s ExportedChannel<'a>,

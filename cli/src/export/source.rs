@@ -161,7 +161,6 @@ impl<'a> ExportSource<'a> {
         Some(message)
     }
 
-    /// Returns the people of a workspace.
     pub(crate) fn people(&self, team: &TeamId) -> VisibleRows<'a> {
         VisibleRows::all(self.archive, Query::partition(key::users(team)), |item| {
             (!item.is_erased()).then(|| project::directory(item))

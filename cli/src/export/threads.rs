@@ -103,7 +103,6 @@ impl ThreadReply {
 }
 
 impl<'t> Replies<'t> {
-    /// Returns the number of replies.
     pub(crate) fn count(&self) -> usize {
         self.replies.len()
     }

@@ -26,7 +26,6 @@ pub(crate) struct DashboardsArgs {
     pub(crate) out: PathBuf,
 }
 
-/// Writes the files.
 pub(crate) fn write(args: &DashboardsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = &args.out;
     std::fs::create_dir_all(folder)

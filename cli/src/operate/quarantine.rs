@@ -68,7 +68,6 @@ pub(crate) enum QuarantineCommand {
 }
 
 impl QuarantineCommand {
-    /// Returns the backend arguments.
     pub(crate) fn backend(&self) -> &BackendArgs {
         match self {
             Self::List { backend, .. }
@@ -79,7 +78,6 @@ impl QuarantineCommand {
     }
 }
 
-/// Runs a command.
 pub(crate) async fn run(
     backend: &Backend,
     clock: &dyn Clock,

@@ -60,7 +60,6 @@ pub(crate) struct ListArgs {
 }
 
 impl QuestionsCommand {
-    /// Returns the backend arguments.
     pub(crate) fn backend(&self) -> &BackendArgs {
         match self {
             Self::List(args) => &args.backend,
@@ -76,7 +75,6 @@ struct FoundQuestion {
     answer: Option<(AnswerRow, Item)>,
 }
 
-/// Runs a command.
 pub(crate) async fn run(
     backend: &Backend,
     clock: &dyn Clock,

@@ -84,7 +84,6 @@ impl TargetFile {
         Ok(Self { file, paths, noun, force, is_published: false })
     }
 
-    /// Returns the file.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
@@ -149,7 +148,6 @@ impl TargetFolder {
         Ok(Self { paths, noun, _locked: locked, is_published: false })
     }
 
-    /// Returns the temporary path.
     pub(crate) fn partial_path(&self) -> &Path {
         &self.paths.partial
     }

@@ -93,7 +93,6 @@ impl<'a> MessagePrinter<'a> {
         Ok(())
     }
 
-    /// Returns the number of printed messages.
     pub(super) fn printed(&self) -> usize {
         self.printed
     }

@@ -62,7 +62,6 @@ pub(crate) struct Render<'r> {
 }
 
 impl Render<'_> {
-    /// Prints a message.
     pub(crate) fn message(
         &self,
         out: &mut dyn Write,

@@ -21,7 +21,6 @@ const ROWS: usize = 10;
 /// The width of bars in tables.
 const BAR: usize = 10;
 
-/// Prints a report.
 pub(super) fn print(report: &FiguresReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", heading(report))?;
     figures(report, out)?;

@@ -373,7 +373,6 @@ impl PartMessages {
     }
 }
 
-/// Returns the authors of messages.
 fn authors<'m>(messages: &[&'m PageMessage]) -> HashSet<&'m str> {
     messages.iter().filter_map(|message| message.content.author.user.as_deref()).collect()
 }

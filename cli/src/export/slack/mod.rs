@@ -34,7 +34,6 @@ const UPLOADS: &str = "__uploads";
 /// An upper bound for days, later than any message, with valid days after it.
 const LAST_DAY: Date = civil::date(9000, 1, 1);
 
-/// Writes the zip.
 pub(super) async fn write(
     source: &ExportSource<'_>,
     file: File,
