@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::bail;
 use ingest::{Ingest, serve_events};
 use ports::clock::SharedClock;
 use ports::queue::run::RunId;
@@ -93,6 +94,17 @@ impl Composition {
         }
         self.working.send_replace(true);
         while self.workers.join_next().await.is_some() {}
+    }
+}
+
+/// Binds the address of `flag`. `advice` begins the next step if the address is in use.
+pub(crate) async fn listen(address: SocketAddr, advice: &str, flag: &str) -> anyhow::Result<TcpListener> {
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            bail!("{address} is in use: {advice}choose another address with {flag}")
+        }
+        Err(error) => bail!("cannot listen on {address}: {error}; choose another address with {flag}"),
     }
 }
 

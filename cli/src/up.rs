@@ -4,7 +4,6 @@ use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::bail;
 use ports::clock::{SharedClock, SystemClock};
 use process::config::backend::{Backend, BackendArgs, BackendKind};
 use process::config::viewer::ViewerArgs;
@@ -16,7 +15,7 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use workers::environment::{WorkArgs, WorkSettings};
 
-use crate::composition::{Composition, wait_until_true};
+use crate::composition::{Composition, listen, wait_until_true};
 use crate::search::index_file;
 use crate::view::ViewerEndpoint;
 
@@ -64,7 +63,8 @@ async fn serve(
     let shutdown = process::shutdown::on_signal()?;
     let clock: SharedClock = SystemClock::shared();
     // Before the data folder is created, so that a failure leaves nothing behind.
-    let listener = listen(args.listen.listen).await?;
+    let advice = "stop the process that listens there, or ";
+    let listener = listen(args.listen.listen, advice, "--listen").await?;
     let metrics = listener::bind(args.metrics.metrics_listen, Some(DEFAULT_METRICS_LISTEN)).await?;
     let pages = match &endpoint {
         Some(endpoint) => Some((endpoint, endpoint.bind().await?)),
@@ -114,18 +114,6 @@ async fn serve(
     }
     backend.close().await;
     broken.map_or(Ok(()), Err)
-}
-
-async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    match TcpListener::bind(address).await {
-        Ok(listener) => Ok(listener),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            bail!(
-                "{address} is in use: stop the process that listens there, or choose another address with --listen"
-            )
-        }
-        Err(error) => bail!("cannot listen on {address}: {error}; choose another address with --listen"),
-    }
 }
 
 fn serve_metrics(listener: TcpListener, shutdown: watch::Receiver<bool>) -> anyhow::Result<()> {

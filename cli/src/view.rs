@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use axum::Router;
 use axum::http::HeaderName;
 use ports::clock::{SharedClock, SystemClock};
@@ -22,7 +22,7 @@ use viewer::access::{self, Access, ViewerAccess, ViewerPassword};
 use viewer::index::IndexSource;
 
 use crate::UsageError;
-use crate::composition::wait_until_true;
+use crate::composition::{listen, wait_until_true};
 use crate::search::index_file;
 use crate::zone::Zone;
 
@@ -116,18 +116,7 @@ impl ViewerEndpoint {
     }
 
     pub(crate) async fn bind(&self) -> anyhow::Result<TcpListener> {
-        match TcpListener::bind(self.address).await {
-            Ok(listener) => Ok(listener),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                bail!("{} is in use: choose another address with --viewer-listen", self.address)
-            }
-            Err(error) => {
-                bail!(
-                    "cannot listen on {}: {error}; choose another address with --viewer-listen",
-                    self.address
-                )
-            }
-        }
+        listen(self.address, "", "--viewer-listen").await
     }
 
     pub(crate) fn router(
