@@ -38,13 +38,7 @@ impl ChannelReport<'_> {
             plain::counted(*threads, "thread", "threads"),
             plain::counted(*calls, "call", "calls")
         )?;
-        if tally.skipped > 0 {
-            write!(out, "; {} passed over", tally.skipped)?;
-        }
-        if tally.reactions_cut > 0 {
-            write!(out, "; {} with more reactions than Slack lists", tally.reactions_cut)?;
-        }
-        writeln!(out, "{}", state.remark())
+        state.print_end(tally, out)
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::bail;
 use tokio::sync::watch;
-use workers::historian::{Consequence, HistoryCalls, HistoryError, RESTRICTED_ADVICE, SpanEnd};
+use workers::historian::{Consequence, HistoryCalls, HistoryError, RESTRICTED_ADVICE, ReadSnapshot, SpanEnd};
 
 use crate::composition::wait_until_true;
 use crate::failure::ASK_DOCTOR;
@@ -40,16 +40,23 @@ impl ReadingState {
         }
     }
 
-    /// Returns the end of a channel's line for people; empty if the channel was read completely.
-    pub(crate) fn remark(&self) -> String {
+    /// Prints the end of a channel's line for people: what was not stored, and whether the channel was read
+    /// completely.
+    pub(crate) fn print_end(&self, tally: &ReadSnapshot, out: &mut dyn Write) -> io::Result<()> {
+        if tally.skipped > 0 {
+            write!(out, "; {} passed over", tally.skipped)?;
+        }
+        if tally.reactions_cut > 0 {
+            write!(out, "; {} with more reactions than Slack lists", tally.reactions_cut)?;
+        }
         match (self, self.error()) {
-            (Self::Limited, _) => {
+            (Self::Limited, _) => writeln!(
+                out,
                 "; Slack's plan hides what is older: an export may still have it, `annalist import`"
-                    .to_owned()
-            }
-            (_, Some(error)) => format!("; {}: {error}", self.as_str()),
-            (Self::Stopped(_), None) => "; stopped".to_owned(),
-            (Self::Done | Self::Unreadable(_), None) => String::new(),
+            ),
+            (_, Some(error)) => writeln!(out, "; {}: {error}", self.as_str()),
+            (Self::Stopped(_), None) => writeln!(out, "; stopped"),
+            (Self::Done | Self::Unreadable(_), None) => writeln!(out),
         }
     }
 
@@ -94,21 +101,13 @@ pub(crate) struct EarlyEnd {
 impl EarlyEnd {
     /// Records how the reading of a workspace ended. Returns whether other workspaces may be read.
     pub(crate) fn note(&mut self, stop: Option<ReadingStop>) -> bool {
+        let may_continue = matches!(stop, None | Some(ReadingStop::Workspace(_)));
         match stop {
-            None => true,
-            Some(ReadingStop::Workspace(error)) => {
-                self.why = Some(error);
-                true
-            }
-            Some(ReadingStop::Failed(error)) => {
-                self.why = Some(error);
-                false
-            }
-            Some(ReadingStop::Interrupted) => {
-                self.is_interrupted = true;
-                false
-            }
+            Some(ReadingStop::Workspace(error) | ReadingStop::Failed(error)) => self.why = Some(error),
+            Some(ReadingStop::Interrupted) => self.is_interrupted = true,
+            None => {}
         }
+        may_continue
     }
 
     /// Returns an error with the next step if the reading ended early.

@@ -40,13 +40,7 @@ impl DifferenceReport<'_> {
             return plain::json_line(out, &line);
         }
         write!(out, "{}: {}", planned.display_name(), sum(found))?;
-        if tally.skipped > 0 {
-            write!(out, "; {} passed over", tally.skipped)?;
-        }
-        if tally.reactions_cut > 0 {
-            write!(out, "; {} with more reactions than Slack lists", tally.reactions_cut)?;
-        }
-        writeln!(out, "{}", state.remark())?;
+        state.print_end(tally, out)?;
         if is_dry_run {
             print_named("missing", *missing, &found.missing_ts, out)?;
         }
