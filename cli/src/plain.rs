@@ -7,6 +7,12 @@ use reader::plain::affects_terminal;
 pub(crate) use reader::plain::{excerpt, line, lines, tail};
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
+use slack::ids::ChannelId;
+
+/// Returns `#general`, with at most this number of characters, or the id of a channel without a name.
+pub(crate) fn channel_label(name: Option<&str>, channel: &ChannelId, max_chars: usize) -> String {
+    name.map_or_else(|| channel.to_string(), |name| format!("#{}", excerpt(name, max_chars)))
+}
 
 /// Formats an age or another duration in its largest sensible unit.
 pub(crate) fn age(seconds: u64) -> String {

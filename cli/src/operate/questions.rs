@@ -184,10 +184,7 @@ impl FoundQuestion {
     }
 
     fn channel(&self) -> String {
-        match self.row.text("channel_name") {
-            Some(name) => format!("#{}", plain::excerpt(name, 80)),
-            None => self.question.id.channel.to_string(),
-        }
+        plain::channel_label(self.row.text("channel_name"), &self.question.id.channel, 80)
     }
 
     /// Returns the state of the question and of its answer.

@@ -145,10 +145,7 @@ impl CoveragePrinter {
 
     /// Returns `#general`, or `C0123ABCD` if the name is unknown.
     fn channel_label(&self, channel: &CoveredChannel<'_>) -> String {
-        let label = match channel.name {
-            Some(name) => format!("#{}", plain::excerpt(name, NAME)),
-            None => channel.channel.to_string(),
-        };
+        let label = plain::channel_label(channel.name, channel.channel, NAME);
         if self.with_team { format!("{} {label}", channel.team) } else { label }
     }
 

@@ -108,10 +108,7 @@ async fn table(
 /// Returns `#general`, `C0123ABCD` if the name is unknown, or `all channels`.
 fn channel_label(gap: &Gap, named: Option<&WorkspaceChannels>) -> String {
     let Some(channel) = &gap.channel else { return "all channels".to_owned() };
-    match named.and_then(|named| named.name(channel)) {
-        Some(name) => format!("#{}", plain::excerpt(name, NAME)),
-        None => channel.to_string(),
-    }
+    plain::channel_label(named.and_then(|named| named.name(channel)), channel, NAME)
 }
 
 /// Formats the length of a gap with the precision that people need.

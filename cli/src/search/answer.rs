@@ -230,10 +230,7 @@ fn print(answer: &SearchAnswer, args: &SearchArgs, zone: &Zone, out: &mut dyn Wr
     let [start, end] = marks();
     writeln!(out, "Times are in {}.", zone.name())?;
     for hit in hits {
-        let channel = match &hit.channel_name {
-            Some(name) => format!("#{}", plain::excerpt(name, 80)),
-            None => hit.location.channel.to_string(),
-        };
+        let channel = plain::channel_label(hit.channel_name.as_deref(), &hit.location.channel, 80);
         let is_reply = hit.thread_ts.as_ref().is_some_and(|root| *root != hit.ts);
         let states = [
             (hit.is_private, " (private)"),

@@ -22,10 +22,7 @@ pub(crate) struct PlannedChannel {
 impl PlannedChannel {
     /// `#general`, or its id if its name is unknown.
     pub(crate) fn display_name(&self) -> String {
-        match &self.name {
-            Some(name) => format!("#{}", plain::excerpt(name, NAME)),
-            None => self.channel.to_string(),
-        }
+        plain::channel_label(self.name.as_deref(), &self.channel, NAME)
     }
 }
 
