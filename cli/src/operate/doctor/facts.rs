@@ -93,6 +93,18 @@ pub(super) struct TokenFacts {
     pub(super) channels: Option<Result<ChannelCounts, ApiError>>,
 }
 
+#[cfg(test)]
+impl TokenFacts {
+    /// Returns an accepted token with these scopes.
+    pub(super) fn accepted(scopes: &[&str]) -> Self {
+        let (team_name, user) = (Some("Acme".to_owned()), Some("annalist".to_owned()));
+        let bot = BotIdentity { team: TeamId::parse("T1").unwrap(), team_name, user };
+        let scopes = Some(scopes.iter().map(|scope| (*scope).to_owned()).collect());
+        let kind = TokenKind::Bot;
+        Self { given_for: None, kind, answer: Ok(bot), scopes, times: None, channels: None }
+    }
+}
+
 /// Counts of the public channels, without archived ones, on Slack's first page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ChannelCounts {

@@ -39,24 +39,11 @@ fn may_post(slack: &SlackFacts) -> DoctorCheck {
 
 #[cfg(test)]
 mod tests {
-    use slack::ids::TeamId;
-    use slack_api::TokenKind;
-    use slack_api::check::BotIdentity;
-
     use super::super::check::{CheckState, assert_check};
     use super::*;
 
     fn with(scopes: &[&str]) -> SlackFacts {
-        let bot = BotIdentity { team: TeamId::parse("T1").unwrap(), team_name: None, user: None };
-        let token = TokenFacts {
-            given_for: None,
-            kind: TokenKind::Bot,
-            answer: Ok(bot),
-            scopes: Some(scopes.iter().map(|scope| (*scope).to_owned()).collect()),
-            times: None,
-            channels: None,
-        };
-        SlackFacts::Tokens { total: 1, asked: vec![token] }
+        SlackFacts::Tokens { total: 1, asked: vec![TokenFacts::accepted(scopes)] }
     }
 
     #[test]

@@ -262,29 +262,13 @@ mod tests {
     use ports::clock::TimestampMs;
     use slack::ids::TeamId;
     use slack_api::Method;
-    use slack_api::check::{BotIdentity, ClockComparison};
+    use slack_api::check::ClockComparison;
 
     use super::super::check::{self, CheckState};
     use super::*;
 
-    fn bot(team: &str) -> BotIdentity {
-        BotIdentity {
-            team: TeamId::parse(team).unwrap(),
-            team_name: Some("Acme".into()),
-            user: Some("annalist".into()),
-        }
-    }
-
     fn good() -> TokenFacts {
-        let scopes = BOT_SCOPES.iter().map(|(scope, _)| (*scope).to_owned()).collect();
-        TokenFacts {
-            given_for: None,
-            kind: TokenKind::Bot,
-            answer: Ok(bot("T1")),
-            scopes: Some(scopes),
-            times: None,
-            channels: None,
-        }
+        TokenFacts::accepted(&BOT_SCOPES.map(|(scope, _)| scope))
     }
 
     fn assert_check(check: &DoctorCheck, state: CheckState, expected: &[&str]) {
