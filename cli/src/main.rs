@@ -364,10 +364,16 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         }),
         Command::Backup(args) => operate::backup::run(&args, &SystemClock, out),
         Command::Restore(args) => operate::restore::run(&args, out),
+        #[cfg(feature = "aws")]
         Command::Provision(args) => {
             runtime(&mut Builder::new_current_thread())?.block_on(provision::run(&args, out))
         }
+        #[cfg(feature = "aws")]
         Command::Cloudformation(args) => cloudformation::print(&args, out),
+        #[cfg(not(feature = "aws"))]
+        Command::Provision(_) | Command::Cloudformation(_) => {
+            Err(config::ConfigError::NotBuilt(config::backend::BackendKind::Aws).into())
+        }
         Command::Dashboards(args) => operate::dashboards::write(&args, out),
         Command::Manifest(args) => manifest::print(&args, out),
         Command::Completions(args) => packaging::completions(Cli::command(), &args, out),
@@ -407,6 +413,17 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[cfg(not(feature = "aws"))]
+    #[test]
+    fn a_build_without_aws_returns_an_error_that_names_the_feature() {
+        for command in ["provision", "cloudformation"] {
+            let cli = Cli::try_parse_from(["annalist", command]).unwrap();
+            let error = run(cli.command, "annalist".into(), &mut Vec::new()).unwrap_err();
+            let is_config_error = error.is::<config::ConfigError>();
+            assert!(is_config_error && error.to_string().contains("--features aws"), "{error}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `annalist provision`: creates or updates the queues, tables and bucket that `--backend aws` needs.
 
+#[cfg(feature = "aws")]
 use std::io::Write;
 
 #[cfg(feature = "aws")]
@@ -8,8 +9,6 @@ use aws::Aws;
 use aws::provision::{Parts, ProvisionStep, ResourceChange, provision};
 #[cfg(feature = "aws")]
 use process::config::aws::AwsArgs;
-#[cfg(not(feature = "aws"))]
-use process::config::{ConfigError, backend::BackendKind};
 
 /// `annalist provision`.
 #[derive(Debug, Clone, clap::Args)]
@@ -26,12 +25,6 @@ pub(crate) struct ProvisionArgs {
 /// flag.
 pub(crate) fn under_its_heading(arg: clap::Arg) -> clap::Arg {
     if arg.get_id() == "dry_run" { arg } else { arg.help_heading("Names") }
-}
-
-/// Fails: a build without AWS has nothing to provision.
-#[cfg(not(feature = "aws"))]
-pub(crate) async fn run(_: &ProvisionArgs, _: &mut dyn Write) -> anyhow::Result<()> {
-    Err(ConfigError::NotBuilt(BackendKind::Aws).into())
 }
 
 /// Creates or updates all resources, and prints each step as soon as it is done.
@@ -139,17 +132,5 @@ mod tests {
             "4 resources in eu-central-1: 2 created, 1 updated, 1 unchanged"
         );
         assert!(summary.line("eu-central-1", true).ends_with("nothing was changed"));
-    }
-}
-
-#[cfg(test)]
-#[cfg(not(feature = "aws"))]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_build_without_aws_returns_an_error_that_names_the_feature() {
-        let error = run(&ProvisionArgs { dry_run: true }, &mut Vec::new()).await.unwrap_err();
-        assert!(error.is::<ConfigError>() && error.to_string().contains("--features aws"), "{error}");
     }
 }
