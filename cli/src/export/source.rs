@@ -68,20 +68,25 @@ pub(crate) struct ExportedFacts {
 }
 
 impl ExportedFacts {
-    fn from_snapshot(snapshot: &Value, listed_name: Option<&str>, created: Option<Ts>) -> Self {
+    async fn read(
+        archive: &dyn Archive,
+        location: &ChannelOfTeam,
+        snapshot: &Value,
+        listed_name: Option<&str>,
+    ) -> Result<Self, ArchiveError> {
         let text = |name: &str| snapshot[name].as_str().map(str::to_owned);
         let is_set = |name: &str| snapshot[name] == true;
         let listed_name = listed_name.map(|name| name.strip_prefix(DELETED_PREFIX).unwrap_or(name));
-        Self {
+        Ok(Self {
             name: text("name").or_else(|| listed_name.map(str::to_owned)),
             topic: text("topic"),
             purpose: text("purpose"),
-            created,
+            created: history::created(archive, &location.team, &location.channel).await?,
             is_archived: is_set("archived"),
             is_deleted: is_set("deleted"),
             is_private: snapshot["visibility"] == "private",
             is_shared: is_set("ext_shared"),
-        }
+        })
     }
 }
 
@@ -101,10 +106,9 @@ impl<'a> ExportSource<'a> {
                 let snapshot = listed.location.newest(archive).await?.unwrap_or(Value::Null);
                 if list.successor(&listed.location, &snapshot).is_none() {
                     let joined = find::joined_channel(archive, &listed.location, &teams).await?;
-                    found.push((
-                        joined,
-                        facts(archive, &listed.location, &snapshot, listed.name.as_deref()).await?,
-                    ));
+                    let name = listed.name.as_deref();
+                    let facts = ExportedFacts::read(archive, &listed.location, &snapshot, name).await?;
+                    found.push((joined, facts));
                 }
             }
         }
@@ -115,15 +119,14 @@ impl<'a> ExportSource<'a> {
                 continue;
             }
             let snapshot = location.newest(archive).await?.unwrap_or(Value::Null);
-            let facts = facts(archive, location, &snapshot, None).await?;
+            let facts = ExportedFacts::read(archive, location, &snapshot, None).await?;
             found.push((joined, facts));
         }
-        let mut teams: Vec<TeamId> =
-            found.iter().map(|(joined, _)| joined.current_location().team.clone()).collect();
-        teams.sort();
-        teams.dedup();
         // The sort is stable, so the order within a workspace stays.
         found.sort_by(|(one, _), (other, _)| one.current_location().team.cmp(&other.current_location().team));
+        let mut teams: Vec<TeamId> =
+            found.iter().map(|(joined, _)| joined.current_location().team.clone()).collect();
+        teams.dedup();
         let mut folders = FolderNames::default();
         let channels = found.into_iter().map(|(joined, facts)| {
             let location = joined.current_location();
@@ -186,16 +189,6 @@ pub(super) fn remove_tokens(message: &mut Value) {
         message["raw_event"] = raw.to_string().into();
     }
     without_tokens(message);
-}
-
-async fn facts(
-    archive: &dyn Archive,
-    location: &ChannelOfTeam,
-    snapshot: &Value,
-    listed_name: Option<&str>,
-) -> Result<ExportedFacts, ArchiveError> {
-    let created = history::created(archive, &location.team, &location.channel).await?;
-    Ok(ExportedFacts::from_snapshot(snapshot, listed_name, created))
 }
 
 #[cfg(test)]
