@@ -1,20 +1,12 @@
-//! The channel names of a workspace: the ChannelIndex, read from the archive and cached for a few seconds.
-//! Also the name and address of a workspace.
+//! The channel names of a workspace: the ChannelIndex, read from the archive. Also the name and address of a
+//! workspace.
 
 use std::collections::BTreeMap;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
-use ports::clock::{SharedClock, TimestampMs};
 use rules::channel::index;
 use rules::workspace::VALUE;
 use slack::ids::{ChannelId, TeamId};
-
-/// The maximum delay until a changed name is visible. Reading a shard of 350 KB costs 44 read units on
-/// DynamoDB, so a busy reader must not read it for every lookup.
-const MAX_AGE: Duration = Duration::from_secs(5);
 
 /// The channels of one workspace by id.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -29,12 +21,6 @@ impl WorkspaceChannels {
     /// Iterates over all channels and their names, ordered by id.
     pub fn iter(&self) -> impl Iterator<Item = (ChannelId, &str)> {
         self.0.iter().filter_map(|(id, name)| Some((ChannelId::parse(id).ok()?, name.as_str())))
-    }
-
-    /// Returns the channels with this name, ignoring case. The name may start with `#`.
-    pub fn channels_with_name(&self, name: &str) -> Vec<ChannelId> {
-        let name = name.strip_prefix('#').unwrap_or(name).to_lowercase();
-        self.iter().filter(|(_, known)| known.to_lowercase() == name).map(|(id, _)| id).collect()
     }
 }
 
@@ -67,32 +53,4 @@ pub async fn read_workspace_facts(
         name: value(&ItemKey::workspace_name(team)),
         base_url: value(&ItemKey::workspace_address(team)),
     })
-}
-
-/// A cached index, for readers that look up names often.
-pub struct Directory {
-    archive: Arc<dyn Archive>,
-    clock: SharedClock,
-    known: Mutex<HashMap<TeamId, (TimestampMs, Arc<WorkspaceChannels>)>>,
-}
-
-impl Directory {
-    /// Returns an empty cache.
-    pub fn new(archive: Arc<dyn Archive>, clock: SharedClock) -> Self {
-        Self { archive, clock, known: Mutex::default() }
-    }
-
-    /// Returns the channels of a workspace, at most a few seconds old.
-    pub async fn channels(&self, team: &TeamId) -> Result<Arc<WorkspaceChannels>, ArchiveError> {
-        let now = self.clock.now();
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((read_at, channels)) = known().get(team)
-            && now.since(*read_at) < MAX_AGE
-        {
-            return Ok(Arc::clone(channels));
-        }
-        let channels = Arc::new(read(&*self.archive, team).await?);
-        known().insert(team.clone(), (now, Arc::clone(&channels)));
-        Ok(channels)
-    }
 }

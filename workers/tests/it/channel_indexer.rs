@@ -6,12 +6,11 @@ use std::sync::Arc;
 use ports::archive::{
     Archive, ArchiveExt, ErasureFact, ErasureScope, Item, ItemKey, Query, Update, key, query_all,
 };
-use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::job::encode_event_of_run;
 use ports::queue::route::refused_span_message;
 use ports::queue::run::RunId;
 use ports::queue::{Delivery, GroupId};
-use reader::directory::{self, Directory};
+use reader::directory;
 use reader::gaps;
 use rules::gap::run::RunSpan;
 use rules::project;
@@ -102,7 +101,6 @@ async fn ten_thousand_channels_are_found_by_id_and_name_in_many_shards() {
     let found: BTreeSet<(String, String)> =
         index.iter().map(|(id, name)| (id.to_string(), name.to_owned())).collect();
     assert_eq!(found, channels.into_iter().collect());
-    assert_eq!(index.channels_with_name("#projekt-7777"), [id("C07777")]);
 
     // One change is one write, whichever shard it is in.
     let before = fixture.rows(key::channel_index(&team())).await;
@@ -169,15 +167,15 @@ async fn a_changed_history_is_a_gap_if_the_channel_is_archived() {
 }
 
 #[tokio::test]
-async fn readers_notice_a_changed_name_within_seconds() {
+async fn readers_see_a_changed_name() {
     let fixture = IndexerFixture::new();
-    let clock = ManualClock::starting_at(TimestampMs(0));
-    let directory = Directory::new(fixture.archive.clone(), clock.clone());
-    fixture.store(&[named("channel_created", "C1", "before", "1700000000.000000")]).await;
-    assert_eq!(directory.channels(&team()).await.unwrap().name(&id("C1")), Some("before"));
-    fixture.store(&[named("channel_rename", "C1", "after", "1700000001.000000")]).await;
-    clock.advance(std::time::Duration::from_secs(5));
-    assert_eq!(directory.channels(&team()).await.unwrap().name(&id("C1")), Some("after"));
+    for (kind, name, event_ts) in
+        [("channel_created", "before", "1700000000.000000"), ("channel_rename", "after", "1700000001.000000")]
+    {
+        fixture.store(&[named(kind, "C1", name, event_ts)]).await;
+        let index = directory::read(&*fixture.archive, &team()).await.unwrap();
+        assert_eq!(index.name(&id("C1")), Some(name));
+    }
 }
 
 #[tokio::test]
