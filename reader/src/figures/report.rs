@@ -28,9 +28,7 @@ impl Scope {
             Self::User(user) => format!("user/{user}"),
         }
     }
-}
 
-impl Scope {
     /// The id of a report, unique in its workspace.
     pub(super) fn report_id(&self, period: &Period) -> String {
         let [from, to] = period.bounds();
@@ -96,65 +94,38 @@ impl FigureName {
     /// The name for scripts.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::AllUsers => "all_users",
-            Self::ActiveUsers => "active_users",
-            Self::Posters => "posters",
-            Self::Messages => "messages",
-            Self::Words => "words",
-            Self::MedianMessages => "median_messages",
-            Self::MedianWords => "median_words",
-            Self::TopTenShare => "top_ten_share",
-            Self::HalfOfWords => "half_of_words",
-            Self::FirstTimePosters => "first_time_posters",
-            Self::ChannelsUsed => "channels_used",
-            Self::Reactions => "reactions",
-            Self::Replies => "replies",
-            Self::Threads => "threads",
-            Self::BotMessages => "bot_messages",
-        }
-    }
-
-    /// Whether the figure is a count, not a median or a share.
-    #[must_use]
-    pub fn is_count(self) -> bool {
-        match self {
-            Self::MedianMessages | Self::MedianWords | Self::TopTenShare => false,
-            Self::AllUsers
-            | Self::ActiveUsers
-            | Self::Posters
-            | Self::Messages
-            | Self::Words
-            | Self::HalfOfWords
-            | Self::FirstTimePosters
-            | Self::ChannelsUsed
-            | Self::Reactions
-            | Self::Replies
-            | Self::Threads
-            | Self::BotMessages => true,
-        }
+        self.names().0
     }
 
     /// The label for people.
     #[must_use]
     pub fn label(self) -> &'static str {
+        self.names().1
+    }
+
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::AllUsers => "accounts",
-            Self::ActiveUsers => "active people",
-            Self::Posters => "people who posted",
-            Self::Messages => "messages",
-            Self::Words => "words",
-            Self::MedianMessages => "median messages a person",
-            Self::MedianWords => "median words a person",
-            Self::TopTenShare => "share of the top ten",
-            Self::HalfOfWords => "people who wrote half of it",
-            Self::FirstTimePosters => "posted for the first time",
-            Self::ChannelsUsed => "channels in use",
-            Self::Reactions => "reactions",
-            Self::Replies => "replies",
-            Self::Threads => "threads",
-            Self::BotMessages => "messages of apps",
+            Self::AllUsers => ("all_users", "accounts"),
+            Self::ActiveUsers => ("active_users", "active people"),
+            Self::Posters => ("posters", "people who posted"),
+            Self::Messages => ("messages", "messages"),
+            Self::Words => ("words", "words"),
+            Self::MedianMessages => ("median_messages", "median messages a person"),
+            Self::MedianWords => ("median_words", "median words a person"),
+            Self::TopTenShare => ("top_ten_share", "share of the top ten"),
+            Self::HalfOfWords => ("half_of_words", "people who wrote half of it"),
+            Self::FirstTimePosters => ("first_time_posters", "posted for the first time"),
+            Self::ChannelsUsed => ("channels_used", "channels in use"),
+            Self::Reactions => ("reactions", "reactions"),
+            Self::Replies => ("replies", "replies"),
+            Self::Threads => ("threads", "threads"),
+            Self::BotMessages => ("bot_messages", "messages of apps"),
         }
+    }
+
+    /// Whether the figure is a count, not a median or a share.
+    pub(super) fn is_count(self) -> bool {
+        !matches!(self, Self::MedianMessages | Self::MedianWords | Self::TopTenShare)
     }
 }
 
