@@ -11,9 +11,9 @@ use super::period::Period;
 use super::report::{FigureName, FiguresReport, Number, Scope, TopMessage};
 
 /// The version of the report format; change it if the content of reports changes.
-pub(super) const FORMAT: &str = "3";
+const FORMAT: &str = "3";
 
-/// The hash while it is computed.
+/// The hash while it is computed. The stamp of a report's inputs is computed in the same way.
 pub(super) struct Basis(Sha256);
 
 impl Basis {
@@ -25,7 +25,7 @@ impl Basis {
         basis
     }
 
-    fn part(&mut self, text: &str) {
+    pub(super) fn part(&mut self, text: &str) {
         self.0.update((text.len() as u64).to_be_bytes());
         self.0.update(text);
     }
@@ -40,8 +40,15 @@ impl Basis {
         }
     }
 
+    /// Adds what a report shows of people.
     pub(super) fn people(&mut self, people: &People) {
-        hash_people(people, &mut |text| self.part(text));
+        for (id, PersonFacts { kind, name, tz, offset_minutes }) in people.iter() {
+            self.part(id);
+            self.part(kind.as_str());
+            self.part(name.as_deref().unwrap_or_default());
+            self.part(tz.as_deref().unwrap_or_default());
+            self.part(&format!("{offset_minutes:?}"));
+        }
     }
 
     /// Adds the messages with the most replies; replies may be later than the period.
@@ -66,16 +73,5 @@ impl Basis {
 
     pub(super) fn finish(self) -> String {
         to_hex(&self.0.finalize())
-    }
-}
-
-/// Passes what a report shows of people to `part`.
-pub(super) fn hash_people(people: &People, part: &mut impl FnMut(&str)) {
-    for (id, PersonFacts { kind, name, tz, offset_minutes }) in people.iter() {
-        part(id);
-        part(kind.as_str());
-        part(name.as_deref().unwrap_or_default());
-        part(tz.as_deref().unwrap_or_default());
-        part(&format!("{offset_minutes:?}"));
     }
 }

@@ -6,11 +6,9 @@ use futures_util::future::try_join4;
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use rules::figures::rollup::RollupDay;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
-use slack::hex::to_hex;
 use slack::ids::{ChannelId, TeamId, Ts};
 
-use super::basis::{FORMAT, hash_people};
+use super::basis::Basis;
 use super::counting::People;
 use super::message;
 use super::period::Period;
@@ -78,34 +76,27 @@ impl ReportInputs {
         if is_shared || !rollups.are_all_counted_before(period.to()) {
             return None;
         }
-        let mut stamp = Sha256::new();
-        let mut part = |text: &str| {
-            stamp.update((text.len() as u64).to_be_bytes());
-            stamp.update(text);
-        };
-        part(FORMAT);
-        part(&scope.id());
-        period.bounds().iter().for_each(|bound| part(bound));
+        let mut stamp = Basis::new(scope, period);
         // Root authors and first-time posters depend on older days.
         let end = RollupDay::from_ts(&ts_from_micros(period.to()))?.text();
         for (day, version) in self.day_versions.range(..end) {
-            part(day);
-            part(version);
+            stamp.part(day);
+            stamp.part(version);
         }
-        hash_people(&self.people, &mut part);
+        stamp.people(&self.people);
         for (channel, name) in self.names.iter() {
-            part(channel.as_str());
-            part(name);
+            stamp.part(channel.as_str());
+            stamp.part(name);
         }
         for text in [&self.workspace.name, &self.workspace.base_url] {
-            part(text.as_deref().unwrap_or_default());
+            stamp.part(text.as_deref().unwrap_or_default());
         }
         for channel in channels {
-            part("channel");
-            channel.locations().iter().for_each(|location| part(&location.messages()));
+            stamp.part("channel");
+            channel.locations().iter().for_each(|location| stamp.part(&location.messages()));
         }
-        incomplete_days.iter().for_each(|day| part(day));
-        Some(to_hex(&stamp.finalize()))
+        incomplete_days.iter().for_each(|day| stamp.part(day));
+        Some(stamp.finish())
     }
 }
 
