@@ -83,19 +83,12 @@ enum NextBatch {
     Rebuild,
 }
 
-/// Writes the next batch to the index.
+/// Writes the next batch to the index. Calls `should_continue` before each page of a day or channel with the
+/// number of messages written so far.
 ///
 /// # Errors
 /// [`FollowError`]
 pub async fn step(
-    index: &SearchIndex,
-    changes: &dyn Changes,
-    archive: &dyn Archive,
-) -> Result<FollowStep, FollowError> {
-    step_while(index, changes, archive, |_| true).await
-}
-
-async fn step_while(
     index: &SearchIndex,
     changes: &dyn Changes,
     archive: &dyn Archive,
@@ -146,8 +139,7 @@ async fn read_full_batch(
     Ok(NextBatch::Rows(batch))
 }
 
-/// Writes a batch to the index. Calls `should_continue` before each page of a day or channel with the number
-/// of messages written so far.
+/// Writes a batch to the index. Calls `should_continue` like [`step`].
 async fn write_batch(
     index: &SearchIndex,
     archive: &dyn Archive,
@@ -253,7 +245,11 @@ pub async fn follow(
     let mut is_failing = false;
     while !*stop.borrow() {
         let started = Instant::now();
-        let result = step_on_current(&mut open, path, &*changes, &*archive, |_| !*stop.borrow()).await;
+        let step_on_current = async {
+            let index = SearchIndex::current(&mut open, path).await?;
+            step(&index, &*changes, &*archive, |_| !*stop.borrow()).await
+        };
+        let result = step_on_current.await;
         let was_failing = std::mem::replace(&mut is_failing, result.is_err());
         let rest = match result {
             Ok(FollowStep::CaughtUp) => poll_interval,
@@ -274,18 +270,6 @@ pub async fn follow(
             _ = stop.wait_for(|stopped| *stopped) => return,
         }
     }
-}
-
-/// Runs one step on the current index, which is opened if necessary.
-async fn step_on_current(
-    open: &mut Option<SearchIndex>,
-    path: &Path,
-    changes: &dyn Changes,
-    archive: &dyn Archive,
-    should_continue: impl FnMut(usize) -> bool,
-) -> Result<FollowStep, FollowError> {
-    let index = SearchIndex::current(open, path).await?;
-    step_while(&index, changes, archive, should_continue).await
 }
 
 /// The result of reading a span of a channel.

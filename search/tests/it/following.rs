@@ -197,7 +197,7 @@ async fn interrupted_and_concurrent_followers_build_the_same_index() {
             .collect();
         fixture.store("C1", &messages).await;
         let (one, other) = (fixture.index().await, fixture.index().await);
-        let step = |index| follower::step(index, &*fixture.changes, &*fixture.archive);
+        let step = |index| follower::step(index, &*fixture.changes, &*fixture.archive, |_| true);
         // Dropped at any point of its work, like in a crash; the other one continues.
         let cut = async {
             for _ in 0..random.u8(..6) {

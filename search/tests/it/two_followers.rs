@@ -53,7 +53,7 @@ impl FaultSchedule for PauseAfterQuery {
 }
 
 async fn step(index: &SearchIndex, archive: &FaultyArchive) -> bool {
-    follower::step(index, &TwoChannels, archive).await.is_ok()
+    follower::step(index, &TwoChannels, archive, |_| true).await.is_ok()
 }
 
 #[tokio::test]
