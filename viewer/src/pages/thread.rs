@@ -3,9 +3,8 @@
 use maud::{Markup, html};
 use reader::numbers::grouped;
 
-use super::PageContext;
-use super::message::{self, MessageFlags, PageMessage};
-use super::timeline::is_same_moment;
+use super::message::PageMessage;
+use super::{PageContext, timeline};
 use crate::times;
 use slack::ids::Ts;
 
@@ -30,6 +29,7 @@ pub struct ThreadPage {
 #[must_use]
 pub fn thread_pane(page: &ThreadPage, shown: &PageContext<'_>) -> Markup {
     let ThreadPage { root_ts, root, replies, next, .. } = page;
+    let each = |messages: &[PageMessage]| timeline::each(messages, page.target.as_ref(), true, shown);
     let thread_address = shown.links.thread(shown.location, root_ts);
     html! {
         header class="thread-head" {
@@ -39,7 +39,7 @@ pub fn thread_pane(page: &ThreadPage, shown: &PageContext<'_>) -> Markup {
         div class="timeline" tabindex="0" role="region" aria-label="Messages of the thread" {
             div class="timeline-inner" {
                 @match root {
-                    Some(root) => (message::message_article(root, flags(page, root, false), shown)),
+                    Some(root) => (each(std::slice::from_ref(root))),
                     None => p class="note" { "The message that this thread replies to is not in this archive." },
                 }
                 @if page.is_later_part { p class="way" { a href=(thread_address) { "First replies" } } }
@@ -49,10 +49,7 @@ pub fn thread_pane(page: &ThreadPage, shown: &PageContext<'_>) -> Markup {
                         @if next.is_some() || page.is_later_part { " here" }
                     }
                 }
-                @for (index, reply) in replies.iter().enumerate() {
-                    @let before = index.checked_sub(1).and_then(|before| replies.get(before));
-                    (message::message_article(reply, flags(page, reply, before.is_some_and(|before| is_same_moment(before, reply))), shown))
-                }
+                (each(replies))
                 @if let Some(next) = next { p class="way" { a rel="next" href={ (thread_address) "?after=" (next) } { "More replies" } } }
             }
         }
@@ -63,22 +60,12 @@ pub fn thread_pane(page: &ThreadPage, shown: &PageContext<'_>) -> Markup {
 #[must_use]
 pub fn thread_section(page: &ThreadPage, shown: &PageContext<'_>) -> Markup {
     let ThreadPage { root_ts, root, replies, .. } = page;
+    let each = |messages: &[PageMessage]| timeline::each(messages, page.target.as_ref(), true, shown);
     html! {
         section class="day" {
             h2 { time datetime=(times::machine_readable(root_ts)) { (times::short(root_ts, shown.zone)) } }
-            @if let Some(root) = root { (message::message_article(root, flags(page, root, false), shown)) }
-            @for (index, reply) in replies.iter().enumerate() {
-                @let before = index.checked_sub(1).and_then(|before| replies.get(before));
-                (message::message_article(reply, flags(page, reply, before.is_some_and(|before| is_same_moment(before, reply))), shown))
-            }
+            @if let Some(root) = root { (each(std::slice::from_ref(root))) }
+            (each(replies))
         }
-    }
-}
-
-fn flags(page: &ThreadPage, message: &PageMessage, continues_previous: bool) -> MessageFlags {
-    MessageFlags {
-        continues_previous,
-        is_target: Some(&message.ts) == page.target.as_ref(),
-        is_in_thread: true,
     }
 }

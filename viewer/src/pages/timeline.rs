@@ -130,10 +130,10 @@ fn day(messages: &[PageMessage], target: Option<&Ts>, shown: &PageContext<'_>) -
             @if run.len() > 1 && run[0].is_join_or_leave() {
                 details class="folded" open[has_target] {
                     summary { (run.len()) " came or left: " (people_of(run, shown)) }
-                    (each(run, target, shown))
+                    (each(run, target, false, shown))
                 }
             } @else {
-                (each(run, target, shown))
+                (each(run, target, false, shown))
             }
         }
     }
@@ -156,14 +156,20 @@ fn people_of(messages: &[PageMessage], shown: &PageContext<'_>) -> Markup {
     }
 }
 
-fn each(messages: &[PageMessage], target: Option<&Ts>, shown: &PageContext<'_>) -> Markup {
+/// Renders messages of a channel, or of a thread.
+pub(super) fn each(
+    messages: &[PageMessage],
+    target: Option<&Ts>,
+    is_in_thread: bool,
+    shown: &PageContext<'_>,
+) -> Markup {
     html! {
         @for (index, message) in messages.iter().enumerate() {
             @let before = index.checked_sub(1).and_then(|before| messages.get(before));
             @let flags = MessageFlags {
                 continues_previous: before.is_some_and(|before| is_same_moment(before, message)),
                 is_target: Some(&message.ts) == target,
-                is_in_thread: false,
+                is_in_thread,
             };
             (message::message_article(message, flags, shown))
         }
@@ -171,7 +177,7 @@ fn each(messages: &[PageMessage], target: Option<&Ts>, shown: &PageContext<'_>) 
 }
 
 /// Whether a message is grouped with the previous one under one name.
-pub(super) fn is_same_moment(before: &PageMessage, message: &PageMessage) -> bool {
+fn is_same_moment(before: &PageMessage, message: &PageMessage) -> bool {
     before.content.author == message.content.author
         && before.content.manner == message.content.manner
         && !message.is_marked()
