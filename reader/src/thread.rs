@@ -48,7 +48,7 @@ pub(crate) async fn each_reply(
 
 /// Whether a row of a thread is a reply in the channel. The parent of a thread contains the workspace but no
 /// channel, and the root may have the same parent.
-fn is_reply(channel: &JoinedChannel<'_>, root_ts: &Ts) -> impl Fn(&Item) -> bool + Send + use<> {
+pub fn is_reply(channel: &JoinedChannel<'_>, root_ts: &Ts) -> impl Fn(&Item) -> bool + Send + use<> {
     let partitions: Vec<String> = channel.locations().iter().map(ChannelOfTeam::messages).collect();
     let root = root_ts.to_string();
     move |item| partitions.contains(&item.key.item_id) && item.key.timestamp != root

@@ -14,7 +14,6 @@ pub mod timeline;
 pub mod versions;
 
 use ports::archive::ArchiveError;
-use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
 use reader::text::MessageText;
 
@@ -32,13 +31,4 @@ pub async fn learn_names(
     names.learn(texts).await?;
     let reactors: Vec<&str> = messages.iter().flat_map(|message| message.reactors()).collect();
     names.learn_people(reactors.into_iter()).await
-}
-
-/// Returns an empty set of names for a channel's workspaces.
-#[must_use]
-pub fn names_for_channel<'a>(
-    archive: &'a dyn ports::archive::Archive,
-    channel: &JoinedChannel<'_>,
-) -> DisplayNames<'a> {
-    DisplayNames::for_teams(archive, channel.teams())
 }

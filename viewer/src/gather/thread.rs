@@ -1,8 +1,8 @@
 //! A page of a thread.
 
 use ports::archive::{ArchiveError, Query, key};
-use reader::joined::{ChannelOfTeam, JoinedChannel};
-use reader::rows;
+use reader::joined::JoinedChannel;
+use reader::{rows, thread};
 use rules::project;
 use slack::ids::Ts;
 
@@ -25,7 +25,7 @@ pub async fn read(
     target: Option<Ts>,
 ) -> Result<Option<ThreadPage>, ArchiveError> {
     let root = rows::read_message(channel, root_ts).await?.and_then(page_message);
-    let partitions: Vec<String> = channel.locations().iter().map(ChannelOfTeam::messages).collect();
+    let is_reply = thread::is_reply(channel, root_ts);
     let mut query = Query {
         limit: REPLIES,
         ..Query::parent(key::thread_parent(&channel.current_location().team, root_ts))
@@ -37,11 +37,8 @@ pub async fn read(
     'pages: loop {
         let page = channel.query(&query).await?;
         for item in &page.items {
-            let is_reply = partitions.contains(&item.key.item_id) && item.key.timestamp != root_ts.as_str();
-            let Some(reply) = is_reply.then(|| project::message(item)).flatten().and_then(page_message)
-            else {
-                continue;
-            };
+            let message = if is_reply(item) { project::message(item) } else { None };
+            let Some(reply) = message.and_then(page_message) else { continue };
             if after.is_some_and(|after| reply.ts.micros() <= after.micros()) {
                 continue;
             }

@@ -59,13 +59,7 @@ pub async fn read(
     start: &TimelineStart,
     zone: &TimeZone,
 ) -> Result<TimelinePage, ArchiveError> {
-    let mut page = TimelinePage {
-        messages: Vec::new(),
-        ends: TimelineEnds::default(),
-        target: None,
-        day: None,
-        is_from_end: false,
-    };
+    let mut page = TimelinePage::default();
     match start {
         TimelineStart::Newest => {
             let older = older(channel, None, PAGE).await?;
@@ -75,7 +69,8 @@ pub async fn read(
         TimelineStart::Before(ts) => {
             let run = older(channel, Some(ts.clone()), PAGE).await?;
             let edge = run.messages.last().map_or_else(|| neighbour(ts, -1), |last| last.ts.clone());
-            page.ends.newer = last_if_newer_exist(channel, &edge).await?;
+            let is_last = newer(channel, &edge, 1).await?.is_over();
+            page.ends.newer = (!is_last).then_some(edge);
             (page.messages, page.ends.older) = (run.messages, run.next);
             page.is_from_end = true;
         }
@@ -111,12 +106,6 @@ async fn read_after(
     (page.messages, page.ends.newer) = (run.messages, run.next);
     page.ends.older = (!is_first).then_some(first);
     Ok(())
-}
-
-/// Returns the timestamp `last` if there are newer messages.
-async fn last_if_newer_exist(channel: &JoinedChannel<'_>, last: &Ts) -> Result<Option<Ts>, ArchiveError> {
-    let run = newer(channel, last, 1).await?;
-    Ok((!run.is_over()).then(|| last.clone()))
 }
 
 async fn older(

@@ -14,7 +14,7 @@ use super::{LINKS, PageResult, SharedState, framed, no_channel, timestamp};
 use crate::answer::{self, PageError};
 use crate::gather::pictures::{self, PictureBook};
 use crate::gather::timeline::TimelineStart;
-use crate::gather::{self, channel, learn_names, names_for_channel};
+use crate::gather::{self, channel, learn_names};
 use crate::pages::layout::{self, Frame, MainPane};
 use crate::pages::message::PageMessage;
 use crate::pages::timeline::TimelinePage;
@@ -133,7 +133,7 @@ async fn names_and_pictures<'a>(
     channel: &JoinedChannel<'_>,
     messages: &[&PageMessage],
 ) -> Result<(DisplayNames<'a>, PictureBook), PageError> {
-    let mut names = names_for_channel(&*state.archive, channel);
+    let mut names = DisplayNames::for_teams(&*state.archive, channel.teams());
     learn_names(&mut names, messages).await?;
     let authors = messages.iter().filter_map(|message| message.content.author.user.as_deref()).collect();
     let people = pictures::people(&*state.archive, &channel.teams(), authors).await?;

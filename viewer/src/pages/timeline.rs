@@ -25,7 +25,7 @@ pub struct TimelineEnds {
 }
 
 /// A page of a channel.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TimelinePage {
     /// The messages, oldest first.
     pub messages: Vec<PageMessage>,
