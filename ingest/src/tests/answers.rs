@@ -23,10 +23,8 @@ async fn a_signed_event_is_stored_byte_for_byte_except_the_token_and_answered_20
 async fn an_event_carries_its_run_unless_it_is_a_retry() {
     let fixture = IngestFixture::new(Behaviour::Keep);
     fixture.post(MESSAGE).await;
-    for header in ["x-slack-retry-num", "x-slack-retry-reason"] {
-        let mut retry = signed(MESSAGE);
-        retry.headers_mut().insert(header, "1".parse().unwrap());
-        fixture.send(retry).await;
+    for header in [RETRY_NUM, RETRY_REASON] {
+        fixture.send(with_header(signed(MESSAGE), header, "1")).await;
     }
     let jobs = fixture.queue.kept();
     let runs: Vec<_> = jobs.iter().map(|job| Job::decode(&job.body).unwrap().run).collect();
@@ -48,10 +46,7 @@ async fn an_event_for_two_queues_is_stored_on_both() {
 async fn either_secret_is_accepted_during_rotation() {
     let fixture = IngestFixture::new(Behaviour::Keep);
     for (secret, verdict) in [("current", (200, false)), ("next", (200, false)), ("last", (401, false))] {
-        let request = unsigned(MESSAGE)
-            .header("x-slack-request-timestamp", NOW_S)
-            .header("x-slack-signature", secrets(secret).sign(NOW_S, MESSAGE.as_bytes()))
-            .request();
+        let request = signed_with(secret, NOW_S, MESSAGE);
         assert_eq!(fixture.send(request).await.verdict(), verdict, "{secret}");
     }
 }
@@ -60,9 +55,7 @@ async fn either_secret_is_accepted_during_rotation() {
 async fn a_retry_is_stored_like_any_event() {
     let fixture = IngestFixture::new(Behaviour::Keep);
     for (number, reason) in [("1", "http_timeout"), ("2", "something_new"), ("3", "")] {
-        let mut request = signed(MESSAGE);
-        request.headers_mut().insert("x-slack-retry-num", number.parse().unwrap());
-        request.headers_mut().insert("x-slack-retry-reason", reason.parse().unwrap());
+        let request = retried(signed(MESSAGE), number, reason);
         assert_eq!(fixture.send(request).await.verdict(), (200, false));
     }
     assert_eq!(fixture.queue.kept().len(), 3);
@@ -92,7 +85,7 @@ async fn an_ssl_check_is_answered_only_when_signed() {
     let fixture = IngestFixture::new(Behaviour::Keep);
     for body in ["ssl_check=1&token=x", "token=x&ssl_check=1", r#"{"type":"ssl_check"}"#] {
         assert_eq!(fixture.post(body).await.verdict(), (200, false), "{body}");
-        assert_eq!(fixture.send(unsigned(body).request()).await.verdict(), (401, false), "{body}");
+        assert_eq!(fixture.send(unsigned(body)).await.verdict(), (401, false), "{body}");
     }
     for body in ["ssl_check=0", "xssl_check=1", "ssl_check=11"] {
         assert_eq!(fixture.post(body).await.verdict(), (400, true), "{body}");
@@ -168,21 +161,13 @@ async fn health_reflects_the_process_and_readiness_the_queue() {
 fn every_request_is_counted_and_no_label_is_untrusted_input() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let fixture = metrics::with_local_recorder(&recorder, || IngestFixture::new(Behaviour::Keep));
-    let retried = |reason: &str| {
-        let mut request = signed(MESSAGE);
-        request.headers_mut().insert("x-slack-retry-num", "1".parse().unwrap());
-        request.headers_mut().insert("x-slack-retry-reason", reason.parse().unwrap());
-        request
-    };
-    let mut unsigned_retry = unsigned(MESSAGE).request();
-    unsigned_retry.headers_mut().insert("x-slack-retry-num", "1".parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         for request in [
             signed(MESSAGE),
-            retried("http_timeout"),
-            retried("evil_reason"),
-            unsigned_retry,
+            retried(signed(MESSAGE), "1", "http_timeout"),
+            retried(signed(MESSAGE), "1", "evil_reason"),
+            with_header(unsigned(MESSAGE), RETRY_NUM, "1"),
             signed("{"),
             signed(MESSAGE.replace("\"channel_type\":\"channel\"", "\"channel_type\":\"im\"")),
             signed(r#"{"type":"app_rate_limited","team_id":"T1"}"#),

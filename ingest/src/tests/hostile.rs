@@ -5,7 +5,6 @@ use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
-use hyper::header::HeaderValue;
 use ports::queue::job::MAX_EVENT_BYTES;
 
 use super::*;
@@ -27,13 +26,9 @@ async fn an_unsigned_request_is_neither_parsed_nor_stored() {
     let fixture = IngestFixture::new(Behaviour::Keep);
     let challenge = r#"{"type":"url_verification","challenge":"c"}"#;
     for body in [MESSAGE, challenge, "{", "", "ssl_check=1"] {
-        let unsigned_request = unsigned(body).request();
-        let mut forged = signed(body);
-        forged.headers_mut().insert("x-slack-signature", format!("v0={}", "0".repeat(64)).parse().unwrap());
-        let mut stale = signed(body);
-        let late = (NOW_S - 301).to_string();
-        stale.headers_mut().insert("x-slack-request-timestamp", late.parse().unwrap());
-        for request in [unsigned_request, forged, stale] {
+        let forged = with_header(signed(body), SIGNATURE, format!("v0={}", "0".repeat(64)));
+        let stale = with_header(signed(body), TIMESTAMP, (NOW_S - 301).to_string());
+        for request in [unsigned(body), forged, stale] {
             let answer = fixture.send(request).await;
             assert_eq!(answer.verdict(), (401, false), "{body}");
             assert!(!answer.body.contains("v0="));
@@ -48,10 +43,7 @@ async fn a_signature_older_than_the_window_is_refused_even_if_it_matches() {
     for (sent_s, verdict) in
         [(NOW_S - 301, (401, false)), (NOW_S + 301, (401, false)), (NOW_S - 299, (200, false))]
     {
-        let request = unsigned(MESSAGE)
-            .header("x-slack-request-timestamp", sent_s)
-            .header("x-slack-signature", secrets("current").sign(sent_s, MESSAGE.as_bytes()))
-            .request();
+        let request = signed_with("current", sent_s, MESSAGE);
         assert_eq!(fixture.send(request).await.verdict(), verdict, "{sent_s}");
     }
 }
@@ -61,10 +53,9 @@ async fn hostile_headers_are_refused() {
     let fixture = IngestFixture::new(Behaviour::Keep);
     let values: [&[u8]; 7] =
         [b"", b"\xff\xfe", "é".as_bytes(), b"99999999999999999999", b"-1", b"v0=", &[b'9'; 8000]];
-    for name in ["x-slack-request-timestamp", "x-slack-signature"] {
+    for name in [TIMESTAMP, SIGNATURE] {
         for value in values {
-            let mut request = signed(MESSAGE);
-            request.headers_mut().insert(name, HeaderValue::from_bytes(value).unwrap());
+            let request = with_header(signed(MESSAGE), name, value);
             assert_eq!(fixture.send(request).await.verdict(), (401, false), "{name}: {value:?}");
         }
         let mut request = signed(MESSAGE);
@@ -77,7 +68,7 @@ async fn hostile_headers_are_refused() {
 #[tokio::test]
 async fn a_duplicate_signature_header_is_refused() {
     let fixture = IngestFixture::new(Behaviour::Keep);
-    for name in ["x-slack-request-timestamp", "x-slack-signature"] {
+    for name in [TIMESTAMP, SIGNATURE] {
         let mut request = signed(MESSAGE);
         let duplicate = request.headers()[name].clone();
         request.headers_mut().append(name, duplicate);
@@ -88,9 +79,7 @@ async fn a_duplicate_signature_header_is_refused() {
 #[tokio::test]
 async fn hostile_retry_headers_do_not_stop_an_event() {
     let fixture = IngestFixture::new(Behaviour::Keep);
-    let mut request = signed(MESSAGE);
-    request.headers_mut().insert("x-slack-retry-num", HeaderValue::from_bytes(b"\xff").unwrap());
-    request.headers_mut().insert("x-slack-retry-reason", HeaderValue::from_bytes(b"\xff").unwrap());
+    let request = with_header(with_header(signed(MESSAGE), RETRY_NUM, b"\xff"), RETRY_REASON, b"\xff");
     assert_eq!(fixture.send(request).await.verdict(), (200, false));
 }
 
@@ -225,7 +214,7 @@ async fn an_incomplete_body_may_be_delivered_again() {
 async fn an_error_contains_nothing_of_the_body_or_the_signature() {
     let fixture = IngestFixture::new(Behaviour::Fail);
     let signature = secrets("current").sign(NOW_S, MESSAGE.as_bytes());
-    for request in [signed(MESSAGE), signed("{\"hi\":"), unsigned(MESSAGE).request()] {
+    for request in [signed(MESSAGE), signed("{\"hi\":"), unsigned(MESSAGE)] {
         let answer = fixture.send(request).await;
         for secret in ["\"hi\"", "U1", "disk", &signature[3..]] {
             assert!(!answer.body.contains(secret), "{answer:?}");

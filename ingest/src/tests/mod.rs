@@ -12,7 +12,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::response::Response;
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, StatusCode};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::run::RunId;
@@ -23,6 +23,11 @@ use tower::ServiceExt;
 
 use self::queue::{Behaviour, TestQueue};
 use crate::{EVENTS_PATH, Ingest, IngestLimits, router};
+
+const TIMESTAMP: &str = "x-slack-request-timestamp";
+const SIGNATURE: &str = "x-slack-signature";
+const RETRY_NUM: &str = "x-slack-retry-num";
+const RETRY_REASON: &str = "x-slack-retry-reason";
 
 const NOW_S: i64 = 1_700_000_000;
 const MESSAGE: &str = r#"{"token":"x","team_id":"T1","type":"event_callback","event_id":"Ev1","event_time":1700000000,
@@ -79,29 +84,31 @@ impl IngestFixture {
 
 /// A request signed like one from Slack.
 fn signed(body: impl Into<Vec<u8>>) -> Request<Body> {
+    signed_with("current", NOW_S, body)
+}
+
+/// A request signed with this secret in this second.
+fn signed_with(secret: &str, sent_s: i64, body: impl Into<Vec<u8>>) -> Request<Body> {
     let body = body.into();
-    let signature = secrets("current").sign(NOW_S, &body);
-    unsigned(body).header("x-slack-request-timestamp", NOW_S).header("x-slack-signature", signature).request()
+    let signature = secrets(secret).sign(sent_s, &body);
+    let request = with_header(unsigned(body), TIMESTAMP, sent_s.to_string());
+    with_header(request, SIGNATURE, signature)
 }
 
-/// A request without a signature, to which headers can be added.
-fn unsigned(body: impl Into<Body>) -> RequestDraft {
-    RequestDraft(
-        Request::post(EVENTS_PATH).header(CONTENT_TYPE, "application/json").body(body.into()).unwrap(),
-    )
+/// A request without a signature.
+fn unsigned(body: impl Into<Body>) -> Request<Body> {
+    Request::post(EVENTS_PATH).header(CONTENT_TYPE, "application/json").body(body.into()).unwrap()
 }
 
-struct RequestDraft(Request<Body>);
+/// A request that Slack sends again.
+fn retried(request: Request<Body>, number: &str, reason: &str) -> Request<Body> {
+    with_header(with_header(request, RETRY_NUM, number), RETRY_REASON, reason)
+}
 
-impl RequestDraft {
-    fn header(mut self, name: &'static str, value: impl ToString) -> Self {
-        self.0.headers_mut().append(name, value.to_string().parse().unwrap());
-        self
-    }
-
-    fn request(self) -> Request<Body> {
-        self.0
-    }
+/// The request with a header, which replaces one with the same name.
+fn with_header(mut request: Request<Body>, name: &'static str, value: impl AsRef<[u8]>) -> Request<Body> {
+    request.headers_mut().insert(name, HeaderValue::from_bytes(value.as_ref()).unwrap());
+    request
 }
 
 /// The received response.

@@ -78,7 +78,7 @@ async fn too_many_concurrent_events_are_shed_and_later_ones_are_accepted() {
     let in_flight: Vec<_> =
         (0..2).map(|_| tokio::spawn(fixture.router.clone().oneshot(signed(MESSAGE)))).collect();
     fixture.queue.arrived.acquire_many(2).await.unwrap().forget();
-    for request in [signed(MESSAGE), unsigned(MESSAGE).request()] {
+    for request in [signed(MESSAGE), unsigned(MESSAGE)] {
         assert_eq!(fixture.send(request).await.verdict(), (503, false));
     }
     fixture.queue.gate.add_permits(3);

@@ -24,18 +24,12 @@ fn signed_at(slack_s: i64) -> Request<Body> {
     let body = MESSAGE
         .replace("1700000000.000100", &format!("{slack_s}.000100"))
         .replace("\"ts\"", &format!("\"event_ts\":\"{slack_s}.000100\",\"ts\""));
-    let signature = secrets("current").sign(slack_s, body.as_bytes());
-    unsigned(body)
-        .header("x-slack-request-timestamp", slack_s)
-        .header("x-slack-signature", signature)
-        .request()
+    signed_with("current", slack_s, body)
 }
 
 /// An event that Slack delivers again.
 fn retry(slack_s: i64, number: &'static str) -> Request<Body> {
-    let mut request = signed_at(slack_s);
-    request.headers_mut().insert("x-slack-retry-num", number.parse().unwrap());
-    request
+    with_header(signed_at(slack_s), RETRY_NUM, number)
 }
 
 /// The facts on the queue, as pairs of start and end.
@@ -70,11 +64,7 @@ async fn the_response_states_the_clock_difference_and_allows_a_retry() {
         );
         assert_eq!(answer.body, line);
     }
-    let forged = unsigned(MESSAGE)
-        .header("x-slack-request-timestamp", NOW_S)
-        .header("x-slack-signature", secrets("other").sign(NOW_S, MESSAGE.as_bytes()))
-        .request();
-    let answer = fixture.send(forged).await;
+    let answer = fixture.send(signed_with("other", NOW_S, MESSAGE)).await;
     assert_eq!(answer.verdict(), (401, false));
     assert!(answer.body.contains("it is signed with another secret"), "{answer:?}");
 }
@@ -137,9 +127,8 @@ async fn an_unverified_request_does_not_become_a_fact() {
     let fixture = IngestFixture::new(Behaviour::Keep);
     let mut other_body = signed_at(NOW_S + AHEAD_S);
     *other_body.body_mut() = Body::from(MESSAGE);
-    let mut other_time = signed_at(NOW_S + AHEAD_S);
     let later = (NOW_S + 2 * AHEAD_S).to_string();
-    other_time.headers_mut().insert("x-slack-request-timestamp", later.parse().unwrap());
+    let other_time = with_header(signed_at(NOW_S + AHEAD_S), TIMESTAMP, later);
     for request in [other_body, other_time] {
         assert_eq!(fixture.send(request).await.verdict(), (401, false));
     }
