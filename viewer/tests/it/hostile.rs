@@ -7,69 +7,14 @@ use crate::fixture::ViewerFixture;
 const MARKUP: &str =
     "<script>alert(1)</script><img src=x onerror=alert(1)>\" onmouseover=\"alert(1)' </style></title>";
 
+/// The tags that pages may have, besides our script.
+const ALLOWED_TAGS: &str = "!DOCTYPE a article aside b bdi blockquote body br button caption code dd \
+    details div dl dt em footer form h1 h2 h3 head header hr html img input label li line link main mark \
+    meta nav ol option p pre rect s section select span strong summary svg table tbody td text th thead \
+    time title tr ul";
+
 /// Panics if a page has tags or attributes that pages must not have.
 fn assert_inert(page: &str) {
-    let allowed = [
-        "!DOCTYPE",
-        "a",
-        "b",
-        "dd",
-        "dl",
-        "dt",
-        "footer",
-        "line",
-        "option",
-        "rect",
-        "select",
-        "svg",
-        "text",
-        "article",
-        "aside",
-        "bdi",
-        "blockquote",
-        "body",
-        "br",
-        "button",
-        "caption",
-        "code",
-        "details",
-        "div",
-        "em",
-        "form",
-        "h1",
-        "h2",
-        "h3",
-        "head",
-        "header",
-        "hr",
-        "html",
-        "img",
-        "input",
-        "label",
-        "li",
-        "link",
-        "main",
-        "mark",
-        "meta",
-        "nav",
-        "ol",
-        "p",
-        "pre",
-        "s",
-        "section",
-        "span",
-        "strong",
-        "summary",
-        "table",
-        "tbody",
-        "td",
-        "th",
-        "thead",
-        "time",
-        "title",
-        "tr",
-        "ul",
-    ];
     for tag in page.split('<').skip(1) {
         let name: String = tag
             .trim_start_matches('/')
@@ -81,7 +26,7 @@ fn assert_inert(page: &str) {
             assert!(is_ours, "<{tag}");
             continue;
         }
-        assert!(allowed.contains(&name.as_str()), "<{tag}");
+        assert!(ALLOWED_TAGS.split(' ').any(|allowed| allowed == name), "<{tag}");
         let attributes = tag.split('>').next().unwrap().to_ascii_lowercase();
         // Quoted values are text.
         let outside: String = attributes.split('"').step_by(2).collect();
