@@ -1,5 +1,5 @@
-use ports::archive::{ArchiveExt, ItemKey, Update};
-use rules::filled::{SpanSource, filled_update, plan_limit_update};
+use ports::archive::{ArchiveExt, ItemKey};
+use rules::filled::{SpanSource, plan_limit_update};
 use rules::gap::closing::GapState;
 use rules::gap::coverage::{CoverageSource, HoleReason};
 use rules::public_mark;
@@ -7,46 +7,23 @@ use serde_json::json;
 use testkit::memory::archive::MemoryArchive;
 
 use super::*;
-
-fn team() -> TeamId {
-    TeamId::parse("T1").unwrap()
-}
-
-fn channel() -> ChannelId {
-    ChannelId::parse("C1").unwrap()
-}
-
-fn at(second: i64) -> Ts {
-    Ts::parse(&format!("{}.000000", 1_700_000_000 + second)).unwrap()
-}
-
-async fn write(archive: &MemoryArchive, update: Update) {
-    archive.write(&update).await.unwrap();
-}
-
-/// Writes a message row whose content has this clock.
-async fn message(archive: &MemoryArchive, second: i64, clock: &Ts) {
-    let version = format!("{}/{}/hash", at(second).padded(), clock.padded());
-    let set = json!({ "ts": at(second).as_str(), "content_version": version }).as_object().cloned().unwrap();
-    write(archive, Update { set, ..Update::new(ItemKey::message(&team(), &channel(), &at(second))) }).await;
-}
+use crate::fixture::{at, channel_id, filled, message, set, team};
 
 async fn coverage(archive: &MemoryArchive) -> ChannelCoverage {
     let coverage = TeamCoverage::read(archive, &team()).await.unwrap();
-    coverage.channel_coverage(&channel()).await.unwrap()
+    coverage.channel_coverage(&channel_id("C1")).await.unwrap()
 }
 
 #[tokio::test]
 async fn delivered_messages_are_live_coverage_and_the_time_before_them_is_a_hole() {
     let archive = MemoryArchive::new();
-    write(&archive, public_mark::opening(&team(), &channel())).await;
+    archive.write(&public_mark::opening(&team(), &channel_id("C1"))).await.unwrap();
     for second in [50, 60] {
         message(&archive, second, &at(second)).await;
     }
     // A reaction to a message that is not stored.
-    let key = ItemKey::message(&team(), &channel(), &at(70));
-    let set = json!({ "ts": at(70).as_str() }).as_object().cloned().unwrap();
-    write(&archive, Update { set, ..Update::new(key) }).await;
+    let key = ItemKey::message(&team(), &channel_id("C1"), &at(70));
+    set(&archive, key, json!({ "ts": at(70) })).await;
     let ChannelCoverage { held, holes, last_message, limited_before } = coverage(&archive).await;
     assert_eq!(held, [CoveredSpan { from: at(50), to: at(60), source: CoverageSource::Live }]);
     let before = (HoleReason::BeforeJoining, GapState::Missing, Some(at(50)));
@@ -64,15 +41,15 @@ async fn messages_from_history_count_as_last_messages_but_not_as_events() {
     for second in 20..90 {
         message(&archive, second, &rules::version::zero()).await;
     }
-    write(&archive, filled_update(&team(), &channel(), &at(20), &at(95), SpanSource::History)).await;
-    write(&archive, plan_limit_update(&team(), &channel(), &at(5))).await;
+    filled(&archive, "C1", 20, 95).await;
+    archive.write(&plan_limit_update(&team(), &channel_id("C1"), &at(5))).await.unwrap();
     let coverage = TeamCoverage::read(&archive, &team()).await.unwrap();
     assert_eq!(
         coverage.channels(),
-        BTreeSet::from([&channel()]),
+        BTreeSet::from([&channel_id("C1")]),
         "its history was read, although it has no public mark"
     );
-    let coverage = coverage.channel_coverage(&channel()).await.unwrap();
+    let coverage = coverage.channel_coverage(&channel_id("C1")).await.unwrap();
     assert_eq!(coverage.last_message, Some(at(89)));
     assert_eq!(coverage.limited_before, Some(at(5)));
     let held: Vec<_> =

@@ -1,4 +1,4 @@
-use ports::archive::{ArchiveExt, Item, ItemKey, Update};
+use ports::archive::{ArchiveExt, ItemKey, Update};
 use rules::SlackEvent;
 use rules::channel::ChannelEvent;
 use rules::filled::{SpanSource, filled_update, refusal_update};
@@ -10,19 +10,8 @@ use slack::envelope::Envelope;
 use testkit::memory::archive::MemoryArchive;
 
 use super::*;
+use crate::fixture::{at, channel_id, filled, set, team};
 use crate::gaps::{GapProgress, progress, unread_spans};
-
-fn team() -> TeamId {
-    TeamId::parse("T1").unwrap()
-}
-
-fn channel(id: &str) -> ChannelId {
-    ChannelId::parse(id).unwrap()
-}
-
-fn ts(second: i64) -> Ts {
-    Ts::parse(&format!("{}.000000", 1_700_000_000 + second)).unwrap()
-}
 
 struct HistoryFixture(MemoryArchive);
 
@@ -31,7 +20,7 @@ impl HistoryFixture {
     async fn new(channels: &[&str]) -> Self {
         let fixture = Self(MemoryArchive::new());
         for id in channels {
-            fixture.write(&public_mark::opening(&team(), &channel(id))).await;
+            fixture.write(&public_mark::opening(&team(), &channel_id(id))).await;
         }
         let envelope = format!(r#"{{"minute_rate_limited":{}}}"#, 1_700_000_010);
         let raw = serde_json::value::RawValue::from_string(envelope).unwrap();
@@ -44,11 +33,11 @@ impl HistoryFixture {
     }
 
     async fn read(&self, id: &str, from: i64, to: i64) {
-        self.write(&filled_update(&team(), &channel(id), &ts(from), &ts(to), SpanSource::History)).await;
+        filled(&self.0, id, from, to).await;
     }
 
     async fn refused(&self, id: &str, reason: UnreadableReason) {
-        self.write(&refusal_update(&team(), &channel(id), &ts(70), reason, &ts(75))).await;
+        self.write(&refusal_update(&team(), &channel_id(id), &at(70), reason, &at(75))).await;
     }
 
     /// Writes the rows of an event of a channel.
@@ -76,11 +65,11 @@ impl HistoryFixture {
 async fn a_gap_of_all_channels_is_filled_once_each_was_read() {
     let fixture = HistoryFixture::new(&["C1", "C2"]).await;
     assert_eq!(fixture.state().await, (GapState::Missing, Some(2)));
-    let requested = unread_spans(&fixture.0, &team(), &ts(100), 9).await.unwrap();
+    let requested = unread_spans(&fixture.0, &team(), &at(100), 9).await.unwrap();
     assert_eq!(requested.iter().map(|span| span.channel.as_str()).collect::<Vec<_>>(), ["C1", "C2"]);
     fixture.read("C1", 0, 100).await;
     assert_eq!(fixture.state().await, (GapState::Missing, Some(1)));
-    for span in unread_spans(&fixture.0, &team(), &ts(100), 9).await.unwrap() {
+    for span in unread_spans(&fixture.0, &team(), &at(100), 9).await.unwrap() {
         fixture
             .write(&filled_update(&team(), &span.channel, &span.from, &span.to, SpanSource::History))
             .await;
@@ -92,7 +81,7 @@ async fn a_gap_of_all_channels_is_filled_once_each_was_read() {
 async fn a_gap_skips_channels_created_later_and_channels_without_the_app() {
     let fixture = HistoryFixture::new(&["C1", "C2", "C3"]).await;
     let created = |id: &str, second: i64| {
-        json!({ "type": "channel_created", "event_ts": ts(second).as_str(),
+        json!({ "type": "channel_created", "event_ts": at(second).as_str(),
             "channel": { "id": id, "name": "new", "created": 1_700_000_000 + second } })
     };
     fixture.apply(created("C2", 71)).await;
@@ -104,7 +93,7 @@ async fn a_gap_skips_channels_created_later_and_channels_without_the_app() {
     assert_eq!(fixture.state().await, (GapState::Filled, Some(0)));
     // The app was in C3 before the gap, so messages may be missing.
     fixture
-        .apply(json!({ "type": "member_joined_channel", "user": "U1", "channel": "C3", "event_ts": ts(5).as_str() }))
+        .apply(json!({ "type": "member_joined_channel", "user": "U1", "channel": "C3", "event_ts": at(5).as_str() }))
         .await;
     assert_eq!(fixture.state().await, (GapState::Missing, Some(1)));
 }
@@ -112,10 +101,10 @@ async fn a_gap_skips_channels_created_later_and_channels_without_the_app() {
 #[tokio::test]
 async fn a_refused_channel_is_requested_again_once_the_app_joins_it() {
     let fixture = HistoryFixture::new(&["C1"]).await;
-    let requested = async || unread_spans(&fixture.0, &team(), &ts(100), 9).await.unwrap().len();
+    let requested = async || unread_spans(&fixture.0, &team(), &at(100), 9).await.unwrap().len();
     let joined = async |second: i64| {
         fixture
-            .apply(json!({ "type": "member_joined_channel", "user": "U1", "channel": "C1", "event_ts": ts(second).as_str() }))
+            .apply(json!({ "type": "member_joined_channel", "user": "U1", "channel": "C1", "event_ts": at(second).as_str() }))
             .await;
     };
     joined(5).await;
@@ -132,9 +121,8 @@ async fn a_channel_that_continues_under_another_id_needs_no_read() {
     fixture.read("C2", 0, 100).await;
     fixture.refused("C1", UnreadableReason::NotFound).await;
     assert_eq!(fixture.state().await, (GapState::Missing, Some(1)));
-    let key = ItemKey::channel(&team(), &channel("C1"), &ts(80));
-    let set = json!({ "type": "channel", "channel_id": "C1", "folded": "1", "name": "old", "next_channel_id": "C2" });
-    let Item { key, attributes } = Item { key, attributes: set.as_object().cloned().unwrap() };
-    fixture.write(&Update { set: attributes, ..Update::new(key) }).await;
+    let key = ItemKey::channel_id(&team(), &channel_id("C1"), &at(80));
+    let row = json!({ "type": "channel", "channel_id": "C1", "folded": "1", "name": "old", "next_channel_id": "C2" });
+    set(&fixture.0, key, row).await;
     assert_eq!(fixture.state().await, (GapState::Filled, Some(0)));
 }

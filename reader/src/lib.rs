@@ -20,6 +20,9 @@ pub mod directory;
 pub mod figures;
 pub mod files;
 pub mod find;
+#[cfg(test)]
+#[path = "fixture_tests.rs"]
+mod fixture;
 pub mod gaps;
 pub mod history;
 pub mod joined;

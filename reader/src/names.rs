@@ -135,26 +135,21 @@ impl<'a> DisplayNames<'a> {
 
 #[cfg(test)]
 mod tests {
-    use ports::archive::{ArchiveExt, Update, key};
     use serde_json::json;
     use testkit::memory::archive::MemoryArchive;
 
     use super::*;
+    use crate::fixture::{channel_names, person, team};
     use crate::text::{MessageText, read};
 
     #[tokio::test]
     async fn invisible_names_are_skipped() {
-        let (archive, team) = (MemoryArchive::new(), TeamId::parse("T1").unwrap());
-        let person = |id: &str| ItemKey::user(&team, &UserId::parse(id).unwrap());
-        for (key, set) in [
-            (person("U1"), json!({ "display_name": "\u{200b}", "real_name": "\u{a0} ", "name": "ana" })),
-            (person("U2"), json!({ "display_name": "", "name": "\u{feff}" })),
-            (ItemKey::new(key::channel_index(&team), "0"), json!({ "channels_map": { "C1": "\u{200b}" } })),
-        ] {
-            let set = set.as_object().unwrap().clone();
-            archive.write(&Update { set, ..Update::new(key) }).await.unwrap();
-        }
-        let mut names = DisplayNames::new(&archive, team.clone());
+        let archive = MemoryArchive::new();
+        let first = json!({ "display_name": "\u{200b}", "real_name": "\u{a0} ", "name": "ana" });
+        person(&archive, "U1", first).await;
+        person(&archive, "U2", json!({ "display_name": "", "name": "\u{feff}" })).await;
+        channel_names(&archive, json!({ "C1": "\u{200b}" })).await;
+        let mut names = DisplayNames::new(&archive, team());
         let message: MessageText = read(&json!({ "user": "U1", "text": "<@U2> <#C1>" }));
         names.learn([&message]).await.unwrap();
         assert_eq!((names.person_name("U1"), names.person_name("U2")), ("ana", "U2"));

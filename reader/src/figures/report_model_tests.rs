@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use ports::archive::{ArchiveExt, ItemKey, Update};
+use ports::archive::{ArchiveExt, ItemKey};
 use rules::public_mark;
 use serde_json::{Value, json};
-use slack::ids::{ChannelId, TeamId, Ts, UserId};
+use slack::ids::Ts;
 use testkit::memory::archive::MemoryArchive;
+
+use crate::fixture::{channel_id, person, set, team};
 
 pub(super) const CHANNELS: [&str; 3] = ["C1", "C2", "C3"];
 pub(super) const DAY: i64 = 86_400;
@@ -80,7 +82,7 @@ impl ReportModel {
         }
         for (id, row) in people() {
             if let Some(row) = row {
-                set(&archive, ItemKey::user(&team(), &UserId::parse(id).unwrap()), row).await;
+                person(&archive, id, row).await;
             }
         }
         for (n, (message, ts)) in self.messages.iter().enumerate() {
@@ -111,17 +113,4 @@ impl ReportModel {
         }
         archive
     }
-}
-
-pub(super) fn team() -> TeamId {
-    TeamId::parse("T1").unwrap()
-}
-
-pub(super) fn channel_id(id: &str) -> ChannelId {
-    ChannelId::parse(id).unwrap()
-}
-
-pub(super) async fn set(archive: &MemoryArchive, key: ItemKey, row: Value) {
-    let set = row.as_object().cloned().unwrap();
-    archive.write(&Update { set, ..Update::new(key) }).await.unwrap();
 }

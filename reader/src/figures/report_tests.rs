@@ -12,9 +12,10 @@ use testkit::recount::{RecountRows, RecountScope, assert_recounted_as};
 use super::making::{ReportScope, make_report};
 use super::period::Period;
 use super::report::{FiguresReport, Scope};
-use super::report_model::{CHANNELS, DAY, MONDAY, ModelMessage, ReportModel, channel_id, people, set, team};
+use super::report_model::{CHANNELS, DAY, MONDAY, ModelMessage, ReportModel, people};
 use super::{json, message};
 use crate::find;
+use crate::fixture::{channel_id, person, set, team};
 use crate::joined::ChannelOfTeam;
 
 async fn report(archive: &MemoryArchive, scope: &Scope, period: Period) -> FiguresReport {
@@ -162,7 +163,7 @@ async fn the_basis_changes_only_if_the_shown_data_changes() {
         assert_ne!(changed, last, "{change}");
         last = changed;
     }
-    set(&archive, ItemKey::user(&team(), &UserId::parse("U1").unwrap()), json!({ "tz_offset": 0 })).await;
+    person(&archive, "U1", json!({ "tz_offset": 0 })).await;
     assert_ne!(basis().await, last, "the time zone changed");
 }
 

@@ -311,28 +311,20 @@ fn time_range(days: DayRange, zone: &TimeZone) -> TimeRange {
 
 #[cfg(test)]
 mod tests {
-    use ports::archive::{ArchiveExt, ItemKey, Update};
     use serde_json::json;
     use testkit::memory::archive::MemoryArchive;
 
     use super::*;
+    use crate::fixture::{channel_names, person, team};
 
     async fn resolved(text: &str) -> Result<ResolvedQuery, ResolveError> {
-        let (archive, team) = (MemoryArchive::new(), TeamId::parse("T1").unwrap());
-        let shard = ItemKey::new(key::channel_index(&team), "0");
-        let person = |id: &str| ItemKey::user(&team, &UserId::parse(id).unwrap());
-        for (key, set) in [
-            (
-                person("U1"),
-                json!({"user_id": "U1", "display_name": "ana", "real_name": "Ana Gomez", "name": "agomez"}),
-            ),
-            (person("U2"), json!({"user_id": "U2", "display_name": "", "real_name": "Bo", "name": "bo"})),
-            (shard, json!({ "channels_map": { "C7": "general", "C8": "ops-alerts" } })),
-        ] {
-            let set = set.as_object().unwrap().clone();
-            archive.write(&Update { set, ..Update::new(key) }).await.unwrap();
-        }
-        let teams = [team];
+        let archive = MemoryArchive::new();
+        let ana = json!({"user_id": "U1", "display_name": "ana", "real_name": "Ana Gomez", "name": "agomez"});
+        person(&archive, "U1", ana).await;
+        let bo = json!({"user_id": "U2", "display_name": "", "real_name": "Bo", "name": "bo"});
+        person(&archive, "U2", bo).await;
+        channel_names(&archive, json!({ "C7": "general", "C8": "ops-alerts" })).await;
+        let teams = [team()];
         let query = SearchQuery::parse(text).unwrap();
         let known = KnownNames::read(&archive, &teams).await.unwrap();
         resolve(&archive, &teams, &known, query, &TimeZone::UTC, false).await

@@ -83,27 +83,19 @@ fn link(address: &str, label: Option<&str>, text: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use ports::archive::{ArchiveExt, ItemKey, Update, key};
     use serde_json::json;
-    use slack::ids::{TeamId, UserId};
     use testkit::memory::archive::MemoryArchive;
 
     use super::*;
+    use crate::fixture::{channel_names, person, team};
     use crate::text::{MessageText, mrkdwn, read};
 
     #[tokio::test]
     async fn markup_becomes_readable_text() {
-        let (archive, team) = (MemoryArchive::new(), TeamId::parse("T1").unwrap());
-        let person = ItemKey::user(&team, &UserId::parse("U1").unwrap());
-        let shard = ItemKey::new(key::channel_index(&team), "0");
-        for (key, set) in [
-            (person, json!({ "display_name": "ana" })),
-            (shard, json!({ "channels_map": { "C7": "new-name" } })),
-        ] {
-            let set = set.as_object().unwrap().clone();
-            archive.write(&Update { set, ..Update::new(key) }).await.unwrap();
-        }
-        let mut names = DisplayNames::new(&archive, team);
+        let archive = MemoryArchive::new();
+        person(&archive, "U1", json!({ "display_name": "ana" })).await;
+        channel_names(&archive, json!({ "C7": "new-name" })).await;
+        let mut names = DisplayNames::new(&archive, team());
         let message: MessageText = read(&json!({ "user": "U9", "text": "<@U1> <@U2> <#C7> <@USLACKBOT>" }));
         names.learn(&[message]).await.unwrap();
         for (text, expected) in [
