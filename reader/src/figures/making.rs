@@ -326,13 +326,7 @@ fn figures(
 }
 
 fn zones(summary: &PeriodSummary) -> Vec<ZoneRow> {
-    let zones = summary.zones.iter().map(|(zone, total)| ZoneRow {
-        zone: zone.clone(),
-        people: total.people,
-        messages: total.messages,
-        words: total.words,
-    });
-    let mut zones: Vec<ZoneRow> = zones.collect();
+    let mut zones: Vec<ZoneRow> = summary.zones.values().cloned().collect();
     zones.sort_by(|one, other| other.messages.cmp(&one.messages).then_with(|| one.zone.cmp(&other.zone)));
     zones
 }

@@ -235,7 +235,7 @@ pub struct PersonRow {
 }
 
 /// The activity of the people in one time zone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ZoneRow {
     /// The zone, or `unknown`.
     pub zone: String,

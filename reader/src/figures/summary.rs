@@ -7,6 +7,7 @@ use rules::figures::person::{AuthorKind, PersonFacts};
 use slack::ids::{ChannelId, Ts};
 
 use super::counting::{CountedChannel, People};
+use super::report::ZoneRow;
 
 /// Minutes of a day and of a week.
 const DAY: i64 = 24 * 60;
@@ -19,7 +20,7 @@ const EPOCH_WEEKDAY: i64 = 3;
 const UNKNOWN_ZONE: &str = "unknown";
 
 /// The sums of a period.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct PeriodSummary {
     /// The sums of each channel with messages, over its days.
     pub(super) channels: BTreeMap<ChannelId, ChannelTotal>,
@@ -28,7 +29,7 @@ pub(super) struct PeriodSummary {
     /// Messages by weekday, Monday first, and hour in the author's time zone.
     pub(super) hours: [[u64; 24]; 7],
     /// The sums by the author's time zone.
-    pub(super) zones: BTreeMap<String, ZoneTotal>,
+    pub(super) zones: BTreeMap<String, ZoneRow>,
     /// The sums over channels and people.
     pub(super) total: PersonDay,
     pub(super) bot_messages: u64,
@@ -58,28 +59,9 @@ pub(super) struct ChannelTotal {
     pub(super) posters: u64,
 }
 
-/// The activity of the people in one time zone.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct ZoneTotal {
-    pub(super) people: u64,
-    pub(super) messages: u64,
-    pub(super) words: u64,
-}
-
 impl<'p> Summing<'p> {
     pub(super) fn new(people: Option<&'p People>) -> Self {
-        let summary = PeriodSummary {
-            channels: BTreeMap::new(),
-            people: BTreeMap::new(),
-            hours: [[0; 24]; 7],
-            zones: BTreeMap::new(),
-            total: PersonDay::default(),
-            bot_messages: 0,
-            emoji: BTreeMap::new(),
-            threads: 0,
-            most_reacted: Vec::new(),
-        };
-        Self { summary, people, totals: HashMap::new() }
+        Self { summary: PeriodSummary::default(), people, totals: HashMap::new() }
     }
 
     /// Returns the summary of all added channels.
@@ -154,10 +136,11 @@ impl PeriodSummary {
     fn add_zones(&mut self, people: &People) {
         for (id, person) in self.people.iter().filter(|(_, person)| person.messages > 0) {
             let zone = people.get(id).and_then(|person| person.tz.as_deref()).unwrap_or(UNKNOWN_ZONE);
-            let total = self.zones.entry(zone.to_owned()).or_default();
-            total.people += 1;
-            total.messages += person.messages;
-            total.words += person.words;
+            let new = || ZoneRow { zone: zone.to_owned(), ..ZoneRow::default() };
+            let row = self.zones.entry(zone.to_owned()).or_insert_with(new);
+            row.people += 1;
+            row.messages += person.messages;
+            row.words += person.words;
         }
     }
 
