@@ -166,7 +166,7 @@ async fn write_batch(
                     SpanRead::Stopped => return Ok(FollowStep::Stopped),
                 }
             }
-            index.apply(from, Vec::new(), Some(next)).await?;
+            index.apply(None, from, Vec::new(), Some(next)).await?;
             Ok(if spans.is_empty() { FollowStep::CaughtUp } else { FollowStep::Advanced(count) })
         }
     }
@@ -177,7 +177,7 @@ async fn apply(index: &SearchIndex, batch: ReadBatch) -> Result<bool, IndexError
     if batch.messages.is_empty() && batch.from.as_ref() == Some(&batch.next) {
         return Ok(true);
     }
-    index.apply(batch.from, batch.messages, Some(batch.next)).await
+    index.apply(None, batch.from, batch.messages, Some(batch.next)).await
 }
 
 /// Writes all changes to the index, in batches of `limit` messages or channel days, until `should_continue`
@@ -301,7 +301,7 @@ async fn read_span(
         let version = index.version().await?;
         let page = archive.query(&query).await?;
         let messages = indexed(&page.items, archive);
-        if !index.apply_since(Some(version), from.cloned(), messages, from.cloned()).await? {
+        if !index.apply(Some(version), from.cloned(), messages, from.cloned()).await? {
             if index.cursor().await?.as_ref() == from {
                 continue;
             }

@@ -124,25 +124,12 @@ impl SearchIndex {
 
     /// Writes messages and the new cursor in one transaction; of several states of a message, the last one
     /// wins. Returns `false` and writes nothing if the index's cursor is not `from`, because another process
-    /// has advanced it.
-    ///
-    /// # Errors
-    /// [`IndexError`]
-    pub async fn apply(
-        &self,
-        from: Option<ChangeCursor>,
-        messages: Vec<IndexedMessage>,
-        next: Option<ChangeCursor>,
-    ) -> Result<bool, IndexError> {
-        self.apply_since(None, from, messages, next).await
-    }
-
-    /// Does the same, unless anything was written since this version was read: the messages may then be older
+    /// has advanced it, or if anything was written since `version` was read: the messages may then be older
     /// than what the index contains.
     ///
     /// # Errors
     /// [`IndexError`]
-    pub(crate) async fn apply_since(
+    pub(crate) async fn apply(
         &self,
         version: Option<IndexVersion>,
         from: Option<ChangeCursor>,
