@@ -30,7 +30,6 @@ pub struct ViewerPassword {
 
 impl ViewerPassword {
     /// Returns the password; `None` if it is empty.
-    #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         let cookie = to_hex(&Sha256::digest(format!("annalist viewer cookie {text}").as_bytes()));
@@ -44,7 +43,6 @@ impl ViewerPassword {
     }
 
     /// The value of the cookie of an authenticated browser. It is valid until the password changes.
-    #[must_use]
     pub fn cookie(&self) -> &str {
         &self.cookie
     }
@@ -93,7 +91,6 @@ pub enum Admission {
 impl Access {
     /// Returns the access control for a listener at this address, which browsers also reach under these
     /// names.
-    #[must_use]
     pub fn new(address: SocketAddr, names: &[String], readers: ViewerAccess) -> Self {
         let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
         if !address.ip().is_unspecified() {
@@ -134,7 +131,6 @@ impl Access {
 
 /// Whether a browser can send this host name, with or without a port. Browsers send letters other than ASCII as
 /// Punycode.
-#[must_use]
 pub fn is_host_name(name: &str) -> bool {
     let name = without_port(name);
     match name.strip_prefix('[').and_then(|address| address.strip_suffix(']')) {

@@ -48,14 +48,12 @@ pub static ALL: [&Asset; 3] = [&STYLE, &SCRIPT, &ICON];
 
 impl Asset {
     /// Returns the file name, which contains a hash of the content.
-    #[must_use]
     pub fn file_name(&self) -> String {
         let hash = to_hex(&Sha256::digest(self.content.as_bytes())[..6]);
         format!("{}-{hash}.{}", self.name, self.extension)
     }
 
     /// Returns the content.
-    #[must_use]
     pub fn content(&self) -> &'static str {
         self.content
     }

@@ -52,7 +52,6 @@ struct MessageCounts {
 
 impl FreshIndex {
     /// Returns an index that is not opened yet.
-    #[must_use]
     pub fn new(source: IndexSource, archive: Arc<dyn Archive>) -> Self {
         Self {
             source,
@@ -70,7 +69,6 @@ impl FreshIndex {
     }
 
     /// The minimum interval between polls for changes.
-    #[must_use]
     pub fn poll_interval(&self) -> Duration {
         self.source.poll_interval
     }

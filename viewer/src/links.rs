@@ -137,13 +137,11 @@ impl LinkScheme for ServedLinks {
 }
 
 /// The HTML id of a message in its channel.
-#[must_use]
 pub fn anchor(ts: &Ts) -> String {
     format!("m{ts}")
 }
 
 /// The HTML id of a message in its thread, which is shown next to the channel.
-#[must_use]
 pub fn anchor_in_thread(ts: &Ts) -> String {
     format!("t{ts}")
 }

@@ -7,7 +7,6 @@ pub const SNIFFED_BYTES: usize = 16;
 const PICTURE_BRANDS: [&[u8; 4]; 7] = [b"heic", b"heix", b"hevc", b"mif1", b"msf1", b"avif", b"avis"];
 
 /// Returns the type of a file that a browser may show; `None` for any other file.
-#[must_use]
 pub fn content_type(first: &[u8]) -> Option<&'static str> {
     let at = |offset: usize, magic: &[u8]| first.get(offset..).is_some_and(|rest| rest.starts_with(magic));
     if at(0, b"\x89PNG\r\n\x1a\n") {

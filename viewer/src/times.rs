@@ -7,49 +7,41 @@ use reader::range::ts_from_micros;
 use slack::ids::Ts;
 
 /// Converts a timestamp to a time zone; `None` beyond the calendar.
-#[must_use]
 pub fn zoned(ts: &Ts, zone: &TimeZone) -> Option<Zoned> {
     Some(Timestamp::from_microsecond(ts.micros()).ok()?.to_zoned(zone.clone()))
 }
 
 /// Returns the day of a timestamp; `None` beyond the calendar.
-#[must_use]
 pub fn day(ts: &Ts, zone: &TimeZone) -> Option<Date> {
     Some(zoned(ts, zone)?.date())
 }
 
 /// `Friday, 20 November 2026`
-#[must_use]
 pub fn day_in_words(day: Date) -> String {
     day.strftime("%A, %-d %B %Y").to_string()
 }
 
 /// `09:41`
-#[must_use]
 pub fn clock(ts: &Ts, zone: &TimeZone) -> String {
     zoned(ts, zone).map_or_else(|| ts.to_string(), |time| time.strftime("%H:%M").to_string())
 }
 
 /// `2026-11-20 09:41:07`
-#[must_use]
 pub fn moment(ts: &Ts, zone: &TimeZone) -> String {
     zoned(ts, zone).map_or_else(|| ts.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 
 /// `20 Nov 2026, 09:41`
-#[must_use]
 pub fn short(ts: &Ts, zone: &TimeZone) -> String {
     zoned(ts, zone).map_or_else(|| ts.to_string(), |time| time.strftime("%-d %b %Y, %H:%M").to_string())
 }
 
 /// Formats a timestamp for the attribute `datetime`.
-#[must_use]
 pub fn machine_readable(ts: &Ts) -> String {
     Timestamp::from_microsecond(ts.micros()).map_or_else(|_| ts.to_string(), |time| time.to_string())
 }
 
 /// Returns the first timestamp of a day; zero before 1970; `None` beyond the calendar.
-#[must_use]
 pub fn day_start(day: Date, zone: &TimeZone) -> Option<Ts> {
     let first = day.to_zoned(zone.clone()).ok()?.timestamp().as_microsecond();
     Some(ts_from_micros(first.max(0)))

@@ -39,7 +39,6 @@ impl People {
     }
 
     /// A person.
-    #[must_use]
     pub fn get(&self, id: &str) -> Option<&PersonFacts> {
         self.0.get(id)
     }

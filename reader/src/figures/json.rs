@@ -7,7 +7,6 @@ use rules::figures::partners::{CountByPerson, Exchange};
 use super::report::{Figure, FigureName, FiguresReport, Number, TopMessage};
 
 /// Returns the report as one JSON object.
-#[must_use]
 pub fn report_json(report: &FiguresReport) -> Value {
     let [from, to] = report.period.bounds();
     let [previous_from, previous_to] = report.period.previous().bounds();

@@ -28,7 +28,6 @@ fn own(message: &Item) -> Option<Value> {
 }
 
 /// Returns a message as readers see it, with the figures that depend on the message alone.
-#[must_use]
 pub fn with_own_figures(message: &Item) -> Option<Value> {
     let mut seen = project::message(message)?;
     if let (Value::Object(seen), Some(Value::Object(figures))) = (&mut seen, own(message)) {
@@ -45,7 +44,6 @@ pub struct ThreadFigures<'a> {
 
 impl<'a> ThreadFigures<'a> {
     /// Returns a helper for the messages of a channel.
-    #[must_use]
     pub fn new(channel: &'a JoinedChannel<'a>) -> Self {
         Self { channel, root_authors: HashMap::new() }
     }

@@ -81,7 +81,6 @@ impl Period {
     }
 
     /// Returns the last complete week.
-    #[must_use]
     pub fn last_week(now: Timestamp) -> Self {
         let today = now.to_zoned(TimeZone::UTC).date();
         let monday = today.iso_week_date().first_of_week().map(ISOWeekDate::date);
@@ -95,7 +94,6 @@ impl Period {
     }
 
     /// Returns the period of the same length that ends where this one begins.
-    #[must_use]
     pub fn previous(&self) -> Self {
         Self { from: self.from - (self.to - self.from), to: self.from }
     }
@@ -115,31 +113,26 @@ impl Period {
     }
 
     /// The first microsecond of the period.
-    #[must_use]
     pub fn from(&self) -> i64 {
         self.from
     }
 
     /// The first microsecond after the period.
-    #[must_use]
     pub fn to(&self) -> i64 {
         self.to
     }
 
     /// Whether a timestamp is in the period.
-    #[must_use]
     pub fn contains(&self, ts: &Ts) -> bool {
         (self.from..self.to).contains(&ts.micros())
     }
 
     /// The period as a range of timestamps.
-    #[must_use]
     pub fn range(&self) -> TimeRange {
         TimeRange { since: Some(ts_from_micros(self.from)), until: Some(ts_from_micros(self.to)) }
     }
 
     /// The start and end of the period: dates if both are midnights in UTC, otherwise times.
-    #[must_use]
     pub fn bounds(&self) -> [String; 2] {
         let is_whole = self.has_whole_days();
         [self.from, self.to].map(|micros| if is_whole { day_of(micros) } else { moment(micros) })

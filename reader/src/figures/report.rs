@@ -20,7 +20,6 @@ pub enum Scope {
 
 impl Scope {
     /// The scope as part of a report's id.
-    #[must_use]
     pub fn id(&self) -> String {
         match self {
             Self::Team => "team".to_owned(),
@@ -160,7 +159,6 @@ pub struct Figure {
 
 impl Figure {
     /// The difference from the previous value.
-    #[must_use]
     pub fn delta(&self) -> Option<Number> {
         Some(match (self.value?, self.previous?) {
             (Number::Count(value), Number::Count(previous)) if value >= previous => {
@@ -171,7 +169,6 @@ impl Figure {
     }
 
     /// The difference in percent of the previous value; `None` if that was 0 or is unknown.
-    #[must_use]
     pub fn percent(&self) -> Option<f64> {
         let previous = self.previous?.as_f64();
         (previous != 0.0).then_some(self.delta()?.as_f64() / previous * 100.0)
@@ -309,19 +306,16 @@ pub struct FiguresReport {
 
 impl FiguresReport {
     /// The report's id, unique in its workspace.
-    #[must_use]
     pub fn id(&self) -> String {
         self.scope.report_id(&self.period)
     }
 
     /// Returns a figure; its values are missing if the report does not contain it.
-    #[must_use]
     pub fn figure(&self, name: FigureName) -> Figure {
         self.figures.get(&name).copied().unwrap_or(Figure { value: None, previous: None })
     }
 
     /// Messages by hour over all weekdays.
-    #[must_use]
     pub fn by_hour(&self) -> [u64; 24] {
         let mut by_hour = [0; 24];
         for day in &self.hours {
@@ -333,13 +327,11 @@ impl FiguresReport {
     }
 
     /// Messages by weekday, Monday first.
-    #[must_use]
     pub fn by_weekday(&self) -> [u64; 7] {
         self.hours.map(|day| day.iter().sum())
     }
 
     /// Returns the ten most frequent partners.
-    #[must_use]
     pub fn most_frequent(counts: &CountByPerson) -> Vec<(&str, u64)> {
         let mut partners: Vec<(&str, u64)> = counts.iter().map(|(id, count)| (id.as_str(), *count)).collect();
         partners.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));

@@ -50,7 +50,6 @@ impl ReportSources<'_> {
 
     /// Returns the state of the archive before the report is made, which is stored with the report. `None` if
     /// the archive cannot show later whether the report is still current.
-    #[must_use]
     pub fn storage_stamp(&self) -> Option<StorageStamp> {
         Some(StorageStamp { team: self.team.clone(), stamp: self.stamp()? })
     }
@@ -87,7 +86,6 @@ pub struct StoredReport {
 
 impl StoredReport {
     /// Parses the report; `None` if the text is malformed.
-    #[must_use]
     pub fn read(&self) -> Option<FiguresReport> {
         read(&serde_json::from_str(&self.text).ok()?)
     }
@@ -155,7 +153,6 @@ impl ListedReport {
 }
 
 /// Parses the report of a workspace or a channel from its JSON for scripts; `None` if it is malformed.
-#[must_use]
 pub fn read(stored: &Value) -> Option<FiguresReport> {
     let scope = match stored["scope"].as_str()?.split_once('/') {
         None => Scope::Team,

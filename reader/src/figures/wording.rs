@@ -11,7 +11,6 @@ const NAME: usize = 24;
 pub const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// Returns the title of a report.
-#[must_use]
 pub fn title(report: &FiguresReport) -> String {
     let team = report.team_name.as_deref().unwrap_or(report.team.as_str());
     let name = report.scope_name.as_deref();
@@ -31,7 +30,6 @@ pub struct FigureChange {
 }
 
 /// Returns how a figure changed.
-#[must_use]
 pub fn change(name: FigureName, figure: &Figure) -> FigureChange {
     let delta = figure.delta().map(|delta| {
         let sign = if delta.as_f64() < 0.0 { "-" } else { "+" };
@@ -54,7 +52,6 @@ pub fn change(name: FigureName, figure: &Figure) -> FigureChange {
 }
 
 /// Returns a figure's number as text; a dash if it is unknown.
-#[must_use]
 pub fn number_text(name: FigureName, number: Option<Number>) -> String {
     match number {
         None => "-".to_owned(),
@@ -66,7 +63,6 @@ pub fn number_text(name: FigureName, number: Option<Number>) -> String {
 }
 
 /// Returns the author and channel of a message, such as `ana in #general`.
-#[must_use]
 pub fn author_and_channel(message: &TopMessage) -> String {
     let author = message.user_name.as_deref().or(message.user.as_deref()).unwrap_or("unknown");
     let channel = match &message.channel_name {
@@ -77,7 +73,6 @@ pub fn author_and_channel(message: &TopMessage) -> String {
 }
 
 /// Returns the notes on a report's limitations.
-#[must_use]
 pub fn report_notes(report: &FiguresReport) -> Vec<String> {
     let mut notes = Vec::new();
     if !report.is_over {

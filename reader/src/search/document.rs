@@ -30,19 +30,16 @@ pub struct Facet(String);
 
 impl Facet {
     /// The message was written by this person.
-    #[must_use]
     pub fn author(user: &str) -> Self {
         Self(format!("u{}", word(user)))
     }
 
     /// The message mentions this person or channel.
-    #[must_use]
     pub fn mention(id: &str) -> Self {
         Self(format!("m{}", word(id)))
     }
 
     /// The message has this; `None` for replies, because a message does not record its replies.
-    #[must_use]
     pub fn has(what: HasWhat) -> Option<Self> {
         Some(Self::named(match what {
             HasWhat::File => "hasfile",
@@ -54,7 +51,6 @@ impl Facet {
     }
 
     /// The message has this state.
-    #[must_use]
     pub fn is(what: IsWhat) -> Self {
         Self::named(match what {
             IsWhat::Thread => "isthread",
@@ -65,7 +61,6 @@ impl Facet {
     }
 
     /// The message mentions any person or channel, so its text changes with their names.
-    #[must_use]
     pub fn mentions() -> Self {
         Self::named("mentions")
     }
@@ -75,7 +70,6 @@ impl Facet {
     }
 
     /// The word.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -88,7 +82,6 @@ fn word(id: &str) -> String {
 
 /// Creates the document of a row that [`rules::project::message`] returned. For an unknown name, the text
 /// contains the id or the label from the message.
-#[must_use]
 pub fn search_document(message: &Value, content: &MessageText, names: &DisplayNames<'_>) -> SearchDocument {
     let mut lines: Vec<String> = content.lines.iter().map(|line| flat::line(line, names)).collect();
     let files = message["files"].as_array().map_or(&[][..], Vec::as_slice);
@@ -132,7 +125,6 @@ fn facets(message: &Value, content: &MessageText) -> BTreeSet<Facet> {
 
 /// Returns the units of a text as words for an index: a word unchanged, and each pair of successive
 /// characters of a script without spaces. Words are adjacent exactly if their units are.
-#[must_use]
 pub fn index_words(units: &[SearchUnit]) -> String {
     let mut words = String::new();
     for (number, unit) in units.iter().enumerate() {
@@ -149,7 +141,6 @@ pub fn index_words(units: &[SearchUnit]) -> String {
 
 /// Returns the words of a phrase in a query, and whether the last word is a prefix: other characters may
 /// follow a character at the end of the phrase.
-#[must_use]
 pub fn query_words(units: &[SearchUnit], is_prefix: bool) -> (String, bool) {
     let Some((last, before)) = units.split_last() else { return (String::new(), false) };
     // The last of several joined characters is part of the word of the character before it.
@@ -162,7 +153,6 @@ pub fn query_words(units: &[SearchUnit], is_prefix: bool) -> (String, bool) {
 }
 
 /// Returns the words of a message for an index, and its facets.
-#[must_use]
 pub fn index_words_and_facets(message: &Value, no_names: &DisplayNames<'_>) -> (String, BTreeSet<Facet>) {
     let document = search_document(message, &text::read(message), no_names);
     (index_words(&units::split_into_units(&document.text)), document.facets)

@@ -28,7 +28,6 @@ pub struct MatchCandidate<'c> {
 }
 
 /// Whether a message matches every term of a query.
-#[must_use]
 pub fn matches_query(query: &ResolvedQuery, candidate: &MatchCandidate<'_>) -> bool {
     let text = units::split_into_units(&candidate.document.text);
     query.terms.iter().all(|term| {
@@ -65,7 +64,6 @@ pub struct SnippetPart {
 }
 
 /// Returns the part of a text around the first match, or its beginning if nothing matches, on one line.
-#[must_use]
 pub fn snippet(query: &ResolvedQuery, text: &str) -> Vec<SnippetPart> {
     let matches = matches(query, text);
     let first = matches.first().map_or(0, |(start, _)| *start);

@@ -164,7 +164,6 @@ impl SearchQuery {
     }
 
     /// Whether the query has a text or an author, so that the names of people and channels are needed.
-    #[must_use]
     pub fn asks_for_names(&self) -> bool {
         self.terms
             .iter()
@@ -172,7 +171,6 @@ impl SearchQuery {
     }
 
     /// Whether the query asks for deleted messages.
-    #[must_use]
     pub fn asks_for_deleted(&self) -> bool {
         self.terms
             .iter()

@@ -91,7 +91,6 @@ pub enum ResolveError {
 
 impl ResolveError {
     /// Whether the query names an unknown person or channel, which is the user's mistake.
-    #[must_use]
     pub fn is_unknown_name(&self) -> bool {
         match self {
             Self::UnknownPerson { .. } | Self::UnknownChannel { .. } => true,

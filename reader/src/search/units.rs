@@ -34,7 +34,6 @@ impl SearchUnit {
 }
 
 /// Splits a text into units.
-#[must_use]
 pub fn split_into_units(text: &str) -> Vec<SearchUnit> {
     let mut units = UnitBuffer::default();
     let mut rest = text.char_indices().peekable();

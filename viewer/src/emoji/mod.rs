@@ -16,7 +16,6 @@ const FIRST_TONE: u32 = 0x1f3fb;
 const VARIATION: char = '\u{fe0f}';
 
 /// Returns the characters of a Unicode emoji; `None` for an unknown name.
-#[must_use]
 pub fn unicode(name: &str, skin_tone: Option<u8>) -> Option<String> {
     let (characters, has_tones) = *names().get(name)?;
     let tone = skin_tone.filter(|tone| has_tones && (2..=6).contains(tone));
@@ -37,7 +36,6 @@ pub fn unicode(name: &str, skin_tone: Option<u8>) -> Option<String> {
 }
 
 /// Splits the name of a reaction, such as `wave::skin-tone-3`, into its name and skin tone.
-#[must_use]
 pub fn split_skin_tone(name: &str) -> (&str, Option<u8>) {
     match name.split_once(SKIN_TONE) {
         Some((name, tone)) => (name, tone.parse().ok()),

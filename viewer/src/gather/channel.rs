@@ -69,13 +69,11 @@ pub async fn title(
 }
 
 /// Removes the prefix of a deleted channel's name, because the mark already shows the deletion.
-#[must_use]
 pub fn bare_name(name: &str) -> &str {
     name.strip_prefix(DELETED_PREFIX).unwrap_or(name)
 }
 
 /// Returns the marks of a channel that is not simply public.
-#[must_use]
 pub fn marks(snapshot: &Value) -> Vec<&'static str> {
     let marks = [
         ("archived", snapshot["archived"] == true),

@@ -167,7 +167,6 @@ fn in_channel(item: &Item) -> Option<PageMessage> {
 }
 
 /// Converts a row to a message of a page.
-#[must_use]
 pub fn page_message(row: Value) -> Option<PageMessage> {
     let ts = Ts::parse(row["ts"].as_str().or(row["timestamp"].as_str())?).ok()?;
     let content = text::read_formatted(&row);

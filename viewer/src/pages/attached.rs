@@ -31,7 +31,6 @@ pub enum FileShape {
 
 impl FileShape {
     /// Determines the shape from a content type, detected or as reported by Slack.
-    #[must_use]
     pub fn from_content_type(content_type: &str) -> Self {
         match content_type {
             "image/png" | "image/jpeg" | "image/gif" | "image/webp" => Self::Image,
@@ -45,7 +44,6 @@ impl FileShape {
 }
 
 /// Renders the files of a message.
-#[must_use]
 pub fn of(message: &Value, shown: &PageContext<'_>) -> Markup {
     let listed = message["files"].as_array().map_or(&[][..], Vec::as_slice);
     html! {

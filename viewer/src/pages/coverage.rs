@@ -29,7 +29,6 @@ pub struct CoveredRow {
 }
 
 /// Renders the coverage of every channel.
-#[must_use]
 pub fn coverage_page(rows: &[CoveredRow], zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
     html! {
         h1 { "Coverage" }

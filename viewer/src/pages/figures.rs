@@ -25,7 +25,6 @@ const STYLE: &str = concat!(
 );
 
 /// Renders a self-contained page. Its messages link to Slack.
-#[must_use]
 pub fn standalone_report(report: &FiguresReport) -> Markup {
     let [from, to] = report.period.bounds();
     html! {
@@ -45,7 +44,6 @@ pub fn standalone_report(report: &FiguresReport) -> Markup {
 }
 
 /// Renders the figures of a report. Messages link to the site of `links`, or otherwise to Slack.
-#[must_use]
 pub fn report_figures(report: &FiguresReport, links: Option<&dyn LinkScheme>) -> Markup {
     let ([from, to], [before, before_to]) = (report.period.bounds(), report.period.previous().bounds());
     let people: Vec<RankedRow> = report

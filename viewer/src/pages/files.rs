@@ -22,7 +22,6 @@ pub struct FilesPage {
 }
 
 /// Renders the files with their states.
-#[must_use]
 pub fn files_page(page: &FilesPage, links: &dyn LinkScheme) -> Markup {
     html! {
         h1 { "Files" }

@@ -38,7 +38,6 @@ pub struct Frame<'a> {
 }
 
 /// Renders a whole page.
-#[must_use]
 pub fn page(frame: &Frame<'_>, links: &dyn LinkScheme) -> Markup {
     let site = plain::excerpt(&frame.menu.site_name, MAX_NAME_CHARS);
     let shows = match frame.main_pane {
@@ -92,7 +91,6 @@ const POLICY: &str = "default-src 'none'; img-src 'self' file:; media-src 'self'
     script-src 'self' file:; form-action 'self' file:; base-uri 'none'";
 
 /// Renders an HTML document with its head.
-#[must_use]
 pub fn document(title: &str, links: &dyn LinkScheme, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)

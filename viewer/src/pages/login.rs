@@ -6,7 +6,6 @@ use super::layout;
 use crate::links::LinkScheme;
 
 /// Renders the password form. `next` is the address to go to after the log-in.
-#[must_use]
 pub fn page(next: &str, error: Option<&str>, links: &dyn LinkScheme) -> Markup {
     layout::document(
         "Log in · Annalist",

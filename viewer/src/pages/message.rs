@@ -37,19 +37,16 @@ pub struct PageMessage {
 
 impl PageMessage {
     /// Whether the message is deleted.
-    #[must_use]
     pub fn is_deleted(&self) -> bool {
         self.row["deleted"] == true
     }
 
     /// The root of the thread, if the message is a reply.
-    #[must_use]
     pub fn replies_to(&self) -> Option<Ts> {
         reader::thread::root_ts(&self.row).filter(|root_ts| *root_ts != self.ts)
     }
 
     /// Whether the message is shown with a mark.
-    #[must_use]
     pub fn is_marked(&self) -> bool {
         self.is_edited() || self.is_deleted() || self.is_broadcast()
     }
@@ -63,7 +60,6 @@ impl PageMessage {
     }
 
     /// Whether the message is a notice that a person joined or left.
-    #[must_use]
     pub fn is_join_or_leave(&self) -> bool {
         let subtype = self.row["subtype"].as_str().unwrap_or_default();
         matches!(subtype, "channel_join" | "channel_leave" | "group_join" | "group_leave")
@@ -90,7 +86,6 @@ pub struct MessageFlags {
 }
 
 /// Renders a message.
-#[must_use]
 pub fn message_article(message: &PageMessage, flags: MessageFlags, shown: &PageContext<'_>) -> Markup {
     let PageMessage { ts, row, content, .. } = message;
     let author = plain::excerpt(&shown.names.author(&content.author), MAX_NAME_CHARS);

@@ -7,7 +7,6 @@ use super::layout;
 use crate::links::{LinkScheme, SitePage};
 
 /// Returns the page.
-#[must_use]
 pub fn page(title: &str, message: &str, links: &dyn LinkScheme) -> Markup {
     layout::document(
         &format!("{title} · Annalist"),

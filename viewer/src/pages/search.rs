@@ -27,7 +27,6 @@ pub struct SearchPage {
 }
 
 /// Renders the hits with their matches marked.
-#[must_use]
 pub fn search_page(page: &SearchPage, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
     html! {
         h1 { "Search" }

@@ -45,7 +45,6 @@ pub struct ChannelMenu {
 
 impl ChannelMenu {
     /// Returns the menu of these workspaces, without channels.
-    #[must_use]
     pub fn new(workspaces: Vec<(TeamId, String)>) -> Self {
         let names: Vec<&str> = workspaces.iter().map(|(_, name)| name.as_str()).collect();
         let site_name = if names.is_empty() { "Annalist".to_owned() } else { names.join(", ") };
@@ -55,7 +54,6 @@ impl ChannelMenu {
 
 impl MenuChannel {
     /// Returns the channel's name, or otherwise its id.
-    #[must_use]
     pub fn display_name(&self) -> String {
         let name = self.name.as_deref().filter(|name| is_visible(name));
         let name = name.unwrap_or(self.location.channel.as_str());
@@ -63,7 +61,6 @@ impl MenuChannel {
     }
 
     /// Returns the number of its messages from the counts of each location.
-    #[must_use]
     pub fn message_count(&self, counts: &BTreeMap<ChannelOfTeam, u64>) -> Option<u64> {
         let part_count =
             |part: &Vec<ChannelOfTeam>| part.iter().filter_map(|location| counts.get(location)).max();
@@ -72,7 +69,6 @@ impl MenuChannel {
 }
 
 /// Renders the list of channels, with a filter field if there are several.
-#[must_use]
 pub fn menu(menu: &ChannelMenu, links: &dyn LinkScheme) -> Markup {
     let filter = menu.filter.to_lowercase();
     let is_shown =

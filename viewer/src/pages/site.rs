@@ -24,7 +24,6 @@ pub struct ListedPart {
 }
 
 /// Renders the first page, which lists the channels.
-#[must_use]
 pub fn index(menu: &ChannelMenu, links: &dyn LinkScheme) -> String {
     let main = html! {
         div class="welcome" {
@@ -36,7 +35,6 @@ pub fn index(menu: &ChannelMenu, links: &dyn LinkScheme) -> String {
 }
 
 /// Renders the list of a channel's parts, newest first.
-#[must_use]
 pub fn parts(
     title: &ChannelTitle,
     parts: &[ListedPart],
@@ -64,7 +62,6 @@ pub fn parts(
 }
 
 /// Renders the messages of a part.
-#[must_use]
 pub fn part(
     title: &ChannelTitle,
     name: &str,
@@ -80,7 +77,6 @@ pub fn part(
 }
 
 /// Renders the threads that start in a part.
-#[must_use]
 pub fn threads(
     title: &ChannelTitle,
     name: &str,

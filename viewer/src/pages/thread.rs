@@ -26,7 +26,6 @@ pub struct ThreadPage {
 }
 
 /// Renders the thread.
-#[must_use]
 pub fn thread_pane(page: &ThreadPage, shown: &PageContext<'_>) -> Markup {
     let ThreadPage { root_ts, root, replies, next, .. } = page;
     let each = |messages: &[PageMessage]| timeline::each(messages, page.target.as_ref(), true, shown);
@@ -57,7 +56,6 @@ pub fn thread_pane(page: &ThreadPage, shown: &PageContext<'_>) -> Markup {
 }
 
 /// Renders a whole thread in a list of threads.
-#[must_use]
 pub fn thread_section(page: &ThreadPage, shown: &PageContext<'_>) -> Markup {
     let ThreadPage { root_ts, root, replies, .. } = page;
     let each = |messages: &[PageMessage]| timeline::each(messages, page.target.as_ref(), true, shown);

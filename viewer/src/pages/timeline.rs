@@ -51,7 +51,6 @@ pub struct ChannelTitle {
 }
 
 /// Renders the head of a channel: its name, its topic, and the form for a day.
-#[must_use]
 pub fn head(title: &ChannelTitle, page: &TimelinePage, shown: &PageContext<'_>, has_forms: bool) -> Markup {
     html! {
         header class="channel-head" {
@@ -70,7 +69,6 @@ pub fn head(title: &ChannelTitle, page: &TimelinePage, shown: &PageContext<'_>, 
 }
 
 /// Renders the messages with headings for days and links to older and newer messages.
-#[must_use]
 pub fn messages(page: &TimelinePage, shown: &PageContext<'_>) -> Markup {
     let TimelinePage { messages, ends, target, .. } = page;
     let older = ends.older.as_ref().and_then(|ts| shown.links.before(shown.location, ts));

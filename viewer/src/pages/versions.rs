@@ -17,7 +17,6 @@ pub struct MessageVersion {
 }
 
 /// Renders the versions of a message, oldest first; the last one is the current version.
-#[must_use]
 pub fn versions_page(versions: &[MessageVersion], shown: &PageContext<'_>) -> Markup {
     html! {
         h1 { "Versions of a message" }

@@ -21,7 +21,6 @@ const SCHEMES: [&str; 4] = ["https://", "http://", "mailto:", "tel:"];
 const MAX_ADDRESS_BYTES: usize = 4_096;
 
 /// Renders lines, with a frame around the lines of each attachment.
-#[must_use]
 pub fn lines(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
     html! {
         @for part in lines.chunk_by(|one, other| one.frame == other.frame) {
@@ -126,7 +125,6 @@ fn table(rows: &[TextLine], shown: &PageContext<'_>) -> Markup {
 }
 
 /// Renders spans on one line.
-#[must_use]
 pub fn spans(spans: &[TextSpan], shown: &PageContext<'_>) -> Markup {
     html! { @for span in spans { (one(span, shown)) } }
 }
@@ -240,7 +238,6 @@ fn safe_address(address: &str) -> Option<String> {
 }
 
 /// Renders an emoji as a picture, as characters, or as its name.
-#[must_use]
 pub fn emoji(name: &str, skin_tone: Option<u8>, shown: &PageContext<'_>) -> Markup {
     let (name, tone) = emoji::split_skin_tone(name);
     let label = format!(":{}:", plain::excerpt(name, MAX_NAME_CHARS));
