@@ -291,9 +291,6 @@ pub(crate) fn looks_like_an_id(called: &str) -> bool {
 }
 
 /// Returns names of people that are similar to a name.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn similar_names(
     archive: &dyn Archive,
     called: &str,

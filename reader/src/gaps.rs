@@ -93,9 +93,6 @@ pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Vec<Gap>, Arch
 }
 
 /// Returns the gaps of every workspace and their states, oldest first.
-///
-/// # Errors
-/// As [`progress`].
 pub async fn progress_of_all(archive: &dyn Archive) -> Result<Vec<(TeamId, GapProgress)>, ArchiveError> {
     let mut gaps = Vec::new();
     for row in query_all(archive, Query::partition(key::TEAMS)).await? {

@@ -23,9 +23,6 @@ pub struct ThreadSize {
 impl SearchIndex {
     /// Returns the replies to each of these messages of a channel with these locations. Messages without
     /// replies are missing.
-    ///
-    /// # Errors
-    /// [`IndexError`]
     pub async fn thread_sizes(
         &self,
         locations: &[ChannelOfTeam],
@@ -36,9 +33,6 @@ impl SearchIndex {
     }
 
     /// Returns the number of messages at each location.
-    ///
-    /// # Errors
-    /// [`IndexError`]
     pub async fn message_counts(&self) -> Result<BTreeMap<ChannelOfTeam, u64>, IndexError> {
         self.run(|connection| message_counts(connection)).await
     }

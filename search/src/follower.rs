@@ -85,9 +85,6 @@ enum NextBatch {
 
 /// Writes the next batch to the index. Calls `should_continue` before each page of a day or channel with the
 /// number of messages written so far.
-///
-/// # Errors
-/// [`FollowError`]
 pub async fn step(
     index: &SearchIndex,
     changes: &dyn Changes,
@@ -183,9 +180,6 @@ async fn apply(index: &SearchIndex, batch: ReadBatch) -> Result<bool, IndexError
 /// Writes all changes to the index, in batches of `limit` messages or channel days, until `should_continue`
 /// returns `false`. Returns whether the index has caught up. Reads the next batch of messages while it writes
 /// the previous one, because each takes about half of the time.
-///
-/// # Errors
-/// [`FollowError`]
 pub async fn catch_up(
     index: &SearchIndex,
     changes: &dyn Changes,

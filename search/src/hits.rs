@@ -98,9 +98,6 @@ pub enum SearchError {
 }
 
 /// Answers a query.
-///
-/// # Errors
-/// [`SearchError`]
 pub async fn search(
     archive: &dyn Archive,
     index: &SearchIndex,

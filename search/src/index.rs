@@ -64,9 +64,6 @@ impl SearchIndex {
     /// Opens the index in this file. Creates a missing index, and replaces one that is broken or of another
     /// version.
     ///
-    /// # Errors
-    /// [`IndexError`]
-    ///
     /// # Panics
     /// If the runtime shuts down while the index is opened.
     pub async fn open(path: &Path) -> Result<Self, IndexError> {
@@ -81,9 +78,6 @@ impl SearchIndex {
     }
 
     /// Returns the open index. Opens the file if no index is open, or if the file was replaced.
-    ///
-    /// # Errors
-    /// [`IndexError`]
     pub async fn current(open: &mut Option<Self>, path: &Path) -> Result<Self, IndexError> {
         let index = match open.take().filter(Self::is_current) {
             Some(index) => index,
@@ -107,17 +101,11 @@ impl SearchIndex {
     }
 
     /// Returns the position in the archive's changes; `None` if the index is empty.
-    ///
-    /// # Errors
-    /// [`IndexError`]
     pub async fn cursor(&self) -> Result<Option<ChangeCursor>, IndexError> {
         self.run(|connection| cursor(connection)).await
     }
 
     /// Returns a version that changes with every write to the index.
-    ///
-    /// # Errors
-    /// [`IndexError`]
     pub(crate) async fn version(&self) -> Result<IndexVersion, IndexError> {
         self.run(|connection| IndexVersion::read(connection)).await
     }
@@ -126,9 +114,6 @@ impl SearchIndex {
     /// wins. Returns `false` and writes nothing if the index's cursor is not `from`, because another process
     /// has advanced it, or if anything was written since `version` was read: the messages may then be older
     /// than what the index contains.
-    ///
-    /// # Errors
-    /// [`IndexError`]
     pub(crate) async fn apply(
         &self,
         version: Option<IndexVersion>,
@@ -165,9 +150,6 @@ impl SearchIndex {
 
     /// Clears the index for a rebuild. Returns `false` and clears nothing if the index's cursor is not
     /// `from`, because another process has cleared or advanced it.
-    ///
-    /// # Errors
-    /// [`IndexError`]
     pub async fn clear(&self, from: Option<ChangeCursor>) -> Result<bool, IndexError> {
         self.run(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -187,9 +169,6 @@ impl SearchIndex {
 
     /// Merges the segments of the word lists, which makes a new index smaller and faster. Takes seconds for a
     /// million messages.
-    ///
-    /// # Errors
-    /// [`IndexError`]
     pub async fn optimize(&self) -> Result<(), IndexError> {
         self.run(|connection| {
             connection.execute("INSERT INTO words (words) VALUES ('optimize')", [])?;
@@ -199,9 +178,6 @@ impl SearchIndex {
     }
 
     /// Returns the number of messages.
-    ///
-    /// # Errors
-    /// [`IndexError`]
     pub async fn count(&self) -> Result<u64, IndexError> {
         self.run(|connection| {
             let count: i64 = connection.query_row("SELECT count(*) FROM messages", [], |row| row.get(0))?;
@@ -211,9 +187,6 @@ impl SearchIndex {
     }
 
     /// Returns messages with ids less than `before` that may match, newest first.
-    ///
-    /// # Errors
-    /// [`IndexError`]
     pub(crate) async fn newest(
         &self,
         query: &IndexQuery,
@@ -225,9 +198,6 @@ impl SearchIndex {
     }
 
     /// Returns the best of the newest messages that may match, best first.
-    ///
-    /// # Errors
-    /// [`IndexError`]
     pub(crate) async fn best(&self, query: &IndexQuery, limit: usize) -> Result<Vec<IndexHit>, IndexError> {
         let query = query.clone();
         self.run(move |connection| selection::best(connection, &query, limit)).await

@@ -10,9 +10,6 @@ use crate::joined::ChannelOfTeam;
 
 /// Adds the fields of channelstats to a channel as readers see it. `name` is its current name, `state` its
 /// current snapshot.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn add_channel_figures(
     archive: &dyn Archive,
     location: &ChannelOfTeam,
@@ -41,9 +38,6 @@ pub async fn add_channel_figures(
 }
 
 /// Returns the number of members of a channel by day, oldest first.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn members_by_day(
     archive: &dyn Archive,
     location: &ChannelOfTeam,

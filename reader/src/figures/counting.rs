@@ -23,9 +23,6 @@ pub struct People(HashMap<String, PersonFacts>);
 
 impl People {
     /// Reads the directory of a workspace.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Self, ArchiveError> {
         let rows = query_all(archive, Query::partition(key::users(team))).await?;
         let mut people = Self::default();
@@ -105,9 +102,6 @@ impl<'a> Counter<'a> {
     }
 
     /// Counts a channel in a period: takes the days of its roll-ups and counts the rest from rows.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub(super) async fn count(
         &mut self,
         channel: &JoinedChannel<'_>,
@@ -238,9 +232,6 @@ impl Authors {
 
 /// Counts a channel's day from its rows, for a roll-up. Reads only the people who wrote on that day, because
 /// they are few in a large workspace.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn count_day(archive: &dyn Archive, day: &ChannelDay) -> Result<DayFigures, ArchiveError> {
     let partition = key::messages(&day.team, &day.channel);
     let mut query = Query { limit: PAGE, ..Query::partition(partition.clone()) };

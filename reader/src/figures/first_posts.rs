@@ -31,9 +31,6 @@ impl FirstPostReader<'_> {
     /// Returns the candidates who wrote before a time, and removes every candidate whose case is decided. A
     /// first message only counts if it still exists: after an erasure, the person may have other early
     /// messages.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub(super) async fn resolve_candidates(
         &self,
         people: &People,
@@ -72,9 +69,6 @@ impl FirstPostReader<'_> {
 
 /// Returns the candidates who wrote before a time, in microseconds since the Unix epoch; `None` if that needs
 /// more than [`MAX_ROWS`] rows. Reads the channels backwards, one page of each in turn.
-///
-/// # Errors
-/// As [`ports::archive::Archive::query`].
 pub(super) async fn wrote_before(
     channels: &[JoinedChannel<'_>],
     people: &People,

@@ -58,9 +58,6 @@ pub struct MadeReport {
 }
 
 /// Makes a report. `now` determines whether its period is over. Roll-ups do not change the result.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn make_report(
     archive: &dyn Archive,
     team: &TeamId,
@@ -75,9 +72,6 @@ pub async fn make_report(
 
 impl<'a> ReportSources<'a> {
     /// Reads the inputs of a report besides its days.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn read(
         archive: &'a dyn Archive,
         team: &'a TeamId,
@@ -113,9 +107,6 @@ impl<'a> ReportSources<'a> {
     }
 
     /// Makes the report.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn make(self) -> Result<MadeReport, ArchiveError> {
         let Self { archive, team, scope, channels, period, rollups, grounds, incomplete_days, now_micros } =
             self;

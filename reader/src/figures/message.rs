@@ -49,9 +49,6 @@ impl<'a> ThreadFigures<'a> {
     }
 
     /// Adds the thread figures to a message as readers see it.
-    ///
-    /// # Errors
-    /// As [`ports::archive::Archive::query`].
     pub async fn add(&mut self, message: &mut Value) -> Result<(), ArchiveError> {
         let Some(ts) = message["timestamp"].as_str().and_then(|ts| Ts::parse(ts).ok()) else { return Ok(()) };
         let root_ts = thread::root_ts(message);
@@ -85,9 +82,6 @@ impl<'a> ThreadFigures<'a> {
 
 /// Returns the author, a person or an app, and the timestamp of each reply that was not deleted, oldest
 /// first.
-///
-/// # Errors
-/// As [`ports::archive::Archive::query`].
 pub async fn replies_with_authors(
     channel: &JoinedChannel<'_>,
     root_ts: &Ts,

@@ -12,9 +12,6 @@ pub struct FirstPosts(HashMap<String, (ChannelId, Ts)>);
 
 impl FirstPosts {
     /// Reads the first messages.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Self, ArchiveError> {
         let rows = query_all(archive, Query::partition(key::first_posts(team))).await?;
         let first = rows.iter().filter_map(|row| Some((row.key.timestamp.clone(), rollup::first_post(row)?)));

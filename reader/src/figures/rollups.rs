@@ -84,9 +84,6 @@ impl RollupCoverage {
 
 impl Rollups {
     /// Determines which roll-ups of a workspace are valid; `None` if that would need too many reads.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn read(
         archive: &dyn Archive,
         changes: &dyn Changes,
@@ -212,9 +209,6 @@ impl Rollups {
 }
 
 /// Returns every channel of a workspace of which messages may be stored.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn channels_of(archive: &dyn Archive, team: &TeamId) -> Result<BTreeSet<ChannelId>, ArchiveError> {
     // A channel without its mark may get the mark back, and its days with it.
     let marks = query_all(archive, Query::partition(key::public_marks(team))).await?;
@@ -224,9 +218,6 @@ pub async fn channels_of(archive: &dyn Archive, team: &TeamId) -> Result<BTreeSe
 }
 
 /// Returns the first day from `from` to `until` on which a channel has a row; `None` if there is no such day.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn first_day_with_rows(
     archive: &dyn Archive,
     team: &TeamId,

@@ -22,9 +22,6 @@ use crate::joined::ChannelOfTeam;
 
 impl ReportSources<'_> {
     /// Returns the stored report, if it is still current.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn stored(&self) -> Result<Option<StoredReport>, ArchiveError> {
         let id = self.scope.report_id(&self.period);
         let row = self.archive().get(&ReportHead::key(self.team, &id)).await?;
@@ -103,9 +100,6 @@ pub struct ListedReport {
 }
 
 /// Lists the stored reports of a workspace.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn list(archive: &dyn Archive, team: &TeamId) -> Result<Vec<ListedReport>, ArchiveError> {
     let rows = query_all(archive, Query::partition(key::reports(team))).await?;
     let ids: Vec<String> = rows.into_iter().map(|row| row.key.timestamp).collect();
@@ -119,9 +113,6 @@ pub async fn list(archive: &dyn Archive, team: &TeamId) -> Result<Vec<ListedRepo
 
 impl ListedReport {
     /// Whether the report would be shown again, because its inputs are unchanged.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn is_current(
         &self,
         archive: &dyn Archive,

@@ -149,9 +149,6 @@ impl KnownName {
 
 impl KnownNames {
     /// Reads the names in these workspaces.
-    ///
-    /// # Errors
-    /// As [`Archive::query`].
     pub async fn read(archive: &dyn Archive, teams: &[TeamId]) -> Result<Self, ArchiveError> {
         let mut known = Self::default();
         for team in teams {
@@ -231,9 +228,6 @@ fn mentions_of(ids: &BTreeSet<&str>) -> Vec<Facet> {
 }
 
 /// Looks up the people, channels and days of a query.
-///
-/// # Errors
-/// [`ResolveError`]
 pub async fn resolve(
     archive: &dyn Archive,
     teams: &[TeamId],

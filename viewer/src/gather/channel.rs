@@ -13,9 +13,6 @@ use crate::pages::timeline::ChannelTitle;
 
 /// Returns the channel with this id in this workspace, with all its locations. `None` if it is not in the
 /// archive.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn channel_in_team<'a>(
     archive: &'a dyn Archive,
     team: &str,
@@ -31,9 +28,6 @@ pub async fn channel_in_team<'a>(
 }
 
 /// Returns the channel with this id in any workspace.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn channel_in_any_team<'a>(
     archive: &'a dyn Archive,
     channel: &ChannelId,
@@ -49,9 +43,6 @@ pub async fn channel_in_any_team<'a>(
 }
 
 /// Returns a channel's name, topic and marks.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn title(
     archive: &dyn Archive,
     location: &ChannelOfTeam,

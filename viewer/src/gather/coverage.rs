@@ -9,9 +9,6 @@ use super::channel::bare_name;
 use crate::pages::coverage::CoveredRow;
 
 /// Reads the coverage of every channel.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn read(archive: &dyn Archive) -> Result<Vec<CoveredRow>, ArchiveError> {
     let mut rows = Vec::new();
     for team in find::teams(archive).await? {

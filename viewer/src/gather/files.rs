@@ -20,9 +20,6 @@ pub struct FilesStart {
 }
 
 /// Reads a page.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn read(archive: &dyn Archive, start: Option<&FilesStart>) -> Result<FilesPage, ArchiveError> {
     let mut page = FilesPage::default();
     let teams = find::teams(archive).await?;

@@ -14,9 +14,6 @@ use super::channel::{bare_name, marks};
 use crate::pages::sidebar::{ChannelMenu, MenuChannel};
 
 /// Reads the menu, without the numbers of messages.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn read(archive: &dyn Archive) -> Result<ChannelMenu, ArchiveError> {
     let teams = find::teams(archive).await?;
     let mut workspaces = Vec::new();

@@ -20,9 +20,6 @@ use reader::text::MessageText;
 use crate::pages::message::PageMessage;
 
 /// Reads the names of the authors, the mentioned people and the people who reacted in these messages.
-///
-/// # Errors
-/// As [`ports::archive::Archive::get`] and [`ports::archive::Archive::query`].
 pub async fn learn_names(
     names: &mut DisplayNames<'_>,
     messages: &[&PageMessage],

@@ -33,9 +33,6 @@ pub enum CustomEmoji {
 }
 
 /// Reads the pictures of these people.
-///
-/// # Errors
-/// As [`Archive::get`].
 pub async fn people(
     archive: &dyn Archive,
     teams: &[TeamId],
@@ -58,9 +55,6 @@ pub async fn people(
 }
 
 /// Reads the custom emoji of these workspaces. For a name in several workspaces, the first workspace wins.
-///
-/// # Errors
-/// As [`Archive::query`].
 pub async fn emoji(archive: &dyn Archive, teams: &[TeamId]) -> Result<EmojiBook, ArchiveError> {
     let mut book = EmojiBook::new();
     for team in teams {

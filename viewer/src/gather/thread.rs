@@ -15,9 +15,6 @@ pub const REPLIES: usize = 200;
 
 /// Reads a page of the thread with this root: the replies after `after`, or the page with the reply `target`.
 /// `None` if the archive has nothing of the thread.
-///
-/// # Errors
-/// As [`ports::archive::Archive::query`].
 pub async fn read(
     channel: &JoinedChannel<'_>,
     root_ts: &Ts,

@@ -51,9 +51,6 @@ impl MessageRun {
 }
 
 /// Reads a page.
-///
-/// # Errors
-/// As [`ports::archive::Archive::query`].
 pub async fn read(
     channel: &JoinedChannel<'_>,
     start: &TimelineStart,

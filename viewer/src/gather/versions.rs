@@ -13,9 +13,6 @@ use crate::pages::versions::MessageVersion;
 const MAX_VERSIONS: usize = 500;
 
 /// Reads the versions, oldest first.
-///
-/// # Errors
-/// As [`ports::archive::Archive::query`].
 pub async fn read(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<Vec<MessageVersion>, ArchiveError> {
     let current = channel.message(ts).await?;
     let rows = channel.revisions(ts).await?;
