@@ -39,29 +39,26 @@ fn between_fences(spans: Vec<TextSpan>) -> Vec<Vec<TextSpan>> {
     let fences =
         |span: &TextSpan| if let TextSpan::Text(text, _) = span { text.matches(FENCE).count() } else { 0 };
     let mut left = spans.iter().map(fences).sum::<usize>() / 2 * 2;
-    let mut parts = vec![Vec::new()];
-    let add = |parts: &mut Vec<Vec<TextSpan>>, span: TextSpan| match parts.last_mut() {
-        Some(part) => part.push(span),
-        None => parts.push(vec![span]),
-    };
+    let (mut parts, mut part) = (Vec::new(), Vec::new());
     for span in spans {
         let TextSpan::Text(text, style) = span else {
-            add(&mut parts, span);
+            part.push(span);
             continue;
         };
         let mut rest = text.as_str();
         while left > 0
             && let Some((before, after)) = rest.split_once(FENCE)
         {
-            add(&mut parts, TextSpan::Text(before.to_owned(), style));
-            parts.push(Vec::new());
+            part.push(TextSpan::Text(before.to_owned(), style));
+            parts.push(std::mem::take(&mut part));
             rest = after;
             left -= 1;
         }
         if !rest.is_empty() {
-            add(&mut parts, TextSpan::Text(rest.to_owned(), style));
+            part.push(TextSpan::Text(rest.to_owned(), style));
         }
     }
+    parts.push(part);
     parts
 }
 

@@ -150,31 +150,24 @@ pub(crate) fn mentions_channel<'s>(spans: impl IntoIterator<Item = &'s TextSpan>
 
 /// Splits spans at line breaks. Returns at least one line.
 pub(super) fn split_lines(spans: Vec<TextSpan>) -> Vec<Vec<TextSpan>> {
-    let mut lines = vec![Vec::new()];
+    let (mut lines, mut line) = (Vec::new(), Vec::new());
     for span in spans {
         let TextSpan::Text(text, style) = span else {
-            last(&mut lines).push(span);
+            line.push(span);
             continue;
         };
         for (number, part) in text.split('\n').enumerate() {
             if number > 0 {
-                lines.push(Vec::new());
+                lines.push(std::mem::take(&mut line));
             }
             let part = part.strip_suffix('\r').unwrap_or(part);
             if !part.is_empty() {
-                last(&mut lines).push(TextSpan::Text(part.to_owned(), style));
+                line.push(TextSpan::Text(part.to_owned(), style));
             }
         }
     }
+    lines.push(line);
     lines
-}
-
-fn last(lines: &mut Vec<Vec<TextSpan>>) -> &mut Vec<TextSpan> {
-    if lines.is_empty() {
-        lines.push(Vec::new());
-    }
-    let end = lines.len() - 1;
-    &mut lines[end]
 }
 
 /// Collects lines, up to [`MAX_LINES`].
