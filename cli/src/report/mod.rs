@@ -105,9 +105,9 @@ pub(crate) async fn run(
     let sources = ReportSources::read(archive, &team, scope, period, rollups.as_ref(), now).await?;
     if let Some(stored) = sources.stored().await? {
         if args.json {
-            return Ok(out.write_all(stored.text.replacen(NOT_CACHED, CACHED, 1).as_bytes())?);
+            return Ok(out.write_all(stored.replacen(NOT_CACHED, CACHED, 1).as_bytes())?);
         }
-        if let Some(report) = stored.read() {
+        if let Some(report) = stored::read(&stored) {
             return print(&report, args, out);
         }
     }

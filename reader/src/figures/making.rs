@@ -39,7 +39,7 @@ pub enum ReportScope<'a> {
 
 /// A report to be made: its scope, its period, and its inputs besides its days.
 pub struct ReportSources<'a> {
-    archive: &'a dyn Archive,
+    pub(super) archive: &'a dyn Archive,
     pub(super) team: &'a TeamId,
     pub(super) scope: Scope,
     pub(super) channels: Vec<JoinedChannel<'a>>,
@@ -91,10 +91,6 @@ impl<'a> ReportSources<'a> {
         let now_micros = now.as_microsecond();
         let incomplete_days = incomplete_days(archive, team, &channels, &period, now_micros).await?;
         Ok(Self { archive, team, scope, channels, period, rollups, grounds, incomplete_days, now_micros })
-    }
-
-    pub(super) fn archive(&self) -> &'a dyn Archive {
-        self.archive
     }
 
     /// Returns a hash of the state of everything that the report shows; `None` if a hash cannot cover all of

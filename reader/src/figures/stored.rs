@@ -21,17 +21,17 @@ use crate::find;
 use crate::joined::ChannelOfTeam;
 
 impl ReportSources<'_> {
-    /// Returns the stored report, if it is still current.
-    pub async fn stored(&self) -> Result<Option<StoredReport>, ArchiveError> {
+    /// Returns the stored report as scripts read it, exactly as stored, if it is still current.
+    pub async fn stored(&self) -> Result<Option<String>, ArchiveError> {
         let id = self.scope.report_id(&self.period);
-        let row = self.archive().get(&ReportHead::key(self.team, &id)).await?;
+        let row = self.archive.get(&ReportHead::key(self.team, &id)).await?;
         let Some(head) = row.as_ref().and_then(ReportHead::read) else { return Ok(None) };
         if !self.is_unchanged(&head).await? {
             return Ok(None);
         }
         let keys = head.chunks(self.team, &id);
-        let chunks = self.archive().get_all(&keys.iter().collect::<Vec<_>>()).await?;
-        Ok(head.text(&chunks).map(|text| StoredReport { text }))
+        let chunks = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+        Ok(head.text(&chunks))
     }
 
     /// Whether the inputs of a stored report are unchanged.
@@ -71,20 +71,6 @@ impl StorageStamp {
             made_at: now.to_string(),
             text,
         }
-    }
-}
-
-/// A stored report that is still current.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredReport {
-    /// The report as scripts read it, exactly as stored.
-    pub text: String,
-}
-
-impl StoredReport {
-    /// Parses the report; `None` if the text is malformed.
-    pub fn read(&self) -> Option<FiguresReport> {
-        read(&serde_json::from_str(&self.text).ok()?)
     }
 }
 
@@ -144,7 +130,11 @@ impl ListedReport {
 }
 
 /// Parses the report of a workspace or a channel from its JSON for scripts; `None` if it is malformed.
-pub fn read(stored: &Value) -> Option<FiguresReport> {
+pub fn read(text: &str) -> Option<FiguresReport> {
+    from_json(&serde_json::from_str(text).ok()?)
+}
+
+fn from_json(stored: &Value) -> Option<FiguresReport> {
     let scope = match stored["scope"].as_str()?.split_once('/') {
         None => Scope::Team,
         Some(("channel", id)) => Scope::Channel(ChannelId::parse(id).ok()?),

@@ -25,7 +25,7 @@ async fn report(fixture: &StatisticianFixture, archive: &dyn Archive) -> (Value,
     let sources =
         ReportSources::read(archive, &team, ReportScope::Team, week, rollups.as_ref(), now).await.unwrap();
     if let Some(stored) = sources.stored().await.unwrap() {
-        return (serde_json::from_str(&stored.text).unwrap(), true);
+        return (serde_json::from_str(&stored).unwrap(), true);
     }
     let keeping = sources.storage_stamp();
     let made = sources.make().await.unwrap();
