@@ -35,7 +35,7 @@ pub(super) struct ReportInputs {
 pub(super) struct ReplyCandidates(pub(super) Vec<(ChannelId, Ts, u64)>);
 
 impl ReportInputs {
-    pub(super) async fn from_json(
+    pub(super) async fn read(
         archive: &dyn Archive,
         team: &TeamId,
         rollups: Option<&Rollups>,

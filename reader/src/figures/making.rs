@@ -17,7 +17,6 @@ use super::period::Period;
 use super::report::{Figure, FigureName, FiguresReport, Number, Scope, ZoneRow};
 use super::rollups::{RollupCoverage, Rollups};
 use super::summary::{PeriodSummary, Summing, accounts};
-use super::tables::Tables;
 use crate::concurrent::read_all;
 use crate::coverage::TeamCoverage;
 use crate::directory::WorkspaceChannels;
@@ -80,7 +79,7 @@ impl<'a> ReportSources<'a> {
         rollups: Option<&'a Rollups>,
         now: Timestamp,
     ) -> Result<Self, ArchiveError> {
-        let grounds = ReportInputs::from_json(archive, team, rollups).await?;
+        let grounds = ReportInputs::read(archive, team, rollups).await?;
         let (scope, channels) = match requested_scope {
             ReportScope::Team => (Scope::Team, channels_of(archive, team, &grounds.names).await?),
             ReportScope::Channel(channel) => {
@@ -106,14 +105,14 @@ impl<'a> ReportSources<'a> {
     pub async fn make(self) -> Result<MadeReport, ArchiveError> {
         let Self { archive, team, scope, channels, period, rollups, grounds, incomplete_days, now_micros } =
             self;
-        let ReportInputs { people, names, workspace, .. } = grounds;
+        let people = &grounds.people;
         let person = match &scope {
             Scope::User(user) => Some(user),
             Scope::Team | Scope::Channel(_) => None,
         };
         let mut basis = Basis::new(&scope, &period);
         let CountedPeriods { summaries: [mut summary, mut before], about: [about, previous_about], roots } =
-            count_all(&channels, &people, person, &period, rollups, &mut basis).await?;
+            count_all(&channels, people, person, &period, rollups, &mut basis).await?;
         for (summary, about) in [(&mut summary, &about), (&mut before, &previous_about)] {
             summary.people.retain(|id, _| person.is_none_or(|person| person.as_str() == id));
             if let Some(of_person) = person.and_then(|person| summary.people.get_mut(person.as_str())) {
@@ -123,15 +122,14 @@ impl<'a> ReportSources<'a> {
         // The first posts of a workspace do not determine the first-time posters of a channel.
         let of_team = rollups.filter(|_| scope == Scope::Team);
         let firsts = of_team.map(|rollups| FirstPostReader { archive, team, rollups });
-        let tables = Tables { people: &people, names: &names, workspace: &workspace };
         let (earlier_posters, most_reacted, candidates) = try_join3(
-            old_posters(firsts, &channels, &people, [&summary, &before], &period),
-            tables.most_reacted(&channels, &summary),
-            tables.candidates(&channels, &roots),
+            old_posters(firsts, &channels, people, [&summary, &before], &period),
+            grounds.most_reacted(&channels, &summary),
+            grounds.candidates(&channels, &roots),
         )
         .await?;
-        let most_replied = tables.most_replied(&channels, &candidates).await?;
-        basis.people(&people);
+        let most_replied = grounds.most_replied(&channels, &candidates).await?;
+        basis.people(people);
         basis.replied(&most_replied);
         let total = match person {
             Some(_) => about.messages.values().sum(),
@@ -139,18 +137,18 @@ impl<'a> ReportSources<'a> {
         };
         let scope_name = match &scope {
             Scope::Team => None,
-            Scope::Channel(channel) => names.name(channel).map(str::to_owned),
-            Scope::User(user) => tables.person_name(user.as_str()),
+            Scope::Channel(channel) => grounds.names.name(channel).map(str::to_owned),
+            Scope::User(user) => grounds.person_name(user.as_str()),
         };
         let mut report = FiguresReport {
             team: team.clone(),
-            team_name: workspace.name.clone(),
+            team_name: grounds.workspace.name.clone(),
             scope_name,
             period,
             basis: String::new(),
-            figures: figures([&summary, &before], &people, earlier_posters.as_ref()),
-            channels: tables.channels(&summary, &before),
-            users: tables.users(&summary, &before, total, &about),
+            figures: figures([&summary, &before], people, earlier_posters.as_ref()),
+            channels: grounds.channels(&summary, &before),
+            users: grounds.users(&summary, &before, total, &about),
             hours: summary.hours,
             timezones: zones(&summary),
             emoji: emoji(&summary),
@@ -164,7 +162,7 @@ impl<'a> ReportSources<'a> {
         };
         basis.shown(&report);
         report.basis = basis.finish();
-        report.names = tables.names_in(&report);
+        report.names = grounds.names_in(&report);
         Ok(MadeReport { report, candidates })
     }
 }

@@ -8,13 +8,12 @@ use rules::figures::message::CountedMessage;
 use rules::figures::person::AuthorKind;
 use slack::ids::{ChannelId, Ts};
 
-use super::counting::{AboutPerson, People};
-use super::inputs::ReplyCandidates;
+use super::counting::AboutPerson;
+use super::inputs::{ReplyCandidates, ReportInputs};
 use super::message;
 use super::report::{FiguresReport, PersonRow, RankedChannel, TopMessage};
 use super::summary::{ChannelTotal, PeriodSummary};
 use crate::concurrent::read_all;
-use crate::directory::{WorkspaceChannels, WorkspaceFacts};
 use crate::joined::JoinedChannel;
 use crate::permalink;
 
@@ -22,14 +21,7 @@ use crate::permalink;
 /// most replies within the period. Each needs a query, and another one each time a stored report is checked.
 const MAX_ROOTS: usize = 100;
 
-/// The names for the tables.
-pub(super) struct Tables<'a> {
-    pub(super) people: &'a People,
-    pub(super) names: &'a WorkspaceChannels,
-    pub(super) workspace: &'a WorkspaceFacts,
-}
-
-impl Tables<'_> {
+impl ReportInputs {
     pub(super) fn person_name(&self, id: &str) -> Option<String> {
         self.people.get(id)?.name.clone()
     }
