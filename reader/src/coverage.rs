@@ -13,14 +13,8 @@ use rules::interval::Interval;
 use rules::message;
 use slack::ids::{ChannelId, TeamId, Ts};
 
+use crate::gaps::{FIRST_PAGE, MAX_MESSAGES, PAGE};
 use crate::{gaps, history};
-
-/// Maximum number of messages read to find the newest one that was delivered as an event when it was posted.
-const MAX_MESSAGES: usize = 500;
-
-/// Page sizes. The first page is smaller, because the first row is nearly always enough.
-const PAGE: usize = 25;
-const FIRST_PAGE: usize = 5;
 
 /// The coverage of one channel.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use rules::gap::run::RunSpan;
 use rules::{message, version};
 use slack::ids::{ChannelId, TeamId, Ts};
 
-use crate::history;
+use crate::{find, history};
 
 /// Maximum number of channels that are read to find when events arrived again after a lost token. Each needs
 /// a few rows.
@@ -19,11 +19,11 @@ const MAX_CHANNELS: usize = 2_000;
 
 /// Maximum number of messages read to find one that was delivered as an event when it was posted. The search
 /// only skips messages that were edited, or that arrived with a reply or a reaction.
-const MAX_MESSAGES: usize = 500;
+pub(crate) const MAX_MESSAGES: usize = 500;
 
 /// Page sizes. The first page is smaller, because the first row is nearly always enough.
-const PAGE: usize = 25;
-const FIRST_PAGE: usize = 5;
+pub(crate) const PAGE: usize = 25;
+pub(crate) const FIRST_PAGE: usize = 5;
 
 /// A gap and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,10 +95,8 @@ pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Vec<Gap>, Arch
 /// Returns the gaps of every workspace and their states, oldest first.
 pub async fn progress_of_all(archive: &dyn Archive) -> Result<Vec<(TeamId, GapProgress)>, ArchiveError> {
     let mut gaps = Vec::new();
-    for row in query_all(archive, Query::partition(key::TEAMS)).await? {
-        if let Ok(team) = TeamId::parse(&row.key.timestamp) {
-            gaps.extend(progress(archive, &team).await?.into_iter().map(|gap| (team.clone(), gap)));
-        }
+    for team in find::teams(archive).await? {
+        gaps.extend(progress(archive, &team).await?.into_iter().map(|gap| (team.clone(), gap)));
     }
     gaps.sort_by(|(_, one), (_, other)| one.gap.cmp(&other.gap));
     Ok(gaps)
