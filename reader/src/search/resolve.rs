@@ -136,11 +136,7 @@ impl KnownName {
         let is_shown = move |(skipped, shown): &(usize, Range<usize>)| {
             let mut pairs = shown.clone().zip(&name[*skipped..]);
             pairs.all(|(number, unit)| {
-                let requested = &requested[number];
-                let is_equal = unit.text == requested.text;
-                let begins = || is_prefix && number == last && unit.text.starts_with(&requested.text);
-                let is_first = number == shown.start;
-                (is_equal || begins()) && (is_first || unit.is_joined == requested.is_joined)
+                unit.matches(&requested[number], number == shown.start, is_prefix && number == last)
             })
         };
         shown.filter(is_shown).map(|(_, shown)| shown)

@@ -27,9 +27,11 @@ pub struct SearchUnit {
 }
 
 impl SearchUnit {
-    /// Whether a unit of a text matches a unit of a query.
-    fn matches(&self, other: &Self) -> bool {
-        self.is_joined == other.is_joined && self.text == other.text
+    /// Whether a unit of a text matches a unit of a query, or begins with it if `is_prefix`. The text before
+    /// the first unit is irrelevant.
+    pub(super) fn matches(&self, requested: &Self, is_first: bool, is_prefix: bool) -> bool {
+        let begins = || is_prefix && self.text.starts_with(&requested.text);
+        (self.text == requested.text || begins()) && (is_first || self.is_joined == requested.is_joined)
     }
 }
 
@@ -65,16 +67,7 @@ pub fn positions<'a>(
     let last = query.len().saturating_sub(1);
     let is_at = move |start: usize| {
         query.iter().enumerate().all(|(number, requested)| {
-            let unit = &text[start + number];
-            // The text before the first unit is irrelevant.
-            let is_equal = if number == 0 { unit.text == requested.text } else { unit.matches(requested) };
-            let begins = || {
-                is_prefix
-                    && number == last
-                    && (number == 0 || unit.is_joined == requested.is_joined)
-                    && unit.text.starts_with(&requested.text)
-            };
-            is_equal || begins()
+            text[start + number].matches(requested, number == 0, is_prefix && number == last)
         })
     };
     let count = if query.is_empty() { 0 } else { (text.len() + 1).saturating_sub(query.len()) };
