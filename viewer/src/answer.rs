@@ -60,8 +60,7 @@ pub(crate) fn notice_response(status: StatusCode, title: &str, message: &str) ->
 
 /// Returns a response with a page.
 pub(crate) fn html(markup: Markup) -> Response {
-    let content_type = HeaderValue::from_static("text/html; charset=utf-8");
-    ([(CONTENT_TYPE, content_type)], markup.into_string()).into_response()
+    ([(CONTENT_TYPE, "text/html; charset=utf-8")], markup.into_string()).into_response()
 }
 
 /// Redirects to another page of this site.

@@ -11,7 +11,7 @@ use axum::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
     CONTENT_SECURITY_POLICY, CONTENT_TYPE, RANGE,
 };
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use ports::archive::ItemKey;
@@ -59,9 +59,8 @@ pub(crate) async fn picture(
     let team = TeamId::parse(&team).ok().filter(|_| is_hash).ok_or_else(missing)?;
     let key = FileKey::parse(&format!("slack/{team}/images/{hash}")).ok_or_else(missing)?;
     let opened = state.files.open(&key).await?.ok_or_else(missing)?;
-    let mut response = served(opened, "picture", requested_part(&method, &headers)).await?;
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(PICTURE_CACHE_CONTROL));
-    Ok(response)
+    let response = served(opened, "picture", requested_part(&method, &headers)).await?;
+    Ok(([(CACHE_CONTROL, PICTURE_CACHE_CONTROL)], response).into_response())
 }
 
 /// A part of a file that a client requests.
@@ -165,26 +164,19 @@ async fn served(
         Ok::<_, FilesError>(unsent.next().await?.map(|chunk| (chunk, unsent)))
     }));
     let disposition_type = if sniffed.is_some() { "inline" } else { "attachment" };
-    let mut response = body.into_response();
-    if part.is_some() {
-        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    let headers = [
+        (ACCEPT_RANGES, "bytes".to_owned()),
+        (CONTENT_TYPE, sniffed.unwrap_or("application/octet-stream").to_owned()),
+        (CONTENT_LENGTH, (range.end - range.start).to_string()),
+        (CONTENT_SECURITY_POLICY, FILE_POLICY.to_owned()),
+        (CONTENT_DISPOSITION, format!("{disposition_type}; filename*=UTF-8''{}", encoded(name))),
+    ];
+    if part.is_none() {
+        return Ok((headers, body).into_response());
     }
-    let headers = response.headers_mut();
     let content_range = format!("bytes {}-{}/{size_bytes}", range.start, range.end.saturating_sub(1));
-    if let Ok(content_range) = HeaderValue::from_str(&content_range)
-        && part.is_some()
-    {
-        headers.insert(CONTENT_RANGE, content_range);
-    }
-    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(sniffed.unwrap_or("application/octet-stream")));
-    headers.insert(CONTENT_LENGTH, (range.end - range.start).into());
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(FILE_POLICY));
-    let disposition = format!("{disposition_type}; filename*=UTF-8''{}", encoded(name));
-    if let Ok(disposition) = HeaderValue::from_str(&disposition) {
-        headers.insert(CONTENT_DISPOSITION, disposition);
-    }
-    Ok(response)
+    let status = StatusCode::PARTIAL_CONTENT;
+    Ok((status, [(CONTENT_RANGE, content_range)], headers, body).into_response())
 }
 
 /// Encodes a name for a header. Any character but letters, digits, dots and hyphens is replaced or

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Form, Query, Request, State};
-use axum::http::header::{CONNECTION, HeaderValue, SET_COOKIE};
+use axum::http::header::{CONNECTION, SET_COOKIE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -94,11 +94,7 @@ async fn log_in(
     let is_https = headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
     let secure = if is_https { "; Secure" } else { "" };
     let cookie = format!("{COOKIE_NAME}={}; {COOKIE_ATTRIBUTES}{secure}", expected.cookie());
-    let mut response = redirect_to(next);
-    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-        response.headers_mut().insert(SET_COOKIE, cookie);
-    }
-    response
+    ([(SET_COOKIE, cookie)], redirect_to(next)).into_response()
 }
 
 /// Returns the path if it is on this site, or otherwise `/`.

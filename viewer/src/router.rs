@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -111,9 +111,8 @@ pub fn router(viewer: Viewer) -> Router {
 
 /// Serves an asset. Its name changes with its content.
 fn served(asset: &'static Asset) -> Response {
-    let content_type = HeaderValue::from_static(asset.content_type);
-    let cache_control = HeaderValue::from_static("public, max-age=31536000, immutable");
-    ([(CONTENT_TYPE, content_type), (CACHE_CONTROL, cache_control)], asset.content()).into_response()
+    let cache_control = "public, max-age=31536000, immutable";
+    ([(CONTENT_TYPE, asset.content_type), (CACHE_CONTROL, cache_control)], asset.content()).into_response()
 }
 
 /// Refuses requests from pages of other sites and from unauthenticated users.
