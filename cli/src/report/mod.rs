@@ -111,13 +111,13 @@ pub(crate) async fn run(
             return print(&report, args, out);
         }
     }
-    let keeping = sources.storage_stamp();
+    let stamp = sources.stamp();
     let made = sources.make().await?;
     let mut text = Vec::new();
     plain::json_line(&mut text, &json::report_json(&made.report))?;
     let text = String::from_utf8(text)?;
-    if let Some(keeping) = keeping {
-        let kept = keeping.into_kept_report(&made, text.clone(), now);
+    if let Some(stamp) = stamp {
+        let kept = made.to_kept_report(stamp, text.clone(), now);
         // The report is printed even if it cannot be stored, for example with read-only access or on a full
         // disk.
         if let Err(error) = store_report(archive, &kept).await {

@@ -92,9 +92,9 @@ impl<'a> ReportSources<'a> {
         Ok(Self { archive, team, scope, channels, period, rollups, grounds, incomplete_days, now_micros })
     }
 
-    /// Returns a hash of the state of everything that the report shows; `None` if a hash cannot cover all of
-    /// it.
-    pub(super) fn stamp(&self) -> Option<String> {
+    /// Returns a hash of the state of everything that the report shows, which is stored with the report.
+    /// `None` if the archive cannot show later whether the report is still current.
+    pub fn stamp(&self) -> Option<String> {
         let is_about_person = matches!(self.scope, Scope::User(_));
         let rollups = self.rollups.filter(|_| !is_about_person && self.period.has_whole_days())?;
         let Self { team, scope, period, channels, incomplete_days, .. } = self;

@@ -44,30 +44,18 @@ impl ReportSources<'_> {
             None => Ok(false),
         }
     }
-
-    /// Returns the state of the archive before the report is made, which is stored with the report. `None` if
-    /// the archive cannot show later whether the report is still current.
-    pub fn storage_stamp(&self) -> Option<StorageStamp> {
-        Some(StorageStamp { team: self.team.clone(), stamp: self.stamp()? })
-    }
 }
 
-/// The state of the archive that a report is stored with.
-pub struct StorageStamp {
-    team: TeamId,
-    stamp: String,
-}
-
-impl StorageStamp {
-    /// Returns the row to store; `text` is the report as scripts read it.
-    #[must_use]
-    pub fn into_kept_report(self, made: &MadeReport, text: String, now: Timestamp) -> KeptReport {
+impl MadeReport {
+    /// Returns the row to store. `stamp` is [`ReportSources::stamp`] before the report was made; `text` is
+    /// the report as scripts read it.
+    pub fn to_kept_report(&self, stamp: String, text: String, now: Timestamp) -> KeptReport {
         KeptReport {
-            team: self.team,
-            report_id: made.report.id(),
-            stamp: self.stamp,
-            dependencies: made.candidates.to_json(),
-            basis: made.report.basis.clone(),
+            team: self.report.team.clone(),
+            report_id: self.report.id(),
+            stamp,
+            dependencies: self.candidates.to_json(),
+            basis: self.report.basis.clone(),
             made_at: now.to_string(),
             text,
         }

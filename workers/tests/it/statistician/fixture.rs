@@ -352,9 +352,9 @@ impl StatisticianFixture {
                     assert_eq!(stored, reports[0], "{when}, stored, {:?}", period.bounds());
                     assert!(stored.contains(&stored::read(&stored).unwrap().basis));
                     valid += 1;
-                } else if let Some(keeping) = sources.storage_stamp() {
+                } else if let Some(stamp) = sources.stamp() {
                     let made = sources.make().await.unwrap();
-                    let kept = keeping.into_kept_report(&made, reports[0].clone(), now);
+                    let kept = made.to_kept_report(stamp, reports[0].clone(), now);
                     assert!(store_report(&*self.archive, &kept).await.unwrap());
                 }
             }

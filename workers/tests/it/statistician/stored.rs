@@ -27,11 +27,11 @@ async fn report(fixture: &StatisticianFixture, archive: &dyn Archive) -> (Value,
     if let Some(stored) = sources.stored().await.unwrap() {
         return (serde_json::from_str(&stored).unwrap(), true);
     }
-    let keeping = sources.storage_stamp();
+    let stamp = sources.stamp();
     let made = sources.make().await.unwrap();
     let found = json::report_json(&made.report);
-    if let Some(keeping) = keeping {
-        let kept = keeping.into_kept_report(&made, found.to_string(), now);
+    if let Some(stamp) = stamp {
+        let kept = made.to_kept_report(stamp, found.to_string(), now);
         assert!(store_report(&*fixture.archive, &kept).await.unwrap());
     }
     (found, false)
