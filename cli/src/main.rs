@@ -325,34 +325,25 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
             report::run(&*backend.archive(), &*backend.changes(), &SystemClock, &args, out).await
         }),
         Command::Sync(args) => {
-            let runtime = runtime(&mut Builder::new_current_thread())?;
-            let api = runtime.block_on(config::slack::web_api(&args.slack))?;
+            let api = block_on(config::slack::web_api(&args.slack))??;
             on_archive(&args.backend, async |backend| operate::sync::run(backend, api, &args, out).await)
         }
-        Command::Import(args) => runtime(&mut Builder::new_current_thread())?.block_on(operate::import::run(
-            &args,
-            SystemClock::shared(),
-            out,
-        )),
+        Command::Import(args) => block_on(operate::import::run(&args, SystemClock::shared(), out))?,
         Command::Export(args) => {
             on_archive(&args.backend, async |backend| export::run(backend, &args, out).await)
         }
         Command::Backfill(args) => {
-            let runtime = runtime(&mut Builder::new_current_thread())?;
-            let api = runtime.block_on(config::slack::web_api(&args.slack))?;
+            let api = block_on(config::slack::web_api(&args.slack))??;
             on_archive(&args.backend, async |backend| operate::backfill::run(backend, api, &args, out).await)
         }
         Command::Reconcile(args) => {
-            let runtime = runtime(&mut Builder::new_current_thread())?;
-            let api = runtime.block_on(config::slack::web_api(&args.slack))?;
+            let api = block_on(config::slack::web_api(&args.slack))??;
             on_archive(&args.backend, async |backend| operate::reconcile::run(backend, api, &args, out).await)
         }
         Command::Status(args) => {
             on_archive(&args.backend, async |backend| operate::status::print(backend, &args, out).await)
         }
-        Command::Doctor(args) => {
-            runtime(&mut Builder::new_current_thread())?.block_on(operate::doctor::run(&args, out))
-        }
+        Command::Doctor(args) => block_on(operate::doctor::run(&args, out))?,
         Command::Quarantine(command) => on_archive(command.backend(), async |backend| {
             operate::quarantine::run(backend, &SystemClock, &command, out).await
         }),
@@ -365,9 +356,7 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         Command::Backup(args) => operate::backup::run(&args, &SystemClock, out),
         Command::Restore(args) => operate::restore::run(&args, out),
         #[cfg(feature = "aws")]
-        Command::Provision(args) => {
-            runtime(&mut Builder::new_current_thread())?.block_on(provision::run(&args, out))
-        }
+        Command::Provision(args) => block_on(provision::run(&args, out))?,
         #[cfg(feature = "aws")]
         Command::Cloudformation(args) => cloudformation::print(&args, out),
         #[cfg(not(feature = "aws"))]
@@ -386,7 +375,7 @@ fn on_archive(
     backend_args: &BackendArgs,
     work: impl AsyncFnOnce(&Backend) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    runtime(&mut Builder::new_current_thread())?.block_on(with_archive(backend_args, work))
+    block_on(with_archive(backend_args, work))?
 }
 
 async fn with_archive(
@@ -399,6 +388,10 @@ async fn with_archive(
     let result = work(&backend).await;
     backend.close().await;
     result
+}
+
+fn block_on<Work: Future>(work: Work) -> io::Result<Work::Output> {
+    Ok(runtime(&mut Builder::new_current_thread())?.block_on(work))
 }
 
 fn runtime(builder: &mut Builder) -> io::Result<Runtime> {

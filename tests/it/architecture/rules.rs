@@ -187,7 +187,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         paths: &["tests/simulation/src/"],
-        except: &["tests/simulation/src/bin/"],
+        except: &["tests/simulation/src/bin/", "tests/simulation/src/seeds.rs"],
         forbidden: &[
             "std::time::Instant",
             "std::thread",

@@ -44,6 +44,7 @@ mod questions;
 mod reconciling;
 mod run;
 mod schedule;
+mod seeds;
 mod sender;
 mod slack_files;
 mod supervisor;
@@ -53,5 +54,6 @@ mod workload;
 mod world;
 
 pub use mutation::Mutation;
-pub use run::{Finding, SeedOutcome, for_each_seed, run};
+pub use run::{Finding, SeedOutcome, run};
+pub use seeds::for_each_seed;
 pub use world::{FaultCounts, FaultKind, Invariant};

@@ -1,8 +1,6 @@
 //! One seed from its beginning to its end.
 
 use std::fmt;
-use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -74,24 +72,6 @@ pub fn run(seed: u64, mutation: Option<Mutation>, traced: bool) -> SeedOutcome {
         let finding = world.violation().map(|(invariant, what)| Finding { invariant, what });
         SeedOutcome { tally: world.tally(), finding, trace: world.take_trace() }
     })
-}
-
-/// Calls `work` with each seed, on this number of threads.
-pub fn for_each_seed(seeds: Range<u64>, threads: usize, work: impl Fn(u64) + Sync) {
-    let next = AtomicU64::new(seeds.start);
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        return;
-                    }
-                    work(seed);
-                }
-            });
-        }
-    });
 }
 
 async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
