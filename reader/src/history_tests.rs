@@ -121,7 +121,7 @@ async fn a_channel_that_continues_under_another_id_needs_no_read() {
     fixture.read("C2", 0, 100).await;
     fixture.refused("C1", UnreadableReason::NotFound).await;
     assert_eq!(fixture.state().await, (GapState::Missing, Some(1)));
-    let key = ItemKey::channel_id(&team(), &channel_id("C1"), &at(80));
+    let key = ItemKey::channel(&team(), &channel_id("C1"), &at(80));
     let row = json!({ "type": "channel", "channel_id": "C1", "folded": "1", "name": "old", "next_channel_id": "C2" });
     set(&fixture.0, key, row).await;
     assert_eq!(fixture.state().await, (GapState::Filled, Some(0)));

@@ -104,8 +104,10 @@ enum OracleCondition {
     Flag(usize),
 }
 
+type OracleFilter = fn(&OracleMessage) -> bool;
+
 /// Filters without a name or a date.
-const FLAGS: [(&str, fn(&OracleMessage) -> bool); 9] = [
+const FLAGS: [(&str, OracleFilter); 9] = [
     ("has:file", |message| message.has_file),
     ("has:link", |message| message.has_link),
     ("has:reaction", |message| message.has_reaction),
