@@ -12,7 +12,7 @@ use super::print_uncaptured;
 /// Variables with which Cargo describes the package of the program that it starts. The build script of `ring`
 /// runs again if one of them changes: if nested builds inherited them, manual builds and builds of tests
 /// would invalidate each other.
-const PACKAGE_VARIABLES: [&str; 7] = [
+const PACKAGE_VARIABLES: [&str; 8] = [
     "CARGO_MANIFEST_DIR",
     "CARGO_MANIFEST_LINKS",
     "CARGO_PKG_NAME",
@@ -20,6 +20,7 @@ const PACKAGE_VARIABLES: [&str; 7] = [
     "CARGO_PKG_VERSION_MINOR",
     "CARGO_PKG_VERSION_PATCH",
     "CARGO_PKG_VERSION_PRE",
+    "OUT_DIR",
 ];
 
 /// The programs of a release.
