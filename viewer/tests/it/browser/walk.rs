@@ -88,8 +88,8 @@ async fn a_user_can_navigate_the_archive() {
 
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_messages_can_be_paged_in_both_directions() {
-    let site = ServedSite::busy(10_000).await;
+async fn a_thousand_messages_can_be_paged_in_both_directions() {
+    let site = ServedSite::busy(1_000).await;
     let browser = Browser::open(&BrowserSettings::default()).await;
     browser.navigate(&site.at("/c/T1/C1")).await;
     let timestamps_script =
@@ -105,7 +105,7 @@ async fn ten_thousand_messages_can_be_paged_in_both_directions() {
             browser.follow(selector).await;
         }
     };
-    let everything: Vec<String> = (0..10_000).map(ts).collect();
+    let everything: Vec<String> = (0..1_000).map(ts).collect();
     let mut up = all_timestamps("a[rel=prev]").await;
     up.sort();
     assert_eq!(up, everything);
