@@ -84,7 +84,7 @@ enum NextBatch {
 }
 
 /// Writes the next batch to the index. Calls `should_continue` before each page of a day or channel with the
-/// number of messages written so far.
+/// number of messages written so far; false ends the step with [`FollowStep::Stopped`].
 pub async fn step(
     index: &SearchIndex,
     changes: &dyn Changes,
@@ -226,7 +226,7 @@ pub async fn catch_up(
     Ok(false)
 }
 
-/// Follows the archive until `stop` is set, and polls it at the interval `every` once the index has caught
+/// Follows the archive until `stop` is set, and polls it at `poll_interval` once the index has caught
 /// up. Failures are logged and retried.
 pub async fn follow(
     path: &Path,

@@ -18,7 +18,7 @@ use crate::{selection, write};
 
 /// The new state of a message for the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IndexedMessage {
+pub(crate) struct IndexedMessage {
     /// The location of its channel.
     pub location: ChannelOfTeam,
     /// When it was written.
@@ -29,7 +29,7 @@ pub struct IndexedMessage {
 
 /// The indexed content of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct IndexedText {
+pub(crate) struct IndexedText {
     /// Its words, separated by spaces.
     pub body: String,
     /// Its facets, separated by spaces.

@@ -1,4 +1,4 @@
-//! The reason why a port or a job failed: the runtime only needs to know whether a retry can help.
+//! Why ports and jobs fail. Of a job, the runtime only needs to know whether a retry can help.
 
 use std::time::Duration;
 

@@ -106,7 +106,7 @@ enum OracleCondition {
 
 type OracleFilter = fn(&OracleMessage) -> bool;
 
-/// Filters without a name or a date.
+/// Filters without a name or a date. `random` draws the last one separately, and each of the others as often.
 const FLAGS: [(&str, OracleFilter); 9] = [
     ("has:file", |message| message.has_file),
     ("has:link", |message| message.has_link),
@@ -148,7 +148,7 @@ impl OracleCondition {
             21 => Self::During(["2026-10", "2026-11", "2026", "2025"][random.usize(..4)]),
             22 => Self::Phrase(name(random), word(random)),
             23 | 24 => Self::Part(PARTS[random.usize(..PARTS.len())]),
-            _ => Self::Flag(8),
+            _ => Self::Flag(FLAGS.len() - 1),
         }
     }
 

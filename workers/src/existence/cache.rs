@@ -134,14 +134,13 @@ impl KnownEntities {
         listed.insert(team.clone(), ListReading { began, is_whole });
     }
 
-    /// What the list of people, if read since this time, shows about people it does not contain.
+    /// What the list of people, if read since this time, shows about people it does not contain. A reading in
+    /// the future shows nothing: the clock was set back since.
     pub(super) fn people_list(&self, team: &TeamId, since: TimestampMs) -> PeopleList {
         let now = self.clock.now();
-        match self.listed().get(team) {
+        match self.listed().get(team).filter(|reading| reading.began <= now) {
             Some(ListReading { began, is_whole: true }) if *began >= since => PeopleList::Whole,
-            Some(ListReading { began, is_whole: false }) if *began <= now && now < began.plus(TTL) => {
-                PeopleList::TooLong
-            }
+            Some(ListReading { began, is_whole: false }) if now < began.plus(TTL) => PeopleList::TooLong,
             _ => PeopleList::Unread,
         }
     }
@@ -271,6 +270,20 @@ mod tests {
     fn known() -> (Arc<ManualClock>, KnownEntities) {
         let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
         (Arc::clone(&clock), KnownEntities::new(clock))
+    }
+
+    #[test]
+    fn what_was_read_by_a_clock_that_was_ahead_shows_nothing() {
+        let (clock, known) = known();
+        let (hours, team) = (Duration::from_secs(4 * 3600), TeamId::parse("T1").unwrap());
+        let arrived = clock.now();
+        for (is_whole, shown) in [(true, PeopleList::Whole), (false, PeopleList::TooLong)] {
+            clock.advance(hours);
+            known.listed_people(&team, clock.now(), is_whole);
+            assert_eq!(known.people_list(&team, arrived), shown);
+            clock.set_back(hours);
+            assert_eq!(known.people_list(&team, arrived), PeopleList::Unread);
+        }
     }
 
     #[test]

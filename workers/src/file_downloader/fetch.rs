@@ -55,9 +55,7 @@ pub(super) enum Trouble {
 
 impl From<FilesError> for Trouble {
     fn from(error: FilesError) -> Self {
-        match error {
-            FilesError::Unavailable(_) => Self::Local(JobFailure::Transient(error.to_string())),
-        }
+        Self::Local(error.into())
     }
 }
 

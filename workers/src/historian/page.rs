@@ -225,6 +225,7 @@ impl<'a> ChannelReader<'a> {
                 Ok(StoredAs::Unchanged) => {}
                 Err(error @ ArchiveError::TooLarge { .. }) => {
                     counts.skipped += 1;
+                    drop(counts);
                     let (team, channel, ts) = (self.calls.team(), self.channel, &message.ts);
                     tracing::warn!(%team, %channel, %ts, %error, "a message of Slack's history is too large");
                 }

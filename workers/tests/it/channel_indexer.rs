@@ -80,7 +80,7 @@ fn simple(kind: &str, channel: &str, ts: &str) -> Value {
 }
 
 #[tokio::test]
-async fn ten_thousand_channels_are_found_by_id_and_name_in_many_shards() {
+async fn ten_thousand_channels_are_listed_with_their_names_in_many_shards() {
     let shard_bytes = 20_000;
     let fixture = IndexerFixture::with_indexer(|archive| {
         ChannelIndexer::new(archive, None).with_shard_bytes(shard_bytes)
