@@ -18,7 +18,8 @@ use crate::{find, history};
 const MAX_CHANNELS: usize = 2_000;
 
 /// Maximum number of messages read to find one that was delivered as an event when it was posted. The search
-/// only skips messages that were edited, or that arrived with a reply or a reaction.
+/// for gaps only skips messages that were edited, or that arrived with a reply or a reaction; that for the
+/// coverage also skips messages from history.
 pub(crate) const MAX_MESSAGES: usize = 500;
 
 /// Page sizes. The first page is smaller, because the first row is nearly always enough.

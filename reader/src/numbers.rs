@@ -13,7 +13,8 @@ pub fn grouped(number: u64) -> String {
     grouped
 }
 
-/// Formats a number with its noun in the singular or the plural: `1 reply`, `2,000 replies`.
+/// Formats a number with its noun, and a verb if one follows, in the singular or the plural: `1 reply`,
+/// `2,000 files are`.
 pub fn counted(number: impl TryInto<u64>, one: &str, several: &str) -> String {
     match number.try_into().unwrap_or(u64::MAX) {
         1 => format!("1 {one}"),

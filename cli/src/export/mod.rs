@@ -156,7 +156,7 @@ pub(crate) async fn run(backend: &Backend, args: &ExportArgs, out: &mut dyn Writ
     writeln!(out, "Exported {messages} of {channels} to {target_path}.")?;
     if lacking_files > 0 {
         let files_are = plain::counted(lacking_files, "file is", "files are");
-        writeln!(out, "{files_are} not in it: the archive has only the description.")?;
+        writeln!(out, "{files_are} not in it: the store of files lacks the bytes.")?;
     }
     Ok(())
 }
@@ -220,10 +220,11 @@ impl ExportProgress {
 fn line(exported: u64, read: u64, (done, channels): (u64, u64), elapsed: Duration) -> String {
     let per_second = (read as f64 / elapsed.as_secs_f64().max(0.001)) as u64;
     format!(
-        "{} messages written, {} rows read, {} a second; {done} of {channels} channels done",
-        grouped(exported),
-        grouped(read),
-        grouped(per_second)
+        "{} written, {} read, {} a second; {done} of {} done",
+        plain::counted(exported, "message", "messages"),
+        plain::counted(read, "row", "rows"),
+        grouped(per_second),
+        plain::counted(channels, "channel", "channels")
     )
 }
 

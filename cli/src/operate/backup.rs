@@ -24,7 +24,7 @@ use crate::read::human_size;
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// The corresponding features of AWS, and which of them `provision` turns on.
-pub(crate) const ON_AWS: &str = "`annalist provision` turns on point-in-time recovery of the DynamoDB table, which \
+const ON_AWS: &str = "`annalist provision` turns on point-in-time recovery of the DynamoDB table, which \
     restores it into a new table as it was at any second of the last 35 days; it does not turn on versions of the \
     bucket, whose files are written once: turn on S3 Versioning yourself if you want to undo deletions";
 

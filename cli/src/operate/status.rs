@@ -138,7 +138,7 @@ fn directory_line(synced: &Value) -> String {
         "{team}{name}: {}, {}, {} emoji as of {at}{lacks}",
         plain::counted(count("channels"), "channel", "channels"),
         plain::counted(count("users"), "person", "people"),
-        count("emoji")
+        plain::grouped(count("emoji"))
     )
 }
 

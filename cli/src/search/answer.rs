@@ -184,7 +184,7 @@ async fn catch_up(
     if behind == Some(0) {
         return Ok(None);
     }
-    let behind = behind.map_or_else(String::new, |behind| plain::counted(behind, "message ", "messages "));
+    let behind = behind.map(|behind| plain::counted(behind, "message", "messages") + " ").unwrap_or_default();
     Ok(Some(format!("index is {behind}behind: `annalist index` brings it up to date")))
 }
 
@@ -254,8 +254,7 @@ fn print(answer: &SearchAnswer, args: &SearchArgs, zone: &Zone, out: &mut dyn Wr
     if hits.len() >= args.limit.get() {
         writeln!(out, "The {order} {}: --limit shows more.", plain::grouped(hits.len() as u64))
     } else {
-        let messages = if hits.len() == 1 { "message" } else { "messages" };
-        writeln!(out, "{} {messages}.", plain::grouped(hits.len() as u64))
+        writeln!(out, "{}.", plain::counted(hits.len(), "message", "messages"))
     }
 }
 

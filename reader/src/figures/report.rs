@@ -102,6 +102,7 @@ impl FigureName {
         self.names().1
     }
 
+    /// The name for scripts, and the label for people.
     fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::AllUsers => ("all_users", "accounts"),
@@ -124,7 +125,21 @@ impl FigureName {
 
     /// Whether the figure is a count, not a median or a share.
     pub(super) fn is_count(self) -> bool {
-        !matches!(self, Self::MedianMessages | Self::MedianWords | Self::TopTenShare)
+        match self {
+            Self::MedianMessages | Self::MedianWords | Self::TopTenShare => false,
+            Self::AllUsers
+            | Self::ActiveUsers
+            | Self::Posters
+            | Self::Messages
+            | Self::Words
+            | Self::HalfOfWords
+            | Self::FirstTimePosters
+            | Self::ChannelsUsed
+            | Self::Reactions
+            | Self::Replies
+            | Self::Threads
+            | Self::BotMessages => true,
+        }
     }
 }
 

@@ -30,7 +30,11 @@ impl ReportInputs {
         self.names.name(channel).map(str::to_owned)
     }
 
-    pub(super) fn channels(&self, summary: &PeriodSummary, before: &PeriodSummary) -> Vec<RankedChannel> {
+    pub(super) fn ranked_channels(
+        &self,
+        summary: &PeriodSummary,
+        before: &PeriodSummary,
+    ) -> Vec<RankedChannel> {
         let mut above = 0;
         let whole = summary.total.messages;
         let messages_before = |channel| before.channels.get(channel).map_or(0, |total| total.total.messages);
@@ -54,7 +58,7 @@ impl ReportInputs {
     }
 
     /// Returns the posters; in the report of a person only that person, with their rank among everyone.
-    pub(super) fn users(
+    pub(super) fn person_rows(
         &self,
         summary: &PeriodSummary,
         before: &PeriodSummary,

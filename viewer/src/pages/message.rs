@@ -1,7 +1,7 @@
 //! Renders one message.
 
 use maud::{Markup, html};
-use reader::numbers::grouped;
+use reader::numbers::{counted, grouped};
 use reader::plain;
 use reader::text::{Manner, MessageText};
 use search::counts::ThreadSize;
@@ -223,7 +223,7 @@ fn thread(message: &PageMessage, shown: &PageContext<'_>) -> Markup {
         } @else if let Some(ThreadSize { replies, last }) = &message.thread {
             p class="thread" {
                 a class="thread-count" href=(shown.links.thread(shown.location, &message.ts)) {
-                    (grouped(*replies)) @if *replies == 1 { " reply" } @else { " replies" }
+                    (counted(*replies, "reply", "replies"))
                 }
                 " " span class="quiet" { "last reply " time datetime=(times::machine_readable(last)) { (times::short(last, shown.zone)) } }
             }

@@ -1,7 +1,7 @@
 //! Renders a thread: its root and the replies.
 
 use maud::{Markup, html};
-use reader::numbers::grouped;
+use reader::numbers::counted;
 
 use super::message::PageMessage;
 use super::{PageContext, timeline};
@@ -28,7 +28,6 @@ pub struct ThreadPage {
 /// Renders the thread.
 pub fn thread_pane(page: &ThreadPage, shown: &PageContext<'_>) -> Markup {
     let ThreadPage { root_ts, root, replies, next, .. } = page;
-    let each = |messages: &[PageMessage]| timeline::each(messages, page.target.as_ref(), true, shown);
     let thread_address = shown.links.thread(shown.location, root_ts);
     html! {
         header class="thread-head" {
@@ -38,32 +37,36 @@ pub fn thread_pane(page: &ThreadPage, shown: &PageContext<'_>) -> Markup {
         div class="timeline" tabindex="0" role="region" aria-label="Messages of the thread" {
             div class="timeline-inner" {
                 @match root {
-                    Some(root) => (each(std::slice::from_ref(root))),
+                    Some(root) => (messages(page, std::slice::from_ref(root), shown)),
                     None => p class="note" { "The message that this thread replies to is not in this archive." },
                 }
                 @if page.is_later_part { p class="way" { a href=(thread_address) { "First replies" } } }
                 @if !replies.is_empty() {
                     h3 class="quiet" {
-                        (grouped(replies.len() as u64)) @if replies.len() == 1 { " reply" } @else { " replies" }
+                        (counted(replies.len(), "reply", "replies"))
                         @if next.is_some() || page.is_later_part { " here" }
                     }
                 }
-                (each(replies))
+                (messages(page, replies, shown))
                 @if let Some(next) = next { p class="way" { a rel="next" href={ (thread_address) "?after=" (next) } { "More replies" } } }
             }
         }
     }
 }
 
+fn messages(page: &ThreadPage, messages: &[PageMessage], shown: &PageContext<'_>) -> Markup {
+    let is_in_thread = true;
+    timeline::each(messages, page.target.as_ref(), is_in_thread, shown)
+}
+
 /// Renders a whole thread in a list of threads.
 pub fn thread_section(page: &ThreadPage, shown: &PageContext<'_>) -> Markup {
     let ThreadPage { root_ts, root, replies, .. } = page;
-    let each = |messages: &[PageMessage]| timeline::each(messages, page.target.as_ref(), true, shown);
     html! {
         section class="day" {
             h2 { time datetime=(times::machine_readable(root_ts)) { (times::short(root_ts, shown.zone)) } }
-            @if let Some(root) = root { (each(std::slice::from_ref(root))) }
-            (each(replies))
+            @if let Some(root) = root { (messages(page, std::slice::from_ref(root), shown)) }
+            (messages(page, replies, shown))
         }
     }
 }

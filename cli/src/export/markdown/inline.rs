@@ -208,8 +208,8 @@ fn begun(line: String) -> String {
     }
     let after_number = text.trim_start_matches(|c: char| c.is_ascii_digit());
     if after_number.starts_with(['.', ')']) && after_number.len() < text.len() {
-        let (number, sign) = text.split_at(text.len() - after_number.len());
-        return format!("{number}\\{sign}");
+        let number = &text[..text.len() - after_number.len()];
+        return format!("{number}\\{after_number}");
     }
     text.to_owned()
 }

@@ -100,7 +100,7 @@ impl SlackExport<'_, '_> {
                 list.add(&person)?;
             }
         }
-        // Programs that read exports know it.
+        // Programs that read exports know Slack's own user.
         authors.remove(SLACKBOT);
         for author in authors {
             list.add(&objects::unknown_person(&author, team))?;

@@ -32,9 +32,11 @@ impl ChannelReport<'_> {
         }
         write!(
             out,
-            "{}: {}, {new} new, {updated} updated; {}, {}",
+            "{}: {}, {} new, {} updated; {}, {}",
             planned.display_name(),
             plain::counted(*messages, "message", "messages"),
+            plain::grouped(*new),
+            plain::grouped(*updated),
             plain::counted(*threads, "thread", "threads"),
             plain::counted(*calls, "call", "calls")
         )?;
@@ -46,9 +48,10 @@ impl ChannelReport<'_> {
 pub(super) fn progress_text(planned: &PlannedChannel, tally: &ReadSnapshot, calls: u64) -> String {
     let ReadSnapshot { messages, new, threads, .. } = tally;
     format!(
-        "{}, {}, {new} new, {}, {}",
+        "{}, {}, {} new, {}, {}",
         planned.display_name(),
         plain::counted(*messages, "message", "messages"),
+        plain::grouped(*new),
         plain::counted(*threads, "thread", "threads"),
         plain::counted(calls, "call", "calls")
     )
@@ -105,9 +108,11 @@ impl Totals {
         }
         writeln!(
             out,
-            "{}: {}, {new} new, {updated} updated; {}, {}",
+            "{}: {}, {} new, {} updated; {}, {}",
             plain::counted(channels, "channel", "channels"),
             plain::counted(messages, "message", "messages"),
+            plain::grouped(new),
+            plain::grouped(updated),
             plain::counted(threads, "thread", "threads"),
             plain::counted(calls, "call", "calls")
         )

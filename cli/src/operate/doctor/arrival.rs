@@ -127,10 +127,7 @@ fn refused(ingest: &IngestFacts, last: Option<&Gap>, now_s: i64, backend_flag: &
 }
 
 fn requests(number: u64) -> String {
-    match number {
-        1 => "1 request was refused".to_owned(),
-        number => format!("{number} requests were refused"),
-    }
+    format!("{} refused", plain::counted(number, "request was", "requests were"))
 }
 
 fn request_url(request_url: &RequestUrl) -> DoctorCheck {

@@ -141,7 +141,7 @@ fn stuck(
             format!(
                 "{name}: {} on the queue, and a minute later {}",
                 plain::counted(queue.waiting, "job", "jobs"),
-                later.waiting
+                plain::grouped(later.waiting)
             ),
             format!("see whether a {worker} runs, and what its log says"),
         );

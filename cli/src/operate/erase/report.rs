@@ -90,10 +90,7 @@ impl EraseReport<'_> {
             (quarantined, "job in quarantine", "jobs in quarantine"),
             (self.jobs, "job on a queue", "jobs on queues"),
         ];
-        let number = |number: u64, singular: &str, plural: &str| {
-            format!("{} {}", plain::grouped(number), if number == 1 { singular } else { plural })
-        };
-        let mut counts = vec![number(messages, "message", "messages")];
+        let mut counts = vec![plain::counted(messages, "message", "messages")];
         counts.extend(
             optional
                 .into_iter()

@@ -215,8 +215,8 @@ fn print_marked(args: &ImportArgs, marked: u64, out: &mut dyn Write) -> io::Resu
     if marked > 0 && args.dry_run && !args.json {
         writeln!(
             out,
-            "{} would be marked as public because the export says so: from then on, signed events of these channels are \
-             stored without a question to Slack",
+            "{} would be marked as public because the export says so: from then on, signed events there are stored \
+             without a question to Slack",
             plain::counted(marked, "channel", "channels")
         )?;
     }
@@ -228,9 +228,12 @@ fn print_sum(args: &ImportArgs, sum: &ImportSum, out: &mut dyn Write) -> io::Res
     let done = if args.dry_run { "Would import" } else { "Imported" };
     write!(
         out,
-        "{done} {} of {}: {new} new, {updated} updated, {unchanged} unchanged; {}, {}",
+        "{done} {} of {}: {} new, {} updated, {} unchanged; {}, {}",
         plain::counted(*messages, "message", "messages"),
         plain::counted(*channels, "channel", "channels"),
+        plain::grouped(*new),
+        plain::grouped(*updated),
+        plain::grouped(*unchanged),
         plain::counted(*users, "person", "people"),
         plain::counted(*files, "file", "files")
     )?;

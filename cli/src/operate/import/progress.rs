@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use workers::import::ImportProgress;
 
-use crate::plain::grouped;
+use crate::plain::{counted, grouped};
 
 /// Returns the number of messages, the rate, and the remaining time at this rate.
 pub(super) fn rate(progress: &ImportProgress, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64().max(0.001);
     let per_second = (progress.messages as f64 / seconds) as u64;
-    let line = format!("{} messages, {} a second", grouped(progress.messages), grouped(per_second));
+    let messages = counted(progress.messages, "message", "messages");
+    let line = format!("{messages}, {} a second", grouped(per_second));
     if progress.read_bytes == 0 {
         return line;
     }
