@@ -119,6 +119,7 @@ fn no_file_is_too_long_to_have_one_reason_to_change() {
 
 #[test]
 fn no_file_folder_or_module_has_an_empty_name() {
+    assert!(find("pub mod utils;", "mod utils").is_some());
     for file in source_files() {
         for name in EMPTY_NAMES {
             let is_in_path = file.path.trim_end_matches(".rs").split('/').any(|part| part == *name);

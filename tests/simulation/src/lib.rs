@@ -24,7 +24,8 @@
 //!   events for its own messages; [`answers`] checks the result.
 //! * [`history`] reads Slack's final state and fills the archive from it; [`reconciling`] then finds no
 //!   difference.
-//! * [`mutation`] plants bugs in the fleet, to show that the simulation finds them.
+//! * [`mutation`] plants bugs in the fleet, to show that the simulation finds them. [`seeds`] runs many seeds,
+//!   each on one thread.
 
 mod answers;
 mod api;

@@ -162,7 +162,7 @@ impl FaultSchedule for Steps {
     }
 }
 
-/// Whether a call writes to the disk and needs the database lock.
+/// Whether a call writes to the disk and needs the database lock, as every method does that is not listed.
 fn changes(method: PortMethod) -> bool {
     !matches!(
         method,

@@ -64,7 +64,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// All kinds, in the order of their declaration, with their row labels in the table.
+    /// All kinds, with their row labels in the table.
     pub const ALL: [(Self, &'static str); 20] = [
         (Self::FailedCall, "failed call"),
         (Self::LostAnswer, "lost answer"),
@@ -89,7 +89,7 @@ impl FaultKind {
     ];
 
     fn label(self) -> &'static str {
-        Self::ALL[self as usize].1
+        Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("?", |(_, label)| label)
     }
 }
 

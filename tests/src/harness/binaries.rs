@@ -9,7 +9,7 @@ use ports::workers::WORKERS;
 
 use super::print_uncaptured;
 
-/// Variables with which Cargo describes the package of the program that it starts. The build script of `ring`
+/// Variables that Cargo sets for the program that it starts, from its package. The build script of `ring`
 /// runs again if one of them changes: if nested builds inherited them, manual builds and builds of tests
 /// would invalidate each other.
 const PACKAGE_VARIABLES: [&str; 8] = [

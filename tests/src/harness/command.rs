@@ -18,6 +18,8 @@ const DEADLINE: Duration = Duration::from_secs(150);
 /// The result of a command.
 #[derive(Debug)]
 pub struct CommandOutput {
+    /// The program and its arguments.
+    pub command: String,
     /// The exit code; `None` if a signal ended it.
     pub code: Option<i32>,
     /// Its standard output.
@@ -100,7 +102,7 @@ async fn finish(mut command: Command) -> CommandOutput {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     secrets::assert_no_secret(&description, &stdout);
     secrets::assert_no_secret(&description, &stderr);
-    CommandOutput { code: output.status.code(), stdout, stderr }
+    CommandOutput { command: description, code: output.status.code(), stdout, stderr }
 }
 
 /// Runs a command that must succeed and returns the JSON values it prints, one per line.

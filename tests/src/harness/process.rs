@@ -23,8 +23,8 @@ use super::secrets;
 pub const SIGNING_SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
 /// Maximum time for a program to start, on a machine that is busy compiling.
 const START_DEADLINE: Duration = Duration::from_secs(30);
-/// Maximum time for a program to end, on a machine that is busy compiling.
-const END_DEADLINE: Duration = Duration::from_secs(60);
+/// Maximum time for a program to end: the units in `deploy/` then kill it.
+const END_DEADLINE: Duration = Duration::from_secs(30);
 /// Number of log lines that are kept for a failure's message.
 const LOG_LINES: usize = 200;
 

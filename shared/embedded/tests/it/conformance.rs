@@ -31,6 +31,7 @@ async fn the_embedded_queue_conforms() {
         ready(QueueFixture {
             queue: database.queue(),
             clock: Arc::clone(&clock) as SharedClock,
+            local_clock: Some(Arc::clone(&clock)),
             advance: queue::advance(clock),
             keep: Box::new(folder),
         })
@@ -44,6 +45,7 @@ async fn two_embedded_queues_conform(turns: HandleTurns) {
         ready(QueueFixture {
             queue: Arc::new(TwoQueues::new(first.queue(), second.queue(), turns)),
             clock: Arc::clone(&clock) as SharedClock,
+            local_clock: Some(Arc::clone(&clock)),
             advance: queue::advance(clock),
             keep: Box::new(folder),
         })

@@ -69,6 +69,7 @@ async fn conforms(stack: &'static Stack) {
             queue: super::provisioned(stack, &QUEUES).await.queue(),
             clock: std::sync::Arc::new(StackClock(stack)) as SharedClock,
             advance: Box::new(move |by| Box::pin(stack.advance(by))),
+            local_clock: None,
             keep: Box::new(()),
         }
     })

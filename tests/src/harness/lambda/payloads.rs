@@ -85,7 +85,7 @@ impl FunctionUrlRequest {
                 "time": "21/Nov/2026:10:15:30 +0000",
                 "timeEpoch": 1_795_256_130_000_i64,
             },
-            "isBase64Encoded": self.is_base64,
+            "isBase64Encoded": self.is_base64 && self.body.is_some(),
         });
         if let Some(body) = &self.body {
             let body = if self.is_base64 { base64(body.as_bytes()) } else { body.clone() };

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use ports::claims::{Claim, ClaimAnswer, ClaimKey, ClaimMode, ClaimOwner, Claims, ClaimsError};
 use ports::clock::{SharedClock, TimestampMs};
-use ports::lease::has_ended;
+use ports::lease::{MAX_LEASE, has_ended};
 use slack::ids::{FileId, Ts};
 
 /// The claim key of the file with this number in a message.
@@ -48,7 +48,8 @@ impl MemoryClaims {
 
     fn begun(&self, claim: &Claim) -> MemoryClaim {
         let now = self.clock.now();
-        let (lease_until, forgotten_at) = (now.plus(claim.lease), now.plus(claim.lease.max(claim.ttl)));
+        let (lease_until, forgotten_at) =
+            (now.plus(claim.lease.min(MAX_LEASE)), now.plus(claim.lease.max(claim.ttl)));
         MemoryClaim { owner: claim.owner.clone(), completed: false, lease_until, forgotten_at }
     }
 

@@ -113,7 +113,8 @@ impl MemoryState {
             group,
             body,
             sent_at: now,
-            visible_at: now.plus(delay),
+            // Without a delay it is visible at once, also if the clock is set back.
+            visible_at: if delay.is_zero() { TimestampMs(i64::MIN) } else { now.plus(delay) },
             receive_count: 0,
             receipt: None,
         });

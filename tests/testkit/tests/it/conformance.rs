@@ -25,7 +25,13 @@ const START: TimestampMs = TimestampMs(1_700_000_000_000);
 fn memory_queue(wrap: impl Fn(Arc<dyn Queue>) -> Arc<dyn Queue>) -> QueueFixture {
     let clock = ManualClock::starting_at(START);
     let queue = wrap(Arc::new(MemoryQueue::new(clock.clone())));
-    QueueFixture { queue, clock: clock.clone(), advance: queue::advance(clock), keep: Box::new(()) }
+    QueueFixture {
+        queue,
+        clock: clock.clone(),
+        local_clock: Some(clock.clone()),
+        advance: queue::advance(clock),
+        keep: Box::new(()),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -180,6 +180,7 @@ impl SortedTimes {
 /// Formats a figure with about three significant digits.
 pub(crate) fn figure(figure: f64) -> String {
     match figure.abs() {
+        // `grouped` takes no sign.
         _ if figure >= 1000.0 => grouped(figure.round() as u64),
         size if size >= 100.0 => format!("{figure:.0}"),
         size if size >= 10.0 => format!("{figure:.1}"),

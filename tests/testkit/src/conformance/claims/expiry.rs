@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use ports::claims::{Claim, ClaimAnswer};
+use ports::lease::MAX_LEASE;
 
 use super::case::{ClaimsCase, LEASE_S, NOT_OWNER, TTL_S, claim_by};
 
@@ -41,6 +42,14 @@ pub(super) async fn a_lease_lasts_no_longer_because_a_clock_was_hours_ahead(case
     case.fixture.clock.set_back(hours);
     assert_eq!(case.claim(&claim_by(2)).await, ClaimAnswer::Claimed);
     assert_eq!(case.claim(&claim_by(1)).await, case.held_for(LEASE_S));
+}
+
+pub(super) async fn no_lease_is_longer_than_the_maximum(case: ClaimsCase) {
+    let long = |owner| Claim { lease: MAX_LEASE * 6, ..claim_by(owner) };
+    case.claim(&long(1)).await;
+    assert_eq!(case.claim(&long(2)).await, case.held_for(MAX_LEASE.as_secs()));
+    case.advance_s(MAX_LEASE.as_secs());
+    assert_eq!(case.claim(&long(2)).await, ClaimAnswer::Claimed);
 }
 
 pub(super) async fn a_part_of_a_second_counts_as_one(case: ClaimsCase) {

@@ -52,6 +52,7 @@ pub async fn suite<Making: Future<Output = ClaimsFixture>>(mut fixture: impl FnM
         expiry::{
             a_lease_that_has_ended_is_taken,
             a_lease_lasts_no_longer_because_a_clock_was_hours_ahead,
+            no_lease_is_longer_than_the_maximum,
             a_renewed_lease_holds,
             a_lease_that_has_ended_is_renewed_if_no_other_process_took_it,
             a_part_of_a_second_counts_as_one,

@@ -2,6 +2,7 @@
 
 mod batches;
 mod case;
+mod clock;
 mod dead_letters;
 mod dedup;
 mod delay;
@@ -33,6 +34,8 @@ pub struct QueueFixture {
     pub clock: SharedClock,
     /// Moves the clock forward.
     pub advance: Advance,
+    /// The clock itself, if it is the queue's only one. A service keeps its own time, which is never set back.
+    pub local_clock: Option<Arc<ManualClock>>,
     /// Resources that must live as long as the fixture.
     pub keep: Keep,
 }
@@ -167,6 +170,12 @@ pub async fn suite<Making: Future<Output = QueueFixture>>(
             a_receipt_is_void_on_another_queue,
         },
         dead_letters::{a_message_received_too_often_becomes_a_dead_letter},
+        clock::{
+            a_lease_lasts_no_longer_because_a_clock_was_hours_ahead,
+            a_lease_outlives_a_small_step_back_of_the_clock,
+            a_message_of_a_clock_that_was_ahead_does_not_wait_for_it,
+            no_lease_is_longer_than_the_maximum,
+        },
         delay::{
             a_delayed_message_is_invisible_for_exactly_the_queues_delay,
             delays_keep_the_order_of_a_group,
