@@ -103,8 +103,15 @@ impl Memory {
         let window_ms = i64::try_from(DEDUPLICATION_WINDOW.as_millis()).unwrap_or(i64::MAX);
         transaction
             .connection
-            .prepare_cached("DELETE FROM sends WHERE seq >= ?1 AND seq < ?2 AND sent_at_ms <= ?3")?
-            .execute(params![self.pruned_to, end, transaction.now.0 - window_ms])?;
+            .prepare_cached(
+                "DELETE FROM sends WHERE seq >= ?1 AND seq < ?2 AND (sent_at_ms <= ?3 OR sent_at_ms >= ?4)",
+            )?
+            .execute(params![
+                self.pruned_to,
+                end,
+                transaction.now.0 - window_ms,
+                transaction.now.0 + window_ms
+            ])?;
         self.pruned_to = end;
         Ok(())
     }

@@ -28,6 +28,8 @@ struct RecentBucket {
 #[derive(Default)]
 pub(super) struct RecentIds {
     buckets: VecDeque<RecentBucket>,
+    /// The last sequence number that was dropped since the last call of [`RecentIds::expire`].
+    dropped: Option<i64>,
 }
 
 /// The part of an id that is stored.
@@ -41,12 +43,17 @@ impl RecentIds {
     /// Whether the id was sent within the window that ends `now`.
     pub(super) fn contains(&self, key: &DeduplicationKey, now: TimestampMs) -> bool {
         self.buckets.iter().any(|bucket| {
-            bucket.sent_at.get(key).is_some_and(|sent_at| now.since(*sent_at) < DEDUPLICATION_WINDOW)
+            bucket.sent_at.get(key).is_some_and(|sent_at| {
+                now.since(*sent_at) < DEDUPLICATION_WINDOW && !is_of_a_clock_ahead(*sent_at, now)
+            })
         })
     }
 
-    /// Adds a sent id.
+    /// Adds a sent id. Drops all others if the clock was set back by more than the window.
     pub(super) fn insert(&mut self, key: DeduplicationKey, sent_at: TimestampMs, seq: i64) {
+        if self.buckets.back().is_some_and(|newest| is_of_a_clock_ahead(newest.started, sent_at)) {
+            self.dropped = self.buckets.drain(..).map(|bucket| bucket.last_seq).max();
+        }
         let started = TimestampMs(sent_at.0 - sent_at.0.rem_euclid(BUCKET_MS));
         if self.buckets.back().is_none_or(|bucket| bucket.started < started) {
             self.buckets.push_back(RecentBucket { started, last_seq: seq, sent_at: HashMap::new() });
@@ -59,7 +66,7 @@ impl RecentIds {
 
     /// Drops the ids outside the window. Returns the last sequence number that was dropped.
     pub(super) fn expire(&mut self, now: TimestampMs) -> Option<i64> {
-        let mut dropped = None;
+        let mut dropped = self.dropped.take();
         while let Some(oldest) = self.buckets.front() {
             let ends = TimestampMs(oldest.started.0 + BUCKET_MS);
             let total: usize = self.buckets.iter().map(|bucket| bucket.sent_at.len()).sum();
@@ -72,6 +79,12 @@ impl RecentIds {
         }
         dropped
     }
+}
+
+/// Whether this time is so far ahead that the clock was set back since. A job that is sent again and again, as
+/// one for a gap, would otherwise be a duplicate for as long as the clock was ahead.
+fn is_of_a_clock_ahead(sent_at: TimestampMs, now: TimestampMs) -> bool {
+    sent_at.since(now) >= DEDUPLICATION_WINDOW
 }
 
 #[cfg(test)]
@@ -92,6 +105,21 @@ mod tests {
         let after = start.plus(DEDUPLICATION_WINDOW);
         recent.expire(after);
         assert!(!recent.contains(&[1; KEY_BYTES], after));
+    }
+
+    #[test]
+    fn ids_of_a_clock_that_was_ahead_are_unknown_and_dropped_with_the_next_send() {
+        let mut recent = RecentIds::default();
+        let now = TimestampMs(1_000_007);
+        recent.insert([1; KEY_BYTES], now.plus(DEDUPLICATION_WINDOW * 50), 1);
+        assert!(!recent.contains(&[1; KEY_BYTES], now));
+        recent.insert([2; KEY_BYTES], now, 2);
+        assert!(recent.contains(&[2; KEY_BYTES], now));
+        assert_eq!((recent.expire(now), recent.expire(now)), (Some(1), None));
+        let soon = now.plus(DEDUPLICATION_WINDOW - Duration::from_millis(1));
+        recent.insert([3; KEY_BYTES], soon, 3);
+        recent.insert([4; KEY_BYTES], now, 4);
+        assert!((2..=4).all(|key| recent.contains(&[key; KEY_BYTES], now)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ports::lease::MAX_LEASE;
 use ports::queue::QueueError;
 
-use super::case::{EVENTS, QueueCase, message};
+use super::case::{EVENTS, QueueCase, message, message_with_id};
 
 const HOURS: Duration = Duration::from_secs(4 * 3600);
 
@@ -40,6 +40,23 @@ pub(super) async fn a_message_of_a_clock_that_was_ahead_does_not_wait_for_it(cas
         clock.set_back(ahead);
         let received = case.expect(EVENTS, &[&text]).await;
         case.finish(EVENTS, &received[0]).await;
+    }
+}
+
+pub(super) async fn an_id_is_remembered_after_a_small_step_back_and_forgotten_after_hours(case: QueueCase) {
+    let Some(clock) = case.fixture.local_clock.clone() else { return };
+    case.send_all(vec![message_with_id(EVENTS, "g", "first", "id")]).await;
+    let received = case.expect(EVENTS, &["first"]).await;
+    case.finish(EVENTS, &received[0]).await;
+    clock.set_back(Duration::from_secs(60));
+    case.send_all(vec![message_with_id(EVENTS, "g", "duplicate", "id")]).await;
+    case.expect(EVENTS, &[]).await;
+    clock.set_back(HOURS);
+    for (text, expected) in [("new", &["new"][..]), ("duplicate of the new one", &[])] {
+        case.send_all(vec![message_with_id(EVENTS, "g", text, "id")]).await;
+        for delivery in case.expect(EVENTS, expected).await {
+            case.finish(EVENTS, &delivery).await;
+        }
     }
 }
 

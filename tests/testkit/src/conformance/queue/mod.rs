@@ -174,6 +174,7 @@ pub async fn suite<Making: Future<Output = QueueFixture>>(
             a_lease_lasts_no_longer_because_a_clock_was_hours_ahead,
             a_lease_outlives_a_small_step_back_of_the_clock,
             a_message_of_a_clock_that_was_ahead_does_not_wait_for_it,
+            an_id_is_remembered_after_a_small_step_back_and_forgotten_after_hours,
             no_lease_is_longer_than_the_maximum,
         },
         delay::{
