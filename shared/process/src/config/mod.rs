@@ -301,12 +301,14 @@ pub fn parse<Parsed: FromArgMatches>(
 }
 
 /// The command without the variables that are blank, which count as unset: a Compose file passes `NAME=` for
-/// each one that its user left out.
+/// each one that its user left out. The settings that protect the pages stay, and are then an error: without
+/// them, the pages would be open to everyone.
 #[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
 fn ignore_blank_variables(command: clap::Command) -> clap::Command {
     let is_blank = |arg: &clap::Arg| {
         let value = arg.get_env().and_then(std::env::var_os);
-        value.is_some_and(|value| value.to_string_lossy().trim().is_empty())
+        let is_guard = viewer::GUARDS.contains(&arg.get_id().as_str());
+        !is_guard && value.is_some_and(|value| value.to_string_lossy().trim().is_empty())
     };
     let command = command.mut_args(|arg| if is_blank(&arg) { arg.env(Resettable::Reset) } else { arg });
     command.mut_subcommands(ignore_blank_variables)

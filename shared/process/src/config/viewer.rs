@@ -9,6 +9,9 @@ use super::zone::ZoneArgs;
 /// Slack reaches.
 pub const DEFAULT_VIEWER_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 3002));
 
+/// The settings that protect the pages, by their names in [`ViewerArgs`].
+pub(super) const GUARDS: [&str; 2] = ["viewer_password_file", "viewer_user_header"];
+
 /// The settings of the viewer.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ViewerArgs {
