@@ -38,7 +38,8 @@ const LEASE_UNTIL: &str = "lease_until";
 const PROCESSED_AT: &str = "processed_at";
 const TTL: &str = "ttl";
 
-/// The claim is free, or expired by the rule of [`lease::has_ended`](ports::lease::has_ended), or it is already ours and the response to an earlier request was lost.
+/// The claim is free, or expired by the rule of [`ports::lease::has_ended`], or it is already ours and the
+/// response to an earlier request was lost.
 const FREE: &str = "attribute_not_exists(#key) OR #ttl <= :now OR (#status = :in_progress AND (#lease <= :now OR #lease > :far OR #owner = :owner))";
 
 /// The key of a row that is never written: every claim key contains an underscore.

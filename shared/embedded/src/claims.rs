@@ -272,6 +272,11 @@ mod tests {
             claims.complete(&done).await.unwrap();
         }
         claims.claim(&file("F5", "3.000000", "C1", "U1"), ClaimMode::IfFree).await.unwrap();
+        // No process holds a claim of a clock that was further ahead than any lease.
+        let ahead = Duration::from_secs(1_200);
+        clock.advance(ahead);
+        claims.claim(&file("F6", "4.000000", "C1", "U1"), ClaimMode::IfFree).await.unwrap();
+        clock.set_back(ahead);
         let left = || -> Vec<String> {
             rows(folder.path()).iter().map(|row| row.split(' ').next().unwrap().to_owned()).collect()
         };

@@ -121,7 +121,7 @@ pub(super) fn restrict_umask() {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
-/// Creates a file that only its owner may read.
+/// Creates a file that only its owner may read. Fails if it exists.
 pub(super) fn create_private_file(file: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -142,11 +142,12 @@ pub(super) fn create_private_folder(folder: &Path) -> std::io::Result<()> {
 /// Opens the connection for writing, and migrates the database to this version's schema.
 pub(super) fn open_for_writing(file: &Path) -> Result<Connection, OpenError> {
     let database_error = |source| OpenError::Database { path: file.to_owned(), source };
+    // SQLite gives its log files the same permissions.
     match create_private_file(file) {
         Err(source) if source.kind() != ErrorKind::AlreadyExists => {
             return Err(OpenError::Folder { path: file.to_owned(), source });
         }
-        // SQLite gives its log files the same permissions.
+        // It exists already.
         Ok(_) | Err(_) => {}
     }
     let open = || -> rusqlite::Result<Connection> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::clock::TimestampMs;
 
-/// Maximum time that a claim, a lease of a local queue, a backoff or a delay may last, even if the request is
-/// longer. The workers renew leases within seconds and back off for five minutes at most.
+/// Maximum time that a claim, a lease of a local queue or a backoff may last, even if the request is longer; no
+/// queue has a longer delay either. The workers renew leases within seconds and back off for five minutes at most.
 pub const MAX_LEASE: Duration = Duration::from_secs(600);
 
 /// Whether a lease, a backoff or a delay until this time has ended. If it is further ahead than any of them can

@@ -9,7 +9,7 @@
 //! * [`existence`]: workspaces, users and channels that Slack confirmed to exist. [`claims`]: which process
 //!   works on which file or question.
 //! * [`workers`]: the table of workers.
-//! * [`clock`]: the only access to wall-clock time. [`metrics`]: the table of all metrics.
+//! * [`clock`]: the only access to wall-clock time. [`lease`]: how long a lease may last. [`metrics`]: the table of all metrics.
 
 pub mod archive;
 pub mod changes;

@@ -322,8 +322,11 @@ mod tests {
         assert!(input.get("raw").is_none() && input.get("is_mention").is_none());
     }
 
-    /// The outcome of a shell script that starts a process which keeps running, once that process was killed.
-    async fn answer_and_kill(end_of_script: &str, time_limit: Duration) -> Result<Answer, ProcessorError> {
+    /// The outcome of a shell script that starts a process which keeps running; that process must be killed too.
+    async fn answer_once_the_group_is_gone(
+        end_of_script: &str,
+        time_limit: Duration,
+    ) -> Result<Answer, ProcessorError> {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("alive");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -339,13 +342,13 @@ mod tests {
 
     #[tokio::test]
     async fn at_the_time_limit_the_whole_group_is_killed() {
-        let ended = answer_and_kill("wait", Duration::from_secs(2)).await;
+        let ended = answer_once_the_group_is_gone("wait", Duration::from_secs(2)).await;
         assert!(matches!(&ended, Err(ProcessorError::Permanent(why)) if why.contains("killed")), "{ended:?}");
     }
 
     #[tokio::test]
     async fn a_child_that_keeps_running_is_killed_and_the_answer_is_kept() {
-        let kept = answer_and_kill("echo answered", Duration::from_secs(20)).await;
+        let kept = answer_once_the_group_is_gone("echo answered", Duration::from_secs(20)).await;
         assert_eq!(text(kept).trim(), "answered");
     }
 

@@ -11,8 +11,8 @@ pub fn zero() -> Ts {
 }
 
 /// A timestamp without leading zeros, so that equal times are equal keys.
-pub(super) fn canonical(ts: &str) -> Ts {
-    Ts::unpadded(ts).expect("a stored time is a timestamp")
+fn canonical(ts: &str) -> Ts {
+    Ts::unpadded(ts).expect("the text is a timestamp")
 }
 
 /// The suffix of a content register if another content with the same edit time is known.

@@ -91,15 +91,14 @@ slack_id!(
     "file id"
 );
 
+/// Slack's own user in every workspace, the author of its messages and of the placeholders of deleted ones.
+pub const SLACKBOT: &str = "USLACKBOT";
+
 /// A Slack timestamp such as `1620000000.000200`: seconds, a dot, six digits. It identifies a message within
 /// its channel and is compared as a number, never parsed into a float.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Ts(Box<str>);
-
-/// Slack's own user in every workspace, the author of its messages and of the placeholders of deleted ones.
-/// No list of users contains it.
-pub const SLACKBOT: &str = "USLACKBOT";
 
 /// Digits before the dot; shorter values are padded with zeros so that versions compare as text.
 const SECONDS_DIGITS: usize = 12;

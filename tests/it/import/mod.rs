@@ -29,7 +29,7 @@ pub(crate) async fn import_with(
     variables: &[(&str, &str)],
 ) -> Imported {
     let all = [&["import", zip.to_str().unwrap(), "--data", data.to_str().unwrap(), "--json"], args].concat();
-    let CommandOutput { code, stdout, stderr } = annalist_with(&all, variables).await;
+    let CommandOutput { code, stdout, stderr, .. } = annalist_with(&all, variables).await;
     let mut lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let sum = lines.pop().unwrap_or_default();
     let text = |line: &Value, name: &str| line[name].as_str().unwrap().to_owned();

@@ -18,6 +18,7 @@ use ports::claims::{
     Claim, ClaimAnswer, ClaimContext, ClaimKey, ClaimMode, ClaimOwner, Claims, ClaimsError, DEFAULT_TTL,
 };
 use ports::clock::SharedClock;
+use ports::lease::MAX_LEASE;
 use ports::metrics::{CLAIM_FALLBACK, CLAIM_FALLBACKS, CLAIM_SECONDS, CLAIM_STORE_ERRORS, CLAIMS};
 use process::config::ClaimArgs;
 use tokio::time::Instant;
@@ -118,7 +119,8 @@ impl Claimant {
         take: ClaimMode,
     ) -> Result<ClaimOutcome<'_>, ClaimsError> {
         let owner = ClaimOwner::new(&self.instance, self.claims_made.fetch_add(1, Ordering::Relaxed));
-        let claim = Claim { key, owner, about, lease: self.settings.lease, ttl: self.settings.ttl };
+        let claim =
+            Claim { key, owner, about, lease: self.settings.lease.min(MAX_LEASE), ttl: self.settings.ttl };
         let began = Instant::now();
         let (answer, granted_by) = self.ask(&claim, sink, take).await;
         let took = began.elapsed();

@@ -95,7 +95,7 @@ impl EraseReport<'_> {
             optional
                 .into_iter()
                 .filter(|(count, ..)| *count > 0)
-                .map(|(count, singular, plural)| number(count, singular, plural)),
+                .map(|(count, singular, plural)| plain::counted(count, singular, plural)),
         );
         if bytes > 0 {
             counts.push(format!("{} of files and pictures", human_size(bytes)));

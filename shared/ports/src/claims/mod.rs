@@ -43,7 +43,8 @@ pub struct Claim {
     pub owner: ClaimOwner,
     /// The subject of the work.
     pub about: ClaimContext,
-    /// How long the claim excludes other owners after each claim and renewal. Rounded up to whole seconds.
+    /// How long the claim excludes other owners after each claim and renewal. Rounded up to whole seconds; at most
+    /// [`MAX_LEASE`](crate::lease::MAX_LEASE).
     pub lease: Duration,
     /// How long the row is remembered after each claim, renewal and completion. At least as long as the
     /// lease.

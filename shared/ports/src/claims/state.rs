@@ -91,7 +91,7 @@ impl ClaimState {
 
 /// The second in which a lease that starts now ends: rounded up, so that no other owner gets it early.
 pub fn lease_until_s(claim: &Claim, now: TimestampMs) -> i64 {
-    TimestampMs(now.plus(claim.lease.min(MAX_LEASE)).0.saturating_add(999)).seconds()
+    TimestampMs(now.plus(claim.lease).0.saturating_add(999)).seconds().min(now.plus(MAX_LEASE).seconds())
 }
 
 /// The second from which a row written now is ignored. Never before its lease ends.
