@@ -18,16 +18,20 @@ use testkit::corpus::TEAM;
 /// Longer than any lease, backoff or wrong clock lasts.
 const DRAINED_WITHIN: Duration = Duration::from_secs(3 * 3_600);
 
+/// How long the operator waits for the queues before looking into the quarantine all the same: a question may
+/// wait for its author, whose event is there.
+const PATIENCE: Duration = Duration::from_secs(3_600);
+
 /// Maximum number of replay rounds. A replayed job succeeds unless it is hostile.
 const ROUNDS: usize = 4;
 
-/// Waits until every queue is empty, syncs the directory, and replays the quarantine until only hostile jobs
-/// are left.
+/// Waits until every queue is empty, or for an hour, syncs the directory, and replays the quarantine until every
+/// queue is empty and only hostile jobs are left.
 pub(super) async fn repair(all: &SimulationState) {
     let life = Life::new("operator".into(), 0);
     let ProcessDependencies { ports, web, .. } = all.dependencies_for(&life);
     let archive: Arc<dyn Archive> = all.archive.clone();
-    wait_until_idle(all).await;
+    is_idle_within(all, PATIENCE).await;
     let sync = DirectorySync::new(web, Arc::clone(&ports.archive), Arc::clone(&ports.queue));
     if let Ok(team) = TeamId::parse(TEAM) {
         let report = sync.sync(&team).await;
@@ -37,11 +41,15 @@ pub(super) async fn repair(all: &SimulationState) {
         }
     }
     for round in 0.. {
-        wait_until_idle(all).await;
+        let is_idle = is_idle_within(all, PATIENCE).await;
         let listed = quarantine::list(&*archive).await.unwrap_or_default();
         let replayable: Vec<Quarantined> = listed.into_iter().filter(|job| !is_hostile(job)).collect();
         if replayable.is_empty() {
-            return;
+            if is_idle {
+                return;
+            }
+            wait_until_idle(all).await;
+            continue;
         }
         if round == ROUNDS {
             let Quarantined { id, reason, .. } = &replayable[0];
@@ -66,13 +74,20 @@ pub(super) fn is_hostile(job: &Quarantined) -> bool {
 
 /// Waits until every queue is empty.
 pub(super) async fn wait_until_idle(all: &SimulationState) {
+    if !is_idle_within(all, DRAINED_WITHIN).await {
+        let what = format!("a queue is not empty after {} s without faults", DRAINED_WITHIN.as_secs());
+        all.world.report_violation(Invariant::Bounded, what);
+    }
+}
+
+/// Waits until every queue is empty; false if that takes longer than this.
+async fn is_idle_within(all: &SimulationState, limit: Duration) -> bool {
     let began = Instant::now();
     while !all.ledger.is_idle().await {
-        if began.elapsed() > DRAINED_WITHIN {
-            let what = format!("a queue is not empty after {} s without faults", DRAINED_WITHIN.as_secs());
-            all.world.report_violation(Invariant::Bounded, what);
-            return;
+        if began.elapsed() > limit {
+            return false;
         }
         sleep(Duration::from_secs(1)).await;
     }
+    true
 }
