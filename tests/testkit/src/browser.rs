@@ -17,9 +17,9 @@ use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::net::TcpStream;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
 /// The limit for every step. A browser starts in a second, on a busy machine in several.
@@ -81,24 +81,33 @@ impl Drop for Browser {
 #[derive(Debug, Clone)]
 pub struct PageElement(String);
 
+fn start_driver() -> (Child, Lines<BufReader<ChildStdout>>) {
+    let mut driver = Command::new(DRIVER)
+        .args(["--port=0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+    (driver, lines)
+}
+
 impl Browser {
     /// A new window.
     pub async fn open(settings: &BrowserSettings) -> Self {
         let profile = TempDir::new().unwrap();
-        let mut driver = Command::new(DRIVER)
-            .args(["--port=0"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let (mut driver, mut lines) = start_driver();
         let port = loop {
             let line = timeout(TIMEOUT, lines.next_line())
                 .await
                 .unwrap()
                 .unwrap()
                 .expect("chromedriver prints its port");
+            // It picks a port that is free for IPv6, and ends if a connection has the same one for IPv4.
+            if line.contains("port not available") {
+                (driver, lines) = start_driver();
+            }
             if let Some((_, port)) = line.split_once("started successfully on port ") {
                 break port.trim_end_matches('.').parse().unwrap();
             }
