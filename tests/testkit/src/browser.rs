@@ -81,6 +81,9 @@ impl Drop for Browser {
 #[derive(Debug, Clone)]
 pub struct PageElement(String);
 
+/// Maximum number of ports in a row that chromedriver may find taken.
+const MAX_PORTS_TAKEN: usize = 5;
+
 fn start_driver() -> (Child, Lines<BufReader<ChildStdout>>) {
     let mut driver = Command::new(DRIVER)
         .args(["--port=0"])
@@ -98,6 +101,7 @@ impl Browser {
     pub async fn open(settings: &BrowserSettings) -> Self {
         let profile = TempDir::new().unwrap();
         let (mut driver, mut lines) = start_driver();
+        let mut ports_taken = 0;
         let port = loop {
             let line = timeout(TIMEOUT, lines.next_line())
                 .await
@@ -105,7 +109,8 @@ impl Browser {
                 .unwrap()
                 .expect("chromedriver prints its port");
             // It picks a port that is free for IPv6, and ends if a connection has the same one for IPv4.
-            if line.contains("port not available") {
+            if line.contains("port not available") && ports_taken < MAX_PORTS_TAKEN {
+                ports_taken += 1;
                 (driver, lines) = start_driver();
             }
             if let Some((_, port)) = line.split_once("started successfully on port ") {
