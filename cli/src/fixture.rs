@@ -72,8 +72,15 @@ impl CliFixture {
         self.write(team, &message).await;
         let object = FileObject::read(file).unwrap();
         let share = Share { channel: ChannelId::parse(channel).unwrap(), ts: Ts::parse(ts).unwrap() };
-        let job = FileJob { team: TeamId::parse(team).unwrap(), share, user: None, object, refresh: false }
-            .outgoing();
+        let job = FileJob {
+            team: TeamId::parse(team).unwrap(),
+            share,
+            user: None,
+            object,
+            refresh: false,
+            version: None,
+        }
+        .outgoing();
         let job = Delivery { sent_at: TimestampMs(i64::MAX), ..deliveries::delivery_of(job) };
         let web = Arc::new(WebApi::new(ApiUrl::default(), Tokens::empty()));
         let (archive, files) = (self.backend.archive(), self.backend.files());

@@ -180,6 +180,7 @@ mod tests {
             "emoji_changed" => {
                 json!({ "subtype": "add", "name": "blob", "value": "https://emoji.slack-edge.com/b" })
             }
+            "file_change" => json!({ "file_id": "F1", "file": { "id": "F1" } }),
             "file_deleted" => json!({ "file_id": "F1" }),
             "member_joined_channel" => json!({ "user": "U0APP", "channel": "C1", "channel_type": "C" }),
             "team_domain_change" => json!({ "url": "https://acme.slack.com", "domain": "acme" }),

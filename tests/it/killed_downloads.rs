@@ -45,6 +45,7 @@ pub(crate) fn job(slack: &str, size_bytes: usize) -> FileJob {
         user: None,
         object: FileObject::read(&object).unwrap(),
         refresh: false,
+        version: None,
     }
 }
 

@@ -41,6 +41,7 @@ pub(super) fn check(event: &SlackEvent<'_>, came_at_ms: i64) -> Result<(), Malfo
             EventRule::User
             | EventRule::Team(_)
             | EventRule::Emoji
+            | EventRule::FileChanged
             | EventRule::FileDeleted
             | EventRule::Channel(_)
             | EventRule::Gap(_)

@@ -201,6 +201,8 @@ impl<'a> SlackEvent<'a> {
             Some(EventRule::Team(change)) => workspace::changes(self, change),
             Some(EventRule::Emoji) => directory::emoji_changes(self),
             Some(EventRule::FileDeleted) => file::deleted(self),
+            // The file-downloader asks Slack what changed.
+            Some(EventRule::FileChanged) => Ok(Vec::new()),
             Some(EventRule::Channel(_) | EventRule::Gap(_) | EventRule::Joined | EventRule::Ignored(_))
             | None => Ok(Vec::new()),
         }

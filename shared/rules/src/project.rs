@@ -1,7 +1,7 @@
 //! Items as readers see them: stored attribute names, without the registers' bookkeeping.
 //!
-//! Files are named by their keys here, in `files_s3`, `uri`, `other_uris` and `image_file`. [`address`]
-//! replaces the keys with the current addresses.
+//! Files are named by their keys here, in `files_s3`, `uri`, `other_uris`, `image_file` and the `versions` of a
+//! canvas. [`address`] replaces the keys with the current addresses.
 
 use std::borrow::Cow;
 
@@ -74,6 +74,8 @@ pub fn address<'r>(row: &'r Value, files_uri: &str) -> Cow<'r, Value> {
             None => {}
         }
     }
+    let versions = row.get_mut("versions").and_then(Value::as_array_mut).into_iter().flatten();
+    versions.filter_map(|version| version.get_mut("uri")).for_each(replace_key);
     Cow::Owned(row)
 }
 

@@ -60,6 +60,8 @@ pub enum EventRule {
     Team(TeamChange),
     /// Custom emoji.
     Emoji,
+    /// A file was changed: a canvas was edited.
+    FileChanged,
     /// A file was deleted.
     FileDeleted,
     /// Something happened to a channel.
@@ -177,6 +179,7 @@ pub const EVENTS: [EventType; 44] = [
     channel("channel_unarchive", ChannelChange::Unarchived, Visibility::PublicByType),
     channel("channel_unshared", ChannelChange::Unshared, Visibility::Archive),
     without_channel("emoji_changed", "emoji:read", EventRule::Emoji),
+    without_channel("file_change", "files:read", EventRule::FileChanged),
     without_channel("file_deleted", "files:read", EventRule::FileDeleted),
     group("group_archive", ChannelChange::Archived),
     group("group_deleted", ChannelChange::Deleted),
@@ -197,7 +200,6 @@ pub const EVENTS: [EventType; 44] = [
     event_type_row(APP_RATE_LIMITED, Subscription::Unsubscribed, Destination::Channels, EventRule::Gap(GapKind::RateLimited), Visibility::NoChannel),
     ignored("app_home_opened", NO_HISTORY),
     ignored("app_mention", IN_MESSAGE),
-    ignored("file_change", WITH_MESSAGE),
     ignored("file_created", WITH_MESSAGE),
     ignored("file_public", WITH_MESSAGE),
     ignored("file_shared", WITH_MESSAGE),
@@ -254,6 +256,7 @@ pub fn markdown_table() -> String {
             EventRule::User => "the person",
             EventRule::Team(_) => "the workspace's name and address",
             EventRule::Emoji => "the emoji",
+            EventRule::FileChanged => "another version of the file, if it is a canvas",
             EventRule::FileDeleted => "that the file is deleted",
             EventRule::Channel(ChannelChange::Left) => "the channel, and a gap",
             EventRule::Channel(_) => "the channel",

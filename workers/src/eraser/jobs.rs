@@ -181,6 +181,7 @@ mod tests {
             user: UserId::parse(user).ok(),
             object: FileObject::read(&json!({ "id": "F1" })).unwrap(),
             refresh: false,
+            version: None,
         };
         let file = |channel, user| cover(&job(channel, user).outgoing().body);
         assert_eq!([file("C1", "U1"), file("C9", "U2"), file("C2", "U2")], [JobCover::All; 3]);

@@ -223,7 +223,7 @@ impl EventEntities {
                 entities.channels.push(channel(event, event.channel()?));
                 reader.person(header.user(), teams)?;
             }
-            Some(EventRule::FileDeleted) => {
+            Some(EventRule::FileChanged | EventRule::FileDeleted) => {
                 reader.person(header.user(), teams)?;
             }
             Some(EventRule::Gap(GapKind::TokensRevoked | GapKind::Uninstalled)) => {

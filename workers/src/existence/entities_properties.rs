@@ -197,6 +197,7 @@ fn event() -> impl Strategy<Value = String> {
         "user_change",
         "team_join",
         "emoji_changed",
+        "file_change",
         "file_deleted",
         "channel_created",
         "channel_rename",

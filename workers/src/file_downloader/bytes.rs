@@ -7,7 +7,6 @@ use rules::file::row::StoredBytes;
 use rules::file::{FileObject, FileVerdict};
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
-use slack::ids::TeamId;
 use slack_api::download::Download;
 
 use super::FileDownloader;
@@ -42,9 +41,9 @@ impl FileDownloader {
     /// Stores the body of a successful response. The file becomes visible only once it is complete.
     pub(super) async fn store_body(
         &self,
-        team: &TeamId,
         object: &FileObject,
         key: &FileKey,
+        source: &str,
         mut download: Download,
     ) -> Result<Fetched, Trouble> {
         let expects_page = object.may_be_html();
@@ -84,11 +83,11 @@ impl FileDownloader {
         }
         counter!(FILE_BYTES).increment(digest.size_bytes);
         let held = match writer.publish().await? {
-            Published::New => digest.into_held_bytes(key, object.source(team).unwrap_or_default()),
+            Published::New => digest.into_held_bytes(key, source.to_owned()),
             // The stored bytes may differ from these.
             Published::AlreadyThere => {
                 let gone = || FilesError::Unavailable(format!("{key} was stored, but is missing now"));
-                self.stored_bytes(team, object, key).await?.ok_or_else(gone)?
+                self.stored_bytes(key, source).await?.ok_or_else(gone)?
             }
         };
         Ok(Fetched::Held(held))
@@ -97,16 +96,15 @@ impl FileDownloader {
     /// The bytes stored under this key.
     pub(super) async fn stored_bytes(
         &self,
-        team: &TeamId,
-        object: &FileObject,
         key: &FileKey,
+        source: &str,
     ) -> Result<Option<StoredBytes>, FilesError> {
         let Some(mut reader) = self.files.open(key).await? else { return Ok(None) };
         let mut digest = DigestedBytes::default();
         while let Some(chunk) = reader.next().await? {
             digest.add(&chunk);
         }
-        Ok(Some(digest.into_held_bytes(key, object.source(team).unwrap_or_default())))
+        Ok(Some(digest.into_held_bytes(key, source.to_owned())))
     }
 }
 

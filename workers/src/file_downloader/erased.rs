@@ -16,17 +16,20 @@ use slack::ids::TeamId;
 use super::unshared;
 use crate::failure::PortError;
 
-/// Deletes the bytes stored for an erased message, and the file itself if no other message shares it.
+/// Deletes the bytes stored for an erased message, and the file itself if no other message shares it. `key` is
+/// the key of a version that was stored for the message under another name.
 pub(crate) async fn forget_file(
     archive: &dyn Archive,
     files: &dyn Files,
     team: &TeamId,
     share: &Share,
     object: &FileObject,
+    key: Option<FileKey>,
 ) -> Result<(), PortError> {
     let own = FileKey::shared(team, &share.channel, &share.ts, &object.id);
     let mut stored: BTreeSet<FileKey> = own.version(&object.fingerprint()[..8]).into_iter().collect();
     stored.insert(own);
+    stored.extend(key);
     loop {
         let file = archive.get(&ItemKey::file(team, &object.id)).await?.filter(|file| !file.is_erased());
         let named = file.as_ref().map(|file| row::keys(file, &object.id)).unwrap_or_default();

@@ -72,16 +72,18 @@ impl FileDownloader {
     pub(super) async fn decide_without_request(
         &self,
         job: &FileJob,
-        key: &FileKey,
+        known: &KnownFile,
         receives: u32,
         permit: &Permit<'_>,
     ) -> Result<Option<Fetched>, Trouble> {
         // The bytes were published before a crash prevented the row from recording it: Slack need not be
         // asked for them again.
-        if receives > 1
-            && let Some(held) = self.stored_bytes(&job.team, &job.object, key).await?
-        {
-            return Ok(Some(Fetched::Held(held)));
+        let expected = known.expected_source();
+        if (receives > 1 && !job.object.is_canvas()) || expected.is_some() {
+            let source = expected.map(str::to_owned).or_else(|| job.object.source(&job.team));
+            if let Some(held) = self.stored_bytes(&known.key, &source.unwrap_or_default()).await? {
+                return Ok(Some(Fetched::Held(held)));
+            }
         }
         if let (FilePrecheck::Settled(verdict), false) = (job.object.precheck(), job.refresh) {
             return without_bytes(verdict).map(Some);
@@ -111,6 +113,10 @@ impl FileDownloader {
         {
             before = FilePrecheck::InfoNeeded;
         }
+        // The message names an earlier edit of a canvas than the one that Slack returns now.
+        if before == FilePrecheck::Download && object.is_canvas() {
+            before = FilePrecheck::InfoNeeded;
+        }
         // A failed file may have changed since: an edited snippet, another address.
         if before != FilePrecheck::Download || job.refresh || receives > 1 {
             match self.request_info(job, permit).await {
@@ -130,14 +136,22 @@ impl FileDownloader {
                 return Ok(Fetched::Known(key));
             }
         }
-        self.download(job, &object, &known.key, permit).await
+        match object.updated {
+            Some(updated) => self.fetch_version(job, known, &object, updated, permit).await,
+            None => {
+                let source = object.source(&job.team).unwrap_or_default();
+                self.download(job, &object, &known.key, &source, permit).await
+            }
+        }
     }
 
-    async fn download(
+    /// Downloads the bytes of a file from the address in its object.
+    pub(super) async fn download(
         &self,
         job: &FileJob,
         object: &FileObject,
         key: &FileKey,
+        source: &str,
         permit: &mut Permit<'_>,
     ) -> Result<Fetched, Trouble> {
         let Some(url) = object.url() else { return failed("Slack returns no download address") };
@@ -155,7 +169,7 @@ impl FileDownloader {
             }
         };
         match download.status {
-            DownloadStatus::Found => self.store_body(&job.team, object, key, download).await,
+            DownloadStatus::Found => self.store_body(object, key, source, download).await,
             DownloadStatus::Unauthorized => failed(login_needed("Slack answered 401")),
             DownloadStatus::Forbidden => without_bytes(FileVerdict::AccessDenied),
             DownloadStatus::NotFound => without_bytes(FileVerdict::NotFound),

@@ -8,10 +8,12 @@ use metrics::counter;
 use ports::archive::{ArchiveExt, Guard, Item, ItemKey, Update, WriteOutcome};
 use ports::files::FileKey;
 use ports::metrics::FILES;
+use rules::file::canvas::{self, CanvasVersion};
 use rules::file::row::{self, MAX_SHARES, Share, StoredBytes};
 use rules::file::{FileJob, FileObject, FileState};
 
 use super::FileDownloader;
+use super::canvas::EditedCanvas;
 use super::claim::DownloadTurn;
 use super::erased::forget_file;
 use super::fetch::{Fetched, Trouble};
@@ -28,13 +30,28 @@ pub(super) struct KnownFile {
     /// The key for its bytes, if it is fetched.
     pub(super) key: FileKey,
     /// The messages that shared it before.
-    shares: Vec<Share>,
+    pub(super) shares: Vec<Share>,
 }
 
 impl KnownFile {
     /// The key under which the version of this object is stored, if it is.
     pub(super) fn held_as(&self, job: &FileJob, object: &FileObject) -> Option<FileKey> {
         row::matching_key(self.row.as_ref()?, &job.team, object)
+    }
+
+    /// Whether another version of a canvas fits.
+    pub(super) fn has_room(&self, object: &FileObject) -> bool {
+        self.row.as_ref().is_none_or(|row| canvas::has_room(row, object))
+    }
+
+    /// The newest stored version of a canvas.
+    pub(super) fn newest_version(&self) -> Option<CanvasVersion> {
+        canvas::newest(self.row.as_ref()?)
+    }
+
+    /// The source of bytes under this file's key, if an earlier attempt was about to store them.
+    pub(super) fn expected_source(&self) -> Option<&str> {
+        canvas::expected_source(self.row.as_ref()?, &self.key)
     }
 
     /// An update that is rejected if the file is no longer stored as it was when this row was read.
@@ -61,7 +78,7 @@ impl FileDownloader {
         if known.held_as.is_some() {
             return self.already_held(job, known, receives).await;
         }
-        match self.decide_without_request(job, &known.key, receives, permit).await {
+        match self.decide_without_request(job, &known, receives, permit).await {
             Ok(None) => {}
             Ok(Some(fetched)) => return self.settle(job, known, receives, Ok(fetched)).await.map(drop),
             Err(trouble) => return self.settle(job, known, receives, Err(trouble)).await.map(drop),
@@ -110,11 +127,17 @@ impl FileDownloader {
         let row = rows.into_iter().next().flatten();
         let stored = row.as_ref();
         let key = FileKey::shared(team, &share.channel, &share.ts, &object.id);
-        let is_taken = stored.is_some_and(|row| row::has_key(row, &object.id, &key));
+        let is_taken = |key: &FileKey| stored.is_some_and(|row| row::has_key(row, &object.id, key));
+        // A canvas has a key per job, so that two versions never share one.
+        let key = if object.is_canvas() || is_taken(&key) { job.version_key() } else { key };
+        let is_done = object.is_canvas() && is_taken(&key);
+        // The object of a changed canvas is that of an earlier version.
+        let is_outdated = object.is_canvas() && job.refresh;
+        let matching = || row::matching_key(stored.filter(|_| !is_outdated)?, team, object);
         Ok(Some(KnownFile {
             state: stored.and_then(|row| row::state(row, &object.id)),
-            held_as: stored.and_then(|row| row::matching_key(row, team, object)),
-            key: if is_taken { key.version(&object.fingerprint()[..8]).unwrap_or(key) } else { key },
+            held_as: is_done.then(|| key.clone()).or_else(matching),
+            key,
             shares: stored.map(|row| row::shares(row).collect()).unwrap_or_default(),
             row,
         }))
@@ -125,8 +148,9 @@ impl FileDownloader {
         let row = std::iter::once(seen(job, &known)).chain(known.still_held(job)).collect();
         // A first delivery has nothing to repair: the other messages have the state already. If there are
         // several versions, each message has its own.
+        let edited = EditedCanvas::known(&known, receives);
         let others = (receives > 1 && !known.has_versions()).then_some(known.shares);
-        self.write_state(job, FileState::Stored(key), others, row).await?;
+        self.write_state(job, FileState::Stored(key), others, row, edited).await?;
         counter!(FILES, "outcome" => "already_held").increment(1);
         Ok(())
     }
@@ -164,12 +188,13 @@ impl FileDownloader {
                 (Some(row::settled(team, &object.id, &state)), Settled::NotHeld)
             }
         };
+        let edited = EditedCanvas::after(&fetched, &known, receives);
         let was_held = matches!(known.state, Some(FileState::Stored(_)));
         // An earlier attempt for another message may have received a more final result. But if another
         // message has stored bytes, they are another version, which is unrelated to this one.
         let (state, others) =
             if was_held { (state, None) } else { (state.max(known.state), Some(known.shares)) };
-        self.write_state(job, state, others, std::iter::once(seen).chain(row).collect()).await?;
+        self.write_state(job, state, others, std::iter::once(seen).chain(row).collect(), edited).await?;
         note(job, &fetched);
         Ok(settled)
     }
@@ -179,13 +204,14 @@ impl FileDownloader {
     ///
     /// The order matters: a message with a more final state than the row would keep it after another job,
     /// which reads the row, had fetched the file to another key. If this job's message is erased, the bytes
-    /// stored for it are deleted.
+    /// stored for it are deleted. The messages of an `edited` canvas follow its text.
     async fn write_state(
         &self,
         job: &FileJob,
         state: FileState,
         others: Option<Vec<Share>>,
         row: Vec<Update>,
+        edited: Option<EditedCanvas>,
     ) -> Result<(), JobFailure> {
         let mut state = state;
         let written = self.archive.write_all(&row.iter().collect::<Vec<_>>()).await;
@@ -202,8 +228,11 @@ impl FileDownloader {
         }
         let others = others.into_iter().flatten().filter(|share| *share != job.share);
         let on_message = |share: Share| row::on_message(&job.team, &share, &job.object.id, &state);
-        let messages: Vec<Update> =
+        let mut messages: Vec<Update> =
             std::iter::once(job.share.clone()).chain(others).map(on_message).collect();
+        if let Some(edited) = edited {
+            messages.extend(self.store_text(job, edited).await?);
+        }
         let refused = self.write(&messages.iter().collect::<Vec<_>>()).await?;
         let is_erased = refused.iter().any(|stored| stored.key == messages[0].key && stored.is_erased());
         if is_erased { Ok(self.forget(job).await?) } else { Ok(()) }
@@ -212,7 +241,7 @@ impl FileDownloader {
     /// Removes the bytes stored for the erased message of a job.
     async fn forget(&self, job: &FileJob) -> Result<(), PortError> {
         let FileJob { team, share, object, .. } = job;
-        forget_file(&*self.archive, &*self.files, team, share, object).await
+        forget_file(&*self.archive, &*self.files, team, share, object, Some(job.version_key())).await
     }
 }
 

@@ -6,9 +6,11 @@
 //! * [`fetch`] requests one file from Slack; [`bytes`] receives and stores its bytes.
 //! * [`erased`] removes data that was stored for messages or people erased meanwhile.
 //! * [`unshared`] removes files that no message shares any more.
+//! * [`canvas`] fetches versions of canvases, and stores their text.
 //! * [`image`] runs the job of an avatar or an emoji.
 
 pub(crate) mod bytes;
+mod canvas;
 mod claim;
 pub(crate) mod erased;
 mod fetch;

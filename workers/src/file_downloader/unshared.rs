@@ -39,15 +39,25 @@ pub(crate) async fn remove(
 }
 
 /// Deletes the remaining bytes of a removed file, except those its row lists: then the file was not removed,
-/// or was stored again. Returns the number of deleted bytes.
+/// or was stored again; and the text of a removed canvas. Returns the number of deleted bytes.
 pub(crate) async fn finish_removal(
     archive: &dyn Archive,
     files: &dyn Files,
     team: &TeamId,
     id: &FileId,
 ) -> Result<u64, PortError> {
-    let Some(left) = archive.get(&ItemKey::unshared_file(team, id)).await? else { return Ok(0) };
+    let keys = [ItemKey::unshared_file(team, id), ItemKey::canvas_text(team, id)];
+    let mut rows = archive.get_all(&[&keys[0], &keys[1]]).await?.into_iter();
+    let (left, text) = (rows.next().flatten(), rows.next().flatten());
+    if left.is_none() && text.is_none() {
+        return Ok(0);
+    }
     let file = archive.get(&ItemKey::file(team, id)).await?;
+    // A message that shares the canvas again has its text stored again, with another version of the row.
+    if let Some(text) = text.filter(|_| file.is_none()) {
+        archive.delete_unchanged(&text).await?;
+    }
+    let Some(left) = left else { return Ok(0) };
     let named = file.map(|file| row::keys(&file, id)).unwrap_or_default();
     let mut bytes = 0;
     for key in row::unshared_keys(&left).filter(|key| !named.contains(key)) {

@@ -109,7 +109,7 @@ impl Import<'_> {
         let archive = &*self.target.archive;
         // Its message may have been erased while the file was read.
         if archive.get_all(&[&keys[0], &keys[1]]).await?.iter().flatten().any(Item::is_erased) {
-            forget_file(archive, &*target.files, team, share, &object).await?;
+            forget_file(archive, &*target.files, team, share, &object, None).await?;
         } else {
             self.sum.files += 1;
         }
@@ -128,7 +128,7 @@ impl Import<'_> {
         let user = message.and_then(|message| message.text("user"));
         let user = user.and_then(|user| UserId::parse(user).ok());
         let (team, share) = (team.clone(), share.clone());
-        let job = FileJob { team, share, user, object, refresh: false };
+        let job = FileJob { team, share, user, object, refresh: false, version: None };
         send(&*target.queue, vec![job.outgoing()]).await?;
         self.sum.files += 1;
         Ok(())

@@ -156,9 +156,13 @@ fn step(event: &SlackEvent<'_>, facts: &BatchFacts) -> Result<EventStep, JobFail
         Some(EventRule::Channel(_) | EventRule::Gap(_) | EventRule::Joined | EventRule::Ignored(_)) => {
             EventStep::Pass
         }
-        Some(EventRule::User | EventRule::Team(_) | EventRule::Emoji | EventRule::FileDeleted) => {
-            EventStep::Store { marks: false }
-        }
+        Some(
+            EventRule::User
+            | EventRule::Team(_)
+            | EventRule::Emoji
+            | EventRule::FileChanged
+            | EventRule::FileDeleted,
+        ) => EventStep::Store { marks: false },
         Some(EventRule::Message | EventRule::Reaction(_)) => {
             event.channel()?;
             match facts.decide(event)? {

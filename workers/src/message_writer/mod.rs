@@ -16,14 +16,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use metrics::counter;
-use ports::archive::{Archive, ArchiveError, ItemKey};
+use ports::archive::{Archive, ArchiveError, Item, ItemKey};
 use ports::clock::{SharedClock, SystemClock};
 use ports::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
 use ports::queue::{Delivery, Outgoing, Queue, QueueName};
 use process::config::existence::ExistenceMode;
-use rules::Change;
 use rules::audience::DropReason;
+use rules::file::row::Share;
+use rules::{Change, SlackEvent, file};
 use slack::catalogue::EventRule;
+use slack::envelope::Envelope;
 use slack::ids::Ts;
 
 use crate::audience::{Audiences, BatchFacts, TeamChannel};
@@ -62,7 +64,8 @@ struct EventOfJob<'b> {
 enum Awaited {
     /// The event does not show the visibility of its channel.
     Audience,
-    /// The event deletes a file and names no channel: only the file's row shows that it was shared publicly.
+    /// The event changes or deletes a file and names no channel: only the file's row shows that it was shared
+    /// publicly.
     FileRow,
 }
 
@@ -180,6 +183,9 @@ impl MessageWriter {
         {
             return Err(error.clone().into());
         }
+        if event.rule() == Some(EventRule::FileChanged) {
+            return self.changed_file(job.delivery, event, envelope).await;
+        }
         let changes = event.changes()?;
         // A file without a row may belong to a private channel, whose ID is not stored, or to a message that
         // arrives later.
@@ -189,6 +195,32 @@ impl MessageWriter {
         self.audiences.marks.note_team(&*self.archive, &event.team).await?;
         let follow_ups = follow_up::for_event(event, envelope, raw.get(), &changes);
         Ok(EventEffects { changes, follow_ups })
+    }
+
+    /// The effects of a change to a file: the downloader fetches the current version of a canvas. A file
+    /// without a row waits as a deleted one does.
+    async fn changed_file(
+        &self,
+        delivery: &Delivery,
+        event: &SlackEvent<'_>,
+        envelope: &Envelope<'_>,
+    ) -> Result<EventEffects, JobFailure> {
+        let key = ItemKey::file(&event.team, &file::changed(event)?);
+        let Some(row) = self.archive.get(&key).await? else {
+            return self.park_or_postpone(delivery, Awaited::FileRow);
+        };
+        let shares: Vec<Share> = file::row::shares(&row).collect();
+        let messages: Vec<ItemKey> =
+            shares.iter().map(|share| ItemKey::message(&event.team, &share.channel, &share.ts)).collect();
+        let messages = self.archive.get_all(&messages.iter().collect::<Vec<_>>()).await?;
+        // An erased message stores no files.
+        let is_erased = |message: &Option<Item>| message.as_ref().is_some_and(Item::is_erased);
+        let share = shares.into_iter().zip(&messages).find(|(_, message)| !is_erased(message));
+        let event_id = envelope.event_id.as_deref().unwrap_or(event.raw.get()).as_bytes();
+        let job = share.and_then(|(share, _)| {
+            file::job::changed_job(&event.team, &row, share, &event.clock(), event_id)
+        });
+        Ok(EventEffects { changes: Vec::new(), follow_ups: job.into_iter().collect() })
     }
 
     /// Parks or postpones an event that may belong to a private channel. It waits for a limited time and is

@@ -68,6 +68,11 @@ impl ItemKey {
         Self::new(unshared_files(team), file.as_str())
     }
 
+    /// The text of a canvas, for search.
+    pub fn canvas_text(team: &TeamId, file: &FileId) -> Self {
+        Self::new(canvas_texts(team), file.as_str())
+    }
+
     /// The circuit breaker of an existence check that waits for Slack; `scope` is a workspace, or a workspace
     /// and a method.
     pub fn existence_breaker(scope: &str) -> Self {
@@ -162,10 +167,10 @@ pub const TEAMS: &str = "meta#teams";
 pub const EXISTENCE_BREAKERS: &str = "meta#existence";
 
 /// Partitions whose rows are deleted at some time: jobs in quarantine, attempt markers, the breakers of the
-/// existence check, days to count, stored reports, rows that the responder no longer needs, and files, which
-/// are deleted with the last message that shares them. All other rows are permanent. A `*` matches the rest
+/// existence check, days to count, stored reports, rows that the responder no longer needs, and files and the
+/// texts of canvases, which are deleted with the last message that shares them. All other rows are permanent. A `*` matches the rest
 /// of a name.
-pub const TRANSIENT: [&str; 11] = [
+pub const TRANSIENT: [&str; 12] = [
     "quarantine#*",
     "meta#attempts#*",
     EXISTENCE_BREAKERS,
@@ -177,6 +182,7 @@ pub const TRANSIENT: [&str; 11] = [
     "budget#*",
     "file#*",
     "unshared#*",
+    "canvastext#*",
 ];
 
 /// Whether the rows of a partition are deleted at some time.
@@ -257,6 +263,11 @@ pub fn files(team: &TeamId) -> String {
 /// The partition of a workspace's files whose bytes must be deleted.
 pub fn unshared_files(team: &TeamId) -> String {
     format!("unshared#{team}")
+}
+
+/// The partition of the texts of a workspace's canvases, for search.
+pub fn canvas_texts(team: &TeamId) -> String {
+    format!("canvastext#{team}")
 }
 
 /// The partition of a workspace's gaps.

@@ -170,6 +170,7 @@ pub fn channel_change(event: &SlackEvent<'_>) -> Option<ChannelChange> {
         | EventRule::User
         | EventRule::Team(_)
         | EventRule::Emoji
+        | EventRule::FileChanged
         | EventRule::FileDeleted
         | EventRule::Gap(_)
         | EventRule::Joined

@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::object::FileObject;
+use super::object::{FileObject, edit_time};
 use super::row::{self, Share};
 use crate::message::Content;
 use crate::{Malformed, read_job};
 use ports::archive::Item;
+use ports::files::FileKey;
 use ports::queue::job::encode_job;
 use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
@@ -32,6 +33,9 @@ pub struct FileJob {
     /// Whether the object may be outdated: then Slack is asked for it again before the download.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refresh: bool,
+    /// The name of the version that this job creates, if it is not made from the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 /// The file-downloader's jobs for a message.
@@ -67,7 +71,7 @@ pub fn jobs_unless(content: &Content, is_settled: impl Fn(&FileId) -> bool) -> J
     let skipped = files.len() - objects.len();
     let job = |object| {
         let (team, share, user) = (team.clone(), share.clone(), user.clone());
-        FileJob { team, share, user, object, refresh: false }.outgoing()
+        FileJob { team, share, user, object, refresh: false, version: None }.outgoing()
     };
     let sends = objects.into_iter().filter(|object| !is_settled(&object.id)).map(job).collect();
     Jobs { sends, skipped }
@@ -76,18 +80,42 @@ pub fn jobs_unless(content: &Content, is_settled: impl Fn(&FileId) -> bool) -> J
 /// The job that downloads again a file that is not stored, given its row. The nonce distinguishes this
 /// attempt from others. `None` if the row lacks the object or a share of the file.
 pub fn retry_job(team: &TeamId, row: &Item, nonce: &[u8]) -> Option<Outgoing> {
-    let share = row::shares(row).next()?;
-    let job = FileJob { team: team.clone(), share, user: None, object: row::object(row)?, refresh: true };
-    let dedup = DedupId::from_parts(&[
-        b"file again",
-        team.as_str().as_bytes(),
-        job.object.id.as_str().as_bytes(),
-        nonce,
-    ]);
-    Some(Outgoing { dedup, ..job.outgoing() })
+    let object = row::object(row)?;
+    let updated_s = object.updated.and_then(|updated| i64::try_from(updated).ok()).unwrap_or_default();
+    Some(job_again(team, row::shares(row).next()?, object, updated_s, nonce))
+}
+
+/// The job that downloads the current version of a canvas for a message that shares it, given its row, after
+/// an event with this clock and id. `None` if the file is not a canvas.
+pub fn changed_job(team: &TeamId, row: &Item, share: Share, clock: &Ts, event_id: &[u8]) -> Option<Outgoing> {
+    let object = row::object(row).filter(FileObject::is_canvas)?;
+    Some(job_again(team, share, object, clock.micros() / 1_000_000, event_id))
+}
+
+/// The job that downloads the current version of a file. Slack knew of this version at the given second; the
+/// versions of a message's files sort by it.
+fn job_again(team: &TeamId, share: Share, object: FileObject, at_s: i64, nonce: &[u8]) -> Outgoing {
+    let dedup =
+        DedupId::from_parts(&[b"file again", team.as_str().as_bytes(), object.id.as_str().as_bytes(), nonce]);
+    let version = Some(format!("{at_s:012}.{}", &dedup.to_hex()[..8]));
+    let job = FileJob { team: team.clone(), share, user: None, object, refresh: true, version };
+    Outgoing { dedup, ..job.outgoing() }
 }
 
 impl FileJob {
+    /// The key of the bytes that this job stores if the file has other versions. It depends on the job alone.
+    pub fn version_key(&self) -> FileKey {
+        let Self { team, share: Share { channel, ts }, object, version, .. } = self;
+        let key = FileKey::shared(team, channel, ts, &object.id);
+        let fingerprint = object.fingerprint();
+        let name = match (version, object.updated) {
+            (Some(version), _) => version.clone(),
+            (None, Some(updated)) => format!("{}.{}", edit_time(updated), &fingerprint[..8]),
+            (None, None) => fingerprint[..8].to_owned(),
+        };
+        key.version(&name).unwrap_or(key)
+    }
+
     /// The job as a message.
     pub fn outgoing(&self) -> Outgoing {
         let Self { team, share: Share { channel, ts }, object, .. } = self;
@@ -183,6 +211,7 @@ mod tests {
             user: None,
             object: FileObject::read(&json!({ "id": "F1", "name": name })).unwrap(),
             refresh: false,
+            version: None,
         };
         let dedup = |channel: &str, name: &str| job(channel, name).outgoing().dedup;
         assert_eq!(dedup("C1", "a"), dedup("C1", "a"));
@@ -192,7 +221,8 @@ mod tests {
         let update = row::seen(&job("C1", "a").team, &job("C1", "a").object, Some(&job("C1", "a").share));
         let row = Item { key: update.key.clone(), attributes: update.apply(None).unwrap() };
         let retried = retry_job(&job("C1", "a").team, &row, b"1").unwrap();
-        assert_eq!(decoded(&retried), FileJob { refresh: true, ..job("C1", "a") });
+        let version = decoded(&retried).version;
+        assert_eq!(decoded(&retried), FileJob { refresh: true, version, ..job("C1", "a") });
         assert_ne!(retried.dedup, dedup("C1", "a"));
         assert_ne!(retried.dedup, retry_job(&job("C1", "a").team, &row, b"2").unwrap().dedup);
         // Workspaces that share a channel know a file by the same id.

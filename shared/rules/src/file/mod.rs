@@ -3,13 +3,18 @@
 //! * [`object`]: a file object reduced to the needed fields, and the result that it allows without a request.
 //! * [`state`]: the state of a file, as a register: the greatest state stays.
 //! * [`row`]: the row of a file, the register on the messages it was shared in, and what readers see of both.
+//! * [`canvas`]: the versions of a canvas, one per edit.
+//! * [`canvas_text`]: the text of a canvas, for search; [`page_text`] reads it from a page.
 //! * [`job`]: the jobs for the file-downloader. [`image`]: the same for avatars and custom emoji.
 //!
 //! <https://docs.slack.dev/reference/objects/file-object>
 
+pub mod canvas;
+pub mod canvas_text;
 pub mod image;
 pub mod job;
 pub mod object;
+pub mod page_text;
 pub mod row;
 pub mod state;
 
@@ -26,19 +31,33 @@ pub use object::{FileObject, FilePrecheck};
 pub use state::{FileState, FileVerdict};
 
 #[derive(Default, Deserialize)]
-struct FileDeleted<'a> {
+struct AboutFile<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     file_id: Option<Cow<'a, str>>,
+}
+
+/// The file that an event is about.
+fn file_id(event: &SlackEvent<'_>, kind: &'static str) -> Result<FileId, Malformed> {
+    let body: AboutFile<'_> = envelope::object_or_default(event.raw);
+    let missing = Malformed::Missing { event: kind, field: "file_id" };
+    Ok(FileId::parse(body.file_id.as_deref().ok_or(missing)?)?)
+}
+
+/// The file that was changed: a canvas was edited, for example. The event does not show what changed.
+///
+/// # Errors
+/// [`Malformed`] if the id is missing or malformed.
+///
+/// <https://docs.slack.dev/reference/events/file_change>
+pub fn changed(event: &SlackEvent<'_>) -> Result<FileId, Malformed> {
+    file_id(event, "file_change")
 }
 
 /// The change if a file was deleted in Slack: its row is marked, and the stored bytes stay.
 ///
 /// <https://docs.slack.dev/reference/events/file_deleted>
 pub(super) fn deleted(event: &SlackEvent<'_>) -> Result<Vec<Change>, Malformed> {
-    let body: FileDeleted<'_> = envelope::object_or_default(event.raw);
-    let missing = Malformed::Missing { event: "file_deleted", field: "file_id" };
-    let file = FileId::parse(body.file_id.as_deref().ok_or(missing)?)?;
-    Ok(vec![Change::Register(row::deleted(&event.team, &file))])
+    Ok(vec![Change::Register(row::deleted(&event.team, &file_id(event, "file_deleted")?))])
 }
 
 /// The beginning of a text: at most `max_bytes`, whole characters only.

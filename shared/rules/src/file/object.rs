@@ -22,6 +22,12 @@ const MAX_URL_BYTES: usize = 4096;
 /// request, as HTML of an unannounced length.
 const RENDERED: [&str; 4] = ["quip", "canvas", "space", "post"];
 
+/// Those of which each edit is another version.
+const CANVASES: [&str; 2] = ["quip", "canvas"];
+
+/// The latest time of an edit: twelve digits, so that times compare as text. A later one is not Slack's.
+const MAX_UPDATED_S: u64 = 999_999_999_999;
+
 /// The source of a file whose address is the one that Slack makes for it.
 pub const OWN: &str = "own";
 
@@ -67,6 +73,9 @@ pub struct FileObject {
     /// When it was created, in seconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<i64>,
+    /// When it was last edited, in seconds since the Unix epoch; only for a canvas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updated: Option<u64>,
 }
 
 /// The path of an address, without its leading slash, query and fragment; `None` if a client might read a
@@ -119,7 +128,9 @@ impl FileObject {
         let word = |name: &str| bounded(name, MAX_WORD_BYTES);
         let url = |name: &str| bounded(name, MAX_URL_BYTES);
         let name = text("name").or_else(|| text("title"));
-        Some(Self {
+        let updated =
+            value.get("updated").and_then(Value::as_u64).filter(|updated| *updated <= MAX_UPDATED_S);
+        let mut object = Self {
             id,
             name: name.map(|name| cut(name, MAX_NAME_BYTES).to_owned()),
             mimetype: word("mimetype"),
@@ -133,7 +144,10 @@ impl FileObject {
             url_private_download: url("url_private_download"),
             user: word("user"),
             created: value.get("created").and_then(Value::as_i64),
-        })
+            updated: None,
+        };
+        object.updated = updated.filter(|_| object.is_canvas());
+        Some(object)
     }
 
     /// Decides the next step without a request. Unknown words are ignored.
@@ -174,11 +188,15 @@ impl FileObject {
     }
 
     /// The source of its bytes, which distinguishes it from other objects that claim the same id; `None` if
-    /// there is no address.
+    /// there is no address. The source of a canvas includes the time of its last edit.
     pub fn source(&self, team: &TeamId) -> Option<String> {
         let url = self.url()?;
         // The name at the end of Slack's own addresses changes when a user renames the file.
-        Some(if self.has_own_address(team) { OWN.to_owned() } else { hash(path(url).unwrap_or(url)) })
+        let source = if self.has_own_address(team) { OWN.to_owned() } else { hash(path(url).unwrap_or(url)) };
+        Some(match self.updated {
+            Some(updated) => format!("{source}.{}", edit_time(updated)),
+            None => source,
+        })
     }
 
     /// The address of its bytes.
@@ -201,9 +219,18 @@ impl FileObject {
     }
 
     fn is_rendered(&self) -> bool {
+        self.is_one_of(&RENDERED)
+    }
+
+    /// Whether it is a canvas: a document that Slack renders, and that users edit.
+    pub fn is_canvas(&self) -> bool {
+        self.is_one_of(&CANVASES) && !self.is_tombstone()
+    }
+
+    fn is_one_of(&self, kinds: &[&str]) -> bool {
         [&self.mode, &self.filetype]
             .into_iter()
-            .any(|word| word.as_deref().is_some_and(|word| RENDERED.contains(&word)))
+            .any(|word| word.as_deref().is_some_and(|word| kinds.contains(&word)))
     }
 
     /// The object as JSON. Equal objects are equal text.
@@ -217,11 +244,21 @@ impl FileObject {
         hash(&self.to_json().to_string())
     }
 
-    /// The version of an object, which orders objects of the same file: one with more fields is greater.
+    /// The version of an object, which orders objects of the same file: one with more fields is greater, and
+    /// the object of a later edit of a canvas is greater than any before.
     pub(super) fn version(&self) -> String {
         let fields = self.to_json().as_object().map_or(0, serde_json::Map::len);
-        format!("{fields:02}/{}", self.fingerprint())
+        let version = format!("{fields:02}/{}", self.fingerprint());
+        match self.updated {
+            Some(updated) => format!("edited/{}/{version}", edit_time(updated)),
+            None => version,
+        }
     }
+}
+
+/// The time of an edit as text: a later one is greater.
+pub(super) fn edit_time(updated: u64) -> String {
+    format!("{updated:012}")
 }
 
 #[cfg(test)]
@@ -331,6 +368,28 @@ mod tests {
         );
         assert_eq!(FileObject::read(&whole.to_json()), Some(whole.clone()));
         assert!(whole.version() > object(json!({})).version(), "the one with more fields wins");
+    }
+
+    #[test]
+    fn only_a_canvas_has_the_time_of_its_edit_and_the_later_one_wins() {
+        let team = TeamId::parse("T1").unwrap();
+        let edited = |updated: Value| object(json!({ "mode": "quip", "updated": updated }));
+        let [early, late] = [edited(json!(1_700_000_000)), edited(json!(1_700_000_060))];
+        assert_eq!(FileObject::read(&late.to_json()), Some(late.clone()));
+        assert!(late.version() > early.version());
+        assert!(
+            early.version()
+                > object(json!({ "mode": "quip", "name": "a", "size": 1, "user": "U1" })).version()
+        );
+        assert_ne!(early.source(&team), late.source(&team));
+        assert!(late.source(&team).unwrap().ends_with(".001700000060"));
+        for odd in [json!(-1), json!("1700000000"), json!(1.5), json!(null), json!([1]), json!(u64::MAX)] {
+            assert_eq!(edited(odd.clone()).updated, None, "{odd}");
+        }
+        for other in [json!({ "mode": "hosted", "updated": 1 }), json!({ "mode": "post", "updated": 1 })] {
+            assert_eq!(object(other.clone()).updated, None, "{other}");
+        }
+        assert!(object(json!({ "filetype": "canvas" })).is_canvas());
     }
 
     #[test]

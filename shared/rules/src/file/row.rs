@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::object::FileObject;
 use super::state::{FileState, FileVerdict};
+use super::{canvas, canvas_text};
 use crate::message;
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use ports::files::FileKey;
@@ -57,7 +58,7 @@ pub struct StoredBytes {
     pub sha256: String,
 }
 
-fn file_identity(team: &TeamId, file: &FileId) -> Attributes {
+pub(super) fn file_identity(team: &TeamId, file: &FileId) -> Attributes {
     text_attributes([("type", "file"), ("team_id", team.as_str()), ("file_id", file.as_str())])
 }
 
@@ -147,15 +148,15 @@ pub fn shares(item: &Item) -> impl Iterator<Item = Share> + '_ {
 
 /// The stored versions in a file's row: source, size, key. Rows that earlier versions of this program wrote
 /// have none.
-fn versions(item: &Item) -> impl Iterator<Item = (&str, u64, FileKey)> {
+pub(super) fn versions(item: &Item) -> impl Iterator<Item = (&str, u64, FileKey)> {
     item.attributes.iter().filter_map(|(name, key)| {
         let (source, size_bytes) = name.strip_prefix(VERSION)?.split_once('#')?;
         Some((source, size_bytes.parse().ok()?, FileKey::from_stored(key.as_str()?)?))
     })
 }
 
-/// The key of the stored version that matches an object: from the same source, and of the same size. `None`
-/// if no such version is stored.
+/// The key of the stored version that matches an object: from the same source, and of the same size; of a
+/// canvas, also a version of a later edit, because Slack has no other. `None` if no such version is stored.
 pub fn matching_key(item: &Item, team: &TeamId, object: &FileObject) -> Option<FileKey> {
     let Some(FileState::Stored(key)) = state(item, &object.id) else { return None };
     let has_size = |size_bytes| object.exact_size_bytes().is_none_or(|expected| expected == size_bytes);
@@ -163,6 +164,11 @@ pub fn matching_key(item: &Item, team: &TeamId, object: &FileObject) -> Option<F
     if versions(item).next().is_none() {
         let size_bytes = item.attributes.get("size_bytes").and_then(Value::as_u64);
         return size_bytes.is_none_or(has_size).then_some(key);
+    }
+    if let Some(updated) = object.updated {
+        let edits = versions(item).filter_map(|(from, _, key)| Some((canvas::edited_at(from)?, from, key)));
+        let same = edits.filter(|(_, from, _)| canvas::without_edit(from) == canvas::without_edit(&source));
+        return same.filter(|(edited, _, _)| *edited >= updated).max().map(|(_, _, key)| key);
     }
     let mut same = versions(item).filter(|(from, size_bytes, _)| *from == source && has_size(*size_bytes));
     same.next().map(|(_, _, key)| key)
@@ -177,13 +183,13 @@ pub fn files_of_message(message: &Item) -> BTreeSet<FileId> {
     listed.chain(registers).filter_map(|file| FileId::parse(file).ok()).collect()
 }
 
-/// The keys of all stored versions of a file, in its row or in the row of a message.
+/// The keys of all versions of a file that are stored or about to be, in its row or in the row of a message.
 pub fn keys(item: &Item, file: &FileId) -> BTreeSet<FileKey> {
     let newest = match state(item, file) {
         Some(FileState::Stored(key)) => Some(key),
         Some(FileState::Failed(_) | FileState::Verdict(_)) | None => None,
     };
-    versions(item).map(|(_, _, key)| key).chain(newest).collect()
+    versions(item).map(|(_, _, key)| key).chain(newest).chain(canvas::expected_keys(item)).collect()
 }
 
 /// The update that marks the bytes of a file that no message shares any more. They must be deleted, unless
@@ -213,7 +219,7 @@ pub fn has_versions(item: &Item) -> bool {
 
 /// Whether an attribute of a message is a file's register.
 pub(crate) fn is_register(name: &str) -> bool {
-    name.starts_with(STATE)
+    name.starts_with(STATE) || canvas_text::is_register(name)
 }
 
 /// The states of a message's files as readers see them. Files are named by their keys: see
@@ -265,8 +271,18 @@ pub(crate) fn projected(item: &Item) -> Option<Attributes> {
     if let Some(size_bytes) = object.and_then(|object| object.size_bytes) {
         projected.entry("size_bytes").or_insert(size_bytes.into());
     }
-    let (word, detail) = match state {
-        Some(FileState::Stored(key)) => {
+    let edits = canvas::projected(item);
+    let (word, detail) = match (state, canvas::newest(item)) {
+        (Some(FileState::Stored(key)), Some(newest)) => {
+            projected.insert("size_bytes".into(), newest.size_bytes.into());
+            // It belongs to the version that the register names.
+            if key != newest.key {
+                projected.remove("sha256");
+            }
+            projected.insert("versions".into(), edits.into());
+            ("held", Some(("uri", newest.key.to_string())))
+        }
+        (Some(FileState::Stored(key)), None) => {
             let mut others: Vec<String> = versions(item)
                 .filter(|(_, _, other)| *other != key)
                 .map(|(_, _, other)| other.to_string())
@@ -277,12 +293,12 @@ pub(crate) fn projected(item: &Item) -> Option<Attributes> {
             }
             ("held", Some(("uri", key.to_string())))
         }
-        Some(FileState::Failed(error)) => ("failed", Some(("error", error))),
-        Some(FileState::Verdict(FileVerdict::Pending)) => {
+        (Some(FileState::Failed(error)), _) => ("failed", Some(("error", error))),
+        (Some(FileState::Verdict(FileVerdict::Pending)), _) => {
             ("pending", Some(("verdict", FileVerdict::Pending.label().to_owned())))
         }
-        Some(FileState::Verdict(verdict)) => ("skipped", Some(("verdict", verdict.label().to_owned()))),
-        None => ("pending", None),
+        (Some(FileState::Verdict(verdict)), _) => ("skipped", Some(("verdict", verdict.label().to_owned()))),
+        (None, _) => ("pending", None),
     };
     projected.insert("state".into(), word.into());
     projected.extend(detail.map(|(name, text)| (name.to_owned(), text.into())));

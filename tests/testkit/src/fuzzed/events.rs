@@ -114,7 +114,13 @@ fn check_key(update: &Update, event: &SlackEvent<'_>) {
         Some(EventRule::Emoji) => key::emoji(&team),
         Some(EventRule::FileDeleted) => key::files(&team),
         Some(EventRule::Team(_)) => key::workspace(&team),
-        Some(EventRule::Channel(_) | EventRule::Gap(_) | EventRule::Joined | EventRule::Ignored(_))
+        Some(
+            EventRule::FileChanged
+            | EventRule::Channel(_)
+            | EventRule::Gap(_)
+            | EventRule::Joined
+            | EventRule::Ignored(_),
+        )
         | None => {
             panic!("{:?} is written", update.key)
         }

@@ -38,11 +38,8 @@ async fn an_uploaded_page_is_a_file() {
     for (id, fields) in [
         ("F01", json!({ "mimetype": "text/html", "filetype": "html", "size": LOGIN_PAGE.len() })),
         ("F02", json!({ "mimetype": "text/html" })),
-        // A canvas is rendered on request, so its announced length does not count.
-        (
-            "F03",
-            json!({ "mode": "quip", "filetype": "quip", "mimetype": "application/vnd.slack-docs", "size": 7 }),
-        ),
+        // A post is rendered on request, so its announced length does not count.
+        ("F03", json!({ "mode": "space", "filetype": "space", "size": 7 })),
     ] {
         answer(&slack, id, page("text/html")).await;
         assert_eq!(fixture.fetch(&fixture.file(id, fields)).await["state"], "held");

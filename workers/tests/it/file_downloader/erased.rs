@@ -190,10 +190,19 @@ async fn a_message_that_starts_to_share_a_file_after_its_eraser_died_gets_it() {
 async fn a_file_stored_while_its_message_is_erased_is_deleted_again() {
     let slack = slack().await;
     bytes(&slack, "F01", b"MARKER").await;
+    let canvas = json!({ "mode": "quip", "updated": 1_700_000_000 });
+    let object = DownloaderFixture::for_slack(&slack).file("F01", canvas.clone());
+    info(&slack, &json!({ "ok": true, "file": object })).await;
+    for fields in [json!({}), canvas] {
+        stored_while_its_message_is_erased(&slack, &fields).await;
+    }
+}
+
+async fn stored_while_its_message_is_erased(slack: &MockServer, fields: &Value) {
     for step in 0.. {
-        let fixture = DownloaderFixture::for_slack(&slack);
-        let job = fixture.share("C01", &fixture.file("F01", json!({}))).await;
-        let within = erased_at(step, &slack, &fixture, &job).await;
+        let fixture = DownloaderFixture::for_slack(slack);
+        let job = fixture.share("C01", &fixture.file("F01", fields.clone())).await;
+        let within = erased_at(step, slack, &fixture, &job).await;
         assert_eq!(fixture.stored_bytes(), Vec::<Vec<u8>>::new(), "step {step}");
         assert_eq!(fixture.row("F01").await, Value::Null, "step {step}");
         assert_eq!(fixture.archive.item(&ItemKey::unshared_file(&team(), &file())), None, "step {step}");
@@ -203,6 +212,37 @@ async fn a_file_stored_while_its_message_is_erased_is_deleted_again() {
         if !within {
             assert!(step > 5, "a job has more than {step} steps");
             break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_job_of_an_erased_message_deletes_what_a_killed_attempt_stored() {
+    let slack = slack().await;
+    bytes(&slack, "F01", b"MARKER").await;
+    // Slack has a later version of a canvas than the message names.
+    let canvas = |updated: u64| json!({ "mode": "quip", "updated": updated });
+    let current = DownloaderFixture::for_slack(&slack).file("F01", canvas(1_700_000_100));
+    info(&slack, &json!({ "ok": true, "file": current })).await;
+    for fields in [json!({}), canvas(1_700_000_000), json!({ "url_private": null })] {
+        let mut stored = 0;
+        for step in 0.. {
+            let fixture = DownloaderFixture::for_slack(&slack);
+            let job = fixture.share("C01", &fixture.file("F01", fields.clone())).await;
+            let point = CrashPoint::after(step);
+            let archive = FaultyArchive::with_crash_point(fixture.archive.clone(), Arc::clone(&point));
+            let files = FaultyFiles::with_crash_point(Arc::new(fixture.files.clone()), Arc::clone(&point));
+            let dying = downloader(&slack, &fixture, (Arc::new(archive), Arc::new(files)));
+            dying.handle(std::slice::from_ref(&job)).await;
+            stored += fixture.stored_bytes().len();
+            erase(&*fixture.archive, &fixture.files).await.unwrap();
+            fixture.run_until_done(&Delivery { receive_count: 2, ..job }).await;
+            assert_eq!(fixture.stored_bytes(), Vec::<Vec<u8>>::new(), "{fields}, step {step}");
+            assert_eq!(fixture.row("F01").await, Value::Null, "{fields}, step {step}");
+            if !point.has_crashed() {
+                assert!(step > 5 && stored > 2, "{step} steps, {stored} with bytes");
+                break;
+            }
         }
     }
 }

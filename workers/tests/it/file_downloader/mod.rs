@@ -2,6 +2,7 @@
 
 mod addresses;
 mod bodies;
+mod canvases;
 mod claims;
 mod crash;
 mod erased;

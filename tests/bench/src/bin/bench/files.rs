@@ -137,6 +137,7 @@ fn job(api: &str, n: usize, bytes: usize) -> anyhow::Result<Outgoing> {
         user: None,
         object: FileObject::read(&object).context("a file object")?,
         refresh: false,
+        version: None,
     };
     Ok(job.outgoing())
 }

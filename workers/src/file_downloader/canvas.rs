@@ -1,0 +1,108 @@
+//! The versions of a canvas: fetches the current one, and stores its text for search.
+
+use ports::archive::{ItemKey, Update};
+use ports::files::Files;
+use rules::file::canvas::{self, CanvasVersion};
+use rules::file::row::{self, Share};
+use rules::file::{FileJob, FileObject, canvas_text, page_text};
+
+use super::FileDownloader;
+use super::fetch::{Fetched, Trouble};
+use super::file::KnownFile;
+use super::permits::Permit;
+use crate::failure::{JobFailure, PortError};
+
+/// The newest version of a canvas, and the messages that show it.
+pub(super) struct EditedCanvas {
+    version: CanvasVersion,
+    /// Whether its text may be missing.
+    is_new: bool,
+    shares: Vec<Share>,
+}
+
+impl EditedCanvas {
+    /// The newest version after an attempt; `None` if the file is not a stored canvas.
+    pub(super) fn after(fetched: &Fetched, known: &KnownFile, receives: u32) -> Option<Self> {
+        let fetched_version = match fetched {
+            Fetched::Held(held) => canvas::version_of(held),
+            Fetched::Known(_) => None,
+            Fetched::Verdict(_) | Fetched::Failed(_) => return None,
+        };
+        match fetched_version {
+            Some(version) => Some(Self { version, is_new: true, shares: known.shares.clone() }),
+            None => Self::known(known, receives),
+        }
+    }
+
+    /// The newest version before an attempt. After a crash, the text or a message may lack it.
+    pub(super) fn known(known: &KnownFile, receives: u32) -> Option<Self> {
+        let is_new = receives > 1;
+        let shares = if is_new { known.shares.clone() } else { Vec::new() };
+        Some(Self { version: known.newest_version()?, is_new, shares })
+    }
+}
+
+impl FileDownloader {
+    /// Fetches a version of a canvas.
+    pub(super) async fn fetch_version(
+        &self,
+        job: &FileJob,
+        known: &KnownFile,
+        object: &FileObject,
+        updated: u64,
+        permit: &mut Permit<'_>,
+    ) -> Result<Fetched, Trouble> {
+        let (team, file) = (&job.team, &object.id);
+        let write = async |update: Update| {
+            self.write(&[&update]).await.map(drop).map_err(|error| Trouble::Local(error.into()))
+        };
+        if !known.has_room(object)
+            && let Some(newest) = known.newest_version()
+        {
+            write(canvas::missed(team, file, updated, None)).await?;
+            return Ok(Fetched::Known(newest.key));
+        }
+        let source = object.source(team).unwrap_or_default();
+        // An earlier attempt may have requested an earlier edit: its bytes may appear under the key.
+        let source = known.expected_source().map_or(source, str::to_owned);
+        write(canvas::expected(team, file, &known.key, &source)).await?;
+        let fetched = self.download(job, object, &known.key, &source, permit).await?;
+        if let Fetched::Verdict(verdict) = fetched {
+            write(canvas::missed(team, file, updated, Some(verdict))).await?;
+        }
+        Ok(fetched)
+    }
+
+    /// Stores the text of a canvas, and returns the updates of the messages that show it. A message is
+    /// written after the text, because a follower reads the text when the message changes.
+    pub(super) async fn store_text(
+        &self,
+        job: &FileJob,
+        edited: EditedCanvas,
+    ) -> Result<Vec<Update>, JobFailure> {
+        let EditedCanvas { version: CanvasVersion { updated, key, .. }, is_new, shares } = edited;
+        let (team, file) = (&job.team, &job.object.id);
+        if is_new {
+            let Some(page) = beginning(&*self.files, &key).await? else { return Ok(Vec::new()) };
+            let row = self.archive.get(&ItemKey::file(team, file)).await?;
+            let name = row.as_ref().and_then(row::object).and_then(|object| object.name);
+            let text = page_text::text_of_page(&page);
+            self.write(&[&canvas_text::stored(team, file, updated, name.as_deref(), &text)]).await?;
+        }
+        let others = shares.into_iter().filter(|share| *share != job.share);
+        let all = std::iter::once(job.share.clone()).chain(others);
+        Ok(all.map(|share| canvas_text::on_message(team, &share, file, updated)).collect())
+    }
+}
+
+/// The beginning of stored bytes; `None` if they were removed meanwhile.
+async fn beginning(files: &dyn Files, key: &ports::files::FileKey) -> Result<Option<Vec<u8>>, PortError> {
+    let Some(mut reader) = files.open(key).await? else { return Ok(None) };
+    let mut page = Vec::new();
+    while page.len() < page_text::MAX_PAGE_BYTES
+        && let Some(chunk) = reader.next().await?
+    {
+        page.extend_from_slice(&chunk);
+    }
+    Ok(Some(page))
+}
