@@ -130,11 +130,14 @@ impl<'a> Counter<'a> {
             }
         }
         let mut roots: BTreeSet<Ts> = days.values().flat_map(|day| &day.roots).cloned().collect();
-        if self.person.is_none() {
-            roots.extend(threads.into_iter().filter(|root_ts| period.contains(root_ts)));
-        }
+        // A root that arrived live does not say that it is one; its replies do, even those of others.
+        let is_counted = |root_ts: &Ts| {
+            self.person.is_none_or(|person| root_authors.get(root_ts).is_some_and(|id| id == person.as_str()))
+        };
+        roots.extend(threads.into_iter().filter(|root_ts| period.contains(root_ts) && is_counted(root_ts)));
+        let counted_days = if self.person.is_some() { &everyone_days } else { &days };
         let replies = |root_ts: &Ts| {
-            let threads = days.values().filter_map(|day| day.threads.get(root_ts));
+            let threads = counted_days.values().filter_map(|day| day.threads.get(root_ts));
             threads.map(DayThread::replies).sum()
         };
         let roots = roots.into_iter().map(|root_ts| {

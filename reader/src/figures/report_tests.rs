@@ -137,6 +137,7 @@ async fn a_late_reply_counts_for_its_root_and_a_person_sees_both_directions() {
     assert_eq!(team["report_id"], "team/2026-11-09/2026-11-16");
     let ana = json::report_json(&report(&archive, &Scope::User(UserId::parse("U1").unwrap()), week).await);
     assert_eq!(ana["report_id"], "user/U1/2026-11-09/2026-11-16");
+    assert_eq!(ana["most_replied"], team["most_replied"]);
     let bo = |count| json!([{ "user_id": "U2", "name": "bo", "count": count }]);
     assert_eq!(ana["partners"]["reactions"], json!({ "given": [], "received": bo(2) }));
     assert_eq!(ana["partners"]["replies"], json!({ "given": [], "received": bo(1) }));

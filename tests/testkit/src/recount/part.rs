@@ -193,14 +193,11 @@ impl RecountPart<'_> {
     }
 
     pub(super) fn most_replied(&self) -> Vec<Value> {
+        let all_counted = self.all_counted();
         let is_replied_to = |root: &RecountMessage<'_>| {
-            self.own().iter().any(|message| message.channel == root.channel && message.root == Some(root.ts))
+            all_counted.iter().any(|message| message.channel == root.channel && message.root == Some(root.ts))
         };
-        let is_candidate = |message: &&RecountMessage<'_>| match self.scope {
-            RecountScope::User(_) => message.is_root,
-            RecountScope::Team | RecountScope::Channel(_) => message.is_root || is_replied_to(message),
-        };
-        let roots = self.own().into_iter().filter(is_candidate);
+        let roots = self.own().into_iter().filter(|message| message.is_root || is_replied_to(message));
         let replies = |message: &RecountMessage<'_>| self.rows.replies(message.channel, message.ts);
         self.top("replies", roots.map(|message| (replies(message), message)).collect())
     }
