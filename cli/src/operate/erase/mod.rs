@@ -117,7 +117,10 @@ pub(crate) async fn run(
         }
     }
     let report = EraseReport { request: &request, args, sum: done.sum(), jobs: done.jobs, until: &until };
-    report.print(out)
+    if request.problem.is_none() || !request.facts.is_empty() {
+        report.print(out)?;
+    }
+    request.problem.map_or(Ok(()), |problem| Err(anyhow::anyhow!(problem)))
 }
 
 /// The counts of a run.

@@ -6,7 +6,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use ports::archive::erasure::ErasureFact;
 use process::config::backend::{BackendArgs, BackendKind};
 use serde::{Deserialize, Serialize};
@@ -56,33 +56,50 @@ impl RecordedErasures {
         file.write_all(lines.as_bytes()).and_then(|()| file.sync_all()).with_context(failed)
     }
 
-    /// Returns the facts in the list; empty if there is no list.
-    pub(super) fn read(&self) -> anyhow::Result<Vec<ErasureFact>> {
-        match fs::read_to_string(&self.0) {
-            Ok(text) => parse(&text, &self.0),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(error).with_context(|| format!("cannot read {}", self.0.display())),
+    /// Returns the facts in the list.
+    pub(super) fn read(&self) -> anyhow::Result<ListedErasures> {
+        match fs::metadata(&self.0) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ListedErasures {
+                problem: Some(format!(
+                    "there is no list {}: copy it from the folder that was in use before, or name it with --replay FILE",
+                    self.0.display()
+                )),
+                ..ListedErasures::default()
+            }),
+            Ok(_) | Err(_) => read(&self.0),
         }
     }
+}
+
+/// What a list contains.
+#[derive(Debug, Default)]
+pub(super) struct ListedErasures {
+    pub(super) facts: Vec<ErasureFact>,
+    /// Why not everything that was erased may be in `facts`, and what to do.
+    pub(super) problem: Option<String>,
 }
 
 /// Returns the facts in the list of another data folder.
-pub(super) fn read(file: &Path) -> anyhow::Result<Vec<ErasureFact>> {
+pub(super) fn read(file: &Path) -> anyhow::Result<ListedErasures> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    parse(&text, file)
-}
-
-fn parse(text: &str, file: &Path) -> anyhow::Result<Vec<ErasureFact>> {
     let mut facts = Vec::new();
-    // The last line may be incomplete: its erasure was stopped, and its fact is in the archive.
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    for (number, line) in whole.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
+    let mut unreadable = Vec::new();
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
         match fact(line) {
             Some(fact) => facts.push(fact),
-            None => bail!("{}, line {}: this is no erasure", file.display(), number + 1),
+            // A full disk cuts a line, and the next erasure begins a new one.
+            None => unreadable.push((number + 1).to_string()),
         }
     }
-    Ok(facts)
+    let problem = (!unreadable.is_empty()).then(|| {
+        let lines = if unreadable.len() == 1 { "line" } else { "lines" };
+        format!(
+            "{}, {lines} {}: this is no erasure; all others are erased again. Erase by hand what it was about, or take a whole copy of the list",
+            file.display(),
+            unreadable.join(", ")
+        )
+    });
+    Ok(ListedErasures { facts, problem })
 }
 
 fn fact(line: &str) -> Option<ErasureFact> {

@@ -9,7 +9,7 @@ use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use workers::eraser::read_facts;
 
 use super::EraseArgs;
-use super::recorded::{self, RecordedErasures};
+use super::recorded::{self, ListedErasures, RecordedErasures};
 use crate::UsageError;
 use crate::plain;
 use crate::read::ReadError;
@@ -28,6 +28,8 @@ pub(super) struct EraseRequest {
     pub(super) facts: Vec<ErasureFact>,
     /// Whether the archive has no profile of the person, who may not exist.
     pub(super) is_only_an_id: bool,
+    /// Why a replay may lack erasures, and what to do.
+    pub(super) problem: Option<String>,
 }
 
 impl EraseRequest {
@@ -80,11 +82,12 @@ pub(super) async fn read(
         let (channel, ts) = message_named(words)?;
         return self::channel(archive, args, &channel, Some(&ts), until).await;
     }
-    let mut facts = match (args.replay.as_ref().and_then(Option::as_ref), recorded) {
-        (Some(file), _) => recorded::read(file)?,
-        (None, Some(recorded)) => recorded.read()?,
-        (None, None) => Vec::new(),
-    };
+    let ListedErasures { mut facts, problem } =
+        match (args.replay.as_ref().and_then(Option::as_ref), recorded) {
+            (Some(file), _) => recorded::read(file)?,
+            (None, Some(recorded)) => recorded.read()?,
+            (None, None) => ListedErasures::default(),
+        };
     let teams = find::teams(archive).await?;
     facts.extend(read_facts(archive, &teams).await?);
     let is_requested = |fact: &ErasureFact| args.team.as_ref().is_none_or(|team| fact.team == *team);
@@ -94,6 +97,7 @@ pub(super) async fn read(
         argument: REPLAY.into(),
         facts: latest(facts),
         is_only_an_id: false,
+        problem,
     })
 }
 
@@ -126,6 +130,7 @@ async fn person(
         argument: argument.to_owned(),
         facts: teams.into_iter().map(fact).collect(),
         is_only_an_id: known.is_empty(),
+        problem: None,
     })
 }
 
@@ -161,6 +166,7 @@ async fn channel(
         argument: argument.to_owned(),
         facts: locations.iter().map(fact).collect(),
         is_only_an_id: false,
+        problem: None,
     })
 }
 

@@ -124,9 +124,14 @@ async fn an_unknown_name_is_a_one_line_error_with_similar_names() {
 }
 
 #[tokio::test]
-async fn a_replay_without_erasures_prints_only_a_notice() {
+async fn a_replay_of_an_empty_list_prints_only_a_notice_and_a_missing_list_is_an_error() {
     let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;
+    for arguments in [&["--replay"][..], &["--replay", "--yes"]] {
+        let error = erase_error(&fixture, arguments).await;
+        assert!(error.contains("there is no list") && error.contains("--replay FILE"), "{error}");
+    }
+    std::fs::write(fixture.data().data.data.join(FILE), "").unwrap();
     for arguments in [&["--replay"][..], &["--replay", "--yes"]] {
         let output = run_erase(&fixture, arguments).await.unwrap();
         assert_eq!(output, "Nothing was erased before: there is nothing to erase again.\n");
@@ -134,14 +139,28 @@ async fn a_replay_without_erasures_prints_only_a_notice() {
 }
 
 #[tokio::test]
-async fn a_cut_line_at_the_end_is_ignored_and_an_invalid_line_is_an_error() {
+async fn a_replay_erases_every_readable_line_and_names_the_others() {
     let fixture = CliFixture::open().await;
     fixture.post("T1", "C1", "1700000000.000100", "mine").await;
     let list = fixture.data().data.data.join("other.jsonl");
     let name = list.to_str().unwrap();
     let line = r#"{"team":"T1","scope":"user#U1","until":"1795178096.000000"}"#;
-    std::fs::write(&list, format!("{line}\n\n{{\"team\":\"T1")).unwrap();
+    let cut = r#"{"team":"T1","sc"#;
+    // The last line may lack its line break.
+    std::fs::write(&list, line).unwrap();
     assert_eq!(as_json(&fixture, &["--replay", name]).await["messages"], 1);
-    std::fs::write(&list, format!("{line}\nnonsense\n")).unwrap();
-    assert!(erase_error(&fixture, &["--replay", name]).await.ends_with("line 2: this is no erasure"));
+    for (text, unreadable) in [
+        (format!("{line}\n\n{cut}"), "line 3:"),
+        (format!("{cut}\n{line}\nnonsense\n"), "lines 1, 3:"),
+        (cut.to_owned(), "line 1:"),
+    ] {
+        fixture.post("T1", "C1", "1700000000.000200", "again").await;
+        std::fs::write(&list, &text).unwrap();
+        let args = EraseArgs { backend: fixture.data(), ..parsed(&["--replay", name]).unwrap() };
+        let mut printed = Vec::new();
+        let error = run(&fixture.backend, fixture.clock(), &args, &mut printed).await.unwrap_err();
+        assert!(error.to_string().contains(unreadable), "{error}");
+        let printed = String::from_utf8(printed).unwrap();
+        assert_eq!(printed.contains("user#U1 in T1"), text.contains("user#U1"), "{printed}");
+    }
 }
