@@ -6,7 +6,7 @@
 //!
 //! * [`layout`] classifies the entries by their names alone; [`source`] provides their bytes.
 //! * [`elements`] reads an array one element at a time; [`roster`] reads the lists of people and
-//!   conversations.
+//!   conversations; [`workspace`] finds the workspace from what they and some messages say.
 //! * [`splitting`] splits the arrays of messages, and [`days`] parses their elements: the two take most of
 //!   the time.
 //! * [`messages`] stores messages and requests their files, [`uploads`] stores files that the export
@@ -30,6 +30,7 @@ mod roster;
 mod source;
 mod splitting;
 mod uploads;
+mod workspace;
 
 use std::sync::Arc;
 
@@ -150,7 +151,7 @@ pub enum ImportError {
     /// There is nothing to import.
     #[error("it contains no list of channels: it is not a Slack export")]
     NotAnExport,
-    /// The people in it belong to several workspaces, or to none.
+    /// Nothing in it shows its workspace, or it names several.
     #[error("{}: set it with --team", undecided(.0))]
     NoTeam(String),
     /// The export is from a workspace that the tokens are not for.
@@ -188,11 +189,11 @@ pub enum ImportError {
 }
 
 /// The reason why only the user can specify the workspace.
-fn undecided(teams: &str) -> String {
-    if teams.is_empty() {
+fn undecided(candidates: &str) -> String {
+    if candidates.is_empty() {
         "it lists no people of a workspace, so its workspace is unknown".to_owned()
     } else {
-        format!("its people do not show which workspace it is from ({teams})")
+        format!("it does not show which workspace it is from ({candidates})")
     }
 }
 

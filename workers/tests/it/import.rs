@@ -8,7 +8,7 @@ use ports::clock::{ManualClock, TimestampMs};
 use rules::file::{FileObject, FileState, row};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
-use testkit::corpus::event;
+use testkit::corpus::{TEAM, event};
 use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
@@ -37,7 +37,7 @@ impl ExportEntries for ExportInMemory {
 fn export(days: &[(&str, Value)], uploads: &[(&str, &str)]) -> Box<ExportInMemory> {
     let text = |value: Value| value.to_string();
     let lists = [
-        ("users.json", text(json!([{ "id": "U1", "team_id": "T1", "name": "ada" }]))),
+        ("users.json", text(json!([{ "id": "U1", "team_id": TEAM, "name": "ada" }]))),
         ("channels.json", text(json!([{ "id": "C1", "name": "general" }]))),
     ];
     let days = days.iter().map(|(name, day)| (*name, text(day.clone())));
@@ -103,7 +103,7 @@ async fn an_import_that_fails_reports_what_it_stored() {
     assert!(failed.to_string().contains("import it again"), "{failed}");
     assert!((1..2_000).contains(&failed.sum.messages), "{:?}", failed.sum);
     assert_eq!(failed.sum.messages, failed.sum.new);
-    let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+    let (team, channel) = (TeamId::parse(TEAM).unwrap(), ChannelId::parse("C1").unwrap());
     let first = ItemKey::message(&team, &channel, &Ts::parse("1600000000.000100").unwrap());
     assert!(memory.get(&first).await.unwrap().is_some(), "the first batch stays stored");
 }
@@ -129,7 +129,7 @@ async fn logged_edits_and_deletions_become_versions_and_tombstones_and_not_messa
     let sum = sum.unwrap();
     assert_eq!((sum.new, sum.problems, sum.skipped), (3, 0, 0));
 
-    let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+    let (team, channel) = (TeamId::parse(TEAM).unwrap(), ChannelId::parse("C1").unwrap());
     let rows = query_all(&*archive, Query::partition(key::messages(&team, &channel))).await.unwrap();
     let stored: Vec<(&str, bool)> =
         rows.iter().map(|row| (row.text("text").unwrap(), row.has_flag("deleted"))).collect();
@@ -163,7 +163,7 @@ async fn files_next_to_the_days_of_a_channel_are_stored_if_their_length_matches(
     // The file of another length is requested from Slack.
     assert_eq!((sum.messages, sum.files, sum.problems), (1, 2, 0));
 
-    let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+    let (team, channel) = (TeamId::parse(TEAM).unwrap(), ChannelId::parse("C1").unwrap());
     let message = ItemKey::message(&team, &channel, &Ts::parse("1600000000.000100").unwrap());
     let message = archive.get(&message).await.unwrap().unwrap();
     let state = |id: &str| row::state(&message, &FileId::parse(id).unwrap());
