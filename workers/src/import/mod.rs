@@ -41,7 +41,7 @@ use ports::queue::{Queue, QueueError};
 use reader::find;
 use rules::filled::{self, SpanSource};
 use serde::Serialize;
-use slack::ids::TeamId;
+use slack::ids::{TeamId, Ts};
 use tokio::task::{JoinError, spawn_blocking};
 
 use days::DaysRead;
@@ -239,17 +239,25 @@ impl Import<'_> {
         source: Box<dyn ExportEntries>,
         options: &ImportOptions,
     ) -> Result<(), ImportError> {
-        let (source, draft) = on_thread(source, plan::read).await?;
-        let plan = self.decide_plan(draft, options).await?;
         let latest_micros = options.now.0.saturating_mul(1000).saturating_add(MAX_AHEAD_MICROS);
+        let latest_s = latest_micros / 1_000_000;
+        let (source, draft) = on_thread(source, move |source| plan::read(source, latest_s)).await?;
+        let listed_s = draft.listed_s;
+        let plan = self.decide_plan(draft, options).await?;
         let channels = plan.channel_days();
         let days = channels.iter().flat_map(|channel| &channel.days);
         self.progress.total_bytes = days.map(|entry| source.entries()[*entry].packed_bytes).sum();
         let (source, read, wanted) = self.messages(source, channels, latest_micros, &plan.uploads).await?;
         let mut source = self.uploads(source, |file| plan.uploads.get(file).copied(), wanted).await?;
-        if let Some((_, newest)) = &read.span {
-            source = self.people(source, &plan, newest).await?;
-            source = self.channels(source, &plan, newest).await?;
+        // Without messages, the lists count as of their own time.
+        let of_lists = || Ts::parse(&format!("{}.000000", listed_s?)).ok();
+        if let Some(newest) = read.span.as_ref().map(|(_, newest)| newest.clone()).or_else(of_lists) {
+            source = self.people(source, &plan, &newest).await?;
+            source = self.channels(source, &plan, &newest).await?;
+        } else if !plan.sections.is_empty() {
+            let detail = "neither a message nor a list nor its file has a time: its people and channels are not stored";
+            let problem = Problem::new(ProblemKind::BadTime, "channels.json", detail);
+            self.problem(&Problem { skipped: self.sum.channels, ..problem });
         }
         self.write_placeholders(&read).await?;
         drop(source);

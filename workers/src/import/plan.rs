@@ -21,6 +21,8 @@ pub(crate) struct PlanDraft {
     uploads: BTreeMap<FileId, EntryIndex>,
     /// Problems of names and lists.
     pub(crate) problems: Vec<Problem>,
+    /// The time of the lists: the newest in them, else that of their files.
+    pub(crate) listed_s: Option<i64>,
 }
 
 /// The parts of an export that are imported.
@@ -51,8 +53,8 @@ pub(crate) struct PlannedSection {
     pub(crate) private: PrivateCounts,
 }
 
-/// Reads names and lists.
-pub(crate) fn read(source: &mut dyn ExportEntries) -> PlanDraft {
+/// Reads names and lists. Times after `latest_s` are implausible.
+pub(crate) fn read(source: &mut dyn ExportEntries, latest_s: i64) -> PlanDraft {
     let mut problems = Vec::new();
     let entries = source.entries();
     let mut layout = ExportLayout::from_names(entries.iter().map(|entry| entry.name.as_str()));
@@ -70,7 +72,7 @@ pub(crate) fn read(source: &mut dyn ExportEntries) -> PlanDraft {
     let mut sections = Vec::new();
     // The section of the organisation, which has an empty name, is the first.
     for section in layout.sections {
-        let mut roster = Roster::read(source, &section, &mut problems);
+        let mut roster = Roster::read(source, &section, latest_s, &mut problems);
         let is_root = section.name.is_empty();
         if section.named_team().is_none() {
             roster.ask_messages(source, &section, is_root && is_organisation, &org_members);
@@ -80,7 +82,13 @@ pub(crate) fn read(source: &mut dyn ExportEntries) -> PlanDraft {
         }
         sections.push((section, roster));
     }
-    PlanDraft { sections, uploads, problems }
+    let listed_s = sections.iter().filter_map(|(_, roster)| roster.newest_s).max();
+    let of_files = || {
+        let lists = sections.iter().flat_map(|(section, _)| section.users.iter().chain(&section.channels));
+        let times = lists.filter_map(|entry| source.entries()[*entry].modified_s);
+        times.filter(|seconds| (1..=latest_s).contains(seconds)).max()
+    };
+    PlanDraft { listed_s: listed_s.or_else(of_files), sections, uploads, problems }
 }
 
 impl PlanDraft {
@@ -270,6 +278,8 @@ mod tests {
 
     const OPTIONS: ImportOptions = ImportOptions { team: None, tokens: None, now: TimestampMs(0) };
 
+    const LATEST_S: i64 = 2_000_000_000;
+
     fn people(teams: &[&str]) -> Value {
         let person = |(n, team)| json!({ "id": format!("U{n}"), "team_id": team });
         teams.iter().enumerate().map(person).collect()
@@ -292,19 +302,19 @@ mod tests {
     #[test]
     fn a_section_without_a_majority_is_a_problem_and_the_rest_is_imported() {
         let split = ["T1", "T2"];
-        let plan = read(&mut organisation(&split, &["T1"])).decide(&OPTIONS, &[]).unwrap();
+        let plan = read(&mut organisation(&split, &["T1"]), LATEST_S).decide(&OPTIONS, &[]).unwrap();
         let teams: Vec<&str> = plan.sections.iter().map(|section| section.team.as_str()).collect();
         assert_eq!(teams, ["T1"]);
         let [problem] = &plan.problems[..] else { panic!("{:?}", plan.problems) };
         assert_eq!((problem.path.as_str(), problem.skipped), ("channels.json", 2));
         assert!(problem.detail.contains("--team"), "{problem:?}");
 
-        let refused = read(&mut organisation(&split, &split)).decide(&OPTIONS, &[]).unwrap_err();
+        let refused = read(&mut organisation(&split, &split), LATEST_S).decide(&OPTIONS, &[]).unwrap_err();
         let expected =
             "it does not show which workspace it is from (T1: 1 people; T2: 1 people): set it with --team";
         assert_eq!(refused.to_string(), expected);
         let options = ImportOptions { team: Some(TeamId::parse("T2").unwrap()), ..OPTIONS };
-        let plan = read(&mut organisation(&split, &["T1"])).decide(&options, &[]).unwrap();
+        let plan = read(&mut organisation(&split, &["T1"]), LATEST_S).decide(&options, &[]).unwrap();
         let teams: Vec<&str> = plan.sections.iter().map(|section| section.team.as_str()).collect();
         assert_eq!((teams, plan.problems.len()), (vec!["T2", "T1"], 0));
     }
@@ -321,7 +331,7 @@ mod tests {
                 ("channels.json", json!([{ "id": "C1", "name": "general" }]).to_string()),
                 ("general/2024-01-02.json", messages.to_string()),
             ]);
-            let plan = read(&mut export).decide(&OPTIONS, &[]);
+            let plan = read(&mut export, LATEST_S).decide(&OPTIONS, &[]);
             plan.map(|plan| plan.sections[0].team.to_string()).map_err(|error| error.to_string())
         };
         assert_eq!(of(&users, json!([])).as_deref(), Ok("T0001"));
@@ -352,7 +362,7 @@ mod tests {
             ])
         };
         let planned = |options: &ImportOptions| {
-            let plan = read(&mut export()).decide(options, &[]).unwrap();
+            let plan = read(&mut export(), LATEST_S).decide(options, &[]).unwrap();
             assert!(plan.problems.is_empty(), "{:?}", plan.problems);
             let channels = |section: &PlannedSection| -> Vec<String> {
                 section.channels.keys().map(|channel| format!("{} {channel}", section.team)).collect()
@@ -371,7 +381,7 @@ mod tests {
             ("teams/T1/users.json", people(&["T2", "T2"]).to_string()),
             ("teams/T1/channels.json", json!([{ "id": "C1", "name": "general" }]).to_string()),
         ]);
-        let plan = read(&mut export).decide(&OPTIONS, &[]).unwrap();
+        let plan = read(&mut export, LATEST_S).decide(&OPTIONS, &[]).unwrap();
         assert_eq!(plan.sections[0].team.as_str(), "T1");
     }
 }

@@ -71,14 +71,35 @@ pub(crate) struct Roster {
     folders: HashMap<String, FolderOwner>,
     /// The conversations that are not stored.
     pub(crate) private: PrivateCounts,
+    /// Times in the list of people and of public channels, in seconds: the newest that is not after the
+    /// limit.
+    pub(crate) newest_s: Option<i64>,
+    latest_s: i64,
 }
 
+/// Facts in the lists, apart from names: all optional, and read leniently.
 #[derive(Default, Deserialize)]
-struct WithTeam<'a> {
+struct ListedFacts<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     team_id: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     context_team_id: Option<Cow<'a, str>>,
+    /// When a person changed, and when a channel was created.
+    #[serde(borrow, default)]
+    updated: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    created: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    topic: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    purpose: Option<&'a RawValue>,
+}
+
+/// A topic or a purpose.
+#[derive(Default, Deserialize)]
+struct SetText<'a> {
+    #[serde(borrow, default)]
+    last_set: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
@@ -95,6 +116,11 @@ struct Conversation<'a> {
     is_im: bool,
     #[serde(default, deserialize_with = "may_be_true")]
     is_mpim: bool,
+}
+
+/// When a topic or a purpose was set.
+fn last_set(text: Option<&RawValue>) -> Option<&RawValue> {
+    object_or_default::<SetText<'_>>(text?).last_set
 }
 
 /// Whether a member is anything but `false`: older lists of private channels contain only `"is_group":
@@ -115,13 +141,14 @@ impl Conversation<'_> {
 }
 
 impl Roster {
-    /// Reads the lists of a section.
+    /// Reads the lists of a section. Times after `latest_s` are implausible.
     pub(crate) fn read(
         source: &mut dyn ExportEntries,
         section: &ExportSection,
+        latest_s: i64,
         problems: &mut Vec<Problem>,
     ) -> Self {
-        let mut roster = Self::default();
+        let mut roster = Self { latest_s, ..Self::default() };
         for entry in &section.users {
             for_each_element(source, *entry, problems, &mut |raw| roster.user(raw));
         }
@@ -151,10 +178,11 @@ impl Roster {
 
     fn user(&mut self, raw: &RawValue) -> Result<(), String> {
         let user = listed_user(raw).map_err(|malformed| malformed.to_string())?;
-        let team: WithTeam<'_> = object_or_default(raw);
+        let facts: ListedFacts<'_> = object_or_default(raw);
         if self.users.insert(user.clone()) {
-            let home = team.team_id.as_deref();
+            let home = facts.team_id.as_deref();
             let kind = AuthorKind::from_listed(raw.get(), user.as_str(), home.unwrap_or_default());
+            self.note_times([&facts.updated]);
             if kind == AuthorKind::Member {
                 self.evidence.people.add(home);
                 self.members.insert(user);
@@ -176,7 +204,8 @@ impl Roster {
         let channel = listed.map_err(|malformed| malformed.to_string())?.channel().clone();
         if !self.folders.contains_key(channel.as_str()) {
             self.channels.push(channel.clone());
-            let WithTeam { context_team_id, .. } = object_or_default(raw);
+            let ListedFacts { context_team_id, created, topic, purpose, .. } = object_or_default(raw);
+            self.note_times([&created, &last_set(topic), &last_set(purpose)]);
             if let Some(home) = self.evidence.channels.add(context_team_id.as_deref()) {
                 self.homes.insert(channel.clone(), home);
             }
@@ -186,6 +215,13 @@ impl Roster {
             self.folder(&name, FolderOwner::Public(channel));
         }
         Ok(())
+    }
+
+    /// Notes times, each a number of seconds; anything else is skipped.
+    fn note_times<const N: usize>(&mut self, times: [&Option<&RawValue>; N]) {
+        let times = times.into_iter().flatten().filter_map(|time| time.get().parse::<i64>().ok());
+        let newest = times.filter(|seconds| (1..=self.latest_s).contains(seconds)).max();
+        self.newest_s = self.newest_s.max(newest);
     }
 
     fn private(&mut self, raw: &RawValue) {
@@ -313,7 +349,7 @@ mod tests {
         let names: Vec<String> = source.entries().iter().map(|entry| entry.name.clone()).collect();
         let layout = super::super::layout::ExportLayout::from_names(names.iter().map(String::as_str));
         let mut problems = Vec::new();
-        let roster = Roster::read(&mut source, &layout.sections[0], &mut problems);
+        let roster = Roster::read(&mut source, &layout.sections[0], 2_000_000_000, &mut problems);
         (roster, problems)
     }
 
@@ -401,12 +437,28 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_plausible_time_of_the_lists_is_known() {
+        let newest = |users: Value, channels: Value| {
+            roster(&[("users.json", users), ("channels.json", channels)]).0.newest_s
+        };
+        let person = |updated: Value| json!([{ "id": "U1", "updated": updated }]);
+        let channel = |created: Value, set: Value| json!([{ "id": "C1", "name": "a", "created": created, "topic": { "last_set": set }, "purpose": 7 }]);
+        assert_eq!(newest(person(1_600.into()), channel(1_500.into(), 1_700.into())), Some(1_700));
+        assert_eq!(newest(person(1_800.into()), channel(1_500.into(), 0.into())), Some(1_800));
+        assert_eq!(newest(person("1800".into()), channel(json!([]), json!(-5))), None);
+        assert_eq!(
+            newest(person(9_999_999_999_u64.into()), channel(1_500.into(), 1e300.into())),
+            Some(1_500)
+        );
+    }
+
+    #[test]
     fn a_broken_list_is_read_up_to_the_break() {
         let mut source =
             Entries::new([("users.json", r#"[{"id":"U1","team_id":"T1"},{"id":"U2""#.to_owned())]);
         let layout = super::super::layout::ExportLayout::from_names(["users.json"].into_iter());
         let mut problems = Vec::new();
-        let roster = Roster::read(&mut source, &layout.sections[0], &mut problems);
+        let roster = Roster::read(&mut source, &layout.sections[0], 2_000_000_000, &mut problems);
         assert_eq!(roster.users.len(), 1);
         assert_eq!((problems.len(), problems[0].kind), (1, ProblemKind::BrokenZip));
     }

@@ -45,7 +45,14 @@ fn export(days: &[(&str, Value)], uploads: &[(&str, &str)]) -> Box<ExportInMemor
     let all = lists.into_iter().chain(days).chain(uploads);
     let (entries, bytes) = all
         .map(|(name, text)| {
-            (ExportEntry { name: name.to_owned(), packed_bytes: text.len() as u64 }, text.into_bytes())
+            (
+                ExportEntry {
+                    name: name.to_owned(),
+                    packed_bytes: text.len() as u64,
+                    modified_s: Some(1_500_000_000),
+                },
+                text.into_bytes(),
+            )
         })
         .unzip();
     Box::new(ExportInMemory { entries, bytes })
@@ -176,4 +183,36 @@ async fn files_next_to_the_days_of_a_channel_are_stored_if_their_length_matches(
         json!({ "id": "F1", "size": 10, "url_private": "https://files.slack.com/files-pri/T1-F1/a.txt" });
     let file_row = archive.get(&ItemKey::file(&team, &FileId::parse("F1").unwrap())).await.unwrap().unwrap();
     assert!(row::matching_key(&file_row, &team, &FileObject::read(&own).unwrap()).is_some(), "{file_row:?}");
+}
+
+#[tokio::test]
+async fn an_export_without_messages_stores_its_channels_and_people() {
+    let team = TeamId::parse(TEAM).unwrap();
+    let with_lists = |channels: Value| {
+        let mut export = export(&[], &[]);
+        let at = export.entries.iter().position(|entry| entry.name == "channels.json").unwrap();
+        export.bytes[at] = channels.to_string().into_bytes();
+        export
+    };
+    // The lists have a time, or only their files have one.
+    let dated = json!([{ "id": "C1", "name": "general", "created": 1_550_000_000 }]);
+    let undated = json!([{ "id": "C1", "name": "general" }]);
+    for (channels, clock) in [(dated, "1550000000.000000"), (undated.clone(), "1500000000.000000")] {
+        let archive = Arc::new(MemoryArchive::new());
+        let (sum, _) = imported(with_lists(channels), archive.clone()).await;
+        let sum = sum.unwrap();
+        assert_eq!((sum.channels, sum.users, sum.messages, sum.problems), (1, 1, 0, 0));
+        let channel = ChannelId::parse("C1").unwrap();
+        let rows = query_all(&*archive, Query::partition(key::channels(&team, &channel))).await.unwrap();
+        let clocks: Vec<&str> = rows.iter().map(|row| row.key.timestamp.as_str()).collect();
+        assert_eq!(clocks, [clock]);
+        let user = slack::ids::UserId::parse("U1").unwrap();
+        assert!(archive.get(&ItemKey::user(&team, &user)).await.unwrap().is_some());
+    }
+    let mut timeless = with_lists(undated);
+    timeless.entries.iter_mut().for_each(|entry| entry.modified_s = None);
+    let archive = Arc::new(MemoryArchive::new());
+    let (sum, _) = imported(timeless, archive.clone()).await;
+    let sum = sum.unwrap();
+    assert_eq!((sum.problems, sum.skipped, archive.items().len()), (1, 1, 0));
 }
