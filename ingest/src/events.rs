@@ -296,7 +296,7 @@ fn is_object(text: &str) -> bool {
 }
 
 fn warn_of_rate_limit(envelope: &Envelope<'_>, text: &str) {
-    let team = envelope.team_id.as_deref().and_then(|team| TeamId::parse(team).ok());
+    let team = envelope.workspace();
     let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(text).unwrap_or_default();
     let minute: Option<i64> = fields.get("minute_rate_limited").and_then(|minute| minute.get().parse().ok());
     tracing::warn!(

@@ -52,7 +52,7 @@ pub(crate) fn missing_event(signed_s: &str, body: &[u8]) -> Option<(TeamId, Ts)>
     if matches!(envelope.kind.as_deref(), Some("url_verification" | "ssl_check")) {
         return None;
     }
-    let team = TeamId::parse(envelope.team_id.as_deref()?).ok()?;
+    let team = envelope.workspace()?;
     if route(&envelope, std::str::from_utf8(body).ok()?) == Route::DirectMessage {
         return None;
     }

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
+use testkit::corpus::event::{EnvelopeShape, PARTNER};
 use testkit::corpus::{TEAM, event};
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, channel, person};
 use tests::harness::binaries::binaries;
-use tests::harness::client::deliver;
+use tests::harness::client::{EventClient, RetryDelays, deliver};
 use tests::harness::command::{annalist_at, annalist_with, json_lines, run, status, wait_until_idle};
-use tests::harness::environment::FolderWithSlack;
+use tests::harness::environment::{FolderWithSlack, ProgramEnvironment};
 use tests::harness::process;
 
 const TOKEN: &str = "xoxb-1";
@@ -101,4 +102,51 @@ async fn without_a_token_a_required_check_prevents_the_start() {
         }
     }
     assert!(!Path::new(data).exists(), "it left something behind");
+}
+
+/// Delivers messages of both sides of a channel that is shared with a partner, one pair in an envelope of
+/// each shape, and checks that all of them are in one workspace.
+async fn store_both_sides(environment: &(impl ProgramEnvironment + ?Sized)) {
+    let server = process::up(environment).await;
+    let mut slack = EventClient::for_address(server.address, RetryDelays::none());
+    let mut expected = 0;
+    for (number, shape) in EnvelopeShape::ALL.into_iter().enumerate() {
+        let by = |user: &str, team: &str, side: usize| {
+            let posted = event::posted(
+                "C0CONNECT1",
+                &event::message(&format!("1700000000.{:06}", 2 * number + side), user, "hello"),
+            );
+            event::with_fields(posted, [("team", team.into())])
+        };
+        let theirs = event::with_fields(
+            by("U0PARTNER1", PARTNER, 2),
+            [("user_team", PARTNER.into()), ("source_team", PARTNER.into())],
+        );
+        for (side, event) in [by(USER, TEAM, 1), theirs].iter().enumerate() {
+            let body = shape.apply(&event::envelope(TEAM, &format!("Ev{number}x{side}"), event));
+            assert_eq!(slack.deliver(&body).await, Ok(1), "{body}");
+            expected += 1;
+        }
+    }
+    let report = wait_until_idle(environment, DEADLINE).await;
+    assert_eq!(report["quarantined"], 0, "{report}");
+    assert_eq!(json_lines(environment, &["messages", "C0CONNECT1", "--team", TEAM]).await.len(), expected);
+    assert_eq!(json_lines(environment, &["messages", "C0CONNECT1"]).await.len(), expected);
+    server.process.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_sides_of_a_shared_channel_are_in_one_workspace_with_and_without_a_token() {
+    let folder = tempfile::tempdir().unwrap();
+    store_both_sides(folder.path().join("without").as_path()).await;
+
+    let slack = FakeSlack::start().await;
+    let mut connected = workspace();
+    connected.channels.push(event::with_fields(
+        channel("C0CONNECT1", "con"),
+        [("is_ext_shared", true.into()), ("is_shared", true.into())],
+    ));
+    slack.set_workspace(TOKEN, connected);
+    let data = folder.path().join("with");
+    store_both_sides(&FolderWithSlack { data: &data, slack: &slack, token: TOKEN }).await;
 }

@@ -123,7 +123,9 @@ impl<'a> SlackEvent<'a> {
     /// [`Malformed`] if the workspace is missing or malformed, or the event is missing or cannot be read.
     pub fn read(envelope: &Envelope<'a>) -> Result<Self, Malformed> {
         let missing = |field| Malformed::Missing { event: "Slack", field };
-        let team = TeamId::parse(envelope.team_id.as_deref().ok_or(missing("team_id"))?)?;
+        // Without a workspace, `team_id` is missing or malformed.
+        let outer = || Ok(TeamId::parse(envelope.team_id.as_deref().ok_or(missing("team_id"))?)?);
+        let team = envelope.workspace().map_or_else(outer, Ok::<_, Malformed>)?;
         let raw = envelope.event.ok_or(missing("event"))?;
         let header: EventHeader<'a> = envelope::read_object(raw)?;
         let rule = rule(&header);

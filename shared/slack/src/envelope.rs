@@ -8,6 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::ids::TeamId;
+
 /// The fields of the envelope that ingest and the workers need. Absent, null and unknown fields are all
 /// accepted.
 #[derive(Debug, Default, Deserialize)]
@@ -15,9 +17,13 @@ pub struct Envelope<'a> {
     /// `event_callback`, `url_verification`, `app_rate_limited`, `ssl_check` or something new.
     #[serde(rename = "type", borrow, default, deserialize_with = "text_or_none")]
     pub kind: Option<Cow<'a, str>>,
-    /// The workspace the event belongs to.
+    /// A workspace of the event. In a channel that is shared with another organisation, this may be the
+    /// other one: use [`Envelope::workspace`].
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub team_id: Option<Cow<'a, str>>,
+    /// The workspace from which the app sees the event.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    context_team_id: Option<Cow<'a, str>>,
     /// Identifies the event; Slack's retries have the same id.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub event_id: Option<Cow<'a, str>>,
@@ -26,7 +32,7 @@ pub struct Envelope<'a> {
     pub event_time: Option<&'a RawValue>,
     /// Whether the channel of the event is shared with another workspace.
     #[serde(default, deserialize_with = "is_true")]
-    pub is_ext_shared_channel: bool,
+    is_ext_shared_channel: bool,
     /// The text to echo for `url_verification`.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub challenge: Option<Cow<'a, str>>,
@@ -42,6 +48,8 @@ pub struct Envelope<'a> {
 /// <https://docs.slack.dev/apis/events-api/#authorizations>
 #[derive(Default, Deserialize)]
 struct Authorization<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    team_id: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     user_id: Option<Cow<'a, str>>,
     #[serde(default, deserialize_with = "is_true")]
@@ -64,14 +72,38 @@ impl<'a> Envelope<'a> {
         serde_json::from_str(text)
     }
 
+    /// The workspace of the installation that receives the event: the workspace of the first authorization,
+    /// else that of the context, else `team_id`. A missing or malformed id is skipped, and so is the id of an
+    /// organisation (`E…`), which the authorization of an org-wide installation contains; it counts if there
+    /// is no other. `None` if there is no valid id.
+    ///
+    /// In a channel that is shared with another organisation, `team_id` may be the other one's, for which
+    /// there is no token. <https://docs.slack.dev/apis/events-api/#authorizations>
+    pub fn workspace(&self) -> Option<TeamId> {
+        let authorization = self.authorizations().next().unwrap_or_default();
+        let candidates = [&authorization.team_id, &self.context_team_id, &self.team_id];
+        let mut ids = candidates.into_iter().flatten().filter_map(|id| TeamId::parse(id).ok());
+        let first = ids.next()?;
+        let is_workspace = |id: &TeamId| !id.as_str().starts_with('E');
+        if is_workspace(&first) { Some(first) } else { ids.find(is_workspace).or(Some(first)) }
+    }
+
+    /// Whether people of other workspaces may take part in the channel of the event.
+    pub fn is_shared(&self) -> bool {
+        let names_another = |workspace: TeamId| self.team_id.as_deref() != Some(workspace.as_str());
+        self.is_ext_shared_channel || self.workspace().is_some_and(names_another)
+    }
+
     /// Whether this is the app's own bot user, according to the envelope.
     pub fn is_own_user(&self, user: &str) -> bool {
-        let authorizations: Vec<&RawValue> =
-            self.authorizations.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-        authorizations
-            .into_iter()
-            .map(object_or_default::<Authorization<'_>>)
+        self.authorizations()
             .any(|authorization| authorization.is_bot && authorization.user_id.as_deref() == Some(user))
+    }
+
+    fn authorizations(&self) -> impl Iterator<Item = Authorization<'a>> {
+        let list: Vec<&RawValue> =
+            self.authorizations.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+        list.into_iter().map(object_or_default)
     }
 
     /// `event_time`, if it is a plain number of seconds.
@@ -197,6 +229,75 @@ mod tests {
         assert!(envelope.kind.is_none() && envelope.team_id.is_none() && envelope.event_id.is_none());
         assert_eq!(envelope.event_time_s(), None);
         assert_eq!(envelope.event.map(RawValue::get), Some("[1]"));
+    }
+
+    #[test]
+    fn the_workspace_is_that_of_the_installation() {
+        for (body, expected) in [
+            (
+                r#"{"team_id":"T0PARTNER","context_team_id":"T2","authorizations":[{"team_id":"T1"}]}"#,
+                Some("T1"),
+            ),
+            (r#"{"team_id":"T0PARTNER","authorizations":[{"team_id":"T1"},{"team_id":"T2"}]}"#, Some("T1")),
+            (r#"{"team_id":"T0PARTNER","context_team_id":"T1"}"#, Some("T1")),
+            (r#"{"team_id":"T1"}"#, Some("T1")),
+            (r#"{"context_team_id":"T1"}"#, Some("T1")),
+            // An org-wide installation: the authorization names the organisation, or no workspace.
+            (
+                r#"{"team_id":"T1","authorizations":[{"team_id":"E1","is_enterprise_install":true}]}"#,
+                Some("T1"),
+            ),
+            (
+                r#"{"team_id":"T0PARTNER","context_team_id":"T1","authorizations":[{"enterprise_id":"E1"}]}"#,
+                Some("T1"),
+            ),
+            (r#"{"team_id":"T1","context_team_id":"E1","authorizations":[{"team_id":null}]}"#, Some("T1")),
+            (r#"{"team_id":"E2","authorizations":[{"team_id":"E1"}]}"#, Some("E1")),
+            // Only ids of Slack's shape count, and only one in the first authorization.
+            (r#"{"team_id":"t#","context_team_id":"../x","authorizations":[{"team_id":"T1"}]}"#, Some("T1")),
+            (r#"{"team_id":"T1","context_team_id":"","authorizations":[{"team_id":"t#1"}]}"#, Some("T1")),
+            (r#"{"team_id":"t#1"}"#, None),
+            ("{}", None),
+        ] {
+            let workspace = Envelope::peek(body.as_bytes()).unwrap().workspace();
+            assert_eq!(workspace.as_ref().map(TeamId::as_str), expected, "{body}");
+        }
+        let many = format!("[{}]", vec![r#"{"team_id":null}"#; 10_000].join(","));
+        for odd in [
+            "null",
+            "7",
+            "\"T2\"",
+            "{}",
+            r#"{"team_id":"T2"}"#,
+            "[]",
+            "[null,null]",
+            "[7]",
+            "[[]]",
+            r#"[{"team_id":7}]"#,
+            r#"[null,{"team_id":"T2"}]"#,
+            r#"[{"team_id":"T2","team_id":"T3"}]"#,
+            &many,
+        ] {
+            for (context, expected) in [("null", "T0OUTER"), ("[]", "T0OUTER"), ("\"T1\"", "T1")] {
+                let body =
+                    format!(r#"{{"team_id":"T0OUTER","context_team_id":{context},"authorizations":{odd}}}"#);
+                let workspace = Envelope::peek(body.as_bytes()).unwrap().workspace().unwrap();
+                assert_eq!(workspace.as_str(), expected, "{body:.200}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_channel_is_shared_if_the_envelope_says_so_or_names_two_workspaces() {
+        for (body, expected) in [
+            (r#"{"team_id":"T1"}"#, false),
+            (r#"{"team_id":"T1","context_team_id":"T1","is_ext_shared_channel":false}"#, false),
+            (r#"{"team_id":"T1","is_ext_shared_channel":true}"#, true),
+            (r#"{"team_id":"T2","context_team_id":"T1"}"#, true),
+            ("{}", false),
+        ] {
+            assert_eq!(Envelope::peek(body.as_bytes()).unwrap().is_shared(), expected, "{body}");
+        }
     }
 
     #[test]

@@ -42,6 +42,9 @@ pub struct EventHeader<'a> {
     /// The workspace the message was written in, on channels shared between workspaces.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub source_team: Option<Cow<'a, str>>,
+    /// The workspace of the author, or, in some channels shared between workspaces, that of the app.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub team: Option<Cow<'a, str>>,
     /// The target of a reaction.
     #[serde(borrow, default)]
     item: Option<&'a RawValue>,
@@ -184,6 +187,9 @@ pub struct MessageObject<'a> {
     /// The workspace the message was written in, on channels shared between workspaces.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub source_team: Option<Cow<'a, str>>,
+    /// The workspace of the author, or, in some channels shared between workspaces, that of the app.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub team: Option<Cow<'a, str>>,
     /// File objects.
     #[serde(borrow, default)]
     pub files: Option<&'a RawValue>,

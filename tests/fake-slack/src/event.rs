@@ -5,6 +5,70 @@
 
 use serde_json::{Value, json};
 
+/// Another organisation, with which a channel is shared.
+pub const PARTNER: &str = "T0PARTNER01";
+
+/// How the envelope of an event names the app's workspace.
+/// <https://docs.slack.dev/apis/events-api/#authorizations>
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EnvelopeShape {
+    /// In each of its three fields.
+    Regular,
+    /// Only in `team_id`, as Slack did before there were authorizations.
+    TeamIdOnly,
+    /// `team_id` names the partner of a shared channel.
+    Partner,
+    /// The same without `context_team_id`.
+    PartnerWithoutContext,
+    /// The same without authorizations.
+    PartnerWithoutAuthorizations,
+    /// The app is installed in an organisation: the authorization names no workspace.
+    OrgWide,
+}
+
+impl EnvelopeShape {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Regular,
+        Self::TeamIdOnly,
+        Self::Partner,
+        Self::PartnerWithoutContext,
+        Self::PartnerWithoutAuthorizations,
+        Self::OrgWide,
+    ];
+
+    /// Changes the envelope of an event into this shape.
+    pub fn apply(self, envelope: &str) -> String {
+        let mut body: Value = serde_json::from_str(envelope).unwrap_or_default();
+        let changes = match self {
+            Self::Regular => return envelope.to_owned(),
+            Self::TeamIdOnly => json!({ "context_team_id": null, "authorizations": null }),
+            Self::Partner => json!({ "team_id": PARTNER, "is_ext_shared_channel": true }),
+            Self::PartnerWithoutContext => {
+                json!({ "team_id": PARTNER, "is_ext_shared_channel": true, "context_team_id": null })
+            }
+            Self::PartnerWithoutAuthorizations => {
+                json!({ "team_id": PARTNER, "is_ext_shared_channel": true, "authorizations": [] })
+            }
+            Self::OrgWide => {
+                let authorization = with_fields(
+                    body["authorizations"][0].take(),
+                    [
+                        ("enterprise_id", "E0ORGANISATION".into()),
+                        ("team_id", "E0ORGANISATION".into()),
+                        ("is_enterprise_install", true.into()),
+                    ],
+                );
+                json!({ "authorizations": [authorization] })
+            }
+        };
+        if let (Value::Object(body), Value::Object(changes)) = (&mut body, changes) {
+            body.extend(changes);
+        }
+        body.to_string()
+    }
+}
+
 /// Returns the body of a request that delivers `event`. `event_id` distinguishes deliveries.
 pub fn envelope(team: &str, event_id: &str, event: &Value) -> String {
     let event_time_s: i64 = event["event_ts"]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ports::archive::Item;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use testkit::corpus::event::EnvelopeShape;
 use testkit::corpus::{TEAM, event};
 use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
@@ -193,9 +194,11 @@ async fn rows_as_delivered(delivered: &DisorderedInputs<Value>, store: impl List
         let jobs: Vec<_> = batch
             .iter()
             .enumerate()
-            // Slack also delivers one event under several ids.
+            // Slack also delivers one event under several ids, and in envelopes of several shapes.
             .map(|(index, number)| {
-                delivery(&event::envelope(TEAM, &format!("Ev{number}x{index}"), &delivered.inputs[*number]))
+                let shape = EnvelopeShape::ALL[(number + index) % EnvelopeShape::ALL.len()];
+                let event = &delivered.inputs[*number];
+                delivery(&shape.apply(&event::envelope(TEAM, &format!("Ev{number}x{index}"), event)))
             })
             .collect();
         loop {

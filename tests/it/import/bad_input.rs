@@ -187,9 +187,11 @@ async fn messages_of_two_channels_with_one_name_are_skipped() {
 
 #[tokio::test]
 async fn an_export_without_a_workspace_needs_the_team_flag() {
+    let mut message = exported_message("1600000001.000100", "U1", "hello");
+    message.as_object_mut().unwrap().remove("team");
     let without = Export::default()
         .with("channels.json", &json!([channel("C1", "general")]))
-        .with("general/2020-09-13.json", &day("1600000001.000100"));
+        .with("general/2020-09-13.json", &json!([message]));
     let import_folder = ImportFolder::new();
     let zip = import_folder.zip("export.zip", &without);
     let refused = import(&zip, &import_folder.data()).await;
@@ -207,7 +209,7 @@ async fn an_export_without_a_workspace_needs_the_team_flag() {
 #[tokio::test]
 async fn a_truncated_list_of_people_is_a_line_and_the_messages_are_stored() {
     let export = Export::default()
-        .with_bytes("users.json", r#"[{"id":"U1","team_id":"T1","name":"ada"},{"id":"U2","na"#)
+        .with_bytes("users.json", r#"[{"id":"U1","team_id":"T0EXPORT","name":"ada"},{"id":"U2","na"#)
         .with("channels.json", &json!([channel("C1", "general"), null]))
         .with("general/2020-09-13.json", &day("1600000001.000100"));
     let (_import_folder, imported) = imported(&export).await;

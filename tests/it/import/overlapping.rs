@@ -161,7 +161,7 @@ impl InMemoryExport {
             .into_iter()
             .map(|(name, list)| {
                 let bytes = list.to_string().into_bytes();
-                (ExportEntry { name: name.into(), packed_bytes: bytes.len() as u64 }, bytes)
+                (ExportEntry { name: name.into(), packed_bytes: bytes.len() as u64, modified_s: None }, bytes)
             })
             .unzip();
         Box::new(Self { entries, bytes })

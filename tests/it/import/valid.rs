@@ -190,23 +190,27 @@ async fn an_organisation_is_imported_workspace_by_workspace() {
         person["team_id"] = team.into();
         person
     };
-    let message = |ts: &str, user: &str| json!([exported_message(ts, user, "hello")]);
+    let message = |ts: &str, user: &str, team: &str| {
+        let mut message = exported_message(ts, user, "hello");
+        message["team"] = team.into();
+        json!([message])
+    };
     let export = Export::default()
         .with("org_users.json", &json!([of("U1", "E1"), of("U2", "E1"), of("U3", "T2")]))
         .with("channels.json", &json!([channel("C0", "shared")]))
-        .with("shared/2020-09-13.json", &message("1600000001.000100", "U1"))
+        .with("shared/2020-09-13.json", &message("1600000001.000100", "U1", "T1"))
         .with("teams/one/users.json", &json!([of("U1", "T1")]))
         .with("teams/one/channels.json", &json!([channel("C1", "general")]))
-        .with("teams/one/general/2020-09-13.json", &message("1600000002.000100", "U2"))
+        .with("teams/one/general/2020-09-13.json", &message("1600000002.000100", "U2", "T1"))
         .with("teams/two/users.json", &json!([of("U3", "T2")]))
         .with("teams/two/channels.json", &json!([channel("C2", "general")]))
-        .with("teams/two/general/2020-09-13.json", &message("1600000003.000100", "U3"));
+        .with("teams/two/general/2020-09-13.json", &message("1600000003.000100", "U3", "T2"));
     let import_folder = ImportFolder::new();
     let imported = import(&import_folder.zip("grid.zip", &export), &import_folder.data()).await;
     assert_eq!((imported.code, imported.kinds()), (Some(0), vec![]));
     assert_eq!((imported.count("channels"), imported.count("messages"), imported.count("users")), (3, 3, 5));
     let items: Vec<String> = rows(&import_folder.data()).into_iter().map(|(item, _, _)| item).collect();
-    for expected in ["message#E1#C0", "message#T1#C1", "message#T2#C2", "user#E1", "user#T1", "user#T2"] {
+    for expected in ["message#T1#C0", "message#T1#C1", "message#T2#C2", "user#T1", "user#T2"] {
         assert!(items.iter().any(|item| item == expected), "{expected}: {items:?}");
     }
 }

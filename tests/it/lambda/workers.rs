@@ -40,7 +40,9 @@ async fn functions_turn_events_into_rows_and_files() {
     let slack = fake_files::slack().await;
     let ingest = RunningFunction::start(&binaries().ingest, &installation).await;
     let mut model = Model::default();
-    for event in Workload::new(Shape { seed: 5, channels: 4, ..Shape::default() }).take(120) {
+    for event in
+        Workload::new(Shape { seed: 5, channels: 4, irregular_envelopes: true, ..Shape::default() }).take(120)
+    {
         deliver(&ingest, &event.body).await;
         model.apply(&event);
     }

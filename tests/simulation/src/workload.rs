@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::checked_worker::POISON;
 use super::slack_files::file_object;
 use super::world::{FaultKind, World};
+use testkit::corpus::event::EnvelopeShape;
 use testkit::corpus::{TEAM, channel_id, event, ts, user_id};
 
 /// The clock of the first event, 200 s before the run begins. All events span less than that, so none is from
@@ -109,6 +110,11 @@ pub(super) fn plan(world: &World, channels: usize) -> Vec<PlannedRequest> {
         let at_ms = number * span_ms / events;
         let (event, fate) = maker.next();
         maker.made += 1;
+        let drawn = EnvelopeShape::ALL[maker.below(EnvelopeShape::ALL.len())];
+        // Without authorizations, nothing shows that it was the app that joined.
+        let is_join = event["type"] == "member_joined_channel";
+        let shape = if is_join { EnvelopeShape::Regular } else { drawn };
+        let envelope = |id: &str, event: &Value| shape.apply(&event::envelope(TEAM, id, event));
         let id = if fate == ExpectedOutcome::Hostile {
             format!("EvHostile{number:04}")
         } else {
@@ -118,17 +124,15 @@ pub(super) fn plan(world: &World, channels: usize) -> Vec<PlannedRequest> {
             ExpectedOutcome::Malformed => {
                 format!("{{\"type\":\"event_callback\",\"event_id\":\"{id}\",\"event\":")
             }
-            ExpectedOutcome::Forged => event::envelope(TEAM, &format!("EvForged{number:04}"), &event),
-            ExpectedOutcome::TooLarge => {
-                padded(&event, MAX_EVENT_BYTES + 1, |event| event::envelope(TEAM, &id, event))
-            }
+            ExpectedOutcome::Forged => envelope(&format!("EvForged{number:04}"), &event),
+            ExpectedOutcome::TooLarge => padded(&event, MAX_EVENT_BYTES + 1, |event| envelope(&id, event)),
             ExpectedOutcome::Accepted if event["text"] == LARGE => {
-                padded(&event, MAX_EVENT_BYTES, |event| event::envelope(TEAM, &id, event))
+                padded(&event, MAX_EVENT_BYTES, |event| envelope(&id, event))
             }
             ExpectedOutcome::Accepted | ExpectedOutcome::Hostile if event["type"] == "app_rate_limited" => {
                 event.to_string()
             }
-            ExpectedOutcome::Accepted | ExpectedOutcome::Hostile => event::envelope(TEAM, &id, &event),
+            ExpectedOutcome::Accepted | ExpectedOutcome::Hostile => envelope(&id, &event),
         };
         // Slack delivers some events more than once, and some under two ids.
         if fate == ExpectedOutcome::Accepted && world.chance_percent(12) {
@@ -138,7 +142,7 @@ pub(super) fn plan(world: &World, channels: usize) -> Vec<PlannedRequest> {
         // The padding of the large message depends on the event id, so another id would need another text.
         let has_another_id = event["type"] != "app_rate_limited" && event["text"] != LARGE;
         if fate == ExpectedOutcome::Accepted && world.chance_percent(8) && has_another_id {
-            let other = event::envelope(TEAM, &format!("{id}B"), &event);
+            let other = envelope(&format!("{id}B"), &event);
             planned.push(PlannedRequest { at_ms: at_ms + world.random_below(200_000), body: other, fate });
         }
         planned.push(PlannedRequest { at_ms, body, fate });

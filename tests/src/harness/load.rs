@@ -48,6 +48,7 @@ impl RunningLoad {
                 seed: seed.wrapping_add(n as u64),
                 channels: CHANNELS_PER_SENDER,
                 first_channel: 1 + n * CHANNELS_PER_SENDER,
+                irregular_envelopes: true,
                 ..Shape::default()
             });
             let slack = EventClient::new(load.server.subscribe(), delays.clone());

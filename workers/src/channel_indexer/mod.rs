@@ -89,8 +89,7 @@ impl ChannelIndexer {
         let EventJob { raw, envelope, event, .. } = &**event_job;
         if envelope.kind.as_deref() == Some(APP_RATE_LIMITED) {
             let missing = Malformed::Missing { event: APP_RATE_LIMITED, field: "team_id" };
-            let team = envelope.team_id.as_deref().ok_or(missing)?;
-            let team = TeamId::parse(team).map_err(Malformed::from)?;
+            let team = envelope.workspace().ok_or(missing)?;
             let gap = gap::rate_limited(&team, raw)?;
             return Ok(JobEffects { team: Some(team), gap: Some(gap), ..JobEffects::default() });
         }

@@ -174,10 +174,9 @@ impl EventEntities {
         sent_at: TimestampMs,
     ) -> Result<Self, Malformed> {
         let header = &event.header;
-        let teams = [&header.user_team, &header.source_team];
+        let teams = [&header.user_team, &header.source_team, &header.team];
         let mut entities = Self::team(&event.team, sent_at);
-        let mut reader =
-            EntityReader { team: &event.team, shared: envelope.is_ext_shared_channel, people: Vec::new() };
+        let mut reader = EntityReader { team: &event.team, shared: envelope.is_shared(), people: Vec::new() };
         match event.rule() {
             Some(EventRule::Message) => {
                 entities.channels.push(channel(event, event.channel()?));
@@ -185,10 +184,10 @@ impl EventEntities {
                 for MessageUpdate { object, reactions, .. } in
                     event.message_updates()?.into_iter().flat_map(|updates| &updates.messages)
                 {
-                    let teams = [&object.user_team, &object.source_team];
+                    let teams = [&object.user_team, &object.source_team, &object.team];
                     reader.author(object.user.clone(), object.bot_id.as_deref(), teams)?;
                     for (_, user) in reactions {
-                        reader.person(Some(user.as_str().into()), [&None, &None])?;
+                        reader.person(Some(user.as_str().into()), [&None; 3])?;
                     }
                 }
             }
@@ -216,7 +215,7 @@ impl EventEntities {
                     entities.special_case = SpecialCase::ChannelCreated;
                     let created: Created<'_> =
                         header.channel_object().map(envelope::read_object).transpose()?.unwrap_or_default();
-                    reader.person(created.creator, [&None, &None])?;
+                    reader.person(created.creator, [&None; 3])?;
                 }
             }
             Some(EventRule::Joined) => {
@@ -264,8 +263,8 @@ struct Created<'a> {
     creator: Option<Cow<'a, str>>,
 }
 
-/// The workspaces of a person that an event names.
-type Teams<'t, 'a> = [&'t Option<Cow<'a, str>>; 2];
+/// The workspaces of a person that an event names: `user_team`, `source_team` and `team`.
+type Teams<'t, 'a> = [&'t Option<Cow<'a, str>>; 3];
 
 struct EntityReader<'t> {
     team: &'t TeamId,
@@ -305,14 +304,12 @@ impl EntityReader<'_> {
         Ok(())
     }
 
-    /// Whether a person belongs to another workspace: one is named, or none is named and the channel is
-    /// shared.
+    /// Whether a person may belong to another workspace: one is named, or the channel is shared and neither
+    /// `user_team` nor `source_team` is named. `team` alone does not make a person one of ours.
     fn is_foreign(&self, teams: Teams<'_, '_>) -> bool {
-        let mut named = teams.into_iter().flatten();
-        match named.next() {
-            Some(first) => first != self.team.as_str() || named.any(|other| other != self.team.as_str()),
-            None => self.shared,
-        }
+        let names_another = teams.into_iter().flatten().any(|named| named != self.team.as_str());
+        let [user_team, source_team, _] = teams;
+        names_another || (self.shared && user_team.is_none() && source_team.is_none())
     }
 }
 

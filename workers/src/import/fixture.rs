@@ -16,7 +16,10 @@ impl Entries {
         let (entries, texts) = texts
             .into_iter()
             .map(|(name, text)| {
-                (ExportEntry { name: name.to_owned(), packed_bytes: text.len() as u64 }, text)
+                (
+                    ExportEntry { name: name.to_owned(), packed_bytes: text.len() as u64, modified_s: None },
+                    text,
+                )
             })
             .unzip();
         Self { entries, texts }

@@ -4,6 +4,8 @@
 //!   each day.
 //! * An export of an Enterprise organisation has `org_users.json`, and the same lists and folders for each
 //!   workspace, below `teams/`.
+//! * Some programs on Windows write `\` between the parts of every name. It is read as `/` if no name has a
+//!   `/`.
 //! * Slackdump adds the bytes of files: below `__uploads/{file}/`, or in its standard format as
 //!   `attachments/{file}-{name}` in the folder of the conversation.
 //!
@@ -74,11 +76,12 @@ pub(crate) struct ExportLayout {
 impl ExportLayout {
     /// Classifies all entries by their names, in their order.
     pub(crate) fn from_names<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Self {
-        let prefix = prefix(names.clone());
+        let separator = separator(names.clone());
+        let prefix = prefix(names.clone(), separator);
         let mut sections: BTreeMap<String, ExportSection> = BTreeMap::new();
         let mut layout = Self::default();
         for (index, name) in names.enumerate() {
-            let Some(parts) = parts(name) else {
+            let Some(parts) = parts(name, separator) else {
                 layout.unsafe_names.push(index);
                 continue;
             };
@@ -135,9 +138,9 @@ impl ExportSection {
 }
 
 /// The single top folder, if an export was unpacked and zipped again with it.
-fn prefix<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
+fn prefix<'n>(names: impl Iterator<Item = &'n str> + Clone, separator: char) -> Option<&'n str> {
     const LIST: &str = "channels.json";
-    let mut names = names.filter_map(parts);
+    let mut names = names.filter_map(|name| parts(name, separator));
     if names.clone().any(|parts| parts == [LIST]) {
         return None;
     }
@@ -149,12 +152,19 @@ fn prefix<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
     names.find_map(folder).is_none().then_some(found)
 }
 
+/// The character between the parts of all names: `/`, or `\` in a zip that was made on Windows, such as by
+/// PowerShell 5. In a zip with both, a `\` may be part of a name, or lead somewhere else.
+fn separator<'n>(names: impl Iterator<Item = &'n str> + Clone) -> char {
+    let occurs = |separator: char| names.clone().any(|name| name.contains(separator));
+    if occurs('\\') && !occurs('/') { '\\' } else { '/' }
+}
+
 /// The parts of a name, without `.`, with which some programs start every name; `None` if the name leads out
 /// of its folder in any way.
-fn parts(name: &str) -> Option<Vec<&str>> {
-    let name = name.strip_suffix('/').unwrap_or(name);
+fn parts(name: &str, separator: char) -> Option<Vec<&str>> {
+    let name = name.strip_suffix(separator).unwrap_or(name);
     let is_plain = |part: &&str| !part.is_empty() && *part != ".." && !part.contains(['\\', '\0']);
-    let parts: Vec<&str> = name.split('/').filter(|part| *part != ".").collect();
+    let parts: Vec<&str> = name.split(separator).filter(|part| *part != ".").collect();
     parts.iter().all(is_plain).then_some(parts)
 }
 
@@ -279,6 +289,36 @@ mod tests {
             let dotted: Vec<&str> = std::iter::once("./").chain(dotted.iter().map(String::as_str)).collect();
             assert_eq!(layout(&dotted), layout(&[&["photo.jpg"], &names[..]].concat()), "{dotted:?}");
         }
+    }
+
+    #[test]
+    fn a_zip_made_on_windows_is_read_like_any_other() {
+        let names = [
+            "users.json",
+            "channels.json",
+            "general/",
+            "general/2024-01-02.json",
+            "teams/one/channels.json",
+            "teams/one/general/2024-01-02.json",
+            "__uploads/F1/a.png",
+            "general/attachments/F2-b.png",
+        ];
+        let windows = names.map(|name| name.replace('/', "\\"));
+        assert_eq!(layout(&windows.each_ref().map(String::as_str)), layout(&names));
+        let hostile = [
+            "channels.json",
+            "..\\users.json",
+            "general\\..\\..\\x\\2024-01-02.json",
+            "\\\\host\\users.json",
+            "general\\\\2024-01-02.json",
+            ".\\..\\users.json",
+        ];
+        let hostile = layout(&hostile);
+        assert_eq!(hostile.unsafe_names, [1, 2, 3, 4, 5]);
+        assert!(hostile.sections[0].users.is_empty() && hostile.sections[0].folders.is_empty());
+        // With both separators, a name with a backslash is refused.
+        let mixed = layout(&["channels.json", "general/2024-01-02.json", "general\\2024-01-03.json"]);
+        assert_eq!((mixed.unsafe_names, &mixed.sections[0].folders["general"][..]), (vec![2], &[1][..]));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! * [`layout`] classifies the entries by their names alone; [`source`] provides their bytes.
 //! * [`elements`] reads an array one element at a time; [`roster`] reads the lists of people and
-//!   conversations.
+//!   conversations; [`workspace`] finds the workspace from what they and some messages say.
 //! * [`splitting`] splits the arrays of messages, and [`days`] parses their elements: the two take most of
 //!   the time.
 //! * [`messages`] stores messages and requests their files, [`uploads`] stores files that the export
@@ -30,6 +30,7 @@ mod roster;
 mod source;
 mod splitting;
 mod uploads;
+mod workspace;
 
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ use ports::queue::{Queue, QueueError};
 use reader::find;
 use rules::filled::{self, SpanSource};
 use serde::Serialize;
-use slack::ids::TeamId;
+use slack::ids::{TeamId, Ts};
 use tokio::task::{JoinError, spawn_blocking};
 
 use days::DaysRead;
@@ -150,7 +151,7 @@ pub enum ImportError {
     /// There is nothing to import.
     #[error("it contains no list of channels: it is not a Slack export")]
     NotAnExport,
-    /// The people in it belong to several workspaces, or to none.
+    /// Nothing in it shows its workspace, or it names several.
     #[error("{}: set it with --team", undecided(.0))]
     NoTeam(String),
     /// The export is from a workspace that the tokens are not for.
@@ -188,11 +189,11 @@ pub enum ImportError {
 }
 
 /// The reason why only the user can specify the workspace.
-fn undecided(teams: &str) -> String {
-    if teams.is_empty() {
+fn undecided(candidates: &str) -> String {
+    if candidates.is_empty() {
         "it lists no people of a workspace, so its workspace is unknown".to_owned()
     } else {
-        format!("its people do not show which workspace it is from ({teams})")
+        format!("it does not show which workspace it is from ({candidates})")
     }
 }
 
@@ -238,17 +239,25 @@ impl Import<'_> {
         source: Box<dyn ExportEntries>,
         options: &ImportOptions,
     ) -> Result<(), ImportError> {
-        let (source, draft) = on_thread(source, plan::read).await?;
-        let plan = self.decide_plan(draft, options).await?;
         let latest_micros = options.now.0.saturating_mul(1000).saturating_add(MAX_AHEAD_MICROS);
+        let latest_s = latest_micros / 1_000_000;
+        let (source, draft) = on_thread(source, move |source| plan::read(source, latest_s)).await?;
+        let listed_s = draft.listed_s;
+        let plan = self.decide_plan(draft, options).await?;
         let channels = plan.channel_days();
         let days = channels.iter().flat_map(|channel| &channel.days);
         self.progress.total_bytes = days.map(|entry| source.entries()[*entry].packed_bytes).sum();
         let (source, read, wanted) = self.messages(source, channels, latest_micros, &plan.uploads).await?;
         let mut source = self.uploads(source, |file| plan.uploads.get(file).copied(), wanted).await?;
-        if let Some((_, newest)) = &read.span {
-            source = self.people(source, &plan, newest).await?;
-            source = self.channels(source, &plan, newest).await?;
+        // Without messages, the lists count as of their own time.
+        let of_lists = || Ts::parse(&format!("{}.000000", listed_s?)).ok();
+        if let Some(newest) = read.span.as_ref().map(|(_, newest)| newest.clone()).or_else(of_lists) {
+            source = self.people(source, &plan, &newest).await?;
+            source = self.channels(source, &plan, &newest).await?;
+        } else if !plan.sections.is_empty() {
+            let detail = "neither a message nor a list nor its file has a time: its people and channels are not stored";
+            let problem = Problem::new(ProblemKind::BadTime, "channels.json", detail);
+            self.problem(&Problem { skipped: self.sum.channels, ..problem });
         }
         self.write_placeholders(&read).await?;
         drop(source);

@@ -21,6 +21,8 @@ pub(crate) struct PlanDraft {
     uploads: BTreeMap<FileId, EntryIndex>,
     /// Problems of names and lists.
     pub(crate) problems: Vec<Problem>,
+    /// The time of the lists: the newest in them, else that of their files.
+    pub(crate) listed_s: Option<i64>,
 }
 
 /// The parts of an export that are imported.
@@ -51,8 +53,8 @@ pub(crate) struct PlannedSection {
     pub(crate) private: PrivateCounts,
 }
 
-/// Reads names and lists.
-pub(crate) fn read(source: &mut dyn ExportEntries) -> PlanDraft {
+/// Reads names and lists. Times after `latest_s` are implausible.
+pub(crate) fn read(source: &mut dyn ExportEntries, latest_s: i64) -> PlanDraft {
     let mut problems = Vec::new();
     let entries = source.entries();
     let mut layout = ExportLayout::from_names(entries.iter().map(|entry| entry.name.as_str()));
@@ -65,14 +67,28 @@ pub(crate) fn read(source: &mut dyn ExportEntries) -> PlanDraft {
     }
     problems.extend(tricks.rest());
     let uploads = std::mem::take(&mut layout.uploads);
-    let sections = layout.sections.into_iter();
-    let sections = sections
-        .map(|section| {
-            let roster = Roster::read(source, &section, &mut problems);
-            (section, roster)
-        })
-        .collect();
-    PlanDraft { sections, uploads, problems }
+    let is_organisation = layout.sections.len() > 1;
+    let mut org_members = HashSet::new();
+    let mut sections = Vec::new();
+    // The section of the organisation, which has an empty name, is the first.
+    for section in layout.sections {
+        let mut roster = Roster::read(source, &section, latest_s, &mut problems);
+        let is_root = section.name.is_empty();
+        if section.named_team().is_none() {
+            roster.ask_messages(source, &section, is_root && is_organisation, &org_members);
+        }
+        if is_root {
+            org_members.clone_from(roster.members());
+        }
+        sections.push((section, roster));
+    }
+    let listed_s = sections.iter().filter_map(|(_, roster)| roster.newest_s).max();
+    let of_files = || {
+        let lists = sections.iter().flat_map(|(section, _)| section.users.iter().chain(&section.channels));
+        let times = lists.filter_map(|entry| source.entries()[*entry].modified_s);
+        times.filter(|seconds| (1..=latest_s).contains(seconds)).max()
+    };
+    PlanDraft { listed_s: listed_s.or_else(of_files), sections, uploads, problems }
 }
 
 impl PlanDraft {
@@ -92,28 +108,29 @@ impl PlanDraft {
             .map(|(section, roster)| (section.users.clone(), roster.users.clone()))
             .unwrap_or_default();
         let mut undecided = None;
-        for (section, roster) in sections {
+        let is_organisation = sections.len() > 1;
+        for (section, mut roster) in sections {
             let option_team = options.team.clone();
-            let team = if section.name.is_empty() {
-                option_team.or_else(|| roster.majority().cloned())
+            let is_root = section.name.is_empty();
+            let stated = roster.evidence.workspace().cloned();
+            let team = if is_root {
+                option_team.or(stated)
             } else {
-                section.named_team().or_else(|| roster.majority().cloned()).or(option_team)
+                section.named_team().or(stated).or(option_team)
             };
-            match team {
-                Some(team) => plan.add(team, section, roster, &users, &people),
-                None if roster.channels.is_empty() => {}
-                None => {
-                    undecided.get_or_insert_with(|| roster.teams());
-                    let skipped = section.folders.values().map(|days| days.len() as u64).sum();
-                    let list = format!("{}channels.json", section.name);
-                    let detail = "the people listed with it do not show which workspace it is from: set it with --team";
-                    let problem = Problem::new(ProblemKind::UnknownFolder, list, detail);
-                    plan.problems.push(Problem { skipped, ..problem });
-                }
+            if !(is_root && is_organisation && options.team.is_none()) {
+                // Only the channels of an organisation belong to several workspaces.
+                roster.homes.clear();
+            }
+            let candidates = roster.evidence.candidates();
+            let homeless = plan.add(team, section, roster, &users, &people);
+            if let Some(problem) = homeless {
+                undecided.get_or_insert(candidates);
+                plan.problems.push(problem);
             }
         }
-        if let Some(teams) = undecided.filter(|_| plan.sections.is_empty()) {
-            return Err(ImportError::NoTeam(teams));
+        if let Some(candidates) = undecided.filter(|_| plan.sections.is_empty()) {
+            return Err(ImportError::NoTeam(candidates));
         }
         plan.check_workspaces(options, known)?;
         Ok(plan)
@@ -121,14 +138,16 @@ impl PlanDraft {
 }
 
 impl ImportPlan {
+    /// Adds a section of the export to the plan: each channel to the workspace in the roster's `homes`, else to `team`.
+    /// Returns the problem if channels have neither.
     fn add(
         &mut self,
-        team: TeamId,
+        team: Option<TeamId>,
         section: ExportSection,
         roster: Roster,
         users: &[EntryIndex],
         people: &HashSet<UserId>,
-    ) {
+    ) -> Option<Problem> {
         let mut channels: BTreeMap<ChannelId, Vec<EntryIndex>> =
             roster.channels.iter().map(|channel| (channel.clone(), Vec::new())).collect();
         let mut private = roster.private;
@@ -154,14 +173,35 @@ impl ImportPlan {
         }
         let mut everyone = roster.users;
         everyone.extend(people.iter().cloned());
-        self.sections.push(PlannedSection {
-            team,
-            users: if section.users.is_empty() { users.to_vec() } else { section.users },
-            list: section.channels,
-            people: Arc::new(everyone),
-            channels,
-            private,
-        });
+        let everyone = Arc::new(everyone);
+        let mut by_team: BTreeMap<TeamId, BTreeMap<ChannelId, Vec<EntryIndex>>> =
+            team.iter().map(|team| (team.clone(), BTreeMap::new())).collect();
+        let (mut homeless_channels, mut skipped) = (0, 0);
+        for (channel, days) in channels {
+            match roster.homes.get(&channel).or(team.as_ref()) {
+                Some(home) => drop(by_team.entry(home.clone()).or_default().insert(channel, days)),
+                None => {
+                    homeless_channels += 1;
+                    skipped += days.len() as u64;
+                }
+            }
+        }
+        for (team, channels) in by_team {
+            self.sections.push(PlannedSection {
+                team,
+                users: if section.users.is_empty() { users.to_vec() } else { section.users.clone() },
+                list: section.channels,
+                people: Arc::clone(&everyone),
+                channels,
+                private: std::mem::take(&mut private),
+            });
+        }
+        (homeless_channels > 0).then(|| {
+            let channels = counted(homeless_channels, "channel does", "channels do");
+            let detail = format!("{channels} not show which workspace it is from: set it with --team");
+            let list = format!("{}channels.json", section.name);
+            Problem { skipped, ..Problem::new(ProblemKind::UnknownFolder, list, detail) }
+        })
     }
 
     /// Checks that its workspaces match the tokens, or the archive.
@@ -238,6 +278,8 @@ mod tests {
 
     const OPTIONS: ImportOptions = ImportOptions { team: None, tokens: None, now: TimestampMs(0) };
 
+    const LATEST_S: i64 = 2_000_000_000;
+
     fn people(teams: &[&str]) -> Value {
         let person = |(n, team)| json!({ "id": format!("U{n}"), "team_id": team });
         teams.iter().enumerate().map(person).collect()
@@ -260,21 +302,77 @@ mod tests {
     #[test]
     fn a_section_without_a_majority_is_a_problem_and_the_rest_is_imported() {
         let split = ["T1", "T2"];
-        let plan = read(&mut organisation(&split, &["T1"])).decide(&OPTIONS, &[]).unwrap();
+        let plan = read(&mut organisation(&split, &["T1"]), LATEST_S).decide(&OPTIONS, &[]).unwrap();
         let teams: Vec<&str> = plan.sections.iter().map(|section| section.team.as_str()).collect();
         assert_eq!(teams, ["T1"]);
         let [problem] = &plan.problems[..] else { panic!("{:?}", plan.problems) };
         assert_eq!((problem.path.as_str(), problem.skipped), ("channels.json", 2));
         assert!(problem.detail.contains("--team"), "{problem:?}");
 
-        let refused = read(&mut organisation(&split, &split)).decide(&OPTIONS, &[]).unwrap_err();
+        let refused = read(&mut organisation(&split, &split), LATEST_S).decide(&OPTIONS, &[]).unwrap_err();
         let expected =
-            "its people do not show which workspace it is from (1 of T1, 1 of T2): set it with --team";
+            "it does not show which workspace it is from (T1: 1 people; T2: 1 people): set it with --team";
         assert_eq!(refused.to_string(), expected);
         let options = ImportOptions { team: Some(TeamId::parse("T2").unwrap()), ..OPTIONS };
-        let plan = read(&mut organisation(&split, &["T1"])).decide(&options, &[]).unwrap();
+        let plan = read(&mut organisation(&split, &["T1"]), LATEST_S).decide(&options, &[]).unwrap();
         let teams: Vec<&str> = plan.sections.iter().map(|section| section.team.as_str()).collect();
         assert_eq!((teams, plan.problems.len()), (vec!["T2", "T1"], 0));
+    }
+
+    #[test]
+    fn guests_who_outnumber_the_members_do_not_decide() {
+        let guest = |id: &str| json!({ "id": id, "team_id": "T9999", "is_restricted": true });
+        let member = |id: &str| json!({ "id": id, "team_id": "T0001" });
+        let users = json!([member("U1"), member("U2"), guest("U3"), guest("U4"), guest("U5")]);
+        let message = |user: &str, team: &str| json!({ "user": user, "team": team, "ts": "1.000000" });
+        let of = |users: &Value, messages: Value| {
+            let mut export = Entries::new([
+                ("users.json", users.to_string()),
+                ("channels.json", json!([{ "id": "C1", "name": "general" }]).to_string()),
+                ("general/2024-01-02.json", messages.to_string()),
+            ]);
+            let plan = read(&mut export, LATEST_S).decide(&OPTIONS, &[]);
+            plan.map(|plan| plan.sections[0].team.to_string()).map_err(|error| error.to_string())
+        };
+        assert_eq!(of(&users, json!([])).as_deref(), Ok("T0001"));
+        // Guests write more than members.
+        let messages = json!([message("U3", "T9999"), message("U4", "T9999"), message("U1", "T0001")]);
+        assert_eq!(of(&users, messages).as_deref(), Ok("T0001"));
+        let without_members = json!([guest("U3"), guest("U4")]);
+        let refused = of(&without_members, json!([message("U3", "T9999")])).unwrap_err();
+        assert!(refused.contains("--team") && !refused.contains('\n'), "{refused}");
+        let refused = of(&users, json!([message("U1", "T0002")])).unwrap_err();
+        assert!(refused.contains("(T0001: 2 people; T0002: 1 messages): set it with --team"), "{refused}");
+    }
+
+    #[test]
+    fn a_channel_of_an_organisation_belongs_to_the_workspace_of_its_first_message() {
+        let day = |team: &str| json!([{ "user": "U9", "team": "T9" }, { "user": "U0", "team": team }, { "user": "U1", "team": "T1" }]);
+        let channels = ["C1", "C2", "C3", "C4"].map(|id| json!({ "id": id, "name": id }));
+        let export = || {
+            Entries::new([
+                ("org_users.json", people(&["T1", "T1"]).to_string()),
+                ("channels.json", json!(channels).to_string()),
+                ("C1/2024-01-02.json", day("T1").to_string()),
+                ("C2/2024-01-03.json", day("T1").to_string()),
+                ("C2/2024-01-02.json", day("T2").to_string()),
+                ("C3/2024-01-02.json", day("E1").to_string()),
+                ("teams/two/users.json", people(&["T2"]).to_string()),
+                ("teams/two/channels.json", json!([{ "id": "C5", "name": "general" }]).to_string()),
+            ])
+        };
+        let planned = |options: &ImportOptions| {
+            let plan = read(&mut export(), LATEST_S).decide(options, &[]).unwrap();
+            assert!(plan.problems.is_empty(), "{:?}", plan.problems);
+            let channels = |section: &PlannedSection| -> Vec<String> {
+                section.channels.keys().map(|channel| format!("{} {channel}", section.team)).collect()
+            };
+            plan.sections.iter().flat_map(channels).collect::<Vec<_>>()
+        };
+        // C3 and C4 name none, and belong to the workspace of most messages and people.
+        assert_eq!(planned(&OPTIONS), ["T1 C1", "T1 C3", "T1 C4", "T2 C2", "T2 C5"]);
+        let options = ImportOptions { team: Some(TeamId::parse("T3").unwrap()), ..OPTIONS };
+        assert_eq!(planned(&options), ["T3 C1", "T3 C2", "T3 C3", "T3 C4", "T2 C5"]);
     }
 
     #[test]
@@ -283,7 +381,7 @@ mod tests {
             ("teams/T1/users.json", people(&["T2", "T2"]).to_string()),
             ("teams/T1/channels.json", json!([{ "id": "C1", "name": "general" }]).to_string()),
         ]);
-        let plan = read(&mut export).decide(&OPTIONS, &[]).unwrap();
+        let plan = read(&mut export, LATEST_S).decide(&OPTIONS, &[]).unwrap();
         assert_eq!(plan.sections[0].team.as_str(), "T1");
     }
 }

@@ -2,10 +2,11 @@
 //! the lists are read again when their rows are written.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use rules::channel::ChannelEvent;
 use rules::directory::listed_user;
+use rules::figures::person::AuthorKind;
 use rules::version;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -17,6 +18,11 @@ use super::elements::{ArrayElement, Break, Elements};
 use super::layout::{EntryIndex, ExportSection};
 use super::problem::{PathProblems, Problem, ProblemKind};
 use super::source::{EntryTooLarge, ExportEntries};
+use super::workspace::{self, WorkspaceEvidence};
+
+/// Workspaces to which organisation-wide channels may belong. The lists are read again for each, and the
+/// largest organisations have some hundred workspaces.
+const MAX_HOMES: usize = 1_000;
 
 /// The conversation that a folder belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,20 +59,47 @@ impl PrivateCounts {
 pub(crate) struct Roster {
     /// The people.
     pub(crate) users: HashSet<UserId>,
-    /// The number of people of each workspace.
-    teams: BTreeMap<TeamId, usize>,
+    /// The people of the workspace itself: neither guests, nor apps, nor deactivated, nor of another one.
+    members: HashSet<UserId>,
+    /// What shows the workspace.
+    pub(crate) evidence: WorkspaceEvidence,
+    /// The workspaces that channels name, or their first messages in a list of organisation-wide channels.
+    pub(crate) homes: HashMap<ChannelId, TeamId>,
     /// The public channels.
     pub(crate) channels: Vec<ChannelId>,
     /// The owner of each folder, by its name; a channel's ID is a name too.
     folders: HashMap<String, FolderOwner>,
     /// The conversations that are not stored.
     pub(crate) private: PrivateCounts,
+    /// Times in the list of people and of public channels, in seconds: the newest that is not after the
+    /// limit.
+    pub(crate) newest_s: Option<i64>,
+    latest_s: i64,
 }
 
+/// Facts in the lists, apart from names: all optional, and read leniently.
 #[derive(Default, Deserialize)]
-struct WithTeam<'a> {
+struct ListedFacts<'a> {
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     team_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    context_team_id: Option<Cow<'a, str>>,
+    /// When a person changed, and when a channel was created.
+    #[serde(borrow, default)]
+    updated: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    created: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    topic: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    purpose: Option<&'a RawValue>,
+}
+
+/// A topic or a purpose.
+#[derive(Default, Deserialize)]
+struct SetText<'a> {
+    #[serde(borrow, default)]
+    last_set: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
@@ -83,6 +116,11 @@ struct Conversation<'a> {
     is_im: bool,
     #[serde(default, deserialize_with = "may_be_true")]
     is_mpim: bool,
+}
+
+/// When a topic or a purpose was set.
+fn last_set(text: Option<&RawValue>) -> Option<&RawValue> {
+    object_or_default::<SetText<'_>>(text?).last_set
 }
 
 /// Whether a member is anything but `false`: older lists of private channels contain only `"is_group":
@@ -103,13 +141,14 @@ impl Conversation<'_> {
 }
 
 impl Roster {
-    /// Reads the lists of a section.
+    /// Reads the lists of a section. Times after `latest_s` are implausible.
     pub(crate) fn read(
         source: &mut dyn ExportEntries,
         section: &ExportSection,
+        latest_s: i64,
         problems: &mut Vec<Problem>,
     ) -> Self {
-        let mut roster = Self::default();
+        let mut roster = Self { latest_s, ..Self::default() };
         for entry in &section.users {
             for_each_element(source, *entry, problems, &mut |raw| roster.user(raw));
         }
@@ -139,11 +178,15 @@ impl Roster {
 
     fn user(&mut self, raw: &RawValue) -> Result<(), String> {
         let user = listed_user(raw).map_err(|malformed| malformed.to_string())?;
-        let team: WithTeam<'_> = object_or_default(raw);
-        if self.users.insert(user)
-            && let Some(team) = team.team_id.and_then(|team| TeamId::parse(&team).ok())
-        {
-            *self.teams.entry(team).or_default() += 1;
+        let facts: ListedFacts<'_> = object_or_default(raw);
+        if self.users.insert(user.clone()) {
+            let home = facts.team_id.as_deref();
+            let kind = AuthorKind::from_listed(raw.get(), user.as_str(), home.unwrap_or_default());
+            self.note_times([&facts.updated]);
+            if kind == AuthorKind::Member {
+                self.evidence.people.add(home);
+                self.members.insert(user);
+            }
         }
         Ok(())
     }
@@ -161,12 +204,24 @@ impl Roster {
         let channel = listed.map_err(|malformed| malformed.to_string())?.channel().clone();
         if !self.folders.contains_key(channel.as_str()) {
             self.channels.push(channel.clone());
+            let ListedFacts { context_team_id, created, topic, purpose, .. } = object_or_default(raw);
+            self.note_times([&created, &last_set(topic), &last_set(purpose)]);
+            if let Some(home) = self.evidence.channels.add(context_team_id.as_deref()) {
+                self.homes.insert(channel.clone(), home);
+            }
         }
         self.folder(channel.as_str(), FolderOwner::Public(channel.clone()));
         if let Some(name) = conversation.name {
             self.folder(&name, FolderOwner::Public(channel));
         }
         Ok(())
+    }
+
+    /// Notes times, each a number of seconds; anything else is skipped.
+    fn note_times<const N: usize>(&mut self, times: [&Option<&RawValue>; N]) {
+        let times = times.into_iter().flatten().filter_map(|time| time.get().parse::<i64>().ok());
+        let newest = times.filter(|seconds| (1..=self.latest_s).contains(seconds)).max();
+        self.newest_s = self.newest_s.max(newest);
     }
 
     fn private(&mut self, raw: &RawValue) {
@@ -196,16 +251,38 @@ impl Roster {
         self.folders.contains_key(&composed(name))
     }
 
-    /// The workspace that more than half of the people belong to.
-    pub(crate) fn majority(&self) -> Option<&TeamId> {
-        let all: usize = self.teams.values().sum();
-        self.teams.iter().find(|(_, count)| **count * 2 > all).map(|(team, _)| team)
+    /// Asks messages for the workspace: a sample of a workspace's days, or the first messages of each channel
+    /// of an organisation. Members' messages count, or all if no people are listed, here or in `shared`.
+    pub(crate) fn ask_messages(
+        &mut self,
+        source: &mut dyn ExportEntries,
+        section: &ExportSection,
+        is_organisation: bool,
+        shared: &HashSet<UserId>,
+    ) {
+        let members = if self.users.is_empty() { shared } else { &self.members };
+        let is_listed = !(self.users.is_empty() && shared.is_empty());
+        let counts =
+            |author: &str| !is_listed || UserId::parse(author).is_ok_and(|author| members.contains(&author));
+        let mut all_days = Vec::new();
+        let mut named: HashSet<TeamId> = self.homes.values().cloned().collect();
+        for (folder, days) in &section.folders {
+            let Some(FolderOwner::Public(channel)) = self.folder_named(folder) else { continue };
+            all_days.extend(days);
+            if is_organisation
+                && let Some(home) = workspace::first_named(source, days, &counts)
+                && (named.contains(&home) || named.len() < MAX_HOMES)
+            {
+                named.insert(home.clone());
+                self.homes.insert(channel, home);
+            }
+        }
+        workspace::sample_days(source, &all_days, &counts, &mut self.evidence.messages);
     }
 
-    /// The workspaces that people belong to, with the number of each.
-    pub(crate) fn teams(&self) -> String {
-        let teams = self.teams.iter().map(|(team, count)| format!("{count} of {team}"));
-        teams.collect::<Vec<_>>().join(", ")
+    /// The people of the workspace itself.
+    pub(crate) fn members(&self) -> &HashSet<UserId> {
+        &self.members
     }
 }
 
@@ -272,24 +349,33 @@ mod tests {
         let names: Vec<String> = source.entries().iter().map(|entry| entry.name.clone()).collect();
         let layout = super::super::layout::ExportLayout::from_names(names.iter().map(String::as_str));
         let mut problems = Vec::new();
-        let roster = Roster::read(&mut source, &layout.sections[0], &mut problems);
+        let roster = Roster::read(&mut source, &layout.sections[0], 2_000_000_000, &mut problems);
         (roster, problems)
     }
 
     #[test]
-    fn the_workspace_is_the_one_of_most_people() {
-        let users = |teams: &[&str]| -> Value {
-            let user = |(n, team)| json!({ "id": format!("U{n}"), "team_id": team });
-            teams.iter().enumerate().map(user).collect()
-        };
-        let majority = |teams: &[&str]| {
-            let (roster, _) = roster(&[("users.json", users(teams))]);
-            roster.majority().map(TeamId::to_string)
-        };
-        assert_eq!(majority(&["T1", "T2", "T1"]).as_deref(), Some("T1"));
-        assert_eq!(majority(&["T1", "T2"]), None);
-        assert_eq!(majority(&[]), None);
-        assert_eq!(majority(&["t#1"]), None);
+    fn only_members_and_channels_show_the_workspace() {
+        let users = json!([
+            { "id": "U1", "team_id": "T1" },
+            { "id": "U2", "team_id": "T9", "is_restricted": true },
+            { "id": "U3", "team_id": "T9", "is_ultra_restricted": true },
+            { "id": "U4", "team_id": "T9", "is_bot": true },
+            { "id": "U5", "team_id": "T9", "deleted": true },
+            { "id": "U6", "team_id": "T9", "is_stranger": true },
+            { "id": "USLACKBOT", "team_id": "T9" },
+            { "id": "U7", "team_id": 7 },
+            { "id": "U1", "team_id": "T9" },
+        ]);
+        let (people, _) = roster(&[("users.json", users.clone())]);
+        assert_eq!(people.evidence.candidates(), "T1: 1 people");
+        assert_eq!(people.members.len(), 2, "{:?}", people.members);
+        let channel = |id: &str, team: Value| json!({ "id": id, "name": id, "context_team_id": team });
+        let channels =
+            json!([channel("C1", "T2".into()), channel("C2", "E1".into()), channel("C3", json!([]))]);
+        let (all, _) = roster(&[("users.json", users), ("channels.json", channels)]);
+        assert_eq!(all.evidence.workspace().map(TeamId::as_str), Some("T2"), "channels are asked first");
+        assert_eq!(all.evidence.candidates(), "T1: 1 people; T2: 1 channels");
+        assert_eq!(all.homes.len(), 1);
     }
 
     #[test]
@@ -351,12 +437,28 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_plausible_time_of_the_lists_is_known() {
+        let newest = |users: Value, channels: Value| {
+            roster(&[("users.json", users), ("channels.json", channels)]).0.newest_s
+        };
+        let person = |updated: Value| json!([{ "id": "U1", "updated": updated }]);
+        let channel = |created: Value, set: Value| json!([{ "id": "C1", "name": "a", "created": created, "topic": { "last_set": set }, "purpose": 7 }]);
+        assert_eq!(newest(person(1_600.into()), channel(1_500.into(), 1_700.into())), Some(1_700));
+        assert_eq!(newest(person(1_800.into()), channel(1_500.into(), 0.into())), Some(1_800));
+        assert_eq!(newest(person("1800".into()), channel(json!([]), json!(-5))), None);
+        assert_eq!(
+            newest(person(9_999_999_999_u64.into()), channel(1_500.into(), 1e300.into())),
+            Some(1_500)
+        );
+    }
+
+    #[test]
     fn a_broken_list_is_read_up_to_the_break() {
         let mut source =
             Entries::new([("users.json", r#"[{"id":"U1","team_id":"T1"},{"id":"U2""#.to_owned())]);
         let layout = super::super::layout::ExportLayout::from_names(["users.json"].into_iter());
         let mut problems = Vec::new();
-        let roster = Roster::read(&mut source, &layout.sections[0], &mut problems);
+        let roster = Roster::read(&mut source, &layout.sections[0], 2_000_000_000, &mut problems);
         assert_eq!(roster.users.len(), 1);
         assert_eq!((problems.len(), problems[0].kind), (1, ProblemKind::BrokenZip));
     }

@@ -9,6 +9,8 @@ pub struct ExportEntry {
     pub name: String,
     /// Its packed size in the export.
     pub packed_bytes: u64,
+    /// When it was last changed, in seconds since the Unix epoch, if the export states it.
+    pub modified_s: Option<i64>,
 }
 
 /// The entries of an export, and their bytes. An implementation limits the bytes it returns for an entry: see

@@ -53,7 +53,7 @@ pub(super) fn read(job: &Quarantined) -> Option<(Loss, Audience)> {
     }
     let Payload::Event(raw) = payload else { return None };
     let envelope = Envelope::peek(raw.get().as_bytes()).ok()?;
-    let team = TeamId::parse(envelope.team_id.as_deref()?).ok()?;
+    let team = envelope.workspace()?;
     if envelope.event.is_none() {
         // A minute that Slack rate-limited describes its own gap.
         let gap = gap::rate_limited(&team, raw).ok()?;
@@ -122,7 +122,7 @@ fn workspace_and_moments(body: &str, sent_at: TimestampMs) -> (Option<TeamId>, V
     }
     let raw = job.and_then(|job| job.event());
     let envelope = raw.and_then(|raw| Envelope::peek(raw.get().as_bytes()).ok());
-    let team = envelope.as_ref().and_then(|envelope| TeamId::parse(envelope.team_id.as_deref()?).ok());
+    let team = envelope.as_ref().and_then(Envelope::workspace);
     let event = envelope.and_then(|envelope| SlackEvent::read(&envelope).ok());
     let sent = sent_at.0.saturating_mul(1_000);
     let plausible = sent - LATEST_RETRY_MICROS..=sent + AHEAD_MICROS;

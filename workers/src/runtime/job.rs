@@ -150,7 +150,8 @@ impl<'j> EventJob<'j> {
         let envelope =
             Envelope::peek(raw.get().as_bytes()).map_err(|error| JobFailure::Permanent(error.to_string()))?;
         if delivery.group.as_str() == INVALID_GROUP {
-            let reason = if envelope.team_id.is_none() { NO_TEAM } else { NOT_AN_ID };
+            let names_a_team = envelope.team_id.is_some() || envelope.workspace().is_some();
+            let reason = if names_a_team { NOT_AN_ID } else { NO_TEAM };
             return Err(JobFailure::Permanent(reason.into()));
         }
         let event = if envelope.event.is_some() { Some(SlackEvent::read(&envelope)?) } else { None };

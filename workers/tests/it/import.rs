@@ -8,7 +8,7 @@ use ports::clock::{ManualClock, TimestampMs};
 use rules::file::{FileObject, FileState, row};
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
-use testkit::corpus::event;
+use testkit::corpus::{TEAM, event};
 use testkit::faults::{CrashPoint, FaultyArchive};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
@@ -37,7 +37,7 @@ impl ExportEntries for ExportInMemory {
 fn export(days: &[(&str, Value)], uploads: &[(&str, &str)]) -> Box<ExportInMemory> {
     let text = |value: Value| value.to_string();
     let lists = [
-        ("users.json", text(json!([{ "id": "U1", "team_id": "T1", "name": "ada" }]))),
+        ("users.json", text(json!([{ "id": "U1", "team_id": TEAM, "name": "ada" }]))),
         ("channels.json", text(json!([{ "id": "C1", "name": "general" }]))),
     ];
     let days = days.iter().map(|(name, day)| (*name, text(day.clone())));
@@ -45,7 +45,14 @@ fn export(days: &[(&str, Value)], uploads: &[(&str, &str)]) -> Box<ExportInMemor
     let all = lists.into_iter().chain(days).chain(uploads);
     let (entries, bytes) = all
         .map(|(name, text)| {
-            (ExportEntry { name: name.to_owned(), packed_bytes: text.len() as u64 }, text.into_bytes())
+            (
+                ExportEntry {
+                    name: name.to_owned(),
+                    packed_bytes: text.len() as u64,
+                    modified_s: Some(1_500_000_000),
+                },
+                text.into_bytes(),
+            )
         })
         .unzip();
     Box::new(ExportInMemory { entries, bytes })
@@ -103,7 +110,7 @@ async fn an_import_that_fails_reports_what_it_stored() {
     assert!(failed.to_string().contains("import it again"), "{failed}");
     assert!((1..2_000).contains(&failed.sum.messages), "{:?}", failed.sum);
     assert_eq!(failed.sum.messages, failed.sum.new);
-    let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+    let (team, channel) = (TeamId::parse(TEAM).unwrap(), ChannelId::parse("C1").unwrap());
     let first = ItemKey::message(&team, &channel, &Ts::parse("1600000000.000100").unwrap());
     assert!(memory.get(&first).await.unwrap().is_some(), "the first batch stays stored");
 }
@@ -129,7 +136,7 @@ async fn logged_edits_and_deletions_become_versions_and_tombstones_and_not_messa
     let sum = sum.unwrap();
     assert_eq!((sum.new, sum.problems, sum.skipped), (3, 0, 0));
 
-    let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+    let (team, channel) = (TeamId::parse(TEAM).unwrap(), ChannelId::parse("C1").unwrap());
     let rows = query_all(&*archive, Query::partition(key::messages(&team, &channel))).await.unwrap();
     let stored: Vec<(&str, bool)> =
         rows.iter().map(|row| (row.text("text").unwrap(), row.has_flag("deleted"))).collect();
@@ -163,7 +170,7 @@ async fn files_next_to_the_days_of_a_channel_are_stored_if_their_length_matches(
     // The file of another length is requested from Slack.
     assert_eq!((sum.messages, sum.files, sum.problems), (1, 2, 0));
 
-    let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+    let (team, channel) = (TeamId::parse(TEAM).unwrap(), ChannelId::parse("C1").unwrap());
     let message = ItemKey::message(&team, &channel, &Ts::parse("1600000000.000100").unwrap());
     let message = archive.get(&message).await.unwrap().unwrap();
     let state = |id: &str| row::state(&message, &FileId::parse(id).unwrap());
@@ -176,4 +183,36 @@ async fn files_next_to_the_days_of_a_channel_are_stored_if_their_length_matches(
         json!({ "id": "F1", "size": 10, "url_private": "https://files.slack.com/files-pri/T1-F1/a.txt" });
     let file_row = archive.get(&ItemKey::file(&team, &FileId::parse("F1").unwrap())).await.unwrap().unwrap();
     assert!(row::matching_key(&file_row, &team, &FileObject::read(&own).unwrap()).is_some(), "{file_row:?}");
+}
+
+#[tokio::test]
+async fn an_export_without_messages_stores_its_channels_and_people() {
+    let team = TeamId::parse(TEAM).unwrap();
+    let with_lists = |channels: Value| {
+        let mut export = export(&[], &[]);
+        let at = export.entries.iter().position(|entry| entry.name == "channels.json").unwrap();
+        export.bytes[at] = channels.to_string().into_bytes();
+        export
+    };
+    // The lists have a time, or only their files have one.
+    let dated = json!([{ "id": "C1", "name": "general", "created": 1_550_000_000 }]);
+    let undated = json!([{ "id": "C1", "name": "general" }]);
+    for (channels, clock) in [(dated, "1550000000.000000"), (undated.clone(), "1500000000.000000")] {
+        let archive = Arc::new(MemoryArchive::new());
+        let (sum, _) = imported(with_lists(channels), archive.clone()).await;
+        let sum = sum.unwrap();
+        assert_eq!((sum.channels, sum.users, sum.messages, sum.problems), (1, 1, 0, 0));
+        let channel = ChannelId::parse("C1").unwrap();
+        let rows = query_all(&*archive, Query::partition(key::channels(&team, &channel))).await.unwrap();
+        let clocks: Vec<&str> = rows.iter().map(|row| row.key.timestamp.as_str()).collect();
+        assert_eq!(clocks, [clock]);
+        let user = slack::ids::UserId::parse("U1").unwrap();
+        assert!(archive.get(&ItemKey::user(&team, &user)).await.unwrap().is_some());
+    }
+    let mut timeless = with_lists(undated);
+    timeless.entries.iter_mut().for_each(|entry| entry.modified_s = None);
+    let archive = Arc::new(MemoryArchive::new());
+    let (sum, _) = imported(timeless, archive.clone()).await;
+    let sum = sum.unwrap();
+    assert_eq!((sum.problems, sum.skipped, archive.items().len()), (1, 1, 0));
 }

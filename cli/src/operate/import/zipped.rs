@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use workers::import::{EntryTooLarge, ExportEntries, ExportEntry, Problem, ProblemKind};
 use zip::ZipArchive;
 use zip::result::ZipError;
@@ -72,7 +74,8 @@ impl ZipExport {
             }
             // Slack writes names in UTF-8 without saying so.
             let name = String::from_utf8_lossy(header.name_raw()).into_owned();
-            entries.push(ExportEntry { name, packed_bytes: header.compressed_size() });
+            let modified_s = header.last_modified().and_then(seconds);
+            entries.push(ExportEntry { name, packed_bytes: header.compressed_size(), modified_s });
         }
         Ok(Self { zip, entries })
     }
@@ -83,6 +86,17 @@ impl ZipExport {
         let has_duplicates = self.zip.has_duplicate_names();
         has_duplicates.then(|| Problem::new(ProblemKind::BrokenZip, file_name(path), detail))
     }
+}
+
+/// Returns a time in a zip, in seconds since the Unix epoch. A zip does not name its zone: UTC is at most
+/// half a day off.
+fn seconds(time: zip::DateTime) -> Option<i64> {
+    let part = |part: u8| i8::try_from(part).ok();
+    let year = i16::try_from(time.year()).ok()?;
+    let (hour, minute, second) = (part(time.hour())?, part(time.minute())?, part(time.second())?);
+    let time =
+        DateTime::new(year, part(time.month())?, part(time.day())?, hour, minute, second.min(59), 0).ok()?;
+    Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second())
 }
 
 /// Returns the number of entries that a zip declares if it is more than 65,535. Used before any entry is kept
@@ -181,6 +195,13 @@ mod tests {
         };
         assert_eq!(kind(MAX_ENTRIES + 1), Some(ProblemKind::TooLarge));
         assert_ne!(kind(MAX_ENTRIES), Some(ProblemKind::TooLarge));
+    }
+
+    #[test]
+    fn a_time_in_a_zip_is_read_as_utc() {
+        let time = zip::DateTime::from_date_and_time(2023, 11, 14, 22, 13, 20).unwrap();
+        assert_eq!(seconds(time), Some(1_700_000_000));
+        assert_eq!(seconds(zip::DateTime::default()), Some(315_532_800));
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub fn route_in_run(
     body: &str,
 ) -> (Route, Option<(TeamId, Ts)>) {
     let event = event_of(envelope);
-    let accepted = run.and_then(|_| Some((team_of(envelope)?, event_time(envelope, &event)?)));
+    let accepted = run.and_then(|_| Some((envelope.workspace()?, event_time(envelope, &event)?)));
     (route_event(run, envelope, &event, body), accepted)
 }
 
@@ -75,7 +75,7 @@ pub fn route_in_run(
 /// It goes to the group of events with malformed ids, for inspection.
 pub fn route_unreadable(body: &str) -> Outgoing {
     let group = GroupId::from_parts(&[INVALID_GROUP]);
-    outgoing(QueueName::Events, group, None, &Envelope::default(), &without_token(body), "")
+    outgoing(QueueName::Events, group, None, (None, &Envelope::default()), &without_token(body), "")
 }
 
 /// When an event happened by Slack's clock: its own timestamp, otherwise the envelope's, which has whole
@@ -89,10 +89,6 @@ fn event_of<'a>(envelope: &Envelope<'a>) -> EventHeader<'a> {
     envelope.event.map(EventHeader::read).unwrap_or_default()
 }
 
-fn team_of(envelope: &Envelope<'_>) -> Option<TeamId> {
-    TeamId::parse(envelope.team_id.as_deref()?).ok()
-}
-
 fn route_event(run: Option<&RunId>, envelope: &Envelope<'_>, event: &EventHeader<'_>, body: &str) -> Route {
     if Audience::from_event(event) == Audience::Direct {
         return Route::DirectMessage;
@@ -103,18 +99,12 @@ fn route_event(run: Option<&RunId>, envelope: &Envelope<'_>, event: &EventHeader
         None => "",
     };
     let body = &*without_token(body);
-    let Some(team) = team_of(envelope) else {
-        return Route::Queues(vec![outgoing(
-            QueueName::Events,
-            GroupId::from_parts(&[INVALID_GROUP]),
-            run,
-            envelope,
-            body,
-            "",
-        )]);
+    let Some(team) = envelope.workspace() else {
+        let group = GroupId::from_parts(&[INVALID_GROUP]);
+        return Route::Queues(vec![outgoing(QueueName::Events, group, run, (None, envelope), body, "")]);
     };
     let events_group = || events_group(&team, event);
-    let send = |queue, group, kind| outgoing(queue, group, run, envelope, body, kind);
+    let send = |queue, group, kind| outgoing(queue, group, run, (Some(&team), envelope), body, kind);
     let to_events = || send(QueueName::Events, events_group(), "");
     let to_channels = || send(QueueName::Channels, GroupId::from_parts(&[team.as_str()]), kind);
     let is_own = || event.user().is_some_and(|user| envelope.is_own_user(&user));
@@ -130,7 +120,8 @@ fn route_event(run: Option<&RunId>, envelope: &Envelope<'_>, event: &EventHeader
 /// A message that forwards an event to the channel-indexer. The message-writer forwards channel facts that
 /// only messages contain.
 pub fn channels_message(team: &TeamId, envelope: &Envelope<'_>, body: &str) -> Outgoing {
-    outgoing(QueueName::Channels, GroupId::from_parts(&[team.as_str()]), None, envelope, body, "channel")
+    let group = GroupId::from_parts(&[team.as_str()]);
+    outgoing(QueueName::Channels, group, None, (Some(team), envelope), body, "channel")
 }
 
 /// A message that reports to the channel-indexer that ingest refused requests signed by Slack, between the
@@ -162,13 +153,13 @@ fn outgoing(
     queue: QueueName,
     group: GroupId,
     run: Option<&RunId>,
-    envelope: &Envelope<'_>,
+    (team, envelope): (Option<&TeamId>, &Envelope<'_>),
     body: &str,
     kind: &str,
 ) -> Outgoing {
     // The hash includes the body: with a leaked secret, an attacker could otherwise send another event under
     // an id that Slack is about to use.
-    let team = envelope.team_id.as_deref().unwrap_or_default();
+    let team = team.map(TeamId::as_str).unwrap_or_default();
     let event_id = envelope.event_id.as_deref().unwrap_or_default();
     let dedup =
         DedupId::from_parts(&[team.as_bytes(), event_id.as_bytes(), kind.as_bytes(), body.as_bytes()]);
@@ -252,6 +243,16 @@ mod tests {
     fn a_rate_limited_minute_goes_to_channels() {
         let body = r#"{"type":"app_rate_limited","team_id":"T1","minute_rate_limited":1}"#;
         assert_eq!(routed(body), [("channels".into(), "T1".into())]);
+    }
+
+    #[test]
+    fn an_event_is_routed_to_the_workspace_of_the_installation() {
+        let body = r#"{"type":"event_callback","team_id":"T0PARTNER","authorizations":[{"team_id":"T1"}],
+            "event_time":5,"event":{"type":"message","channel":"C1","channel_type":"channel"}}"#;
+        assert_eq!(routed(body), [("events".into(), "T1#C1".into())]);
+        let envelope = Envelope::peek(body.as_bytes()).unwrap();
+        let (_, accepted) = route_in_run(Some(&RunId::begin()), &envelope, body);
+        assert_eq!(accepted.unwrap().0.as_str(), "T1");
     }
 
     #[test]

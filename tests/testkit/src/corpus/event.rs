@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 pub use fake_slack::event::{
-    changed, channel_created, deleted, emoji_added, envelope, posted, reaction_added, reaction_removed,
-    replied, with_fields,
+    EnvelopeShape, PARTNER, changed, channel_created, deleted, emoji_added, envelope, posted, reaction_added,
+    reaction_removed, replied, with_fields,
 };
 
 /// A plain message of a person.

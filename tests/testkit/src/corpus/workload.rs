@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
+use super::event::EnvelopeShape;
 use super::{TEAM, channel_id, event, text, ts, user_id};
 
 /// An edit, a deletion or a reply refers to one of this number of latest messages of its channel.
@@ -31,6 +32,9 @@ pub struct Shape {
     pub replies_percent: u32,
     /// The time between two events.
     pub step_micros: i64,
+    /// Whether the envelopes have every [`EnvelopeShape`], not only the regular one. Then the existence check
+    /// asks Slack about channels more often, which a measurement would contain.
+    pub irregular_envelopes: bool,
 }
 
 impl Default for Shape {
@@ -44,6 +48,7 @@ impl Default for Shape {
             deletes_percent: 3,
             replies_percent: 20,
             step_micros: 1_300,
+            irregular_envelopes: false,
         }
     }
 }
@@ -193,7 +198,10 @@ impl Iterator for Workload {
         let event_id = format!("Ev{:04}{:010}", self.shape.first_channel, self.sent);
         self.sent += 1;
         let channel = channel_id(self.shape.first_channel + n);
-        let body = event::envelope(TEAM, &event_id, &event);
+        let mut body = event::envelope(TEAM, &event_id, &event);
+        if self.shape.irregular_envelopes {
+            body = EnvelopeShape::ALL[self.random.usize(..EnvelopeShape::ALL.len())].apply(&body);
+        }
         Some(GeneratedEvent { event_id, channel, body, effect })
     }
 }

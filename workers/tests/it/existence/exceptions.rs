@@ -4,6 +4,7 @@ use std::slice::from_ref;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use testkit::corpus::event::{EnvelopeShape, PARTNER};
 use testkit::corpus::{TEAM, event};
 use testkit::fake_slack::{channel, refusal};
 use workers::runtime::{JobOutcome, Worker};
@@ -86,6 +87,39 @@ async fn people_of_another_workspace_may_write_if_slack_reports_the_channel_as_s
     let own = event::with_fields(message("C0SHARED", "U0NOBODY", TS), [("user_team", TEAM.into())]);
     let outcomes = fixture.writer.handle(&[delivery(&shared_envelope(&own))]).await;
     assert!(reason(&outcomes[0]).contains("U0NOBODY"));
+}
+
+#[tokio::test]
+async fn both_sides_of_a_shared_channel_are_stored_in_the_workspace_of_the_installation() {
+    let fixture = ExistenceCheckFixture::new().await;
+    let shared = event::with_fields(channel("C0SHARED", "partners"), [("is_ext_shared", true.into())]);
+    fixture.slack.change_workspace(TOKEN, |workspace| workspace.channels.push(shared));
+    let mut written = 0;
+    for shape in EnvelopeShape::ALL {
+        let by = |user: &str, team: &str, micros: usize| {
+            event::with_fields(
+                message("C0SHARED", user, &format!("1700000000.{micros:06}")),
+                [("team", team.into())],
+            )
+        };
+        // Slack names the author's workspace in one field, in three, or in none.
+        let theirs = event::with_fields(
+            by("U0PARTNER1", PARTNER, written + 2),
+            [("user_team", PARTNER.into()), ("source_team", PARTNER.into())],
+        );
+        let events = [by(USER, TEAM, written + 1), theirs, by("U0PARTNER2", PARTNER, written + 3)];
+        let jobs = events.map(|event| delivery(&shape.apply(&event::envelope(TEAM, "EvShared", &event))));
+        assert_eq!(fixture.writer.handle(&jobs).await, [const { JobOutcome::Done }; 3], "{shape:?}");
+        written += 3;
+    }
+    let rows = fixture.rows();
+    let stored = rows.iter().filter(|row| row.key.item_id == format!("message#{TEAM}#C0SHARED"));
+    assert_eq!(stored.count(), written);
+    assert!(!rows.iter().any(|row| row.key.item_id.contains(PARTNER)), "{rows:?}");
+    // People of the partner are only believed in its channels.
+    let forged = event::with_fields(message(CHANNEL, "U0PARTNER1", TS), [("team", PARTNER.into())]);
+    let forged = EnvelopeShape::Partner.apply(&event::envelope(TEAM, "EvForged", &forged));
+    assert!(reason(&fixture.writer.handle(&[delivery(&forged)]).await[0]).contains("U0PARTNER1"));
 }
 
 #[tokio::test]
