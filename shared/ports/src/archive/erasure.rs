@@ -14,7 +14,8 @@
 //! A question to the responder, its answer and each reply are covered like the message whose key they have;
 //! their `user` is the person who asked.
 //!
-//! The author of a message is the author of its content: reactions, deletion marks and file states contain no
+//! The `user` of a message is the author of its content, who may be named by the comment in an old
+//! `file_comment` only: reactions, deletion marks and file states contain no
 //! words of a user, and a row with only these is invisible to readers. No fact covers a file's row: a file
 //! belongs to every message that shares it and is deleted with the last of them, which its writer checks.
 

@@ -131,13 +131,16 @@ fn read_object(
     let thread = thread_head(&object);
     let thread_ts = text(&object, "thread_ts").map(Ts::parse).transpose()?;
     let thread_ts = thread_ts.or_else(|| thread.is_some().then(|| ts.clone()));
-    let author = text(&object, "user").and_then(|user| UserId::parse(user).ok());
     if text(&object, "user") == Some(SLACKBOT) && text(&object, "text") == Some(DELETED_TEXT) {
         object.insert("subtype".into(), "tombstone".into());
     }
     normal::reduce(&mut object);
     let raw = to_raw_value(&object).map_err(|_| UnreadableJson)?;
     let (change, edited) = message::listed_change(team, channel, &raw, thread_ts.as_ref(), &reactions)?;
+    let author = match &change {
+        Change::Content(content) => content.author().and_then(|user| UserId::parse(user).ok()),
+        Change::Register(_) => None,
+    };
     Ok(HistoryMessage { ts, author, edited, thread_ts, change, thread, reactions, reactions_cut })
 }
 
