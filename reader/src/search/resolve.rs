@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use jiff::tz::TimeZone;
-use ports::archive::{Archive, ArchiveError, Query, key};
+use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use slack::ids::{ChannelId, TeamId, UserId};
 
 use super::document::Facet;
@@ -162,6 +162,12 @@ impl KnownNames {
                     None => break,
                 }
             }
+            // A bot is an author, as its app's user is.
+            let bots = query_all(archive, Query::partition(key::bots(team))).await?;
+            known.people.extend(bots.iter().filter_map(|bot| {
+                let names = bot.text("name").map(KnownName::new).into_iter().collect();
+                Some((UserId::parse(&bot.key.timestamp).ok()?, names))
+            }));
             let channels = directory::read(archive, team).await?;
             known.channels.extend(channels.iter().map(|(channel, name)| (channel, KnownName::new(name))));
         }
@@ -300,11 +306,12 @@ fn time_range(days: DayRange, zone: &TimeZone) -> TimeRange {
 
 #[cfg(test)]
 mod tests {
+    use ports::archive::ItemKey;
     use serde_json::json;
     use testkit::memory::archive::MemoryArchive;
 
     use super::*;
-    use crate::fixture::{channel_names, person, team};
+    use crate::fixture::{channel_names, person, set, team};
 
     async fn resolved(text: &str) -> Result<ResolvedQuery, ResolveError> {
         let archive = MemoryArchive::new();
@@ -312,6 +319,8 @@ mod tests {
         person(&archive, "U1", ana).await;
         let bo = json!({"user_id": "U2", "display_name": "", "real_name": "Bo", "name": "bo"});
         person(&archive, "U2", bo).await;
+        let bot = ItemKey::bot(&team(), &UserId::parse("B0JIRA").unwrap());
+        set(&archive, bot, json!({ "name": "Jira Cloud" })).await;
         channel_names(&archive, json!({ "C7": "general", "C8": "ops-alerts" })).await;
         let teams = [team()];
         let query = SearchQuery::parse(text).unwrap();
@@ -333,6 +342,9 @@ mod tests {
     async fn people_are_found_by_each_name_and_by_id() {
         for text in ["from:ana", "from:@ANA", "from:\"Ana Gomez\"", "from:agomez", "from:U1"] {
             assert_eq!(facets(text).await, ["uu1"], "{text}");
+        }
+        for text in ["from:\"Jira Cloud\"", "from:\"@jira cloud\"", "from:B0JIRA"] {
+            assert_eq!(facets(text).await, ["ub0jira"], "{text}");
         }
         assert_eq!(facets("from:U999").await, ["uu999"], "an author whom the directory does not know");
     }

@@ -188,6 +188,15 @@ pub struct MessageObject<'a> {
     /// The workspace the message was written in, on channels shared between workspaces.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub source_team: Option<Cow<'a, str>>,
+    /// The workspace of the author, or that of the channel.
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    pub team: Option<Cow<'a, str>>,
+    /// The author's profile, especially that of a person of another organisation.
+    #[serde(borrow, default)]
+    pub user_profile: Option<&'a RawValue>,
+    /// The bot of the app that wrote it.
+    #[serde(borrow, default)]
+    pub bot_profile: Option<&'a RawValue>,
     /// File objects.
     #[serde(borrow, default)]
     pub files: Option<&'a RawValue>,
