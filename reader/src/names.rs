@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use ports::archive::{Archive, ArchiveError, ItemKey};
+use ports::archive::{Archive, ArchiveError, Item, ItemKey};
+use rules::directory::ORGANISATION;
 use slack::ids::{ChannelId, SLACKBOT, TeamId, UserId};
 
 use crate::directory::{self, WorkspaceChannels};
@@ -23,6 +24,8 @@ pub struct DisplayNames<'a> {
     archive: &'a dyn Archive,
     teams: Vec<TeamId>,
     known: HashMap<String, String>,
+    /// The names of the organisations of known people who belong to another one, by the ids of the people.
+    organisations: HashMap<String, String>,
     /// Read once, when a message first mentions a channel.
     channels: Option<Vec<WorkspaceChannels>>,
 }
@@ -36,7 +39,7 @@ impl<'a> DisplayNames<'a> {
     /// Returns an empty set of names for several workspaces. A person's name comes from the first workspace
     /// that has it.
     pub fn for_teams(archive: &'a dyn Archive, teams: Vec<TeamId>) -> Self {
-        Self { archive, teams, known: HashMap::new(), channels: None }
+        Self { archive, teams, known: HashMap::new(), organisations: HashMap::new(), channels: None }
     }
 
     /// Looks up the authors of these messages, and everything they mention.
@@ -69,6 +72,7 @@ impl<'a> DisplayNames<'a> {
     ) -> Result<(), ArchiveError> {
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();
+            self.organisations.clear();
         }
         if self.channels.is_none() && mentions_channel {
             let mut channels = Vec::with_capacity(self.teams.len());
@@ -82,8 +86,10 @@ impl<'a> DisplayNames<'a> {
         unknown.dedup();
         unknown.truncate(MAX_KNOWN - self.known.len());
         let users: Vec<UserId> = unknown.iter().filter_map(|id| UserId::parse(id).ok()).collect();
-        let keys: Vec<ItemKey> =
-            users.iter().flat_map(|user| self.teams.iter().map(|team| ItemKey::user(team, user))).collect();
+        let keys: Vec<ItemKey> = users
+            .iter()
+            .flat_map(|user| self.teams.iter().map(move |team| key_of_author(team, user)))
+            .collect();
         let rows = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
         let mut names: HashMap<&str, &str> = HashMap::new();
         // The first workspace with a name for a person wins.
@@ -95,6 +101,20 @@ impl<'a> DisplayNames<'a> {
             if let Some(name) = name {
                 names.entry(&key.timestamp).or_insert(name);
             }
+        }
+        let homes: Vec<(&ItemKey, ItemKey)> = keys
+            .iter()
+            .zip(&rows)
+            .filter_map(|(key, row)| Some((key, organisation_key(row.as_ref()?)?)))
+            .collect();
+        let organisations = self
+            .archive
+            .get_all(&homes.iter().map(|(_, organisation)| organisation).collect::<Vec<_>>())
+            .await?;
+        for ((person, _), organisation) in homes.iter().zip(organisations) {
+            let name = organisation.as_ref().and_then(|row| row.text("name")).filter(|name| is_visible(name));
+            let new = name.filter(|_| !self.organisations.contains_key(&person.timestamp));
+            self.organisations.extend(new.map(|name| (person.timestamp.clone(), plain::line(name))));
         }
         for id in unknown {
             let nameless = if id == SLACKBOT { "Slackbot" } else { id };
@@ -111,13 +131,20 @@ impl<'a> DisplayNames<'a> {
 
     /// Returns the name of a message's author, safe to print.
     pub fn author(&self, MessageAuthor { user, name, is_named_by_app, bot }: &MessageAuthor) -> String {
-        let known = user
-            .as_deref()
-            .filter(|user| !is_named_by_app && self.has_name(user))
-            .map(|user| self.person_name(user));
+        let known = |id: Option<&str>| self.known_name(id).filter(|_| !is_named_by_app);
+        let (user, bot) = (user.as_deref(), bot.as_deref());
         let name = name.as_deref().filter(|name| is_visible(name));
-        let shown = known.or(name).or(user.as_deref()).or(bot.as_deref());
-        plain::line(shown.unwrap_or("unknown"))
+        let shown = match user {
+            Some(_) => known(user).or(name).or_else(|| known(bot)),
+            None => known(bot).or(name),
+        };
+        plain::line(shown.or(user).or(bot).unwrap_or("unknown"))
+    }
+
+    /// Returns the name of the organisation of a message's author, safe to print, if it is another one and its
+    /// name is known.
+    pub fn organisation(&self, author: &MessageAuthor) -> Option<&str> {
+        self.organisations.get(author.user.as_deref()?).map(String::as_str)
     }
 
     /// Returns a channel's name from the ChannelIndex, safe to print.
@@ -129,8 +156,23 @@ impl<'a> DisplayNames<'a> {
 
     /// Whether a person's name is known.
     pub fn has_name(&self, id: &str) -> bool {
-        self.known.get(id).is_some_and(|name| name != id)
+        self.known_name(Some(id)).is_some()
     }
+
+    fn known_name(&self, id: Option<&str>) -> Option<&str> {
+        self.known.get(id?).map(String::as_str).filter(|name| Some(*name) != id)
+    }
+}
+
+/// The row of the organisation of a person who belongs to another one.
+fn organisation_key(person: &Item) -> Option<ItemKey> {
+    let id = |name| TeamId::parse(person.text(name)?).ok();
+    Some(ItemKey::organisation(&id("team_id")?, &id(ORGANISATION)?))
+}
+
+/// The row with the name of an author. The ids of bots begin with another letter than those of people.
+fn key_of_author(team: &TeamId, author: &UserId) -> ItemKey {
+    if author.as_str().starts_with('B') { ItemKey::bot(team, author) } else { ItemKey::user(team, author) }
 }
 
 #[cfg(test)]
@@ -139,8 +181,54 @@ mod tests {
     use testkit::memory::archive::MemoryArchive;
 
     use super::*;
-    use crate::fixture::{channel_names, person, team};
+    use crate::fixture::{channel_names, person, set, team};
     use crate::text::{MessageText, read};
+
+    #[tokio::test]
+    async fn a_message_of_a_bot_is_shown_under_the_name_of_its_row() {
+        let archive = MemoryArchive::new();
+        let bot = |id: &str| ItemKey::bot(&team(), &UserId::parse(id).unwrap());
+        set(&archive, bot("B1"), json!({ "name": "Jira Cloud" })).await;
+        set(&archive, bot("B3"), json!({ "name": "\u{200b}" })).await;
+        let mut names = DisplayNames::new(&archive, team());
+        let profile = json!({ "bot_profile": { "name": "Old Jira" } }).to_string();
+        for (message, shown) in [
+            (json!({ "bot_id": "B1", "subtype": "bot_message" }), "Jira Cloud"),
+            (json!({ "bot_id": "B1", "raw_event": profile }), "Jira Cloud"),
+            (json!({ "bot_id": "B2", "raw_event": profile }), "Old Jira"),
+            (json!({ "bot_id": "B1", "subtype": "bot_message", "username": "Incidents" }), "Incidents"),
+            (json!({ "user": "U1", "bot_id": "B1" }), "Jira Cloud"),
+            (json!({ "user": "U1", "bot_id": "B2" }), "U1"),
+            (json!({ "bot_id": "B2" }), "B2"),
+            (json!({ "bot_id": "B3" }), "B3"),
+            (json!({}), "unknown"),
+        ] {
+            let text: MessageText = read(&message);
+            names.learn([&text]).await.unwrap();
+            assert_eq!(names.author(&text.author), shown, "{message}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_person_of_another_organisation_has_its_name_if_it_is_visible() {
+        let archive = MemoryArchive::new();
+        let stranger =
+            |organisation: &str| json!({ "name": "pat", "team_id": "T1", "organisation": organisation });
+        for (id, organisation) in [("U1", "T2"), ("U2", "T3"), ("U3", "T4"), ("U4", "t#")] {
+            person(&archive, id, stranger(organisation)).await;
+        }
+        let organisation = |id: &str| ItemKey::organisation(&team(), &TeamId::parse(id).unwrap());
+        set(&archive, organisation("T2"), json!({ "name": "Acme\nInc" })).await;
+        set(&archive, organisation("T3"), json!({ "name": "\u{200b}" })).await;
+        let mut names = DisplayNames::new(&archive, team());
+        for (user, expected) in
+            [("U1", Some("Acme Inc")), ("U2", None), ("U3", None), ("U4", None), ("U5", None)]
+        {
+            let text = read(&json!({ "user": user }));
+            names.learn([&text]).await.unwrap();
+            assert_eq!(names.organisation(&text.author), expected, "{user}");
+        }
+    }
 
     #[tokio::test]
     async fn invisible_names_are_skipped() {

@@ -2,10 +2,12 @@
 
 use std::io::Write;
 
-use ports::archive::{Archive, Query, key, query_all};
+use ports::archive::{Archive, Item, Query, key, query_all};
 use reader::figures::person::FirstPosts;
 use reader::find;
 use reader::rows::VisibleRows;
+use rules::directory::ORGANISATION;
+use rules::figures::person::{AuthorKind, PersonFacts};
 use rules::{profile, project};
 use serde_json::Value;
 use slack::ids::TeamId;
@@ -85,8 +87,9 @@ async fn list(
     let teams = find::requested_teams(archive, args.team.as_ref()).await?;
     let mut empty = true;
     for team in teams {
+        let organisations = query_all(archive, Query::partition(key::organisations(&team))).await?;
         let mut rows = VisibleRows::all(archive, Query::partition(key::users(&team)), |item| {
-            (!item.is_erased()).then(|| project::directory(item))
+            shown_person(item, &team, &organisations)
         });
         if let Some(limit) = args.limit {
             rows.keep_newest(limit.get()).await?;
@@ -112,6 +115,21 @@ async fn list(
     Ok(())
 }
 
+/// A person with their kind, as reports name it, and with the name of their organisation if it is another one.
+/// `None` if they were erased.
+fn shown_person(item: &Item, team: &TeamId, organisations: &[Item]) -> Option<Value> {
+    let PersonFacts { kind, .. } = PersonFacts::read(item, team.as_str())?;
+    let mut person = project::directory(item);
+    person["kind"] = kind.as_str().into();
+    if let Some(home) = item.text(ORGANISATION)
+        && let Some(organisation) = organisations.iter().find(|row| row.key.timestamp == home)
+        && let Some(name) = organisation.text("name")
+    {
+        person["team_name"] = name.into();
+    }
+    Some(person)
+}
+
 fn person(out: &mut dyn Write, user: &Value) -> Result<(), ReadError> {
     let text = |name: &str| plain::line(user[name].as_str().unwrap_or_default());
     let mut marks = String::new();
@@ -120,6 +138,10 @@ fn person(out: &mut dyn Write, user: &Value) -> Result<(), ReadError> {
     }
     if user["deleted"] == true {
         marks.push_str("  (deactivated)");
+    }
+    if user["kind"] == AuthorKind::Stranger.as_str() {
+        let organisation = Some(text("team_name")).filter(|name| !name.trim().is_empty());
+        marks.push_str(&organisation.map_or("  (stranger)".to_owned(), |name| format!("  ({name})")));
     }
     let id = plain::line(user["user_id"].as_str().or(user["timestamp"].as_str()).unwrap_or_default());
     let shown_name = [text("display_name"), text("name"), text("real_name")].into_iter();
@@ -132,6 +154,8 @@ fn person(out: &mut dyn Write, user: &Value) -> Result<(), ReadError> {
 #[cfg(test)]
 mod tests {
     use ports::archive::{ArchiveExt, ItemKey, Update};
+    use rules::directory::user_updates;
+    use rules::organisation;
     use serde_json::json;
 
     use super::*;
@@ -195,6 +219,52 @@ mod tests {
             ["U12".into(), rows[0]["name"].clone(), "2".into(), first]
         );
         assert_eq!(rows[1]["first_post"], Value::Null);
+    }
+
+    #[tokio::test]
+    async fn each_person_has_a_kind_and_a_stranger_an_organisation() {
+        let fixture = CliFixture::open().await;
+        let team: TeamId = "T1".parse().unwrap();
+        fixture.archive().write(&Update::mark(ItemKey::team(&team))).await.unwrap();
+        let listed = [
+            json!({ "id": "U1", "name": "ana", "team_id": "T1" }),
+            json!({ "id": "U2", "name": "gus", "team_id": "T1", "is_restricted": true }),
+            json!({ "id": "U3", "name": "jira", "team_id": "T1", "is_bot": true }),
+            json!({ "id": "U4", "name": "pat", "team_id": "T2" }),
+            json!({ "id": "U5", "name": "sam", "team_id": "T3" }),
+            json!({ "id": "U6", "name": "kim", "team_id": "T1", "deleted": true }),
+        ];
+        for person in &listed {
+            let (user, raw) =
+                (person["id"].as_str().unwrap(), serde_json::value::to_raw_value(person).unwrap());
+            let clock = "1.000000".parse().unwrap();
+            for update in user_updates(&team, &user.parse().unwrap(), &raw, &clock).unwrap() {
+                fixture.archive().write(&update).await.unwrap();
+            }
+        }
+        let acme = json!({ "id": "T2", "name": "Acme" });
+        let other: TeamId = "T2".parse().unwrap();
+        let answered = organisation::answered(&team, &other, Some(&acme), &"1.000000".parse().unwrap());
+        fixture.archive().write(&answered).await.unwrap();
+        let json = printed(&fixture, None, true).await.unwrap();
+        let rows: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let kinds: Vec<(&str, Option<&str>)> =
+            rows.iter().map(|row| (row["kind"].as_str().unwrap(), row["team_name"].as_str())).collect();
+        assert_eq!(
+            kinds,
+            [
+                ("member", None),
+                ("guest", None),
+                ("bot", None),
+                ("stranger", Some("Acme")),
+                ("stranger", None),
+                ("deleted", None)
+            ]
+        );
+        let text = printed(&fixture, None, false).await.unwrap();
+        for expected in ["U4 pat (Acme)", "U5 sam (stranger)", "U3 jira (bot)", "U6 kim (deactivated)"] {
+            assert!(squeezed(&text).iter().any(|line| line == expected), "{expected} is not in {text}");
+        }
     }
 
     #[test]

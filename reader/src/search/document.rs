@@ -114,7 +114,7 @@ fn facets(message: &Value, content: &MessageText) -> BTreeSet<Facet> {
     ];
     let mut facets: BTreeSet<Facet> =
         flags.into_iter().filter(|(_, is_set)| *is_set).filter_map(|(facet, _)| facet).collect();
-    facets.extend(message["user"].as_str().map(Facet::author));
+    facets.extend(content.author.id().map(Facet::author));
     for span in spans() {
         if let TextSpan::User { id, .. } | TextSpan::Channel { id, .. } = span {
             facets.extend([Facet::mention(id), Facet::mentions()]);
@@ -199,7 +199,7 @@ mod tests {
             "ts": "1.000000", "deleted": true, "bot_id": "B1", "subtype": "bot_message", "text": "会議室 は AWS障害",
         }));
         assert_eq!(words, "会議 議室 室 は aws 障害 害");
-        assert_eq!(facets, ["isbot", "isdeleted"]);
+        assert_eq!(facets, ["isbot", "isdeleted", "ub1"]);
     }
 
     #[test]

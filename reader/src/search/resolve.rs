@@ -1,14 +1,14 @@
 //! Looks up the people, channels and days in a query.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 use jiff::tz::TimeZone;
-use ports::archive::{Archive, ArchiveError, Query, key};
+use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use slack::ids::{ChannelId, TeamId, UserId};
 
 use super::document::Facet;
-use super::query::{DayRange, HasWhat, IsWhat, SearchCondition, SearchQuery, TextCondition};
+use super::query::{DayRange, HasWhat, IsWhat, SearchCondition, SearchQuery, SearchTerm, TextCondition};
 use super::units::{self, SearchUnit};
 use crate::directory;
 use crate::find::{self, Closest};
@@ -18,6 +18,9 @@ use crate::range::{TimeRange, ts_from_micros};
 
 /// Maximum number of mentioned ids in a condition. If more names match, the condition accepts any mention.
 const MAX_MENTIONS: usize = 500;
+
+/// Maximum number of terms after `from:` that may belong to the name: few names have more than five words.
+const MAX_NAME_TERMS: usize = 4;
 
 /// People per page.
 const PEOPLE_AT_ONCE: usize = 256;
@@ -162,6 +165,12 @@ impl KnownNames {
                     None => break,
                 }
             }
+            // A bot is an author, as its app's user is.
+            let bots = query_all(archive, Query::partition(key::bots(team))).await?;
+            known.people.extend(bots.iter().filter_map(|bot| {
+                let names = bot.text("name").map(KnownName::new).into_iter().collect();
+                Some((UserId::parse(&bot.key.timestamp).ok()?, names))
+            }));
             let channels = directory::read(archive, team).await?;
             known.channels.extend(channels.iter().map(|(channel, name)| (channel, KnownName::new(name))));
         }
@@ -182,6 +191,33 @@ impl KnownNames {
             }
         }
         if found.is_empty() { Err(close.names()) } else { Ok(found) }
+    }
+
+    /// Returns the name of a person that begins with an unknown one and continues with the words after it, and
+    /// the number of these terms.
+    fn longer_name<'t>(
+        &self,
+        called: &str,
+        following: impl Iterator<Item = &'t SearchTerm>,
+    ) -> Option<(String, usize)> {
+        if find::looks_like_an_id(called) || self.people_called(called).is_ok() {
+            return None;
+        }
+        let mut requested = units::split_into_units(called.strip_prefix('@').unwrap_or(called));
+        for (number, term) in following.take(MAX_NAME_TERMS).enumerate() {
+            let SearchCondition::Text(text) = &term.condition else { return None };
+            if term.is_negated || text.is_prefix {
+                return None;
+            }
+            requested.extend_from_slice(&text.units);
+            let is_requested = |name: &&KnownName| {
+                name.units.iter().map(|unit| &unit.text).eq(requested.iter().map(|unit| &unit.text))
+            };
+            if let Some(name) = self.people.iter().flat_map(|(_, names)| names).find(is_requested) {
+                return Some((name.lowercase.clone(), number + 1));
+            }
+        }
+        None
     }
 
     /// Returns each name with the id that its mentions contain. A mention shows a person's first available
@@ -234,7 +270,7 @@ pub async fn resolve(
 ) -> Result<ResolvedQuery, ResolveError> {
     let with_deleted = with_deleted || query.asks_for_deleted();
     let mut terms = Vec::with_capacity(query.terms.len());
-    for term in query.terms {
+    for term in join_names(known, query.terms) {
         let condition = match term.condition {
             SearchCondition::Text(text) => text_condition(known, text),
             SearchCondition::From(called) => ResolvedCondition::Facets(authors(known, &called)?),
@@ -250,6 +286,23 @@ pub async fn resolve(
         terms.push(ResolvedTerm { is_negated: term.is_negated, condition });
     }
     Ok(ResolvedQuery { terms, with_deleted })
+}
+
+/// Joins `from:` with the words after it if no person has the first word as a name and one has all of them: a
+/// name need not be quoted.
+fn join_names(known: &KnownNames, terms: Vec<SearchTerm>) -> Vec<SearchTerm> {
+    let mut joined = Vec::with_capacity(terms.len());
+    let mut rest = VecDeque::from(terms);
+    while let Some(mut term) = rest.pop_front() {
+        if let SearchCondition::From(called) = &mut term.condition
+            && let Some((name, words)) = known.longer_name(called, rest.iter())
+        {
+            *called = name;
+            rest.drain(..words);
+        }
+        joined.push(term);
+    }
+    joined
 }
 
 fn text_condition(known: &KnownNames, text: TextCondition) -> ResolvedCondition {
@@ -300,11 +353,12 @@ fn time_range(days: DayRange, zone: &TimeZone) -> TimeRange {
 
 #[cfg(test)]
 mod tests {
+    use ports::archive::ItemKey;
     use serde_json::json;
     use testkit::memory::archive::MemoryArchive;
 
     use super::*;
-    use crate::fixture::{channel_names, person, team};
+    use crate::fixture::{channel_names, person, set, team};
 
     async fn resolved(text: &str) -> Result<ResolvedQuery, ResolveError> {
         let archive = MemoryArchive::new();
@@ -312,6 +366,8 @@ mod tests {
         person(&archive, "U1", ana).await;
         let bo = json!({"user_id": "U2", "display_name": "", "real_name": "Bo", "name": "bo"});
         person(&archive, "U2", bo).await;
+        let bot = ItemKey::bot(&team(), &UserId::parse("B0JIRA").unwrap());
+        set(&archive, bot, json!({ "name": "Jira Cloud" })).await;
         channel_names(&archive, json!({ "C7": "general", "C8": "ops-alerts" })).await;
         let teams = [team()];
         let query = SearchQuery::parse(text).unwrap();
@@ -334,7 +390,22 @@ mod tests {
         for text in ["from:ana", "from:@ANA", "from:\"Ana Gomez\"", "from:agomez", "from:U1"] {
             assert_eq!(facets(text).await, ["uu1"], "{text}");
         }
+        for text in ["from:\"Jira Cloud\"", "from:\"@jira cloud\"", "from:B0JIRA"] {
+            assert_eq!(facets(text).await, ["ub0jira"], "{text}");
+        }
         assert_eq!(facets("from:U999").await, ["uu999"], "an author whom the directory does not know");
+    }
+
+    #[tokio::test]
+    async fn a_name_of_several_words_need_not_be_quoted() {
+        for text in ["from:@jira cloud", "from:Jira Cloud done", "from:jira CLOUD is:bot"] {
+            assert_eq!(facets(text).await, ["ub0jira"], "{text}");
+        }
+        assert_eq!(resolved("from:@jira cloud done").await.unwrap().terms.len(), 2);
+        assert_eq!(resolved("from:@ana gomez").await.unwrap().terms.len(), 2, "ana is a name");
+        for unknown in ["from:@jira", "from:@jira -cloud", "from:@jira clo*", "from:@jira done cloud"] {
+            assert!(resolved(unknown).await.is_err(), "{unknown}");
+        }
     }
 
     #[tokio::test]

@@ -123,10 +123,18 @@ fn author(message: &Value, raw: &Value) -> MessageAuthor {
     MessageAuthor { user: owned(message, "user"), name, is_named_by_app, bot: owned(message, "bot_id") }
 }
 
+impl MessageAuthor {
+    /// The id of the author: the person or the app's user, otherwise the app's bot.
+    pub fn id(&self) -> Option<&str> {
+        self.user.as_deref().or(self.bot.as_deref())
+    }
+}
+
 impl MessageText {
-    /// The ids of the author and of the mentioned people, in this order.
+    /// The ids of the author, of the app's bot, and of the mentioned people, in this order.
     pub fn people(&self) -> impl Iterator<Item = &str> {
-        self.author.user.as_deref().into_iter().chain(spans::people(self.spans()))
+        let author = [&self.author.user, &self.author.bot].into_iter().filter_map(Option::as_deref);
+        author.chain(spans::people(self.spans()))
     }
 
     /// Whether the message mentions a channel.

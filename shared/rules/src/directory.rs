@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::version::clock_version;
-use super::{Change, MAX_NAME_BYTES, Malformed, SlackEvent, checked_name, profile};
+use super::{Change, MAX_NAME_BYTES, Malformed, SlackEvent, bot, checked_name, organisation, profile};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, text_attributes};
 use slack::envelope::{self, text_or_none};
 use slack::ids::{TeamId, Ts, UserId};
@@ -22,8 +22,15 @@ pub const VERSION: &str = "version";
 pub(super) const EARLIEST: &str = "insert_timestamp";
 
 /// The attributes of a user's register.
-const USER: [&str; 8] =
-    ["name", "real_name", "display_name", "tz", "tz_offset", "is_bot", "deleted", "raw_event"];
+const USER: [&str; 9] =
+    ["name", "real_name", "display_name", "tz", "tz_offset", "is_bot", "deleted", ORGANISATION, "raw_event"];
+
+/// The attribute with the workspace of a person of another organisation.
+pub const ORGANISATION: &str = "organisation";
+
+/// The beginning of the versions of people whom only messages describe. It is less than that of every clock,
+/// so a person in Slack's directory outranks them at any time.
+const DESCRIBED: char = '-';
 
 /// The changes that a user event makes.
 pub(super) fn user_changes(event: &SlackEvent<'_>) -> Result<Vec<Change>, Malformed> {
@@ -34,7 +41,8 @@ pub(super) fn user_changes(event: &SlackEvent<'_>) -> Result<Vec<Change>, Malfor
 }
 
 /// The updates of a user's row: the newest object wins, and the row keeps the earliest clock at which the
-/// user was seen. Each distinct profile is also stored in its own row.
+/// user was seen. Each distinct profile is also stored in its own row. If the object names an app's bot or
+/// another organisation, the updates also write its row.
 ///
 /// # Errors
 /// [`Malformed`] if the object cannot be read: it must not replace a readable one.
@@ -45,6 +53,40 @@ pub fn user_updates(
     clock: &Ts,
 ) -> Result<Vec<Update>, Malformed> {
     let object = envelope::parse_value(raw.get())?;
+    let set = user_attributes(team, &object, raw.get());
+    let profiles = profile::updates(team, user, raw, &set, clock);
+    let of_bot = bot::update_from_user(team, user, &object, clock);
+    let home = home_elsewhere(team, &object).map(|home| organisation::named(team, &home));
+    let newest = register(team, user, set, clock_version(clock, raw.get()));
+    let earliest = Update {
+        guard: Guard::Less { register: EARLIEST.into(), version: clock.padded() },
+        ..Update::new(ItemKey::user(team, user))
+    };
+    Ok([newest, earliest].into_iter().chain(profiles).chain(of_bot).chain(home).collect())
+}
+
+/// The update of the row of a person whom only a message describes, with an object as in the directory. Every
+/// object of the directory outranks it, and an object with a name one without.
+pub(super) fn described_update(team: &TeamId, user: &UserId, object: &Value, clock: &Ts) -> Update {
+    let raw = object.to_string();
+    let set = user_attributes(team, object, &raw);
+    let rank = u8::from(["name", "real_name", "display_name"].iter().any(|name| set.contains_key(*name)));
+    let version = format!("{DESCRIBED}{rank}{}", clock_version(clock, &raw));
+    register(team, user, set, version)
+}
+
+/// The workspace of a person, if it is another one.
+fn home_elsewhere(team: &TeamId, object: &Value) -> Option<TeamId> {
+    let home = TeamId::parse(object["team_id"].as_str()?).ok()?;
+    (home != *team && home.as_str().starts_with('T')).then_some(home)
+}
+
+/// A text that is not empty and has a sane length for a name or an address.
+pub(super) fn shown_text(value: &Value) -> Option<&str> {
+    value.as_str().filter(|text| !text.is_empty() && text.len() <= MAX_NAME_BYTES)
+}
+
+fn user_attributes(team: &TeamId, object: &Value, raw: &str) -> Attributes {
     let mut set = Attributes::new();
     for (attribute, pointer) in [
         ("name", "/name"),
@@ -69,23 +111,21 @@ pub fn user_updates(
     {
         set.insert("real_name".into(), name.into());
     }
-    set.insert("raw_event".into(), raw.get().into());
-    let profiles = profile::updates(team, user, raw, &set, clock);
+    set.extend(home_elsewhere(team, object).map(|home| (ORGANISATION.to_owned(), home.as_str().into())));
+    set.insert("raw_event".into(), raw.into());
+    set
+}
+
+fn register(team: &TeamId, user: &UserId, set: Attributes, version: String) -> Update {
     let identity =
         text_attributes([("type", "user"), ("team_id", team.as_str()), ("user_id", user.as_str())]);
-    let key = ItemKey::user(team, user);
-    let newest = Update {
-        guard: Guard::Greater { register: VERSION.into(), version: clock_version(clock, raw.get()) },
+    Update {
+        guard: Guard::Greater { register: VERSION.into(), version },
         remove: USER.into_iter().filter(|name| !set.contains_key(*name)).collect(),
         set,
         set_if_absent: identity,
-        ..Update::new(key.clone())
-    };
-    let earliest = Update {
-        guard: Guard::Less { register: EARLIEST.into(), version: clock.padded() },
-        ..Update::new(key)
-    };
-    Ok([newest, earliest].into_iter().chain(profiles).collect())
+        ..Update::new(ItemKey::user(team, user))
+    }
 }
 
 /// Validates a user as listed in Slack's directory, and returns the user's id.

@@ -2,6 +2,8 @@
 //! clock.
 
 pub mod audience;
+pub mod author;
+pub mod bot;
 pub mod channel;
 mod clocks;
 pub mod directory;
@@ -13,6 +15,7 @@ pub mod history;
 pub mod interval;
 pub mod merge;
 pub mod message;
+pub mod organisation;
 pub mod outgoing;
 pub mod profile;
 pub mod project;
@@ -208,6 +211,16 @@ impl<'a> SlackEvent<'a> {
             Some(EventRule::Channel(_) | EventRule::Gap(_) | EventRule::Joined | EventRule::Ignored(_))
             | None => Ok(Vec::new()),
         }
+    }
+
+    /// What the messages in the event say about their authors: updates of the rows of people, bots and
+    /// organisations. They are not content of the messages, and [`SlackEvent::changes`] does not contain them.
+    pub fn author_updates(&self) -> Vec<Update> {
+        let messages = self.updates.iter().flatten().flat_map(|updates| &updates.messages);
+        let updates = messages.flat_map(|message| author::updates_from_event(&self.team, &message.object));
+        let mut newest = author::NewestUpdates::default();
+        updates.for_each(|update| newest.add(update));
+        newest.into_updates()
     }
 
     /// The person the event is about.

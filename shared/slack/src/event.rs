@@ -172,9 +172,13 @@ pub struct MessageObject<'a> {
     /// The text in Slack's mrkdwn.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub text: Option<Cow<'a, str>>,
-    /// The author; absent on bot messages.
+    /// The field `user`; absent on bot messages and on comments of files. [`MessageObject::person`] has the
+    /// author.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub user: Option<Cow<'a, str>>,
+    /// The comment in an old `file_comment`.
+    #[serde(borrow, default)]
+    comment: Option<&'a RawValue>,
     /// The bot that wrote it.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub bot_id: Option<Cow<'a, str>>,
@@ -190,6 +194,12 @@ pub struct MessageObject<'a> {
     /// The workspace of the author, or, in some channels shared between workspaces, that of the app.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub team: Option<Cow<'a, str>>,
+    /// The author's profile, especially that of a person of another organisation.
+    #[serde(borrow, default)]
+    pub user_profile: Option<&'a RawValue>,
+    /// The bot of the app that wrote it.
+    #[serde(borrow, default)]
+    pub bot_profile: Option<&'a RawValue>,
     /// File objects.
     #[serde(borrow, default)]
     pub files: Option<&'a RawValue>,
@@ -221,7 +231,21 @@ struct Edited<'a> {
     ts: Option<Cow<'a, str>>,
 }
 
-impl MessageObject<'_> {
+#[derive(Default, Deserialize)]
+struct FileComment<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    user: Option<Cow<'a, str>>,
+}
+
+impl<'a> MessageObject<'a> {
+    /// The person or the app's user who wrote the message: `user`, otherwise the author of the comment in an
+    /// old `file_comment`. A message without such a person is by `bot_id`, otherwise by `username`.
+    pub fn person(&self) -> Option<Cow<'a, str>> {
+        let is_named = |user: &Cow<'_, str>| !user.is_empty();
+        let commenter = || self.comment.map(object_or_default::<FileComment<'_>>)?.user;
+        self.user.clone().filter(is_named).or_else(|| commenter().filter(is_named))
+    }
+
     /// When a user last edited it. Unfurls and reply counts do not set this.
     ///
     /// # Errors
@@ -287,6 +311,24 @@ mod tests {
     fn the_user_is_found_as_id_or_object() {
         for json in [r#"{"user":"U1"}"#, r#"{"user":{"id":"U1"}}"#, r#"{"user_id":"U1"}"#] {
             assert_eq!(EventHeader::read(&raw(json)).user().as_deref(), Some("U1"), "{json}");
+        }
+    }
+
+    #[test]
+    fn the_author_of_a_comment_wrote_the_message_if_it_has_no_user() {
+        for (json, person) in [
+            (r#"{"user":"U1","comment":{"user":"U2"}}"#, Some("U1")),
+            (r#"{"comment":{"user":"U2","comment":"hi"}}"#, Some("U2")),
+            (r#"{"user":"","comment":{"user":"U2"}}"#, Some("U2")),
+            (r#"{"user":null,"comment":{"user":"U2"},"bot_id":"B1"}"#, Some("U2")),
+            (r#"{"comment":{"user":""},"bot_id":"B1"}"#, None),
+            (r#"{"user":7,"comment":["U2"]}"#, None),
+            (r#"{"comment":null}"#, None),
+            (r#"{"comment":{"user":{"id":"U2"}}}"#, None),
+        ] {
+            let object = raw(json);
+            let message: MessageObject<'_> = envelope::read_object(&object).unwrap();
+            assert_eq!(message.person().as_deref(), person, "{json}");
         }
     }
 

@@ -19,7 +19,11 @@ pub(crate) fn answer<'a>(
             "ok": true, "url": url, "team": name, "user": "annalist", "team_id": team, "user_id": bot_user,
             "bot_id": "B0BOT", "is_enterprise_install": false,
         }),
-        "team.info" => json!({ "ok": true, "team": { "id": team, "name": name } }),
+        "team.info" => match parameter("team") {
+            "" => json!({ "ok": true, "team": { "id": team, "name": name } }),
+            other if other == team => json!({ "ok": true, "team": { "id": team, "name": name } }),
+            other => object_or_refusal("team", workspace.organisations.get(other).cloned()),
+        },
         "conversations.list" => paging.list("channels", &workspace.channels, parameter("cursor")),
         "users.list" => paging.list("members", &workspace.members, parameter("cursor")),
         "emoji.list" => json!({ "ok": true, "emoji": workspace.emoji }),

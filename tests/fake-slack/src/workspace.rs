@@ -30,6 +30,8 @@ pub struct FakeWorkspace {
     pub members: Vec<Value>,
     /// People that `users.info` knows but no list shows yet.
     pub unlisted_members: Vec<Value>,
+    /// Other organisations that `team.info` shows: their team objects, by id.
+    pub organisations: BTreeMap<String, Value>,
     /// The ids of bots that `bots.info` knows.
     pub bots: BTreeSet<String>,
     /// The emoji of `emoji.list`.
@@ -184,10 +186,10 @@ pub fn channel(id: &str, name: &str) -> Value {
     })
 }
 
-/// Returns a person as Slack lists them.
+/// Returns a person as Slack lists them, but without their workspace.
 pub fn person(id: &str, name: &str) -> Value {
     json!({
-        "id": id, "team_id": "T1", "name": name, "deleted": false, "color": "9f69e7", "real_name": format!("Real {name}"),
+        "id": id, "name": name, "deleted": false, "color": "9f69e7", "real_name": format!("Real {name}"),
         "tz": "Europe/Berlin", "tz_label": "Central European Time", "tz_offset": 3600, "is_admin": false,
         "is_owner": false, "is_bot": false, "is_app_user": false, "updated": 1_600_000_000, "is_email_confirmed": true,
         "profile": {

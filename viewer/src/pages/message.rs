@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use reader::numbers::{counted, grouped};
 use reader::plain;
-use reader::text::{Manner, MessageText};
+use reader::text::{Manner, MessageAuthor, MessageText};
 use search::counts::ThreadSize;
 use serde_json::Value;
 use slack::ids::Ts;
@@ -85,10 +85,20 @@ pub struct MessageFlags {
     pub is_in_thread: bool,
 }
 
+/// The name of an author, with that of their organisation if it is another one.
+pub(super) fn author_name(author: &MessageAuthor, shown: &PageContext<'_>) -> String {
+    let name = plain::excerpt(&shown.names.author(author), MAX_NAME_CHARS);
+    match shown.names.organisation(author) {
+        Some(organisation) => format!("{name} ({})", plain::excerpt(organisation, MAX_NAME_CHARS)),
+        None => name,
+    }
+}
+
 /// Renders a message.
 pub fn message_article(message: &PageMessage, flags: MessageFlags, shown: &PageContext<'_>) -> Markup {
     let PageMessage { ts, row, content, .. } = message;
     let author = plain::excerpt(&shown.names.author(&content.author), MAX_NAME_CHARS);
+    let named_author = author_name(&content.author, shown);
     let classes = [
         ("message", true),
         ("deleted", message.is_deleted()),
@@ -100,12 +110,12 @@ pub fn message_article(message: &PageMessage, flags: MessageFlags, shown: &PageC
         classes.into_iter().filter(|(_, is_set)| *is_set).map(|(class, _)| class).collect();
     let id = if flags.is_in_thread { anchor_in_thread(ts) } else { anchor(ts) };
     html! {
-        article class=(classes.join(" ")) id=(id) data-ts=(ts.as_str()) tabindex="-1" aria-label={ (author) ", " (times::short(ts, shown.zone)) }
+        article class=(classes.join(" ")) id=(id) data-ts=(ts.as_str()) tabindex="-1" aria-label={ (named_author) ", " (times::short(ts, shown.zone)) }
             aria-current=[flags.is_target.then_some("true")] {
             @if !flags.continues_previous { (picture(content.author.user.as_deref(), &author, shown)) }
             div class="body" {
                 p class="head" {
-                    @if !flags.continues_previous { bdi class="author" { (author) } " " }
+                    @if !flags.continues_previous { bdi class="author" { (named_author) } " " }
                     @if content.author.bot.is_some() && !flags.continues_previous { span class="app" { "app" } " " }
                     (time(ts, flags, shown))
                     (marks(message, shown))

@@ -148,7 +148,7 @@ fn people_of(messages: &[PageMessage], shown: &PageContext<'_>) -> Markup {
     html! {
         @for (index, author) in people.iter().take(MAX_NAMED).enumerate() {
             @if index > 0 { ", " }
-            bdi { (reader::plain::excerpt(&shown.names.author(author), MAX_NAME_CHARS)) }
+            bdi { (message::author_name(author, shown)) }
         }
         @if people.len() > MAX_NAMED { " and " (people.len() - MAX_NAMED) " more" }
     }

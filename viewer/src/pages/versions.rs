@@ -39,7 +39,7 @@ pub fn versions_page(versions: &[MessageVersion], shown: &PageContext<'_>) -> Ma
                     div class="message" {
                         (message::picture(version.message.content.author.user.as_deref(), &author, shown))
                         div class="body" {
-                            p class="head" { bdi class="author" { (author) } }
+                            p class="head" { bdi class="author" { (message::author_name(&version.message.content.author, shown)) } }
                             div class="text" dir="auto" { (words::lines(&version.message.content.lines, shown)) }
                             (attached::of(&version.message.row, shown))
                         }

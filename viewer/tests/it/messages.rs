@@ -1,6 +1,9 @@
 //! The rendering of messages.
 
+use ports::archive::ArchiveExt;
+use rules::organisation;
 use serde_json::json;
+use slack::ids::{TeamId, Ts};
 
 use crate::fixture::ViewerFixture;
 
@@ -31,6 +34,23 @@ async fn markup_and_mentions_look_like_in_slack() {
     ] {
         assert!(page.contains(expected), "{expected} is not in {page}");
     }
+}
+
+#[tokio::test]
+async fn a_person_of_another_organisation_is_shown_with_its_name() {
+    let fixture = ViewerFixture::open();
+    fixture.channel("C1", "general").await;
+    let profile = json!({ "display_name": "Pat <b>", "team": "T2" });
+    fixture
+        .message("C1", json!({ "ts": "1000.000100", "text": "hi", "user": "U0PAT", "user_profile": profile }))
+        .await;
+    let (team, other) = (TeamId::parse("T1").unwrap(), TeamId::parse("T2").unwrap());
+    assert!(fixture.page("/c/T1/C1").await.contains("<bdi class=\"author\">Pat &lt;b&gt;</bdi>"));
+    let acme = json!({ "id": "T2", "name": "Acme & Co" });
+    let answered = organisation::answered(&team, &other, Some(&acme), &Ts::parse("1.000000").unwrap());
+    fixture.archive().write(&answered).await.unwrap();
+    let page = fixture.page("/c/T1/C1").await;
+    assert!(page.contains("<bdi class=\"author\">Pat &lt;b&gt; (Acme &amp; Co)</bdi>"), "{page}");
 }
 
 /// Even if nothing else on the page mentions a channel.

@@ -2,8 +2,8 @@
 //!
 //! Not a worker: it has no queue. It runs when a process starts, every hour after that, and on request, for
 //! every workspace with a token.
-//! * [`sync`] syncs one workspace once: [`channels`], [`people`] and [`emoji`], read page by page by
-//!   [`listing`].
+//! * [`sync`] syncs one workspace once: [`channels`], [`people`], [`emoji`] and [`organisations`]; lists
+//!   are read page by page by [`listing`].
 //! * [`joins`] joins the public channels the app is not in, at Slack's pace; [`Joiner`] requests one more.
 //! * [`schedule`] runs both for the life of the process.
 
@@ -12,6 +12,7 @@ mod emoji;
 mod joiner;
 pub mod joins;
 mod listing;
+mod organisations;
 mod people;
 mod pictures;
 pub mod report;

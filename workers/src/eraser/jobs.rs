@@ -143,6 +143,11 @@ mod tests {
             (message("C9", "U2", ts), JobCover::All),
             (message("C2", "U2", ts), JobCover::All),
             (message("C2", "U2", "1700000000.000200"), JobCover::Free),
+            (
+                json!({ "type": "message", "subtype": "file_comment", "channel": "C1", "channel_type": "channel",
+                "ts": ts, "comment": { "user": "U1", "comment": "secret" } }),
+                JobCover::All,
+            ),
             (json!({ "type": "user_change", "user": { "id": "U1", "name": "ana" } }), JobCover::All),
             (json!({ "type": "user_change", "user": { "id": "U2", "name": "U1" } }), JobCover::Free),
             (

@@ -1,4 +1,4 @@
-//! People: their profiles and their pictures.
+//! People: their profiles and their pictures. An app's user has a bot too.
 
 use std::collections::BTreeSet;
 
@@ -37,6 +37,12 @@ impl Eraser<'_> {
         for profile in profiles.iter().filter(|profile| !profile.is_erased()) {
             counts.erased(profile);
             self.erase(&profile.key).await?;
+        }
+        let bots = query_all(self.archive, Query::partition(key::bots(team))).await?;
+        self.read(&mut counts, &bots);
+        for bot in bots.iter().filter(|bot| self.covered.covers_row(bot)) {
+            counts.erased(bot);
+            self.erase(&bot.key).await?;
         }
         if let Some(row) = &row {
             counts.users += 1;

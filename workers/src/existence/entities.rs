@@ -185,7 +185,7 @@ impl EventEntities {
                     event.message_updates()?.into_iter().flat_map(|updates| &updates.messages)
                 {
                     let teams = [&object.user_team, &object.source_team, &object.team];
-                    reader.author(object.user.clone(), object.bot_id.as_deref(), teams)?;
+                    reader.author(object.person(), object.bot_id.as_deref(), teams)?;
                     for (_, user) in reactions {
                         reader.person(Some(user.as_str().into()), [&None; 3])?;
                     }
@@ -341,7 +341,7 @@ mod tests {
             "reactions": [{ "name": "tada", "users": [format!("{user}R")] }],
             "root": { "ts": "0.000001", "user": format!("{user}ROOT"), "text": "root" } })
         };
-        let events: [(Value, &[&str]); 4] = [
+        let events: [(Value, &[&str]); 5] = [
             (
                 json!({ "subtype": "message_changed", "message": message("U1"), "previous_message": message("U2") }),
                 &["U1", "U1R", "U1ROOT", "U2", "U2R", "U2ROOT"],
@@ -352,6 +352,7 @@ mod tests {
             ),
             (json!({ "message": message("U4") }), &["U4", "U4R", "U4ROOT"]),
             (message("U5"), &["U5", "U5R", "U5ROOT"]),
+            (json!({ "subtype": "file_comment", "ts": "1.000000", "comment": { "user": "U6" } }), &["U6"]),
         ];
         for (mut event, expected) in events {
             event["type"] = "message".into();

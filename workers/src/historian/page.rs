@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use ports::archive::{Archive, ArchiveError, ItemKey};
 use ports::queue::{Outgoing, Queue};
+use rules::author::NewestUpdates;
 use rules::history::{self, HistoryMessage};
 use rules::interval::Interval;
 use serde_json::value::RawValue;
@@ -14,7 +15,7 @@ use super::calls::HistoryCalls;
 use super::error::HistoryError;
 use super::reconcile::{Comparison, PageTimes, ThreadListing};
 use super::threads;
-use crate::store::{StoredAs, store_history};
+use crate::store::{StoredAs, store_history, write_changed};
 
 /// Threads read concurrently: enough that the rate limit is the bottleneck, and not Slack's response time.
 const THREADS_AT_ONCE: usize = 2;
@@ -207,6 +208,8 @@ impl<'a> ChannelReader<'a> {
     }
 
     async fn store(&self, messages: &[HistoryMessage]) -> Result<(), HistoryError> {
+        // Before the messages: a thread whose replies are stored is not read again after a crash.
+        self.store_authors(messages).await?;
         let mut differs = match self.comparison() {
             Some(comparison) => self.compare(comparison, messages).await?.into_iter(),
             None => Vec::new().into_iter(),
@@ -232,6 +235,15 @@ impl<'a> ChannelReader<'a> {
                 Err(error) => return Err(error.into()),
             }
         }
+        Ok(())
+    }
+
+    /// Stores what messages say about their authors.
+    async fn store_authors(&self, messages: &[HistoryMessage]) -> Result<(), HistoryError> {
+        let mut newest = NewestUpdates::default();
+        let updates = messages.iter().flat_map(|message| message.author_updates(self.calls.team()));
+        updates.for_each(|update| newest.add(update));
+        write_changed(self.archive, &newest.into_updates()).await?;
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
 use rules::Malformed;
+use rules::author::{AuthorFacts, NewestUpdates};
 use rules::history::{self, ExportedElement, HistoryMessage};
 use serde_json::value::RawValue;
 use slack::ids::{ChannelId, SLACKBOT, TeamId, Ts, UserId};
@@ -71,6 +72,8 @@ pub(crate) struct DaysRead {
     pub(crate) span: Option<(Ts, Ts)>,
     /// Authors that the export does not list.
     pub(crate) unlisted_authors: BTreeSet<(TeamId, UserId)>,
+    /// What messages say about these authors, and about the bots of apps.
+    pub(crate) author_updates: NewestUpdates,
 }
 
 /// Reads all days. It ends early if the receiver is dropped.
@@ -201,15 +204,20 @@ impl DaysReader<'_> {
         Some(false)
     }
 
-    fn add_message(&mut self, day: &mut Day<'_>, message: HistoryMessage, bytes: usize) -> Option<()> {
+    fn add_message(&mut self, day: &mut Day<'_>, mut message: HistoryMessage, bytes: usize) -> Option<()> {
         let ChannelDays { team, people, .. } = day.channel;
-        let stranger =
-            message.author.as_ref().filter(|author| author.as_str() != SLACKBOT && !people.contains(*author));
-        if let Some(stranger) = stranger
-            && self.read.unlisted_authors.insert((team.clone(), stranger.clone()))
-        {
-            let detail = format!("{stranger} wrote {} and is not among the people", message.ts);
-            self.problem(day, ProblemKind::UnknownUser, detail)?;
+        let unlisted =
+            message.author.clone().filter(|author| author.as_str() != SLACKBOT && !people.contains(author));
+        // The list says more about the others than their messages do.
+        if unlisted.is_some() || message.author_facts.has_bot() {
+            message.author_updates(team).into_iter().for_each(|update| self.read.author_updates.add(update));
+        }
+        message.author_facts = AuthorFacts::default();
+        if let Some(author) = unlisted {
+            let detail = format!("{author} wrote {} and is not among the people", message.ts);
+            if self.read.unlisted_authors.insert((team.clone(), author)) {
+                self.problem(day, ProblemKind::UnknownUser, detail)?;
+            }
         }
         self.batch.bytes += bytes;
         self.batch.messages.push(message);

@@ -34,7 +34,7 @@ mod workspace;
 
 use std::sync::Arc;
 
-use ports::archive::{Archive, ArchiveError, ArchiveExt, Update};
+use ports::archive::{Archive, ArchiveError, Update};
 use ports::clock::TimestampMs;
 use ports::files::{Files, FilesError};
 use ports::queue::{Queue, QueueError};
@@ -46,6 +46,8 @@ use tokio::task::{JoinError, spawn_blocking};
 
 use days::DaysRead;
 use plan::{ImportPlan, PlanDraft};
+
+use crate::store::write_changed;
 
 pub use problem::{Problem, ProblemKind};
 pub use roster::PrivateCounts;
@@ -259,9 +261,12 @@ impl Import<'_> {
             let problem = Problem::new(ProblemKind::BadTime, "channels.json", detail);
             self.problem(&Problem { skipped: self.sum.channels, ..problem });
         }
-        self.write_placeholders(&read).await?;
         drop(source);
-        self.facts(&plan, &read).await
+        let facts = facts(&plan, &read);
+        self.authors(read).await?;
+        // Everything that the facts claim is stored.
+        write_changed(&*self.target.archive, &facts).await?;
+        Ok(())
     }
 
     /// Decides which parts of the export are imported, before anything is written.
@@ -289,50 +294,21 @@ impl Import<'_> {
         self.sum.skipped += problem.skipped;
         (self.notices)(ImportNotice::Problem(problem));
     }
-
-    /// Writes the facts that channels were read, once everything they claim is stored.
-    async fn facts(&self, plan: &ImportPlan, read: &DaysRead) -> Result<(), ImportError> {
-        let Some((oldest, newest)) = read.span.as_ref().filter(|(oldest, newest)| oldest < newest) else {
-            return Ok(());
-        };
-        let mut channel_index = 0;
-        let mut facts = Vec::new();
-        for section in &plan.sections {
-            for channel in section.channels.keys() {
-                if !read.incomplete.contains(&channel_index) {
-                    facts.push(filled::filled_update(
-                        &section.team,
-                        channel,
-                        oldest,
-                        newest,
-                        SpanSource::Import,
-                    ));
-                }
-                channel_index += 1;
-            }
-        }
-        write_changes(&*self.target.archive, &facts).await?;
-        Ok(())
-    }
 }
 
-/// Writes the updates that change something; returns their number.
-async fn write_changes(archive: &dyn Archive, updates: &[Update]) -> Result<u64, ArchiveError> {
-    let mut written = 0;
-    for updates in updates.chunks(ROWS) {
-        let keys: Vec<_> = updates.iter().map(|update| &update.key).collect();
-        let stored = archive.get_all(&keys).await?;
-        let changes = updates.iter().zip(&stored).filter(|(update, stored)| {
-            let stored = stored.as_ref().map(|stored| &stored.attributes);
-            update.apply(stored).is_some_and(|after| Some(&after) != stored)
-        });
-        let changes: Vec<&Update> = changes.map(|(update, _)| update).collect();
-        for outcome in archive.write_all(&changes).await {
-            outcome?;
-        }
-        written += changes.len() as u64;
-    }
-    Ok(written)
+/// The facts that channels were read completely.
+fn facts(plan: &ImportPlan, read: &DaysRead) -> Vec<Update> {
+    let Some((oldest, newest)) = read.span.as_ref().filter(|(oldest, newest)| oldest < newest) else {
+        return Vec::new();
+    };
+    let channels = plan
+        .sections
+        .iter()
+        .flat_map(|section| section.channels.keys().map(|channel| (&section.team, channel)));
+    let complete = channels.enumerate().filter(|(index, _)| !read.incomplete.contains(index));
+    complete
+        .map(|(_, (team, channel))| filled::filled_update(team, channel, oldest, newest, SpanSource::Import))
+        .collect()
 }
 
 /// Runs a function on an export on a thread that may block.

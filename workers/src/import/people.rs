@@ -1,9 +1,9 @@
 //! Writes the rows of the people that an export lists, and of authors that it does not.
 
 use ports::archive::{ItemKey, Update};
+use rules::author::unknown_person;
 use rules::directory::{is_user_changed, listed_user, user_updates};
 use rules::history::without_tokens;
-use rules::version;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use slack::envelope;
@@ -15,8 +15,9 @@ use super::layout::EntryIndex;
 use super::plan::ImportPlan;
 use super::roster::for_each_element;
 use super::source::ExportEntries;
-use super::{Import, ImportError, ROWS, on_thread, write_changes};
+use super::{Import, ImportError, ROWS, on_thread};
 use crate::marks::Marks;
+use crate::store::write_changed;
 
 /// The key of the email address, in a person and in their profile.
 const EMAIL: &str = "email";
@@ -46,21 +47,13 @@ impl Import<'_> {
         Ok(source)
     }
 
-    /// Writes a placeholder for each author that neither the export lists nor the archive knows. It does not
-    /// record when the author was first seen.
-    pub(super) async fn write_placeholders(&mut self, read: &DaysRead) -> Result<(), ImportError> {
-        let archive = &*self.target.archive;
-        let strangers: Vec<&(TeamId, UserId)> = read.unlisted_authors.iter().collect();
-        for strangers in strangers.chunks(ROWS) {
-            let keys: Vec<ItemKey> = strangers.iter().map(|(team, user)| ItemKey::user(team, user)).collect();
-            let rows = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
-            let unknown = strangers.iter().zip(rows).filter(|(_, row)| row.is_none());
-            let placeholders = unknown.filter_map(|((team, user), _)| {
-                let raw = to_raw_value(&serde_json::json!({ "id": user })).ok()?;
-                user_updates(team, user, &raw, &version::zero()).ok()?.into_iter().next()
-            });
-            write_changes(archive, &placeholders.collect::<Vec<_>>()).await?;
-        }
+    /// Writes what messages say about authors that the export does not list, and about the bots of apps. An
+    /// author of whom nothing else is known gets a row with the id.
+    pub(super) async fn authors(&mut self, read: DaysRead) -> Result<(), ImportError> {
+        let unknown = read.unlisted_authors.iter().map(|(team, user)| unknown_person(team, user));
+        let mut newest = read.author_updates;
+        unknown.for_each(|update| newest.add(update));
+        write_changed(&*self.target.archive, &newest.into_updates()).await?;
         Ok(())
     }
 }
@@ -92,7 +85,7 @@ async fn write_people(
     let changed = people.iter().zip(&rows).filter(|((_, raw), row)| is_user_changed(row.as_ref(), raw));
     let updates = changed.filter_map(|((user, raw), _)| user_updates(team, user, raw, clock).ok());
     let updates: Vec<Update> = updates.flatten().collect();
-    write_changes(archive, &updates).await?;
+    write_changed(archive, &updates).await?;
     Ok(people.len() as u64)
 }
 

@@ -17,10 +17,11 @@ use super::layout::EntryIndex;
 use super::messages::{ExportedUploads, send};
 use super::problem::{Problem, ProblemKind};
 use super::source::{EntryTooLarge, ExportEntries};
-use super::{FileTarget, Import, ImportError, ImportFiles, ImportNotice, on_thread, write_changes};
+use super::{FileTarget, Import, ImportError, ImportFiles, ImportNotice, on_thread};
 use crate::failure::PortError;
 use crate::file_downloader::bytes::{DigestedBytes, HEAD_BYTES, begins_a_page};
 use crate::file_downloader::erased::forget_file;
+use crate::store::write_changed;
 
 /// Bytes read in one chunk.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -149,7 +150,7 @@ impl Import<'_> {
         let mut updates: Vec<Update> = seen.collect();
         updates.extend(held.map(|held| row::stored(team, &object.id, &held)));
         for update in &updates {
-            write_changes(archive, std::slice::from_ref(update)).await?;
+            write_changed(archive, std::slice::from_ref(update)).await?;
         }
         if let Some(still_held) = still_held
             && archive.write(&still_held).await? != WriteOutcome::Applied
@@ -158,7 +159,7 @@ impl Import<'_> {
         }
         let state = FileState::Stored(key);
         let messages = shares.iter().map(|share| row::on_message(team, share, &object.id, &state));
-        write_changes(archive, &messages.collect::<Vec<_>>()).await?;
+        write_changed(archive, &messages.collect::<Vec<_>>()).await?;
         Ok(true)
     }
 

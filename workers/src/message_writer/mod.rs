@@ -186,7 +186,7 @@ impl MessageWriter {
         if event.rule() == Some(EventRule::FileChanged) {
             return self.changed_file(job.delivery, event, envelope).await;
         }
-        let changes = event.changes()?;
+        let mut changes = event.changes()?;
         // A file without a row may belong to a private channel, whose ID is not stored, or to a message that
         // arrives later.
         if event.rule() == Some(EventRule::FileDeleted) && !self.all_exist(&changes).await? {
@@ -194,6 +194,7 @@ impl MessageWriter {
         }
         self.audiences.marks.note_team(&*self.archive, &event.team).await?;
         let follow_ups = follow_up::for_event(event, envelope, raw.get(), &changes);
+        changes.extend(event.author_updates().into_iter().map(Change::Register));
         Ok(EventEffects { changes, follow_ups })
     }
 

@@ -17,8 +17,8 @@ use rules::gap::dropped;
 use rules::history::job::SpanJob;
 use rules::interval::Interval;
 use rules::{project, public_mark};
-use serde_json::Value;
-use slack::ids::{ChannelId, TeamId, Ts};
+use serde_json::{Value, json};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use slack_api::WebApi;
 use testkit::corpus::event;
 use testkit::deliveries::{delivery_of, receive_visible};
@@ -184,6 +184,28 @@ async fn a_channel_is_read_page_by_page_with_its_threads_and_files_to_its_beginn
     // A second read skips complete threads and finds nothing new.
     let (_, again) = fixture.read(0, END).await;
     assert_eq!((again.messages, again.new, again.updated, again.threads), (251, 0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_stores_the_people_of_other_organisations_and_the_bots_that_it_describes() {
+    let by_eve = |second: i64, name: &str| {
+        let profile = json!({ "display_name": name, "team": "T0OTHER" });
+        event::with_fields(event::message(ts(second).as_str(), "U0EVE", "hi"), [("user_profile", profile)])
+    };
+    let by_jira = event::with_fields(
+        event::bot_message(ts(BEGINNING + 2).as_str(), "B0JIRA", "custom", "done"),
+        [("bot_profile", json!({ "id": "B0JIRA", "name": "Jira Cloud" }))],
+    );
+    let messages = [by_eve(BEGINNING, "eva"), by_jira, by_eve(BEGINNING + 9, "eve")];
+    let fixture = HistorianFixture::with_messages(&messages);
+    fixture.read(0, END).await;
+    let eve = ItemKey::user(&team(), &UserId::parse("U0EVE").unwrap());
+    assert_eq!(fixture.archive.item(&eve).unwrap().text("display_name"), Some("eve"));
+    let jira = ItemKey::bot(&team(), &UserId::parse("B0JIRA").unwrap());
+    assert_eq!(fixture.archive.item(&jira).unwrap().text("name"), Some("Jira Cloud"));
+    let message = ItemKey::message(&team(), &channel(), &ts(BEGINNING));
+    let raw = fixture.archive.item(&message).unwrap().text("raw_event").unwrap().to_owned();
+    assert!(!raw.contains("eva") && !raw.contains("T0"), "it is stored once, not in each message: {raw}");
 }
 
 #[tokio::test(start_paused = true)]

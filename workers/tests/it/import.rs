@@ -154,6 +154,58 @@ async fn logged_edits_and_deletions_become_versions_and_tombstones_and_not_messa
 }
 
 #[tokio::test]
+async fn authors_that_no_list_has_are_named_by_their_messages_in_any_order() {
+    let by = |second: u64, user: &str, profile: Value| {
+        let message = event::message(&format!("{}.000100", 1_600_000_000 + second), user, "hi");
+        event::with_fields(message, [("user_profile", profile), ("team", json!(null))])
+    };
+    let by_jira = event::with_fields(
+        event::bot_message("1600000005.000100", "B0JIRA", "custom", "done"),
+        [("bot_profile", json!({ "id": "B0JIRA", "name": "Jira Cloud" }))],
+    );
+    let eve = |name: &str| json!({ "name": name, "team": "T0OTHER" });
+    let mut messages = vec![
+        by(1, "U0EVE", eve("eva")),
+        by(2, "U0EVE", eve("eve")),
+        by(3, "U0EVE", json!(null)),
+        by(4, "U1", eve("not ada")),
+        by(6, "U0NOBODY", json!([])),
+        by_jira,
+    ];
+    let mut stored: Vec<Vec<(String, Option<String>)>> = Vec::new();
+    for _ in 0..2 {
+        let archive = Arc::new(MemoryArchive::new());
+        let days = [("general/2020-09-13.json", Value::from(messages.clone()))];
+        for _ in 0..2 {
+            imported(export(&days, &[]), archive.clone()).await.0.unwrap();
+        }
+        let team = TeamId::parse("T1").unwrap();
+        let mut rows = Vec::new();
+        for partition in [key::users(&team), key::bots(&team), key::organisations(&team)] {
+            let items = query_all(&*archive, Query::partition(partition)).await.unwrap();
+            rows.extend(
+                items.iter().map(|item| (item.key.timestamp.clone(), item.text("name").map(str::to_owned))),
+            );
+        }
+        stored.push(rows);
+        messages.reverse();
+    }
+    let names: Vec<(&str, Option<&str>)> =
+        stored[0].iter().map(|(id, name)| (id.as_str(), name.as_deref())).collect();
+    assert_eq!(
+        names,
+        [
+            ("U0EVE", Some("eve")),
+            ("U0NOBODY", None),
+            ("U1", Some("ada")),
+            ("B0JIRA", Some("Jira Cloud")),
+            ("T0OTHER", None)
+        ]
+    );
+    assert_eq!(stored[0], stored[1]);
+}
+
+#[tokio::test]
 async fn files_next_to_the_days_of_a_channel_are_stored_if_their_length_matches() {
     let file = |id: &str, size: usize| {
         let path = format!("attachments/{id}-a.txt");

@@ -2,6 +2,7 @@
 //! link once.
 #![expect(clippy::unwrap_used, reason = "test code: an unwrap that fails is a test that fails")]
 
+mod authors;
 mod channel_indexer;
 mod directory;
 mod eraser;

@@ -138,7 +138,9 @@ impl SlackExport<'_, '_> {
                 let message = objects::message(&row, threads.replies_to(&ts));
                 serde_json::to_writer(&mut self.sink, &message).map_err(std::io::Error::from)?;
                 progress.count_exported_if(true);
-                if let Some(author) = message["user"].as_str().filter(|author| !authors.contains(*author)) {
+                // The row also has the author of a file's comment.
+                let author = row["user"].as_str().or(message["user"].as_str());
+                if let Some(author) = author.filter(|author| !authors.contains(*author)) {
                     authors.insert(author.to_owned());
                 }
                 uploads.extend(self.source.files.is_some().then(|| uploads_of(&row)).into_iter().flatten());

@@ -7,16 +7,18 @@
 //!
 //! | fact | rows |
 //! |---|---|
-//! | `user#{U}` | messages and revisions whose `user` is U and whose ts is before `until`; the user's row and profiles, at any time |
+//! | `user#{U}` | messages and revisions whose `user` is U and whose ts is before `until`; the user's row and profiles, and the row of the bot that has this user, at any time |
 //! | `channel#{C}` | messages of C and their revisions with a ts before `until`; snapshots of C with a clock before `until`, and its member counts for days that began before `until` |
 //! | `message#{C}#{ts}` | the message and its revisions, at any time |
 //!
 //! A question to the responder, its answer and each reply are covered like the message whose key they have;
 //! their `user` is the person who asked.
 //!
-//! The author of a message is the author of its content: reactions, deletion marks and file states contain no
-//! words of a user, and a row with only these is invisible to readers. No fact covers a file's row: a file
-//! belongs to every message that shares it and is deleted with the last of them, which its writer checks.
+//! The `user` of a message is the author of its content, who may be named by the comment in an old
+//! `file_comment` only. Reactions, deletion marks and file states contain no words of a user, and a row with
+//! only these is invisible to readers. No fact covers a file's row: a file belongs to every message that
+//! shares it and is deleted with the last of them, which its writer checks. Nor does a fact cover the row of
+//! an organisation.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
@@ -146,7 +148,7 @@ impl ErasureFacts {
 
     /// Whether a stored row must be erased. False for a row that is already erased.
     pub fn covers_row(&self, item: &Item) -> bool {
-        !item.is_erased() && self.covers_content(&item.key, item.text(USER))
+        !item.is_erased() && self.covers_content(&item.key, item.text(author_attribute(&item.key)))
     }
 
     /// Whether a row with content of this author, or without an author, must be erased.
@@ -166,6 +168,7 @@ impl ErasureFacts {
                 .is_some_and(|(channel, ts)| facts.cover_message(channel, ts, author)),
             ("channel", Some(channel), None) => is_before(&key.timestamp, facts.channels.get(channel)),
             ("members", Some(channel), None) => began_before(&key.timestamp, facts.channels.get(channel)),
+            (BOT, None, None) => author.is_some_and(|user| facts.users.contains_key(user)),
             ("user", None, None) => facts.users.contains_key(&key.timestamp),
             ("userhistory", Some(user), None) => facts.users.contains_key(user),
             _ => false,
@@ -192,6 +195,7 @@ pub fn covered_team(key: &ItemKey) -> Option<TeamId> {
             | "members"
             | "user"
             | "userhistory"
+            | BOT
             | "question"
             | "answer"
             | "responded"
@@ -203,10 +207,20 @@ pub fn covered_team(key: &ItemKey) -> Option<TeamId> {
 /// The attribute of a message or revision with the author of its content.
 const USER: &str = "user";
 
-/// The author of the content that an update writes, if it writes any.
+/// The kind of the rows of bots, and their attribute with the app's user.
+const BOT: &str = "bot";
+const BOT_USER: &str = "user_id";
+
+/// The author of the content that an update writes, if it writes any; for a bot, the app's user.
 pub fn author(update: &Update) -> Option<&str> {
-    let user = update.set.get(USER).or_else(|| update.set_if_absent.get(USER));
+    let name = author_attribute(&update.key);
+    let user = update.set.get(name).or_else(|| update.set_if_absent.get(name));
     user.and_then(Value::as_str)
+}
+
+fn author_attribute(key: &ItemKey) -> &'static str {
+    let is_bot = key.item_id.strip_prefix(BOT).is_some_and(|rest| rest.starts_with('#'));
+    if is_bot { BOT_USER } else { USER }
 }
 
 fn is_before(ts: &str, until: Option<&i64>) -> bool {
@@ -318,6 +332,10 @@ mod tests {
             ("user#T1", "U2", json!({ "name": "bob" }), false),
             ("userhistory#T1#U1", "abc", json!({ "name": "ada" }), true),
             ("userhistory#T1#U2", "abc", json!({ "name": "bob" }), false),
+            ("bot#T1", "B1", json!({ "name": "ada", "user_id": "U1" }), true),
+            ("bot#T1", "B1", json!({ "name": "ada", "user_id": "U2" }), false),
+            ("bot#T1", "B1", json!({ "name": "U1", "user": "U1" }), false),
+            ("team#T1", "T2", json!({ "name": "Acme" }), false),
             ("file#T1", "F1", json!({ "object": { "user": "U1" } }), false),
             ("erased#T1", "user#U1", json!({ "until": "1" }), false),
             ("message", "1.000000", by_author("U1"), false),

@@ -43,6 +43,16 @@ impl ItemKey {
         Self::new(profiles(team, user), hash)
     }
 
+    /// A bot of an app. Its id has the shape of a user's.
+    pub fn bot(team: &TeamId, bot: &UserId) -> Self {
+        Self::new(bots(team), bot.as_str())
+    }
+
+    /// Another organisation, whose people write in channels that are shared with it.
+    pub fn organisation(team: &TeamId, organisation: &TeamId) -> Self {
+        Self::new(organisations(team), organisation.as_str())
+    }
+
     /// A snapshot of a channel at an event's clock.
     pub fn channel(team: &TeamId, channel: &ChannelId, clock: &Ts) -> Self {
         Self::new(channels(team, channel), clock.as_str())
@@ -253,6 +263,16 @@ pub fn users(team: &TeamId) -> String {
 /// The partition of a user's profiles, including the current one.
 pub fn profiles(team: &TeamId, user: &UserId) -> String {
     format!("userhistory#{team}#{user}")
+}
+
+/// The partition of the bots of a workspace's apps.
+pub fn bots(team: &TeamId) -> String {
+    format!("bot#{team}")
+}
+
+/// The partition of the other organisations that share channels with a workspace.
+pub fn organisations(team: &TeamId) -> String {
+    format!("team#{team}")
 }
 
 /// The partition of a workspace's files.

@@ -25,9 +25,10 @@ use serde_json::{Map, Value};
 
 pub use exported::{ExportedElement, exported};
 
+use crate::author::AuthorFacts;
 use crate::message::{self, Content};
 use crate::{Change, Malformed, file, reaction};
-use ports::archive::Item;
+use ports::archive::{Item, Update};
 use slack::envelope::{self, UnreadableJson};
 use slack::ids::{ChannelId, FileId, SLACKBOT, TeamId, Ts, UserId};
 
@@ -53,6 +54,8 @@ pub struct HistoryMessage {
     pub reactions: Vec<(String, UserId)>,
     /// Whether Slack counts more reactions than it lists.
     pub reactions_cut: bool,
+    /// What it says about its author, which is not stored with it.
+    pub author_facts: AuthorFacts,
 }
 
 /// The facts about a thread in its root.
@@ -71,6 +74,12 @@ impl HistoryMessage {
             Change::Content(content) => Some(content),
             Change::Register(_) => None,
         }
+    }
+
+    /// The updates of the rows of its author and of their bot and organisation.
+    pub fn author_updates(&self, team: &TeamId) -> Vec<Update> {
+        let bot = self.content().and_then(|content| content.if_absent().set.get("bot_id")?.as_str());
+        self.author_facts.updates(team, self.author.as_ref(), bot, &self.ts)
     }
 
     /// The jobs of its files.
@@ -131,14 +140,28 @@ fn read_object(
     let thread = thread_head(&object);
     let thread_ts = text(&object, "thread_ts").map(Ts::parse).transpose()?;
     let thread_ts = thread_ts.or_else(|| thread.is_some().then(|| ts.clone()));
-    let author = text(&object, "user").and_then(|user| UserId::parse(user).ok());
     if text(&object, "user") == Some(SLACKBOT) && text(&object, "text") == Some(DELETED_TEXT) {
         object.insert("subtype".into(), "tombstone".into());
     }
+    let author_facts = AuthorFacts::take(&mut object);
     normal::reduce(&mut object);
     let raw = to_raw_value(&object).map_err(|_| UnreadableJson)?;
     let (change, edited) = message::listed_change(team, channel, &raw, thread_ts.as_ref(), &reactions)?;
-    Ok(HistoryMessage { ts, author, edited, thread_ts, change, thread, reactions, reactions_cut })
+    let author = match &change {
+        Change::Content(content) => content.author().and_then(|user| UserId::parse(user).ok()),
+        Change::Register(_) => None,
+    };
+    Ok(HistoryMessage {
+        ts,
+        author,
+        edited,
+        thread_ts,
+        change,
+        thread,
+        reactions,
+        reactions_cut,
+        author_facts,
+    })
 }
 
 /// Removes the credentials from every address in an export's data other than messages.

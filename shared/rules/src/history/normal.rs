@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use super::links;
 
 /// Members that change although the message does not, or that only some sources have, in alphabetical order.
-/// Replies and reactions are stored elsewhere.
+/// Replies and reactions are stored elsewhere, and so is what the message says about its author: see
+/// [`crate::author`].
 const LEFT_OUT: [&str; 21] = [
     "is_locked",
     "is_starred",

@@ -46,6 +46,15 @@ fn a_message_of_history_is_content_of_clock_zero_with_its_reactions() {
 }
 
 #[test]
+fn a_comment_on_a_file_is_by_its_author() {
+    let comment = json!({ "ts": "1.000000", "subtype": "file_comment", "comment": { "user": "U7" } });
+    assert_eq!(read_value(&comment).unwrap().author.unwrap().as_str(), "U7");
+    assert_eq!(row(&comment)["user"], "U7");
+    let by_an_app = json!({ "ts": "1.000000", "bot_id": "B1", "comment": ["U7"] });
+    assert_eq!(read_value(&by_an_app).unwrap().author, None);
+}
+
+#[test]
 fn an_event_about_the_same_edit_wins_over_history_and_a_missed_edit_over_the_event() {
     let posted = r#"{"type":"message","channel":"C1","ts":"100.000001","text":"hi","event_ts":"100.000001"}"#;
     let changes = with_event(posted, |event| event.changes()).unwrap();

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{MessageObject, rfc3339};
 use crate::version::{CONTESTED, ContentVersion};
-use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update, erasure};
 use slack::ids::Ts;
 
 /// The register of a message's content.
@@ -44,6 +44,11 @@ impl Content {
     /// The version of this content.
     pub fn version(&self) -> &ContentVersion {
         &self.version
+    }
+
+    /// The person or the app's user who wrote it.
+    pub fn author(&self) -> Option<&str> {
+        erasure::author(&self.if_absent)
     }
 
     /// Whether Slack sent it as the replacement of another version, which is then most likely stored.
@@ -94,9 +99,10 @@ pub(super) fn attributes(
     edited_ts: Option<&Ts>,
     raw: &RawValue,
 ) -> Attributes {
+    let person = object.person();
     let texts = [
         ("text", &object.text),
-        ("user", &object.user),
+        ("user", &person),
         ("bot_id", &object.bot_id),
         ("username", &object.username),
         ("subtype", &object.subtype),

@@ -72,6 +72,29 @@ fn the_old_singular_file_becomes_a_list() {
 }
 
 #[test]
+fn the_row_of_a_comment_on_a_file_has_its_author_in_each_version() {
+    let comment =
+        r#""subtype":"file_comment","ts":"1.000001","comment":{"id":"Fc1","user":"U7","comment":"nice"}"#;
+    for event in [
+        format!(r#"{{"type":"message","channel":"C1",{comment}}}"#),
+        format!(
+            r#"{{"type":"message","subtype":"message_changed","channel":"C1","ts":"3.000000","message":{{{comment}}},
+                "previous_message":{{{comment}}}}}"#
+        ),
+        format!(
+            r#"{{"type":"message","subtype":"message_deleted","channel":"C1","ts":"3.000000","deleted_ts":"1.000001",
+                "previous_message":{{{comment}}}}}"#
+        ),
+    ] {
+        let rows = written(&event);
+        let with_content: Vec<_> =
+            rows.iter().filter(|(_, row)| row.contains_key(CONTENT_VERSION)).map(|(_, row)| row).collect();
+        assert!(!with_content.is_empty(), "{event}");
+        assert!(with_content.iter().all(|row| row["user"] == "U7"), "{event}");
+    }
+}
+
+#[test]
 fn an_edit_carries_its_time_and_the_version_before_it() {
     let rows = written(
         r#"{"type":"message","subtype":"message_changed","channel":"C1","ts":"300.000000","event_ts":"300.000000",

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use ports::archive::Update;
+use rules::bot;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use slack::envelope::{self, text_or_none};
@@ -41,13 +43,25 @@ pub(in crate::existence) const NO_GROUPS: &str = "it is private, and the app lac
 /// Slack's error code for a call that needs a scope the app lacks.
 const MISSING_SCOPE: &str = "missing_scope";
 
-/// Asks Slack about an entity.
-pub(in crate::existence) async fn ask(api: &WebApi, entity: &Entity) -> ExistenceAnswer {
+/// Asks Slack about an entity. If it is a bot, also returns the update of its row.
+pub(in crate::existence) async fn ask(api: &WebApi, entity: &Entity) -> (ExistenceAnswer, Option<Update>) {
     let parameters: &[(&str, &str)] = if matches!(entity, Entity::Team(_)) { &[] } else { &[entity.field()] };
     match api.call_without_pauses(entity.team(), entity.method(), parameters).await {
-        Ok(reply) => read(&reply, entity),
-        Err(error) => refused(&error),
+        Ok(reply) => {
+            let answer = read(&reply, entity);
+            let is_found = matches!(answer, ExistenceAnswer::Found { .. });
+            (answer, is_found.then(|| bot_row(&reply, entity)).flatten())
+        }
+        Err(error) => (refused(&error), None),
     }
+}
+
+/// The update of a bot's row, by Slack's clock.
+fn bot_row(reply: &ApiReply, entity: &Entity) -> Option<Update> {
+    let Entity::Bot(team, _) = entity else { return None };
+    let body: HashMap<Cow<'_, str>, &RawValue> = reply.read().ok()?;
+    let object = envelope::parse_value(body.get(entity.field().0)?.get()).ok()?;
+    bot::update(team, &object, reply.date()?)
 }
 
 #[derive(Default, Deserialize)]

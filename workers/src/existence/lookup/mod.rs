@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use ports::archive::ItemKey;
+use ports::archive::{ArchiveExt, ItemKey};
 use rules::audience::ChannelVisibility;
 use slack::ids::{ChannelId, TeamId};
 use tokio::sync::SemaphorePermit;
@@ -120,7 +120,13 @@ impl ExistenceCheck {
         {
             return fact;
         }
-        let answer = ask::ask(&self.0.parts.api, entity).await;
+        let (answer, bot_row) = ask::ask(&self.0.parts.api, entity).await;
+        // A name that is not written now is written with the next answer, some minutes later.
+        if let Some(bot_row) = bot_row
+            && let Err(error) = self.0.parts.archive.write(&bot_row).await
+        {
+            tracing::warn!(%entity, %error, "the name of a bot could not be stored");
+        }
         match &answer {
             ExistenceAnswer::Found { reach } => self.0.known.found(entity.clone(), *reach),
             ExistenceAnswer::Missing(code) => {

@@ -62,6 +62,48 @@ async fn every_person_and_every_channel_on_every_page_is_stored() {
 }
 
 #[tokio::test]
+async fn slack_is_asked_for_the_name_of_an_organisation_once_a_week() {
+    let mut workspace = FakeWorkspace::with_size("T1", 1, 0);
+    let mut stranger = person("U0PAT", "pat");
+    stranger["team_id"] = "T0ACME".into();
+    let mut unseen = person("U0SAM", "sam");
+    unseen["team_id"] = "T0HIDDEN".into();
+    workspace.members = vec![stranger, unseen];
+    workspace.organisations.insert(
+        "T0ACME".into(),
+        json!({ "id": "T0ACME", "name": "Acme", "domain": "acme", "icon": { "image_68": "https://a.test/68.png" } }),
+    );
+    let fixture = DirectoryFixture::new(workspace).await;
+    fixture.sync().await;
+    assert_eq!(fixture.slack.call_count("team.info"), 2);
+    let rows = fixture.rows(key::organisations(&team("T1"))).await;
+    let names: Vec<_> = rows.iter().map(|row| (row.key.timestamp.as_str(), row.text("name"))).collect();
+    assert_eq!(names, [("T0ACME", Some("Acme")), ("T0HIDDEN", None)]);
+    const WEEK_S: i64 = 7 * 86_400;
+    for (later_s, calls) in [(3_600, 2), (WEEK_S - 60, 2), (WEEK_S + 60, 4)] {
+        fixture.slack.set_clock(START_S + later_s);
+        fixture.sync().await;
+        assert_eq!(fixture.slack.call_count("team.info"), calls, "after {later_s} s");
+    }
+}
+
+#[tokio::test]
+async fn the_user_of_an_app_names_its_bot() {
+    let mut workspace = FakeWorkspace::with_size("T1", 1, 1);
+    let mut app = person("U0JIRA", "jira");
+    app["is_bot"] = true.into();
+    app["profile"]["display_name"] = "".into();
+    app["profile"]["bot_id"] = "B0JIRA".into();
+    workspace.members.push(app);
+    let fixture = DirectoryFixture::new(workspace).await;
+    fixture.sync().await;
+    let rows = fixture.rows(key::bots(&team("T1"))).await;
+    let facts: Vec<_> =
+        rows.iter().map(|row| ["bot_id", "name", "user_id"].map(|name| row.text(name).unwrap())).collect();
+    assert_eq!(facts, [["B0JIRA", "Real jira", "U0JIRA"]]);
+}
+
+#[tokio::test]
 async fn a_sync_of_an_unchanged_workspace_writes_only_its_own_row() {
     let fixture = DirectoryFixture::new(FakeWorkspace::with_size("T1", 12, 12)).await;
     fixture.sync().await;

@@ -214,6 +214,10 @@ async fn slackbot_bots_and_messages_without_an_author_are_checked_by_the_ids_the
         .await;
     assert_eq!(outcomes, vec![JobOutcome::Done; 4]);
     assert_eq!((fixture.slack.call_count("users.info"), fixture.slack.call_count("bots.info")), (0, 1));
+    let rows = fixture.rows();
+    let bots = rows.iter().filter(|row| row.key.item_id.starts_with("bot#"));
+    let names: Vec<_> = bots.map(|row| (row.key.timestamp.as_str(), row.text("name").unwrap())).collect();
+    assert_eq!(names, [("B0DEPLOY", "a bot")], "the answer about a bot has its name");
 }
 
 #[tokio::test]
