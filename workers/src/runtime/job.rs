@@ -113,8 +113,8 @@ pub fn updates_of(body: &str) -> Option<Vec<Update>> {
                 Change::Content(content) => content.if_absent().clone(),
                 Change::Register(update) => update,
             });
-            let gap = gap::opened_by(&event).ok()?;
-            Some(changes.chain(channel.iter().flat_map(ChannelEvent::inserts)).chain(gap).collect())
+            let gaps = gap::facts(&event).ok()?;
+            Some(changes.chain(channel.iter().flat_map(ChannelEvent::inserts)).chain(gaps).collect())
         }
         Payload::File(raw) => {
             let job = FileJob::decode(raw).ok()?;

@@ -8,7 +8,7 @@
 //!
 //! History is Slack's own answer about a channel, so its messages need no existence check. Its content has
 //! clock 0, like a `previous_message`, so an event about the same version wins. Its reactions are added at
-//! clock 0; a missing reaction removes nothing.
+//! clock 0, and so is its pin; a missing reaction or pin removes nothing.
 //!
 //! <https://docs.slack.dev/reference/methods/conversations.history>
 
@@ -26,8 +26,8 @@ use serde_json::{Map, Value};
 pub use exported::{ExportedElement, exported};
 
 use crate::message::{self, Content};
-use crate::{Change, Malformed, file, reaction};
-use ports::archive::Item;
+use crate::{Change, Malformed, file, pin, reaction};
+use ports::archive::{Item, Update};
 use slack::envelope::{self, UnreadableJson};
 use slack::ids::{ChannelId, FileId, SLACKBOT, TeamId, Ts, UserId};
 
@@ -53,6 +53,8 @@ pub struct HistoryMessage {
     pub reactions: Vec<(String, UserId)>,
     /// Whether Slack counts more reactions than it lists.
     pub reactions_cut: bool,
+    /// The writes that store its pin, if Slack lists it as pinned.
+    pub pin: Vec<Update>,
 }
 
 /// The facts about a thread in its root.
@@ -129,6 +131,8 @@ fn read_object(
     let missing = Malformed::Missing { event: "history", field: "ts" };
     let ts = Ts::parse(text(&object, "ts").ok_or(missing)?)?;
     let thread = thread_head(&object);
+    let pin = pin::listed(channel, &object).map(|pin| pin.updates(team, channel, &ts).into());
+    let pin = pin.unwrap_or_default();
     let thread_ts = text(&object, "thread_ts").map(Ts::parse).transpose()?;
     let thread_ts = thread_ts.or_else(|| thread.is_some().then(|| ts.clone()));
     let author = text(&object, "user").and_then(|user| UserId::parse(user).ok());
@@ -138,7 +142,7 @@ fn read_object(
     normal::reduce(&mut object);
     let raw = to_raw_value(&object).map_err(|_| UnreadableJson)?;
     let (change, edited) = message::listed_change(team, channel, &raw, thread_ts.as_ref(), &reactions)?;
-    Ok(HistoryMessage { ts, author, edited, thread_ts, change, thread, reactions, reactions_cut })
+    Ok(HistoryMessage { ts, author, edited, thread_ts, change, thread, reactions, reactions_cut, pin })
 }
 
 /// Removes the credentials from every address in an export's data other than messages.
