@@ -3,7 +3,7 @@
 //! Not a worker: it has no queue. It runs when a process starts, every hour after that, and on request, for
 //! every workspace with a token.
 //! * [`sync`] syncs one workspace once: [`channels`], [`people`] and [`emoji`], read page by page by
-//!   [`listing`].
+//!   [`listing`]; [`pins`], channel by channel.
 //! * [`joins`] joins the public channels the app is not in, at Slack's pace; [`Joiner`] requests one more.
 //! * [`schedule`] runs both for the life of the process.
 
@@ -14,6 +14,7 @@ pub mod joins;
 mod listing;
 mod people;
 mod pictures;
+mod pins;
 pub mod report;
 mod schedule;
 mod sync;

@@ -17,7 +17,7 @@ use super::{DirectorySync, SyncError, SyncReport};
 use crate::existence::Entity;
 
 /// Slack's error code for a call that needs a scope the app lacks.
-const MISSING_SCOPE: &str = "missing_scope";
+pub(super) const MISSING_SCOPE: &str = "missing_scope";
 
 impl DirectorySync {
     /// Syncs the current directory of a workspace. The report contains the failure, if any, and everything
@@ -57,6 +57,8 @@ impl DirectorySync {
         failure = failure.or(record_missing_scope(people, "users:read", report)?);
         let emoji = self.sync_emoji(&mut clock, report).await;
         failure = failure.or(record_missing_scope(emoji, "emoji:read", report)?);
+        let pins = self.sync_pins(&clock, report).await;
+        failure = failure.or(record_missing_scope(pins, "pins:read", report)?);
         if let Some(failure) = failure {
             return Err(failure);
         }

@@ -114,6 +114,11 @@ impl ItemKey {
         Self::new(pins(team, channel), ts.as_str())
     }
 
+    /// Whether the pins of a channel were listed.
+    pub fn pin_list(team: &TeamId, channel: &ChannelId) -> Self {
+        Self::new(pin_lists(team), channel.as_str())
+    }
+
     /// How far back a channel's history was read from Slack, from `to` towards its beginning.
     pub fn filled(team: &TeamId, channel: &ChannelId, to: &Ts) -> Self {
         Self::new(filled(team), format!("{channel}#{}", to.padded()))
@@ -339,6 +344,11 @@ pub fn joins(team: &TeamId, channel: &ChannelId) -> String {
 /// The partition of the messages of a channel that were pinned at any time.
 pub fn pins(team: &TeamId, channel: &ChannelId) -> String {
     format!("pins#{team}#{channel}")
+}
+
+/// The partition of the channels whose pins were listed.
+pub fn pin_lists(team: &TeamId) -> String {
+    format!("meta#{team}#pinlists")
 }
 
 /// The partition of the records of erasures: when, by whom, and how much.
