@@ -11,7 +11,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Change, Malformed, SlackEvent, message, version};
-use ports::archive::{Attributes, Guard, ItemKey, Update};
+use ports::archive::{Attributes, Guard, Item, ItemKey, Update};
 use slack::catalogue::PinChange;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
@@ -103,6 +103,21 @@ fn updates(team: &TeamId, channel: &ChannelId, ts: &Ts, version: String) -> [Upd
     [pin, Update::mark(ItemKey::pin(team, channel, ts))]
 }
 
+/// A person's place in the register after they were erased. It is greater than any id.
+const ERASED: &str = "~";
+
+/// The update that erases the person from the pin of a message, if they pinned it, or removed the pin, before
+/// `until`. The pin stays.
+pub fn without_person(row: &Item, user: &UserId, until: &Ts) -> Option<Update> {
+    let version = row.text(REGISTER)?;
+    let (kept, found) = version.rsplit_once('/')?;
+    let at = kept.rsplit_once('/').and_then(|(_, at)| Ts::unpadded(at))?;
+    (found == user.as_str() && at < *until).then(|| Update {
+        guard: Guard::Greater { register: REGISTER.into(), version: format!("{kept}/{ERASED}") },
+        ..Update::new(row.key.clone())
+    })
+}
+
 /// Whether an attribute is the register of the pin.
 pub(super) fn is_register(name: &str) -> bool {
     name == REGISTER
@@ -119,7 +134,7 @@ pub(super) fn project(attributes: &Attributes) -> Option<Value> {
     if let Some(at) = at {
         pin["ts"] = at.as_str().into();
     }
-    if let Some(user) = parts.next().filter(|user| !user.is_empty()) {
+    if let Some(user) = parts.next().filter(|user| !user.is_empty() && *user != ERASED) {
         pin["user"] = user.into();
     }
     Some(pin)
@@ -130,7 +145,6 @@ mod tests {
     use super::*;
     use crate::fixture::{channel, team, ts, with_event};
     use crate::project;
-    use ports::archive::Item;
 
     fn event(kind: &str, second: i64, user: &str) -> Vec<Update> {
         let event = json!({
@@ -185,7 +199,7 @@ mod tests {
             history(json!({ "pinned_to": ["C1"], "pinned_info": { "channel": "C1", "pinned_by": "U9",
             "pinned_ts": 40 } }))
             .unwrap();
-        assert_eq!(pinned(&[added.clone()]), Some(json!({ "user": "U1", "ts": "10.000100" })));
+        assert_eq!(pinned(std::slice::from_ref(&added)), Some(json!({ "user": "U1", "ts": "10.000100" })));
         assert_eq!(pinned(&[added.clone(), removed.clone()]), None);
         assert_eq!(pinned(&[added.clone(), removed.clone(), stale.clone()]), None);
         assert_eq!(
@@ -228,6 +242,22 @@ mod tests {
         };
         let later = pinned(&[pin("U1", 20), pin("U2", 10), history(json!({ "pinned_to": ["C1"] })).unwrap()]);
         assert_eq!(later, Some(json!({ "user": "U1", "ts": "20.000000" })));
+    }
+
+    #[test]
+    fn an_erased_person_does_not_return_with_the_same_event() {
+        let event = &event("pin_added", 10, "U1")[0];
+        let attributes = event.apply(None).unwrap();
+        let row = Item { key: event.key.clone(), attributes };
+        let user = UserId::parse("U1").unwrap();
+        assert_eq!(without_person(&row, &user, &ts(10)), None, "it is not before the time");
+        assert_eq!(without_person(&row, &UserId::parse("U2").unwrap(), &ts(99)), None);
+        let erased = without_person(&row, &user, &ts(99)).unwrap().apply(Some(&row.attributes)).unwrap();
+        assert!(!json!(erased).to_string().contains("U1"));
+        assert_eq!(project(&erased), Some(json!({ "ts": "10.000100" })));
+        assert_eq!(event.apply(Some(&erased)), None);
+        let row = Item { attributes: erased, ..row };
+        assert_eq!(without_person(&row, &user, &ts(99)), None);
     }
 
     #[test]

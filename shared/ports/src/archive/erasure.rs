@@ -11,13 +11,12 @@
 //! | `channel#{C}` | messages of C and their revisions with a ts before `until`; snapshots of C with a clock before `until`, and its member counts for days that began before `until` |
 //! | `message#{C}#{ts}` | the message and its revisions, at any time |
 //!
-//! The mark that a message was pinned is covered with its message.
-//!
 //! A question to the responder, its answer and each reply are covered like the message whose key they have;
 //! their `user` is the person who asked.
 //!
 //! The author of a message is the author of its content: reactions, deletion marks and file states contain no
-//! words of a user, and a row with only these is invisible to readers. No fact covers a file's row: a file
+//! words of a user, and a row with only these is invisible to readers. The eraser removes an erased person
+//! from the pins of other messages. No fact covers a file's row: a file
 //! belongs to every message that shares it and is deleted with the last of them, which its writer checks.
 
 use std::borrow::Borrow;
@@ -160,7 +159,7 @@ impl ErasureFacts {
         let (Some(kind), Some(team)) = (ids.next(), ids.next()) else { return false };
         let Some(facts) = self.teams.get(team) else { return false };
         match (kind, ids.next(), ids.next()) {
-            ("message" | "pins", Some(channel), None) => facts.cover_message(channel, &key.timestamp, author),
+            ("message", Some(channel), None) => facts.cover_message(channel, &key.timestamp, author),
             ("revision", Some(channel), Some(ts)) => facts.cover_message(channel, ts, author),
             ("question" | "answer" | "responded" | "botmessage", None, None) => key
                 .timestamp
@@ -189,7 +188,6 @@ pub fn covered_team(key: &ItemKey) -> Option<TeamId> {
     let covered = matches!(
         ids.next()?,
         "message"
-            | "pins"
             | "revision"
             | "channel"
             | "members"
@@ -336,8 +334,7 @@ mod tests {
             ("message#T1#C1", "99.000000", true),
             ("message#T1#C1", "100.000000", false),
             ("message#T1#C2", "99.000000", false),
-            ("pins#T1#C1", "99.000000", true),
-            ("pins#T1#C1", "100.000000", false),
+            ("pins#T1#C1", "99.000000", false),
             ("revision#T1#C1#99.000000", "000000000300.000000#abc", true),
             ("revision#T1#C1#101.000000", "000000000300.000000#abc", false),
             ("channel#T1#C1", "99.000000", true),
