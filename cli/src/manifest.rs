@@ -37,7 +37,8 @@ pub(crate) struct ManifestArgs {
 }
 
 /// The app's scopes, and the purpose of each. They do not cover direct messages.
-pub(crate) const BOT_SCOPES: [(&str, &str); 10] = [
+pub(crate) const BOT_SCOPES: [(&str, &str); 13] = [
+    ("bookmarks:read", "the bookmarks of channels"),
     ("channels:history", "the messages of public channels"),
     ("channels:join", "joining public channels"),
     ("channels:read", "the names of public channels, and what happens to them"),
@@ -45,8 +46,10 @@ pub(crate) const BOT_SCOPES: [(&str, &str); 10] = [
     ("files:read", "files"),
     ("groups:history", "the messages of channels that were public once"),
     ("groups:read", "what happens to channels that were public once"),
+    ("pins:read", "which messages are pinned"),
     ("reactions:read", "reactions"),
     ("team:read", "the name of the workspace, and whether an event is of it"),
+    ("usergroups:read", "the names and members of user groups"),
     ("users:read", "the names and pictures of people"),
 ];
 
@@ -174,6 +177,10 @@ mod tests {
             "reaction_added" | "reaction_removed" => {
                 json!({ "user": "U1", "reaction": "eyes", "item": { "type": "message", "channel": "C1", "ts": ts } })
             }
+            "pin_added" | "pin_removed" => {
+                json!({ "user": "U1", "channel_id": "C1", "item": { "type": "message", "channel": "C1",
+                    "message": { "ts": ts } } })
+            }
             "channel_created" | "channel_rename" | "group_rename" => json!({ "channel": channel }),
             "channel_id_changed" => json!({ "old_channel_id": "C1", "new_channel_id": "C2" }),
             "channel_history_changed" | "group_history_changed" => json!({ "latest": ts }),
@@ -212,7 +219,7 @@ mod tests {
                     || !read.changes().unwrap().is_empty()
             } else {
                 ChannelEvent::read(&read).unwrap().is_some()
-                    || gap::opened_by(&read).unwrap().is_some()
+                    || !gap::facts(&read).unwrap().is_empty()
                     || gap::joined(&read).unwrap().is_some()
             }
         };

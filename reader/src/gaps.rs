@@ -3,11 +3,13 @@
 
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key, query_all};
 use rules::filled::{self, FilledSpan};
-use rules::gap::GapReason;
 use rules::gap::closing::GapState;
 pub use rules::gap::closing::UnreadSpan;
-use rules::gap::projection::{Gap, downtime_between, end_gap, oldest_first, posted_at, recorded_gaps};
+use rules::gap::projection::{
+    Gap, downtime_between, end_gap, migrations, oldest_first, posted_at, recorded_gaps, surely_migrated,
+};
 use rules::gap::run::RunSpan;
+use rules::gap::{GapEnd, GapReason};
 use rules::{message, version};
 use slack::ids::{ChannelId, TeamId, Ts};
 
@@ -73,17 +75,29 @@ pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Vec<Gap>, Arch
     let runs = query_all(archive, Query::partition(key::runs(team))).await?;
     let runs: Vec<RunSpan> = runs.iter().filter_map(RunSpan::read).collect();
     let mut gaps = Vec::new();
-    for gap in recorded_gaps(&rows) {
+    let recorded = recorded_gaps(&rows).into_iter().filter(|gap| gap.reason != GapReason::Migration);
+    for gap in recorded.chain(migrations(&rows)) {
         let signs = match (gap.reason, &gap.channel) {
             (GapReason::Left, Some(channel)) => presence_signs(archive, team, channel, &gap.from).await?,
-            (GapReason::Revoked, _) => back_at_work(archive, team, &runs, &gap.from).await?,
+            (GapReason::Revoked, _) => {
+                let mut signs = back_at_work(archive, team, &runs, &gap.from).await?;
+                signs.extend(GapEnd::AccessGranted.times(&rows));
+                signs
+            }
+            (GapReason::Migration, _) if gap.to.is_none() => {
+                let from = surely_migrated(&gap.from);
+                let mut signs = back_at_work(archive, team, &runs, &from).await?;
+                signs.retain(|sign| *sign > from);
+                signs
+            }
             (
                 GapReason::Downtime
                 | GapReason::RateLimited
                 | GapReason::Left
                 | GapReason::Dropped
                 | GapReason::Refused
-                | GapReason::HistoryChanged,
+                | GapReason::HistoryChanged
+                | GapReason::Migration,
                 _,
             ) => Vec::new(),
         };

@@ -29,6 +29,7 @@ pub mod joined;
 pub mod names;
 pub mod numbers;
 pub mod permalink;
+pub mod pins;
 pub mod plain;
 pub mod range;
 pub mod rows;

@@ -230,6 +230,22 @@ async fn a_gap_of_every_reason_has_its_start_and_its_end() {
     *expected.last_mut().unwrap() = gap_of_all("revoked", 200, Some(300), 4);
     assert_eq!(gaps(data).await, expected);
 
+    // An organization's app loses its access and gets it back; the finish of a migration arrives first.
+    let access = |kind: &str, second| json!({ "type": kind, "team_ids": [TEAM], "event_ts": ts(second) });
+    let migration =
+        |kind: &str, second| json!({ "type": kind, "enterprise_id": "E0GRID", "event_ts": ts(second) });
+    for event in [
+        access("team_access_revoked", 310),
+        access("team_access_granted", 320),
+        migration("grid_migration_finished", 340),
+        migration("grid_migration_started", 330),
+    ] {
+        deliver(server, TEAM, &[event]).await;
+    }
+    expected.push(gap_of_all("revoked", 310, Some(320), 4));
+    expected.push(gap_of_all("migration", 330, Some(340), 4));
+    assert_eq!(gaps(data).await, expected);
+
     // An event that no version could store, and that an operator drops.
     let mut odd = event::posted(CHANNEL, &event::message(&ts(400), "U0FIRST", "odd"));
     odd["ts"] = "soon".into();

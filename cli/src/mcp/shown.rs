@@ -97,6 +97,7 @@ pub(super) fn message(
     set_if_some(&mut shown, "files", listed("files", ["id", "name"]));
     set_if_some(&mut shown, "reactions", listed("reactions", ["name", "count"]));
     set_if_some(&mut shown, "edited", own("updated_ts"));
+    set_if_some(&mut shown, "pinned", message["pinned"].is_object().then_some(true));
     set_if_some(&mut shown, "deleted", (message["deleted"] == true).then_some(true));
     shown.insert("permalink".to_owned(), permalink.into());
     shown

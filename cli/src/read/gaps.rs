@@ -129,6 +129,7 @@ pub(super) fn describe_reason(reason: GapReason) -> &'static str {
         GapReason::Dropped => "dropped: an event was removed from quarantine, or only counted there",
         GapReason::Refused => "refused: Slack's requests came at another time by this machine's clock",
         GapReason::HistoryChanged => "history_changed: Slack changed many messages at once",
+        GapReason::Migration => "migration: Slack moved the workspace to Enterprise Grid",
     }
 }
 

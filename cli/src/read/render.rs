@@ -113,8 +113,9 @@ impl Render<'_> {
 fn marks(message: &Value, layout: &MessageLayout) -> String {
     let edited = message["updated_ts"].is_string() && !layout.is_version;
     let deleted = message["deleted"] == true;
+    let pinned = message["pinned"].is_object();
     let broadcast = message["subtype"] == "thread_broadcast";
-    [(edited, "edited"), (deleted, "deleted"), (broadcast, "also in the channel")]
+    [(edited, "edited"), (pinned, "pinned"), (deleted, "deleted"), (broadcast, "also in the channel")]
         .iter()
         .filter(|(is_set, _)| *is_set)
         .map(|(_, mark)| *mark)

@@ -6,7 +6,7 @@ use ports::archive::{Archive, ArchiveError, Query, key};
 use reader::joined::ChannelOfTeam;
 use reader::names::DisplayNames;
 use reader::rows::VisibleRows;
-use reader::{figures, find};
+use reader::{figures, find, pins};
 use rules::project;
 use serde_json::{Value, json};
 use slack::envelope;
@@ -28,14 +28,17 @@ pub(crate) async fn channel(
     let joined = find::find_channel(archive, &args.channel.channel, read.team.as_ref()).await?;
     let location = find::location_for_id(&joined, &args.channel.channel);
     if !args.history {
+        let pins: Vec<String> = pins::pinned(&joined).await?.iter().map(ToString::to_string).collect();
         return match (location.newest(archive).await?, read.json) {
             (Some(mut snapshot), true) => {
+                snapshot["pins"] = json!(pins);
                 if args.figures {
                     add_figures(archive, location, &mut snapshot).await?;
                 }
                 Ok(plain::json_line(out, &snapshot)?)
             }
-            (Some(snapshot), false) => {
+            (Some(mut snapshot), false) => {
+                snapshot["pins"] = json!(pins);
                 let mut names = DisplayNames::new(archive, location.team.clone());
                 Ok(state(out, location, &with_plain_text(&mut names, snapshot).await?)?)
             }
@@ -144,6 +147,7 @@ fn state(out: &mut dyn Write, location: &ChannelOfTeam, snapshot: &Value) -> io:
         ("purpose", text("purpose")),
         ("visibility", text("visibility")),
         ("shared with", list("shared_with", "", 0)),
+        ("pinned", list("pins", "", 0)),
         ("came from", text("prev_channel_id")),
         ("goes on as", text("next_channel_id")),
     ] {
@@ -196,6 +200,7 @@ fn display_value(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use ports::archive::{ArchiveExt, ItemKey, Update};
+    use slack::ids::{ChannelId, TeamId};
 
     use super::*;
     use crate::fixture::{CliFixture, message_args, output};
@@ -242,6 +247,28 @@ mod tests {
         fixture.channel_event("T1", "channel_archive", "C1", "1795178099.000100").await;
         fixture.channel_event("T1", "channel_unarchive", "C1", "1795178100.000100").await;
         fixture
+    }
+
+    #[tokio::test]
+    async fn pinned_messages_that_are_in_the_archive_are_listed() {
+        let fixture = release().await;
+        for ts in ["1795178101.000100", "1795178102.000100"] {
+            fixture.post("T1", "C1", ts, "read this").await;
+        }
+        let json =
+            async || -> Value { serde_json::from_str(&printed(&fixture, "C1", false, true).await).unwrap() };
+        assert_eq!(json().await["pins"], json!([]));
+        let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+        for ts in ["1795178102.000100", "1795178103.000100"] {
+            let item = json!({ "created": 1_795_178_110, "created_by": "U1", "message": { "ts": ts } });
+            let (ts, pin) = rules::pin::in_list(&item).unwrap();
+            for update in pin.updates(&team, &channel, &ts) {
+                fixture.archive().write(&update).await.unwrap();
+            }
+        }
+        assert_eq!(json().await["pins"], json!(["1795178102.000100"]));
+        let text = printed(&fixture, "C1", false, false).await;
+        assert!(text.contains("    pinned       1795178102.000100\n"), "{text}");
     }
 
     #[tokio::test]

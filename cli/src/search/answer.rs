@@ -38,7 +38,7 @@ const NEGATION_MARK: char = '\u{2060}';
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SearchArgs {
     /// Words, "phrases", prefix*, -not, and filters: from:@name in:#channel before:, after:, on: and during: dates,
-    /// has:file|link|reaction|thread|code is:thread|edited|deleted|bot
+    /// has:file|link|reaction|pin|thread|code is:thread|edited|deleted|bot
     #[arg(value_name = "QUERY", required = true)]
     query: Vec<String>,
     /// Only the first N hits

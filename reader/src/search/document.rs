@@ -45,6 +45,7 @@ impl Facet {
             HasWhat::File => "hasfile",
             HasWhat::Link => "haslink",
             HasWhat::Reaction => "hasreaction",
+            HasWhat::Pin => "haspin",
             HasWhat::Code => "hascode",
             HasWhat::Thread => return None,
         }))
@@ -105,6 +106,7 @@ fn facets(message: &Value, content: &MessageText) -> BTreeSet<Facet> {
     let flags = [
         (Facet::has(HasWhat::File), is_filled("files")),
         (Facet::has(HasWhat::Reaction), is_filled("reactions")),
+        (Facet::has(HasWhat::Pin), message["pinned"].is_object()),
         (Facet::has(HasWhat::Link), spans().any(|span| matches!(span, TextSpan::Link { .. }))),
         (Facet::has(HasWhat::Code), has_code),
         (Some(Facet::is(IsWhat::Thread)), is_text("thread_ts")),
@@ -178,6 +180,7 @@ mod tests {
             "ts": "1.000000", "user": "U1", "thread_ts": "1.000000", "updated_ts": "x",
             "text": "see <https://example.com/a|the docs>, <@U2> and <#C3|ops>: `let x`",
             "files": [{"id": "F1", "name": "plan.pdf", "title": "Plan B"}], "reactions": [{"name": "tada"}],
+            "pinned": {"user": "U2", "ts": "2.000000"},
         }));
         assert_eq!(words, "see the docs https example com a u2 and ops let x plan b plan pdf");
         assert_eq!(
@@ -186,6 +189,7 @@ mod tests {
                 "hascode",
                 "hasfile",
                 "haslink",
+                "haspin",
                 "hasreaction",
                 "isedited",
                 "isthread",

@@ -3,7 +3,7 @@
 //! ```text
 //! deploy failed          both words, in any order          "deploy failed"   next to each other
 //! deploy*                words with this prefix            -draft            without the word
-//! from:@ana  in:#ops     the author and the channel        has:file|link|reaction|thread|code
+//! from:@ana  in:#ops     the author and the channel        has:file|link|reaction|pin|thread|code
 //! before:2026-11-01  after:2026-11-01  on:2026-11-20       is:thread|edited|deleted|bot
 //! during:2026-11  during:2026
 //! ```
@@ -85,6 +85,8 @@ pub enum HasWhat {
     Link,
     /// A reaction.
     Reaction,
+    /// A pin.
+    Pin,
     /// Replies.
     Thread,
     /// Code.
@@ -238,9 +240,10 @@ fn filter(name: &str, value: &str) -> Result<Option<SearchCondition>, QueryError
             "file" => HasWhat::File,
             "link" => HasWhat::Link,
             "reaction" => HasWhat::Reaction,
+            "pin" => HasWhat::Pin,
             "thread" => HasWhat::Thread,
             "code" => HasWhat::Code,
-            _ => return Err(unknown("has", value, "file, link, reaction, thread or code")),
+            _ => return Err(unknown("has", value, "file, link, reaction, pin, thread or code")),
         })),
         "is" => Some(SearchCondition::Is(match value.to_ascii_lowercase().as_str() {
             "thread" => IsWhat::Thread,
@@ -370,7 +373,7 @@ mod tests {
             ("on:yesterday", "not a date"),
             ("during:2026-13", "a month such as 2026-11"),
             ("during:26", "not a date"),
-            ("has:legs", "file, link, reaction, thread or code"),
+            ("has:legs", "file, link, reaction, pin, thread or code"),
             ("is:late", "thread, edited, deleted or bot"),
             (&"x ".repeat(65), "shorten it"),
             (&"x".repeat(5_000), "shorten it"),

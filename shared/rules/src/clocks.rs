@@ -34,8 +34,8 @@ pub(super) fn check(event: &SlackEvent<'_>, came_at_ms: i64) -> Result<(), Malfo
             }
             Ok(())
         }
-        Some(EventRule::Reaction(_)) => {
-            check("item.ts", event.header.item().and_then(|item| parsed(item.ts.as_deref())))
+        Some(EventRule::Reaction(_) | EventRule::Pin(_)) => {
+            check("item.ts", event.header.item().and_then(|item| parsed(item.ts().as_deref())))
         }
         Some(
             EventRule::User
@@ -71,10 +71,11 @@ mod tests {
     }
 
     /// An event for each field with a clock that decides what wins; `CLOCK` marks the field.
-    const EVENTS: [&str; 13] = [
+    const EVENTS: [&str; 14] = [
         r#""type":"user_change","user":{"id":"U1"},"event_ts":"CLOCK""#,
         r#""type":"emoji_changed","subtype":"add","name":"a","event_ts":"CLOCK""#,
         r#""type":"channel_rename","channel":{"id":"C1","name":"a"},"event_ts":"CLOCK""#,
+        r#""type":"pin_added","user":"U1","channel_id":"C1","item":{"type":"message","message":{"ts":"CLOCK"}}"#,
         r#""type":"message","channel":"C1","ts":"CLOCK""#,
         r#""type":"message","channel":"C1","ts":"1.000000","thread_ts":"CLOCK""#,
         r#""type":"message","channel":"C1","ts":"1.000000","edited":{"ts":"CLOCK"}"#,

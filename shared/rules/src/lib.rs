@@ -17,6 +17,7 @@ pub mod merge;
 pub mod message;
 pub mod organisation;
 pub mod outgoing;
+pub mod pin;
 pub mod profile;
 pub mod project;
 pub mod public_mark;
@@ -202,6 +203,7 @@ impl<'a> SlackEvent<'a> {
         match self.rule() {
             Some(EventRule::Message) => message::changes(self),
             Some(EventRule::Reaction(change)) => reaction::changes(self, change),
+            Some(EventRule::Pin(change)) => pin::changes(self, change),
             Some(EventRule::User) => directory::user_changes(self),
             Some(EventRule::Team(change)) => workspace::changes(self, change),
             Some(EventRule::Emoji) => directory::emoji_changes(self),
@@ -234,13 +236,22 @@ fn rule(header: &EventHeader<'_>) -> Option<EventRule> {
     let rule = header.kind.event_type?.rule;
     let is_about_a_message =
         || header.item().is_none_or(|item| item.kind.as_deref().is_none_or(|kind| kind == "message"));
-    let stored = !matches!(rule, EventRule::Reaction(_)) || is_about_a_message();
-    Some(if stored { rule } else { EventRule::Ignored("reactions to files are not stored") })
+    let about_files = if matches!(rule, EventRule::Reaction(_)) {
+        "reactions to files are not stored"
+    } else if matches!(rule, EventRule::Pin(_)) {
+        "pins of files are not stored"
+    } else {
+        return Some(rule);
+    };
+    Some(if is_about_a_message() { rule } else { EventRule::Ignored(about_files) })
 }
 
 fn channel(header: &EventHeader<'_>, rule: Option<EventRule>) -> Result<ChannelId, Malformed> {
-    let reaction = matches!(rule, Some(EventRule::Reaction(_)));
-    let (event, field) = if reaction { ("reaction", "item.channel") } else { ("channel", "channel") };
+    let (event, field) = match rule {
+        Some(EventRule::Reaction(_)) => ("reaction", "item.channel"),
+        Some(EventRule::Pin(_)) => ("pin", "channel_id"),
+        Some(_) | None => ("channel", "channel"),
+    };
     let channel = ChannelId::parse(&header.channel().ok_or(Malformed::Missing { event, field })?)?;
     if header.has_conflicting_channel() { Err(Malformed::TwoChannels(event)) } else { Ok(channel) }
 }

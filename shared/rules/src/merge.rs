@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 
 use super::file::row as file_row;
 use super::message::{self, CONTENT, CONTENT_VERSION};
-use super::reaction;
+use super::{pin, reaction};
 use ports::archive::Item;
 
 /// The result of merging several rows of one message.
@@ -36,7 +36,8 @@ pub fn messages(mut rows: Vec<Item>) -> Option<MergedMessage> {
         }
         for (name, value) in row.attributes {
             let is_content = name == CONTENT_VERSION || CONTENT.contains(&name.as_str());
-            let is_register = reaction::is_register(&name) || file_row::is_register(&name);
+            let is_register =
+                reaction::is_register(&name) || pin::is_register(&name) || file_row::is_register(&name);
             match winner.attributes.get(&name) {
                 _ if is_content => {}
                 Some(known) if !is_register || known.as_str() >= value.as_str() => {}
@@ -137,14 +138,14 @@ mod tests {
             "before",
             json!({ "user": "U1", "thread_ts": "1.000000", "parent": "thread#T1#1.000000",
                 "reaction#eyes#U2": "000000000002.000000/added", "reaction#tada#U2": "000000000009.000000/added",
-                "file#F1": "0/pending" }),
+                "pin": "000000000002.000000/added/000000000002.000000/U2", "file#F1": "0/pending" }),
         );
         let after = content(
             "C2",
             "3.000000",
             "after",
             json!({ "reaction#eyes#U2": "000000000004.000000/removed", "reaction#tada#U2": "000000000008.000000/removed",
-                "file#F1": "9/stored/slack/F1" }),
+                "pin": "000000000003.000000/added/000000000003.000000/U3", "file#F1": "9/stored/slack/F1" }),
         );
         let gone = row("C3", json!({ "deleted": true }));
         let MergedMessage { row, replaced } = merged(&[before, after.clone(), gone]);
@@ -161,6 +162,7 @@ mod tests {
         assert_eq!(row.text("file#F1"), Some("9/stored/slack/F1"));
         assert!(row.has_flag("deleted"));
         let seen = project::message(&row).unwrap();
+        assert_eq!(seen["pinned"], json!({ "user": "U3", "ts": "3.000000" }));
         assert_eq!(seen["reactions"], json!([{ "name": "tada", "count": 1, "users": ["U2"] }]));
         let texts: Vec<_> = replaced.iter().map(|row| (row.text("type"), row.text("text"))).collect();
         assert_eq!(texts, [(Some("revision"), Some("before"))]);

@@ -12,7 +12,7 @@ use super::channel::fold::FOLDED;
 use super::directory::{EARLIEST, VERSION};
 use super::file::{image, row};
 use super::message::{CONTENT_VERSION, files, revision};
-use super::{profile, reaction};
+use super::{pin, profile, reaction};
 use ports::archive::Item;
 use ports::files::FileKey;
 
@@ -24,10 +24,12 @@ pub fn message(item: &Item) -> Option<Value> {
     }
     let mut visible = item.clone();
     let reactions = reaction::project(&item.attributes);
+    let pin = pin::project(&item.attributes);
     let states = row::on_message_projected(&item.attributes);
     let files = files::projected(&item.attributes);
     let is_register = |name: &str| {
         reaction::is_register(name)
+            || pin::is_register(name)
             || row::is_register(name)
             || files::is_about(name)
             || revision::is_mark(name)
@@ -40,7 +42,15 @@ pub fn message(item: &Item) -> Option<Value> {
     if let Some(reactions) = reactions {
         visible.attributes.insert("reactions".into(), reactions);
     }
+    if let Some(pin) = pin {
+        visible.attributes.insert("pinned".into(), pin);
+    }
     Some(visible.to_json())
+}
+
+/// Whether a message that readers see is pinned now.
+pub fn is_pinned(item: &Item) -> bool {
+    pin::project(&item.attributes).is_some()
 }
 
 /// A row of the directory as readers see it.

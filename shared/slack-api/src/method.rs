@@ -37,6 +37,8 @@ pub enum Method {
     ConversationsHistory,
     /// The messages of a thread.
     ConversationsReplies,
+    /// The pins of a channel.
+    PinsList,
     /// Posts a message.
     ChatPostMessage,
 }
@@ -87,6 +89,7 @@ impl Method {
             Self::ConversationsInfo => "conversations.info",
             Self::ConversationsHistory => "conversations.history",
             Self::ConversationsReplies => "conversations.replies",
+            Self::PinsList => "pins.list",
             Self::ChatPostMessage => "chat.postMessage",
         }
     }
@@ -105,7 +108,9 @@ impl Method {
         // second for a channel.
         const POSTS: NonZeroU32 = NonZeroU32::new(200).unwrap();
         match self {
-            Self::ConversationsList | Self::UsersList | Self::EmojiList => CallRate::burst(TIER_2),
+            Self::ConversationsList | Self::UsersList | Self::EmojiList | Self::PinsList => {
+                CallRate::burst(TIER_2)
+            }
             Self::ConversationsJoin | Self::TeamInfo | Self::BotsInfo | Self::ConversationsInfo => {
                 CallRate::burst(TIER_3)
             }
@@ -129,6 +134,7 @@ impl Method {
             | Self::UsersInfo
             | Self::BotsInfo
             | Self::ConversationsInfo
+            | Self::PinsList
             | Self::ChatPostMessage => SHORT_TIMEOUT,
         }
     }

@@ -54,6 +54,8 @@ pub enum EventRule {
     Message,
     /// A reaction to a message.
     Reaction(ReactionChange),
+    /// A pin of a message.
+    Pin(PinChange),
     /// A user's current profile.
     User,
     /// The name or domain of the workspace changed.
@@ -66,7 +68,7 @@ pub enum EventRule {
     FileDeleted,
     /// Something happened to a channel.
     Channel(ChannelChange),
-    /// Events may be missing.
+    /// Events may be missing, or arrive again.
     Gap(GapKind),
     /// A member joined a channel; if it is the app itself, a gap ends.
     Joined,
@@ -80,6 +82,15 @@ pub enum ReactionChange {
     /// A user added it.
     Added,
     /// The user removed it.
+    Removed,
+}
+
+/// A change to the pins of a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PinChange {
+    /// A user pinned a message.
+    Added,
+    /// A user removed the pin.
     Removed,
 }
 
@@ -134,6 +145,14 @@ pub enum GapKind {
     TokensRevoked,
     /// The app was uninstalled.
     Uninstalled,
+    /// An organization's app lost its access to workspaces.
+    AccessRevoked,
+    /// An organization's app has access to workspaces again, which ends a gap.
+    AccessGranted,
+    /// The workspace's migration to Enterprise Grid started.
+    MigrationStarted,
+    /// The workspace's migration to Enterprise Grid finished, which ends a gap.
+    MigrationFinished,
     /// Slack changed many messages of a channel at once.
     HistoryChanged,
 }
@@ -166,7 +185,7 @@ const NO_HISTORY: &str = "it changes nothing that is stored";
 /// former changes stored data; the others would only use up the 30,000 deliveries per hour. Slack sends
 /// `member_joined_channel` for every user; only the app's own join is stored.
 #[rustfmt::skip]
-pub const EVENTS: [EventType; 44] = [
+pub const EVENTS: [EventType; 48] = [
     event_type_row("app_uninstalled", Subscription::NoScope, Destination::Channels, EventRule::Gap(GapKind::Uninstalled), Visibility::NoChannel),
     channel("channel_archive", ChannelChange::Archived, Visibility::PublicByType),
     channel("channel_created", ChannelChange::Created, Visibility::ChannelObject),
@@ -181,6 +200,8 @@ pub const EVENTS: [EventType; 44] = [
     without_channel("emoji_changed", "emoji:read", EventRule::Emoji),
     without_channel("file_change", "files:read", EventRule::FileChanged),
     without_channel("file_deleted", "files:read", EventRule::FileDeleted),
+    event_type_row("grid_migration_finished", Subscription::NoScope, Destination::Channels, EventRule::Gap(GapKind::MigrationFinished), Visibility::NoChannel),
+    event_type_row("grid_migration_started", Subscription::NoScope, Destination::Channels, EventRule::Gap(GapKind::MigrationStarted), Visibility::NoChannel),
     group("group_archive", ChannelChange::Archived),
     group("group_deleted", ChannelChange::Deleted),
     event_type_row("group_history_changed", Subscription::Scope("groups:history"), Destination::Channels, EventRule::Gap(GapKind::HistoryChanged), Visibility::PublicMark),
@@ -190,8 +211,12 @@ pub const EVENTS: [EventType; 44] = [
     event_type_row("member_joined_channel", Subscription::Scope("channels:read"), Destination::ChannelsIfOwn, EventRule::Joined, Visibility::ChannelLetter),
     with_channel_type("message.channels", "channels:history", EventRule::Message),
     with_channel_type("message.groups", "groups:history", EventRule::Message),
+    with_channel_type("pin_added", "pins:read", EventRule::Pin(PinChange::Added)),
+    with_channel_type("pin_removed", "pins:read", EventRule::Pin(PinChange::Removed)),
     with_channel_type("reaction_added", "reactions:read", EventRule::Reaction(ReactionChange::Added)),
     with_channel_type("reaction_removed", "reactions:read", EventRule::Reaction(ReactionChange::Removed)),
+    event_type_row("team_access_granted", Subscription::NoScope, Destination::Channels, EventRule::Gap(GapKind::AccessGranted), Visibility::NoChannel),
+    event_type_row("team_access_revoked", Subscription::NoScope, Destination::Channels, EventRule::Gap(GapKind::AccessRevoked), Visibility::NoChannel),
     without_channel("team_domain_change", "team:read", EventRule::Team(TeamChange::Domain)),
     without_channel("team_join", "users:read", EventRule::User),
     without_channel("team_rename", "team:read", EventRule::Team(TeamChange::Name)),
@@ -206,8 +231,6 @@ pub const EVENTS: [EventType; 44] = [
     ignored("file_unshared", WITH_MESSAGE),
     ignored("link_shared", IN_MESSAGE),
     ignored("member_left_channel", NO_HISTORY),
-    ignored("pin_added", NO_HISTORY),
-    ignored("pin_removed", NO_HISTORY),
     ignored("user_huddle_changed", IN_USER_CHANGE),
     ignored("user_profile_changed", IN_USER_CHANGE),
     ignored("user_status_changed", IN_USER_CHANGE),
@@ -253,6 +276,7 @@ pub fn markdown_table() -> String {
         let kept = match event_type.rule {
             EventRule::Message => "the message, its versions and thread",
             EventRule::Reaction(_) => "the reaction",
+            EventRule::Pin(_) => "the pin",
             EventRule::User => "the person",
             EventRule::Team(_) => "the workspace's name and address",
             EventRule::Emoji => "the emoji",
@@ -260,6 +284,7 @@ pub fn markdown_table() -> String {
             EventRule::FileDeleted => "that the file is deleted",
             EventRule::Channel(ChannelChange::Left) => "the channel, and a gap",
             EventRule::Channel(_) => "the channel",
+            EventRule::Gap(GapKind::AccessGranted | GapKind::MigrationFinished) => "the end of a gap",
             EventRule::Gap(_) => "a gap",
             EventRule::Joined => "the end of a gap, if the app itself joined",
             EventRule::Ignored(why) => &format!("nothing: {why}"),

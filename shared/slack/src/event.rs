@@ -45,7 +45,7 @@ pub struct EventHeader<'a> {
     /// The workspace of the author, or, in some channels shared between workspaces, that of the app.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub team: Option<Cow<'a, str>>,
-    /// The target of a reaction.
+    /// The target of a reaction or a pin.
     #[serde(borrow, default)]
     item: Option<&'a RawValue>,
     /// The channel of a `channel_id_changed` event, which has no other channel field.
@@ -77,18 +77,33 @@ struct WithId<'a> {
     id: Option<Cow<'a, str>>,
 }
 
-/// The target of a reaction.
+/// The target of a reaction or a pin.
 #[derive(Debug, Default, Deserialize)]
-pub struct ReactionItem<'a> {
+pub struct EventItem<'a> {
     /// `message`, `file` or `file_comment`.
     #[serde(rename = "type", borrow, default, deserialize_with = "text_or_none")]
     pub kind: Option<Cow<'a, str>>,
     /// The message's channel.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
     pub channel: Option<Cow<'a, str>>,
-    /// The message's timestamp.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
-    pub ts: Option<Cow<'a, str>>,
+    ts: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    message: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct WithTs<'a> {
+    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    ts: Option<Cow<'a, str>>,
+}
+
+impl<'a> EventItem<'a> {
+    /// The message's timestamp. A pin contains the whole message.
+    pub fn ts(&self) -> Option<Cow<'a, str>> {
+        let in_message = || self.message.and_then(|message| object_or_default::<WithTs<'a>>(message).ts);
+        self.ts.clone().or_else(in_message)
+    }
 }
 
 impl<'a> EventHeader<'a> {
@@ -99,12 +114,13 @@ impl<'a> EventHeader<'a> {
     }
 
     /// The channel of the event, from the field that this kind of event uses. Routing, audience, existence
-    /// check and writes all use this channel. For a reaction it is the channel of its target, and for a
-    /// changed id the old id, regardless of other channel fields.
+    /// check and writes all use this channel. For a reaction or a pin it is the channel of its target, and
+    /// for a changed id the old id, regardless of other channel fields.
     pub fn channel(&self) -> Option<Cow<'a, str>> {
         let item_channel = || self.item().and_then(|item| item.channel);
         match self.kind.event_type.map(|event_type| event_type.rule) {
             Some(EventRule::Reaction(_)) => item_channel(),
+            Some(EventRule::Pin(_)) => item_channel().or_else(|| self.stated_channel()),
             Some(EventRule::Channel(ChannelChange::IdChanged)) => self.old_channel_id.clone(),
             Some(_) | None => {
                 self.stated_channel().or_else(item_channel).or_else(|| self.old_channel_id.clone())
@@ -139,8 +155,8 @@ impl<'a> EventHeader<'a> {
         self.user.filter(|raw| raw.get().starts_with('{'))
     }
 
-    /// The target of a reaction.
-    pub fn item(&self) -> Option<ReactionItem<'a>> {
+    /// The target of a reaction or a pin.
+    pub fn item(&self) -> Option<EventItem<'a>> {
         self.item.map(object_or_default)
     }
 

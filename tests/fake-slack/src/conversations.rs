@@ -42,11 +42,11 @@ pub(crate) fn history<'a>(
         paging.cursor(position)
     });
     let messages = page.into_iter().map(|ts| {
-        let mut message = shown(workspace, history, ts, &request, nonce);
+        let mut message = shown(workspace, (parameter("channel"), history), ts, &request, nonce);
         if message["subtype"] == "thread_broadcast"
             && let Some(root) = message["thread_ts"].as_str().and_then(|root| Ts::parse(root).ok())
         {
-            message["root"] = shown(workspace, history, &root, &request, nonce);
+            message["root"] = shown(workspace, (parameter("channel"), history), &root, &request, nonce);
         }
         message
     });
@@ -87,10 +87,10 @@ pub(crate) fn replies<'a>(
     // advances.
     let page: Vec<&Ts> = rest.by_ref().take((request.limit - 1).max(1)).collect();
     let next = rest.peek().zip(page.last()).map(|(_, last)| paging.cursor(last.micros()));
-    let parent = shown(workspace, history, &root, &request, nonce);
+    let parent = shown(workspace, (parameter("channel"), history), &root, &request, nonce);
     let author = parent["user"].clone();
     let replies = page.into_iter().map(|ts| {
-        let mut message = shown(workspace, history, ts, &request, nonce);
+        let mut message = shown(workspace, (parameter("channel"), history), ts, &request, nonce);
         message["parent_user_id"] = author.clone();
         message
     });
@@ -104,12 +104,12 @@ pub(crate) fn replies<'a>(
 
 fn shown(
     workspace: &FakeWorkspace,
-    history: &ChannelHistory,
+    (channel, history): (&str, &ChannelHistory),
     ts: &Ts,
     request: &SpanRequest,
     nonce: usize,
 ) -> Value {
-    let mut message = history.shown_message(ts, workspace.listed_reaction_users);
+    let mut message = history.shown_message(channel, ts, workspace.listed_reaction_users);
     if !request.metadata
         && let Value::Object(members) = &mut message
     {

@@ -31,6 +31,7 @@ pub(crate) fn answer<'a>(
         "users.info" => object_or_refusal("user", workspace.member(parameter("user"))),
         "bots.info" => object_or_refusal("bot", bot(workspace, parameter("bot"))),
         "files.info" => object_or_refusal("file", workspace.files.get(parameter("file")).cloned()),
+        "pins.list" => pins(workspace, parameter("channel")),
         "conversations.join" => join(workspace, parameter("channel")),
         _ => refused("unknown_method"),
     }
@@ -46,6 +47,16 @@ fn object_or_refusal(kind: &str, found: Option<Value>) -> Value {
 fn bot(workspace: &FakeWorkspace, id: &str) -> Option<Value> {
     let known = workspace.bots.contains(id) || workspace.exists(id);
     known.then(|| json!({ "id": id, "name": "a bot", "deleted": false }))
+}
+
+fn pins(workspace: &FakeWorkspace, channel: &str) -> Value {
+    let known = workspace.channel(channel).is_some() || workspace.history.contains_key(channel);
+    let items = || workspace.history.get(channel).map(|history| history.pins(channel)).unwrap_or_default();
+    match workspace.check_scope("pins:read") {
+        Err(refused) => refused,
+        Ok(()) if known => json!({ "ok": true, "items": items() }),
+        Ok(()) => refused("channel_not_found"),
+    }
 }
 
 fn join(workspace: &mut FakeWorkspace, id: &str) -> Value {

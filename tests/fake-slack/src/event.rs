@@ -156,6 +156,31 @@ fn reaction(kind: &str, channel: &str, ts: &str, user: &str, name: &str, event_t
     })
 }
 
+/// Returns the event of a message that was pinned.
+pub fn pin_added(channel: &str, ts: &str, user: &str, event_ts: &str) -> Value {
+    pin("pin_added", channel, ts, user, event_ts)
+}
+
+/// Returns the event of a message whose pin was removed.
+pub fn pin_removed(channel: &str, ts: &str, user: &str, event_ts: &str) -> Value {
+    pin("pin_removed", channel, ts, user, event_ts)
+}
+
+fn pin(kind: &str, channel: &str, ts: &str, user: &str, event_ts: &str) -> Value {
+    let seconds = seconds(event_ts);
+    json!({
+        "type": kind, "user": user, "channel_id": channel, "item_user": user, "event_ts": event_ts, "pin_count": 1,
+        "item": { "type": "message", "created": seconds, "created_by": user, "channel": channel,
+            "message": { "type": "message", "user": user, "text": "pinned", "ts": ts } },
+        "pinned_info": { "channel": channel, "pinned_by": user, "pinned_ts": seconds },
+    })
+}
+
+/// Returns the whole seconds of a timestamp.
+pub(crate) fn seconds(ts: &str) -> i64 {
+    ts.split('.').next().and_then(|seconds| seconds.parse().ok()).unwrap_or_default()
+}
+
 /// Returns the event of a new public channel.
 pub fn channel_created(channel: &str, name: &str, event_ts: &str) -> Value {
     json!({

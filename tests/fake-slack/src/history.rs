@@ -6,6 +6,8 @@ use std::ops::Bound;
 use serde_json::{Value, json};
 use slack::ids::Ts;
 
+use crate::event::seconds;
+
 /// The messages of a channel with their threads and reactions.
 #[derive(Debug, Clone, Default)]
 pub struct ChannelHistory {
@@ -19,6 +21,8 @@ struct PostedMessage {
     message: Value,
     /// The name and users of each reaction, in the order in which they were added.
     reactions: Vec<(String, Vec<String>)>,
+    /// Who pinned it, and the second.
+    pin: Option<(String, i64)>,
 }
 
 impl ChannelHistory {
@@ -30,7 +34,7 @@ impl ChannelHistory {
             self.threads.entry(root.clone()).or_default().insert(ts.clone());
             self.messages
                 .entry(root.clone())
-                .or_insert_with(|| PostedMessage { message: tombstone(&root), reactions: Vec::new() });
+                .or_insert_with(|| PostedMessage { message: tombstone(&root), ..PostedMessage::default() });
         }
         self.messages.entry(ts).or_default().message = message.clone();
     }
@@ -40,7 +44,7 @@ impl ChannelHistory {
         let Some(ts) = ts_of(&ts.into()) else { return };
         if self.replies(&ts).next().is_some() {
             self.messages
-                .insert(ts.clone(), PostedMessage { message: tombstone(&ts), reactions: Vec::new() });
+                .insert(ts.clone(), PostedMessage { message: tombstone(&ts), ..PostedMessage::default() });
             return;
         }
         let removed = self.messages.remove(&ts);
@@ -72,6 +76,23 @@ impl ChannelHistory {
         posted.reactions.retain(|(_, users)| !users.is_empty());
     }
 
+    /// Sets or removes the pin of a message.
+    pub fn set_pin(&mut self, ts: &str, pin: Option<(&str, i64)>) {
+        if let Some(posted) = ts_of(&ts.into()).and_then(|ts| self.messages.get_mut(&ts)) {
+            posted.pin = pin.map(|(user, at)| (user.to_owned(), at));
+        }
+    }
+
+    /// Returns the items of `pins.list`: the pinned messages of the channel, newest first.
+    pub(crate) fn pins(&self, channel: &str) -> Vec<Value> {
+        let items = self.messages.values().rev().filter_map(|posted| {
+            let (user, at) = posted.pin.as_ref()?;
+            Some(json!({ "type": "message", "created": at, "created_by": user, "channel": channel,
+                "message": posted.message }))
+        });
+        items.collect()
+    }
+
     /// Applies an event about a message of this channel.
     pub fn apply_event(&mut self, event: &Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -94,6 +115,11 @@ impl ChannelHistory {
             (Some("reaction_removed"), _) => {
                 self.unreact(&item, &text(&event["user"]), &text(&event["reaction"]));
             }
+            (Some("pin_added"), _) => {
+                let at = seconds(&text(&event["event_ts"]));
+                self.set_pin(&text(&event["item"]["message"]["ts"]), Some((&text(&event["user"]), at)));
+            }
+            (Some("pin_removed"), _) => self.set_pin(&text(&event["item"]["message"]["ts"]), None),
             _ => {}
         }
     }
@@ -133,9 +159,9 @@ impl ChannelHistory {
         self.threads.get(root).into_iter().flatten()
     }
 
-    /// Returns a message as Slack shows it: with its reactions and, if it is a root, with the figures of its
+    /// Returns a message as Slack shows it: with its reactions, its pin and, if it is a root, with the figures of its
     /// thread.
-    pub(crate) fn shown_message(&self, ts: &Ts, listed_reaction_users: usize) -> Value {
+    pub(crate) fn shown_message(&self, channel: &str, ts: &Ts, listed_reaction_users: usize) -> Value {
         let Some(posted) = self.messages.get(ts) else { return Value::Null };
         let mut message = posted.message.clone();
         if !posted.reactions.is_empty() {
@@ -144,6 +170,10 @@ impl ChannelHistory {
                 json!({ "name": name, "users": listed, "count": users.len() })
             });
             message["reactions"] = reactions.collect();
+        }
+        if let Some((user, at)) = &posted.pin {
+            message["pinned_to"] = json!([channel]);
+            message["pinned_info"] = json!({ "channel": channel, "pinned_by": user, "pinned_ts": at });
         }
         if let Some(latest) = self.replies(ts).next_back() {
             let users: BTreeSet<&str> = self

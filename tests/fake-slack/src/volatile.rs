@@ -18,7 +18,6 @@ pub(crate) fn vary(message: &mut Value, ts: &Ts, nonce: usize) {
     message["permalink"] = format!("https://example.slack.com/archives/{nonce}").into();
     message["is_starred"] = is_odd.into();
     if is_odd {
-        message["pinned_to"] = json!(["C1"]);
         message["saved"] = json!({ "date_created": nonce });
     }
     let files = message.get_mut("files").and_then(Value::as_array_mut);

@@ -103,7 +103,7 @@ impl FakeWorkspace {
         self.history.entry(channel.to_owned()).or_default()
     }
 
-    /// Applies an event: a message, an edit, a deletion, a reaction, a file, or another id of a channel.
+    /// Applies an event: a message, an edit, a deletion, a reaction, a pin, a file, or another id of a channel.
     /// Other events are ignored.
     pub fn apply_event(&mut self, event: &Value) {
         let text = |value: &Value| value.as_str().map(str::to_owned);

@@ -37,6 +37,11 @@ enum MessageStep {
         user: u8,
         name: u8,
     },
+    /// The message says that it is pinned, which only history reads.
+    Pinned {
+        user: u8,
+        second: u8,
+    },
     Reply,
     Broadcast,
     Replied,
@@ -45,6 +50,10 @@ enum MessageStep {
     React {
         user: u8,
         name: u8,
+        added: bool,
+    },
+    Pin {
+        user: u8,
         added: bool,
     },
     Profile {
@@ -72,12 +81,14 @@ pub(super) fn message_event() -> impl Strategy<Value = MessageEvent> {
         2 => Just(MessageStep::Unfurl),
         1 => any::<bool>().prop_map(|deleted| MessageStep::File { deleted }),
         1 => (0..2u8, 0..2u8).prop_map(|(user, name)| MessageStep::List { user, name }),
+        1 => (0..2u8, 0..3u8).prop_map(|(user, second)| MessageStep::Pinned { user, second }),
         1 => Just(MessageStep::Reply),
         1 => Just(MessageStep::Broadcast),
         1 => Just(MessageStep::Replied),
         1 => Just(MessageStep::Delete),
         1 => Just(MessageStep::Tombstone),
         2 => (0..2u8, 0..2u8, any::<bool>()).prop_map(|(user, name, added)| MessageStep::React { user, name, added }),
+        2 => (0..2u8, any::<bool>()).prop_map(|(user, added)| MessageStep::Pin { user, added }),
         1 => (0..2u8).prop_map(|user| MessageStep::Profile { user }),
         1 => (0..2u8, any::<bool>()).prop_map(|(name, added)| MessageStep::Emoji { name, added }),
     ];
@@ -131,6 +142,11 @@ pub(super) fn events_of(message_events: &[MessageEvent]) -> Vec<Value> {
                 let listed = json!([{ "name": format!("emoji{name}"), "users": [format!("U1{user}")], "count": 1 }]);
                 change(event::with_fields(before.clone(), [("reactions", listed)]))
             }
+            MessageStep::Pinned { user, second } => {
+                let info = json!({ "channel": CHANNEL, "pinned_by": format!("U1{user}"), "pinned_ts": second });
+                let fields = [("pinned_to", json!([CHANNEL])), ("pinned_info", info)];
+                change(event::with_fields(before.clone(), fields))
+            }
             MessageStep::Unfurl => change(event::unfurled(&before, &format!("https://example.com/{number}"))),
             MessageStep::Reply => event::posted(CHANNEL, &event::reply(&new_ts, &of, "U03", "a reply")),
             MessageStep::Broadcast => {
@@ -145,6 +161,10 @@ pub(super) fn events_of(message_events: &[MessageEvent]) -> Vec<Value> {
             }
             MessageStep::React { user, name, added: false } => {
                 event::reaction_removed(CHANNEL, &of, &format!("U1{user}"), &format!("emoji{name}"), &clock)
+            }
+            MessageStep::Pin { user, added: true } => event::pin_added(CHANNEL, &of, &format!("U1{user}"), &clock),
+            MessageStep::Pin { user, added: false } => {
+                event::pin_removed(CHANNEL, &of, &format!("U1{user}"), &clock)
             }
             MessageStep::Profile { user } => event::user_change(&format!("U1{user}"), &format!("name {number}"), &clock),
             MessageStep::Emoji { name, added: true } => {

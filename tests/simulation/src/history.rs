@@ -82,6 +82,7 @@ fn check_shown(world: &World, truth: &SlackTruth, shown: &BTreeMap<MessageLocati
                     && now["text"].as_str() == expected.text()
                     && is_in_thread
                     && reactions(now) == expected.reactions().into_iter().collect()
+                    && now["pinned_info"]["pinned_by"].as_str() == expected.pinned_by()
             }
         };
         if !agrees {
@@ -133,8 +134,8 @@ async fn fill_and_check(all: &SimulationState, shown: &BTreeMap<MessageLocation,
     }
 }
 
-/// Whether a row matches the message that Slack shows. A shown reaction may be recorded as removed: history
-/// has no clock that could overrule the removal event.
+/// Whether a row matches the message that Slack shows. A shown reaction or pin may be recorded as removed:
+/// history has no clock that could overrule the removal event.
 pub(super) fn row_matches(row: &Item, message: &Value) -> bool {
     if message["subtype"] == "tombstone" {
         return row.has_flag("deleted");
@@ -143,4 +144,5 @@ pub(super) fn row_matches(row: &Item, message: &Value) -> bool {
     row.text("text") == message["text"].as_str()
         && !row.has_flag("deleted")
         && reactions(message).into_iter().all(has)
+        && (message["pinned_to"].is_null() || row.attributes.contains_key("pin"))
 }

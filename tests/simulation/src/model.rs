@@ -21,6 +21,8 @@ pub(super) struct ModelledMessage {
     pub(super) thread_ts: Option<String>,
     /// By name and user: the clock of the newest event, and whether the reaction is present.
     reactions: BTreeMap<(String, String), (String, bool)>,
+    /// The clock of the newest event about its pin, and who pinned it if it is pinned.
+    pin: (String, Option<String>),
     /// Ids of its files.
     pub(super) files: Vec<String>,
 }
@@ -36,6 +38,11 @@ impl ModelledMessage {
         let newest = self.versions.keys().next_back();
         let older = self.versions.iter().filter(|(time, _)| Some(*time) != newest);
         older.map(|(time, text)| (time.as_str(), text.as_str())).collect()
+    }
+
+    /// Returns the person who pinned it, if it is pinned.
+    pub(super) fn pinned_by(&self) -> Option<&str> {
+        self.pin.1.as_deref()
     }
 
     /// Returns the name and the user of each reaction that is present.
@@ -89,6 +96,15 @@ pub(super) fn messages(bodies: &[Value]) -> BTreeMap<MessageLocation, ModelledMe
                     messages.entry(location(item)).or_default().reactions.entry((name, user)).or_default();
                 if known.0 <= change.0 {
                     *known = change;
+                }
+            }
+            (Some(kind @ ("pin_added" | "pin_removed")), _) => {
+                let (Some(user), Some(clock)) = (text(event, "user"), text(event, "event_ts")) else {
+                    continue;
+                };
+                let known = &mut messages.entry(location(&item["message"])).or_default().pin;
+                if known.0 <= clock {
+                    *known = (clock, (kind == "pin_added").then_some(user));
                 }
             }
             _ => {}

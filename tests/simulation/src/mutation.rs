@@ -1,10 +1,12 @@
 //! Planted bugs: the simulation must find each of them.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ports::archive::{Guard, Update};
 use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
 use ports::queue::{
     BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
@@ -40,11 +42,13 @@ pub enum Mutation {
     KeepBytes,
     /// Workers take the workspace of an event from `team_id`, whatever its authorizations say.
     IgnoreAuthorizations,
+    /// The older of two events about a pin wins, so a removed pin comes back.
+    OlderPin,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -56,6 +60,7 @@ impl Mutation {
         Self::EraseWithoutFact,
         Self::KeepBytes,
         Self::IgnoreAuthorizations,
+        Self::OlderPin,
     ];
 }
 
@@ -95,6 +100,21 @@ impl Mutants {
                 worker.work(&Batch::decode(&[job])).await;
             } else {
                 job.settle(JobOutcome::Done);
+            }
+        }
+    }
+
+    /// Returns an update as an archive with the bug applies it.
+    pub(super) fn update<'u>(&self, update: &'u Update) -> Cow<'u, Update> {
+        match &update.guard {
+            Guard::Greater { register, version }
+                if register == "pin" && self.mutation == Some(Mutation::OlderPin) =>
+            {
+                let guard = Guard::Less { register: register.clone(), version: version.clone() };
+                Cow::Owned(Update { guard, ..update.clone() })
+            }
+            Guard::Greater { .. } | Guard::Less { .. } | Guard::Unchanged { .. } | Guard::Always => {
+                Cow::Borrowed(update)
             }
         }
     }

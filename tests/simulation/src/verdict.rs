@@ -138,6 +138,11 @@ fn check_modelled(
         if reactions != expected.reactions() {
             broke(format!("reactions {reactions:?} instead of {:?}", expected.reactions()));
         }
+        let pin = row.text("pin").map(|pin| pin.split('/').collect::<Vec<_>>()).unwrap_or_default();
+        let pinned_by = if let [_, "added", _, user] = pin[..] { Some(user) } else { None };
+        if pinned_by != expected.pinned_by() {
+            broke(format!("pinned by {pinned_by:?} instead of {:?}", expected.pinned_by()));
+        }
         let kept = revisions.get(&format!("revision#{TEAM}#{channel}#{ts}")).map(Vec::as_slice);
         for (time, text) in expected.replaced() {
             let has_time = |revision: &&Item| revision.key.timestamp.split('#').next() == Some(time);

@@ -65,6 +65,8 @@ struct Maker<'a> {
     micros: i64,
     made: u64,
     messages: Vec<WorkloadMessage>,
+    /// The message that was pinned last.
+    pinned: Option<(String, String)>,
     converted: Vec<bool>,
     files: u64,
     /// Whether a message of the maximum size is still to come. Few runs have one.
@@ -94,6 +96,7 @@ pub(super) fn plan(world: &World, channels: usize) -> Vec<PlannedRequest> {
         micros: START_MICROS + 1_000_000,
         made: 0,
         messages: Vec::new(),
+        pinned: None,
         converted: vec![false; channels],
         files: 0,
         large_to_come: world.chance_percent(5),
@@ -197,7 +200,8 @@ impl Maker<'_> {
                 let private = event::posted(PRIVATE_CHANNEL, &event::message(&clock, &user, &text));
                 accepted(event::with_fields(private, [("channel_type", "group".into())]))
             }
-            (71..73, _) => accepted(event::reaction_added(PRIVATE_CHANNEL, &clock, &user, "eyes", &clock)),
+            (71..72, _) => accepted(event::reaction_added(PRIVATE_CHANNEL, &clock, &user, "eyes", &clock)),
+            (72..73, _) => accepted(event::pin_added(PRIVATE_CHANNEL, &clock, &user, &clock)),
             (73..76, _) => {
                 let direct = event::posted(DIRECT_CHANNEL, &event::message(&clock, &user, &text));
                 accepted(event::with_fields(direct, [("channel_type", "im".into())]))
@@ -209,9 +213,8 @@ impl Maker<'_> {
             (81..83, _) => {
                 (event::posted(&channel, &event::message(&clock, &user, "forged")), ExpectedOutcome::Forged)
             }
-            (83..84, _) => accepted(
-                json!({ "type": "tokens_revoked", "tokens": { "bot": ["U0BOT"] }, "event_ts": clock }),
-            ),
+            (83..84, _) => accepted(self.lose_access(&clock)),
+            (97..100, Some(at)) => accepted(self.pin(at, &user, &clock)),
             (84..85, _) => accepted(json!({ "type": "something_new", "event_ts": clock, "novelty": false })),
             (85..88, _) if self.world.is_enabled(FaultKind::Panicked) => {
                 accepted(self.post(n, event::message(&clock, &user, &format!("{text}: {POISON}"))))
@@ -282,6 +285,28 @@ impl Maker<'_> {
         let react =
             if self.world.chance_percent(70) { event::reaction_added } else { event::reaction_removed };
         react(&self.ids[*channel], ts, user, name, clock)
+    }
+
+    /// Pins a message, or removes the last pin.
+    fn pin(&mut self, at: usize, user: &str, clock: &str) -> Value {
+        if let Some((channel, ts)) = self.pinned.take() {
+            return event::pin_removed(&channel, &ts, user, clock);
+        }
+        let WorkloadMessage { channel, message } = &self.messages[at];
+        let (channel, ts) = (self.ids[*channel].clone(), message["ts"].as_str().unwrap_or_default());
+        self.pinned = Some((channel.clone(), ts.to_owned()));
+        event::pin_added(&channel, ts, user, clock)
+    }
+
+    /// The app loses or regains its access, or the workspace moves to Enterprise Grid.
+    fn lose_access(&self, clock: &str) -> Value {
+        match self.world.random_below(5) {
+            0 => json!({ "type": "tokens_revoked", "tokens": { "bot": ["U0BOT"] }, "event_ts": clock }),
+            1 => json!({ "type": "team_access_revoked", "team_ids": [TEAM], "event_ts": clock }),
+            2 => json!({ "type": "team_access_granted", "team_ids": [TEAM], "event_ts": clock }),
+            3 => json!({ "type": "grid_migration_started", "enterprise_id": "E0GRID", "event_ts": clock }),
+            _ => json!({ "type": "grid_migration_finished", "enterprise_id": "E0GRID", "event_ts": clock }),
+        }
     }
 
     fn share(&mut self, channel: usize, clock: &str, user: &str) -> Value {

@@ -5,11 +5,18 @@ use reader::directory;
 use reader::find;
 use reader::joined::{ChannelOfTeam, JoinedChannel};
 use reader::names::{DisplayNames, is_visible};
+use reader::pins;
 use rules::channel::fold::DELETED_PREFIX;
+use rules::project;
 use serde_json::Value;
-use slack::ids::{ChannelId, TeamId};
+use slack::ids::{ChannelId, TeamId, Ts};
 
+use super::timeline::page_message;
+use crate::pages::message::PageMessage;
 use crate::pages::timeline::ChannelTitle;
+
+/// Slack permits 100 pins in a channel.
+const MAX_PINS: usize = 100;
 
 /// Returns the channel with this id in this workspace, with all its locations. `None` if it is not in the
 /// archive.
@@ -56,7 +63,15 @@ pub async fn title(
         Some(topic) => names.description_text(topic).await?,
         None => String::new(),
     };
-    Ok(ChannelTitle { name: name.to_owned(), topic, marks: marks(&snapshot) })
+    Ok(ChannelTitle { name: name.to_owned(), topic, marks: marks(&snapshot), pins: Vec::new() })
+}
+
+/// Returns the newest pinned messages of a channel, oldest first.
+pub async fn pins(channel: &JoinedChannel<'_>) -> Result<Vec<PageMessage>, ArchiveError> {
+    let pinned = pins::pinned(channel).await?;
+    let newest: Vec<&Ts> = pinned.iter().rev().take(MAX_PINS).rev().collect();
+    let rows = channel.messages(&newest).await?.into_iter().flatten();
+    Ok(rows.filter_map(|row| page_message(project::message(&row)?)).collect())
 }
 
 /// Removes the prefix of a deleted channel's name, because the mark already shows the deletion.

@@ -105,8 +105,11 @@ async fn in_channel(
     if let Some(thread) = &thread {
         all.extend(thread.root.iter().chain(&thread.replies));
     }
+    let pins = channel::pins(channel).await?;
+    all.extend(&pins);
     let (mut names, pictures) = names_and_pictures(state, channel, &all).await?;
-    let title = channel::title(&*state.archive, location, &mut names).await?;
+    let mut title = channel::title(&*state.archive, location, &mut names).await?;
+    title.pins = pins;
     let shown =
         PageContext { links: &LINKS, names: &names, pictures: &pictures, zone: &state.zone, location };
     let main = html! {

@@ -48,11 +48,15 @@ impl PageMessage {
 
     /// Whether the message is shown with a mark.
     pub fn is_marked(&self) -> bool {
-        self.is_edited() || self.is_deleted() || self.is_broadcast()
+        self.is_edited() || self.is_deleted() || self.is_broadcast() || self.is_pinned()
     }
 
     fn is_edited(&self) -> bool {
         self.row["updated_ts"].is_string()
+    }
+
+    fn is_pinned(&self) -> bool {
+        self.row["pinned"].is_object()
     }
 
     fn is_broadcast(&self) -> bool {
@@ -167,6 +171,7 @@ fn marks(message: &PageMessage, shown: &PageContext<'_>) -> Markup {
                 None => span class="edited" { "(edited)" },
             }
         }
+        @if message.is_pinned() { " " span class="quiet" { "(pinned)" } }
         @if message.is_deleted() { " " span class="mark-deleted" { "(deleted)" } }
         @if message.is_broadcast() { " " span class="quiet" { "(also sent to the channel)" } }
     }

@@ -109,7 +109,7 @@ fn grammar() -> Markup {
         ("-draft", "messages without the word"),
         ("from:@name in:#channel", "of a person, in a channel"),
         ("before:2026-11-01 after:2026-10-01 on:2026-10-05 during:2026-10", "of a time"),
-        ("has:file has:link has:reaction has:code has:thread", "with one"),
+        ("has:file has:link has:reaction has:pin has:code has:thread", "with one"),
         ("is:thread is:edited is:bot is:deleted", "of a kind"),
     ];
     html! {

@@ -2,7 +2,7 @@
 
 use jiff::civil::Date;
 use maud::{Markup, html};
-use reader::text::MessageAuthor;
+use reader::text::{MessageAuthor, flat};
 use slack::ids::Ts;
 
 use super::message::{self, MessageFlags, PageMessage};
@@ -14,6 +14,9 @@ const SAME_MOMENT_MICROS: i64 = 5 * 60 * 1_000_000;
 
 /// Maximum number of people who are named if several joined or left.
 const MAX_NAMED: usize = 3;
+
+/// Maximum length of a pinned message in the list of pins.
+const MAX_PIN_CHARS: usize = 120;
 
 /// The position of a page in its channel.
 #[derive(Debug, Default)]
@@ -48,6 +51,8 @@ pub struct ChannelTitle {
     pub topic: String,
     /// Its marks, such as archived, private or shared.
     pub marks: Vec<&'static str>,
+    /// The pinned messages, oldest first.
+    pub pins: Vec<PageMessage>,
 }
 
 /// Renders the head of a channel: its name, its topic, and the form for a day.
@@ -57,11 +62,32 @@ pub fn head(title: &ChannelTitle, page: &TimelinePage, shown: &PageContext<'_>, 
             h1 { a href=(shown.links.channel(shown.location)) { bdi { "#" (reader::plain::excerpt(&title.name, MAX_NAME_CHARS)) } } }
             @for mark in &title.marks { span class="mark" { (mark) } }
             @if !title.topic.is_empty() { p class="topic quiet" dir="auto" { (reader::plain::excerpt(&title.topic, 250)) } }
+            (pins(&title.pins, shown))
             @if has_forms {
                 form class="day-form" action=(shown.links.channel(shown.location)) method="get" {
                     label for="day" { "Day" }
                     input id="day" name="day" type="date" required value=[page.day.map(|day| day.to_string())];
                     button type="submit" { "Go" }
+                }
+            }
+        }
+    }
+}
+
+/// Renders the list of pinned messages: the beginning of each, as a link to it.
+fn pins(pinned: &[PageMessage], shown: &PageContext<'_>) -> Markup {
+    html! {
+        @if !pinned.is_empty() {
+            details class="pins" {
+                summary { (pinned.len()) " pinned" }
+                ul {
+                    @for message in pinned {
+                        @let first = message.content.lines.iter().map(|line| flat::line(line, shown.names)).find(|line| !line.is_empty());
+                        li {
+                            a href=(shown.links.message(shown.location, &message.ts)) { (times::short(&message.ts, shown.zone)) }
+                            " " bdi { (reader::plain::excerpt(first.as_deref().unwrap_or_default(), MAX_PIN_CHARS)) }
+                        }
+                    }
                 }
             }
         }

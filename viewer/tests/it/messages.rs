@@ -3,7 +3,7 @@
 use ports::archive::ArchiveExt;
 use rules::organisation;
 use serde_json::json;
-use slack::ids::{TeamId, Ts};
+use slack::ids::{ChannelId, TeamId, Ts};
 
 use crate::fixture::ViewerFixture;
 
@@ -126,6 +126,25 @@ async fn pictures_of_previews_are_described_and_not_loaded() {
         );
     }
     assert!(!page.contains("pictures.example"), "{page}");
+}
+
+#[tokio::test]
+async fn a_pinned_message_is_marked_and_listed_at_the_head_of_its_channel() {
+    let fixture = ViewerFixture::open();
+    fixture.channel("C1", "general").await;
+    fixture.post("C1", "1000.000000", "the &lt;rules&gt; of *the house*").await;
+    fixture.post("C1", "1001.000000", "not pinned").await;
+    assert!(!fixture.page("/c/T1/C1").await.contains("pinned</summary>"));
+    let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+    let item = json!({ "created": 1_700_000_000, "created_by": "U1", "message": { "ts": "1000.000000" } });
+    let (ts, pin) = rules::pin::in_list(&item).unwrap();
+    for update in pin.updates(&team, &channel, &ts) {
+        fixture.archive().write(&update).await.unwrap();
+    }
+    let page = fixture.page("/c/T1/C1").await;
+    assert_eq!(page.matches("(pinned)").count(), 1);
+    assert!(page.contains("<summary>1 pinned</summary>"), "{page}");
+    assert!(page.contains("<bdi>the &lt;rules&gt; of the house</bdi>"), "{page}");
 }
 
 #[tokio::test]

@@ -82,8 +82,8 @@ impl ChannelIndexer {
     /// The effects of a job, given the effects of the jobs before it.
     fn effects_of(payload: &DecodedPayload<'_>, facts: &mut BatchFacts) -> Result<JobEffects, JobFailure> {
         if let DecodedPayload::Refused { team, gap } = payload {
-            let (team, gap) = (Some(team.clone()), Some(gap.clone()));
-            return Ok(JobEffects { team, gap, ..JobEffects::default() });
+            let (team, gaps) = (Some(team.clone()), vec![gap.clone()]);
+            return Ok(JobEffects { team, gaps, ..JobEffects::default() });
         }
         let DecodedPayload::Event(event_job) = payload else { return Ok(JobEffects::default()) };
         let EventJob { raw, envelope, event, .. } = &**event_job;
@@ -91,15 +91,15 @@ impl ChannelIndexer {
             let missing = Malformed::Missing { event: APP_RATE_LIMITED, field: "team_id" };
             let team = envelope.workspace().ok_or(missing)?;
             let gap = gap::rate_limited(&team, raw)?;
-            return Ok(JobEffects { team: Some(team), gap: Some(gap), ..JobEffects::default() });
+            return Ok(JobEffects { team: Some(team), gaps: vec![gap], ..JobEffects::default() });
         }
         let Some(event) = event else { return Ok(JobEffects::skipped(Skipped::Unknown)) };
         let change = ChannelEvent::read(event)?;
-        let gap = match gap::joined(event)?.filter(|_| self_joined(event, envelope)) {
-            Some(joined) => Some(joined),
-            None => gap::opened_by(event)?,
+        let gaps = match gap::joined(event)?.filter(|_| self_joined(event, envelope)) {
+            Some(joined) => vec![joined],
+            None => gap::facts(event)?,
         };
-        if change.is_none() && gap.is_none() {
+        if change.is_none() && gaps.is_empty() {
             let known = event.rule().is_some();
             return Ok(JobEffects::skipped(if known { Skipped::Known } else { Skipped::Unknown }));
         }
@@ -109,7 +109,7 @@ impl ChannelIndexer {
         for channel in change.iter().flat_map(ChannelEvent::channels) {
             facts.add_row(&event.team, channel);
         }
-        Ok(JobEffects { team: Some(event.team.clone()), gap, event: change, skipped: None })
+        Ok(JobEffects { team: Some(event.team.clone()), gaps, event: change, skipped: None })
     }
 }
 
@@ -149,7 +149,7 @@ fn event_entities(job: &BatchJob<'_>, team: &TeamId) -> Result<EventEntities, Jo
 #[derive(Default)]
 struct JobEffects {
     team: Option<TeamId>,
-    gap: Option<Update>,
+    gaps: Vec<Update>,
     event: Option<ChannelEvent>,
     skipped: Option<Skipped>,
 }
@@ -216,7 +216,7 @@ impl Worker for ChannelIndexer {
                 }
             };
             effects.count();
-            match (self.write_gap_and_team(&effects).await, effects.event) {
+            match (self.write_gaps_and_team(&effects).await, effects.event) {
                 (Err(error), _) => job.finish(Err(error)),
                 (Ok(()), Some(event)) => {
                     changed.push(job);
@@ -257,10 +257,11 @@ impl ChannelIndexer {
         check.check_batch(mode, claims).await
     }
 
-    /// Writes the rows that no channel is folded from: the gap and the team.
-    async fn write_gap_and_team(&self, effects: &JobEffects) -> Result<(), ArchiveError> {
-        if let Some(gap) = &effects.gap {
-            self.archive.write(gap).await?;
+    /// Writes the rows that no channel is folded from: the gaps and the team.
+    async fn write_gaps_and_team(&self, effects: &JobEffects) -> Result<(), ArchiveError> {
+        let gaps: Vec<&Update> = effects.gaps.iter().collect();
+        for written in self.archive.write_all(&gaps).await {
+            written?;
         }
         if let Some(team) = &effects.team {
             self.audiences.marks.note_team(&*self.archive, team).await?;

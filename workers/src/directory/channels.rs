@@ -41,6 +41,10 @@ struct ListedState<'a> {
 }
 
 impl ListedState<'_> {
+    fn is_joined(&self) -> bool {
+        is(self.is_member, "true")
+    }
+
     fn could_be_joined(&self) -> bool {
         is(self.is_member, "false") && !is(self.is_archived, "true")
     }
@@ -88,6 +92,9 @@ impl DirectorySync {
                     if let Some(known) = &self.known {
                         let channel = Entity::Channel(report.team.clone(), event.channel().clone());
                         known.found(channel, Some(reach));
+                    }
+                    if listed_state.is_joined() {
+                        report.joined.push(event.channel().clone());
                     }
                     if listed_state.could_be_joined() {
                         report.to_join.push(event.channel().clone());

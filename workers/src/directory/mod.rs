@@ -3,7 +3,7 @@
 //! Not a worker: it has no queue. It runs when a process starts, every hour after that, and on request, for
 //! every workspace with a token.
 //! * [`sync`] syncs one workspace once: [`channels`], [`people`], [`emoji`] and [`organisations`]; lists
-//!   are read page by page by [`listing`].
+//!   are read page by page by [`listing`]; [`pins`], channel by channel.
 //! * [`joins`] joins the public channels the app is not in, at Slack's pace; [`Joiner`] requests one more.
 //! * [`schedule`] runs both for the life of the process.
 
@@ -15,6 +15,7 @@ mod listing;
 mod organisations;
 mod people;
 mod pictures;
+mod pins;
 pub mod report;
 mod schedule;
 mod sync;

@@ -28,6 +28,8 @@ pub struct SyncReport {
     pub missing_scopes: BTreeSet<String>,
     /// Public channels the app is not in and could join.
     pub to_join: Vec<ChannelId>,
+    /// Public channels the app is in.
+    pub joined: Vec<ChannelId>,
     /// The error that stopped the sync. Everything found before it is stored.
     pub failure: Option<SyncError>,
     /// The first skipped entry, as an error.
@@ -117,6 +119,7 @@ impl SyncReport {
             emoji: SyncCounts::default(),
             missing_scopes: BTreeSet::new(),
             to_join: Vec::new(),
+            joined: Vec::new(),
             failure: None,
             first_skipped: None,
         }

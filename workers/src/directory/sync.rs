@@ -59,6 +59,8 @@ impl DirectorySync {
         failure = failure.or(record_missing_scope(emoji, "emoji:read", report)?);
         let organisations = self.sync_organisations(&mut clock, report).await;
         failure = failure.or(record_missing_scope(organisations, "team:read", report)?);
+        let pins = self.sync_pins(&clock, report).await;
+        failure = failure.or(record_missing_scope(pins, "pins:read", report)?);
         if let Some(failure) = failure {
             return Err(failure);
         }

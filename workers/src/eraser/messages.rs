@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use ports::archive::{Item, ItemKey, Query, key, query_all};
+use ports::archive::{ArchiveExt, ErasureScope, Item, ItemKey, Query, Update, key, query_all};
 use rules::file::row;
-use rules::project;
+use rules::{pin, project};
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 use super::{AT_ONCE, Eraser, EraserCounts, EraserMode, PAGE};
@@ -76,6 +76,7 @@ impl Eraser<'_> {
         channel: &ChannelId,
         rows: &[Item],
     ) -> Result<EraserCounts, PortError> {
+        self.people_of_pins(rows).await?;
         // A writer that knew the facts erased the row, but left its earlier versions.
         let is_due = |row: &&Item| self.covered.covers_row(row) || (row.is_erased() && self.acts());
         let due = rows.iter().filter(is_due).map(|row| self.message(team, channel, row));
@@ -84,6 +85,25 @@ impl Eraser<'_> {
             async move { Ok(sum) }
         };
         stream::iter(due).buffer_unordered(AT_ONCE).try_fold(EraserCounts::default(), add).await
+    }
+
+    /// Erases people from the pins of these messages, which others may have written.
+    async fn people_of_pins(&self, rows: &[Item]) -> Result<(), PortError> {
+        let people = self.facts.iter().filter_map(|fact| match &fact.scope {
+            ErasureScope::User(user) => Some((user, &fact.until)),
+            ErasureScope::Channel(_) | ErasureScope::Message(..) => None,
+        });
+        let pins: Vec<Update> = people
+            .flat_map(|(user, until)| {
+                rows.iter().filter_map(move |row| pin::without_person(row, user, until))
+            })
+            .collect();
+        if self.acts() {
+            for written in self.archive.write_all(&pins.iter().collect::<Vec<_>>()).await {
+                written?;
+            }
+        }
+        Ok(())
     }
 
     /// Erases a message. Its row is erased last, so that a killed run finds it again.

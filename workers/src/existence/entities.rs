@@ -191,7 +191,7 @@ impl EventEntities {
                     }
                 }
             }
-            Some(EventRule::Reaction(_)) => {
+            Some(EventRule::Reaction(_) | EventRule::Pin(_)) => {
                 entities.channels.push(channel(event, event.channel()?));
                 reader.person(header.user(), teams)?;
             }
@@ -225,13 +225,19 @@ impl EventEntities {
             Some(EventRule::FileChanged | EventRule::FileDeleted) => {
                 reader.person(header.user(), teams)?;
             }
-            Some(EventRule::Gap(GapKind::TokensRevoked | GapKind::Uninstalled)) => {
+            Some(EventRule::Gap(GapKind::TokensRevoked | GapKind::Uninstalled | GapKind::AccessRevoked)) => {
                 entities.special_case = SpecialCase::Departure
             }
             Some(
                 EventRule::Team(_)
                 | EventRule::Emoji
-                | EventRule::Gap(GapKind::HistoryChanged | GapKind::RateLimited)
+                | EventRule::Gap(
+                    GapKind::HistoryChanged
+                    | GapKind::RateLimited
+                    | GapKind::AccessGranted
+                    | GapKind::MigrationStarted
+                    | GapKind::MigrationFinished,
+                )
                 | EventRule::Ignored(_),
             )
             | None => {}

@@ -69,7 +69,13 @@ fn named_by(update: &Update) -> BTreeSet<Entity> {
         };
         let registers = update.set.keys().chain(update.set_if_absent.keys()).chain(guarded);
         let people = registers.filter_map(|name| Some(name.strip_prefix("reaction#")?.rsplit_once('#')?.1));
-        named.extend(people.filter(|person| *person != SLACKBOT).map(|person| user(key[1], person)));
+        let pinned = match &update.guard {
+            Guard::Greater { register, version } if register == "pin" => version.rsplit('/').next(),
+            Guard::Greater { .. } | Guard::Less { .. } | Guard::Unchanged { .. } | Guard::Always => None,
+        };
+        named.extend(
+            people.chain(pinned).filter(|person| *person != SLACKBOT).map(|person| user(key[1], person)),
+        );
     }
     named
 }
@@ -96,8 +102,8 @@ fn check(event: &str) -> Result<bool, String> {
         .unwrap_or_default();
     // A changed history is stored only for a channel that has the public mark.
     let needs_mark = event.rule() == Some(EventRule::Gap(GapKind::HistoryChanged));
-    let gaps = [gap::joined(&event), gap::opened_by(&event)].into_iter();
-    let gaps = gaps.filter_map(|gap| gap.ok().flatten()).filter(|_| !needs_mark);
+    let joined = gap::joined(&event).ok().flatten();
+    let gaps = joined.into_iter().chain(gap::facts(&event).unwrap_or_default()).filter(|_| !needs_mark);
     let mut writes = false;
     for update in written.chain(inserts).chain(gaps) {
         writes = true;

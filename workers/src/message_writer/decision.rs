@@ -42,6 +42,7 @@ pub(super) fn events_to_decide<'b>(candidates: &'b [EventOfJob<'b>]) -> Vec<&'b 
                 Some(
                     EventRule::Message
                         | EventRule::Reaction(_)
+                        | EventRule::Pin(_)
                         | EventRule::Channel(ChannelChange::IdChanged)
                 )
             )
@@ -163,7 +164,7 @@ fn step(event: &SlackEvent<'_>, facts: &BatchFacts) -> Result<EventStep, JobFail
             | EventRule::FileChanged
             | EventRule::FileDeleted,
         ) => EventStep::Store { marks: false },
-        Some(EventRule::Message | EventRule::Reaction(_)) => {
+        Some(EventRule::Message | EventRule::Reaction(_) | EventRule::Pin(_)) => {
             event.channel()?;
             match facts.decide(event)? {
                 Decision::Store { marks } => EventStep::Store { marks },

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Update};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Update, key};
 use ports::clock::TimestampMs;
 use ports::queue::job::{Job, Payload};
 use ports::queue::route::Audience;
@@ -66,7 +66,8 @@ pub(super) fn read(job: &Quarantined) -> Option<(Loss, Audience)> {
     // estimate.
     let clock = clock.or_else(|| sent_at(job))?;
     // An event that opens a gap itself loses more than its own moment.
-    let opened = gap::opened_by(&event).ok().flatten();
+    let mut facts = gap::facts(&event).ok().into_iter().flatten();
+    let opened = facts.find(|fact| fact.key.item_id == key::gaps(&team));
     let gap = opened.unwrap_or_else(|| gap::dropped(&team, channel.clone(), clock));
     Some((Loss { team, channel, gap }, Audience::from_event(&event.header)))
 }

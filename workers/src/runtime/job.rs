@@ -1,6 +1,6 @@
 //! Decodes jobs, once for every consumer of the payload, and lists the rows that a job writes to the archive.
 
-use ports::archive::{ItemKey, Update};
+use ports::archive::{ItemKey, Update, erasure};
 use ports::files::FileKey;
 use ports::queue::Delivery;
 use ports::queue::job::{Job, Payload};
@@ -113,8 +113,9 @@ pub fn updates_of(body: &str) -> Option<Vec<Update>> {
                 Change::Content(content) => content.if_absent().clone(),
                 Change::Register(update) => update,
             });
-            let gap = gap::opened_by(&event).ok()?;
-            Some(changes.chain(channel.iter().flat_map(ChannelEvent::inserts)).chain(gap).collect())
+            let changes = changes.filter(|update| erasure::covered_team(&update.key).is_some());
+            let gaps = gap::facts(&event).ok()?;
+            Some(changes.chain(channel.iter().flat_map(ChannelEvent::inserts)).chain(gaps).collect())
         }
         Payload::File(raw) => {
             let job = FileJob::decode(raw).ok()?;

@@ -96,7 +96,35 @@ async fn store_distinct(
             },
         });
     }
+    store_pins(archive, messages, &stored, &mut outcomes).await;
     outcomes
+}
+
+/// Stores the pins that the archive lacks. Few messages are pinned, so that most pages write nothing here.
+async fn store_pins(
+    archive: &dyn Archive,
+    messages: &[&HistoryMessage],
+    stored: &[Option<Item>],
+    outcomes: &mut [Result<StoredAs, ArchiveError>],
+) {
+    let is_missing = |pin: &[Update], stored: Option<&Item>| {
+        pin.first().is_some_and(|register| changes_something(register, stored))
+    };
+    let missing: Vec<usize> = (0..messages.len())
+        .filter(|index| is_missing(&messages[*index].pin, stored[*index].as_ref()))
+        .collect();
+    let updates: Vec<&Update> = missing.iter().flat_map(|index| &messages[*index].pin).collect();
+    if updates.is_empty() {
+        return;
+    }
+    let mut written = archive.write_all(&updates).await.into_iter();
+    for index in missing {
+        let of_message: Vec<_> = written.by_ref().take(messages[index].pin.len()).collect();
+        let written = of_message.into_iter().try_for_each(|outcome| outcome.map(drop));
+        if let (Err(error), Ok(_)) = (written, &outcomes[index]) {
+            outcomes[index] = Err(error);
+        }
+    }
 }
 
 async fn finish_row(

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use rules::history::{DELETED_TEXT, without_tokens};
 use serde_json::{Map, Value, json};
 use slack::envelope;
-use slack::ids::{ChannelId, SLACKBOT, TeamId};
+use slack::ids::{ChannelId, SLACKBOT, TeamId, Ts};
 
 use crate::export::source::ExportedFacts;
 use crate::export::threads::Replies;
@@ -24,7 +24,7 @@ const MAX_REPLY_USERS: usize = 5;
 /// A field of a person and of their profile. Slack only returns it to apps with a scope for it.
 const EMAIL: &str = "email";
 
-/// A message as Slack lists it: its raw event, with the reactions, files and replies of the archive.
+/// A message as Slack lists it: its raw event, with the reactions, pin, files and replies of the archive.
 pub(super) fn message(row: &Value, replies: Option<Replies<'_>>) -> Value {
     let raw = row["raw_event"].as_str().and_then(|raw| envelope::parse_value(raw).ok());
     let mut object = match raw {
@@ -36,6 +36,12 @@ pub(super) fn message(row: &Value, replies: Option<Replies<'_>>) -> Value {
     for name in ["ts", "thread_ts", "reactions"] {
         match row.get(name) {
             Some(known) => object.insert(name.into(), known.clone()),
+            None => object.remove(name),
+        };
+    }
+    for (name, known) in ["pinned_to", "pinned_info"].into_iter().zip(pin(row)) {
+        match known {
+            Some(known) => object.insert(name.into(), known),
             None => object.remove(name),
         };
     }
@@ -54,6 +60,16 @@ pub(super) fn message(row: &Value, replies: Option<Replies<'_>>) -> Value {
     let mut object = Value::Object(object);
     without_tokens(&mut object);
     object
+}
+
+/// The channels in which a message is pinned, and when and by whom, as Slack lists them.
+fn pin(row: &Value) -> [Option<Value>; 2] {
+    let (Some(pin), Some(channel)) = (row.get("pinned"), row.get("channel_id")) else { return [None, None] };
+    let at = pin["ts"].as_str().and_then(|at| Ts::parse(at).ok());
+    let info = at.map(
+        |at| json!({ "channel": channel, "pinned_by": pin["user"], "pinned_ts": at.micros() / 1_000_000 }),
+    );
+    [Some(json!([channel])), info]
 }
 
 fn from_row(row: &Value) -> Map<String, Value> {
@@ -136,7 +152,6 @@ mod tests {
     use std::collections::HashMap;
 
     use ports::archive::{Item, ItemKey};
-    use slack::ids::Ts;
 
     use super::*;
     use crate::export::threads::ThreadTable;
@@ -145,6 +160,18 @@ mod tests {
         let mut row = json!({ "ts": "1700000000.000100", "raw_event": raw.to_string() });
         row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         row
+    }
+
+    #[test]
+    fn a_pin_is_the_current_one_and_is_listed_as_slack_does() {
+        let raw = json!({ "type": "message", "pinned_to": ["C9"], "pinned_info": { "pinned_by": "U9" } });
+        let more = json!({ "channel_id": "C1", "pinned": { "user": "U2", "ts": "1700000005.000100" } });
+        let pinned = message(&row(&raw, &more), None);
+        assert_eq!(pinned["pinned_to"], json!(["C1"]));
+        let info = json!({ "channel": "C1", "pinned_by": "U2", "pinned_ts": 1_700_000_005 });
+        assert_eq!(pinned["pinned_info"], info);
+        let unpinned = message(&row(&raw, &json!({ "channel_id": "C1" })), None);
+        assert_eq!((unpinned.get("pinned_to"), unpinned.get("pinned_info")), (None, None));
     }
 
     #[test]

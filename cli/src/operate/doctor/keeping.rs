@@ -238,6 +238,7 @@ fn meaning(reason: GapReason) -> &'static str {
             "requests were refused although Slack had signed them: this machine's clock was wrong"
         }
         GapReason::HistoryChanged => "Slack changed many messages at once",
+        GapReason::Migration => "Slack moved the workspace to Enterprise Grid",
     }
 }
 
@@ -247,6 +248,7 @@ fn remedy(reason: GapReason) -> &'static str {
         GapReason::Revoked => {
             "install the app again at api.slack.com/apps > your app > Install App, if it is not"
         }
+        GapReason::Migration => "wait for its end; if the app is gone then, install it again",
         // These gaps have already ended when they are detected.
         GapReason::Downtime
         | GapReason::RateLimited

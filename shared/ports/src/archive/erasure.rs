@@ -16,7 +16,7 @@
 //!
 //! The `user` of a message is the author of its content, who may be named by the comment in an old
 //! `file_comment` only. Reactions, deletion marks and file states contain no words of a user, and a row with
-//! only these is invisible to readers. No fact covers a file's row: a file belongs to every message that
+//! only these is invisible to readers. The eraser removes an erased person from the pins of other messages. No fact covers a file's row: a file belongs to every message that
 //! shares it and is deleted with the last of them, which its writer checks. Nor does a fact cover the row of
 //! an organisation.
 
@@ -351,6 +351,7 @@ mod tests {
             ("message#T1#C1", "99.000000", true),
             ("message#T1#C1", "100.000000", false),
             ("message#T1#C2", "99.000000", false),
+            ("pins#T1#C1", "99.000000", false),
             ("revision#T1#C1#99.000000", "000000000300.000000#abc", true),
             ("revision#T1#C1#101.000000", "000000000300.000000#abc", false),
             ("channel#T1#C1", "99.000000", true),

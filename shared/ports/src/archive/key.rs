@@ -119,6 +119,16 @@ impl ItemKey {
         Self::new(joins(team, channel), clock.padded())
     }
 
+    /// A record that a message of a channel was pinned.
+    pub fn pin(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Self {
+        Self::new(pins(team, channel), ts.as_str())
+    }
+
+    /// Whether the pins of a channel were listed.
+    pub fn pin_list(team: &TeamId, channel: &ChannelId) -> Self {
+        Self::new(pin_lists(team), channel.as_str())
+    }
+
     /// How far back a channel's history was read from Slack, from `to` towards its beginning.
     pub fn filled(team: &TeamId, channel: &ChannelId, to: &Ts) -> Self {
         Self::new(filled(team), format!("{channel}#{}", to.padded()))
@@ -349,6 +359,16 @@ pub fn runs(team: &TeamId) -> String {
 /// The partition of the app's joins of a channel.
 pub fn joins(team: &TeamId, channel: &ChannelId) -> String {
     format!("meta#{team}#joined#{channel}")
+}
+
+/// The partition of the messages of a channel that were pinned at any time.
+pub fn pins(team: &TeamId, channel: &ChannelId) -> String {
+    format!("pins#{team}#{channel}")
+}
+
+/// The partition of the channels whose pins were listed.
+pub fn pin_lists(team: &TeamId) -> String {
+    format!("meta#{team}#pinlists")
 }
 
 /// The partition of the records of erasures: when, by whom, and how much.

@@ -167,6 +167,7 @@ pub fn channel_change(event: &SlackEvent<'_>) -> Option<ChannelChange> {
         EventRule::Channel(change) => Some(change),
         EventRule::Message => ChannelChange::from_subtype(event.header.subtype.as_deref()?),
         EventRule::Reaction(_)
+        | EventRule::Pin(_)
         | EventRule::User
         | EventRule::Team(_)
         | EventRule::Emoji

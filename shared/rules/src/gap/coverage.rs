@@ -136,6 +136,7 @@ impl KnownChannel<'_> {
                 | GapReason::RateLimited
                 | GapReason::Left
                 | GapReason::Revoked
+                | GapReason::Migration
                 | GapReason::Refused => self.add_gap(gap, joined, &mut holes),
             }
         }
@@ -233,6 +234,7 @@ impl KnownChannel<'_> {
             | GapReason::RateLimited
             | GapReason::Left
             | GapReason::Revoked
+            | GapReason::Migration
             | GapReason::Refused => true,
             GapReason::Dropped | GapReason::HistoryChanged => false,
         };

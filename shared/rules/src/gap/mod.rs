@@ -4,7 +4,10 @@
 //!
 //! * `app_rate_limited`: a minute without events, <https://docs.slack.dev/reference/events/app_rate_limited>
 //! * `channel_left`, `group_left`: the app is no longer in the channel; [`joined`]: it returned
-//! * `tokens_revoked`, `app_uninstalled`: the app has no access any more
+//! * `tokens_revoked`, `app_uninstalled`, `team_access_revoked`: the app has no access any more;
+//!   `team_access_granted`: it has access again, <https://docs.slack.dev/reference/events/team_access_granted>
+//! * `grid_migration_started`, `grid_migration_finished`: the workspace moved to Enterprise Grid,
+//!   <https://docs.slack.dev/reference/events/grid_migration_started>
 //! * [`run`]: the intervals in which an ingest accepted events; between them is downtime
 //! * [`dropped`]: an operator removed an event from quarantine; [`dropped_in_hour`]: the event was only
 //!   counted there, or cannot be read
@@ -30,7 +33,7 @@ use serde_json::value::RawValue;
 use super::{Malformed, SlackEvent, read_job, version};
 use crate::interval::Interval;
 use ports::archive::key::gaps;
-use ports::archive::{Guard, ItemKey, Update, text_attributes};
+use ports::archive::{Guard, Item, ItemKey, Update, text_attributes};
 use slack::catalogue::{ChannelChange, EventRule, GapKind};
 use slack::envelope::{self, text_or_none};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -56,11 +59,13 @@ pub enum GapReason {
     Refused,
     /// Slack changed many messages at once, without an event for each.
     HistoryChanged,
+    /// Slack moved the workspace to Enterprise Grid.
+    Migration,
 }
 
 impl GapReason {
     /// All reasons.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Downtime,
         Self::RateLimited,
         Self::Left,
@@ -68,6 +73,7 @@ impl GapReason {
         Self::Dropped,
         Self::Refused,
         Self::HistoryChanged,
+        Self::Migration,
     ];
 
     /// The reason as it is stored.
@@ -81,6 +87,7 @@ impl GapReason {
             Self::Dropped => "dropped",
             Self::Refused => "refused",
             Self::HistoryChanged => "history_changed",
+            Self::Migration => "migration",
         }
     }
 
@@ -89,7 +96,7 @@ impl GapReason {
     fn misses_its_end(self) -> bool {
         match self {
             Self::Dropped | Self::Refused | Self::HistoryChanged => true,
-            Self::Downtime | Self::RateLimited | Self::Left | Self::Revoked => false,
+            Self::Downtime | Self::RateLimited | Self::Left | Self::Revoked | Self::Migration => false,
         }
     }
 
@@ -97,7 +104,7 @@ impl GapReason {
     fn has_end_in_key(self) -> bool {
         match self {
             Self::Dropped | Self::Refused | Self::HistoryChanged => true,
-            Self::Downtime | Self::RateLimited | Self::Left | Self::Revoked => false,
+            Self::Downtime | Self::RateLimited | Self::Left | Self::Revoked | Self::Migration => false,
         }
     }
 }
@@ -202,25 +209,95 @@ fn history_changed(event: &SlackEvent<'_>) -> Result<Update, Malformed> {
     Ok(Update { guard: Guard::Greater { register: REPORTED_AT.into(), version: clock.padded() }, ..gap })
 }
 
-/// The gap that an event opens, if any.
+/// The facts about gaps in an event: the gaps that it opens, or the sign that ends one.
 ///
 /// # Errors
 /// [`Malformed`] if the event's channel is missing or malformed.
-pub fn opened_by(event: &SlackEvent<'_>) -> Result<Option<Update>, Malformed> {
-    let gap = |channel, reason| {
-        GapRow { team: &event.team, channel, reason, from: event.clock(), to: None }.update()
+pub fn facts(event: &SlackEvent<'_>) -> Result<Vec<Update>, Malformed> {
+    let gap = |team: &TeamId, channel, reason| {
+        GapRow { team, channel, reason, from: event.clock(), to: None }.update()
     };
+    let of_workspace = |reason| vec![gap(&event.team, None, reason)];
     Ok(match event.rule() {
-        Some(EventRule::Channel(ChannelChange::Left)) => Some(gap(Some(event.channel()?), GapReason::Left)),
-        Some(EventRule::Gap(GapKind::TokensRevoked)) => {
-            revokes_bot(event.raw).then(|| gap(None, GapReason::Revoked))
+        Some(EventRule::Channel(ChannelChange::Left)) => {
+            vec![gap(&event.team, Some(event.channel()?), GapReason::Left)]
         }
-        Some(EventRule::Gap(GapKind::Uninstalled)) => Some(gap(None, GapReason::Revoked)),
-        Some(EventRule::Gap(GapKind::HistoryChanged)) => Some(history_changed(event)?),
+        Some(EventRule::Gap(GapKind::TokensRevoked)) if !revokes_bot(event.raw) => Vec::new(),
+        Some(EventRule::Gap(GapKind::TokensRevoked | GapKind::Uninstalled)) => {
+            of_workspace(GapReason::Revoked)
+        }
+        Some(EventRule::Gap(GapKind::HistoryChanged)) => vec![history_changed(event)?],
+        Some(EventRule::Gap(GapKind::MigrationStarted)) => of_workspace(GapReason::Migration),
+        Some(EventRule::Gap(GapKind::MigrationFinished)) => {
+            vec![GapEnd::MigrationFinished.update(&event.team, &event.clock())]
+        }
+        Some(EventRule::Gap(GapKind::AccessRevoked)) => {
+            accessible_teams(event).iter().map(|team| gap(team, None, GapReason::Revoked)).collect()
+        }
+        Some(EventRule::Gap(GapKind::AccessGranted)) => {
+            let teams = accessible_teams(event);
+            teams.iter().map(|team| GapEnd::AccessGranted.update(team, &event.clock())).collect()
+        }
         // The request that reports it has no event: see [`rate_limited`].
-        Some(EventRule::Gap(GapKind::RateLimited)) => None,
-        Some(_) | None => None,
+        Some(EventRule::Gap(GapKind::RateLimited)) => Vec::new(),
+        Some(_) | None => Vec::new(),
     })
+}
+
+/// A sign that ends gaps, in a row of its own between those of the gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GapEnd {
+    /// The workspace's migration finished.
+    MigrationFinished,
+    /// The app may access the workspace again.
+    AccessGranted,
+}
+
+impl GapEnd {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::MigrationFinished => "migration_finished",
+            Self::AccessGranted => "access_granted",
+        }
+    }
+
+    fn update(self, team: &TeamId, at: &Ts) -> Update {
+        let key = ItemKey::new(gaps(team), format!("{ALL_CHANNELS}#{at}#{}", self.as_str()));
+        let set_if_absent = text_attributes([
+            ("type", "gap_end"),
+            ("team_id", team.as_str()),
+            ("ends", self.as_str()),
+            ("to", at.as_str()),
+        ]);
+        Update { set_if_absent, ..Update::new(key) }
+    }
+
+    /// The times of these signs among the rows of gaps.
+    pub fn times(self, rows: &[Item]) -> Vec<Ts> {
+        let rows = rows.iter().filter(|row| row.text("ends") == Some(self.as_str()));
+        rows.filter_map(|row| Ts::parse(row.text("to")?).ok()).collect()
+    }
+}
+
+/// Maximum number of workspaces that are read from one event: more than Slack names in one.
+const MAX_TEAMS: usize = 1_000;
+
+#[derive(Default, Deserialize)]
+struct AccessChange<'a> {
+    #[serde(borrow, default)]
+    team_ids: Option<&'a RawValue>,
+}
+
+/// The workspaces whose access changed: those that the event lists, otherwise the event's own.
+fn accessible_teams(event: &SlackEvent<'_>) -> Vec<TeamId> {
+    let AccessChange { team_ids } = envelope::object_or_default(event.raw);
+    let listed = team_ids.and_then(|raw| serde_json::from_str::<Vec<Value>>(raw.get()).ok());
+    let listed = listed.unwrap_or_default().into_iter().take(MAX_TEAMS);
+    let mut teams: Vec<TeamId> = listed.filter_map(|team| TeamId::parse(team.as_str()?).ok()).collect();
+    if teams.is_empty() {
+        teams.push(event.team.clone());
+    }
+    teams
 }
 
 /// The mark that the app joined a channel, from an event about the app itself: routing sends no other user's
@@ -271,9 +348,13 @@ mod tests {
         RawValue::from_string(json.to_owned()).unwrap()
     }
 
-    fn opened(event: &str) -> Result<Option<Update>, Malformed> {
+    fn all_facts(event: &str) -> Result<Vec<Update>, Malformed> {
         let body = format!(r#"{{"team_id":"T1","event_time":1700000000,"event":{event}}}"#);
-        opened_by(&SlackEvent::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap())
+        facts(&SlackEvent::read(&Envelope::peek(body.as_bytes()).unwrap()).unwrap())
+    }
+
+    fn opened(event: &str) -> Result<Option<Update>, Malformed> {
+        all_facts(event).map(|mut facts| facts.pop())
     }
 
     #[test]
@@ -382,5 +463,34 @@ mod tests {
         assert!(opened(half).unwrap().is_none());
         assert!(opened(r#"{"type":"channel_rename","channel":{"id":"C1"}}"#).unwrap().is_none());
         assert!(opened(r#"{"type":"channel_left"}"#).is_err());
+    }
+
+    #[test]
+    fn a_migration_and_access_leave_facts_for_each_workspace() {
+        let keys = |event: &str| -> Vec<String> {
+            let facts = all_facts(event).unwrap();
+            facts.into_iter().map(|fact| format!("{} {}", fact.key.item_id, fact.key.timestamp)).collect()
+        };
+        assert_eq!(
+            keys(r#"{"type":"grid_migration_started","enterprise_id":"E1"}"#),
+            ["gap#T1 all#1700000000.000000#migration"]
+        );
+        assert_eq!(
+            keys(r#"{"type":"grid_migration_finished","enterprise_id":"E1"}"#),
+            ["gap#T1 all#1700000000.000000#migration_finished"]
+        );
+        assert_eq!(
+            keys(r#"{"type":"team_access_revoked","team_ids":["T1","T2",7,"t#"],"event_ts":"5.000000"}"#),
+            ["gap#T1 all#5.000000#revoked", "gap#T2 all#5.000000#revoked"]
+        );
+        for own in ["null", "[]", r#""T2""#, "[null]", "{}"] {
+            assert_eq!(
+                keys(&format!(r#"{{"type":"team_access_granted","team_ids":{own},"event_ts":"5.000000"}}"#)),
+                ["gap#T1 all#5.000000#access_granted"]
+            );
+        }
+        let many =
+            format!(r#"{{"type":"team_access_revoked","team_ids":[{}"T2"]}}"#, r#""T2","#.repeat(5_000));
+        assert_eq!(all_facts(&many).unwrap().len(), MAX_TEAMS);
     }
 }

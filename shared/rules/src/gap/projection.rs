@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::run::RunSpan;
-use super::{GapReason, REPORTED_AT};
+use super::{GapEnd, GapReason, REPORTED_AT};
 use crate::interval::Interval;
 use crate::message;
 use ports::archive::Item;
@@ -55,6 +55,39 @@ pub fn recorded_gaps(rows: &[Item]) -> Vec<Gap> {
     rows.iter().filter_map(gap).collect()
 }
 
+/// The longest time between the two events of a migration, which takes hours. If Slack's report of the other
+/// end was lost, the gap is this long.
+const MIGRATION_MICROS: i64 = 3 * 24 * 3_600 * 1_000_000;
+
+/// The gaps of migrations among the rows of gaps: from a start to the first finish after it. Either event may
+/// be missing: without its start, a gap begins three days before its finish; without its finish, it has no
+/// end.
+pub fn migrations(rows: &[Item]) -> Vec<Gap> {
+    let starts = recorded_gaps(rows).into_iter().filter(|gap| gap.reason == GapReason::Migration);
+    let mut starts: Vec<Ts> = starts.map(|gap| gap.from).collect();
+    let mut finishes = GapEnd::MigrationFinished.times(rows);
+    starts.sort_unstable();
+    finishes.sort_unstable();
+    let belongs = |start: &Ts, finish: &Ts| {
+        (0..=MIGRATION_MICROS).contains(&finish.micros().saturating_sub(start.micros()))
+    };
+    let gap = |from, to| Gap { from, to, channel: None, reason: GapReason::Migration, reported_at: None };
+    let started = starts
+        .iter()
+        .map(|start| gap(start.clone(), finishes.iter().find(|finish| belongs(start, finish)).cloned()));
+    let unstarted = finishes.iter().filter(|finish| !starts.iter().any(|start| belongs(start, finish)));
+    let unstarted = unstarted.map(|finish| {
+        let from = Interval { from: (finish.micros() - MIGRATION_MICROS).max(0), to: finish.micros() };
+        gap(from.from_ts(), Some(finish.clone()))
+    });
+    started.chain(unstarted).collect()
+}
+
+/// The time from which new messages show that a migration without a reported finish is over.
+pub fn surely_migrated(started: &Ts) -> Ts {
+    Interval { from: started.micros().saturating_add(MIGRATION_MICROS), to: i64::MAX }.from_ts()
+}
+
 /// The downtime between runs: from the last event that any run accepted to the first one after it. While
 /// another run continues, the end of a run is not a gap.
 pub fn downtime_between(mut runs: Vec<RunSpan>) -> Vec<Gap> {
@@ -86,7 +119,7 @@ pub fn oldest_first(gaps: Vec<Gap>) -> Vec<Gap> {
     let mut by_end: BTreeMap<_, Gap> = BTreeMap::new();
     for gap in joined(gaps) {
         let opened_again = match gap.reason {
-            GapReason::Left | GapReason::Revoked => None,
+            GapReason::Left | GapReason::Revoked | GapReason::Migration => None,
             GapReason::Downtime
             | GapReason::RateLimited
             | GapReason::Dropped
@@ -135,7 +168,8 @@ fn follows(earlier: &Gap, gap: &Gap) -> bool {
         | GapReason::RateLimited
         | GapReason::Left
         | GapReason::Revoked
-        | GapReason::Dropped => {
+        | GapReason::Dropped
+        | GapReason::Migration => {
             return false;
         }
     };

@@ -92,6 +92,43 @@ fn refused_requests_that_follow_each_other_are_one_gap_in_any_order() {
 }
 
 #[test]
+fn a_migration_lasts_from_its_start_to_its_finish_and_either_may_be_missing() {
+    const DAY: i64 = 86_400;
+    let fact = |(kind, second): (&str, i64)| {
+        let event = format!(r#"{{"type":"grid_migration_{kind}","event_ts":"{second}.000000"}}"#);
+        let update = with_event(event, crate::gap::facts).unwrap().pop().unwrap();
+        Item { key: update.key.clone(), attributes: update.apply(None).unwrap() }
+    };
+    let migration = |from, to| gap(GapReason::Migration, None, from, to);
+    let (start, end) = (10 * DAY, 11 * DAY);
+    for (events, expected) in [
+        (vec![("started", start), ("finished", end)], vec![migration(start, Some(end))]),
+        (vec![("finished", end), ("started", start), ("finished", end)], vec![migration(start, Some(end))]),
+        // A doubled start is the same gap; the first finish ends it.
+        (
+            vec![("started", start), ("started", start + 5), ("finished", end), ("finished", end + 5)],
+            vec![migration(start, Some(end))],
+        ),
+        (vec![("started", start)], vec![migration(start, None)]),
+        (vec![("finished", end)], vec![migration(8 * DAY, Some(end))]),
+        (vec![("finished", DAY)], vec![migration(0, Some(DAY))]),
+        // The finish of a later migration does not end this one.
+        (
+            vec![("started", start), ("started", 90 * DAY), ("finished", 91 * DAY)],
+            vec![migration(start, None), migration(90 * DAY, Some(91 * DAY))],
+        ),
+        (vec![], vec![]),
+    ] {
+        let mut rows: Vec<Item> = events.iter().copied().map(fact).collect();
+        for _ in 0..rows.len().max(1) {
+            assert_eq!(oldest_first(migrations(&rows)), expected, "{events:?}");
+            rows.reverse();
+        }
+    }
+    assert_eq!(surely_migrated(&ts(start)), ts(13 * DAY));
+}
+
+#[test]
 fn only_a_message_that_came_with_its_post_proves_that_the_app_was_in_the_channel() {
     let posted = |event: &str| {
         let changes = with_event(event, |event| event.changes()).unwrap();

@@ -8,7 +8,7 @@
 //!
 //! History is Slack's own answer about a channel, so its messages need no existence check. Its content has
 //! clock 0, like a `previous_message`, so an event about the same version wins. Its reactions are added at
-//! clock 0; a missing reaction removes nothing.
+//! clock 0, and so is its pin; a missing reaction or pin removes nothing.
 //!
 //! <https://docs.slack.dev/reference/methods/conversations.history>
 
@@ -27,7 +27,7 @@ pub use exported::{ExportedElement, exported};
 
 use crate::author::AuthorFacts;
 use crate::message::{self, Content};
-use crate::{Change, Malformed, file, reaction};
+use crate::{Change, Malformed, file, pin, reaction};
 use ports::archive::{Item, Update};
 use slack::envelope::{self, UnreadableJson};
 use slack::ids::{ChannelId, FileId, SLACKBOT, TeamId, Ts, UserId};
@@ -56,6 +56,8 @@ pub struct HistoryMessage {
     pub reactions_cut: bool,
     /// What it says about its author, which is not stored with it.
     pub author_facts: AuthorFacts,
+    /// The writes that store its pin, if Slack lists it as pinned.
+    pub pin: Vec<Update>,
 }
 
 /// The facts about a thread in its root.
@@ -138,6 +140,8 @@ fn read_object(
     let missing = Malformed::Missing { event: "history", field: "ts" };
     let ts = Ts::parse(text(&object, "ts").ok_or(missing)?)?;
     let thread = thread_head(&object);
+    let pin = pin::listed(channel, &object).map(|pin| pin.updates(team, channel, &ts).into());
+    let pin = pin.unwrap_or_default();
     let thread_ts = text(&object, "thread_ts").map(Ts::parse).transpose()?;
     let thread_ts = thread_ts.or_else(|| thread.is_some().then(|| ts.clone()));
     if text(&object, "user") == Some(SLACKBOT) && text(&object, "text") == Some(DELETED_TEXT) {
@@ -161,6 +165,7 @@ fn read_object(
         reactions,
         reactions_cut,
         author_facts,
+        pin,
     })
 }
 

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 pub use fake_slack::event::{
-    EnvelopeShape, PARTNER, changed, channel_created, deleted, emoji_added, envelope, posted, reaction_added,
-    reaction_removed, replied, with_fields,
+    EnvelopeShape, PARTNER, changed, channel_created, deleted, emoji_added, envelope, pin_added, pin_removed,
+    posted, reaction_added, reaction_removed, replied, with_fields,
 };
 
 /// A plain message of a person.
@@ -145,6 +145,8 @@ mod tests {
             replied("C01", &first, "1700000003.000000", "1700000003.000000"),
             reaction_added("C01", "1700000000.000100", "U01", "eyes", "1700000004.000000"),
             reaction_removed("C01", "1700000000.000100", "U01", "eyes", "1700000005.000000"),
+            pin_added("C01", "1700000000.000100", "U01", "1700000004.000000"),
+            pin_removed("C01", "1700000000.000100", "U01", "1700000005.000000"),
         ] {
             assert_eq!(routed(&event), [(QueueName::Events, "T0ANNALIST#C01".into())], "{event}");
         }

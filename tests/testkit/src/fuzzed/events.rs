@@ -33,8 +33,8 @@ pub fn check(event: &[u8]) {
         well_formed(&gap);
     }
     let Ok(event) = SlackEvent::read(&envelope) else { return };
-    if let Ok(Some(gap)) = gap::opened_by(&event) {
-        well_formed(&gap);
+    if let Ok(gaps) = gap::facts(&event) {
+        gaps.iter().for_each(well_formed);
     }
     if let Ok(Some(joined)) = gap::joined(&event) {
         well_formed(&joined);
@@ -98,8 +98,11 @@ fn event_team() -> slack::ids::TeamId {
 fn check_key(update: &Update, event: &SlackEvent<'_>) {
     let team = event_team();
     let about = match event.rule() {
-        Some(EventRule::Message | EventRule::Reaction(_)) => {
+        Some(EventRule::Message | EventRule::Reaction(_) | EventRule::Pin(_)) => {
             let channel = event.channel().expect("an event that writes to a channel names it");
+            if update.key.item_id == key::pins(&team, &channel) {
+                return;
+            }
             key::messages(&team, &channel)
         }
         Some(EventRule::User) => {
