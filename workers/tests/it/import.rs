@@ -177,3 +177,17 @@ async fn files_next_to_the_days_of_a_channel_are_stored_if_their_length_matches(
     let file_row = archive.get(&ItemKey::file(&team, &FileId::parse("F1").unwrap())).await.unwrap().unwrap();
     assert!(row::matching_key(&file_row, &team, &FileObject::read(&own).unwrap()).is_some(), "{file_row:?}");
 }
+
+#[tokio::test]
+async fn the_row_of_a_file_lists_every_message_of_the_export_that_shares_it() {
+    let shared = |ts: &str| event::file_share(ts, "U1", "see", &["F1"]);
+    let days =
+        [("general/2020-09-13.json", json!([shared("1600000000.000100"), shared("1600000001.000100")]))];
+    let archive = Arc::new(MemoryArchive::new());
+    let (sum, _) = imported(export(&days, &[("__uploads/F1/a.txt", "twelve bytes")]), archive.clone()).await;
+    assert_eq!(sum.unwrap().files, 1);
+    let file = ItemKey::file(&TeamId::parse("T1").unwrap(), &FileId::parse("F1").unwrap());
+    let shares: Vec<String> =
+        row::shares(&archive.get(&file).await.unwrap().unwrap()).map(|share| share.ts.to_string()).collect();
+    assert_eq!(shares, ["1600000000.000100", "1600000001.000100"]);
+}
