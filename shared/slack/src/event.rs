@@ -190,6 +190,9 @@ pub struct MessageObject<'a> {
     /// The single file object of old payloads.
     #[serde(borrow, default)]
     pub file: Option<&'a RawValue>,
+    /// The attachments: previews of links, content of apps, and forwarded messages.
+    #[serde(borrow, default)]
+    pub attachments: Option<&'a RawValue>,
     /// The reactions with their users.
     #[serde(borrow, default)]
     pub reactions: Option<&'a RawValue>,

@@ -191,6 +191,21 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_a_forwarded_message_is_a_job_for_the_message_that_forwards_it() {
+        let mut forward = message(json!([]));
+        forward["attachments"] =
+            json!([{ "author_id": "U2", "files": [{ "id": "F1", "name": "a.pdf", "user": "U2" }] }]);
+        let jobs = jobs_of(forward);
+        let job = decoded(&jobs.sends[0]);
+        assert_eq!((job.share.channel.as_str(), job.share.ts.as_str()), ("C1", "1.000000"));
+        assert_eq!(
+            (job.user.as_ref().map(UserId::as_str), job.object.user.as_deref()),
+            (Some("U1"), Some("U2"))
+        );
+        assert_eq!((jobs.sends.len(), jobs.skipped), (1, 0));
+    }
+
+    #[test]
     fn an_edit_makes_jobs_for_the_old_and_the_new_files_and_equal_jobs_if_they_are_the_same() {
         let with = |file: &str| json!({ "type": "message", "ts": "1.000000", "user": "U1", "files": [{ "id": file }] });
         let edit = |before: &str, after: &str| {
