@@ -64,8 +64,11 @@ fn id(file: &Value) -> Option<String> {
 
 /// The file objects that a message lists. Old payloads carry one under the singular name.
 fn listed<'a>(files: Option<&'a RawValue>, file: Option<&'a RawValue>) -> Vec<&'a RawValue> {
-    let files: Vec<&RawValue> =
-        files.and_then(|files| serde_json::from_str(files.get()).ok()).unwrap_or_default();
+    let files: Vec<&RawValue> = match files {
+        Some(file) if is_object(file) => vec![file],
+        Some(files) => serde_json::from_str(files.get()).unwrap_or_default(),
+        None => Vec::new(),
+    };
     if files.is_empty() { file.filter(|file| is_object(file)).into_iter().collect() } else { files }
 }
 

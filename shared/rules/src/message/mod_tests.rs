@@ -221,7 +221,7 @@ fn files_of_forwarded_messages_are_files_of_the_message() {
         ("null", json!([in_blocks(json!({ "blocks": [], "files": [file("F1")] }))]).to_string(), "F1>"),
         ("null", json!([{ "message_blocks": [{ "files": [file("F1")] }], "files": [file("F1")] }]).to_string(), "F1>"),
         ("null", json!([in_blocks(json!({ "attachments": [in_blocks(json!({ "files": [file("F1")] }))] }))]).to_string(), "F1>"),
-        ("null", json!([{ "file": file("F1") }, forward(json!(file("F2"))), forward(json!([7, null, "F3", {}]))]).to_string(), "F1> ?>"),
+        ("null", json!([{ "file": file("F1") }, forward(json!(file("F2"))), forward(json!([7, null, "F3", {}]))]).to_string(), "F1> F2> ?>"),
         ("null", json!(forward(json!([file("F1")]))).to_string(), "F1>"),
         ("null", json!([null, 7, "x", [], {}, { "files": null, "message_blocks": {}, "attachments": 7, "message": [] }]).to_string(), ""),
         ("null", json!([nested(15)]).to_string(), "F1>"),
@@ -271,6 +271,38 @@ fn a_preview_of_a_message_with_files_is_no_version() {
         .map(|update| Item { key: update.key.clone(), attributes: update.apply(None).unwrap() })
         .collect();
     assert_eq!(versions(&kept, Some(&row)).replaced, []);
+}
+
+#[test]
+fn a_value_of_an_unexpected_type_is_read_as_its_text_and_never_as_absent() {
+    let edit = |fields: &str| {
+        format!(
+            r#"{{"type":"message","subtype":"message_changed","channel":"C1","ts":"2.000000","event_ts":"2.000000",
+                "message":{{"ts":"1.000000",{fields}}}}}"#
+        )
+    };
+    for (fields, name, expected) in [
+        (r#""user":"U1","text":17"#, "text", Some("17")),
+        (r#""user":"U1","text":["a"]"#, "text", Some(r#"["a"]"#)),
+        (r#""user":"U1","text":{"text":"a"}"#, "text", Some(r#"{"text":"a"}"#)),
+        (r#""user":"U1","text":true"#, "text", Some("true")),
+        (r#""user":"U1","text":"""#, "text", Some("")),
+        (r#""user":"U1","text":null"#, "text", None),
+        (r#""user":{"id":"U1"},"text":"a""#, "user", Some("U1")),
+        (r#""user":17,"text":"a""#, "user", Some("17")),
+        (r#""user":false,"text":"a""#, "user", None),
+        (r#""bot_id":["B1"],"text":"a""#, "bot_id", Some(r#"["B1"]"#)),
+        (r#""username":7,"text":"a""#, "username", Some("7")),
+    ] {
+        let row = &written(&edit(fields))[0].1;
+        assert_eq!(row.get(name).and_then(serde_json::Value::as_str), expected, "{fields}");
+    }
+    for fields in [r#""thread_ts":17"#, r#""thread_ts":{}"#, r#""ts":[]"#] {
+        let event = format!(r#"{{"type":"message","channel":"C1","ts":"1.000000","user":"U1",{fields}}}"#);
+        let event =
+            if fields.starts_with(r#""ts""#) { event.replace(r#""ts":"1.000000","#, "") } else { event };
+        assert!(matches!(changes_of(&event), Err(Malformed::Id(_))), "{event}");
+    }
 }
 
 #[test]
