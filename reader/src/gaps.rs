@@ -6,7 +6,9 @@ use rules::filled::{self, FilledSpan};
 use rules::gap::GapReason;
 use rules::gap::closing::GapState;
 pub use rules::gap::closing::UnreadSpan;
-use rules::gap::projection::{Gap, downtime_between, end_gap, oldest_first, posted_at, recorded_gaps};
+use rules::gap::projection::{
+    Gap, closed_times, downtime_between, end_gap, oldest_first, outside, posted_at, recorded_gaps,
+};
 use rules::gap::run::RunSpan;
 use rules::{message, version};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -87,7 +89,14 @@ pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Vec<Gap>, Arch
                 _,
             ) => Vec::new(),
         };
-        gaps.push(end_gap(gap, signs));
+        let gap = end_gap(gap, signs);
+        let closed = match &gap.channel {
+            Some(channel) if gap.reason == GapReason::Left => {
+                closed_times(&query_all(archive, Query::partition(key::channels(team, channel))).await?)
+            }
+            Some(_) | None => Vec::new(),
+        };
+        gaps.extend(outside(gap, &closed));
     }
     gaps.extend(downtime_between(runs));
     Ok(oldest_first(gaps))
