@@ -29,6 +29,7 @@ pub fn message(item: &Item) -> Option<Value> {
     let is_register = |name: &str| {
         reaction::is_register(name)
             || row::is_register(name)
+            || row::is_deletion_mark(name)
             || files::is_about(name)
             || revision::is_mark(name)
     };

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::MessageObject;
+use crate::file::row;
 use crate::version::hash;
 use ports::archive::Attributes;
 use slack::envelope;
@@ -181,21 +182,22 @@ pub(crate) fn is_about(name: &str) -> bool {
     name.starts_with(ABOUT)
 }
 
-/// The files of a stored message as readers see them: a deleted one is marked as such and keeps its known
-/// facts.
+/// The files of a stored message as readers see them: one that was deleted in Slack is marked as such and
+/// keeps its known facts.
 pub(crate) fn projected(message: &Attributes) -> Option<Value> {
     let mut files = message.get("files")?.clone();
     for file in files.as_array_mut()? {
         let tombstone = is_tombstone(file);
-        if tombstone || !has_name(file) {
-            let known = word(file, "id").and_then(|id| most_known(message, id)).cloned();
-            let Some(file) = file.as_object_mut() else { continue };
-            for (name, value) in known.into_iter().flatten() {
-                file.entry(name).or_insert(value);
-            }
-            if tombstone {
-                file.insert("deleted".into(), true.into());
-            }
+        let id = word(file, "id");
+        let is_deleted = tombstone || id.is_some_and(|id| row::has_deletion_mark(message, id));
+        let known =
+            id.filter(|_| tombstone || !has_name(file)).and_then(|id| most_known(message, id)).cloned();
+        let Some(file) = file.as_object_mut() else { continue };
+        for (name, value) in known.into_iter().flatten() {
+            file.entry(name).or_insert(value);
+        }
+        if is_deleted {
+            file.insert("deleted".into(), true.into());
         }
     }
     Some(files)
