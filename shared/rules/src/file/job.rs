@@ -106,7 +106,7 @@ fn job_again(team: &TeamId, share: Share, object: FileObject, at_s: i64, nonce: 
 /// `None` if the row has no valid key.
 pub fn deletion_job(team: &TeamId, row: &Item, share: Share) -> Option<Outgoing> {
     let object = FileObject::read(&json!({ "id": row.key.timestamp, "mode": "tombstone" }))?;
-    Some(FileJob { team: team.clone(), share, user: None, object, refresh: false }.outgoing())
+    Some(FileJob { team: team.clone(), share, user: None, object, refresh: false, version: None }.outgoing())
 }
 
 impl FileJob {
