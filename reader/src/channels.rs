@@ -1,6 +1,6 @@
 //! The list of all channels that the archive has rows of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use rules::channel::fold::DELETED_PREFIX;
@@ -48,7 +48,16 @@ impl ChannelList {
             let mut channels: Vec<(ChannelId, Option<String>)> =
                 named.iter().map(|(channel, name)| (channel, Some(name.to_owned()))).collect();
             if order == ChannelOrder::Name {
-                channels.sort_by_cached_key(|(_, name)| name_sort_key(name.as_deref()));
+                let mut deleted = BTreeSet::new();
+                for (channel, name) in &channels {
+                    let location = ChannelOfTeam { team: team.clone(), channel: channel.clone() };
+                    if is_deleted(archive, &location, name.as_deref()).await? {
+                        deleted.insert(channel.clone());
+                    }
+                }
+                channels.sort_by_cached_key(|(channel, name)| {
+                    (deleted.contains(channel), name.as_deref().unwrap_or_default().to_lowercase())
+                });
             }
             // Messages of a channel may be stored although no event contained its name.
             let marks = query_all(archive, Query::partition(key::public_marks(team))).await?;
@@ -84,7 +93,15 @@ impl ChannelList {
     }
 }
 
-fn name_sort_key(name: Option<&str>) -> (bool, String) {
-    let name = name.unwrap_or_default();
-    (name.starts_with(DELETED_PREFIX), name.to_lowercase())
+/// Whether a channel is deleted, given its name in the ChannelIndex. A name with the prefix may be the
+/// channel's own, so its snapshot decides.
+pub async fn is_deleted(
+    archive: &dyn Archive,
+    location: &ChannelOfTeam,
+    name: Option<&str>,
+) -> Result<bool, ArchiveError> {
+    if !name.is_some_and(|name| name.starts_with(DELETED_PREFIX)) {
+        return Ok(false);
+    }
+    Ok(location.newest(archive).await?.is_some_and(|newest| newest["deleted"] == true))
 }

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ports::archive::{Archive, ArchiveError, Item, Query, key, query_all};
 use rules::filled::{self, FilledSpan};
+use rules::gap::GapReason;
 use rules::gap::closing::HistoryFacts;
 use rules::gap::coverage::{CoveredSpan, Hole, KnownChannel};
-use rules::gap::projection::{Gap, posted_at};
+use rules::gap::projection::{Gap, posted_at, recorded_gaps};
 use rules::gap::run::RunSpan;
 use rules::interval::Interval;
 use rules::message;
@@ -37,6 +38,8 @@ pub struct TeamCoverage<'a> {
     spans: BTreeMap<ChannelId, Vec<FilledSpan>>,
     facts: HistoryFacts,
     marked: Vec<ChannelId>,
+    /// When the app first left a channel, also if nothing was missing then: it was in the channel before.
+    left: BTreeMap<ChannelId, Ts>,
     /// The last event that any run of ingest accepted.
     last_event: Option<Ts>,
 }
@@ -49,6 +52,13 @@ impl<'a> TeamCoverage<'a> {
         let filled = filled::spans(&query_all(archive, Query::partition(key::filled(team))).await?);
         let unreadable = query_all(archive, Query::partition(key::unreadable(team))).await?;
         let facts = HistoryFacts::new(&filled, &filled::unreadables(&unreadable), []);
+        let mut left: BTreeMap<ChannelId, Ts> = BTreeMap::new();
+        let recorded = recorded_gaps(&query_all(archive, Query::partition(key::gaps(team))).await?);
+        for Gap { channel, from, .. } in recorded.into_iter().filter(|gap| gap.reason == GapReason::Left) {
+            let Some(channel) = channel else { continue };
+            let first = left.entry(channel).or_insert_with(|| from.clone());
+            *first = (*first).clone().min(from);
+        }
         let mut spans: BTreeMap<ChannelId, Vec<FilledSpan>> = BTreeMap::new();
         for span in filled {
             spans.entry(span.channel.clone()).or_default().push(span);
@@ -59,6 +69,7 @@ impl<'a> TeamCoverage<'a> {
             gaps,
             spans,
             facts,
+            left,
             marked: history::channels_with_public_mark(archive, team).await?,
             last_event: runs.iter().filter_map(RunSpan::read).map(|seen| seen.last).max(),
         })
@@ -77,8 +88,9 @@ impl<'a> TeamCoverage<'a> {
     /// Returns the coverage of a channel.
     pub async fn channel_coverage(&self, channel: &ChannelId) -> Result<ChannelCoverage, ArchiveError> {
         let Self { archive, team, facts, .. } = self;
+        let known = self.known(channel);
         let joined = history::first_presence(*archive, team, channel).await?;
-        let known = KnownChannel { joined, ..self.known(channel) };
+        let known = KnownChannel { joined: joined.into_iter().chain(known.joined.clone()).min(), ..known };
         // The last event matters only in a channel that the app is known to have been in.
         let newest = NewestMessages::read(*archive, team, channel, known.joined().is_some()).await?;
         let created = history::created(*archive, team, channel).await?;
@@ -101,6 +113,7 @@ impl<'a> TeamCoverage<'a> {
             return Ok(true);
         }
         let joined = history::first_presence(self.archive, &self.team, channel).await?;
+        let joined = joined.into_iter().chain(known.joined.clone()).min();
         Ok(joined.is_some() && !KnownChannel { joined, ..known }.has_hole_in(within))
     }
 
@@ -109,7 +122,7 @@ impl<'a> TeamCoverage<'a> {
         KnownChannel {
             channel,
             created: None,
-            joined: None,
+            joined: self.left.get(channel).cloned(),
             last_event: self.last_event.clone(),
             gaps: &self.gaps,
             spans: self.spans.get(channel).map(Vec::as_slice).unwrap_or_default(),

@@ -17,8 +17,13 @@ pub fn verdict_text(verdict: &str) -> &str {
     }
 }
 
+/// Whether a message's file was deleted in Slack. Its bytes stay if they were stored before.
+pub fn is_deleted(file: &Value) -> bool {
+    file["deleted"] == true
+}
+
 /// Returns the state of a message's file: `held`, `deleted`, `failed` or a verdict; `None` while it is
-/// unknown.
+/// unknown. A file that is held may be deleted in Slack, see [`is_deleted`].
 pub fn file_state<'m>(message: &'m Value, file: &Value) -> Option<&'m str> {
     let id = file["id"].as_str()?;
     let mut stored_uris = message["files_s3"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -26,7 +31,7 @@ pub fn file_state<'m>(message: &'m Value, file: &Value) -> Option<&'m str> {
     if stored_uris.any(|uri| uri.rsplit('/').next().and_then(|name| name.split('.').next()) == Some(id)) {
         return Some("held");
     }
-    if file["deleted"] == true {
+    if is_deleted(file) {
         return Some("deleted");
     }
     let failed = (message["files_fetch_failed"] == true).then_some("failed");

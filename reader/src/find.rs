@@ -6,6 +6,7 @@ use rules::project;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, UserId};
 
+use crate::channels::is_deleted;
 use crate::directory;
 use crate::joined::{ChannelOfTeam, JoinedChannel, locations};
 use crate::plain;
@@ -199,7 +200,17 @@ async fn by_name(
             }
         }
     }
-    Ok((if found.is_empty() { deleted } else { found }, close.names()))
+    if found.is_empty() {
+        for location in deleted {
+            let listed_name = format!("{DELETED_PREFIX}{requested}");
+            if is_deleted(archive, &location, Some(&listed_name)).await? {
+                found.push(location);
+            } else {
+                close.add_candidate(&listed_name);
+            }
+        }
+    }
+    Ok((found, close.names()))
 }
 
 /// Returns the people with this id or with this name, ignoring case. The name may start with `@`.

@@ -6,7 +6,8 @@ use rules::filled::{self, FilledSpan};
 use rules::gap::closing::GapState;
 pub use rules::gap::closing::UnreadSpan;
 use rules::gap::projection::{
-    Gap, downtime_between, end_gap, migrations, oldest_first, posted_at, recorded_gaps, surely_migrated,
+    Gap, closed_times, downtime_between, end_gap, migrations, oldest_first, outside, posted_at, recorded_gaps,
+    surely_migrated,
 };
 use rules::gap::run::RunSpan;
 use rules::gap::{GapEnd, GapReason};
@@ -101,7 +102,14 @@ pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Vec<Gap>, Arch
                 _,
             ) => Vec::new(),
         };
-        gaps.push(end_gap(gap, signs));
+        let gap = end_gap(gap, signs);
+        let closed = match &gap.channel {
+            Some(channel) if gap.reason == GapReason::Left => {
+                closed_times(&query_all(archive, Query::partition(key::channels(team, channel))).await?)
+            }
+            Some(_) | None => Vec::new(),
+        };
+        gaps.extend(outside(gap, &closed));
     }
     gaps.extend(downtime_between(runs));
     Ok(oldest_first(gaps))

@@ -218,6 +218,14 @@ async fn a_gap_of_every_reason_has_its_start_and_its_end() {
     ];
     assert_eq!(gaps(data).await, expected);
 
+    // Nothing can be written in an archived channel. The other order of the two events leaves no gap.
+    let archived = |channel, second| json!({ "type": "channel_archive", "channel": channel, "user": "U0FIRST", "event_ts": ts(second) });
+    deliver(server, TEAM, &[archived(gone, 60)]).await;
+    deliver(server, TEAM, &[archived(CHANNEL, 61)]).await;
+    deliver(server, TEAM, &[left(CHANNEL, 62)]).await;
+    expected[2] = gap("left", Some(gone), 12, Some(60));
+    assert_eq!(gaps(data).await, expected);
+
     // Slack reports a lost token with two events; the first event of any channel afterwards ends the gap.
     let uninstalled = json!({ "type": "app_uninstalled", "event_ts": ts(200) });
     let revoked =

@@ -21,6 +21,11 @@ pub fn day_in_words(day: Date) -> String {
     day.strftime("%A, %-d %B %Y").to_string()
 }
 
+/// `20 Nov 2026`
+pub fn short_day(day: Date) -> String {
+    day.strftime("%-d %b %Y").to_string()
+}
+
 /// `09:41`
 pub fn clock(ts: &Ts, zone: &TimeZone) -> String {
     zoned(ts, zone).map_or_else(|| ts.to_string(), |time| time.strftime("%H:%M").to_string())

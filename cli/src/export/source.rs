@@ -7,7 +7,7 @@ use reader::joined::{ChannelOfTeam, JoinedChannel};
 use reader::range::TimeRange;
 use reader::rows::VisibleRows;
 use reader::{find, history};
-use rules::channel::fold::DELETED_PREFIX;
+use rules::channel::fold::bare_name;
 use rules::history::without_tokens;
 use rules::project;
 use serde_json::Value;
@@ -76,7 +76,7 @@ impl ExportedFacts {
     ) -> Result<Self, ArchiveError> {
         let text = |name: &str| snapshot[name].as_str().map(str::to_owned);
         let is_set = |name: &str| snapshot[name] == true;
-        let listed_name = listed_name.map(|name| name.strip_prefix(DELETED_PREFIX).unwrap_or(name));
+        let listed_name = listed_name.map(|name| bare_name(name, is_set("deleted")));
         Ok(Self {
             name: text("name").or_else(|| listed_name.map(str::to_owned)),
             topic: text("topic"),

@@ -158,6 +158,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_channel_that_is_not_deleted_keeps_a_name_that_looks_like_it() {
+        let fixture = CliFixture::open().await;
+        fixture.channel("T1", "C1", "1.000000", "deleted_items").await;
+        let archive = fixture.archive();
+        assert_eq!(found(archive, "#deleted_items", None).await, location("T1", "C1"));
+        let unknown = error(archive, "#items", None).await;
+        assert!(unknown.contains("items") && !unknown.contains("C1"), "{unknown}");
+    }
+
+    #[tokio::test]
     async fn an_ambiguous_name_is_an_error_with_advice() {
         let fixture = CliFixture::open().await;
         fixture.channel("T1", "C1", "1.000000", "general").await;

@@ -137,8 +137,9 @@ fn shared_file(message: &Value, file: &Value) -> String {
     let name = ["name", "title", "id"].into_iter().find_map(|name| file[name].as_str());
     let mut shown = format!("[file: {}", plain::excerpt(name.unwrap_or("unnamed"), FILE_NAME));
     let size = file["size"].as_u64().filter(|bytes| *bytes > 0).map(human_size);
-    let state = files::file_state(message, file).map(plain::line);
-    for detail in [size, state].into_iter().flatten() {
+    let state = files::file_state(message, file);
+    let deleted = (files::is_deleted(file) && state != Some("deleted")).then(|| "deleted".to_owned());
+    for detail in [size, state.map(plain::line), deleted].into_iter().flatten() {
         shown += &format!(", {detail}");
     }
     shown.push(']');
@@ -219,8 +220,10 @@ mod tests {
             "{text}"
         );
         let mut deleted = value.clone();
+        deleted["files"][0]["deleted"] = true.into();
         deleted["files"][1]["deleted"] = true.into();
-        assert!(rendered(&deleted, &in_channel(&deleted)).await.contains("[file: b, deleted]"));
+        let text = rendered(&deleted, &in_channel(&deleted)).await;
+        assert!(text.contains("[file: a, held, deleted]\n    [file: b, deleted]"), "{text}");
         let mut failed = value;
         failed["files_fetch_failed"] = true.into();
         assert!(rendered(&failed, &in_channel(&failed)).await.contains("[file: c, failed]"));

@@ -31,6 +31,7 @@ pub fn message(item: &Item) -> Option<Value> {
         reaction::is_register(name)
             || pin::is_register(name)
             || row::is_register(name)
+            || row::is_deletion_mark(name)
             || files::is_about(name)
             || revision::is_mark(name)
     };

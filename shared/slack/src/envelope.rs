@@ -125,6 +125,24 @@ where
     Ok(string_value(raw))
 }
 
+/// Deserializes a text that must not be lost: a value of another type becomes its JSON text. Only `null` and
+/// `false` become `None`.
+///
+/// # Errors
+/// If the input is not JSON at all.
+pub fn text_or_json<'de, D>(deserializer: D) -> Result<Option<Cow<'de, str>>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    let raw = <&'de RawValue>::deserialize(deserializer)?;
+    Ok(string_value(raw).or_else(|| json_text(raw)))
+}
+
+/// The JSON text of a value; `None` for `null` and `false`, which mean that there is no value.
+pub(super) fn json_text(raw: &RawValue) -> Option<Cow<'_, str>> {
+    (!matches!(raw.get(), "null" | "false")).then(|| Cow::Borrowed(raw.get()))
+}
+
 /// Deserializes a flag, which only `true` sets. An invalid value is false and does not invalidate other
 /// fields.
 ///

@@ -7,7 +7,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::catalogue::{ChannelChange, EventRule, EventType};
-use super::envelope::{self, UnreadableJson, object_or_default, string_value, text_or_none};
+use super::envelope::{
+    self, UnreadableJson, json_text, object_or_default, string_value, text_or_json, text_or_none,
+};
 use super::ids::Ts;
 
 /// The common fields of events: enough to route an event and to determine its audience.
@@ -166,40 +168,48 @@ impl<'a> EventHeader<'a> {
     }
 }
 
+/// Deserializes an id, either as a string or in an object. Anything else becomes its JSON text, which is no
+/// valid id: a message whose author cannot be read is not one without an author.
+fn id_or_json<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, str>>, D::Error> {
+    let raw = <&'de RawValue>::deserialize(deserializer)?;
+    Ok(text_or_id(raw).or_else(|| json_text(raw)))
+}
+
 /// An id, either as a string or in an object.
 fn text_or_id(raw: &RawValue) -> Option<Cow<'_, str>> {
     string_value(raw).or_else(|| object_or_default::<WithId<'_>>(raw).id)
 }
 
 /// A message object: the event itself, the `message` inside a change, or a message of Slack's history. It is
-/// the source both of the stored message and of the ids that the existence check verifies. The last three
-/// fields belong to events that change another message.
+/// the source both of the stored message and of the ids that the existence check verifies. A value of an
+/// unexpected type is read as its JSON text, since an absent text or author would replace the stored one. The
+/// last three fields belong to events that change another message.
 #[derive(Debug, Default, Deserialize)]
 pub struct MessageObject<'a> {
     /// The kind of message, unless it is a plain one.
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    #[serde(borrow, default, deserialize_with = "text_or_json")]
     pub subtype: Option<Cow<'a, str>>,
     /// The message's identity in its channel.
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    #[serde(borrow, default, deserialize_with = "text_or_json")]
     pub ts: Option<Cow<'a, str>>,
     /// The root's timestamp, on messages of a thread.
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    #[serde(borrow, default, deserialize_with = "text_or_json")]
     pub thread_ts: Option<Cow<'a, str>>,
     /// The text in Slack's mrkdwn.
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    #[serde(borrow, default, deserialize_with = "text_or_json")]
     pub text: Option<Cow<'a, str>>,
     /// The field `user`; absent on bot messages and on comments of files. [`MessageObject::person`] has the
     /// author.
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    #[serde(borrow, default, deserialize_with = "id_or_json")]
     pub user: Option<Cow<'a, str>>,
     /// The comment in an old `file_comment`.
     #[serde(borrow, default)]
     comment: Option<&'a RawValue>,
     /// The bot that wrote it.
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    #[serde(borrow, default, deserialize_with = "id_or_json")]
     pub bot_id: Option<Cow<'a, str>>,
     /// The name a bot gave itself.
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    #[serde(borrow, default, deserialize_with = "text_or_json")]
     pub username: Option<Cow<'a, str>>,
     /// The workspace of the author, on channels shared between workspaces.
     #[serde(borrow, default, deserialize_with = "text_or_none")]
@@ -222,6 +232,9 @@ pub struct MessageObject<'a> {
     /// The single file object of old payloads.
     #[serde(borrow, default)]
     pub file: Option<&'a RawValue>,
+    /// The attachments: previews of links, content of apps, and forwarded messages.
+    #[serde(borrow, default)]
+    pub attachments: Option<&'a RawValue>,
     /// The reactions with their users.
     #[serde(borrow, default)]
     pub reactions: Option<&'a RawValue>,
@@ -237,7 +250,7 @@ pub struct MessageObject<'a> {
     #[serde(borrow, default)]
     pub previous_message: Option<&'a RawValue>,
     /// The timestamp of the deleted message (`message_deleted`).
-    #[serde(borrow, default, deserialize_with = "text_or_none")]
+    #[serde(borrow, default, deserialize_with = "text_or_json")]
     pub deleted_ts: Option<Cow<'a, str>>,
 }
 

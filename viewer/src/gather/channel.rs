@@ -6,7 +6,7 @@ use reader::find;
 use reader::joined::{ChannelOfTeam, JoinedChannel};
 use reader::names::{DisplayNames, is_visible};
 use reader::pins;
-use rules::channel::fold::DELETED_PREFIX;
+use rules::channel::fold::bare_name;
 use rules::project;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -57,8 +57,9 @@ pub async fn title(
 ) -> Result<ChannelTitle, ArchiveError> {
     let snapshot = location.newest(archive).await?.unwrap_or(Value::Null);
     let listed = directory::read(archive, &location.team).await?;
-    let stored = [listed.name(&location.channel), snapshot["name"].as_str()].into_iter().flatten();
-    let name = stored.map(bare_name).find(|name| is_visible(name)).unwrap_or(location.channel.as_str());
+    let listed = listed.name(&location.channel).map(|name| bare_name(name, snapshot["deleted"] == true));
+    let mut stored = [listed, snapshot["name"].as_str()].into_iter().flatten();
+    let name = stored.find(|name| is_visible(name)).unwrap_or(location.channel.as_str());
     let topic = match snapshot["topic"].as_str() {
         Some(topic) => names.description_text(topic).await?,
         None => String::new(),
@@ -72,11 +73,6 @@ pub async fn pins(channel: &JoinedChannel<'_>) -> Result<Vec<PageMessage>, Archi
     let newest: Vec<&Ts> = pinned.iter().rev().take(MAX_PINS).rev().collect();
     let rows = channel.messages(&newest).await?.into_iter().flatten();
     Ok(rows.filter_map(|row| page_message(project::message(&row)?)).collect())
-}
-
-/// Removes the prefix of a deleted channel's name, because the mark already shows the deletion.
-pub fn bare_name(name: &str) -> &str {
-    name.strip_prefix(DELETED_PREFIX).unwrap_or(name)
 }
 
 /// Returns the marks of a channel that is not simply public.

@@ -1,11 +1,12 @@
 //! The coverage of every channel.
 
 use ports::archive::{Archive, ArchiveError};
+use reader::channels::is_deleted;
 use reader::coverage::TeamCoverage;
 use reader::joined::ChannelOfTeam;
 use reader::{directory, find};
+use rules::channel::fold::bare_name;
 
-use super::channel::bare_name;
 use crate::pages::coverage::CoveredRow;
 
 /// Reads the coverage of every channel.
@@ -16,12 +17,11 @@ pub async fn read(archive: &dyn Archive) -> Result<Vec<CoveredRow>, ArchiveError
         let names = directory::read(archive, &team).await?;
         for channel in team_coverage.channels() {
             let coverage = team_coverage.channel_coverage(channel).await?;
-            let name = names.name(channel).map(|name| bare_name(name).to_owned());
-            rows.push(CoveredRow {
-                location: ChannelOfTeam { team: team.clone(), channel: channel.clone() },
-                name,
-                coverage,
-            });
+            let location = ChannelOfTeam { team: team.clone(), channel: channel.clone() };
+            let listed_name = names.name(channel);
+            let is_deleted = is_deleted(archive, &location, listed_name).await?;
+            let name = listed_name.map(|name| bare_name(name, is_deleted).to_owned());
+            rows.push(CoveredRow { location, name, coverage });
         }
     }
     rows.sort_by(|one, other| one.name.cmp(&other.name));

@@ -7,10 +7,11 @@ use ports::archive::{Archive, ArchiveError};
 use reader::channels::{ChannelList, ChannelOrder};
 use reader::joined::ChannelOfTeam;
 use reader::{directory, find};
+use rules::channel::fold::bare_name;
 use serde_json::Value;
 use slack::ids::ChannelId;
 
-use super::channel::{bare_name, marks};
+use super::channel::marks;
 use crate::pages::sidebar::{ChannelMenu, MenuChannel};
 
 /// Reads the menu, without the numbers of messages.
@@ -35,8 +36,8 @@ pub async fn read(archive: &dyn Archive) -> Result<ChannelMenu, ArchiveError> {
         if list.teams_of(&listed.location.channel).len() > 1 && !marks.contains(&"shared") {
             marks.push("shared");
         }
-        let (location, name) =
-            (listed.location.clone(), listed.name.as_deref().map(|name| bare_name(name).to_owned()));
+        let name = listed.name.as_deref().map(|name| bare_name(name, snapshot["deleted"] == true).to_owned());
+        let location = listed.location.clone();
         channels.push(MenuChannel { location, name, marks, messages: None, parts: Vec::new() });
     }
     for channel in &mut channels {

@@ -1,15 +1,18 @@
-//! A page of a channel, without replies unless they were also sent to the channel.
+//! A page of a channel, without replies unless they were also sent to the channel, or the first message of
+//! their thread is not in the archive.
+
+use std::collections::{BTreeSet, HashMap};
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use ports::archive::{ArchiveError, Item, ItemKey, Query};
+use ports::archive::{ArchiveError, ItemKey, Query};
 use reader::joined::JoinedChannel;
 use reader::text;
 use rules::project;
 use serde_json::Value;
 use slack::ids::Ts;
 
-use crate::pages::message::PageMessage;
+use crate::pages::message::{PageMessage, is_broadcast, replies_to};
 use crate::pages::timeline::{TimelineEnds, TimelinePage};
 use crate::times;
 
@@ -131,11 +134,14 @@ async fn collect(
     let page_limit = ROWS_PER_READ.min(limit + 1);
     let mut query = Query { after, descending, limit: page_limit, ..Query::partition(partition) };
     let mut messages: Vec<PageMessage> = Vec::new();
+    let mut roots = ThreadRoots::default();
     let mut read = 0;
     loop {
         let page = channel.query(&query).await?;
         read += page.items.len();
-        for message in page.items.iter().filter_map(in_channel) {
+        let rows: Vec<Value> = page.items.iter().filter_map(project::message).collect();
+        roots.read(channel, &rows).await?;
+        for message in rows.into_iter().filter(|row| roots.shows(row)).filter_map(page_message) {
             if messages.len() == limit {
                 let next = messages.last().map(|last| last.ts.clone());
                 return Ok(MessageRun { messages, next });
@@ -156,11 +162,28 @@ async fn collect(
     }
 }
 
-/// Returns a message that the channel shows, which excludes ordinary replies.
-fn in_channel(item: &Item) -> Option<PageMessage> {
-    let message = page_message(project::message(item)?)?;
-    let is_seen = message.replies_to().is_none() || message.row["subtype"] == "thread_broadcast";
-    is_seen.then_some(message)
+/// The first messages of threads, and whether the archive has them.
+#[derive(Default)]
+struct ThreadRoots(HashMap<Ts, bool>);
+
+impl ThreadRoots {
+    /// Learns about the roots of the replies in these rows.
+    async fn read(&mut self, channel: &JoinedChannel<'_>, rows: &[Value]) -> Result<(), ArchiveError> {
+        let unknown = rows.iter().filter(|row| !is_broadcast(row)).filter_map(replies_to);
+        let unknown: BTreeSet<Ts> = unknown.filter(|root_ts| !self.0.contains_key(root_ts)).collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let found = channel.messages(&unknown.iter().collect::<Vec<_>>()).await?;
+        let is_there = found.into_iter().map(|root| root.as_ref().and_then(project::message).is_some());
+        self.0.extend(unknown.into_iter().zip(is_there));
+        Ok(())
+    }
+
+    /// Whether the channel shows a message: an ordinary reply is shown with its root.
+    fn shows(&self, row: &Value) -> bool {
+        is_broadcast(row) || replies_to(row).is_none_or(|root_ts| self.0.get(&root_ts) == Some(&false))
+    }
 }
 
 /// Converts a row to a message of a page.

@@ -76,7 +76,11 @@ fn one(message: &Value, file: &Value, shown: &PageContext<'_>) -> Markup {
         return html! { span class="file missing" { bdi { (name) } @if let Some(size) = size { " " (size) } " – " (why) } };
     };
     let caption = html! {
-        a class="file" href=(address) download { bdi { (name) } @if let Some(size) = size { " " span class="quiet" { (size) } } }
+        a class="file" href=(address) download {
+            bdi { (name) }
+            @if let Some(size) = size { " " span class="quiet" { (size) } }
+            @if files::is_deleted(file) { " " span class="quiet" { "deleted in Slack" } }
+        }
     };
     match FileShape::from_content_type(file["mimetype"].as_str().unwrap_or_default()) {
         FileShape::Image => html! {

@@ -43,7 +43,7 @@ impl PageMessage {
 
     /// The root of the thread, if the message is a reply.
     pub fn replies_to(&self) -> Option<Ts> {
-        reader::thread::root_ts(&self.row).filter(|root_ts| *root_ts != self.ts)
+        replies_to(&self.row)
     }
 
     /// Whether the message is shown with a mark.
@@ -59,8 +59,9 @@ impl PageMessage {
         self.row["pinned"].is_object()
     }
 
-    fn is_broadcast(&self) -> bool {
-        self.row["subtype"] == "thread_broadcast"
+    /// Whether the message is a reply that was also sent to the channel.
+    pub fn is_broadcast(&self) -> bool {
+        is_broadcast(&self.row)
     }
 
     /// Whether the message is a notice that a person joined or left.
@@ -76,6 +77,17 @@ impl PageMessage {
             .flat_map(|reaction| reaction["users"].as_array().into_iter().flatten().take(MAX_REACTORS));
         users.filter_map(Value::as_str)
     }
+}
+
+/// The root of the thread, if the message in this row is a reply.
+pub fn replies_to(row: &Value) -> Option<Ts> {
+    let root_ts = reader::thread::root_ts(row)?;
+    (row["ts"].as_str().or(row["timestamp"].as_str()) != Some(root_ts.as_str())).then_some(root_ts)
+}
+
+/// Whether the message in this row is a reply that was also sent to the channel.
+pub fn is_broadcast(row: &Value) -> bool {
+    row["subtype"] == "thread_broadcast"
 }
 
 /// The state of a message in a list.

@@ -128,6 +128,10 @@ fn no_messages(page: &TimelinePage) -> &'static str {
         "Only replies are here; older messages follow."
     } else if newer.is_some() && !page.is_from_end {
         "Only replies are here; newer messages follow."
+    } else if older.is_some() {
+        "There are no newer messages."
+    } else if newer.is_some() {
+        "There are no older messages."
     } else {
         "There are no messages here."
     }
@@ -190,12 +194,33 @@ pub(super) fn each(
     html! {
         @for (index, message) in messages.iter().enumerate() {
             @let before = index.checked_sub(1).and_then(|before| messages.get(before));
+            @let rootless = if is_in_thread { None } else { rootless_thread(before, message) };
             @let flags = MessageFlags {
-                continues_previous: before.is_some_and(|before| is_same_moment(before, message)),
+                continues_previous: rootless.is_none() && before.is_some_and(|before| is_same_moment(before, message)),
                 is_target: Some(&message.ts) == target,
                 is_in_thread,
             };
+            @if let Some(root_ts) = &rootless { (rootless_line(root_ts, shown)) }
             (message::message_article(message, flags, shown))
+        }
+    }
+}
+
+/// The root of a reply whose root is not in the archive, if the message before it belongs to another thread. A
+/// channel shows no other replies, except those that were also sent to it.
+fn rootless_thread(before: Option<&PageMessage>, message: &PageMessage) -> Option<Ts> {
+    let root_of = |message: &PageMessage| message.replies_to().filter(|_| !message.is_broadcast());
+    root_of(message).filter(|root_ts| before.and_then(root_of).as_ref() != Some(root_ts))
+}
+
+fn rootless_line(root_ts: &Ts, shown: &PageContext<'_>) -> Markup {
+    html! {
+        p class="quiet" {
+            a href=(shown.links.thread(shown.location, root_ts)) {
+                "Thread"
+                @if let Some(day) = times::day(root_ts, shown.zone) { " from " (times::short_day(day)) }
+                ", its first message is not in the archive"
+            }
         }
     }
 }

@@ -6,6 +6,22 @@ use testkit::corpus::event;
 use crate::fixture::ViewerFixture;
 
 #[tokio::test]
+async fn a_channel_called_deleted_keeps_its_name_and_only_a_deleted_one_is_marked() {
+    let fixture = ViewerFixture::open();
+    for (id, name) in [("C1", "deleted_items"), ("C2", "zebra"), ("C3", "deleted_notes")] {
+        fixture.channel(id, name).await;
+    }
+    fixture.channel_event("channel_deleted", "C3").await;
+    fixture.post("C1", "1001.000000", "hello").await;
+    let page = fixture.page("/c/T1/C1").await;
+    assert!(page.contains("#deleted_items") && !page.contains(">#items<"), "{page}");
+    let page = fixture.page("/c/T1/C3").await;
+    assert!(page.contains("#deleted_notes") && !page.contains("deleted_deleted_notes"), "{page}");
+    let position = |name: &str| page.find(&format!(">{name}<")).unwrap_or_else(|| panic!("{name}: {page}"));
+    assert!(position("deleted_items") < position("zebra") && position("zebra") < position("deleted_notes"));
+}
+
+#[tokio::test]
 async fn channels_have_their_marks_and_message_counts() {
     let fixture = ViewerFixture::open();
     for (id, name) in [("C1", "general"), ("C2", "secret"), ("C3", "old"), ("C4", "gone")] {

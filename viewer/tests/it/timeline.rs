@@ -158,6 +158,69 @@ async fn a_channel_that_has_only_replies_can_be_paged_through() {
     assert!(page.contains("The archive begins here."));
 }
 
+#[tokio::test]
+async fn replies_without_their_root_are_shown_under_a_line_that_leads_to_their_thread() {
+    let fixture = ViewerFixture::open();
+    fixture.channel("C1", "general").await;
+    let root = "1699990000.000100";
+    for ts in ["1700000070.000100", "1700000071.000100"] {
+        fixture.reply("C1", ts, root, "orphan").await;
+    }
+    let line = format!(
+        "<a href=\"/t/T1/C1/{root}\">Thread from 14 Nov 2023, its first message is not in the archive</a>"
+    );
+    let page = fixture.page("/c/T1/C1").await;
+    assert_eq!(timestamps(&page), ["1700000070.000100", "1700000071.000100"]);
+    assert_eq!(page.matches(&line).count(), 1, "{page}");
+    assert!(!page.contains("There are no messages here"));
+    assert_eq!(
+        timestamps(fixture.page(&format!("/t/T1/C1/{root}")).await.split_once("<aside").unwrap().1).len(),
+        2
+    );
+
+    // Messages between the replies of two such threads.
+    fixture.post("C1", "1700000072.000100", "alone").await;
+    fixture.reply("C1", "1700000073.000100", root, "later").await;
+    fixture.reply("C1", "1700000074.000100", "1699990001.000100", "another").await;
+    let page = fixture.page("/c/T1/C1").await;
+    assert_eq!(
+        (timestamps(&page).len(), page.matches("its first message is not in the archive").count()),
+        (5, 3)
+    );
+    let around = fixture.page("/c/T1/C1?around=1700000071.000100").await;
+    assert!(around.contains("target goes-on\" id=\"m1700000071.000100\""), "{around}");
+    assert!(fixture.page("/c/T1/C1?after=1700000074.000100").await.contains("There are no newer messages."));
+    assert!(fixture.page("/c/T1/C1?before=1700000070.000100").await.contains("There are no older messages."));
+
+    // The root arrives with Slack's history: the replies are in its thread.
+    fixture.post("C1", root, "the root").await;
+    let page = fixture.page("/c/T1/C1").await;
+    assert_eq!(timestamps(&page), [root, "1700000072.000100", "1700000074.000100"]);
+}
+
+#[tokio::test]
+async fn every_reply_without_its_root_is_on_exactly_one_page_in_each_direction() {
+    let fixture = ViewerFixture::open();
+    let all: Vec<String> = (0..333).map(|n| format!("{}.000100", 1_700_000_000 + n)).collect();
+    let message = |(n, ts): (usize, &String)| match n % 3 {
+        0 => json!({ "ts": ts, "text": "a message" }),
+        kind => {
+            json!({ "ts": ts, "thread_ts": format!("169999000{}.000100", kind + n % 2), "text": "a reply" })
+        }
+    };
+    fixture.messages("C1", &all.iter().enumerate().map(message).collect::<Vec<_>>()).await;
+    for (start, rel) in [("/c/T1/C1", "prev"), ("/c/T1/C1?after=1.000000", "next")] {
+        let (mut seen, mut path) = (Vec::new(), Some(start.to_owned()));
+        while let Some(next) = path {
+            let page = fixture.page(&next).await;
+            seen.extend(timestamps(&page).into_iter().map(str::to_owned));
+            path = link_with_rel(&page, rel);
+        }
+        seen.sort();
+        assert_eq!(seen, all, "{rel}");
+    }
+}
+
 /// A page reads a limited number of rows. If all of them are replies, it is short or empty, and links to
 /// more.
 #[tokio::test]

@@ -59,6 +59,18 @@ impl KnownFile {
         row::still_stored(self.row.as_ref()?, &job.object.id)
     }
 
+    /// The messages on which the job marks the file as deleted in Slack: all if the job brings the tombstone,
+    /// and its own if the file's row has one.
+    fn marked_deleted(&self, job: &FileJob) -> Vec<Share> {
+        let is_known = || self.row.as_ref().is_some_and(row::is_deleted);
+        let others = job.object.is_tombstone().then_some(&self.shares).into_iter().flatten();
+        if job.object.is_tombstone() || is_known() {
+            std::iter::once(&job.share).chain(others.filter(|share| **share != job.share)).cloned().collect()
+        } else {
+            Vec::new()
+        }
+    }
+
     /// Whether several versions are stored: each message names its own.
     fn has_versions(&self) -> bool {
         self.row.as_ref().is_some_and(row::has_versions)
@@ -146,11 +158,12 @@ impl FileDownloader {
     async fn already_held(&self, job: &FileJob, known: KnownFile, receives: u32) -> Result<(), JobFailure> {
         let Some(key) = known.held_as.clone() else { return Ok(()) };
         let row = std::iter::once(seen(job, &known)).chain(known.still_held(job)).collect();
+        let deleted = known.marked_deleted(job);
         // A first delivery has nothing to repair: the other messages have the state already. If there are
         // several versions, each message has its own.
         let edited = EditedCanvas::known(&known, receives);
         let others = (receives > 1 && !known.has_versions()).then_some(known.shares);
-        self.write_state(job, FileState::Stored(key), others, row, edited).await?;
+        self.write_state(job, FileState::Stored(key), others, &deleted, row, edited).await?;
         counter!(FILES, "outcome" => "already_held").increment(1);
         Ok(())
     }
@@ -189,18 +202,21 @@ impl FileDownloader {
             }
         };
         let edited = EditedCanvas::after(&fetched, &known, receives);
+        let deleted = known.marked_deleted(job);
         let was_held = matches!(known.state, Some(FileState::Stored(_)));
         // An earlier attempt for another message may have received a more final result. But if another
         // message has stored bytes, they are another version, which is unrelated to this one.
         let (state, others) =
             if was_held { (state, None) } else { (state.max(known.state), Some(known.shares)) };
-        self.write_state(job, state, others, std::iter::once(seen).chain(row).collect(), edited).await?;
+        let rows = std::iter::once(seen).chain(row).collect();
+        self.write_state(job, state, others, &deleted, rows, edited).await?;
         note(job, &fetched);
         Ok(settled)
     }
 
     /// Writes a file's row, then the messages that share it: this job's message and `others`. Without others,
-    /// the state applies to this message only, whatever the row contains.
+    /// the state applies to this message only, whatever the row contains. The `deleted` messages get the mark
+    /// that the file was deleted in Slack.
     ///
     /// The order matters: a message with a more final state than the row would keep it after another job,
     /// which reads the row, had fetched the file to another key. If this job's message is erased, the bytes
@@ -210,6 +226,7 @@ impl FileDownloader {
         job: &FileJob,
         state: FileState,
         others: Option<Vec<Share>>,
+        deleted: &[Share],
         row: Vec<Update>,
         edited: Option<EditedCanvas>,
     ) -> Result<(), JobFailure> {
@@ -228,8 +245,9 @@ impl FileDownloader {
         }
         let others = others.into_iter().flatten().filter(|share| *share != job.share);
         let on_message = |share: Share| row::on_message(&job.team, &share, &job.object.id, &state);
+        let deleted = deleted.iter().map(|share| row::deleted_on_message(&job.team, share, &job.object.id));
         let mut messages: Vec<Update> =
-            std::iter::once(job.share.clone()).chain(others).map(on_message).collect();
+            std::iter::once(job.share.clone()).chain(others).map(on_message).chain(deleted).collect();
         if let Some(edited) = edited {
             messages.extend(self.store_text(job, edited).await?);
         }

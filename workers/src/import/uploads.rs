@@ -102,8 +102,7 @@ impl Import<'_> {
                 (source, key, Some(held))
             }
         };
-        let still_held = row.filter(|_| held.is_none()).and_then(|row| row::still_stored(&row, file));
-        if !self.write_held(team, &object, shares, key, held, still_held).await? {
+        if !self.write_held(team, &object, shares, key, held, row).await? {
             self.send_download_job(target, team, share, message.as_ref(), object).await?;
             return Ok(source);
         }
@@ -135,7 +134,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Writes a file's row, then the messages that share it. Returns `false` if the file is no longer stored.
+    /// Writes a file's row, which was `row`, then the messages that share it. Returns `false` if the file is no longer stored.
     async fn write_held(
         &self,
         team: &TeamId,
@@ -143,9 +142,11 @@ impl Import<'_> {
         shares: &[Share],
         key: FileKey,
         held: Option<StoredBytes>,
-        still_held: Option<Update>,
+        row: Option<Item>,
     ) -> Result<bool, ArchiveError> {
         let archive = &*self.target.archive;
+        let is_deleted = row.as_ref().is_some_and(row::is_deleted);
+        let still_held = row.filter(|_| held.is_none()).and_then(|row| row::still_stored(&row, &object.id));
         let seen = shares.iter().take(MAX_SHARES).map(|share| row::seen(team, object, Some(share)));
         let mut updates: Vec<Update> = seen.collect();
         updates.extend(held.map(|held| row::stored(team, &object.id, &held)));
@@ -159,7 +160,9 @@ impl Import<'_> {
         }
         let state = FileState::Stored(key);
         let messages = shares.iter().map(|share| row::on_message(team, share, &object.id, &state));
-        write_changed(archive, &messages.collect::<Vec<_>>()).await?;
+        let deleted = shares.iter().filter(|_| is_deleted);
+        let marks = deleted.map(|share| row::deleted_on_message(team, share, &object.id));
+        write_changed(archive, &messages.chain(marks).collect::<Vec<_>>()).await?;
         Ok(true)
     }
 

@@ -26,7 +26,7 @@ use rules::file::row::Share;
 use rules::{Change, SlackEvent, file};
 use slack::catalogue::EventRule;
 use slack::envelope::Envelope;
-use slack::ids::Ts;
+use slack::ids::{TeamId, Ts};
 
 use crate::audience::{Audiences, BatchFacts, TeamChannel};
 use crate::existence::{Clearance, ExistenceCheck};
@@ -189,11 +189,21 @@ impl MessageWriter {
         let mut changes = event.changes()?;
         // A file without a row may belong to a private channel, whose ID is not stored, or to a message that
         // arrives later.
-        if event.rule() == Some(EventRule::FileDeleted) && !self.all_exist(&changes).await? {
-            return self.park_or_postpone(job.delivery, Awaited::FileRow);
+        let mut deletions = Vec::new();
+        if event.rule() == Some(EventRule::FileDeleted) {
+            let keys: Vec<&ItemKey> = changes.iter().map(Change::key).collect();
+            let rows = self.archive.get_all(&keys).await?;
+            if rows.iter().any(Option::is_none) {
+                return self.park_or_postpone(job.delivery, Awaited::FileRow);
+            }
+            for row in rows.iter().flatten() {
+                let share = self.unerased_share(&event.team, row).await?;
+                deletions.extend(share.and_then(|share| file::job::deletion_job(&event.team, row, share)));
+            }
         }
         self.audiences.marks.note_team(&*self.archive, &event.team).await?;
-        let follow_ups = follow_up::for_event(event, envelope, raw.get(), &changes);
+        let mut follow_ups = follow_up::for_event(event, envelope, raw.get(), &changes);
+        follow_ups.extend(deletions);
         changes.extend(event.author_updates().into_iter().map(Change::Register));
         Ok(EventEffects { changes, follow_ups })
     }
@@ -210,18 +220,22 @@ impl MessageWriter {
         let Some(row) = self.archive.get(&key).await? else {
             return self.park_or_postpone(delivery, Awaited::FileRow);
         };
-        let shares: Vec<Share> = file::row::shares(&row).collect();
+        let share = self.unerased_share(&event.team, &row).await?;
+        let event_id = envelope.event_id.as_deref().unwrap_or(event.raw.get()).as_bytes();
+        let job = share
+            .and_then(|share| file::job::changed_job(&event.team, &row, share, &event.clock(), event_id));
+        Ok(EventEffects { changes: Vec::new(), follow_ups: job.into_iter().collect() })
+    }
+
+    /// A message that shares a file, given the file's row. An erased message stores no files.
+    async fn unerased_share(&self, team: &TeamId, row: &Item) -> Result<Option<Share>, ArchiveError> {
+        let shares: Vec<Share> = file::row::shares(row).collect();
         let messages: Vec<ItemKey> =
-            shares.iter().map(|share| ItemKey::message(&event.team, &share.channel, &share.ts)).collect();
+            shares.iter().map(|share| ItemKey::message(team, &share.channel, &share.ts)).collect();
         let messages = self.archive.get_all(&messages.iter().collect::<Vec<_>>()).await?;
-        // An erased message stores no files.
         let is_erased = |message: &Option<Item>| message.as_ref().is_some_and(Item::is_erased);
         let share = shares.into_iter().zip(&messages).find(|(_, message)| !is_erased(message));
-        let event_id = envelope.event_id.as_deref().unwrap_or(event.raw.get()).as_bytes();
-        let job = share.and_then(|(share, _)| {
-            file::job::changed_job(&event.team, &row, share, &event.clock(), event_id)
-        });
-        Ok(EventEffects { changes: Vec::new(), follow_ups: job.into_iter().collect() })
+        Ok(share.map(|(share, _)| share))
     }
 
     /// Parks or postpones an event that may belong to a private channel. It waits for a limited time and is
@@ -246,12 +260,6 @@ impl MessageWriter {
             return Ok(EventEffects::default());
         };
         Err(JobFailure::Postponed(why.into(), after))
-    }
-
-    /// Whether the item of each of these changes exists.
-    async fn all_exist(&self, changes: &[Change]) -> Result<bool, ArchiveError> {
-        let keys: Vec<&ItemKey> = changes.iter().map(Change::key).collect();
-        Ok(self.archive.get_all(&keys).await?.iter().all(Option::is_some))
     }
 }
 

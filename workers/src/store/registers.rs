@@ -12,8 +12,11 @@ pub(crate) async fn write_changed(archive: &dyn Archive, updates: &[Update]) -> 
         let keys: Vec<_> = updates.iter().map(|update| &update.key).collect();
         let stored = archive.get_all(&keys).await?;
         let changes = updates.iter().zip(&stored).filter(|(update, stored)| {
-            let stored = stored.as_ref().map(|stored| &stored.attributes);
-            update.apply(stored).is_some_and(|after| Some(&after) != stored)
+            let attributes = stored.as_ref().map(|stored| &stored.attributes);
+            match update.apply(attributes) {
+                Some(after) => Some(&after) != attributes,
+                None => stored.as_ref().and_then(|stored| update.left_out(stored)).is_some(),
+            }
         });
         let changes: Vec<&Update> = changes.map(|(update, _)| update).collect();
         for outcome in archive.write_all(&changes).await {

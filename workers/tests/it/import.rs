@@ -268,3 +268,60 @@ async fn an_export_without_messages_stores_its_channels_and_people() {
     let sum = sum.unwrap();
     assert_eq!((sum.problems, sum.skipped, archive.items().len()), (1, 1, 0));
 }
+
+#[tokio::test]
+async fn the_row_of_a_file_lists_every_message_of_the_export_that_shares_it() {
+    let shared = |ts: &str| event::file_share(ts, "U1", "see", &["F1"]);
+    let days =
+        [("general/2020-09-13.json", json!([shared("1600000000.000100"), shared("1600000001.000100")]))];
+    let archive = Arc::new(MemoryArchive::new());
+    let (sum, _) = imported(export(&days, &[("__uploads/F1/a.txt", "twelve bytes")]), archive.clone()).await;
+    assert_eq!(sum.unwrap().files, 1);
+    let file = ItemKey::file(&TeamId::parse("T1").unwrap(), &FileId::parse("F1").unwrap());
+    let shares: Vec<String> =
+        row::shares(&archive.get(&file).await.unwrap().unwrap()).map(|share| share.ts.to_string()).collect();
+    assert_eq!(shares, ["1600000000.000100", "1600000001.000100"]);
+}
+
+#[tokio::test]
+async fn files_of_forwarded_messages_are_stored_if_the_export_has_them_and_requested_if_not() {
+    let file = |id: &str| {
+        json!({ "id": id, "name": "a.txt", "size": 10, "user": "U2", "shares": {},
+        "url_private": format!("https://files.slack.com/files-pri/T1-{id}/a.txt?t=xoxe-1-secret") })
+    };
+    let forward = |ts: &str, attachment: Value| {
+        event::with_fields(event::message(ts, "U1", "fyi"), [("attachments", json!([attachment]))])
+    };
+    let days = [(
+        "general/2020-09-13.json",
+        json!([
+            forward("1600000000.000100", json!({ "is_share": true, "files": [file("F1")] })),
+            forward(
+                "1600000001.000100",
+                json!({ "message_blocks": [{ "message": { "files": [file("F1")] } }] })
+            ),
+            forward("1600000002.000100", json!({ "is_share": true, "files": [file("F2")] })),
+        ]),
+    )];
+    let archive = Arc::new(MemoryArchive::new());
+    let (sum, _) = imported(export(&days, &[("__uploads/F1/a.txt", "some bytes")]), archive.clone()).await;
+    let sum = sum.unwrap();
+    assert_eq!((sum.messages, sum.files, sum.problems), (3, 2, 0), "one is in the export, one is requested");
+
+    let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+    for (ts, id, is_held) in [
+        ("1600000000.000100", "F1", true),
+        ("1600000001.000100", "F1", true),
+        ("1600000002.000100", "F2", false),
+    ] {
+        let key = ItemKey::message(&team, &channel, &Ts::parse(ts).unwrap());
+        let message = archive.get(&key).await.unwrap().unwrap();
+        let state = row::state(&message, &FileId::parse(id).unwrap());
+        assert_eq!(matches!(state, Some(FileState::Stored(_))), is_held, "{message:?}");
+        assert_eq!(message.attributes["files"][0]["id"], id);
+        let stored = message.to_json().to_string();
+        assert!(!stored.contains("xoxe") && !stored.contains("shares"), "{stored}");
+    }
+    let file_row = archive.get(&ItemKey::file(&team, &FileId::parse("F1").unwrap())).await.unwrap().unwrap();
+    assert_eq!(row::shares(&file_row).count(), 2);
+}

@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 
 use rules::history::{DELETED_TEXT, without_tokens};
+use rules::message::is_forwarded;
 use serde_json::{Map, Value, json};
 use slack::envelope;
 use slack::ids::{ChannelId, SLACKBOT, TeamId, Ts};
@@ -45,8 +46,11 @@ pub(super) fn message(row: &Value, replies: Option<Replies<'_>>) -> Value {
             None => object.remove(name),
         };
     }
-    if object.contains_key("files") && row["files"].is_array() {
-        object.insert("files".into(), row["files"].clone());
+    // The files of forwarded messages are in the attachments of the raw event.
+    if object.contains_key("files")
+        && let Some(files) = row["files"].as_array()
+    {
+        object.insert("files".into(), files.iter().filter(|file| !is_forwarded(file)).cloned().collect());
     }
     if let Some(replies) = replies {
         add_thread_fields(&mut object, replies);
@@ -190,6 +194,17 @@ mod tests {
             (&without["reactions"], &without["thread_ts"]),
             (&Value::Null, &"1600000000.000100".into())
         );
+    }
+
+    #[test]
+    fn a_file_of_a_forwarded_message_is_listed_in_its_attachment_only() {
+        let forwarded = json!({ "id": "F2", "name": "invoice.pdf" });
+        for own in [json!([{ "id": "F1" }]), json!([])] {
+            let raw = json!({ "type": "message", "ts": "1700000000.000100", "files": own, "attachments": [{ "files": [forwarded] }] });
+            let mut files = own.as_array().unwrap().clone();
+            files.push(json!({ "id": "F2", "name": "invoice.pdf", "forwarded": true }));
+            assert_eq!(message(&row(&raw, &json!({ "files": files })), None), raw);
+        }
     }
 
     #[test]

@@ -378,6 +378,12 @@ impl ChannelState {
 /// The prefix of a deleted channel's name in the ChannelIndex.
 pub const DELETED_PREFIX: &str = "deleted_";
 
+/// A channel's own name, given its name in the ChannelIndex. A channel that is not deleted may have a name
+/// with the prefix.
+pub fn bare_name(name: &str, is_deleted: bool) -> &str {
+    name.strip_prefix(DELETED_PREFIX).filter(|_| is_deleted).unwrap_or(name)
+}
+
 fn visibility(private: bool) -> &'static str {
     if private { "private" } else { "public" }
 }

@@ -1,8 +1,8 @@
 //! Jobs of the file-downloader: one per file and message.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::object::{FileObject, edit_time};
 use super::row::{self, Share};
@@ -102,6 +102,13 @@ fn job_again(team: &TeamId, share: Share, object: FileObject, at_s: i64, nonce: 
     Outgoing { dedup, ..job.outgoing() }
 }
 
+/// The job that marks a file as deleted in Slack on the messages that share it, given its row and one of them.
+/// `None` if the row has no valid key.
+pub fn deletion_job(team: &TeamId, row: &Item, share: Share) -> Option<Outgoing> {
+    let object = FileObject::read(&json!({ "id": row.key.timestamp, "mode": "tombstone" }))?;
+    Some(FileJob { team: team.clone(), share, user: None, object, refresh: false, version: None }.outgoing())
+}
+
 impl FileJob {
     /// The key of the bytes that this job stores if the file has other versions. It depends on the job alone.
     pub fn version_key(&self) -> FileKey {
@@ -140,8 +147,6 @@ impl FileJob {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::Change;
     use crate::fixture::with_event;
@@ -188,6 +193,21 @@ mod tests {
         assert_eq!((job.user.as_ref().map(UserId::as_str), job.object.user), (Some("U1"), None));
         assert_ne!(jobs.sends[0].dedup, jobs.sends[1].dedup);
         assert_eq!(jobs_of(message(json!([]))), Jobs::default());
+    }
+
+    #[test]
+    fn a_file_of_a_forwarded_message_is_a_job_for_the_message_that_forwards_it() {
+        let mut forward = message(json!([]));
+        forward["attachments"] =
+            json!([{ "author_id": "U2", "files": [{ "id": "F1", "name": "a.pdf", "user": "U2" }] }]);
+        let jobs = jobs_of(forward);
+        let job = decoded(&jobs.sends[0]);
+        assert_eq!((job.share.channel.as_str(), job.share.ts.as_str()), ("C1", "1.000000"));
+        assert_eq!(
+            (job.user.as_ref().map(UserId::as_str), job.object.user.as_deref()),
+            (Some("U1"), Some("U2"))
+        );
+        assert_eq!((jobs.sends.len(), jobs.skipped), (1, 0));
     }
 
     #[test]

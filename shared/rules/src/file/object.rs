@@ -19,8 +19,8 @@ const MAX_WORD_BYTES: usize = 255;
 const MAX_URL_BYTES: usize = 4096;
 
 /// Kinds of documents that Slack itself creates. They have no bytes of their own: Slack renders them on
-/// request, as HTML of an unannounced length.
-const RENDERED: [&str; 4] = ["quip", "canvas", "space", "post"];
+/// request, as HTML or JSON of an unannounced length.
+const RENDERED: [&str; 6] = ["quip", "canvas", "space", "post", "list", "email"];
 
 /// Those of which each edit is another version.
 const CANVASES: [&str; 2] = ["quip", "canvas"];
@@ -406,6 +406,14 @@ mod tests {
             assert_eq!(object(fields.clone()).may_be_html(), expected, "{fields}");
         }
         assert_eq!(object(json!({ "size": 3 })).exact_size_bytes(), Some(3));
-        assert_eq!(object(json!({ "size": 3, "filetype": "canvas" })).exact_size_bytes(), None);
+        for fields in [
+            json!({ "filetype": "canvas" }),
+            json!({ "mode": "list", "filetype": "list" }),
+            json!({ "mode": "email" }),
+        ] {
+            let mut document = fields.clone();
+            document["size"] = 3.into();
+            assert_eq!(object(document).exact_size_bytes(), None, "{fields}");
+        }
     }
 }

@@ -19,6 +19,9 @@ pub(super) const STATE: &str = "file#";
 /// Set once Slack has reported that the file was deleted.
 const DELETED: &str = "deleted";
 
+/// The prefix of the marks on a message for files that were deleted in Slack.
+const DELETED_FILE: &str = "deleted_file#";
+
 /// The prefix of the marks for shares, one per message that shares the file.
 const SHARED: &str = "shared#";
 
@@ -128,6 +131,19 @@ pub fn on_message(team: &TeamId, share: &Share, file: &FileId, state: &FileState
     }
 }
 
+/// The update that marks a file as deleted in Slack on a message that shares it.
+pub fn deleted_on_message(team: &TeamId, share: &Share, file: &FileId) -> Update {
+    let Share { channel, ts } = share;
+    let mut set_if_absent = message::identity(team, channel, ts);
+    set_if_absent.insert(format!("{DELETED_FILE}{file}"), true.into());
+    Update { set_if_absent, ..Update::new(ItemKey::message(team, channel, ts)) }
+}
+
+/// Whether a file's row says that it was deleted in Slack.
+pub fn is_deleted(item: &Item) -> bool {
+    item.has_flag(DELETED)
+}
+
 /// The state of a file in its row or in the row of a message.
 pub fn state(item: &Item, file: &FileId) -> Option<FileState> {
     FileState::stored(item.text(&format!("{STATE}{file}"))?)
@@ -215,6 +231,16 @@ pub fn has_key(item: &Item, file: &FileId, key: &FileKey) -> bool {
 /// Whether more than one version is stored.
 pub fn has_versions(item: &Item) -> bool {
     versions(item).nth(1).is_some()
+}
+
+/// Whether a message has the mark that a file was deleted in Slack.
+pub(crate) fn has_deletion_mark(message: &Attributes, file: &str) -> bool {
+    message.contains_key(&format!("{DELETED_FILE}{file}"))
+}
+
+/// Whether an attribute of a message is such a mark.
+pub(crate) fn is_deletion_mark(name: &str) -> bool {
+    name.starts_with(DELETED_FILE)
 }
 
 /// Whether an attribute of a message is a file's register.

@@ -110,6 +110,48 @@ pub fn end_gap(gap: Gap, signs: impl IntoIterator<Item = Ts>) -> Gap {
     Gap { to: gap.to.clone().into_iter().chain(after).min(), ..gap }
 }
 
+/// A time in which nothing can be written in a channel; without an end, it has not ended.
+pub type ClosedTime = (Ts, Option<Ts>);
+
+/// The times in which a channel was archived or deleted, oldest first, given the channel's rows.
+pub fn closed_times(rows: &[Item]) -> Vec<ClosedTime> {
+    let is_closed = |row: &Item| row.has_flag("archived") || row.has_flag("deleted");
+    let mut states: Vec<(Ts, bool)> =
+        rows.iter().filter_map(|row| Some((Ts::parse(&row.key.timestamp).ok()?, is_closed(row)))).collect();
+    states.sort_unstable();
+    let mut closed: Vec<ClosedTime> = Vec::new();
+    for (ts, is_closed) in states {
+        match closed.last_mut().filter(|(_, to)| to.is_none()) {
+            Some((_, to)) if !is_closed => *to = Some(ts),
+            None if is_closed => closed.push((ts, None)),
+            Some(_) | None => {}
+        }
+    }
+    closed
+}
+
+/// The parts of a gap outside these times, which are sorted: what cannot be written is not missing.
+pub fn outside(gap: Gap, closed: &[ClosedTime]) -> Vec<Gap> {
+    let mut parts = Vec::new();
+    let mut rest = Some(gap);
+    for (from, to) in closed {
+        let Some(gap) = rest.take() else { break };
+        let is_later = gap.to.as_ref().is_some_and(|end| end <= from);
+        let is_earlier = to.as_ref().is_some_and(|to| *to <= gap.from);
+        if is_later || is_earlier {
+            rest = Some(gap);
+            continue;
+        }
+        if gap.from < *from {
+            parts.push(Gap { to: Some(from.clone()), ..gap.clone() });
+        }
+        let reopened = to.clone().filter(|to| gap.to.as_ref().is_none_or(|end| to < end));
+        rest = reopened.map(|from| Gap { from, ..gap });
+    }
+    parts.extend(rest);
+    parts
+}
+
 /// Gaps of refused requests that are at most this far apart are joined: ingest reports them once a minute.
 const REFUSED_APART_MICROS: i64 = 120 * 1_000_000;
 

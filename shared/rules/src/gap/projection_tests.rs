@@ -49,6 +49,32 @@ fn a_gap_ends_with_the_first_sign_after_its_beginning() {
 }
 
 #[test]
+fn a_gap_has_no_part_in_which_the_channel_was_archived_or_deleted() {
+    let row = |second: i64, flag: Option<&str>| {
+        let attributes = flag.map(|flag| (flag.to_owned(), true.into())).into_iter().collect();
+        Item { key: ports::archive::ItemKey::new("channel#T1#C1", ts(second).as_str()), attributes }
+    };
+    let archived = |second| row(second, Some("archived"));
+    let open = |second| row(second, None);
+    let parts = |rows: &[Item], from: i64, to: Option<i64>| -> Vec<(Ts, Option<Ts>)> {
+        let gap = gap(GapReason::Left, Some("C1"), from, to);
+        outside(gap, &closed_times(rows)).into_iter().map(|gap| (gap.from, gap.to)).collect()
+    };
+    let span = |from: i64, to: Option<i64>| (ts(from), to.map(ts));
+    let once = [open(10), archived(60), row(70, Some("deleted"))];
+    assert_eq!(parts(&once, 50, None), [span(50, Some(60))], "the app left, then the channel was archived");
+    assert_eq!(parts(&once, 60, None), []);
+    assert_eq!(parts(&once, 65, None), [], "the channel was archived, then the app left");
+    assert_eq!(parts(&once, 20, Some(40)), [span(20, Some(40))]);
+    let again = [open(90), archived(60), open(80), archived(100), open(10)];
+    assert_eq!(parts(&again, 50, None), [span(50, Some(60)), span(80, Some(100))]);
+    assert_eq!(parts(&again, 65, Some(85)), [span(80, Some(85))]);
+    assert_eq!(parts(&again, 62, Some(80)), []);
+    assert_eq!(parts(&[open(10)], 50, None), [span(50, None)]);
+    assert_eq!(parts(&[], 50, None), [span(50, None)]);
+}
+
+#[test]
 fn gaps_that_one_sign_ended_are_one_gap_and_each_lost_minute_is_its_own() {
     let minute = |from| gap(GapReason::RateLimited, None, from, Some(from + 60));
     let closed = |from| gap(GapReason::Left, Some("C1"), from, Some(99));

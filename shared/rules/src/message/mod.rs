@@ -26,6 +26,7 @@ use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
 pub(super) use content::CONTENT;
 pub use content::{CONTENT_VERSION, Content, stored_version};
+pub use files::is_forwarded;
 pub use revision::{KeptVersions, Replaced, VersionPlan, Versions, as_revision, plan, versions};
 
 /// The changes that a message event makes.

@@ -221,6 +221,114 @@ fn a_file_is_read_even_if_one_of_its_fields_is_unreadable() {
 }
 
 #[test]
+fn files_of_forwarded_messages_are_files_of_the_message() {
+    use serde_json::{Value, json};
+    let file = |id: &str| json!({ "id": id, "name": format!("{id}.pdf") });
+    let forward = |files: Value| json!({ "is_share": true, "text": "the invoice", "files": files });
+    let in_blocks =
+        |message: Value| json!({ "message_blocks": [{ "team": "T1", "channel": "C2", "message": message }] });
+    let nested = |levels: usize| {
+        (0..levels).fold(forward(json!([file("F1")])), |inner, _| json!({ "attachments": [inner] }))
+    };
+    let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+    let mut too_deep = r#"{"files":[{"id":"F1"}]}"#.to_owned();
+    for _ in 0..1_000 {
+        too_deep = format!(r#"{{"attachments":[{too_deep}]}}"#);
+    }
+    let many: Vec<Value> = (0..10_000).map(|number| forward(json!([file(&format!("F{number}"))]))).collect();
+    let all: Vec<String> = (0..10_000).map(|number| format!("F{number}")).collect();
+    for (files, attachments, expected) in [
+        ("[]", json!([forward(json!([file("F1"), file("F2")]))]).to_string(), "F1> F2>"),
+        (r#"[{"id":"F9"}]"#, json!([forward(json!([file("F1")]))]).to_string(), "F9 F1>"),
+        (r#"[{"id":"F1","forwarded":true}]"#, json!([forward(json!([file("F1")]))]).to_string(), "F1"),
+        ("null", json!([in_blocks(json!({ "blocks": [], "files": [file("F1")] }))]).to_string(), "F1>"),
+        ("null", json!([{ "message_blocks": [{ "files": [file("F1")] }], "files": [file("F1")] }]).to_string(), "F1>"),
+        ("null", json!([in_blocks(json!({ "attachments": [in_blocks(json!({ "files": [file("F1")] }))] }))]).to_string(), "F1>"),
+        ("null", json!([{ "file": file("F1") }, forward(json!(file("F2"))), forward(json!([7, null, "F3", {}]))]).to_string(), "F1> F2> ?>"),
+        ("null", json!(forward(json!([file("F1")]))).to_string(), "F1>"),
+        ("null", json!([null, 7, "x", [], {}, { "files": null, "message_blocks": {}, "attachments": 7, "message": [] }]).to_string(), ""),
+        ("null", json!([nested(15)]).to_string(), "F1>"),
+        ("null", format!("[{too_deep}]"), ""),
+        ("null", format!(r#"[{{"odd":{deep},"files":[{{"id":"F1","odd":{deep}}}]}}]"#), "F1>"),
+        ("null", r#"[{"text":"a","text":"b","files":[{"id":"F1"}]}]"#.to_owned(), "F1>"),
+        ("null", json!(many).to_string(), &(all.join("> ") + ">")),
+    ] {
+        let event = format!(
+            r#"{{"type":"message","channel":"C1","ts":"1.000000","user":"U1","text":"fyi","files":{files},"attachments":{attachments}}}"#
+        );
+        let row = &written(&event)[0].1;
+        let listed = row.get("files").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let shown = |file: &Value| {
+            let mark = if is_forwarded(file) { ">" } else { "" };
+            format!("{}{mark}", file["id"].as_str().unwrap_or("?"))
+        };
+        let shown = listed.iter().map(shown).collect::<Vec<_>>().join(" ");
+        assert_eq!(shown, expected, "{}", &event[..event.len().min(300)]);
+        assert_eq!(row["raw_event"], *event);
+    }
+}
+
+#[test]
+fn a_preview_of_a_message_with_files_is_no_version() {
+    let message = |attachments: &str| {
+        format!(
+            r#"{{"type":"message","channel":"C1","ts":"1.000000","user":"U1","text":"see","attachments":{attachments}}}"#
+        )
+    };
+    let previewed = r#"[{"is_msg_unfurl":true,"files":[{"id":"F1","name":"a.pdf"}]}]"#;
+    let changed = format!(
+        r#"{{"type":"message","subtype":"message_changed","channel":"C1","ts":"2.000000","event_ts":"2.000000","message":{}}}"#,
+        message(previewed)
+    );
+    let first = written(&message("[]"))[0].1.clone();
+    let changes = changes_of(&changed).unwrap();
+    let content = content_of(&changes[0]);
+    let stored = Item { key: content.key().clone(), attributes: first };
+    let VersionPlan { row, .. } = plan(content, Some(&stored));
+    let row = row.unwrap().apply(Some(&stored.attributes)).unwrap();
+    assert_eq!(row["files"][0]["id"], "F1");
+    let row = Item { key: stored.key.clone(), attributes: row };
+    let kept: Vec<Item> = plan(content, Some(&stored))
+        .keep
+        .iter()
+        .map(|update| Item { key: update.key.clone(), attributes: update.apply(None).unwrap() })
+        .collect();
+    assert_eq!(versions(&kept, Some(&row)).replaced, []);
+}
+
+#[test]
+fn a_value_of_an_unexpected_type_is_read_as_its_text_and_never_as_absent() {
+    let edit = |fields: &str| {
+        format!(
+            r#"{{"type":"message","subtype":"message_changed","channel":"C1","ts":"2.000000","event_ts":"2.000000",
+                "message":{{"ts":"1.000000",{fields}}}}}"#
+        )
+    };
+    for (fields, name, expected) in [
+        (r#""user":"U1","text":17"#, "text", Some("17")),
+        (r#""user":"U1","text":["a"]"#, "text", Some(r#"["a"]"#)),
+        (r#""user":"U1","text":{"text":"a"}"#, "text", Some(r#"{"text":"a"}"#)),
+        (r#""user":"U1","text":true"#, "text", Some("true")),
+        (r#""user":"U1","text":"""#, "text", Some("")),
+        (r#""user":"U1","text":null"#, "text", None),
+        (r#""user":{"id":"U1"},"text":"a""#, "user", Some("U1")),
+        (r#""user":17,"text":"a""#, "user", Some("17")),
+        (r#""user":false,"text":"a""#, "user", None),
+        (r#""bot_id":["B1"],"text":"a""#, "bot_id", Some(r#"["B1"]"#)),
+        (r#""username":7,"text":"a""#, "username", Some("7")),
+    ] {
+        let row = &written(&edit(fields))[0].1;
+        assert_eq!(row.get(name).and_then(serde_json::Value::as_str), expected, "{fields}");
+    }
+    for fields in [r#""thread_ts":17"#, r#""thread_ts":{}"#, r#""ts":[]"#] {
+        let event = format!(r#"{{"type":"message","channel":"C1","ts":"1.000000","user":"U1",{fields}}}"#);
+        let event =
+            if fields.starts_with(r#""ts""#) { event.replace(r#""ts":"1.000000","#, "") } else { event };
+        assert!(matches!(changes_of(&event), Err(Malformed::Id(_))), "{event}");
+    }
+}
+
+#[test]
 fn an_object_with_a_repeated_key_is_malformed() {
     for event in [
         r#"{"type":"message","channel":"C1","ts":"1.000000","user":"U1","user":"U2"}"#,

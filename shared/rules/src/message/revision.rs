@@ -187,7 +187,7 @@ pub(crate) fn is_mark(name: &str) -> bool {
 fn signature(content: &Attributes) -> String {
     #[derive(Default, Deserialize)]
     struct VersionFacts<'a> {
-        #[serde(borrow, default, deserialize_with = "envelope::text_or_none")]
+        #[serde(borrow, default, deserialize_with = "envelope::text_or_json")]
         text: Option<std::borrow::Cow<'a, str>>,
         #[serde(borrow, default)]
         blocks: Option<&'a RawValue>,

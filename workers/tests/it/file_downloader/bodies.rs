@@ -38,13 +38,18 @@ async fn an_uploaded_page_is_a_file() {
     for (id, fields) in [
         ("F01", json!({ "mimetype": "text/html", "filetype": "html", "size": LOGIN_PAGE.len() })),
         ("F02", json!({ "mimetype": "text/html" })),
-        // A post is rendered on request, so its announced length does not count.
+        // Posts, lists and emails are rendered on request, so their announced length does not count.
         ("F03", json!({ "mode": "space", "filetype": "space", "size": 7 })),
+        (
+            "F04",
+            json!({ "mode": "list", "filetype": "list", "mimetype": "application/vnd.slack-list", "size": 7 }),
+        ),
+        ("F05", json!({ "mode": "email", "filetype": "email", "mimetype": "text/html", "size": 7 })),
     ] {
         answer(&slack, id, page("text/html")).await;
         assert_eq!(fixture.fetch(&fixture.file(id, fields)).await["state"], "held");
     }
-    assert_eq!(fixture.stored_bytes(), [LOGIN_PAGE.as_bytes(); 3]);
+    assert_eq!(fixture.stored_bytes(), [LOGIN_PAGE.as_bytes(); 5]);
 }
 
 #[tokio::test]

@@ -143,6 +143,16 @@ async fn a_deleted_file_is_marked_and_kept() {
     assert_eq!(fixture.archive.get(&unknown).await.unwrap(), None, "it may be a private channel's");
     assert_eq!(fixture.stored_bytes(), [b"hello"]);
 
+    // Every message that shares the file is marked, whether its job comes before or after the deletion.
+    let marked = async |channel: &str| fixture.in_channel(channel).await["files"][0]["deleted"].clone();
+    let jobs = deliveries::receive_visible(&*queue, QueueName::Files).await;
+    assert_eq!(fixture.handle(&jobs[0]).await, JobOutcome::Done);
+    let job = fixture.share("C02", &fixture.file("F01", json!({}))).await;
+    assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
+    for channel in ["C01", "C02"] {
+        assert_eq!(marked(channel).await, true, "{channel}");
+    }
+
     // The deletion waits ten minutes for a message of a public channel that shares the file.
     let waiting = deliveries::receive_visible(&*queue, QueueName::Events).await;
     assert_eq!(waiting.len(), 1);
