@@ -7,11 +7,13 @@
 //! * [`FakeWorkspace`] is the workspace behind one token: channels, people, bots, emoji, files, and settings
 //!   of history.
 //! * [`ChannelHistory`] has the messages of a channel, from events or set by a test.
+//! * [`errors`] lists the codes with which Slack refuses calls.
 //! * [`event`] creates the events that announce them, [`shapes`] every kind of content of a message.
 
 mod answer;
 mod conversations;
 mod directory;
+pub mod errors;
 pub mod event;
 mod history;
 mod limits;

@@ -51,9 +51,7 @@ pub const BLOCKS: &[Shape] = &[
         ] })
     }),
     ("rich_text", |words| {
-        let part = |kind: &str, words: &mut Markers| {
-            json!({ "type": kind, "elements": [{ "type": "text", "text": words.word() }] })
-        };
+        let part = |kind: &str, words: &mut Markers| json!({ "type": kind, "elements": [{ "type": "text", "text": words.word() }] });
         json!({ "type": "rich_text", "elements": [
             part("rich_text_section", words), part("rich_text_quote", words), part("rich_text_preformatted", words),
             { "type": "rich_text_list", "style": "ordered", "indent": 0, "elements": [
@@ -93,9 +91,10 @@ pub const BLOCKS: &[Shape] = &[
         json!({ "type": "data_visualization", "title": words.word(),
             "chart": { "type": "pie", "segments": [part(60, words), part(40, words)] } })
     }),
-    ("plan", |words| {
-        json!({ "type": "plan", "plan_id": "p1", "title": words.word(), "tasks": [task(words), task(words)] })
-    }),
+    (
+        "plan",
+        |words| json!({ "type": "plan", "plan_id": "p1", "title": words.word(), "tasks": [task(words), task(words)] }),
+    ),
     ("task_card", task),
     ("call", |words| {
         json!({ "type": "call", "call_id": "R0CALL", "api_decoration_available": false, "call": {

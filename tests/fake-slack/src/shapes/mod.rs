@@ -7,6 +7,7 @@ mod attachments;
 mod blocks;
 mod elements;
 mod files;
+pub mod random;
 
 use serde_json::{Value, json};
 
