@@ -33,6 +33,8 @@ pub(crate) fn history<'a>(
     let may_be_empty = workspace.empty_page_every > 0 && parameter("cursor").is_empty();
     let is_empty = may_be_empty && nonce.is_multiple_of(workspace.empty_page_every);
     let limit = if is_empty { 0 } else { request.limit };
+    let is_newer = |ts: &&Ts| ts.micros() >= before && before != i64::MAX;
+    let newer: Vec<&Ts> = history.in_channel_before(i64::MAX).filter(is_newer).collect();
     let mut page = Vec::new();
     while let Some(ts) = rest.next_if(|ts| page.len() < limit && is_visible(ts)) {
         page.push(ts);
@@ -41,7 +43,10 @@ pub(crate) fn history<'a>(
         let position = page.last().map_or(before, |last| last.micros());
         paging.cursor(position)
     });
-    let messages = page.into_iter().map(|ts| {
+    // The messages of the page before this one, in their place.
+    let repeated = newer.into_iter().rev().take(paging.repeated_entries);
+    let repeated: Vec<&Ts> = repeated.filter(|ts| is_visible(ts)).collect();
+    let messages = repeated.into_iter().rev().chain(page).map(|ts| {
         let mut message = shown(workspace, (parameter("channel"), history), ts, &request, nonce);
         if message["subtype"] == "thread_broadcast"
             && let Some(root) = message["thread_ts"].as_str().and_then(|root| Ts::parse(root).ok())
@@ -87,6 +92,10 @@ pub(crate) fn replies<'a>(
     // advances.
     let page: Vec<&Ts> = rest.by_ref().take((request.limit - 1).max(1)).collect();
     let next = rest.peek().zip(page.last()).map(|(_, last)| paging.cursor(last.micros()));
+    let earlier: Vec<&Ts> = history.replies(&root).filter(|ts| ts.micros() <= after).collect();
+    let repeated_entries = if request.position.is_some() { paging.repeated_entries } else { 0 };
+    let repeated = earlier.into_iter().rev().take(repeated_entries).rev();
+    let page: Vec<&Ts> = repeated.chain(page).collect();
     let parent = shown(workspace, (parameter("channel"), history), &root, &request, nonce);
     let author = parent["user"].clone();
     let replies = page.into_iter().map(|ts| {

@@ -281,3 +281,25 @@ fn volatile_fields_differ_from_call_to_call_but_content_does_not() {
     let with_metadata = ask(&mut slack, "history", &[("include_all_metadata", "true")]);
     assert_eq!(with_metadata["messages"][0]["metadata"]["event_type"], "deployed");
 }
+
+#[test]
+fn a_page_repeats_messages_of_the_page_before_and_the_pages_still_end() {
+    let mut slack = slack();
+    slack.repeat_entries(2);
+    let first = ask(&mut slack, "history", &[("limit", "4")]);
+    assert_eq!(numbers(&first), [9, 8, 7, 6]);
+    let cursor = first["response_metadata"]["next_cursor"].as_str().unwrap();
+    let second = ask(&mut slack, "history", &[("limit", "4"), ("cursor", cursor)]);
+    assert_eq!(numbers(&second), [7, 6, 5, 4, 3, 2]);
+    let last = ask(&mut slack, "history", &[("limit", "4"), ("latest", &ts(2))]);
+    assert_eq!((numbers(&last), last["has_more"].as_bool()), (vec![3, 2, 1, 0], Some(false)));
+
+    (1..6).for_each(|n| workspace(&mut slack).channel_history("C1").post(&reply(20 + n, 9)));
+    let root = [("ts", ts(9)), ("limit", "3".to_owned())];
+    let root: Vec<(&str, &str)> = root.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let first = ask(&mut slack, "replies", &root);
+    assert_eq!(numbers(&first), [9, 21, 22]);
+    let cursor = first["response_metadata"]["next_cursor"].as_str().unwrap();
+    let second = ask(&mut slack, "replies", &[&root[..], &[("cursor", cursor)]].concat());
+    assert_eq!(numbers(&second), [9, 21, 22, 23, 24]);
+}

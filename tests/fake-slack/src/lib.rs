@@ -7,16 +7,19 @@
 //! * [`FakeWorkspace`] is the workspace behind one token: channels, people, bots, emoji, files, and settings
 //!   of history.
 //! * [`ChannelHistory`] has the messages of a channel, from events or set by a test.
-//! * [`event`] creates the events that announce them.
+//! * [`errors`] lists the codes with which Slack refuses calls.
+//! * [`event`] creates the events that announce them, [`shapes`] every kind of content of a message.
 
 mod answer;
 mod conversations;
 mod directory;
+pub mod errors;
 pub mod event;
 mod history;
 mod limits;
 mod paging;
 mod posting;
+pub mod shapes;
 mod span;
 mod state;
 mod volatile;

@@ -37,6 +37,8 @@ pub struct SlackState {
     /// [`PAGE`] if it was not set.
     page: Option<usize>,
     cursor_life: Option<Duration>,
+    repeated_entries: usize,
+    skips_entries: bool,
     workspaces: BTreeMap<String, FakeWorkspace>,
     answers: BTreeMap<String, VecDeque<SlackAnswer>>,
     refusals: BTreeMap<String, Value>,
@@ -67,6 +69,16 @@ impl SlackState {
     /// Sets the lifetime of cursors.
     pub fn set_cursor_lifetime(&mut self, life: Duration) {
         self.cursor_life = Some(life);
+    }
+
+    /// Makes each later page begin with this number of entries of the page before it.
+    pub fn repeat_entries(&mut self, entries: usize) {
+        self.repeated_entries = entries;
+    }
+
+    /// Makes each page of channels and people but the first skip an entry, or ends that.
+    pub fn skip_entries(&mut self, skips: bool) {
+        self.skips_entries = skips;
     }
 
     /// Limits the calls of a method per minute and workspace.
@@ -173,6 +185,8 @@ impl SlackState {
             max_entries: self.page.unwrap_or(PAGE),
             cursor_life_ms: self.cursor_life.and_then(|life| i64::try_from(life.as_millis()).ok()),
             now_ms,
+            repeated_entries: self.repeated_entries,
+            skips_entries: self.skips_entries,
         };
         let Some(workspace) = self.workspaces.get_mut(token) else { return refused("invalid_auth") };
         if let Some(refusal) = self.refusals.get(method) {

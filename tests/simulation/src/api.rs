@@ -11,9 +11,11 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use slack_api::transport::{ResponseBody, SlackRequest, SlackResponse, Transport};
 use testkit::corpus::TEAM;
+use testkit::fake_slack::errors::COMMON_ERRORS;
 use testkit::fake_slack::{self, FakeWorkspace, SlackAnswer, SlackState, channel, person, refusal};
 
 use super::checked_archive::BOT_TOKEN;
+use super::mutation::Mutants;
 use super::questions::APP;
 use super::schedule::Steps;
 use super::slack_files;
@@ -111,6 +113,7 @@ pub(super) struct PlayedSlack {
     pub(super) world: Arc<World>,
     pub(super) steps: Steps,
     pub(super) truth: Arc<SlackTruth>,
+    pub(super) mutants: Mutants,
 }
 
 impl fmt::Debug for PlayedSlack {
@@ -170,7 +173,25 @@ impl PlayedSlack {
             let seconds = world.random_below(90) + 1;
             world.fault(FaultKind::RateLimited, who, || format!("{what}: {seconds} s"));
             let limited = typed_answer(429, "text/plain", "");
-            return Ok((limited.with_header("retry-after", &seconds.to_string()), false));
+            let limited = match world.random_below(4) {
+                // Slack may leave it out, and a proxy may refuse instead of Slack.
+                0 => limited,
+                1 => refusal("ratelimited"),
+                _ => limited.with_header("retry-after", &seconds.to_string()),
+            };
+            return Ok((limited, false));
+        }
+        let method = question.url.path().trim_start_matches("/api/");
+        // A refused post is not sent again: a person decides.
+        if host == "slack.com" && method != "chat.postMessage" && world.should_inject(FaultKind::Refused) {
+            let index = usize::try_from(world.random_below(COMMON_ERRORS.len() as u64)).unwrap_or_default();
+            let code = match COMMON_ERRORS[index] {
+                // History is asked for again a day later, since a person has to add the scope.
+                "missing_scope" if method.starts_with("conversations.") => "fatal_error",
+                code => code,
+            };
+            world.fault(FaultKind::Refused, who, || format!("{what}: {code}"));
+            return Ok((self.mutants.answer(refusal(code), false), false));
         }
         let revoked = world.is_in_window(FaultKind::TokenRevoked) && question.token.is_some();
         if revoked {
@@ -208,7 +229,21 @@ impl PlayedSlack {
         let parameters = form.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         // The transport does not see the token; there is only one in the simulation.
         let token = question.token.map_or("", |_| BOT_TOKEN);
-        lock(&self.truth.state).answer(method, token, parameters, self.world.true_now().0)
+        let moves = self.world.should_move_page();
+        // The directory's last sync reads whole pages, as a later one would.
+        let least = if self.world.has_faults() { 0 } else { 1 };
+        let repeated = if moves { least + self.world.random_below(2) } else { 0 };
+        if moves {
+            self.world.fault(FaultKind::MovedPage, &self.steps.life.name, || method.to_owned());
+        }
+        let mut state = lock(&self.truth.state);
+        state.repeat_entries(usize::try_from(repeated).unwrap_or_default());
+        state.skip_entries(moves && repeated == 0);
+        let answer = state.answer(method, token, parameters, self.world.true_now().0);
+        // The simulation reads Slack's state without faults.
+        state.repeat_entries(0);
+        state.skip_entries(false);
+        self.mutants.answer(answer, repeated > 0)
     }
 }
 

@@ -90,8 +90,12 @@ impl SimulationState {
         };
         let queue = FaultyQueue::with_schedule(self.ledger.clone(), Arc::new(steps()));
         let queue: Arc<dyn Queue> = Arc::new(queue);
-        let slack =
-            PlayedSlack { world: Arc::clone(&self.world), steps: steps(), truth: Arc::clone(&self.truth) };
+        let slack = PlayedSlack {
+            world: Arc::clone(&self.world),
+            steps: steps(),
+            truth: Arc::clone(&self.truth),
+            mutants: self.mutants.clone(),
+        };
         let token = BotToken::parse(BOT_TOKEN).expect("a valid token");
         ProcessDependencies {
             ports: Ports {

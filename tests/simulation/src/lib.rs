@@ -8,8 +8,10 @@
 //!
 //! * [`world`] contains the generator, the clock, the trace and the first violation; [`faults`] injects the
 //!   faults that no call triggers.
-//! * [`workload`] is the list of requests that Slack sends, [`sender`] sends them as Slack does, [`api`]
+//! * [`workload`] is the list of requests that Slack sends ([`hostile`]: events that must not be stored), [`sender`] sends them as Slack does, [`api`]
 //!   answers calls.
+//! * [`irregular`] creates the messages that are less regular than Slack documents, and checks at the end that
+//!   a reader finds their words.
 //! * [`schedule`] delays and breaks the calls of one process; [`fleet`] composes a process, [`supervisor`] kills, drains
 //!   and restarts it.
 //! * [`ledger`], [`checked_archive`] and [`checked_worker`] check each step of the queue, the archive and the workers
@@ -37,6 +39,8 @@ mod figures;
 mod fleet;
 mod gap_filling;
 mod history;
+mod hostile;
+mod irregular;
 mod ledger;
 mod model;
 pub mod mutation;

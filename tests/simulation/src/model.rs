@@ -1,10 +1,11 @@
 //! The expected messages, from a second and much simpler reading of the same events: the greatest edit and
 //! clock win.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::irregular;
 use super::workload::PRIVATE_CHANNEL;
 
 /// The channel and the timestamp of a message.
@@ -15,6 +16,8 @@ pub(super) type MessageLocation = (String, String);
 pub(super) struct ModelledMessage {
     /// The text of each version, by the timestamp of the edit.
     versions: BTreeMap<String, String>,
+    /// The marker words of each version.
+    words: BTreeMap<String, BTreeSet<String>>,
     /// Whether it was deleted.
     pub(super) deleted: bool,
     /// The thread it belongs to.
@@ -31,6 +34,11 @@ impl ModelledMessage {
     /// Returns the newest text.
     pub(super) fn text(&self) -> Option<&str> {
         self.versions.values().next_back().map(String::as_str)
+    }
+
+    /// Returns the marker words of the newest version.
+    pub(super) fn words(&self) -> impl Iterator<Item = &String> {
+        self.words.values().next_back().into_iter().flatten()
     }
 
     /// Returns the replaced texts by the timestamp of their version.
@@ -115,6 +123,7 @@ pub(super) fn messages(bodies: &[Value]) -> BTreeMap<MessageLocation, ModelledMe
 
 fn add_version(message: &mut ModelledMessage, version: &Value) {
     let time = text(&version["edited"], "ts").or_else(|| text(version, "ts")).unwrap_or_default();
+    message.words.entry(time.clone()).or_default().extend(irregular::words(version));
     message.versions.insert(time, text(version, "text").unwrap_or_default());
     message.thread_ts = message.thread_ts.take().or_else(|| text(version, "thread_ts"));
     for file in version["files"].as_array().into_iter().flatten() {

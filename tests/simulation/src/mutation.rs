@@ -15,7 +15,10 @@ use ports::queue::{
 use process::config::existence::ExistenceMode;
 use workers::runtime::{Batch, JobOutcome, Worker};
 
+use super::verdict::request;
 use super::world::lock;
+use serde_json::Value;
+use testkit::fake_slack::SlackAnswer;
 
 /// A planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,11 +47,21 @@ pub enum Mutation {
     IgnoreAuthorizations,
     /// The older of two events about a pin wins, so a removed pin comes back.
     OlderPin,
+    /// Readers take a message's `text` and ignore its blocks and attachments.
+    ReadTextOnly,
+    /// A message with a null field is not stored.
+    DropNullFields,
+    /// A reply whose root has not arrived is not stored.
+    DropEarlyReplies,
+    /// A page that repeats messages is taken for the last one.
+    StopAtRepeatedPage,
+    /// Any refusal of a call is taken for the answer that the object does not exist.
+    TakeRefusalForMissing,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 17] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -61,6 +74,11 @@ impl Mutation {
         Self::KeepBytes,
         Self::IgnoreAuthorizations,
         Self::OlderPin,
+        Self::ReadTextOnly,
+        Self::DropNullFields,
+        Self::DropEarlyReplies,
+        Self::StopAtRepeatedPage,
+        Self::TakeRefusalForMissing,
     ];
 }
 
@@ -70,11 +88,13 @@ pub(super) struct Mutants {
     pub(super) mutation: Option<Mutation>,
     /// Messages that [`Mutation::MarkBeforeDo`] treats as done. The set outlives every process.
     marked: Arc<Mutex<BTreeSet<MessageId>>>,
+    /// Timestamps of the messages that [`Mutation::DropEarlyReplies`] has seen.
+    seen: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Mutants {
     pub(super) fn with(mutation: Option<Mutation>) -> Self {
-        Self { mutation, marked: Arc::default() }
+        Self { mutation, ..Self::default() }
     }
 
     /// Returns the queue with the bug. If the bug is not one of the queue, it behaves like `inner`.
@@ -92,6 +112,16 @@ impl Mutants {
 
     /// Works on a batch as a worker with the bug does.
     pub(super) async fn work(&self, worker: &dyn Worker, batch: &Batch<'_>) {
+        if matches!(self.mutation, Some(Mutation::DropNullFields | Mutation::DropEarlyReplies)) {
+            for job in batch.received() {
+                if self.drops(&job.delivery().body) {
+                    job.settle(JobOutcome::Done);
+                } else {
+                    worker.work(&Batch::decode(&[job])).await;
+                }
+            }
+            return;
+        }
         if self.mutation != Some(Mutation::MarkBeforeDo) {
             return worker.work(batch).await;
         }
@@ -117,6 +147,49 @@ impl Mutants {
                 Cow::Borrowed(update)
             }
         }
+    }
+
+    /// Whether a worker with the bug drops a job.
+    fn drops(&self, job: &str) -> bool {
+        let Some(request) = request(job) else { return false };
+        let event = &request["event"];
+        let text = |name: &str| event[name].as_str().map(str::to_owned);
+        if event["type"] != "message" {
+            return false;
+        }
+        if self.mutation == Some(Mutation::DropNullFields) {
+            return event.as_object().is_some_and(|event| event.values().any(Value::is_null));
+        }
+        let mut seen = lock(&self.seen);
+        seen.extend(text("ts"));
+        text("thread_ts").is_some_and(|root| !seen.contains(&root))
+    }
+
+    /// Returns a message as readers with the bug see it.
+    pub(super) fn readable(&self, mut message: Value) -> Value {
+        if self.mutation == Some(Mutation::ReadTextOnly)
+            && let Value::Object(members) = &mut message
+        {
+            members.remove("raw_event");
+        }
+        message
+    }
+
+    /// Returns an answer of Slack as a client with the bug understands it. `is_repeated` is true if the answer
+    /// repeats entries of the page before.
+    pub(super) fn answer(&self, answer: SlackAnswer, is_repeated: bool) -> SlackAnswer {
+        let mut body = answer.value();
+        match self.mutation {
+            Some(Mutation::StopAtRepeatedPage) if is_repeated && body["messages"].is_array() => {
+                body["has_more"] = false.into();
+                body["response_metadata"] = Value::Null;
+            }
+            Some(Mutation::TakeRefusalForMissing) if body["ok"] == false => {
+                body["error"] = "user_not_found".into();
+            }
+            Some(_) | None => return answer,
+        }
+        answer.with_body(body.to_string())
     }
 
     /// Whether the eraser writes erasure facts.

@@ -22,6 +22,9 @@ const DRAINED_WITHIN: Duration = Duration::from_secs(3 * 3_600);
 /// wait for its author, whose event is there.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
+/// How the reason begins if the existence check takes an event for a forged one.
+const TAKEN_FOR_FORGED: &str = "Slack does not know";
+
 /// Maximum number of replay rounds. A replayed job succeeds unless it is hostile.
 const ROUNDS: usize = 4;
 
@@ -58,6 +61,10 @@ pub(super) async fn repair(all: &SimulationState) {
         }
         for job in replayable {
             all.world.note("operator", || format!("replays {}: {}", job.id, job.reason));
+            if job.reason.starts_with(TAKEN_FOR_FORGED) {
+                let what = format!("{} is genuine but is in quarantine: {}", job.id, job.reason);
+                all.world.report_violation(Invariant::Genuine, what);
+            }
             if let Err(error) = quarantine::replay(&*ports.queue, &*ports.archive, &*ports.clock, &job).await
             {
                 all.world

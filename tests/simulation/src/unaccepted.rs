@@ -7,6 +7,7 @@ use serde_json::Value;
 use testkit::corpus::TEAM;
 
 use super::api::SlackTruth;
+use super::irregular::is_missing_root;
 use super::model::MessageLocation;
 use super::workload::is_later_id;
 
@@ -64,7 +65,8 @@ impl Unaccepted {
 
     /// Whether history explains a row without an accepted event.
     pub(super) fn explains_row(&self, key: &ItemKey) -> bool {
-        location_of_row(key).is_some_and(|(channel, ts)| self.concerns(channel, ts))
+        let is_root = |ts| self.reads_history && is_missing_root(ts);
+        location_of_row(key).is_some_and(|(channel, ts)| self.concerns(channel, ts) || is_root(ts))
     }
 }
 

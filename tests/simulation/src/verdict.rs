@@ -23,6 +23,7 @@ use workers::runtime::Worker;
 use super::api::{LISTED_CHANNELS, LISTED_PEOPLE, listed_channel, listed_person};
 use super::erasing::ErasedJobs;
 use super::fleet::SimulationState;
+use super::irregular;
 use super::ledger::event_id_in;
 use super::model::{self, MessageLocation, ModelledMessage};
 use super::operator::is_hostile;
@@ -46,6 +47,7 @@ pub(super) async fn check_archive(all: &SimulationState, channels: usize) {
     let unaccepted =
         if all.fills_at_once { Unaccepted::collect(&all.truth, &requests) } else { Unaccepted::default() };
     check_modelled(all, &messages, &unaccepted, &erased);
+    irregular::check_readable(all, &messages, &unaccepted, &erased);
     check_folded(all, (&events, &indexed), channels, &unaccepted, &erased).await;
     check_files(all, &messages, &erased);
     check_directory(all).await;
@@ -291,7 +293,8 @@ fn check_files(
     erased: &ErasedJobs,
 ) {
     let Ok(team) = TeamId::parse(TEAM) else { return };
-    let revoked = all.world.tally().injected(FaultKind::TokenRevoked) > 0;
+    let tally = all.world.tally();
+    let refused = tally.injected(FaultKind::TokenRevoked) + tally.injected(FaultKind::Refused) > 0;
     for ((channel, ts), expected) in
         messages.iter().filter(|((channel, ts), _)| !erased.concerns(channel, ts))
     {
@@ -321,15 +324,15 @@ fn check_files(
                         && bytes.is_some_and(|(_, bytes)| **bytes == *slack_files::file_bytes(id))
                 }
                 Some(FileState::Verdict(FileVerdict::NotFound)) => id.starts_with("F0GONE"),
-                // Refused addresses stay refused; a file that failed with a refused token can be retried
-                // later.
-                Some(FileState::Failed(_)) => id.starts_with("F0EVIL") || revoked,
+                // Refused addresses stay refused; a file whose call was refused can be retried later.
+                Some(FileState::Failed(_)) => id.starts_with("F0EVIL") || refused,
+                Some(FileState::Verdict(FileVerdict::AccessDenied)) => refused,
                 Some(FileState::Verdict(_)) | None => false,
             };
             if !fine {
                 broke(format!("it is {of_file:?}"));
             }
-            if of_file != of_message && !revoked {
+            if of_file != of_message && !refused {
                 broke(format!("it is {of_file:?}, but its message has {of_message:?}"));
             }
         }

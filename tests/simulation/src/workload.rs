@@ -5,6 +5,8 @@ use ports::queue::job::MAX_EVENT_BYTES;
 use serde_json::{Value, json};
 
 use super::checked_worker::POISON;
+use super::hostile;
+use super::irregular;
 use super::slack_files::file_object;
 use super::world::{FaultKind, World};
 use testkit::corpus::event::EnvelopeShape;
@@ -69,6 +71,8 @@ struct Maker<'a> {
     pinned: Option<(String, String)>,
     converted: Vec<bool>,
     files: u64,
+    /// The root of a reply that was sent before its root: the next event.
+    late_root: Option<Value>,
     /// Whether a message of the maximum size is still to come. Few runs have one.
     large_to_come: bool,
 }
@@ -99,6 +103,7 @@ pub(super) fn plan(world: &World, channels: usize) -> Vec<PlannedRequest> {
         pinned: None,
         converted: vec![false; channels],
         files: 0,
+        late_root: None,
         large_to_come: world.chance_percent(5),
     };
     let events = 25 + world.random_below(60);
@@ -109,7 +114,10 @@ pub(super) fn plan(world: &World, channels: usize) -> Vec<PlannedRequest> {
         50 + world.random_below(3_000)
     };
     let mut planned = Vec::new();
-    for number in 0..events {
+    for number in 0..=events {
+        if number == events && maker.late_root.is_none() {
+            break;
+        }
         let at_ms = number * span_ms / events;
         let (event, fate) = maker.next();
         maker.made += 1;
@@ -172,6 +180,18 @@ impl Maker<'_> {
         let text = format!("text {} of {user}", self.made);
         let any = (!self.messages.is_empty()).then(|| self.below(self.messages.len()));
         let accepted = |event| (event, ExpectedOutcome::Accepted);
+        if let Some(root) = self.late_root.take() {
+            return accepted(root);
+        }
+        if self.world.chance_percent(20) {
+            let message = irregular::message(self.world, &clock, &user, &text, self.made);
+            return accepted(self.post(n, message));
+        }
+        if self.world.chance_percent(4) {
+            self.late_root = Some(self.post(n, event::message(&clock, &user, &text)));
+            let reply = event::reply(&self.clock(), &clock, &user, &format!("{text}, early"));
+            return accepted(self.post(n, reply));
+        }
         let dice = self.world.random_below(100);
         match (dice, any) {
             (0..14, Some(at)) => accepted(self.edit(at, &clock, &text)),
@@ -206,7 +226,7 @@ impl Maker<'_> {
                 let direct = event::posted(DIRECT_CHANNEL, &event::message(&clock, &user, &text));
                 accepted(event::with_fields(direct, [("channel_type", "im".into())]))
             }
-            (76..79, _) => (self.hostile(&channel, &clock, &text), ExpectedOutcome::Hostile),
+            (76..79, _) => (hostile::event(self.world, &channel, &clock, &text), ExpectedOutcome::Hostile),
             (79..81, _) => {
                 (event::posted(&channel, &event::message(&clock, &user, &text)), ExpectedOutcome::Malformed)
             }
@@ -361,35 +381,6 @@ impl Maker<'_> {
             _ => {
                 self.converted[n] = true;
                 event::with_fields(message("channel_convert_to_private"), [("channel_type", "group".into())])
-            }
-        }
-    }
-
-    /// Returns a signed event that must not be stored: malformed ids that would become parts of keys and
-    /// paths, events with missing fields, and claims that only an attacker with a leaked signing secret would
-    /// make.
-    fn hostile(&self, channel: &str, clock: &str, text: &str) -> Value {
-        let invented = |channel: &str, user: &str| event::posted(channel, &event::message(clock, user, text));
-        let posted = |channel: &str, clock: &str| {
-            json!({ "type": "message", "channel": channel, "channel_type": "channel", "ts": clock, "event_ts": clock,
-                "user": "U0", "text": text })
-        };
-        match self.world.random_below(10) {
-            // Would close a gap of a private channel, about which nothing may be stored.
-            9 => json!({ "type": "member_joined_channel", "channel": PRIVATE_CHANNEL, "user": "U0ANNALIST",
-                "channel_type": "C", "event_ts": clock }),
-            8 => json!({ "type": "channel_id_changed", "old_channel_id": channel_id(0),
-                "new_channel_id": PRIVATE_CHANNEL, "event_ts": clock }),
-            0 => posted("C0#../../etc", clock),
-            1 => posted(channel, "not a time"),
-            2 => json!({ "type": "user_change", "user": { "id": "u/../x" }, "event_ts": clock }),
-            3 => invented(channel, INVENTED_PERSON),
-            4 => invented(INVENTED_CHANNEL, &user_id(0)),
-            5 => invented(PRIVATE_CHANNEL, &user_id(0)),
-            6 => event::user_change(INVENTED_PERSON, text, clock),
-            _ => {
-                json!({ "type": "message", "subtype": "message_changed", "channel": channel, "channel_type": "channel",
-                "ts": clock, "event_ts": clock })
             }
         }
     }

@@ -53,6 +53,10 @@ pub enum FaultKind {
     Unreachable,
     /// Slack's API returned 429 with a pause.
     RateLimited,
+    /// Slack's API refused a call for a while although the caller made no mistake.
+    Refused,
+    /// A page of Slack's API repeated entries of the page before it, or skipped one.
+    MovedPage,
     /// Slack's API refused the token.
     TokenRevoked,
     /// A handler panicked.
@@ -65,7 +69,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds, with their row labels in the table.
-    pub const ALL: [(Self, &'static str); 20] = [
+    pub const ALL: [(Self, &'static str); 22] = [
         (Self::FailedCall, "failed call"),
         (Self::LostAnswer, "lost answer"),
         (Self::FailedEntry, "failed entry of a batch"),
@@ -82,6 +86,8 @@ impl FaultKind {
         (Self::GarbageAnswer, "garbage from Slack"),
         (Self::Unreachable, "Slack unreachable"),
         (Self::RateLimited, "429 from Slack"),
+        (Self::Refused, "call refused"),
+        (Self::MovedPage, "page moved"),
         (Self::TokenRevoked, "token refused"),
         (Self::Panicked, "handler panicked"),
         (Self::DeadLetters, "dead letter"),
@@ -264,6 +270,11 @@ impl World {
     /// Decides at random whether a call fails with this kind of fault.
     pub(super) fn should_inject(&self, kind: FaultKind) -> bool {
         self.is_enabled(kind) && self.chance_percent(self.swarm.rate_percent)
+    }
+
+    /// Decides at random whether a page moves. Slack's pages move at any time, also without faults.
+    pub(super) fn should_move_page(&self) -> bool {
+        self.swarm.enabled[FaultKind::MovedPage as usize] && self.chance_percent(20)
     }
 
     /// Whether the current time is in a window of this kind of fault.

@@ -5,7 +5,7 @@ mod carrier;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use ::fake_slack::{
-    Call, ChannelHistory, FakeWorkspace, SlackAnswer, SlackState, channel, person, refusal,
+    Call, ChannelHistory, FakeWorkspace, SlackAnswer, SlackState, channel, errors, person, refusal, shapes,
 };
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use serde_json::Value;

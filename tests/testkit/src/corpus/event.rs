@@ -69,10 +69,9 @@ pub fn edited(message: &Value, edited_ts: &str, text: &str) -> Value {
 
 /// The message after a link was unfurled: it has an attachment, but no edit.
 pub fn unfurled(message: &Value, url: &str) -> Value {
-    with_fields(
-        message.clone(),
-        [("attachments", json!([{ "id": 1, "from_url": url, "original_url": url, "fallback": url }]))],
-    )
+    let mut attachments = message["attachments"].as_array().cloned().unwrap_or_default();
+    attachments.push(json!({ "id": 1, "from_url": url, "original_url": url, "fallback": url }));
+    with_fields(message.clone(), [("attachments", attachments.into())])
 }
 
 /// The entry in history for a deleted message that had replies.
