@@ -41,6 +41,7 @@ use process::config;
 use process::config::backend::{Backend, BackendArgs};
 use tokio::runtime::{Builder, Runtime};
 
+use failure::UsageError;
 use operate::backfill::BackfillArgs;
 use operate::backup::BackupArgs;
 use operate::dashboards::DashboardsArgs;
@@ -56,17 +57,6 @@ use operate::status::StatusArgs;
 use operate::sync::SyncArgs;
 use packaging::{CompletionsArgs, ManArgs};
 use read::{ChannelsArgs, CoverageArgs, MessageArgs, MessagesArgs, ReadArgs, SnapshotArgs, UsersArgs};
-
-/// Arguments that are invalid or contradict each other.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct UsageError(String);
-
-impl UsageError {
-    fn new(error: impl std::fmt::Display) -> Self {
-        Self(error.to_string())
-    }
-}
 
 /// The package's version, with the commit if it is known.
 const VERSION: &str = env!("ANNALIST_VERSION");
