@@ -129,6 +129,9 @@ enum Command {
     /// Show the people of the workspace
     #[command(after_help = "Example: annalist users --history U0123ABCD")]
     Users(UsersArgs),
+    /// Show the user groups, such as @oncall, and their members
+    #[command(name = "usergroups")]
+    UserGroups(ReadArgs),
     /// Show when events may be missing, where and why
     #[command(
         after_help = "A gap is open while it lasts, and missing once it has ended; it is filled if history was \
@@ -143,7 +146,7 @@ enum Command {
     #[command(after_help = "Examples: annalist report --week 2026-W46\n  \
         annalist report --from 2026-10-01 --to 2026-11-01 --channel '#general' --html > october.html")]
     Report(report::ReportArgs),
-    /// Sync channels, people and emoji from Slack now
+    /// Sync channels, people, user groups and emoji from Slack now
     #[command(after_help = "`annalist up` does it every hour. The token comes from the environment:\n  \
         SLACK_BOT_TOKEN=… annalist sync --data /var/lib/annalist")]
     Sync(SyncArgs),
@@ -304,6 +307,9 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         }
         Command::Users(args) => on_archive(&args.read.backend, async |backend| {
             Ok(read::users(&*backend.archive(), &args, out).await?)
+        }),
+        Command::UserGroups(args) => on_archive(&args.backend, async |backend| {
+            Ok(read::user_groups(&*backend.archive(), &args, out).await?)
         }),
         Command::Gaps(args) => {
             on_archive(&args.backend, async |backend| Ok(read::gaps(&*backend.archive(), &args, out).await?))

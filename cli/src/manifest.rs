@@ -37,7 +37,7 @@ pub(crate) struct ManifestArgs {
 }
 
 /// The app's scopes, and the purpose of each. They do not cover direct messages.
-pub(crate) const BOT_SCOPES: [(&str, &str); 10] = [
+pub(crate) const BOT_SCOPES: [(&str, &str); 11] = [
     ("channels:history", "the messages of public channels"),
     ("channels:join", "joining public channels"),
     ("channels:read", "the names of public channels, and what happens to them"),
@@ -47,6 +47,7 @@ pub(crate) const BOT_SCOPES: [(&str, &str); 10] = [
     ("groups:read", "what happens to channels that were public once"),
     ("reactions:read", "reactions"),
     ("team:read", "the name of the workspace, and whether an event is of it"),
+    ("usergroups:read", "user groups and their members"),
     ("users:read", "the names and pictures of people"),
 ];
 
@@ -186,6 +187,8 @@ mod tests {
             "team_domain_change" => json!({ "url": "https://acme.slack.com", "domain": "acme" }),
             "team_rename" => json!({ "name": "Acme" }),
             "team_join" | "user_change" => json!({ "user": { "id": "U1", "name": "ada" } }),
+            "subteam_created" | "subteam_updated" => json!({ "subteam": { "id": "S1", "handle": "oncall" } }),
+            "subteam_members_changed" => json!({ "subteam_id": "S1", "added_users": ["U1"] }),
             "tokens_revoked" => json!({ "tokens": { "bot": ["U0APP"] } }),
             _ => json!({ "channel": "C1", "user": "U1" }),
         };
@@ -241,10 +244,17 @@ mod tests {
 
     #[test]
     fn the_scopes_cover_the_web_api_methods() {
-        // conversations.list and .info, .join, files.info and downloads, users.list, emoji.list.
-        for scope in
-            ["channels:read", "groups:read", "channels:join", "files:read", "users:read", "emoji:read"]
-        {
+        // conversations.list and .info, .join, files.info and downloads, users.list, emoji.list,
+        // usergroups.list.
+        for scope in [
+            "channels:read",
+            "groups:read",
+            "channels:join",
+            "files:read",
+            "users:read",
+            "emoji:read",
+            "usergroups:read",
+        ] {
             assert!(has_scope(scope), "{scope}");
         }
     }

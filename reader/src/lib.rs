@@ -35,3 +35,4 @@ pub mod rows;
 pub mod search;
 pub mod text;
 pub mod thread;
+pub mod user_groups;

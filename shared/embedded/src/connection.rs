@@ -41,6 +41,7 @@ const MIGRATIONS: &[M<'_>] = &[
     M::up(include_str!("schema/12.sql")),
     M::up(include_str!("schema/13.sql")),
     M::up(include_str!("schema/14.sql")),
+    M::up(include_str!("schema/15.sql")),
 ];
 
 /// The schema of this version.

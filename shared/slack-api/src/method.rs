@@ -23,6 +23,8 @@ pub enum Method {
     UsersList,
     /// The custom emoji of a workspace.
     EmojiList,
+    /// The user groups of a workspace.
+    UsergroupsList,
     /// One file.
     FilesInfo,
     /// The workspace itself.
@@ -80,6 +82,7 @@ impl Method {
             Self::ConversationsJoin => "conversations.join",
             Self::UsersList => "users.list",
             Self::EmojiList => "emoji.list",
+            Self::UsergroupsList => "usergroups.list",
             Self::FilesInfo => "files.info",
             Self::TeamInfo => "team.info",
             Self::UsersInfo => "users.info",
@@ -105,7 +108,9 @@ impl Method {
         // second for a channel.
         const POSTS: NonZeroU32 = NonZeroU32::new(200).unwrap();
         match self {
-            Self::ConversationsList | Self::UsersList | Self::EmojiList => CallRate::burst(TIER_2),
+            Self::ConversationsList | Self::UsersList | Self::EmojiList | Self::UsergroupsList => {
+                CallRate::burst(TIER_2)
+            }
             Self::ConversationsJoin | Self::TeamInfo | Self::BotsInfo | Self::ConversationsInfo => {
                 CallRate::burst(TIER_3)
             }
@@ -118,7 +123,7 @@ impl Method {
     /// The timeout of a single call without waits.
     pub(crate) fn time_limit(self) -> Duration {
         match self {
-            Self::ConversationsHistory | Self::ConversationsReplies => LONG_TIMEOUT,
+            Self::ConversationsHistory | Self::ConversationsReplies | Self::UsergroupsList => LONG_TIMEOUT,
             Self::AuthTest
             | Self::ConversationsList
             | Self::ConversationsJoin

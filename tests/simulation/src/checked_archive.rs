@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Page, Query, Update, WriteOutcome};
 use serde_json::Value;
 
+use super::mutation::Mutants;
 use super::world::{Invariant, World, lock};
 use testkit::memory::archive::MemoryArchive;
 
@@ -22,6 +23,7 @@ const VERIFICATION_TOKEN: &str = "not-checked-any-more";
 pub(super) struct CheckedArchive {
     pub(super) world: Arc<World>,
     pub(super) inner: Arc<MemoryArchive>,
+    pub(super) mutants: Mutants,
 }
 
 impl CheckedArchive {
@@ -42,7 +44,8 @@ impl CheckedArchive {
 
     async fn apply(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
         self.check(update);
-        let outcome = self.inner.apply_once(&[update]).await.remove(0);
+        let written = self.mutants.update(update);
+        let outcome = self.inner.apply_once(&[&*written]).await.remove(0);
         self.world.note("archive", || {
             let word = match &outcome {
                 Ok(WriteOutcome::Applied) => "applied",

@@ -83,8 +83,11 @@ impl SimulationState {
     pub(super) fn dependencies_for(&self, life: &Arc<Life>) -> ProcessDependencies {
         let steps = || Steps { world: Arc::clone(&self.world), life: Arc::clone(life) };
         let clock: SharedClock = Arc::new(JumpyClock(Arc::clone(&self.world)));
-        let checked_archive =
-            CheckedArchive { world: Arc::clone(&self.world), inner: Arc::clone(&self.archive) };
+        let checked_archive = CheckedArchive {
+            world: Arc::clone(&self.world),
+            inner: Arc::clone(&self.archive),
+            mutants: self.mutants.clone(),
+        };
         let queue = FaultyQueue::with_schedule(self.ledger.clone(), Arc::new(steps()));
         let queue: Arc<dyn Queue> = Arc::new(queue);
         let slack = PlayedSlack {

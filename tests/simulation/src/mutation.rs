@@ -1,10 +1,12 @@
 //! Planted bugs: the simulation must find each of them.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ports::archive::{Guard, Update};
 use ports::files::{FileKey, FileReader, FileWriter, Files, FilesError};
 use ports::queue::{
     BatchResult, Delivery, Depth, MessageId, Outgoing, Queue, QueueError, QueueName, QueueRef, Receipt,
@@ -51,11 +53,13 @@ pub enum Mutation {
     StopAtRepeatedPage,
     /// Any refusal of a call is taken for the answer that the object does not exist.
     TakeRefusalForMissing,
+    /// An older state of a user group replaces a newer one.
+    OlderUserGroupWins,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -71,6 +75,7 @@ impl Mutation {
         Self::DropEarlyReplies,
         Self::StopAtRepeatedPage,
         Self::TakeRefusalForMissing,
+        Self::OlderUserGroupWins,
     ];
 }
 
@@ -172,6 +177,18 @@ impl Mutants {
     /// Whether the eraser writes erasure facts.
     pub(super) fn binds_writers(&self) -> bool {
         self.mutation != Some(Mutation::EraseWithoutFact)
+    }
+
+    /// Returns an update of the archive as a fleet with the bug writes it.
+    pub(super) fn update<'u>(&self, update: &'u Update) -> Cow<'u, Update> {
+        let is_group = update.key.item_id.starts_with("usergroup#");
+        let Guard::Greater { register, version } = &update.guard else { return Cow::Borrowed(update) };
+        if self.mutation != Some(Mutation::OlderUserGroupWins) || !is_group {
+            return Cow::Borrowed(update);
+        }
+        let mut unguarded = Update { guard: Guard::Always, ..update.clone() };
+        unguarded.set.insert(register.clone(), version.as_str().into());
+        Cow::Owned(unguarded)
     }
 
     /// Returns the file store with the bug.

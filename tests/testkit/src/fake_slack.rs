@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use ::fake_slack::{
     Call, ChannelHistory, FakeWorkspace, SlackAnswer, SlackState, channel, errors, person, refusal, shapes,
+    user_group,
 };
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use serde_json::Value;

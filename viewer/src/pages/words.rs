@@ -142,7 +142,9 @@ fn one(span: &TextSpan, shown: &PageContext<'_>) -> Markup {
             mention('@', name)
         }
         TextSpan::Channel { id, label } => channel(id, label.as_deref(), shown),
-        TextSpan::UserGroup { id, label } => mention('@', label.as_deref().unwrap_or(id)),
+        TextSpan::UserGroup { id, label } => {
+            mention('@', shown.names.user_group_handle(id).or(label.as_deref()).unwrap_or(id))
+        }
         TextSpan::Broadcast(name) => mention('@', name),
         TextSpan::Emoji { name, skin_tone } => emoji(name, *skin_tone, shown),
         TextSpan::Cell => html! { " " },

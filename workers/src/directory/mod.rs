@@ -1,9 +1,9 @@
-//! The directory: syncs channels, people and emoji from Slack to the archive.
+//! The directory: syncs channels, people, user groups and emoji from Slack to the archive.
 //!
 //! Not a worker: it has no queue. It runs when a process starts, every hour after that, and on request, for
 //! every workspace with a token.
-//! * [`sync`] syncs one workspace once: [`channels`], [`people`] and [`emoji`], read page by page by
-//!   [`listing`].
+//! * [`sync`] syncs one workspace once: [`channels`], [`people`], [`emoji`] and [`user_groups`], read page by page
+//!   by [`listing`].
 //! * [`joins`] joins the public channels the app is not in, at Slack's pace; [`Joiner`] requests one more.
 //! * [`schedule`] runs both for the life of the process.
 
@@ -17,6 +17,7 @@ mod pictures;
 pub mod report;
 mod schedule;
 mod sync;
+mod user_groups;
 
 use std::sync::Arc;
 

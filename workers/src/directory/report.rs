@@ -24,6 +24,8 @@ pub struct SyncReport {
     pub accounts: AccountCounts,
     /// Its custom emoji.
     pub emoji: SyncCounts,
+    /// Its user groups.
+    pub user_groups: SyncCounts,
     /// Scopes the app lacks: the data they cover was skipped.
     pub missing_scopes: BTreeSet<String>,
     /// Public channels the app is not in and could join.
@@ -115,6 +117,7 @@ impl SyncReport {
             people: SyncCounts::default(),
             accounts: AccountCounts::default(),
             emoji: SyncCounts::default(),
+            user_groups: SyncCounts::default(),
             missing_scopes: BTreeSet::new(),
             to_join: Vec::new(),
             failure: None,
@@ -124,7 +127,7 @@ impl SyncReport {
 
     /// The number of skipped entries.
     pub fn skipped(&self) -> usize {
-        self.channels.skipped + self.people.skipped + self.emoji.skipped
+        self.channels.skipped + self.people.skipped + self.emoji.skipped + self.user_groups.skipped
     }
 
     /// The row of this report; `clock` is Slack's.

@@ -17,7 +17,7 @@ use super::{DirectorySync, SyncError, SyncReport};
 use crate::existence::Entity;
 
 /// Slack's error code for a call that needs a scope the app lacks.
-const MISSING_SCOPE: &str = "missing_scope";
+pub(super) const MISSING_SCOPE: &str = "missing_scope";
 
 impl DirectorySync {
     /// Syncs the current directory of a workspace. The report contains the failure, if any, and everything
@@ -30,7 +30,12 @@ impl DirectorySync {
         report.failure = self.sync_parts(&mut report).await.err();
         counter!(DIRECTORY_SYNCS, "outcome" => if report.failure.is_some() { "failed" } else { "ok" })
             .increment(1);
-        let kinds = [("channels", &report.channels), ("people", &report.people), ("emoji", &report.emoji)];
+        let kinds = [
+            ("channels", &report.channels),
+            ("people", &report.people),
+            ("emoji", &report.emoji),
+            ("usergroups", &report.user_groups),
+        ];
         for (kind, counts) in kinds.into_iter().filter(|(_, counts)| counts.skipped > 0) {
             counter!(DIRECTORY_SKIPPED, "kind" => kind).increment(counts.skipped as u64);
         }
@@ -57,6 +62,8 @@ impl DirectorySync {
         failure = failure.or(record_missing_scope(people, "users:read", report)?);
         let emoji = self.sync_emoji(&mut clock, report).await;
         failure = failure.or(record_missing_scope(emoji, "emoji:read", report)?);
+        let user_groups = self.sync_user_groups(&mut clock, report).await;
+        failure = failure.or(record_missing_scope(user_groups, "usergroups:read", report)?);
         if let Some(failure) = failure {
             return Err(failure);
         }
@@ -141,7 +148,7 @@ pub(super) async fn write(
 
 /// Logs one line, and a second one if entries were skipped.
 fn log(report: &SyncReport) {
-    let SyncReport { team, channels, people, emoji, missing_scopes, failure, .. } = report;
+    let SyncReport { team, channels, people, emoji, user_groups, missing_scopes, failure, .. } = report;
     if report.skipped() > 0 {
         let first = report.first_skipped.as_ref().map(ToString::to_string);
         tracing::warn!(
@@ -149,6 +156,7 @@ fn log(report: &SyncReport) {
             channels = channels.skipped,
             people = people.skipped,
             emoji = emoji.skipped,
+            user_groups = user_groups.skipped,
             first,
             "some directory entries were skipped"
         );
@@ -159,7 +167,8 @@ fn log(report: &SyncReport) {
             channels = channels.listed,
             people = people.listed,
             emoji = emoji.listed,
-            changed = channels.changed + people.changed + emoji.changed,
+            user_groups = user_groups.listed,
+            changed = channels.changed + people.changed + emoji.changed + user_groups.changed,
             ?missing_scopes,
             "the directory is synced"
         ),

@@ -4,6 +4,7 @@
 
 mod channel_indexer;
 mod directory;
+mod erased_directory;
 mod eraser;
 mod existence;
 mod file_downloader;

@@ -7,7 +7,7 @@
 //!
 //! | fact | rows |
 //! |---|---|
-//! | `user#{U}` | messages and revisions whose `user` is U and whose ts is before `until`; the user's row and profiles, at any time |
+//! | `user#{U}` | messages and revisions whose `user` is U and whose ts is before `until`; the user's row and profiles, and their rows as a member of user groups, at any time |
 //! | `channel#{C}` | messages of C and their revisions with a ts before `until`; snapshots of C with a clock before `until`, and its member counts for days that began before `until` |
 //! | `message#{C}#{ts}` | the message and its revisions, at any time |
 //!
@@ -168,6 +168,7 @@ impl ErasureFacts {
             ("members", Some(channel), None) => began_before(&key.timestamp, facts.channels.get(channel)),
             ("user", None, None) => facts.users.contains_key(&key.timestamp),
             ("userhistory", Some(user), None) => facts.users.contains_key(user),
+            ("usergroupmember", Some(_), None) => facts.users.contains_key(&key.timestamp),
             _ => false,
         }
     }
@@ -192,6 +193,7 @@ pub fn covered_team(key: &ItemKey) -> Option<TeamId> {
             | "members"
             | "user"
             | "userhistory"
+            | "usergroupmember"
             | "question"
             | "answer"
             | "responded"
@@ -318,6 +320,8 @@ mod tests {
             ("user#T1", "U2", json!({ "name": "bob" }), false),
             ("userhistory#T1#U1", "abc", json!({ "name": "ada" }), true),
             ("userhistory#T1#U2", "abc", json!({ "name": "bob" }), false),
+            ("usergroupmember#T1#S1", "U1", json!({ "user_id": "U1" }), true),
+            ("usergroupmember#T1#S1", "U2", json!({ "user_id": "U2" }), false),
             ("file#T1", "F1", json!({ "object": { "user": "U1" } }), false),
             ("erased#T1", "user#U1", json!({ "until": "1" }), false),
             ("message", "1.000000", by_author("U1"), false),

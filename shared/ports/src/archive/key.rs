@@ -3,7 +3,7 @@
 mod questions;
 
 use crate::queue::run::RunId;
-use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
+use slack::ids::{ChannelId, FileId, TeamId, Ts, UserGroupId, UserId};
 
 pub use questions::{answers, bot_messages, budgets, questions, responded};
 
@@ -41,6 +41,21 @@ impl ItemKey {
     /// A profile that a user had; `hash` distinguishes it from their other profiles.
     pub fn profile(team: &TeamId, user: &UserId, hash: &str) -> Self {
         Self::new(profiles(team, user), hash)
+    }
+
+    /// A user group.
+    pub fn user_group(team: &TeamId, group: &UserGroupId) -> Self {
+        Self::new(user_groups(team), group.as_str())
+    }
+
+    /// A member of a user group, or a person who was one.
+    pub fn user_group_member(team: &TeamId, group: &UserGroupId, user: &UserId) -> Self {
+        Self::new(user_group_members(team, group), user.as_str())
+    }
+
+    /// A name that a user group had; `hash` distinguishes it from the group's other names.
+    pub fn user_group_name(team: &TeamId, group: &UserGroupId, hash: &str) -> Self {
+        Self::new(user_group_names(team, group), hash)
     }
 
     /// A snapshot of a channel at an event's clock.
@@ -253,6 +268,21 @@ pub fn users(team: &TeamId) -> String {
 /// The partition of a user's profiles, including the current one.
 pub fn profiles(team: &TeamId, user: &UserId) -> String {
     format!("userhistory#{team}#{user}")
+}
+
+/// The partition of a workspace's user groups.
+pub fn user_groups(team: &TeamId) -> String {
+    format!("usergroup#{team}")
+}
+
+/// The partition of the people who are or were members of a user group.
+pub fn user_group_members(team: &TeamId, group: &UserGroupId) -> String {
+    format!("usergroupmember#{team}#{group}")
+}
+
+/// The partition of a user group's names, including the current one.
+pub fn user_group_names(team: &TeamId, group: &UserGroupId) -> String {
+    format!("usergroupname#{team}#{group}")
 }
 
 /// The partition of a workspace's files.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 pub use fake_slack::event::{
     changed, channel_created, deleted, emoji_added, envelope, posted, reaction_added, reaction_removed,
-    replied, with_fields,
+    replied, user_group_members_changed, user_group_updated, with_fields,
 };
 
 /// A plain message of a person.

@@ -2,6 +2,7 @@
 
 mod fixture;
 mod joining;
+mod user_groups;
 
 use ports::archive::{Archive, ItemKey, key};
 use reader::directory;
@@ -293,7 +294,7 @@ async fn each_workspace_is_read_with_its_own_token_and_no_channel_is_joined_by_d
         counts = timeout(DEADLINE, synced) => assert_eq!(counts.unwrap(), (json!(1), json!(3))),
     }
     let used = |token: &str| slack.calls().iter().filter(|call| call.token == token).count();
-    // One call for the identity of the token, one for its date and its name, and three lists.
-    assert_eq!((used(TOKEN), used("xoxb-2")), (5, 5));
+    // One call for the identity of the token, one for its date and its name, and four lists.
+    assert_eq!((used(TOKEN), used("xoxb-2")), (6, 6));
     assert_eq!(slack.call_count("conversations.join"), 0);
 }
