@@ -37,7 +37,8 @@ pub(crate) struct ManifestArgs {
 }
 
 /// The app's scopes, and the purpose of each. They do not cover direct messages.
-pub(crate) const BOT_SCOPES: [(&str, &str); 11] = [
+pub(crate) const BOT_SCOPES: [(&str, &str); 12] = [
+    ("bookmarks:read", "the bookmarks of channels"),
     ("channels:history", "the messages of public channels"),
     ("channels:join", "joining public channels"),
     ("channels:read", "the names of public channels, and what happens to them"),
@@ -245,7 +246,7 @@ mod tests {
     #[test]
     fn the_scopes_cover_the_web_api_methods() {
         // conversations.list and .info, .join, files.info and downloads, users.list, emoji.list,
-        // usergroups.list.
+        // usergroups.list, bookmarks.list.
         for scope in [
             "channels:read",
             "groups:read",
@@ -254,6 +255,7 @@ mod tests {
             "users:read",
             "emoji:read",
             "usergroups:read",
+            "bookmarks:read",
         ] {
             assert!(has_scope(scope), "{scope}");
         }

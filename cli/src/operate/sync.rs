@@ -73,9 +73,9 @@ pub(crate) async fn run(
 
 /// Prints the result of a workspace.
 fn print_report(report: &SyncReport, out: &mut dyn Write) -> anyhow::Result<()> {
-    let SyncReport { team, team_name, channels, people, emoji, user_groups, .. } = report;
+    let SyncReport { team, team_name, channels, people, emoji, user_groups, bookmarks, .. } = report;
     let name = team_name.as_ref().map(|name| format!(" ({})", plain::line(name))).unwrap_or_default();
-    let changed = channels.changed + people.changed + emoji.changed + user_groups.changed;
+    let changed = channels.changed + people.changed + emoji.changed + user_groups.changed + bookmarks.changed;
     if let Some(failure) = &report.failure {
         writeln!(out, "{team}{name}: failed: {}", plain::line(&failure.to_string()))?;
         return Ok(());

@@ -2,6 +2,7 @@
 //! clock.
 
 pub mod audience;
+pub mod bookmark;
 pub mod channel;
 mod clocks;
 pub mod directory;

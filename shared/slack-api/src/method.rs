@@ -25,6 +25,8 @@ pub enum Method {
     EmojiList,
     /// The user groups of a workspace.
     UsergroupsList,
+    /// The bookmarks of a channel.
+    BookmarksList,
     /// One file.
     FilesInfo,
     /// The workspace itself.
@@ -83,6 +85,7 @@ impl Method {
             Self::UsersList => "users.list",
             Self::EmojiList => "emoji.list",
             Self::UsergroupsList => "usergroups.list",
+            Self::BookmarksList => "bookmarks.list",
             Self::FilesInfo => "files.info",
             Self::TeamInfo => "team.info",
             Self::UsersInfo => "users.info",
@@ -111,9 +114,11 @@ impl Method {
             Self::ConversationsList | Self::UsersList | Self::EmojiList | Self::UsergroupsList => {
                 CallRate::burst(TIER_2)
             }
-            Self::ConversationsJoin | Self::TeamInfo | Self::BotsInfo | Self::ConversationsInfo => {
-                CallRate::burst(TIER_3)
-            }
+            Self::ConversationsJoin
+            | Self::TeamInfo
+            | Self::BotsInfo
+            | Self::BookmarksList
+            | Self::ConversationsInfo => CallRate::burst(TIER_3),
             Self::FilesInfo | Self::AuthTest | Self::UsersInfo => CallRate::burst(TIER_4),
             Self::ConversationsHistory | Self::ConversationsReplies => CallRate::steady(HISTORY),
             Self::ChatPostMessage => CallRate::posts(Some(POSTS)),
@@ -129,6 +134,7 @@ impl Method {
             | Self::ConversationsJoin
             | Self::UsersList
             | Self::EmojiList
+            | Self::BookmarksList
             | Self::FilesInfo
             | Self::TeamInfo
             | Self::UsersInfo

@@ -24,6 +24,7 @@ pub(crate) fn answer<'a>(
         "users.list" => paging.list("members", &workspace.members, parameter("cursor")),
         "emoji.list" => json!({ "ok": true, "emoji": workspace.emoji }),
         "usergroups.list" => user_groups(workspace, parameter),
+        "bookmarks.list" => bookmarks(workspace, parameter("channel_id")),
         "conversations.info" => object_or_refusal("channel", workspace.channel(parameter("channel"))),
         "users.info" => object_or_refusal("user", workspace.member(parameter("user"))),
         "bots.info" => object_or_refusal("bot", bot(workspace, parameter("bot"))),
@@ -50,6 +51,16 @@ fn user_groups<'a>(workspace: &FakeWorkspace, parameter: &impl Fn(&str) -> &'a s
         })
         .collect();
     json!({ "ok": true, "usergroups": listed })
+}
+
+fn bookmarks(workspace: &FakeWorkspace, channel: &str) -> Value {
+    match (workspace.check_scope("bookmarks:read"), workspace.channel(channel)) {
+        (Err(refused), _) => refused,
+        (Ok(()), None) => refused("channel_not_found"),
+        (Ok(()), Some(_)) => {
+            json!({ "ok": true, "bookmarks": workspace.bookmarks.get(channel).map_or(&[][..], Vec::as_slice) })
+        }
+    }
 }
 
 fn object_or_refusal(kind: &str, found: Option<Value>) -> Value {

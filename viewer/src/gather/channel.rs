@@ -1,6 +1,7 @@
 //! Finds channels and their titles.
 
 use ports::archive::{Archive, ArchiveError};
+use reader::bookmarks;
 use reader::directory;
 use reader::find;
 use reader::joined::{ChannelOfTeam, JoinedChannel};
@@ -9,7 +10,7 @@ use rules::channel::fold::DELETED_PREFIX;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId};
 
-use crate::pages::timeline::ChannelTitle;
+use crate::pages::timeline::{ChannelBookmark, ChannelTitle};
 
 /// Returns the channel with this id in this workspace, with all its locations. `None` if it is not in the
 /// archive.
@@ -42,7 +43,7 @@ pub async fn channel_in_any_team<'a>(
     Ok(None)
 }
 
-/// Returns a channel's name, topic and marks.
+/// Returns a channel's name, topic, marks and bookmarks.
 pub async fn title(
     archive: &dyn Archive,
     location: &ChannelOfTeam,
@@ -56,7 +57,14 @@ pub async fn title(
         Some(topic) => names.description_text(topic).await?,
         None => String::new(),
     };
-    Ok(ChannelTitle { name: name.to_owned(), topic, marks: marks(&snapshot) })
+    let bookmarks = bookmarks::bookmarks(archive, location).await?;
+    let text = |bookmark: &Value, name: &str| bookmark[name].as_str().unwrap_or_default().to_owned();
+    let bookmarks = bookmarks.iter().map(|bookmark| ChannelBookmark {
+        title: text(bookmark, "title"),
+        address: text(bookmark, "link"),
+        is_removed: bookmark["removed"] == true,
+    });
+    Ok(ChannelTitle { name: name.to_owned(), topic, marks: marks(&snapshot), bookmarks: bookmarks.collect() })
 }
 
 /// Removes the prefix of a deleted channel's name, because the mark already shows the deletion.

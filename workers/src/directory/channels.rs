@@ -89,6 +89,9 @@ impl DirectorySync {
                         let channel = Entity::Channel(report.team.clone(), event.channel().clone());
                         known.found(channel, Some(reach));
                     }
+                    if is(listed_state.is_member, "true") {
+                        report.joined.push(event.channel().clone());
+                    }
                     if listed_state.could_be_joined() {
                         report.to_join.push(event.channel().clone());
                     }

@@ -4,10 +4,12 @@
 //! every workspace with a token.
 //! * [`sync`] syncs one workspace once: [`channels`], [`people`], [`emoji`] and [`user_groups`], read page by page
 //!   by [`listing`].
+//! * [`daily`] reads what no event reports about a channel, such as its bookmarks, once a day.
 //! * [`joins`] joins the public channels the app is not in, at Slack's pace; [`Joiner`] requests one more.
 //! * [`schedule`] runs both for the life of the process.
 
 pub(crate) mod channels;
+mod daily;
 mod emoji;
 mod joiner;
 pub mod joins;

@@ -26,8 +26,12 @@ pub struct SyncReport {
     pub emoji: SyncCounts,
     /// Its user groups.
     pub user_groups: SyncCounts,
+    /// The bookmarks of the channels that this sync read.
+    pub bookmarks: SyncCounts,
     /// Scopes the app lacks: the data they cover was skipped.
     pub missing_scopes: BTreeSet<String>,
+    /// Public channels the app is in.
+    pub joined: Vec<ChannelId>,
     /// Public channels the app is not in and could join.
     pub to_join: Vec<ChannelId>,
     /// The error that stopped the sync. Everything found before it is stored.
@@ -118,7 +122,9 @@ impl SyncReport {
             accounts: AccountCounts::default(),
             emoji: SyncCounts::default(),
             user_groups: SyncCounts::default(),
+            bookmarks: SyncCounts::default(),
             missing_scopes: BTreeSet::new(),
+            joined: Vec::new(),
             to_join: Vec::new(),
             failure: None,
             first_skipped: None,
@@ -127,7 +133,8 @@ impl SyncReport {
 
     /// The number of skipped entries.
     pub fn skipped(&self) -> usize {
-        self.channels.skipped + self.people.skipped + self.emoji.skipped + self.user_groups.skipped
+        let kinds = [self.channels, self.people, self.emoji, self.user_groups, self.bookmarks];
+        kinds.iter().map(|counts| counts.skipped).sum()
     }
 
     /// The row of this report; `clock` is Slack's.

@@ -35,6 +35,7 @@ impl DirectorySync {
             ("people", &report.people),
             ("emoji", &report.emoji),
             ("usergroups", &report.user_groups),
+            ("bookmarks", &report.bookmarks),
         ];
         for (kind, counts) in kinds.into_iter().filter(|(_, counts)| counts.skipped > 0) {
             counter!(DIRECTORY_SKIPPED, "kind" => kind).increment(counts.skipped as u64);
@@ -64,6 +65,8 @@ impl DirectorySync {
         failure = failure.or(record_missing_scope(emoji, "emoji:read", report)?);
         let user_groups = self.sync_user_groups(&mut clock, report).await;
         failure = failure.or(record_missing_scope(user_groups, "usergroups:read", report)?);
+        let daily = self.sync_daily(&mut clock, report).await;
+        failure = failure.or(record_missing_scope(daily, "bookmarks:read", report)?);
         if let Some(failure) = failure {
             return Err(failure);
         }
@@ -148,7 +151,8 @@ pub(super) async fn write(
 
 /// Logs one line, and a second one if entries were skipped.
 fn log(report: &SyncReport) {
-    let SyncReport { team, channels, people, emoji, user_groups, missing_scopes, failure, .. } = report;
+    let SyncReport { team, channels, people, emoji, user_groups, bookmarks, missing_scopes, failure, .. } =
+        report;
     if report.skipped() > 0 {
         let first = report.first_skipped.as_ref().map(ToString::to_string);
         tracing::warn!(
@@ -157,6 +161,7 @@ fn log(report: &SyncReport) {
             people = people.skipped,
             emoji = emoji.skipped,
             user_groups = user_groups.skipped,
+            bookmarks = bookmarks.skipped,
             first,
             "some directory entries were skipped"
         );
@@ -168,7 +173,8 @@ fn log(report: &SyncReport) {
             people = people.listed,
             emoji = emoji.listed,
             user_groups = user_groups.listed,
-            changed = channels.changed + people.changed + emoji.changed + user_groups.changed,
+            bookmarks = bookmarks.listed,
+            changed = channels.changed + people.changed + emoji.changed + user_groups.changed + bookmarks.changed,
             ?missing_scopes,
             "the directory is synced"
         ),

@@ -1,17 +1,17 @@
-//! Erasures of people that the directory lists.
+//! Erasures of people and channels that the directory lists.
 
 use std::sync::Arc;
 
-use ports::archive::ItemKey;
 use ports::archive::erasure::{ErasureFact, ErasureScope};
+use ports::archive::{ArchiveExt, ItemKey};
 use ports::clock::{ManualClock, TimestampMs};
 use ports::queue::Delivery;
 use reader::user_groups;
 use serde_json::{Value, json};
-use slack::ids::{TeamId, Ts, UserId};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use testkit::corpus::{TEAM, event};
 use testkit::deliveries::delivery;
-use testkit::fake_slack::user_group;
+use testkit::fake_slack::{bookmark, user_group};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::files::MemoryFiles;
 use testkit::memory::queue::MemoryQueue;
@@ -66,4 +66,24 @@ async fn an_erased_person_is_a_member_of_no_user_group_and_no_later_list_adds_th
     assert_eq!(members().await, json!(["U2", "U3"]));
     store_events(&archive, &[group(&["U1", "U4"], 3)]).await;
     assert_eq!(members().await, json!(["U4"]));
+}
+
+#[tokio::test]
+async fn the_bookmarks_of_an_erased_channel_are_erased_and_do_not_come_back() {
+    let archive = Arc::new(MemoryArchive::new());
+    let channel = |id: &str| ChannelId::parse(id).unwrap();
+    let listed = [bookmark("Bk1", "plan", "https://example.com/")];
+    let store = async |id: &str, at: u32| {
+        let at = Ts::parse(&ts(at)).unwrap();
+        for update in rules::bookmark::compare(&team(), &channel(id), &listed, &[], &at).updates {
+            archive.write(&update).await.unwrap();
+        }
+    };
+    store("C1", 1).await;
+    store("C2", 1).await;
+    erase(&archive, ErasureScope::Channel(channel("C2"))).await;
+    store("C2", 2).await;
+    let is_erased =
+        |id: &str| archive.item(&ItemKey::bookmark(&team(), &channel(id), "Bk1")).unwrap().is_erased();
+    assert!(is_erased("C2") && !is_erased("C1"));
 }

@@ -8,7 +8,7 @@
 //! | fact | rows |
 //! |---|---|
 //! | `user#{U}` | messages and revisions whose `user` is U and whose ts is before `until`; the user's row and profiles, and their rows as a member of user groups, at any time |
-//! | `channel#{C}` | messages of C and their revisions with a ts before `until`; snapshots of C with a clock before `until`, and its member counts for days that began before `until` |
+//! | `channel#{C}` | messages of C and their revisions with a ts before `until`; snapshots of C with a clock before `until`, and its member counts for days that began before `until`; its bookmarks, at any time |
 //! | `message#{C}#{ts}` | the message and its revisions, at any time |
 //!
 //! A question to the responder, its answer and each reply are covered like the message whose key they have;
@@ -166,6 +166,7 @@ impl ErasureFacts {
                 .is_some_and(|(channel, ts)| facts.cover_message(channel, ts, author)),
             ("channel", Some(channel), None) => is_before(&key.timestamp, facts.channels.get(channel)),
             ("members", Some(channel), None) => began_before(&key.timestamp, facts.channels.get(channel)),
+            ("bookmark", Some(channel), None) => facts.channels.contains_key(channel),
             ("user", None, None) => facts.users.contains_key(&key.timestamp),
             ("userhistory", Some(user), None) => facts.users.contains_key(user),
             ("usergroupmember", Some(_), None) => facts.users.contains_key(&key.timestamp),
@@ -194,6 +195,7 @@ pub fn covered_team(key: &ItemKey) -> Option<TeamId> {
             | "user"
             | "userhistory"
             | "usergroupmember"
+            | "bookmark"
             | "question"
             | "answer"
             | "responded"
@@ -320,6 +322,8 @@ mod tests {
             ("user#T1", "U2", json!({ "name": "bob" }), false),
             ("userhistory#T1#U1", "abc", json!({ "name": "ada" }), true),
             ("userhistory#T1#U2", "abc", json!({ "name": "bob" }), false),
+            ("bookmark#T1#C1", "Bk1", json!({ "title": "Wiki" }), true),
+            ("bookmark#T1#C2", "Bk1", json!({ "title": "Wiki" }), false),
             ("usergroupmember#T1#S1", "U1", json!({ "user_id": "U1" }), true),
             ("usergroupmember#T1#S1", "U2", json!({ "user_id": "U2" }), false),
             ("file#T1", "F1", json!({ "object": { "user": "U1" } }), false),

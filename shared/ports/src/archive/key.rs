@@ -58,6 +58,16 @@ impl ItemKey {
         Self::new(user_group_names(team, group), hash)
     }
 
+    /// A bookmark of a channel.
+    pub fn bookmark(team: &TeamId, channel: &ChannelId, bookmark: &str) -> Self {
+        Self::new(bookmarks(team, channel), bookmark)
+    }
+
+    /// When a channel was last read for what no event reports.
+    pub fn daily_reading(team: &TeamId, channel: &ChannelId) -> Self {
+        Self::new(format!("meta#{team}#daily"), channel.as_str())
+    }
+
     /// A snapshot of a channel at an event's clock.
     pub fn channel(team: &TeamId, channel: &ChannelId, clock: &Ts) -> Self {
         Self::new(channels(team, channel), clock.as_str())
@@ -238,6 +248,11 @@ pub fn erasures(team: &TeamId) -> String {
 /// The partition of a channel's snapshots; the newest is the current one.
 pub fn channels(team: &TeamId, channel: &ChannelId) -> String {
     format!("channel#{team}#{channel}")
+}
+
+/// The partition of a channel's bookmarks.
+pub fn bookmarks(team: &TeamId, channel: &ChannelId) -> String {
+    format!("bookmark#{team}#{channel}")
 }
 
 /// The partition of a workspace's ChannelIndex.
