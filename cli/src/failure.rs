@@ -6,10 +6,21 @@ use std::process::ExitCode;
 use process::failure::{self, USAGE};
 use slack_api::ApiError;
 
-use crate::{UsageError, plain};
+use crate::plain;
 
 /// What to do about a token that Slack rejects.
 pub(crate) const ASK_DOCTOR: &str = "`annalist doctor` says what to do about the token";
+
+/// Arguments that are invalid or contradict each other.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UsageError(String);
+
+impl UsageError {
+    pub(crate) fn new(error: impl std::fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
 
 /// Prints clap's output: help unchanged, a usage error on one line.
 pub(crate) fn report_usage_error(error: &clap::Error) -> ExitCode {

@@ -136,6 +136,11 @@ impl CliFixture {
         self.write(team, &event).await;
     }
 
+    /// Creates or changes a user group.
+    pub(crate) async fn user_group(&self, team: &str, clock: &str, group: &Value) {
+        self.write(team, &event::user_group_updated(group, clock)).await;
+    }
+
     /// Creates a channel.
     pub(crate) async fn channel(&self, team: &str, channel: &str, clock: &str, name: &str) {
         let event = event::channel_created(channel, name, clock);

@@ -41,6 +41,7 @@ use process::config;
 use process::config::backend::{Backend, BackendArgs};
 use tokio::runtime::{Builder, Runtime};
 
+use failure::UsageError;
 use operate::backfill::BackfillArgs;
 use operate::backup::BackupArgs;
 use operate::dashboards::DashboardsArgs;
@@ -56,17 +57,6 @@ use operate::status::StatusArgs;
 use operate::sync::SyncArgs;
 use packaging::{CompletionsArgs, ManArgs};
 use read::{ChannelsArgs, CoverageArgs, MessageArgs, MessagesArgs, ReadArgs, SnapshotArgs, UsersArgs};
-
-/// Arguments that are invalid or contradict each other.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct UsageError(String);
-
-impl UsageError {
-    fn new(error: impl std::fmt::Display) -> Self {
-        Self(error.to_string())
-    }
-}
 
 /// The package's version, with the commit if it is known.
 const VERSION: &str = env!("ANNALIST_VERSION");
@@ -139,6 +129,9 @@ enum Command {
     /// Show the people of the workspace
     #[command(after_help = "Example: annalist users --history U0123ABCD")]
     Users(UsersArgs),
+    /// Show the user groups, such as @oncall, and their members
+    #[command(name = "usergroups")]
+    UserGroups(ReadArgs),
     /// Show when events may be missing, where and why
     #[command(
         after_help = "A gap is open while it lasts, and missing once it has ended; it is filled if history was \
@@ -153,7 +146,7 @@ enum Command {
     #[command(after_help = "Examples: annalist report --week 2026-W46\n  \
         annalist report --from 2026-10-01 --to 2026-11-01 --channel '#general' --html > october.html")]
     Report(report::ReportArgs),
-    /// Sync channels, people and emoji from Slack now
+    /// Sync channels, people, user groups and emoji from Slack now
     #[command(after_help = "`annalist up` does it every hour. The token comes from the environment:\n  \
         SLACK_BOT_TOKEN=… annalist sync --data /var/lib/annalist")]
     Sync(SyncArgs),
@@ -314,6 +307,9 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         }
         Command::Users(args) => on_archive(&args.read.backend, async |backend| {
             Ok(read::users(&*backend.archive(), &args, out).await?)
+        }),
+        Command::UserGroups(args) => on_archive(&args.backend, async |backend| {
+            Ok(read::user_groups(&*backend.archive(), &args, out).await?)
         }),
         Command::Gaps(args) => {
             on_archive(&args.backend, async |backend| Ok(read::gaps(&*backend.archive(), &args, out).await?))

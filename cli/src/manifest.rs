@@ -193,6 +193,8 @@ mod tests {
             "team_domain_change" => json!({ "url": "https://acme.slack.com", "domain": "acme" }),
             "team_rename" => json!({ "name": "Acme" }),
             "team_join" | "user_change" => json!({ "user": { "id": "U1", "name": "ada" } }),
+            "subteam_created" | "subteam_updated" => json!({ "subteam": { "id": "S1", "handle": "oncall" } }),
+            "subteam_members_changed" => json!({ "subteam_id": "S1", "added_users": ["U1"] }),
             "tokens_revoked" => json!({ "tokens": { "bot": ["U0APP"] } }),
             _ => json!({ "channel": "C1", "user": "U1" }),
         };
@@ -248,10 +250,18 @@ mod tests {
 
     #[test]
     fn the_scopes_cover_the_web_api_methods() {
-        // conversations.list and .info, .join, files.info and downloads, users.list, emoji.list.
-        for scope in
-            ["channels:read", "groups:read", "channels:join", "files:read", "users:read", "emoji:read"]
-        {
+        // conversations.list and .info, .join, files.info and downloads, users.list, emoji.list,
+        // usergroups.list, bookmarks.list.
+        for scope in [
+            "channels:read",
+            "groups:read",
+            "channels:join",
+            "files:read",
+            "users:read",
+            "emoji:read",
+            "usergroups:read",
+            "bookmarks:read",
+        ] {
             assert!(has_scope(scope), "{scope}");
         }
     }

@@ -2,6 +2,7 @@
 
 use ports::archive::{ArchiveExt, ItemKey, Update, key};
 use rules::filled::{SpanSource, filled_update};
+use rules::user_group::UserGroupObject;
 use serde_json::{Value, json};
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use testkit::memory::archive::MemoryArchive;
@@ -39,6 +40,13 @@ pub(crate) async fn filled(archive: &MemoryArchive, id: &str, from: i64, to: i64
 
 pub(crate) async fn person(archive: &MemoryArchive, id: &str, row: Value) {
     set(archive, ItemKey::user(&team(), &UserId::parse(id).unwrap()), row).await;
+}
+
+/// Writes a user group from Slack's object.
+pub(crate) async fn user_group(archive: &MemoryArchive, object: Value) {
+    for update in UserGroupObject::read(&object).unwrap().updates(&team(), &at(0)) {
+        archive.write(&update).await.unwrap();
+    }
 }
 
 /// Writes the names of channels, by id.

@@ -13,6 +13,7 @@
 //! * [`files`]: the state of files, in words; [`numbers`]: numbers as people read them.
 //! * [`joined`]: a channel with several ids or in several workspaces, read as one.
 
+pub mod bookmarks;
 pub mod channels;
 mod concurrent;
 pub mod coverage;
@@ -36,3 +37,4 @@ pub mod rows;
 pub mod search;
 pub mod text;
 pub mod thread;
+pub mod user_groups;

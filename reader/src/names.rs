@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use ports::archive::{Archive, ArchiveError, Item, ItemKey};
 use rules::directory::ORGANISATION;
-use slack::ids::{ChannelId, SLACKBOT, TeamId, UserId};
+use rules::user_group::UserGroup;
+use slack::ids::{ChannelId, SLACKBOT, TeamId, UserGroupId, UserId};
 
 use crate::directory::{self, WorkspaceChannels};
 use crate::plain;
@@ -19,13 +20,15 @@ pub fn is_visible(name: &str) -> bool {
     !plain::line(name).trim().is_empty()
 }
 
-/// The people and channels of a workspace, or of several that share a channel.
+/// The people, user groups and channels of a workspace, or of several that share a channel.
 pub struct DisplayNames<'a> {
     archive: &'a dyn Archive,
     teams: Vec<TeamId>,
     known: HashMap<String, String>,
     /// The names of the organisations of known people who belong to another one, by the ids of the people.
     organisations: HashMap<String, String>,
+    /// The handles of user groups by id; `None` for a group that the archive does not know.
+    handles: HashMap<String, Option<String>>,
     /// Read once, when a message first mentions a channel.
     channels: Option<Vec<WorkspaceChannels>>,
 }
@@ -39,7 +42,14 @@ impl<'a> DisplayNames<'a> {
     /// Returns an empty set of names for several workspaces. A person's name comes from the first workspace
     /// that has it.
     pub fn for_teams(archive: &'a dyn Archive, teams: Vec<TeamId>) -> Self {
-        Self { archive, teams, known: HashMap::new(), organisations: HashMap::new(), channels: None }
+        Self {
+            archive,
+            teams,
+            known: HashMap::new(),
+            organisations: HashMap::new(),
+            handles: HashMap::new(),
+            channels: None,
+        }
     }
 
     /// Looks up the authors of these messages, and everything they mention.
@@ -49,6 +59,7 @@ impl<'a> DisplayNames<'a> {
     ) -> Result<(), ArchiveError> {
         let messages = messages.into_iter();
         let mentions_channel = messages.clone().any(MessageText::mentions_channel);
+        self.learn_user_groups(messages.clone().flat_map(MessageText::user_groups)).await?;
         self.learn_people_and_channels(messages.flat_map(MessageText::people), mentions_channel).await
     }
 
@@ -60,6 +71,7 @@ impl<'a> DisplayNames<'a> {
     /// Returns a topic or a purpose as one line of plain text.
     pub async fn description_text(&mut self, text: &str) -> Result<String, ArchiveError> {
         let spans = mrkdwn::parse(text);
+        self.learn_user_groups(spans::user_groups(&spans)).await?;
         self.learn_people_and_channels(spans::people(&spans), spans::mentions_channel(&spans)).await?;
         Ok(flat::words(&spans, self))
     }
@@ -124,6 +136,36 @@ impl<'a> DisplayNames<'a> {
         Ok(())
     }
 
+    /// Looks up user groups by their ids.
+    async fn learn_user_groups(&mut self, ids: impl Iterator<Item = &str>) -> Result<(), ArchiveError> {
+        if self.handles.len() >= MAX_KNOWN {
+            self.handles.clear();
+        }
+        let mut unknown: Vec<UserGroupId> = ids
+            .filter(|id| !self.handles.contains_key(*id))
+            .filter_map(|id| UserGroupId::parse(id).ok())
+            .collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        unknown.truncate(MAX_KNOWN - self.handles.len());
+        let of_teams = |group| self.teams.iter().map(move |team| ItemKey::user_group(team, group));
+        let keys: Vec<ItemKey> = unknown.iter().flat_map(of_teams).collect();
+        let rows = self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+        for (key, row) in keys.into_iter().zip(&rows) {
+            let handle = row.as_ref().and_then(UserGroup::read).and_then(|group| group.handle);
+            let handle = handle.filter(|handle| is_visible(handle)).map(|handle| plain::line(&handle));
+            // The first workspace with a handle wins.
+            let known = self.handles.entry(key.timestamp).or_default();
+            *known = known.take().or(handle);
+        }
+        Ok(())
+    }
+
+    /// Returns a user group's handle, safe to print.
+    pub fn user_group_handle(&self, id: &str) -> Option<&str> {
+        self.handles.get(id)?.as_deref()
+    }
+
     /// Returns a person's name, or their id if the name is unknown.
     pub fn person_name<'n>(&'n self, id: &'n str) -> &'n str {
         self.known.get(id).map_or(id, String::as_str)
@@ -181,8 +223,22 @@ mod tests {
     use testkit::memory::archive::MemoryArchive;
 
     use super::*;
-    use crate::fixture::{channel_names, person, set, team};
-    use crate::text::{MessageText, read};
+    use crate::fixture::{channel_names, person, set, team, user_group};
+    use crate::text::{MessageText, flat, read};
+
+    #[tokio::test]
+    async fn a_user_group_has_its_handle_then_the_label_then_its_id() {
+        let archive = MemoryArchive::new();
+        user_group(&archive, json!({ "id": "S1", "handle": "on\u{1b}call" })).await;
+        user_group(&archive, json!({ "id": "S2", "handle": "\u{200b}" })).await;
+        let mut names = DisplayNames::new(&archive, team());
+        let text = "<!subteam^S1|@old> <!subteam^S2|@two> <!subteam^S3|@three> <!subteam^S4> <!subteam^s>";
+        let message: MessageText = read(&json!({ "user": "U1", "text": text }));
+        names.learn([&message]).await.unwrap();
+        assert_eq!(flat::line(&message.lines[0], &names), "@on␛call @two @three @S4 @s");
+        let topic = names.description_text("ask <!subteam^S1>").await.unwrap();
+        assert_eq!(topic, "ask @on␛call");
+    }
 
     #[tokio::test]
     async fn a_message_of_a_bot_is_shown_under_the_name_of_its_row() {

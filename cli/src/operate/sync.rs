@@ -73,19 +73,23 @@ pub(crate) async fn run(
 
 /// Prints the result of a workspace.
 fn print_report(report: &SyncReport, out: &mut dyn Write) -> anyhow::Result<()> {
-    let SyncReport { team, team_name, channels, people, emoji, .. } = report;
+    let SyncReport { team, team_name, channels, people, emoji, user_groups, bookmarks, .. } = report;
     let name = team_name.as_ref().map(|name| format!(" ({})", plain::line(name))).unwrap_or_default();
-    let changed = channels.changed + people.changed + emoji.changed;
+    let changed = channels.changed + people.changed + emoji.changed + user_groups.changed + bookmarks.changed;
     if let Some(failure) = &report.failure {
         writeln!(out, "{team}{name}: failed: {}", plain::line(&failure.to_string()))?;
         return Ok(());
     }
     write!(
         out,
-        "{team}{name}: {}, {}, {} emoji; {changed} new or changed",
+        "{team}{name}: {}, {}, {} emoji{}; {changed} new or changed",
         plain::counted(channels.listed, "channel", "channels"),
         plain::counted(people.listed, "person", "people"),
-        emoji.listed
+        emoji.listed,
+        match user_groups.listed {
+            0 => String::new(),
+            listed => format!(", {}", plain::counted(listed, "user group", "user groups")),
+        }
     )?;
     if report.skipped() > 0 {
         let why = report.first_skipped.as_ref().map_or_else(|| "odd".to_owned(), ToString::to_string);

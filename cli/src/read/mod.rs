@@ -4,7 +4,7 @@
 //!
 //! * [`target`] parses the arguments for channels and messages, [`range`] those for time ranges; [`channel`]
 //!   has the errors for channels that are not found.
-//! * [`messages`], [`thread`], [`revisions`], [`users`], [`files`], [`gaps`], [`coverage`], [`channels`] and
+//! * [`messages`], [`thread`], [`revisions`], [`users`], [`user_groups`], [`files`], [`gaps`], [`coverage`], [`channels`] and
 //!   [`snapshots`] are the commands.
 //! * [`threads`] prints replies under their roots; [`printer`] and [`render`] print messages.
 
@@ -22,6 +22,7 @@ mod snapshots;
 mod target;
 mod thread;
 mod threads;
+mod user_groups;
 mod users;
 
 use std::io;
@@ -45,6 +46,7 @@ pub(crate) use snapshots::{channel, with_plain_text};
 pub(crate) use target::{MessageArgs, channel as channel_name};
 pub(crate) use thread::thread;
 pub(crate) use threads::REPLY_INDENT;
+pub(crate) use user_groups::user_groups;
 pub(crate) use users::{unknown as unknown_person, users};
 
 /// The arguments of every read command.

@@ -6,7 +6,7 @@ use ports::archive::{Archive, ArchiveError, Query, key};
 use reader::joined::ChannelOfTeam;
 use reader::names::DisplayNames;
 use reader::rows::VisibleRows;
-use reader::{figures, find, pins};
+use reader::{bookmarks, figures, find, pins};
 use rules::project;
 use serde_json::{Value, json};
 use slack::envelope;
@@ -32,6 +32,7 @@ pub(crate) async fn channel(
         return match (location.newest(archive).await?, read.json) {
             (Some(mut snapshot), true) => {
                 snapshot["pins"] = json!(pins);
+                add_bookmarks(archive, location, &mut snapshot).await?;
                 if args.figures {
                     add_figures(archive, location, &mut snapshot).await?;
                 }
@@ -39,6 +40,7 @@ pub(crate) async fn channel(
             }
             (Some(mut snapshot), false) => {
                 snapshot["pins"] = json!(pins);
+                add_bookmarks(archive, location, &mut snapshot).await?;
                 let mut names = DisplayNames::new(archive, location.team.clone());
                 Ok(state(out, location, &with_plain_text(&mut names, snapshot).await?)?)
             }
@@ -69,6 +71,19 @@ pub(crate) async fn channel(
     }
     if before.is_none() && !read.json {
         print_only_messages_known(out, location)?;
+    }
+    Ok(())
+}
+
+/// Adds the bookmarks of a channel that has or had some.
+async fn add_bookmarks(
+    archive: &dyn Archive,
+    location: &ChannelOfTeam,
+    snapshot: &mut Value,
+) -> Result<(), ArchiveError> {
+    let bookmarks = bookmarks::bookmarks(archive, location).await?;
+    if !bookmarks.is_empty() {
+        snapshot["bookmarks"] = bookmarks.into();
     }
     Ok(())
 }
@@ -155,6 +170,12 @@ fn state(out: &mut dyn Write, location: &ChannelOfTeam, snapshot: &Value) -> io:
             writeln!(out, "    {label:<12} {}", plain::excerpt(&value, SHOWN))?;
         }
     }
+    for bookmark in snapshot["bookmarks"].as_array().into_iter().flatten() {
+        let text = |name: &str| bookmark[name].as_str().unwrap_or_default();
+        let removed = if bookmark["removed"] == true { " (removed)" } else { "" };
+        let shown = format!("{}  {}{removed}", text("title"), text("link"));
+        writeln!(out, "    {:<12} {}", "bookmark", plain::excerpt(&shown, SHOWN))?;
+    }
     Ok(())
 }
 
@@ -205,6 +226,7 @@ mod tests {
     use super::*;
     use crate::fixture::{CliFixture, message_args, output};
     use crate::read::{ChannelArgs, ReadArgs};
+    use testkit::fake_slack::bookmark;
 
     fn args(name: &str, json: bool) -> SnapshotArgs {
         let read = ReadArgs { json, ..message_args("C1", "1.000000").read };
@@ -229,6 +251,34 @@ mod tests {
             assert!(text.contains(expected), "{text}");
         }
         assert!(printed(&fixture, "C1", false, true).await.contains(topic));
+    }
+
+    #[tokio::test]
+    async fn bookmarks_are_listed_and_removed_ones_are_marked() {
+        let fixture = release().await;
+        let listed = |id: &str| bookmark(id, "Wi\u{1b}ki", "https://example.com/");
+        let (team, id, at) = ("T1".parse().unwrap(), "C1".parse().unwrap(), "1.000000".parse().unwrap());
+        let both = [listed("Bk1"), listed("Bk2")];
+        let mut updates = rules::bookmark::compare(&team, &id, &both, &[], &at).updates;
+        updates[1].set.insert("removed".into(), true.into());
+        for update in &updates {
+            fixture.archive().write(update).await.unwrap();
+        }
+        let text = printed(&fixture, "C1", false, false).await;
+        assert!(
+            text.ends_with(
+                "    bookmark     Wi␛ki  https://example.com/\n    bookmark     Wi␛ki  https://example.com/ (removed)\n"
+            ),
+            "{text}"
+        );
+        let json: Value = serde_json::from_str(&printed(&fixture, "C1", false, true).await).unwrap();
+        assert_eq!(
+            json["bookmarks"],
+            json!([
+                { "id": "Bk1", "title": "Wi\u{1b}ki", "link": "https://example.com/" },
+                { "id": "Bk2", "title": "Wi\u{1b}ki", "link": "https://example.com/", "removed": true },
+            ])
+        );
     }
 
     async fn release() -> CliFixture {

@@ -34,7 +34,7 @@ impl Facet {
         Self(format!("u{}", word(user)))
     }
 
-    /// The message mentions this person or channel.
+    /// The message mentions this person, user group or channel.
     pub fn mention(id: &str) -> Self {
         Self(format!("m{}", word(id)))
     }
@@ -61,7 +61,7 @@ impl Facet {
         })
     }
 
-    /// The message mentions any person or channel, so its text changes with their names.
+    /// The message mentions any person, user group or channel, so its text changes with their names.
     pub fn mentions() -> Self {
         Self::named("mentions")
     }
@@ -118,7 +118,9 @@ fn facets(message: &Value, content: &MessageText) -> BTreeSet<Facet> {
         flags.into_iter().filter(|(_, is_set)| *is_set).filter_map(|(facet, _)| facet).collect();
     facets.extend(content.author.id().map(Facet::author));
     for span in spans() {
-        if let TextSpan::User { id, .. } | TextSpan::Channel { id, .. } = span {
+        if let TextSpan::User { id, .. } | TextSpan::Channel { id, .. } | TextSpan::UserGroup { id, .. } =
+            span
+        {
             facets.extend([Facet::mention(id), Facet::mentions()]);
         }
     }

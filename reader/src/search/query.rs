@@ -5,7 +5,7 @@
 //! deploy*                words with this prefix            -draft            without the word
 //! from:@ana  in:#ops     the author and the channel        has:file|link|reaction|pin|thread|code
 //! before:2026-11-01  after:2026-11-01  on:2026-11-20       is:thread|edited|deleted|bot
-//! during:2026-11  during:2026
+//! during:2026-11  during:2026                              mentions:@oncall
 //! ```
 //!
 //! A minus sign in front negates any of these. Anything but a filter is text, including its special
@@ -48,6 +48,8 @@ pub enum SearchCondition {
     Text(TextCondition),
     /// A person with this name or id wrote the message.
     From(String),
+    /// The message mentions a person, a user group or a channel with this name or id.
+    Mentions(String),
     /// The message is in a channel with this name or id.
     In(String),
     /// The message was written on one of these days.
@@ -165,11 +167,14 @@ impl SearchQuery {
         if terms.is_empty() { Err(QueryError::Nothing) } else { Ok(Self { terms }) }
     }
 
-    /// Whether the query has a text or an author, so that the names of people and channels are needed.
+    /// Whether the query has a text, an author or a mention, so that the names of people and channels are needed.
     pub fn asks_for_names(&self) -> bool {
-        self.terms
-            .iter()
-            .any(|term| matches!(term.condition, SearchCondition::Text(_) | SearchCondition::From(_)))
+        self.terms.iter().any(|term| {
+            matches!(
+                term.condition,
+                SearchCondition::Text(_) | SearchCondition::From(_) | SearchCondition::Mentions(_)
+            )
+        })
     }
 
     /// Whether the query asks for deleted messages.
@@ -223,6 +228,7 @@ fn filter(name: &str, value: &str) -> Result<Option<SearchCondition>, QueryError
     let days = |first, end| Some(SearchCondition::Days(DayRange { first, end }));
     Ok(match name {
         "from" => Some(SearchCondition::From(value.to_owned())),
+        "mentions" => Some(SearchCondition::Mentions(value.to_owned())),
         "in" => Some(SearchCondition::In(value.to_owned())),
         "before" => days(None, Some(day("before")?)),
         "after" => days(Some(day_after(day("after")?)), None),
@@ -324,6 +330,7 @@ mod tests {
                         words.join("+") + if text.is_prefix { "*" } else { "" }
                     }
                     SearchCondition::From(name) => format!("from {name}"),
+                    SearchCondition::Mentions(name) => format!("mentions {name}"),
                     SearchCondition::In(name) => format!("in {name}"),
                     SearchCondition::Days(days) => {
                         let day = |day: Option<Date>| day.map_or_else(String::new, |day| day.to_string());

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
+use rules::user_group::UserGroup;
 use slack::ids::{ChannelId, TeamId, UserId};
 
 use super::document::Facet;
@@ -79,6 +80,17 @@ pub enum ResolveError {
         /// Similar names, closest first.
         close: Vec<String>,
     },
+    /// No person, user group or channel has this name or id.
+    #[error(
+        "nothing that can be mentioned is called {called} in this archive{}",
+        find::suggestion_text(close, "people")
+    )]
+    UnknownMention {
+        /// The requested id or name.
+        called: String,
+        /// Similar names, closest first.
+        close: Vec<String>,
+    },
     /// No channel has this name or id.
     #[error("no channel {called} in this archive{}", find::suggestion_text(close, "channels"))]
     UnknownChannel {
@@ -96,17 +108,19 @@ impl ResolveError {
     /// Whether the query names an unknown person or channel, which is the user's mistake.
     pub fn is_unknown_name(&self) -> bool {
         match self {
-            Self::UnknownPerson { .. } | Self::UnknownChannel { .. } => true,
+            Self::UnknownPerson { .. } | Self::UnknownMention { .. } | Self::UnknownChannel { .. } => true,
             Self::Archive(_) => false,
         }
     }
 }
 
-/// The names of people and channels that messages may mention.
+/// The names of people, user groups and channels that messages may mention.
 #[derive(Debug, Default)]
 pub struct KnownNames {
     people: Vec<(UserId, Vec<KnownName>)>,
     channels: Vec<(ChannelId, KnownName)>,
+    /// User groups by id, with their handles.
+    groups: Vec<(String, KnownName)>,
 }
 
 /// A name, prepared for comparison with many texts.
@@ -171,6 +185,11 @@ impl KnownNames {
                 let names = bot.text("name").map(KnownName::new).into_iter().collect();
                 Some((UserId::parse(&bot.key.timestamp).ok()?, names))
             }));
+            let groups = query_all(archive, Query::partition(key::user_groups(team))).await?;
+            known.groups.extend(groups.iter().filter_map(UserGroup::read).filter_map(|group| {
+                let handle = KnownName::new(group.handle.as_deref()?);
+                Some((group.id, handle))
+            }));
             let channels = directory::read(archive, team).await?;
             known.channels.extend(channels.iter().map(|(channel, name)| (channel, KnownName::new(name))));
         }
@@ -220,12 +239,30 @@ impl KnownNames {
         None
     }
 
+    /// Returns the ids of the people, user groups and channels that a mention with this name or id refers to.
+    /// The error contains similar names.
+    fn mentioned_as(&self, called: &str) -> Result<Vec<&str>, Vec<String>> {
+        let name = called.strip_prefix(['@', '#']).unwrap_or(called);
+        let requested = name.to_lowercase();
+        let mut close = Closest::new(&requested);
+        let mut found = BTreeSet::new();
+        for (id, known) in self.mentioned() {
+            if id == name || known.lowercase == requested {
+                found.insert(id);
+            } else {
+                close.add_candidate(&known.lowercase);
+            }
+        }
+        if found.is_empty() { Err(close.names()) } else { Ok(found.into_iter().collect()) }
+    }
+
     /// Returns each name with the id that its mentions contain. A mention shows a person's first available
     /// name, so each of their names may be shown after another one is removed.
     fn mentioned(&self) -> impl Iterator<Item = (&str, &KnownName)> {
         let people =
             self.people.iter().flat_map(|(user, names)| names.iter().map(|name| (user.as_str(), name)));
-        people.chain(self.channels.iter().map(|(channel, name)| (channel.as_str(), name)))
+        let groups = self.groups.iter().map(|(group, handle)| (group.as_str(), handle));
+        people.chain(groups).chain(self.channels.iter().map(|(channel, name)| (channel.as_str(), name)))
     }
 
     /// Returns the mentions that show all of these units, and for each unit the mentions that may show it.
@@ -274,6 +311,7 @@ pub async fn resolve(
         let condition = match term.condition {
             SearchCondition::Text(text) => text_condition(known, text),
             SearchCondition::From(called) => ResolvedCondition::Facets(authors(known, &called)?),
+            SearchCondition::Mentions(called) => ResolvedCondition::Facets(mentions(known, &called)?),
             SearchCondition::In(called) => {
                 ResolvedCondition::Locations(channel_places(archive, teams, &called).await?)
             }
@@ -324,6 +362,15 @@ fn authors(known: &KnownNames, called: &str) -> Result<Vec<Facet>, ResolveError>
     }
 }
 
+/// Returns the facets of mentions by name or id.
+fn mentions(known: &KnownNames, called: &str) -> Result<Vec<Facet>, ResolveError> {
+    match known.mentioned_as(called) {
+        Ok(ids) => Ok(mentions_of(&ids.into_iter().collect())),
+        Err(_) if find::looks_like_an_id(called) => Ok(vec![Facet::mention(called)]),
+        Err(close) => Err(ResolveError::UnknownMention { called: plain::excerpt(called, 80), close }),
+    }
+}
+
 /// Returns all locations of all channels with this name or id.
 async fn channel_places(
     archive: &dyn Archive,
@@ -358,7 +405,7 @@ mod tests {
     use testkit::memory::archive::MemoryArchive;
 
     use super::*;
-    use crate::fixture::{channel_names, person, set, team};
+    use crate::fixture::{channel_names, person, set, team, user_group};
 
     async fn resolved(text: &str) -> Result<ResolvedQuery, ResolveError> {
         let archive = MemoryArchive::new();
@@ -368,6 +415,7 @@ mod tests {
         person(&archive, "U2", bo).await;
         let bot = ItemKey::bot(&team(), &UserId::parse("B0JIRA").unwrap());
         set(&archive, bot, json!({ "name": "Jira Cloud" })).await;
+        user_group(&archive, json!({ "id": "S1", "handle": "oncall", "name": "On call" })).await;
         channel_names(&archive, json!({ "C7": "general", "C8": "ops-alerts" })).await;
         let teams = [team()];
         let query = SearchQuery::parse(text).unwrap();
@@ -418,6 +466,20 @@ mod tests {
         let resolved = resolved("\"thanks ana\"").await.unwrap();
         let ResolvedCondition::Text { unit_mentions, .. } = &resolved.terms[0].condition else { panic!() };
         assert_eq!(unit_mentions, &[vec![], vec![Facet::mention("U1")]]);
+    }
+
+    #[tokio::test]
+    async fn mentions_of_a_group_are_found_by_its_handle() {
+        for text in ["oncall", "onc*", "mentions:@oncall", "mentions:OnCall", "mentions:S1"] {
+            assert_eq!(facets(text).await, ["ms1"], "{text}");
+        }
+        for (text, expected) in
+            [("mentions:@ana", "mu1"), ("mentions:#general", "mc7"), ("mentions:U999", "mu999")]
+        {
+            assert_eq!(facets(text).await, [expected], "{text}");
+        }
+        let error = resolved("mentions:@oncal").await.unwrap_err();
+        assert!(error.is_unknown_name() && error.to_string().ends_with("did you mean oncall?"), "{error}");
     }
 
     #[tokio::test]

@@ -45,7 +45,10 @@ fn write(spans: &[TextSpan], names: &DisplayNames<'_>, text: &mut String) {
                 Some(name) => mention('#', &name, text),
                 None => mention('#', label.as_deref().unwrap_or(id), text),
             },
-            TextSpan::UserGroup { id, label } => mention('@', label.as_deref().unwrap_or(id), text),
+            TextSpan::UserGroup { id, label } => {
+                let handle = names.user_group_handle(id).or(label.as_deref());
+                mention('@', handle.unwrap_or(id), text);
+            }
             TextSpan::Broadcast(name) => mention('@', name, text),
             TextSpan::Emoji { name, .. } => *text += &format!(":{name}:"),
             TextSpan::Cell => *text += " | ",

@@ -137,6 +137,11 @@ impl MessageText {
         author.chain(spans::people(self.spans()))
     }
 
+    /// The ids of the mentioned user groups.
+    pub fn user_groups(&self) -> impl Iterator<Item = &str> {
+        spans::user_groups(self.spans())
+    }
+
     /// Whether the message mentions a channel.
     pub fn mentions_channel(&self) -> bool {
         spans::mentions_channel(self.spans())

@@ -139,6 +139,15 @@ pub(crate) fn people<'s>(spans: impl IntoIterator<Item = &'s TextSpan>) -> impl 
         .filter_map(|span| if let TextSpan::User { id, .. } = span { Some(id.as_str()) } else { None })
 }
 
+/// The ids of the mentioned user groups.
+pub(crate) fn user_groups<'s>(
+    spans: impl IntoIterator<Item = &'s TextSpan>,
+) -> impl Iterator<Item = &'s str> {
+    spans
+        .into_iter()
+        .filter_map(|span| if let TextSpan::UserGroup { id, .. } = span { Some(id.as_str()) } else { None })
+}
+
 /// Whether a channel is mentioned or linked with a Slack link.
 pub(crate) fn mentions_channel<'s>(spans: impl IntoIterator<Item = &'s TextSpan>) -> bool {
     let is_link = |address: &str| SlackLink::parse(address).is_some();

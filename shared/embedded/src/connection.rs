@@ -41,6 +41,8 @@ const MIGRATIONS: &[M<'_>] = &[
     M::up(include_str!("schema/12.sql")),
     M::up(include_str!("schema/13.sql")),
     M::up(include_str!("schema/14.sql")),
+    M::up(include_str!("schema/15.sql")),
+    M::up(include_str!("schema/16.sql")),
 ];
 
 /// The schema of this version.

@@ -2,7 +2,7 @@
 //! goes back: a clock from the far future would win forever over everything that Slack sends later.
 
 use super::message::MessageUpdate;
-use super::{Malformed, SlackEvent};
+use super::{Malformed, SlackEvent, user_group};
 use slack::catalogue::EventRule;
 use slack::ids::Ts;
 use slack::signature::WINDOW_S;
@@ -37,6 +37,7 @@ pub(super) fn check(event: &SlackEvent<'_>, came_at_ms: i64) -> Result<(), Malfo
         Some(EventRule::Reaction(_) | EventRule::Pin(_)) => {
             check("item.ts", event.header.item().and_then(|item| parsed(item.ts().as_deref())))
         }
+        Some(EventRule::UserGroup(_)) => check("date_update", user_group::changed_at(event)),
         Some(
             EventRule::User
             | EventRule::Team(_)
@@ -71,8 +72,10 @@ mod tests {
     }
 
     /// An event for each field with a clock that decides what wins; `CLOCK` marks the field.
-    const EVENTS: [&str; 14] = [
+    const EVENTS: [&str; 16] = [
         r#""type":"user_change","user":{"id":"U1"},"event_ts":"CLOCK""#,
+        r#""type":"subteam_updated","subteam":{"id":"S1"},"event_ts":"CLOCK""#,
+        r#""type":"subteam_members_changed","subteam_id":"S1","event_ts":"CLOCK""#,
         r#""type":"emoji_changed","subtype":"add","name":"a","event_ts":"CLOCK""#,
         r#""type":"channel_rename","channel":{"id":"C1","name":"a"},"event_ts":"CLOCK""#,
         r#""type":"pin_added","user":"U1","channel_id":"C1","item":{"type":"message","message":{"ts":"CLOCK"}}"#,

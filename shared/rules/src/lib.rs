@@ -3,6 +3,7 @@
 
 pub mod audience;
 pub mod author;
+pub mod bookmark;
 pub mod bot;
 pub mod channel;
 mod clocks;
@@ -23,6 +24,7 @@ pub mod project;
 pub mod public_mark;
 pub mod question;
 pub mod reaction;
+pub mod user_group;
 pub mod version;
 pub mod workspace;
 
@@ -210,6 +212,7 @@ impl<'a> SlackEvent<'a> {
             Some(EventRule::FileDeleted) => file::deleted(self),
             // The file-downloader asks Slack what changed.
             Some(EventRule::FileChanged) => Ok(Vec::new()),
+            Some(EventRule::UserGroup(change)) => user_group::changes(self, change),
             Some(EventRule::Channel(_) | EventRule::Gap(_) | EventRule::Joined | EventRule::Ignored(_))
             | None => Ok(Vec::new()),
         }

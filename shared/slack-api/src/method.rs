@@ -23,6 +23,10 @@ pub enum Method {
     UsersList,
     /// The custom emoji of a workspace.
     EmojiList,
+    /// The user groups of a workspace.
+    UsergroupsList,
+    /// The bookmarks of a channel.
+    BookmarksList,
     /// One file.
     FilesInfo,
     /// The workspace itself.
@@ -82,6 +86,8 @@ impl Method {
             Self::ConversationsJoin => "conversations.join",
             Self::UsersList => "users.list",
             Self::EmojiList => "emoji.list",
+            Self::UsergroupsList => "usergroups.list",
+            Self::BookmarksList => "bookmarks.list",
             Self::FilesInfo => "files.info",
             Self::TeamInfo => "team.info",
             Self::UsersInfo => "users.info",
@@ -108,12 +114,16 @@ impl Method {
         // second for a channel.
         const POSTS: NonZeroU32 = NonZeroU32::new(200).unwrap();
         match self {
-            Self::ConversationsList | Self::UsersList | Self::EmojiList | Self::PinsList => {
-                CallRate::burst(TIER_2)
-            }
-            Self::ConversationsJoin | Self::TeamInfo | Self::BotsInfo | Self::ConversationsInfo => {
-                CallRate::burst(TIER_3)
-            }
+            Self::ConversationsList
+            | Self::UsersList
+            | Self::EmojiList
+            | Self::PinsList
+            | Self::UsergroupsList => CallRate::burst(TIER_2),
+            Self::ConversationsJoin
+            | Self::TeamInfo
+            | Self::BotsInfo
+            | Self::BookmarksList
+            | Self::ConversationsInfo => CallRate::burst(TIER_3),
             Self::FilesInfo | Self::AuthTest | Self::UsersInfo => CallRate::burst(TIER_4),
             Self::ConversationsHistory | Self::ConversationsReplies => CallRate::steady(HISTORY),
             Self::ChatPostMessage => CallRate::posts(Some(POSTS)),
@@ -123,12 +133,13 @@ impl Method {
     /// The timeout of a single call without waits.
     pub(crate) fn time_limit(self) -> Duration {
         match self {
-            Self::ConversationsHistory | Self::ConversationsReplies => LONG_TIMEOUT,
+            Self::ConversationsHistory | Self::ConversationsReplies | Self::UsergroupsList => LONG_TIMEOUT,
             Self::AuthTest
             | Self::ConversationsList
             | Self::ConversationsJoin
             | Self::UsersList
             | Self::EmojiList
+            | Self::BookmarksList
             | Self::FilesInfo
             | Self::TeamInfo
             | Self::UsersInfo

@@ -66,6 +66,8 @@ pub enum EventRule {
     FileChanged,
     /// A file was deleted.
     FileDeleted,
+    /// A user group changed.
+    UserGroup(UserGroupChange),
     /// Something happened to a channel.
     Channel(ChannelChange),
     /// Events may be missing, or arrive again.
@@ -101,6 +103,15 @@ pub enum TeamChange {
     Name,
     /// Its domain.
     Domain,
+}
+
+/// A change to a user group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UserGroupChange {
+    /// The event contains the group as it is now.
+    State,
+    /// The event contains the people who were added and removed.
+    Members,
 }
 
 /// A change to a channel.
@@ -185,7 +196,7 @@ const NO_HISTORY: &str = "it changes nothing that is stored";
 /// former changes stored data; the others would only use up the 30,000 deliveries per hour. Slack sends
 /// `member_joined_channel` for every user; only the app's own join is stored.
 #[rustfmt::skip]
-pub const EVENTS: [EventType; 48] = [
+pub const EVENTS: [EventType; 51] = [
     event_type_row("app_uninstalled", Subscription::NoScope, Destination::Channels, EventRule::Gap(GapKind::Uninstalled), Visibility::NoChannel),
     channel("channel_archive", ChannelChange::Archived, Visibility::PublicByType),
     channel("channel_created", ChannelChange::Created, Visibility::ChannelObject),
@@ -215,6 +226,9 @@ pub const EVENTS: [EventType; 48] = [
     with_channel_type("pin_removed", "pins:read", EventRule::Pin(PinChange::Removed)),
     with_channel_type("reaction_added", "reactions:read", EventRule::Reaction(ReactionChange::Added)),
     with_channel_type("reaction_removed", "reactions:read", EventRule::Reaction(ReactionChange::Removed)),
+    without_channel("subteam_created", "usergroups:read", EventRule::UserGroup(UserGroupChange::State)),
+    without_channel("subteam_members_changed", "usergroups:read", EventRule::UserGroup(UserGroupChange::Members)),
+    without_channel("subteam_updated", "usergroups:read", EventRule::UserGroup(UserGroupChange::State)),
     event_type_row("team_access_granted", Subscription::NoScope, Destination::Channels, EventRule::Gap(GapKind::AccessGranted), Visibility::NoChannel),
     event_type_row("team_access_revoked", Subscription::NoScope, Destination::Channels, EventRule::Gap(GapKind::AccessRevoked), Visibility::NoChannel),
     without_channel("team_domain_change", "team:read", EventRule::Team(TeamChange::Domain)),
@@ -282,6 +296,7 @@ pub fn markdown_table() -> String {
             EventRule::Emoji => "the emoji",
             EventRule::FileChanged => "another version of the file, if it is a canvas",
             EventRule::FileDeleted => "that the file is deleted",
+            EventRule::UserGroup(_) => "the user group and its members",
             EventRule::Channel(ChannelChange::Left) => "the channel, and a gap",
             EventRule::Channel(_) => "the channel",
             EventRule::Gap(GapKind::AccessGranted | GapKind::MigrationFinished) => "the end of a gap",

@@ -91,6 +91,12 @@ slack_id!(
     "file id"
 );
 
+slack_id!(
+    /// A user group.
+    UserGroupId,
+    "user group id"
+);
+
 /// Slack's own user in every workspace, the author of its messages and of the placeholders of deleted ones.
 pub const SLACKBOT: &str = "USLACKBOT";
 

@@ -1,4 +1,4 @@
-//! The methods for a workspace, its channels, people, bots, emoji and files.
+//! The methods for a workspace, its channels, people, bots, emoji, user groups and files.
 
 use serde_json::{Value, json};
 
@@ -27,6 +27,8 @@ pub(crate) fn answer<'a>(
         "conversations.list" => paging.list("channels", &workspace.channels, parameter("cursor")),
         "users.list" => paging.list("members", &workspace.members, parameter("cursor")),
         "emoji.list" => json!({ "ok": true, "emoji": workspace.emoji }),
+        "usergroups.list" => user_groups(workspace, parameter),
+        "bookmarks.list" => bookmarks(workspace, parameter("channel_id")),
         "conversations.info" => object_or_refusal("channel", workspace.channel(parameter("channel"))),
         "users.info" => object_or_refusal("user", workspace.member(parameter("user"))),
         "bots.info" => object_or_refusal("bot", bot(workspace, parameter("bot"))),
@@ -34,6 +36,35 @@ pub(crate) fn answer<'a>(
         "pins.list" => pins(workspace, parameter("channel")),
         "conversations.join" => join(workspace, parameter("channel")),
         _ => refused("unknown_method"),
+    }
+}
+
+fn user_groups<'a>(workspace: &FakeWorkspace, parameter: &impl Fn(&str) -> &'a str) -> Value {
+    if let Err(refused) = workspace.check_scope("usergroups:read") {
+        return refused;
+    }
+    let is_disabled = |group: &Value| group["date_delete"].as_u64().is_some_and(|time| time > 0);
+    let includes = |name: &str| parameter(name) == "true";
+    let listed = workspace.user_groups.iter();
+    let listed = listed.filter(|group| includes("include_disabled") || !is_disabled(group)).cloned();
+    let listed: Vec<Value> = listed
+        .map(|mut group| {
+            if let (false, Value::Object(fields)) = (includes("include_users"), &mut group) {
+                fields.remove("users");
+            }
+            group
+        })
+        .collect();
+    json!({ "ok": true, "usergroups": listed })
+}
+
+fn bookmarks(workspace: &FakeWorkspace, channel: &str) -> Value {
+    match (workspace.check_scope("bookmarks:read"), workspace.channel(channel)) {
+        (Err(refused), _) => refused,
+        (Ok(()), None) => refused("channel_not_found"),
+        (Ok(()), Some(_)) => {
+            json!({ "ok": true, "bookmarks": workspace.bookmarks.get(channel).map_or(&[][..], Vec::as_slice) })
+        }
     }
 }
 

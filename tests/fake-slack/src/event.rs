@@ -194,6 +194,27 @@ pub fn emoji_added(name: &str, url: &str, event_ts: &str) -> Value {
     json!({ "type": "emoji_changed", "subtype": "add", "name": name, "value": url, "event_ts": event_ts })
 }
 
+/// Returns the event of a created or changed user group.
+pub fn user_group_updated(group: &Value, event_ts: &str) -> Value {
+    json!({ "type": "subteam_updated", "subteam": group, "event_ts": event_ts })
+}
+
+/// Returns the event of people who were added to a user group and removed from it.
+pub fn user_group_members_changed(
+    group: &str,
+    added: &[&str],
+    removed: &[&str],
+    date_update_s: i64,
+    event_ts: &str,
+) -> Value {
+    json!({
+        "type": "subteam_members_changed", "subteam_id": group, "team_id": "T1",
+        "date_previous_update": date_update_s - 1, "date_update": date_update_s, "added_users": added,
+        "added_users_count": added.len(), "removed_users": removed, "removed_users_count": removed.len(),
+        "event_ts": event_ts,
+    })
+}
+
 /// Returns `object` with these fields set.
 pub fn with_fields<const N: usize>(mut object: Value, fields: [(&str, Value); N]) -> Value {
     if let Value::Object(object) = &mut object {

@@ -28,4 +28,4 @@ mod workspace;
 pub use answer::{SlackAnswer, refusal};
 pub use history::ChannelHistory;
 pub use state::{Call, SlackState};
-pub use workspace::{FakeWorkspace, channel, person};
+pub use workspace::{FakeWorkspace, bookmark, channel, person, user_group};

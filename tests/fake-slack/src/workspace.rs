@@ -36,6 +36,10 @@ pub struct FakeWorkspace {
     pub bots: BTreeSet<String>,
     /// The emoji of `emoji.list`.
     pub emoji: Value,
+    /// The groups of `usergroups.list`.
+    pub user_groups: Vec<Value>,
+    /// The bookmarks of `bookmarks.list`, by channel id.
+    pub bookmarks: BTreeMap<String, Vec<Value>>,
     /// The file objects of `files.info`, by file id.
     pub files: BTreeMap<String, Value>,
     /// Every person, bot and channel id exists, except those in [`Self::unknown`].
@@ -183,6 +187,26 @@ pub fn channel(id: &str, name: &str) -> Value {
         "topic": { "value": "", "creator": "", "last_set": 0 },
         "purpose": { "value": format!("for {name}"), "creator": "U00000", "last_set": 1_600_000_000 },
         "previous_names": [], "num_members": 3,
+    })
+}
+
+/// Returns a bookmark as Slack lists it.
+pub fn bookmark(id: &str, title: &str, link: &str) -> Value {
+    json!({
+        "id": id, "channel_id": "C00000", "title": title, "link": link, "emoji": "", "icon_url": "", "type": "link",
+        "entity_id": null, "date_created": 1_600_000_000, "date_updated": 0, "rank": "i",
+        "last_updated_by_user_id": "U00000", "last_updated_by_team_id": "T1", "shortcut_id": null, "app_id": null,
+    })
+}
+
+/// Returns a user group as Slack lists it.
+pub fn user_group(id: &str, handle: &str, users: &[&str], date_update_s: i64) -> Value {
+    json!({
+        "id": id, "team_id": "T1", "is_usergroup": true, "is_subteam": true, "name": format!("Group {handle}"),
+        "description": "", "handle": handle, "is_external": false, "date_create": 1_600_000_000,
+        "date_update": date_update_s, "date_delete": 0, "auto_type": null, "auto_provision": false,
+        "enterprise_subteam_id": "", "created_by": "U00000", "updated_by": "U00000", "deleted_by": null,
+        "prefs": { "channels": [], "groups": [] }, "users": users, "user_count": users.len(), "channel_count": 0,
     })
 }
 

@@ -1,4 +1,4 @@
-//! Messages, people and emoji.
+//! Messages, people, user groups and emoji.
 
 use std::sync::Arc;
 
@@ -14,10 +14,11 @@ use workers::runtime::{JobOutcome, Worker};
 
 use super::{DisorderedInputs, Interleaved, ListableArchive, check_property, disordered, only_in, queue};
 use testkit::deliveries::{deliveries, delivery};
+use testkit::fake_slack::user_group;
 
 const CHANNEL: &str = "C01";
 
-/// A change of one of a few messages, or of a user or an emoji.
+/// A change of one of a few messages, or of a user, a user group or an emoji.
 #[derive(Debug, Clone)]
 enum MessageStep {
     Edit,
@@ -59,6 +60,12 @@ enum MessageStep {
     Profile {
         user: u8,
     },
+    /// A user group changes: its name and all its members, or one of its members.
+    Group {
+        user: u8,
+        added: bool,
+        is_complete: bool,
+    },
     Emoji {
         name: u8,
         added: bool,
@@ -90,6 +97,8 @@ pub(super) fn message_event() -> impl Strategy<Value = MessageEvent> {
         2 => (0..2u8, 0..2u8, any::<bool>()).prop_map(|(user, name, added)| MessageStep::React { user, name, added }),
         2 => (0..2u8, any::<bool>()).prop_map(|(user, added)| MessageStep::Pin { user, added }),
         1 => (0..2u8).prop_map(|user| MessageStep::Profile { user }),
+        2 => (0..3u8, any::<bool>(), any::<bool>())
+            .prop_map(|(user, added, is_complete)| MessageStep::Group { user, added, is_complete }),
         1 => (0..2u8, any::<bool>()).prop_map(|(name, added)| MessageStep::Emoji { name, added }),
     ];
     (0..2usize, step, prop::bool::weighted(0.2)).prop_map(|(message, step, same_clock)| MessageEvent {
@@ -167,6 +176,17 @@ pub(super) fn events_of(message_events: &[MessageEvent]) -> Vec<Value> {
                 event::pin_removed(CHANNEL, &of, &format!("U1{user}"), &clock)
             }
             MessageStep::Profile { user } => event::user_change(&format!("U1{user}"), &format!("name {number}"), &clock),
+            MessageStep::Group { user, added, is_complete: true } => {
+                let users: Vec<String> = (0..3).filter(|n| (n == user) == *added).map(|n| format!("U1{n}")).collect();
+                let users: Vec<&str> = users.iter().map(String::as_str).collect();
+                let group = user_group("S1", &format!("handle{user}"), &users, 1_700_000_000 + second);
+                event::user_group_updated(&group, &clock)
+            }
+            MessageStep::Group { user, added, is_complete: false } => {
+                let user = format!("U1{user}");
+                let (in_group, out_of_it) = if *added { (vec![&*user], vec![]) } else { (vec![], vec![&*user]) };
+                event::user_group_members_changed("S1", &in_group, &out_of_it, 1_700_000_000 + second, &clock)
+            }
             MessageStep::Emoji { name, added: true } => {
                 event::emoji_added(&format!("emoji{name}"), &format!("https://example.com/{number}"), &clock)
             }

@@ -44,8 +44,8 @@ impl CheckedArchive {
 
     async fn apply(&self, update: &Update) -> Result<WriteOutcome, ArchiveError> {
         self.check(update);
-        let update = &*self.mutants.update(update);
-        let outcome = self.inner.apply_once(&[update]).await.remove(0);
+        let written = self.mutants.update(update);
+        let outcome = self.inner.apply_once(&[&*written]).await.remove(0);
         self.world.note("archive", || {
             let word = match &outcome {
                 Ok(WriteOutcome::Applied) => "applied",

@@ -54,6 +54,7 @@ mod sender;
 mod slack_files;
 mod supervisor;
 mod unaccepted;
+mod user_groups;
 mod verdict;
 mod workload;
 mod world;

@@ -57,11 +57,13 @@ pub enum Mutation {
     StopAtRepeatedPage,
     /// Any refusal of a call is taken for the answer that the object does not exist.
     TakeRefusalForMissing,
+    /// An older state of a user group replaces a newer one.
+    OlderUserGroupWins,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -79,6 +81,7 @@ impl Mutation {
         Self::DropEarlyReplies,
         Self::StopAtRepeatedPage,
         Self::TakeRefusalForMissing,
+        Self::OlderUserGroupWins,
     ];
 }
 
@@ -134,21 +137,6 @@ impl Mutants {
         }
     }
 
-    /// Returns an update as an archive with the bug applies it.
-    pub(super) fn update<'u>(&self, update: &'u Update) -> Cow<'u, Update> {
-        match &update.guard {
-            Guard::Greater { register, version }
-                if register == "pin" && self.mutation == Some(Mutation::OlderPin) =>
-            {
-                let guard = Guard::Less { register: register.clone(), version: version.clone() };
-                Cow::Owned(Update { guard, ..update.clone() })
-            }
-            Guard::Greater { .. } | Guard::Less { .. } | Guard::Unchanged { .. } | Guard::Always => {
-                Cow::Borrowed(update)
-            }
-        }
-    }
-
     /// Whether a worker with the bug drops a job.
     fn drops(&self, job: &str) -> bool {
         let Some(request) = request(job) else { return false };
@@ -195,6 +183,23 @@ impl Mutants {
     /// Whether the eraser writes erasure facts.
     pub(super) fn binds_writers(&self) -> bool {
         self.mutation != Some(Mutation::EraseWithoutFact)
+    }
+
+    /// Returns an update of the archive as a fleet with the bug writes it.
+    pub(super) fn update<'u>(&self, update: &'u Update) -> Cow<'u, Update> {
+        let Guard::Greater { register, version } = &update.guard else { return Cow::Borrowed(update) };
+        match self.mutation {
+            Some(Mutation::OlderPin) if register == "pin" => {
+                let guard = Guard::Less { register: register.clone(), version: version.clone() };
+                Cow::Owned(Update { guard, ..update.clone() })
+            }
+            Some(Mutation::OlderUserGroupWins) if update.key.item_id.starts_with("usergroup#") => {
+                let mut unguarded = Update { guard: Guard::Always, ..update.clone() };
+                unguarded.set.insert(register.clone(), version.as_str().into());
+                Cow::Owned(unguarded)
+            }
+            Some(_) | None => Cow::Borrowed(update),
+        }
     }
 
     /// Returns the file store with the bug.

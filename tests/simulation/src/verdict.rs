@@ -260,7 +260,8 @@ fn comparable(archive: &MemoryArchive, channels: usize) -> BTreeMap<ItemKey, Att
         let is_of_channel = ["message", "channel"]
             .iter()
             .any(|kind| ids.iter().any(|id| key.item_id == format!("{kind}#{TEAM}#{id}")));
-        let is_of_kind = ["revision#", "user#", "gap#"].iter().any(|kind| key.item_id.starts_with(kind));
+        let kinds = ["revision#", "user#", "usergroup#", "usergroupmember#", "usergroupname#", "gap#"];
+        let is_of_kind = kinds.iter().any(|kind| key.item_id.starts_with(kind));
         let is_mark = is_public_mark(key) && ids.contains(&key.timestamp);
         is_of_channel || is_of_kind || is_mark || key.item_id == "meta#teams"
     };

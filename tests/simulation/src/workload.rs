@@ -8,6 +8,7 @@ use super::checked_worker::POISON;
 use super::hostile;
 use super::irregular;
 use super::slack_files::file_object;
+use super::user_groups;
 use super::world::{FaultKind, World};
 use testkit::corpus::event::EnvelopeShape;
 use testkit::corpus::{TEAM, channel_id, event, ts, user_id};
@@ -206,7 +207,10 @@ impl Maker<'_> {
                 accepted(self.post(channel, event::reply(&clock, &root, &user, &text)))
             }
             (45..52, _) => accepted(self.share(n, &clock, &user)),
-            (52..56, _) => accepted(event::user_change(&user_id(self.below(3)), &text, &clock)),
+            (52..54, _) => {
+                accepted(user_groups::change(self.world, self.made, self.micros / 1_000_000, &clock))
+            }
+            (54..56, _) => accepted(event::user_change(&user_id(self.below(3)), &text, &clock)),
             (56..57, _) => {
                 accepted(event::emoji_added("party", "https://emoji.slack-edge.com/party.png", &clock))
             }

@@ -5,7 +5,8 @@ mod carrier;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use ::fake_slack::{
-    Call, ChannelHistory, FakeWorkspace, SlackAnswer, SlackState, channel, errors, person, refusal, shapes,
+    Call, ChannelHistory, FakeWorkspace, SlackAnswer, SlackState, bookmark, channel, errors, person, refusal,
+    shapes, user_group,
 };
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
 use serde_json::Value;

@@ -1,6 +1,7 @@
 //! Finds channels and their titles.
 
 use ports::archive::{Archive, ArchiveError};
+use reader::bookmarks;
 use reader::directory;
 use reader::find;
 use reader::joined::{ChannelOfTeam, JoinedChannel};
@@ -13,7 +14,7 @@ use slack::ids::{ChannelId, TeamId, Ts};
 
 use super::timeline::page_message;
 use crate::pages::message::PageMessage;
-use crate::pages::timeline::ChannelTitle;
+use crate::pages::timeline::{ChannelBookmark, ChannelTitle};
 
 /// Slack permits 100 pins in a channel.
 const MAX_PINS: usize = 100;
@@ -49,7 +50,7 @@ pub async fn channel_in_any_team<'a>(
     Ok(None)
 }
 
-/// Returns a channel's name, topic and marks.
+/// Returns a channel's name, topic, marks and bookmarks.
 pub async fn title(
     archive: &dyn Archive,
     location: &ChannelOfTeam,
@@ -64,7 +65,20 @@ pub async fn title(
         Some(topic) => names.description_text(topic).await?,
         None => String::new(),
     };
-    Ok(ChannelTitle { name: name.to_owned(), topic, marks: marks(&snapshot), pins: Vec::new() })
+    let bookmarks = bookmarks::bookmarks(archive, location).await?;
+    let text = |bookmark: &Value, name: &str| bookmark[name].as_str().unwrap_or_default().to_owned();
+    let bookmarks = bookmarks.iter().map(|bookmark| ChannelBookmark {
+        title: text(bookmark, "title"),
+        address: text(bookmark, "link"),
+        is_removed: bookmark["removed"] == true,
+    });
+    Ok(ChannelTitle {
+        name: name.to_owned(),
+        topic,
+        marks: marks(&snapshot),
+        pins: Vec::new(),
+        bookmarks: bookmarks.collect(),
+    })
 }
 
 /// Returns the newest pinned messages of a channel, oldest first.

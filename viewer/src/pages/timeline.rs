@@ -6,7 +6,7 @@ use reader::text::{MessageAuthor, flat};
 use slack::ids::Ts;
 
 use super::message::{self, MessageFlags, PageMessage};
-use super::{MAX_NAME_CHARS, PageContext};
+use super::{MAX_NAME_CHARS, PageContext, words};
 use crate::times;
 
 /// Maximum interval between messages of an author that are grouped under one name.
@@ -53,9 +53,22 @@ pub struct ChannelTitle {
     pub marks: Vec<&'static str>,
     /// The pinned messages, oldest first.
     pub pins: Vec<PageMessage>,
+    /// Its bookmarks.
+    pub bookmarks: Vec<ChannelBookmark>,
 }
 
-/// Renders the head of a channel: its name, its topic, and the form for a day.
+/// A bookmark of a channel. Both texts are untrusted.
+#[derive(Debug, Default)]
+pub struct ChannelBookmark {
+    /// Its title.
+    pub title: String,
+    /// Its address.
+    pub address: String,
+    /// Whether it was removed in Slack.
+    pub is_removed: bool,
+}
+
+/// Renders the head of a channel: its name, its topic, its bookmarks, and the form for a day.
 pub fn head(title: &ChannelTitle, page: &TimelinePage, shown: &PageContext<'_>, has_forms: bool) -> Markup {
     html! {
         header class="channel-head" {
@@ -63,6 +76,7 @@ pub fn head(title: &ChannelTitle, page: &TimelinePage, shown: &PageContext<'_>, 
             @for mark in &title.marks { span class="mark" { (mark) } }
             @if !title.topic.is_empty() { p class="topic quiet" dir="auto" { (reader::plain::excerpt(&title.topic, 250)) } }
             (pins(&title.pins, shown))
+            (bookmarks(&title.bookmarks, shown))
             @if has_forms {
                 form class="day-form" action=(shown.links.channel(shown.location)) method="get" {
                     label for="day" { "Day" }
@@ -86,6 +100,24 @@ fn pins(pinned: &[PageMessage], shown: &PageContext<'_>) -> Markup {
                         li {
                             a href=(shown.links.message(shown.location, &message.ts)) { (times::short(&message.ts, shown.zone)) }
                             " " bdi { (reader::plain::excerpt(first.as_deref().unwrap_or_default(), MAX_PIN_CHARS)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn bookmarks(bookmarks: &[ChannelBookmark], shown: &PageContext<'_>) -> Markup {
+    html! {
+        @if !bookmarks.is_empty() {
+            details class="bookmarks" {
+                summary { "Bookmarks" }
+                ul {
+                    @for ChannelBookmark { title, address, is_removed } in bookmarks {
+                        li {
+                            bdi { (words::link(address, Some(title), shown)) }
+                            @if *is_removed { " " span class="mark" { "removed" } }
                         }
                     }
                 }

@@ -142,7 +142,9 @@ fn one(span: &TextSpan, shown: &PageContext<'_>) -> Markup {
             mention('@', name)
         }
         TextSpan::Channel { id, label } => channel(id, label.as_deref(), shown),
-        TextSpan::UserGroup { id, label } => mention('@', label.as_deref().unwrap_or(id)),
+        TextSpan::UserGroup { id, label } => {
+            mention('@', shown.names.user_group_handle(id).or(label.as_deref()).unwrap_or(id))
+        }
         TextSpan::Broadcast(name) => mention('@', name),
         TextSpan::Emoji { name, skin_tone } => emoji(name, *skin_tone, shown),
         TextSpan::Cell => html! { " " },
@@ -192,7 +194,7 @@ fn channel(id: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {
 }
 
 /// Renders a link. If the label looks like a different address, both are shown.
-fn link(address: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {
+pub(super) fn link(address: &str, label: Option<&str>, shown: &PageContext<'_>) -> Markup {
     let visible = address.strip_prefix("mailto:").unwrap_or(address);
     let label = label.map(safe_text).filter(|label| !label.trim().is_empty());
     let other = label.as_ref().is_some_and(|label| is_deceptive(label, address));

@@ -1,5 +1,6 @@
 //! Messages, names and queries that try to inject markup.
 
+use ports::archive::ArchiveExt;
 use serde_json::json;
 
 use crate::fixture::ViewerFixture;
@@ -44,6 +45,16 @@ async fn markup_in_texts_names_and_queries_is_text() {
     let fixture = ViewerFixture::open();
     fixture.channel("C1", MARKUP).await;
     fixture.person("U1", MARKUP).await;
+    let links = ["javascript:alert(1)", "data:text/html,x", MARKUP, "https://e.example/"];
+    let listed: Vec<_> = links
+        .iter()
+        .enumerate()
+        .map(|(n, link)| json!({ "id": format!("Bk{n}"), "title": MARKUP, "link": link }))
+        .collect();
+    let (team, channel, at) = ("T1".parse().unwrap(), "C1".parse().unwrap(), "1.000000".parse().unwrap());
+    for update in rules::bookmark::compare(&team, &channel, &listed, &[], &at).updates {
+        fixture.archive().write(&update).await.unwrap();
+    }
     fixture.emoji(MARKUP, "https://x.example/a.png", Some("ab")).await;
     for (n, text) in [
         MARKUP.to_owned(),
@@ -85,6 +96,8 @@ async fn markup_in_texts_names_and_queries_is_text() {
         assert_inert(&answer.body);
         assert!(!answer.body.contains("evil.example"), "{path} loads nothing from elsewhere");
     }
+    let bookmarks = fixture.page("/c/T1/C1").await;
+    assert!(bookmarks.contains("class=\"bookmarks\"") && bookmarks.contains("href=\"https://e.example/\""));
 }
 
 #[tokio::test]

@@ -1,13 +1,15 @@
-//! The directory: syncs channels, people and emoji from Slack to the archive.
+//! The directory: syncs channels, people, user groups and emoji from Slack to the archive.
 //!
 //! Not a worker: it has no queue. It runs when a process starts, every hour after that, and on request, for
 //! every workspace with a token.
-//! * [`sync`] syncs one workspace once: [`channels`], [`people`], [`emoji`] and [`organisations`]; lists
-//!   are read page by page by [`listing`]; [`pins`], channel by channel.
+//! * [`sync`] syncs one workspace once: [`channels`], [`people`], [`emoji`], [`user_groups`] and
+//!   [`organisations`]; lists are read page by page by [`listing`]; [`pins`], channel by channel.
+//! * [`daily`] reads what no event reports about a channel, such as its bookmarks, once a day.
 //! * [`joins`] joins the public channels the app is not in, at Slack's pace; [`Joiner`] requests one more.
 //! * [`schedule`] runs both for the life of the process.
 
 pub(crate) mod channels;
+mod daily;
 mod emoji;
 mod joiner;
 pub mod joins;
@@ -19,6 +21,7 @@ mod pins;
 pub mod report;
 mod schedule;
 mod sync;
+mod user_groups;
 
 use std::sync::Arc;
 

@@ -24,8 +24,14 @@ pub struct SyncReport {
     pub accounts: AccountCounts,
     /// Its custom emoji.
     pub emoji: SyncCounts,
+    /// Its user groups.
+    pub user_groups: SyncCounts,
+    /// The bookmarks of the channels that this sync read.
+    pub bookmarks: SyncCounts,
     /// Scopes the app lacks: the data they cover was skipped.
     pub missing_scopes: BTreeSet<String>,
+    /// Public channels the app is in.
+    pub joined: Vec<ChannelId>,
     /// Public channels the app is not in and could join.
     pub to_join: Vec<ChannelId>,
     /// Public channels the app is in.
@@ -117,7 +123,10 @@ impl SyncReport {
             people: SyncCounts::default(),
             accounts: AccountCounts::default(),
             emoji: SyncCounts::default(),
+            user_groups: SyncCounts::default(),
+            bookmarks: SyncCounts::default(),
             missing_scopes: BTreeSet::new(),
+            joined: Vec::new(),
             to_join: Vec::new(),
             joined: Vec::new(),
             failure: None,
@@ -127,7 +136,8 @@ impl SyncReport {
 
     /// The number of skipped entries.
     pub fn skipped(&self) -> usize {
-        self.channels.skipped + self.people.skipped + self.emoji.skipped
+        let kinds = [self.channels, self.people, self.emoji, self.user_groups, self.bookmarks];
+        kinds.iter().map(|counts| counts.skipped).sum()
     }
 
     /// The row of this report; `clock` is Slack's.

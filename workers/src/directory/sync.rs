@@ -30,7 +30,13 @@ impl DirectorySync {
         report.failure = self.sync_parts(&mut report).await.err();
         counter!(DIRECTORY_SYNCS, "outcome" => if report.failure.is_some() { "failed" } else { "ok" })
             .increment(1);
-        let kinds = [("channels", &report.channels), ("people", &report.people), ("emoji", &report.emoji)];
+        let kinds = [
+            ("channels", &report.channels),
+            ("people", &report.people),
+            ("emoji", &report.emoji),
+            ("usergroups", &report.user_groups),
+            ("bookmarks", &report.bookmarks),
+        ];
         for (kind, counts) in kinds.into_iter().filter(|(_, counts)| counts.skipped > 0) {
             counter!(DIRECTORY_SKIPPED, "kind" => kind).increment(counts.skipped as u64);
         }
@@ -61,6 +67,10 @@ impl DirectorySync {
         failure = failure.or(record_missing_scope(organisations, "team:read", report)?);
         let pins = self.sync_pins(&clock, report).await;
         failure = failure.or(record_missing_scope(pins, "pins:read", report)?);
+        let user_groups = self.sync_user_groups(&mut clock, report).await;
+        failure = failure.or(record_missing_scope(user_groups, "usergroups:read", report)?);
+        let daily = self.sync_daily(&mut clock, report).await;
+        failure = failure.or(record_missing_scope(daily, "bookmarks:read", report)?);
         if let Some(failure) = failure {
             return Err(failure);
         }
@@ -145,7 +155,8 @@ pub(super) async fn write(
 
 /// Logs one line, and a second one if entries were skipped.
 fn log(report: &SyncReport) {
-    let SyncReport { team, channels, people, emoji, missing_scopes, failure, .. } = report;
+    let SyncReport { team, channels, people, emoji, user_groups, bookmarks, missing_scopes, failure, .. } =
+        report;
     if report.skipped() > 0 {
         let first = report.first_skipped.as_ref().map(ToString::to_string);
         tracing::warn!(
@@ -153,6 +164,8 @@ fn log(report: &SyncReport) {
             channels = channels.skipped,
             people = people.skipped,
             emoji = emoji.skipped,
+            user_groups = user_groups.skipped,
+            bookmarks = bookmarks.skipped,
             first,
             "some directory entries were skipped"
         );
@@ -163,7 +176,9 @@ fn log(report: &SyncReport) {
             channels = channels.listed,
             people = people.listed,
             emoji = emoji.listed,
-            changed = channels.changed + people.changed + emoji.changed,
+            user_groups = user_groups.listed,
+            bookmarks = bookmarks.listed,
+            changed = channels.changed + people.changed + emoji.changed + user_groups.changed + bookmarks.changed,
             ?missing_scopes,
             "the directory is synced"
         ),

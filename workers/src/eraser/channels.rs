@@ -1,4 +1,4 @@
-//! Channels: their states, and their names in the ChannelIndex.
+//! Channels: their states, their bookmarks, and their names in the ChannelIndex.
 
 use ports::archive::{ArchiveError, ArchiveExt, Query, WriteOutcome, key, query_all};
 use rules::channel::index;
@@ -35,6 +35,12 @@ impl Eraser<'_> {
         for day in members.iter().filter(|day| self.covered.covers_row(day)) {
             counts.erased(day);
             self.erase(&day.key).await?;
+        }
+        let bookmarks = query_all(self.archive, Query::partition(key::bookmarks(team, channel))).await?;
+        self.read(&mut counts, &bookmarks);
+        for bookmark in bookmarks.iter().filter(|bookmark| self.covered.covers_row(bookmark)) {
+            counts.erased(bookmark);
+            self.erase(&bookmark.key).await?;
         }
         if is_gone && self.acts() {
             self.forget_name(team, channel).await?;

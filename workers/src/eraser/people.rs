@@ -1,11 +1,11 @@
-//! People: their profiles and their pictures. An app's user has a bot too.
+//! People: their profiles, their pictures and their memberships of user groups. An app's user has a bot too.
 
 use std::collections::BTreeSet;
 
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, key, query_all};
 use ports::files::FileKey;
 use rules::file::image;
-use slack::ids::{TeamId, UserId};
+use slack::ids::{TeamId, UserGroupId, UserId};
 
 use super::{Eraser, EraserCounts, PAGE};
 use crate::failure::PortError;
@@ -44,6 +44,7 @@ impl Eraser<'_> {
             counts.erased(bot);
             self.erase(&bot.key).await?;
         }
+        self.memberships(team, user, &mut counts).await?;
         if let Some(row) = &row {
             counts.users += 1;
             counts.erased(row);
@@ -51,6 +52,29 @@ impl Eraser<'_> {
         // Even if the row is missing: it may still arrive.
         self.erase(&key).await?;
         Ok(counts)
+    }
+
+    /// Erases a person's rows as a member of user groups.
+    async fn memberships(
+        &self,
+        team: &TeamId,
+        user: &UserId,
+        counts: &mut EraserCounts,
+    ) -> Result<(), PortError> {
+        let groups = query_all(self.archive, Query::partition(key::user_groups(team))).await?;
+        self.read(counts, &groups);
+        let keys: Vec<ItemKey> = groups
+            .iter()
+            .filter_map(|group| UserGroupId::parse(&group.key.timestamp).ok())
+            .map(|group| ItemKey::user_group_member(team, &group, user))
+            .collect();
+        for row in self.archive.get_all(&keys.iter().collect::<Vec<_>>()).await?.into_iter().flatten() {
+            if !row.is_erased() {
+                counts.erased(&row);
+                self.erase(&row.key).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The pictures of a person that no remaining person has: many people share one default picture.

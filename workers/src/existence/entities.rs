@@ -231,6 +231,7 @@ impl EventEntities {
             Some(
                 EventRule::Team(_)
                 | EventRule::Emoji
+                | EventRule::UserGroup(_)
                 | EventRule::Gap(
                     GapKind::HistoryChanged
                     | GapKind::RateLimited

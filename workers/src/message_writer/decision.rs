@@ -162,7 +162,8 @@ fn step(event: &SlackEvent<'_>, facts: &BatchFacts) -> Result<EventStep, JobFail
             | EventRule::Team(_)
             | EventRule::Emoji
             | EventRule::FileChanged
-            | EventRule::FileDeleted,
+            | EventRule::FileDeleted
+            | EventRule::UserGroup(_),
         ) => EventStep::Store { marks: false },
         Some(EventRule::Message | EventRule::Reaction(_) | EventRule::Pin(_)) => {
             event.channel()?;

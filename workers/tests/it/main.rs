@@ -5,6 +5,7 @@
 mod authors;
 mod channel_indexer;
 mod directory;
+mod erased_directory;
 mod erased_pins;
 mod eraser;
 mod existence;

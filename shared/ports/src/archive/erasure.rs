@@ -7,8 +7,8 @@
 //!
 //! | fact | rows |
 //! |---|---|
-//! | `user#{U}` | messages and revisions whose `user` is U and whose ts is before `until`; the user's row and profiles, and the row of the bot that has this user, at any time |
-//! | `channel#{C}` | messages of C and their revisions with a ts before `until`; snapshots of C with a clock before `until`, and its member counts for days that began before `until` |
+//! | `user#{U}` | messages and revisions whose `user` is U and whose ts is before `until`; the user's row and profiles, their rows as a member of user groups, and the row of the bot that has this user, at any time |
+//! | `channel#{C}` | messages of C and their revisions with a ts before `until`; snapshots of C with a clock before `until`, and its member counts for days that began before `until`; its bookmarks, at any time |
 //! | `message#{C}#{ts}` | the message and its revisions, at any time |
 //!
 //! A question to the responder, its answer and each reply are covered like the message whose key they have;
@@ -169,8 +169,10 @@ impl ErasureFacts {
             ("channel", Some(channel), None) => is_before(&key.timestamp, facts.channels.get(channel)),
             ("members", Some(channel), None) => began_before(&key.timestamp, facts.channels.get(channel)),
             (BOT, None, None) => author.is_some_and(|user| facts.users.contains_key(user)),
+            ("bookmark", Some(channel), None) => facts.channels.contains_key(channel),
             ("user", None, None) => facts.users.contains_key(&key.timestamp),
             ("userhistory", Some(user), None) => facts.users.contains_key(user),
+            ("usergroupmember", Some(_), None) => facts.users.contains_key(&key.timestamp),
             _ => false,
         }
     }
@@ -196,6 +198,8 @@ pub fn covered_team(key: &ItemKey) -> Option<TeamId> {
             | "user"
             | "userhistory"
             | BOT
+            | "usergroupmember"
+            | "bookmark"
             | "question"
             | "answer"
             | "responded"
@@ -336,6 +340,10 @@ mod tests {
             ("bot#T1", "B1", json!({ "name": "ada", "user_id": "U2" }), false),
             ("bot#T1", "B1", json!({ "name": "U1", "user": "U1" }), false),
             ("team#T1", "T2", json!({ "name": "Acme" }), false),
+            ("bookmark#T1#C1", "Bk1", json!({ "title": "Wiki" }), true),
+            ("bookmark#T1#C2", "Bk1", json!({ "title": "Wiki" }), false),
+            ("usergroupmember#T1#S1", "U1", json!({ "user_id": "U1" }), true),
+            ("usergroupmember#T1#S1", "U2", json!({ "user_id": "U2" }), false),
             ("file#T1", "F1", json!({ "object": { "user": "U1" } }), false),
             ("erased#T1", "user#U1", json!({ "until": "1" }), false),
             ("message", "1.000000", by_author("U1"), false),

@@ -173,6 +173,7 @@ pub fn channel_change(event: &SlackEvent<'_>) -> Option<ChannelChange> {
         | EventRule::Emoji
         | EventRule::FileChanged
         | EventRule::FileDeleted
+        | EventRule::UserGroup(_)
         | EventRule::Gap(_)
         | EventRule::Joined
         | EventRule::Ignored(_) => None,

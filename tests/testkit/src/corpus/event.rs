@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 pub use fake_slack::event::{
     EnvelopeShape, PARTNER, changed, channel_created, deleted, emoji_added, envelope, pin_added, pin_removed,
-    posted, reaction_added, reaction_removed, replied, with_fields,
+    posted, reaction_added, reaction_removed, replied, user_group_members_changed, user_group_updated,
+    with_fields,
 };
 
 /// A plain message of a person.

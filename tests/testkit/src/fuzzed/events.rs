@@ -117,6 +117,11 @@ fn check_key(update: &Update, event: &SlackEvent<'_>) {
         Some(EventRule::Emoji) => key::emoji(&team),
         Some(EventRule::FileDeleted) => key::files(&team),
         Some(EventRule::Team(_)) => key::workspace(&team),
+        Some(EventRule::UserGroup(_)) => {
+            let kind = update.key.item_id.split('#').next().unwrap_or_default();
+            assert!(["usergroup", "usergroupmember", "usergroupname"].contains(&kind), "{:?}", update.key);
+            return;
+        }
         Some(
             EventRule::FileChanged
             | EventRule::Channel(_)

@@ -1,7 +1,9 @@
 //! Tests of the directory sync: the rows that it writes and the channels that it joins.
 
+mod bookmarks;
 mod fixture;
 mod joining;
+mod user_groups;
 
 use ports::archive::{Archive, ItemKey, key};
 use reader::directory;
@@ -375,7 +377,8 @@ async fn each_workspace_is_read_with_its_own_token_and_no_channel_is_joined_by_d
         counts = timeout(DEADLINE, synced) => assert_eq!(counts.unwrap(), (json!(1), json!(3))),
     }
     let used = |token: &str| slack.calls().iter().filter(|call| call.token == token).count();
-    // One call for the identity of the token, one for its date and its name, and three lists.
-    assert_eq!((used(TOKEN), used("xoxb-2")), (5, 5));
+    // One call for the identity of the token, one for its date and its name, and four lists; and one for each channel
+    // that the app is in.
+    assert_eq!((used(TOKEN), used("xoxb-2")), (8, 7));
     assert_eq!(slack.call_count("conversations.join"), 0);
 }
