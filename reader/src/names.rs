@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveError, Item, ItemKey};
 use rules::directory::ORGANISATION;
 use rules::user_group::UserGroup;
@@ -70,7 +71,7 @@ impl<'a> DisplayNames<'a> {
 
     /// Returns a topic or a purpose as one line of plain text.
     pub async fn description_text(&mut self, text: &str) -> Result<String, ArchiveError> {
-        let spans = mrkdwn::parse(text);
+        let spans = mrkdwn::parse(text, &TimeZone::UTC);
         self.learn_user_groups(spans::user_groups(&spans)).await?;
         self.learn_people_and_channels(spans::people(&spans), spans::mentions_channel(&spans)).await?;
         Ok(flat::words(&spans, self))
@@ -294,7 +295,7 @@ mod tests {
         person(&archive, "U2", json!({ "display_name": "", "name": "\u{feff}" })).await;
         channel_names(&archive, json!({ "C1": "\u{200b}" })).await;
         let mut names = DisplayNames::new(&archive, team());
-        let message: MessageText = read(&json!({ "user": "U1", "text": "<@U2> <#C1>" }));
+        let message: MessageText = read(&json!({ "user": "U1", "text": "<@U2> <#C1>" }), &TimeZone::UTC);
         names.learn([&message]).await.unwrap();
         assert_eq!((names.person_name("U1"), names.person_name("U2")), ("ana", "U2"));
         assert_eq!(names.channel_name("C1"), None);

@@ -270,7 +270,7 @@ impl<'a> ShownHits<'a> {
                 continue;
             };
             if let Some(message) = project::message(&merged.row) {
-                let content = text::read(&message);
+                let content = text::read(&message, &document::SEARCHED_ZONE);
                 found.push(FoundMessage { location, ts, message, content });
             }
         }
@@ -301,7 +301,7 @@ impl<'a> ShownHits<'a> {
         let base_url = channel.and_then(|channel| channel.base_url.as_deref());
         let permalink = permalink::message_permalink(base_url, &location.channel, &ts, thread_ts.as_ref());
         let author = self.names.author(&content.author);
-        let snippet = matching::snippet(&self.query, &document.text);
+        let snippet = matching::snippet(&self.query, &document);
         let channel_name = channel.and_then(|channel| channel.name.clone());
         SearchHit {
             location,

@@ -27,6 +27,12 @@ fn the_events_are_documented() {
 }
 
 #[test]
+fn the_reading_of_messages_is_documented() {
+    assert_shows("docs/messages.md", &reader::text::kinds::blocks_table());
+    assert_shows("docs/messages.md", &reader::text::kinds::elements_table());
+}
+
+#[test]
 fn every_metric_is_documented() {
     assert_shows("docs/metrics.md", &metrics::markdown_table(METRICS));
     assert_shows("docs/metrics.md", &metrics::markdown_table(&SUMMARY));

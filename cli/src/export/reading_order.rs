@@ -2,11 +2,12 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use jiff::tz::TimeZone;
 use ports::archive::ArchiveError;
 use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
 use reader::rows::{self, VisibleRows};
-use reader::text::MessageText;
+use reader::text::{self, MessageText};
 use reader::thread;
 use serde_json::Value;
 use slack::ids::Ts;
@@ -49,21 +50,21 @@ impl Arranged {
 /// A channel that is being read, with the texts of its messages and the names that they mention.
 pub(super) struct ChannelTexts<'s, 'a> {
     arranged: ArrangedChannel<'s, 'a>,
-    read: fn(&Value) -> MessageText,
+    zone: &'s TimeZone,
     /// The names of all people and channels in the messages read so far.
     pub(super) names: DisplayNames<'a>,
 }
 
 impl<'s, 'a> ChannelTexts<'s, 'a> {
-    /// Starts reading. `read` returns the text of a row; `names` contains the names known so far.
+    /// Starts reading, with dates in texts in this zone. `names` contains the names known so far.
     pub(super) async fn read(
         source: &'s ExportSource<'a>,
         channel: &'s ExportedChannel<'a>,
-        read: fn(&Value) -> MessageText,
+        zone: &'s TimeZone,
         names: DisplayNames<'a>,
         progress: &mut ExportProgress,
     ) -> Result<Self, ArchiveError> {
-        Ok(Self { arranged: ArrangedChannel::read(source, channel, progress).await?, read, names })
+        Ok(Self { arranged: ArrangedChannel::read(source, channel, progress).await?, zone, names })
     }
 
     /// Returns the elements of [`ArrangedChannel::next`], each with its text.
@@ -73,7 +74,7 @@ impl<'s, 'a> ChannelTexts<'s, 'a> {
     ) -> Result<Option<Vec<(Arranged, MessageText)>>, ArchiveError> {
         let Some(next) = self.arranged.next(progress).await? else { return Ok(None) };
         let texts: Vec<MessageText> =
-            next.iter().map(|next| (self.read)(next.row().unwrap_or(&Value::Null))).collect();
+            next.iter().map(|next| text::read(next.row().unwrap_or(&Value::Null), self.zone)).collect();
         self.names.learn(&texts).await?;
         Ok(Some(next.into_iter().zip(texts).collect()))
     }

@@ -3,8 +3,6 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use reader::text;
-
 use super::channel_files::{self, ExportFile};
 use super::known_names::NameCache;
 use super::reading_order::{Arranged, ChannelTexts};
@@ -39,7 +37,7 @@ async fn one_channel<'a>(
     progress: &mut ExportProgress,
 ) -> Result<(), ExportError> {
     let names = known.take(&channel.joined);
-    let mut channel_texts = ChannelTexts::read(source, channel, text::read, names, progress).await?;
+    let mut channel_texts = ChannelTexts::read(source, channel, zone.time_zone(), names, progress).await?;
     let mut file: Option<ExportFile> = None;
     while let Some(next) = channel_texts.next(progress).await? {
         for (arranged, mut text) in next {

@@ -150,7 +150,8 @@ impl ToolAnswers {
     ) -> anyhow::Result<Value> {
         let archive = &*self.searchable.archive;
         let shown_channel = ShownChannel::read(archive, channel.current_location()).await?;
-        let texts: Vec<MessageText> = messages.iter().map(text::read).collect();
+        let texts: Vec<MessageText> =
+            messages.iter().map(|message| text::read(message, self.zone.time_zone())).collect();
         let mut names = DisplayNames::for_teams(archive, channel.teams());
         names.learn(&texts).await?;
         let shown = messages.iter().zip(&texts).filter_map(|(message, message_text)| {

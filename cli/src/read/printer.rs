@@ -55,7 +55,8 @@ impl<'a> MessagePrinter<'a> {
                 if !messages.is_empty() {
                     name_once(&mut self.is_zone_named, zone, self.out)?;
                 }
-                let texts: Vec<MessageText> = messages.iter().map(text::read).collect();
+                let texts: Vec<MessageText> =
+                    messages.iter().map(|message| text::read(message, zone.time_zone())).collect();
                 names.learn(&texts).await?;
                 for (message, text) in messages.iter().zip(&texts) {
                     let layout = layout(message);
@@ -70,7 +71,7 @@ impl<'a> MessagePrinter<'a> {
     pub(super) async fn context(&mut self, message: &Value, mark: Option<String>) -> Result<(), ReadError> {
         let Some((names, zone)) = &mut self.text else { return Ok(()) };
         name_once(&mut self.is_zone_named, zone, self.out)?;
-        let mut text = text::read(message);
+        let mut text = text::read(message, zone.time_zone());
         text.lines.truncate(1);
         names.learn(std::slice::from_ref(&text)).await?;
         let layout = MessageLayout { mark, is_context: true, ..MessageLayout::default() };

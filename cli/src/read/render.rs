@@ -160,6 +160,7 @@ pub(crate) fn reactions(message: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::tz::TimeZone;
     use serde_json::json;
     use slack::ids::TeamId;
 
@@ -171,7 +172,7 @@ mod tests {
         let fixture = CliFixture::open().await;
         fixture.person("T1", "U1", "ana").await;
         let mut names = DisplayNames::new(fixture.archive(), TeamId::parse("T1").unwrap());
-        let text = text::read(value);
+        let text = text::read(value, &TimeZone::UTC);
         names.learn(std::slice::from_ref(&text)).await.unwrap();
         let (mut out, zone) = (Vec::new(), Zone::from_args(&message_args("C1", "1.000000").read.zone));
         Render { names: &names, zone: &zone }.message(&mut out, value, &text, layout).unwrap();
@@ -278,6 +279,7 @@ mod tests {
             "*Branch*",
             "main",
             "[Open]",
+            "",
             "[image: logo]  run (https://ci.example/7)",
             "[Retry]  [Assign]",
             "[image: graph]",
@@ -285,7 +287,7 @@ mod tests {
         ];
         assert_eq!(body(&with_raw("", &blocks)).await, expected);
         assert_eq!(body(&with_raw("This content can't be displayed.", &blocks)).await, expected);
-        assert_eq!(body(&with_raw("in words", &blocks)).await, ["in words"]);
+        assert_eq!(body(&with_raw("a notification", &blocks)).await, expected);
     }
 
     #[tokio::test]
@@ -308,9 +310,9 @@ mod tests {
             [
                 "a < b & *bold*@ana :tada:there (https://example.com)@here",
                 "• one",
-                "  2. two",
+                "  b. two",
                 "     more",
-                "  3. three",
+                "  c. three",
                 "> said",
                 "> before",
                 "  if x {",
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn attachments_are_rendered_and_link_previews_only_without_other_text() {
+    async fn attachments_are_rendered_below_the_text() {
         let raw = json!({ "attachments": [
             { "pretext": "Deployed", "title": "v7", "title_link": "https://example.com/7", "text": "by <@U1>",
                 "fields": [{ "title": "Env", "value": "prod", "short": true }], "fallback": "not this",
@@ -340,7 +342,7 @@ mod tests {
         ];
         let expected = [&own[..], &["Example", "of a page", "in a block"]].concat();
         assert_eq!(body(&with_raw("", &raw)).await, expected);
-        let expected = [&["red"], &own[..], &["in a block"]].concat();
+        let expected = [&["red"], &expected[..]].concat();
         assert_eq!(body(&with_raw("red", &raw)).await, expected);
     }
 
@@ -378,7 +380,6 @@ mod tests {
         let value = json!({ "timestamp": "1.000000", "ts": "1.000000", "user": "U7", "raw_event": raw });
         assert_eq!(body(&value).await, ["plan \u{fffd} of today"]);
         assert_eq!(head(&value).await, "eve");
-        assert_eq!(text::read(&value), text::read_formatted(&value));
     }
 
     #[tokio::test]

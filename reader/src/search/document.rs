@@ -1,8 +1,9 @@
-//! The searchable parts of a message: its plain text, the names of its files, and facets. Facets are short
-//! words for its author, its mentions and its properties.
+//! The searchable parts of a message: its plain text, the names of its files, what only its notification says,
+//! and facets. Facets are short words for its author, its mentions and its properties.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
+use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::query::{HasWhat, IsWhat};
@@ -10,7 +11,10 @@ use super::units::{self, SearchUnit};
 use crate::names::DisplayNames;
 use crate::plain;
 use crate::text::spans::{LineKind, TextSpan};
-use crate::text::{self, MessageText, flat};
+use crate::text::{self, MessageText, flat, markdown};
+
+/// The zone of the dates in searchable texts: the same message has the same words for everybody.
+pub const SEARCHED_ZONE: TimeZone = TimeZone::UTC;
 
 /// Number of searchable characters of a file's name or title.
 const MAX_FILE_NAME_CHARS: usize = 255;
@@ -20,6 +24,8 @@ const MAX_FILE_NAME_CHARS: usize = 255;
 pub struct SearchDocument {
     /// Its text, line by line, with the display names of people and channels, if the caller passed them.
     pub text: String,
+    /// The lines of its notification with a word that the text lacks.
+    pub notification: String,
     /// Its facets.
     pub facets: BTreeSet<Facet>,
 }
@@ -81,6 +87,17 @@ fn word(id: &str) -> String {
     id.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).take(32).collect()
 }
 
+impl SearchDocument {
+    /// All searchable text.
+    pub fn searched_text(&self) -> String {
+        if self.notification.is_empty() {
+            self.text.clone()
+        } else {
+            format!("{}\n{}", self.text, self.notification)
+        }
+    }
+}
+
 /// Creates the document of a row that [`rules::project::message`] returned. For an unknown name, the text
 /// contains the id or the label from the message.
 pub fn search_document(message: &Value, content: &MessageText, names: &DisplayNames<'_>) -> SearchDocument {
@@ -92,16 +109,32 @@ pub fn search_document(message: &Value, content: &MessageText, names: &DisplayNa
         lines.extend(title.filter(|title| Some(title) != name.as_ref()));
         lines.extend(name);
     }
-    SearchDocument { text: lines.join("\n"), facets: facets(message, content) }
+    let notification = content.notification.iter().map(|line| flat::line(line, names)).collect();
+    let notification = with_other_words(notification, &lines).join("\n");
+    SearchDocument { text: lines.join("\n"), notification, facets: facets(message, content) }
+}
+
+/// Returns the lines that have a word that others lack. Most are equal to one of the others.
+fn with_other_words(mut lines: Vec<String>, others: &[String]) -> Vec<String> {
+    let equal: HashSet<&str> = others.iter().map(|line| line.trim()).collect();
+    lines.retain(|line| !equal.contains(line.trim()));
+    if lines.is_empty() {
+        return lines;
+    }
+    let words: HashSet<String> =
+        others.iter().flat_map(|line| units::split_into_units(line)).map(|unit| unit.text).collect();
+    lines.retain(|line| units::split_into_units(line).iter().any(|unit| !words.contains(&unit.text)));
+    lines
 }
 
 fn facets(message: &Value, content: &MessageText) -> BTreeSet<Facet> {
-    let spans = || content.lines.iter().flat_map(|line| &line.spans);
+    let has_markdown = content.lines.iter().any(|line| line.kind == LineKind::Markdown);
+    let lines = if has_markdown { &markdown::lines(&content.lines) } else { &content.lines };
+    let spans = || lines.iter().flat_map(|line| &line.spans);
     let is_filled = |name: &str| message[name].as_array().is_some_and(|list| !list.is_empty());
     let is_text = |name: &str| message[name].is_string();
-    let has_code = content.lines.iter().any(|line| line.kind == LineKind::Preformatted)
-        || spans()
-            .any(|span| matches!(span, TextSpan::Text(text, style) if style.code || text.contains('`')));
+    let has_code = lines.iter().any(|line| line.kind == LineKind::Preformatted)
+        || spans().any(|span| matches!(span, TextSpan::Text(_, style) if style.code));
     let is_bot = is_text("bot_id") || message["subtype"] == "bot_message";
     let flags = [
         (Facet::has(HasWhat::File), is_filled("files")),
@@ -117,7 +150,7 @@ fn facets(message: &Value, content: &MessageText) -> BTreeSet<Facet> {
     let mut facets: BTreeSet<Facet> =
         flags.into_iter().filter(|(_, is_set)| *is_set).filter_map(|(facet, _)| facet).collect();
     facets.extend(content.author.id().map(Facet::author));
-    for span in spans() {
+    for span in content.all_spans() {
         if let TextSpan::User { id, .. } | TextSpan::Channel { id, .. } | TextSpan::UserGroup { id, .. } =
             span
         {
@@ -158,8 +191,8 @@ pub fn query_words(units: &[SearchUnit], is_prefix: bool) -> (String, bool) {
 
 /// Returns the words of a message for an index, and its facets.
 pub fn index_words_and_facets(message: &Value, no_names: &DisplayNames<'_>) -> (String, BTreeSet<Facet>) {
-    let document = search_document(message, &text::read(message), no_names);
-    (index_words(&units::split_into_units(&document.text)), document.facets)
+    let document = search_document(message, &text::read(message, &SEARCHED_ZONE), no_names);
+    (index_words(&units::split_into_units(&document.searched_text())), document.facets)
 }
 
 #[cfg(test)]
@@ -206,6 +239,23 @@ mod tests {
         }));
         assert_eq!(words, "会議 議室 室 は aws 障害 害");
         assert_eq!(facets, ["isbot", "isdeleted", "ub1"]);
+    }
+
+    #[test]
+    fn blocks_are_indexed_with_the_lines_of_the_notification_that_say_more() {
+        let header = json!({ "type": "header", "text": { "type": "plain_text", "text": "INC-1 outage" } });
+        let link =
+            json!({ "type": "section", "text": { "type": "mrkdwn", "text": "<https://a.example|run> `x`" } });
+        let text = "New incident by <@U2>\nINC-1 outage\noutage: INC";
+        let raw = json!({ "text": text, "blocks": [header, link] });
+        let (words, facets) = indexed_words(&json!({ "text": text, "raw_event": raw.to_string() }));
+        assert_eq!(words, "inc 1 outage run https a example x new incident by u2");
+        assert_eq!(facets, ["hascode", "haslink", "mentions", "mu2"]);
+        let blocks = json!([{ "type": "rich_text", "elements": [{ "type": "rich_text_section",
+            "elements": [{ "type": "text", "text": "hello ", "style": { "bold": true } }, { "type": "user", "user_id": "U2" }] }] }]);
+        let raw = json!({ "text": "*hello* <@U2>", "blocks": blocks });
+        let (words, _) = indexed_words(&json!({ "text": "*hello* <@U2>", "raw_event": raw.to_string() }));
+        assert_eq!(words, "hello u2");
     }
 
     #[test]

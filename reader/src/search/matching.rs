@@ -29,7 +29,7 @@ pub struct MatchCandidate<'c> {
 
 /// Whether a message matches every term of a query.
 pub fn matches_query(query: &ResolvedQuery, candidate: &MatchCandidate<'_>) -> bool {
-    let text = units::split_into_units(&candidate.document.text);
+    let text = units::split_into_units(&candidate.document.searched_text());
     query.terms.iter().all(|term| {
         let holds = match &term.condition {
             ResolvedCondition::Text { text: requested, .. } => contains(&text, requested),
@@ -63,9 +63,21 @@ pub struct SnippetPart {
     pub is_match: bool,
 }
 
-/// Returns the part of a text around the first match, or its beginning if nothing matches, on one line.
-pub fn snippet(query: &ResolvedQuery, text: &str) -> Vec<SnippetPart> {
+/// Returns the part of a message's text around the first match, or its beginning if nothing matches, on one
+/// line. If only the notification matches, it is a part of the notification.
+pub fn snippet(query: &ResolvedQuery, document: &SearchDocument) -> Vec<SnippetPart> {
+    let (text, notification) = (&document.text, &document.notification);
     let matches = matches(query, text);
+    if matches.is_empty() && !notification.is_empty() {
+        let in_notification = self::matches(query, notification);
+        if !in_notification.is_empty() || text.is_empty() {
+            return around(notification, in_notification);
+        }
+    }
+    around(text, matches)
+}
+
+fn around(text: &str, matches: Vec<(usize, usize)>) -> Vec<SnippetPart> {
     let first = matches.first().map_or(0, |(start, _)| *start);
     let start = if first <= BEFORE { 0 } else { word_start(text, first - BEFORE) };
     let end = text.floor_char_boundary(text.len().min(start + SNIPPET));
@@ -129,6 +141,8 @@ fn word_start(text: &str, at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::search::query::{SearchCondition, SearchQuery};
     use crate::search::resolve::ResolvedTerm;
@@ -144,7 +158,9 @@ mod tests {
     }
 
     fn marked(query_text: &str, text: &str) -> String {
-        let parts = snippet(&query(query_text), text).into_iter();
+        let document =
+            SearchDocument { text: text.to_owned(), notification: String::new(), facets: BTreeSet::new() };
+        let parts = snippet(&query(query_text), &document).into_iter();
         parts.map(|part| if part.is_match { format!("[{}]", part.text) } else { part.text }).collect()
     }
 
@@ -160,6 +176,21 @@ mod tests {
             ("x", "", ""),
         ] {
             assert_eq!(marked(query_text, text), expected, "{query_text}");
+        }
+    }
+
+    #[test]
+    fn a_snippet_is_from_the_notification_if_only_that_matches() {
+        let document = SearchDocument {
+            text: "INC-1 outage".to_owned(),
+            notification: "New incident".to_owned(),
+            facets: BTreeSet::new(),
+        };
+        for (query_text, expected) in
+            [("incident", "New incident"), ("outage incident", "INC-1 outage"), ("none", "INC-1 outage")]
+        {
+            let parts = snippet(&query(query_text), &document);
+            assert_eq!(parts.into_iter().map(|part| part.text).collect::<String>(), expected);
         }
     }
 

@@ -11,7 +11,12 @@ const LEVEL: usize = 2;
 pub fn line(line: &TextLine, names: &DisplayNames<'_>) -> String {
     let mut text = " ".repeat(line.level * LEVEL);
     match line.kind {
-        LineKind::Plain | LineKind::Heading | LineKind::Context | LineKind::TableRow | LineKind::Divider => {}
+        LineKind::Plain
+        | LineKind::Heading
+        | LineKind::Context
+        | LineKind::TableRow
+        | LineKind::Divider
+        | LineKind::Markdown => {}
         LineKind::Quote => text += "> ",
         LineKind::Preformatted => text += "  ",
     }
@@ -32,9 +37,9 @@ pub fn words(spans: &[TextSpan], names: &DisplayNames<'_>) -> String {
 }
 
 fn write(spans: &[TextSpan], names: &DisplayNames<'_>, text: &mut String) {
-    for span in spans {
+    for (index, span) in spans.iter().enumerate() {
         match span {
-            TextSpan::Text(words, style) => styled(words, *style, text),
+            TextSpan::Text(words, style) => styled(words, *style, spans.get(index + 1), text),
             TextSpan::Link { address, label } => link(address, label.as_deref(), text),
             TextSpan::User { id, label } => {
                 let name =
@@ -50,7 +55,7 @@ fn write(spans: &[TextSpan], names: &DisplayNames<'_>, text: &mut String) {
                 mention('@', handle.unwrap_or(id), text);
             }
             TextSpan::Broadcast(name) => mention('@', name, text),
-            TextSpan::Emoji { name, .. } => *text += &format!(":{name}:"),
+            TextSpan::Emoji { name, skin_tones } => emoji(name, skin_tones, text),
             TextSpan::Cell => *text += " | ",
             TextSpan::Control(label) => *text += &format!("[{label}]"),
         }
@@ -64,15 +69,36 @@ fn mention(sign: char, name: &str, text: &mut String) {
     text.push_str(name);
 }
 
-/// Adds text with Slack's markup characters for its style.
-fn styled(words: &str, style: TextStyle, text: &mut String) {
+fn emoji(name: &str, skin_tones: &[u8], text: &mut String) {
+    *text += &format!(":{name}:");
+    if !skin_tones.is_empty() {
+        let tones: Vec<String> = skin_tones.iter().map(u8::to_string).collect();
+        *text += &format!(":skin-tone-{}:", tones.join("-"));
+    }
+}
+
+/// Adds text with Slack's markup characters for its style, without the space around it. Within a word they
+/// are left out: there they are no markup, and would split the word for the search.
+fn styled(words: &str, style: TextStyle, next: Option<&TextSpan>, text: &mut String) {
     let TextStyle { bold, italic, strike, code } = style;
+    let inner = words.trim();
+    let next = if let Some(TextSpan::Text(next, _)) = next { next.chars().next() } else { None };
+    let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let is_within_word = (is_word(text.chars().next_back()) && is_word(words.chars().next()))
+        || (is_word(words.chars().next_back()) && is_word(next));
+    if style == TextStyle::default() || inner.is_empty() || is_within_word {
+        text.push_str(words);
+        return;
+    }
+    let start = words.len() - words.trim_start().len();
+    let (before, after) = (&words[..start], &words[start + inner.len()..]);
     let signs = [(bold, '*'), (italic, '_'), (strike, '~'), (code, '`')];
-    let signs = signs.iter().filter(|(is_set, _)| *is_set).map(|(_, sign)| *sign);
-    let signs: String = if words.trim().is_empty() { String::new() } else { signs.collect() };
-    *text += &signs;
-    *text += words;
+    let signs: String = signs.iter().filter(|(is_set, _)| *is_set).map(|(_, sign)| *sign).collect();
+    text.push_str(before);
+    text.push_str(&signs);
+    text.push_str(inner);
     text.extend(signs.chars().rev());
+    text.push_str(after);
 }
 
 /// Adds a link. The label may not match the address, so both are shown if they differ.
@@ -86,6 +112,7 @@ fn link(address: &str, label: Option<&str>, text: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use jiff::tz::TimeZone;
     use serde_json::json;
     use testkit::memory::archive::MemoryArchive;
 
@@ -99,7 +126,8 @@ mod tests {
         person(&archive, "U1", json!({ "display_name": "ana" })).await;
         channel_names(&archive, json!({ "C7": "new-name" })).await;
         let mut names = DisplayNames::new(&archive, team());
-        let message: MessageText = read(&json!({ "user": "U9", "text": "<@U1> <@U2> <#C7> <@USLACKBOT>" }));
+        let message: MessageText =
+            read(&json!({ "user": "U9", "text": "<@U1> <@U2> <#C7> <@USLACKBOT>" }), &TimeZone::UTC);
         names.learn(&[message]).await.unwrap();
         for (text, expected) in [
             ("hi <@U1>, <@U1|old>", "hi @ana, @ana"),
@@ -119,7 +147,24 @@ mod tests {
             ("<>", ""),
             ("<", "<"),
         ] {
-            assert_eq!(words(&mrkdwn::parse(text), &names), expected, "{text}");
+            assert_eq!(words(&mrkdwn::parse(text, &TimeZone::UTC), &names), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn signs_of_a_style_do_not_split_a_word() {
+        let archive = MemoryArchive::new();
+        let names = DisplayNames::new(&archive, team());
+        let bold = |text: &str| TextSpan::Text(text.into(), TextStyle { bold: true, ..TextStyle::default() });
+        let link = || TextSpan::Link { address: "https://x.example".into(), label: None };
+        for (spans, expected) in [
+            (vec![TextSpan::text("a"), bold("b"), TextSpan::text("c")], "abc"),
+            (vec![TextSpan::text("a "), bold(" b "), TextSpan::text("c")], "a  *b* c"),
+            (vec![bold("see "), link()], "*see* https://x.example"),
+            (vec![bold("a"), TextSpan::text(", "), bold("b")], "*a*, *b*"),
+            (vec![bold(" ")], " "),
+        ] {
+            assert_eq!(words(&spans, &names), expected);
         }
     }
 }

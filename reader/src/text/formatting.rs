@@ -1,4 +1,5 @@
-//! Converts the characters of Slack's markup to styles, for pages. Plain text keeps them.
+//! Converts the characters of Slack's markup to styles. Each step reads a text once, so that the time grows
+//! with its length alone.
 //!
 //! <https://docs.slack.dev/messaging/formatting-message-text>
 
@@ -7,8 +8,14 @@ use super::spans::{LineKind, TextLine, TextSpan, TextStyle, split_lines};
 /// The delimiter of preformatted text.
 const FENCE: &str = "```";
 
-/// The text between the name of an emoji and its skin tone, which is a digit and a colon.
+/// The characters around text with a style.
+const DELIMITERS: [char; 4] = ['`', '*', '_', '~'];
+
+/// The text between the name of an emoji and its skin tones: one digit, or two with a hyphen, and a colon.
 const SKIN_TONE: &str = ":skin-tone-";
+
+/// The length of the longest skin tones, `2-3`.
+const SKIN_TONES_BYTES: usize = 3;
 
 /// Maximum length of an emoji's name in Slack, in characters.
 const MAX_EMOJI_NAME: usize = 100;
@@ -28,6 +35,11 @@ pub(super) fn lines(spans: Vec<TextSpan>) -> Vec<TextLine> {
         return split_lines(unconverted).into_iter().map(TextLine::plain).collect();
     }
     lines
+}
+
+/// Splits spans without markup into lines. Only the names of emoji are converted.
+pub(super) fn unstyled(spans: Vec<TextSpan>) -> Vec<TextLine> {
+    split_lines(spans).into_iter().map(|spans| TextLine::plain(with_emoji_in(spans))).collect()
 }
 
 fn is_blank(spans: &[TextSpan]) -> bool {
@@ -118,6 +130,10 @@ impl Unit {
 
 /// Converts the markup of one line to styles.
 fn styled(spans: Vec<TextSpan>) -> Vec<TextSpan> {
+    let is_markup = |span: &TextSpan| matches!(span, TextSpan::Text(text, _) if text.contains(DELIMITERS));
+    if !spans.iter().any(is_markup) {
+        return with_emoji_in(spans);
+    }
     let mut units: Vec<Unit> = Vec::new();
     for span in spans {
         if let TextSpan::Text(text, style) = span {
@@ -221,6 +237,19 @@ fn joined(units: Vec<Unit>) -> Vec<TextSpan> {
     spans
 }
 
+/// Converts the names of emoji in the texts of spans.
+fn with_emoji_in(spans: Vec<TextSpan>) -> Vec<TextSpan> {
+    let mut converted = Vec::with_capacity(spans.len());
+    for span in spans {
+        if let TextSpan::Text(text, style) = &span {
+            with_emoji(text, *style, &mut converted);
+        } else {
+            converted.push(span);
+        }
+    }
+    converted
+}
+
 fn with_emoji(text: &str, style: TextStyle, spans: &mut Vec<TextSpan>) {
     if style.code {
         spans.push(TextSpan::Text(text.to_owned(), style));
@@ -233,11 +262,11 @@ fn with_emoji(text: &str, style: TextStyle, spans: &mut Vec<TextSpan>) {
         // A time of day has colons between its numbers.
         let is_time = before.ends_with(|c: char| c.is_ascii_digit());
         match emoji(after).filter(|_| !is_time) {
-            Some((name, skin_tone, behind)) => {
+            Some((name, skin_tones, behind)) => {
                 if !words.is_empty() {
                     spans.push(TextSpan::Text(std::mem::take(&mut words), style));
                 }
-                spans.push(TextSpan::Emoji { name: name.to_owned(), skin_tone });
+                spans.push(TextSpan::Emoji { name: name.to_owned(), skin_tones });
                 rest = behind;
             }
             None => {
@@ -252,8 +281,8 @@ fn with_emoji(text: &str, style: TextStyle, spans: &mut Vec<TextSpan>) {
     }
 }
 
-/// Parses an emoji after its opening colon. Returns its name, its skin tone, and the rest of the text.
-fn emoji(text: &str) -> Option<(&str, Option<u8>, &str)> {
+/// Parses an emoji after its opening colon. Returns its name, its skin tones, and the rest of the text.
+fn emoji(text: &str) -> Option<(&str, Vec<u8>, &str)> {
     let bounded = &text[..text.floor_char_boundary(MAX_EMOJI_NAME * 4 + 1)];
     let (name, _) = bounded.split_once(':')?;
     let is_named = |c: char| c.is_alphanumeric() || "_+-'".contains(c);
@@ -261,20 +290,31 @@ fn emoji(text: &str) -> Option<(&str, Option<u8>, &str)> {
         return None;
     }
     let after = &text[name.len() + 1..];
-    let tone = after.strip_prefix(SKIN_TONE).and_then(|toned| {
-        let (digit, after) = toned.split_once(':')?;
-        Some((digit.parse().ok().filter(|tone| (2..=6).contains(tone))?, after))
+    let toned = after.strip_prefix(SKIN_TONE).and_then(|toned| {
+        let end = toned.bytes().take(SKIN_TONES_BYTES + 1).position(|byte| byte == b':')?;
+        Some((skin_tones(&toned[..end])?, &toned[end + 1..]))
     });
-    Some(tone.map_or((name, None, after), |(tone, after)| (name, Some(tone), after)))
+    Some(toned.map_or((name, Vec::new(), after), |(tones, after)| (name, tones, after)))
+}
+
+/// Parses skin tones: `3`, or `2-3` for an emoji with two people. `None` for anything else.
+pub(super) fn skin_tones(text: &str) -> Option<Vec<u8>> {
+    let tone = |tone: &str| tone.parse().ok().filter(|tone| (2..=6).contains(tone));
+    match text.split_once('-') {
+        Some((first, second)) => Some(vec![tone(first)?, tone(second)?]),
+        None => Some(vec![tone(text)?]),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use jiff::tz::TimeZone;
+
     use super::*;
     use crate::text::mrkdwn;
 
     fn formatted(text: &str) -> Vec<TextLine> {
-        lines(mrkdwn::parse(text))
+        lines(mrkdwn::parse(text, &TimeZone::UTC))
     }
 
     /// Returns the text with its styles as `b(…)`, `i(…)`, `s(…)` and `c(…)`.
@@ -288,7 +328,8 @@ mod tests {
                 | LineKind::Heading
                 | LineKind::Context
                 | LineKind::TableRow
-                | LineKind::Divider => "",
+                | LineKind::Divider
+                | LineKind::Markdown => "",
             };
             for span in &line.spans {
                 match span {
@@ -299,9 +340,9 @@ mod tests {
                         shown +=
                             &if styles.is_empty() { words.clone() } else { format!("{styles}({words})") };
                     }
-                    TextSpan::Emoji { name, skin_tone } => {
-                        shown +=
-                            &format!("[{name}{}]", skin_tone.map_or(String::new(), |tone| tone.to_string()));
+                    TextSpan::Emoji { name, skin_tones } => {
+                        let tones: String = skin_tones.iter().map(u8::to_string).collect();
+                        shown += &format!("[{name}{tones}]");
                     }
                     TextSpan::Link { .. }
                     | TextSpan::User { .. }
@@ -335,6 +376,8 @@ mod tests {
                 ":tada: at 10:30:45 :wave::skin-tone-3: :no such: :+1:",
                 "[tada] at 10:30:45 [wave3] :no such: [+1]",
             ),
+            (":handshake::skin-tone-2-3: :wave::skin-tone-7: x", "[handshake23] [wave][skin-tone-7] x"),
+            (":a::skin-tone-2::skin-tone-3: :b::skin-tone-23:", "[a2][skin-tone-3] [b][skin-tone-23]"),
             ("&gt; said\nnot said", "> said\nnot said"),
             ("&gt;&gt;&gt; said\nstill", "> said\n> still"),
             ("so:\n```\nif *x* {\n}\n```\nthen", "so:\n\n| if *x* {\n| }\n\nthen"),

@@ -1,23 +1,37 @@
 //! The author and content of a message, read into [`spans`] from the message's row alone, without any lookup.
-//! [`flat`] converts the content to plain text.
 //!
-//! [`read`] returns the message's text as Slack sent it. [`read_formatted`] returns what Slack shows, for
-//! pages: blocks instead of their fallback text, and markup converted to styles.
+//! There is one reading: what Slack shows. [`flat`] renders it as plain text, `viewer` as pages, `cli` as
+//! Markdown. Content is the blocks, if they have words, because Slack shows their text only in notifications;
+//! otherwise the text; then attachments, and the texts in files. docs/messages.md describes it.
 
 mod attachments;
 mod blocks;
+mod data;
+mod dates;
+mod elements;
+mod files;
 pub mod flat;
 mod formatting;
+#[cfg(test)]
+mod hostile_tests;
+pub mod kinds;
+pub mod markdown;
+mod mentions;
 pub mod mrkdwn;
 mod notices;
+mod reading;
+#[cfg(test)]
+mod reading_tests;
 mod rich_text;
 pub mod spans;
+mod unknown;
 
+use jiff::tz::TimeZone;
 use serde_json::Value;
 use slack::envelope;
 
-use self::attachments::{attachments, is_preview};
-use self::blocks::{blocks, list, text};
+use self::blocks::{list, text};
+use self::reading::MessageParts;
 use self::spans::{LineBuffer, TextLine, TextSpan};
 
 /// The text that Slack sends if it has no text to show.
@@ -32,6 +46,8 @@ pub struct MessageText {
     pub manner: Manner,
     /// The content. That of a notice follows the author's name and has at least one line.
     pub lines: Vec<TextLine>,
+    /// The text of a notification, if it is not the content: people may search for what they saw there.
+    pub notification: Vec<TextLine>,
 }
 
 /// Whether a message is speech or a notice.
@@ -56,56 +72,36 @@ pub struct MessageAuthor {
     pub bot: Option<String>,
 }
 
-/// Reads a row that [`rules::project::message`] returned.
-pub fn read(message: &Value) -> MessageText {
+/// Reads a row that [`rules::project::message`] returned, with its dates in this zone.
+pub fn read(message: &Value, zone: &TimeZone) -> MessageText {
     let raw = raw_message(message);
     let mut author = author(message, &raw);
-    if let Some(notice) = notices::read(message, &raw) {
+    if let Some(notice) = notices::read(message, &raw, zone) {
         author.user = notice.user.or(author.user);
-        return MessageText { author, manner: Manner::Notice, lines: notice.lines };
+        let (manner, lines) = (Manner::Notice, notice.lines);
+        return MessageText { author, manner, lines, notification: Vec::new() };
     }
-    let mut lines = LineBuffer::default();
     let own = text(message, "text").filter(|text| text.trim() != PLACEHOLDER);
-    if let Some(text) = own {
-        // Slack limits the length of a text, so it is shown completely.
-        let mut all: Vec<TextLine> =
-            spans::split_lines(mrkdwn::parse(text)).into_iter().map(TextLine::plain).collect();
-        // Previews of the links in a text add nothing to it.
-        attachments(
-            list(&raw["attachments"]).iter().filter(|attachment| !is_preview(attachment)),
-            &mut lines,
-        );
-        all.extend(lines.into_lines());
-        return MessageText { author, manner: Manner::Speech, lines: all };
-    }
-    blocks(&raw["blocks"], &mut lines);
-    attachments(list(&raw["attachments"]).iter(), &mut lines);
-    MessageText { author, manner: Manner::Speech, lines: lines.into_lines() }
-}
-
-/// Reads a row like [`read`], with formatting: blocks instead of their fallback text, previews of links, and
-/// markup converted to styles.
-pub fn read_formatted(message: &Value) -> MessageText {
-    let raw = raw_message(message);
-    let mut author = author(message, &raw);
-    if let Some(notice) = notices::read(message, &raw) {
-        author.user = notice.user.or(author.user);
-        return MessageText { author, manner: Manner::Notice, lines: notice.lines };
-    }
-    let mut lines = LineBuffer::with_formatting();
-    blocks(&raw["blocks"], &mut lines);
-    if lines.is_empty() {
-        lines = LineBuffer::with_formatting();
-        let own = text(message, "text").filter(|text| text.trim() != PLACEHOLDER);
-        own.into_iter().for_each(|text| lines.spans(mrkdwn::parse(text)));
-    }
-    // A preview that has nothing but an address is left out.
-    let has_content = |attachment: &&Value| {
-        !is_preview(attachment)
-            || ["title", "text", "pretext"].into_iter().any(|name| text(attachment, name).is_some())
+    let own = own.map(|text| mrkdwn::parse(text, zone)).unwrap_or_default();
+    let parts = MessageParts::new(zone, &own, &message["files"]);
+    let mut content = LineBuffer::new(&parts);
+    blocks::blocks(&raw["blocks"], &mut content);
+    let has_words = content.has_words();
+    let mut lines = if has_words {
+        content.into_lines()
+    } else {
+        let mut text = LineBuffer::for_text(&parts);
+        text.markup(own.clone(), raw["mrkdwn"] != false);
+        text.append(content);
+        text.into_lines()
     };
-    attachments(list(&raw["attachments"]).iter().filter(has_content), &mut lines);
-    MessageText { author, manner: Manner::Speech, lines: lines.into_lines() }
+    let mut more = LineBuffer::new(&parts);
+    attachments::attachments(&raw["attachments"], &mut more);
+    files::files(&message["files"], list(&raw["attachments"]).len(), &mut more);
+    lines.extend(more.into_lines());
+    let notification = if has_words { spans::split_lines(own) } else { Vec::new() };
+    let notification = notification.into_iter().map(TextLine::plain).collect();
+    MessageText { author, manner: Manner::Speech, lines, notification }
 }
 
 /// Returns the message as Slack sent it.
@@ -134,20 +130,21 @@ impl MessageText {
     /// The ids of the author, of the app's bot, and of the mentioned people, in this order.
     pub fn people(&self) -> impl Iterator<Item = &str> {
         let author = [&self.author.user, &self.author.bot].into_iter().filter_map(Option::as_deref);
-        author.chain(spans::people(self.spans()))
+        author.chain(spans::people(self.all_spans()))
     }
 
     /// The ids of the mentioned user groups.
     pub fn user_groups(&self) -> impl Iterator<Item = &str> {
-        spans::user_groups(self.spans())
+        spans::user_groups(self.all_spans())
     }
 
     /// Whether the message mentions a channel.
     pub fn mentions_channel(&self) -> bool {
-        spans::mentions_channel(self.spans())
+        spans::mentions_channel(self.all_spans())
     }
 
-    fn spans(&self) -> impl Iterator<Item = &TextSpan> {
-        self.lines.iter().flat_map(|line| &line.spans)
+    /// The spans of the content and of the notification.
+    pub(crate) fn all_spans(&self) -> impl Iterator<Item = &TextSpan> {
+        self.lines.iter().chain(&self.notification).flat_map(|line| &line.spans)
     }
 }

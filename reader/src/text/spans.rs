@@ -1,11 +1,19 @@
 //! The content of a message as lines of spans, independent of the output format and of display names.
 
 use super::formatting;
+use super::reading::MessageParts;
 use crate::permalink::SlackLink;
 
-/// Maximum number of lines from the blocks and attachments of one message. Slack allows 50 blocks and 100
-/// attachments. If there are more lines, the last one refers to the raw event.
+/// Maximum number of lines from the blocks, attachments and files of one message. Slack allows 50 blocks and
+/// 100 attachments. If there are more lines, the last one refers to the raw event.
 const MAX_LINES: usize = 2_000;
+
+/// Maximum number of lines of a message's own text. Slack cuts a text at 40,000 characters, so that no real
+/// text has more.
+const MAX_TEXT_LINES: usize = 40_000;
+
+/// Maximum depth of blocks in blocks. Slack allows two levels; the strings of deeper blocks are shown.
+const MAX_DEPTH: usize = 8;
 
 /// A line of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,18 +22,20 @@ pub struct TextLine {
     pub level: usize,
     /// The kind of content that the line is part of.
     pub kind: LineKind,
-    /// The bullet or number of a list item.
+    /// The bullet or number of a list item. That of its further lines is blank and as wide.
     pub marker: String,
+    /// The number of the item, if its list is numbered.
+    pub number: Option<u64>,
     /// The content.
     pub spans: Vec<TextSpan>,
-    /// The attachment that contains the line; `None` for the message's own text.
+    /// The attachment or file that contains the line; `None` for the message's own text.
     pub frame: Option<TextFrame>,
 }
 
-/// The attachment that contains a line.
+/// The attachment or file that contains a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextFrame {
-    /// The index of the attachment in the message.
+    /// The index of the attachment in the message; files are counted after the attachments.
     pub number: usize,
     /// Its colour as Slack sent it: `good`, `warning`, `danger`, or six hexadecimal digits.
     pub color: Option<String>,
@@ -47,8 +57,10 @@ pub enum LineKind {
     Context,
     /// A row of a table, with [`TextSpan::Cell`] between its cells.
     TableRow,
-    /// A dividing line. It has no text, and is only added if formatting is requested.
+    /// A dividing line. It has no text.
     Divider,
+    /// Markdown, unchanged. [`super::markdown::lines`] converts it to lines of the other kinds.
+    Markdown,
 }
 
 /// A piece of a line. Texts are unescaped. Ids, labels and addresses are untrusted.
@@ -90,8 +102,8 @@ pub enum TextSpan {
     Emoji {
         /// Its name in Slack.
         name: String,
-        /// Its skin tone, from 2 to 6, if it has one.
-        skin_tone: Option<u8>,
+        /// Its skin tones, from 2 to 6: one for each person that it shows, or none.
+        skin_tones: Vec<u8>,
     },
     /// The next cell of a table begins.
     Cell,
@@ -123,6 +135,11 @@ impl TextLine {
     /// A line of ordinary text.
     pub fn plain(spans: Vec<TextSpan>) -> Self {
         Self { spans, ..Self::default() }
+    }
+
+    /// Whether the line is neither content nor a dividing line.
+    pub(super) fn is_blank(&self) -> bool {
+        self.kind != LineKind::Divider && self.is_empty()
     }
 
     /// Whether the line has no visible content.
@@ -180,40 +197,50 @@ pub(super) fn split_lines(spans: Vec<TextSpan>) -> Vec<Vec<TextSpan>> {
 }
 
 /// Collects lines, up to [`MAX_LINES`].
-#[derive(Debug, Default)]
-pub(super) struct LineBuffer {
+#[derive(Debug)]
+pub(super) struct LineBuffer<'r> {
+    /// What the lines are read with.
+    pub(super) parts: &'r MessageParts<'r>,
     lines: Vec<TextLine>,
-    has_formatting: bool,
+    max_lines: usize,
+    has_words: bool,
+    depth: usize,
 }
 
-impl LineBuffer {
-    /// Returns an empty buffer that converts markup to styles: see [`formatting`].
-    pub(super) fn with_formatting() -> Self {
-        Self { lines: Vec::new(), has_formatting: true }
+impl<'r> LineBuffer<'r> {
+    /// Returns an empty buffer.
+    pub(super) fn new(parts: &'r MessageParts<'r>) -> Self {
+        Self { parts, lines: Vec::new(), max_lines: MAX_LINES, has_words: false, depth: 0 }
     }
 
-    /// Returns an empty buffer with the same settings.
+    /// Returns an empty buffer for a message's own text.
+    pub(super) fn for_text(parts: &'r MessageParts<'r>) -> Self {
+        Self { max_lines: MAX_TEXT_LINES, ..Self::new(parts) }
+    }
+
+    /// Returns an empty buffer for content of the same depth.
     pub(super) fn empty_like(&self) -> Self {
-        Self { lines: Vec::new(), has_formatting: self.has_formatting }
+        Self { depth: self.depth, ..Self::new(self.parts) }
     }
 
-    /// Whether markup is converted to styles.
-    pub(super) fn has_formatting(&self) -> bool {
-        self.has_formatting
+    /// Returns an empty buffer for content one level deeper; `None` at the deepest level.
+    pub(super) fn nested(&self) -> Option<Self> {
+        (self.depth < MAX_DEPTH).then(|| Self { depth: self.depth + 1, ..Self::new(self.parts) })
     }
 
     /// Adds spans as ordinary lines.
     pub(super) fn spans(&mut self, spans: Vec<TextSpan>) {
-        self.spans_as(LineKind::Plain, spans);
+        self.lines(LineKind::Plain, split_lines(spans).into_iter().map(TextLine::plain));
     }
 
-    /// Adds spans as lines of a kind.
-    pub(super) fn spans_as(&mut self, kind: LineKind, spans: Vec<TextSpan>) {
-        let lines = if self.has_formatting {
-            formatting::lines(spans)
-        } else {
-            split_lines(spans).into_iter().map(TextLine::plain).collect()
-        };
+    /// Adds spans whose texts contain markup, or only emoji.
+    pub(super) fn markup(&mut self, spans: Vec<TextSpan>, is_styled: bool) {
+        let lines = if is_styled { formatting::lines(spans) } else { formatting::unstyled(spans) };
+        self.lines(LineKind::Plain, lines);
+    }
+
+    /// Adds lines, and gives the ordinary ones a kind.
+    pub(super) fn lines(&mut self, kind: LineKind, lines: impl IntoIterator<Item = TextLine>) {
         for line in lines {
             let kind = if line.kind == LineKind::Plain { kind } else { line.kind };
             self.line(TextLine { kind, ..line });
@@ -222,30 +249,60 @@ impl LineBuffer {
 
     /// Adds one line.
     pub(super) fn line(&mut self, line: TextLine) {
-        if !self.is_full() {
+        self.has_words |= !line.is_empty();
+        self.push(line);
+    }
+
+    /// Adds a line that only states that there is something without words.
+    pub(super) fn trace(&mut self, trace: TextSpan) {
+        self.push(TextLine::plain(vec![trace]));
+    }
+
+    fn push(&mut self, line: TextLine) {
+        if self.lines.len() <= self.max_lines {
             self.lines.push(line);
         }
     }
 
     /// Whether further lines are dropped.
     pub(super) fn is_full(&self) -> bool {
-        self.lines.len() >= MAX_LINES
+        self.lines.len() > self.max_lines
     }
 
     /// Whether no line has visible content.
     pub(super) fn is_empty(&self) -> bool {
-        self.lines.iter().all(TextLine::is_empty)
+        !self.has_words && self.lines.iter().all(TextLine::is_empty)
+    }
+
+    /// Whether a line has content other than traces.
+    pub(super) fn has_words(&self) -> bool {
+        self.has_words
+    }
+
+    /// Adds the lines of another buffer.
+    pub(super) fn append(&mut self, other: Self) {
+        self.has_words |= other.has_words;
+        other.into_lines().into_iter().for_each(|line| self.push(line));
+    }
+
+    /// Adds the lines of another buffer in a frame.
+    pub(super) fn append_framed(&mut self, other: Self, frame: &TextFrame) {
+        self.has_words |= other.has_words;
+        for line in other.into_lines() {
+            self.push(TextLine { frame: Some(frame.clone()), ..line });
+        }
     }
 
     /// Returns the lines without empty ones at either end. If lines were dropped, the last one states that.
     pub(super) fn into_lines(mut self) -> Vec<TextLine> {
         if self.is_full() {
+            self.lines.truncate(self.max_lines);
             self.lines.push(TextLine::plain(vec![TextSpan::text("[and more: --json shows everything]")]));
         }
-        while self.lines.last().is_some_and(TextLine::is_empty) {
+        while self.lines.last().is_some_and(TextLine::is_blank) {
             self.lines.pop();
         }
-        let empty = self.lines.iter().take_while(|line| line.is_empty()).count();
+        let empty = self.lines.iter().take_while(|line| line.is_blank()).count();
         self.lines.drain(..empty);
         self.lines
     }

@@ -15,10 +15,16 @@ const FIRST_TONE: u32 = 0x1f3fb;
 /// Selects the emoji presentation of a character. A skin tone replaces it.
 const VARIATION: char = '\u{fe0f}';
 
-/// Returns the characters of a Unicode emoji; `None` for an unknown name.
-pub fn unicode(name: &str, skin_tone: Option<u8>) -> Option<String> {
+/// Returns the characters of a Unicode emoji; `None` for an unknown name. Two different skin tones are left
+/// out: few programs draw such an emoji, and show its people one by one instead.
+pub fn unicode(name: &str, skin_tones: &[u8]) -> Option<String> {
     let (characters, has_tones) = *names().get(name)?;
-    let tone = skin_tone.filter(|tone| has_tones && (2..=6).contains(tone));
+    let tone = match skin_tones {
+        [tone] => Some(*tone),
+        [first, second] if first == second => Some(*first),
+        [..] => None,
+    };
+    let tone = tone.filter(|tone| has_tones && (2..=6).contains(tone));
     let tone = tone.and_then(|tone| char::from_u32(FIRST_TONE + u32::from(tone) - 2));
     Some(match tone {
         Some(tone) => {
@@ -35,11 +41,14 @@ pub fn unicode(name: &str, skin_tone: Option<u8>) -> Option<String> {
     })
 }
 
-/// Splits the name of a reaction, such as `wave::skin-tone-3`, into its name and skin tone.
-pub fn split_skin_tone(name: &str) -> (&str, Option<u8>) {
+/// Splits the name of a reaction, such as `wave::skin-tone-3` or `handshake::skin-tone-2-3`, into its name and
+/// its skin tones.
+pub fn split_skin_tones(name: &str) -> (&str, Vec<u8>) {
     match name.split_once(SKIN_TONE) {
-        Some((name, tone)) => (name, tone.parse().ok()),
-        None => (name, None),
+        Some((name, tones)) => {
+            (name, tones.split('-').take(2).filter_map(|tone| tone.parse().ok()).collect())
+        }
+        None => (name, Vec::new()),
     }
 }
 
@@ -70,12 +79,14 @@ mod tests {
             ("man-running::skin-tone-3", "🏃🏼\u{200d}♂️"),
             ("tada::skin-tone-3", "🎉"),
             ("wave::skin-tone-9", "👋"),
+            ("handshake::skin-tone-2-3", "🤝"),
+            ("handshake::skin-tone-2-2", "🤝🏻"),
             ("flag-jp", "🇯🇵"),
         ] {
-            let (name, tone) = split_skin_tone(name);
-            assert_eq!(unicode(name, tone).as_deref(), Some(expected), "{name}");
+            let (name, tones) = split_skin_tones(name);
+            assert_eq!(unicode(name, &tones).as_deref(), Some(expected), "{name}");
         }
-        assert_eq!(unicode("no-such", None), None);
-        assert_eq!(unicode("", None), None);
+        assert_eq!(unicode("no-such", &[]), None);
+        assert_eq!(unicode("", &[]), None);
     }
 }

@@ -1,5 +1,6 @@
 //! A page of a thread.
 
+use jiff::tz::TimeZone;
 use ports::archive::{ArchiveError, Query, key};
 use reader::joined::JoinedChannel;
 use reader::{rows, thread};
@@ -20,8 +21,9 @@ pub async fn read(
     root_ts: &Ts,
     after: Option<&Ts>,
     target: Option<Ts>,
+    zone: &TimeZone,
 ) -> Result<Option<ThreadPage>, ArchiveError> {
-    let root = rows::read_message(channel, root_ts).await?.and_then(page_message);
+    let root = rows::read_message(channel, root_ts).await?.and_then(|row| page_message(row, zone));
     let is_reply = thread::is_reply(channel, root_ts);
     let mut query = Query {
         limit: REPLIES,
@@ -35,7 +37,7 @@ pub async fn read(
         let page = channel.query(&query).await?;
         for item in &page.items {
             let message = if is_reply(item) { project::message(item) } else { None };
-            let Some(reply) = message.and_then(page_message) else { continue };
+            let Some(reply) = message.and_then(|row| page_message(row, zone)) else { continue };
             if after.is_some_and(|after| reply.ts.micros() <= after.micros()) {
                 continue;
             }

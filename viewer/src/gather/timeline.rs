@@ -62,28 +62,28 @@ pub async fn read(
     let mut page = TimelinePage::default();
     match start {
         TimelineStart::Newest => {
-            let older = older(channel, None, PAGE).await?;
+            let older = older(channel, None, PAGE, zone).await?;
             (page.messages, page.ends.older) = (older.messages, older.next);
             page.is_from_end = true;
         }
         TimelineStart::Before(ts) => {
-            let run = older(channel, Some(ts.clone()), PAGE).await?;
+            let run = older(channel, Some(ts.clone()), PAGE, zone).await?;
             let edge = run.messages.last().map_or_else(|| neighbour(ts, -1), |last| last.ts.clone());
-            let is_last = newer(channel, &edge, 1).await?.is_over();
+            let is_last = newer(channel, &edge, 1, zone).await?.is_over();
             page.ends.newer = (!is_last).then_some(edge);
             (page.messages, page.ends.older) = (run.messages, run.next);
             page.is_from_end = true;
         }
-        TimelineStart::After(ts) => read_after(channel, ts, &mut page).await?,
+        TimelineStart::After(ts) => read_after(channel, ts, zone, &mut page).await?,
         TimelineStart::Day(day) => {
             page.day = Some(*day);
             if let Some(first) = times::day_start(*day, zone) {
-                read_after(channel, &neighbour(&first, -1), &mut page).await?;
+                read_after(channel, &neighbour(&first, -1), zone, &mut page).await?;
             }
         }
         TimelineStart::Around(ts) => {
-            let before = older(channel, Some(neighbour(ts, 1)), PAGE / 2).await?;
-            let after = newer(channel, ts, PAGE / 2).await?;
+            let before = older(channel, Some(neighbour(ts, 1)), PAGE / 2, zone).await?;
+            let after = newer(channel, ts, PAGE / 2, zone).await?;
             page.messages = before.messages;
             page.messages.extend(after.messages);
             page.ends = TimelineEnds { older: before.next, newer: after.next };
@@ -97,11 +97,12 @@ pub async fn read(
 async fn read_after(
     channel: &JoinedChannel<'_>,
     ts: &Ts,
+    zone: &TimeZone,
     page: &mut TimelinePage,
 ) -> Result<(), ArchiveError> {
-    let run = newer(channel, ts, PAGE).await?;
+    let run = newer(channel, ts, PAGE, zone).await?;
     let before = neighbour(ts, 1);
-    let is_first = older(channel, Some(before.clone()), 1).await?.is_over();
+    let is_first = older(channel, Some(before.clone()), 1, zone).await?.is_over();
     let first = run.messages.first().map_or(before, |first| first.ts.clone());
     (page.messages, page.ends.newer) = (run.messages, run.next);
     page.ends.older = (!is_first).then_some(first);
@@ -112,14 +113,20 @@ async fn older(
     channel: &JoinedChannel<'_>,
     before: Option<Ts>,
     limit: usize,
+    zone: &TimeZone,
 ) -> Result<MessageRun, ArchiveError> {
-    let mut run = collect(channel, before, true, limit).await?;
+    let mut run = collect(channel, before, true, limit, zone).await?;
     run.messages.reverse();
     Ok(run)
 }
 
-async fn newer(channel: &JoinedChannel<'_>, after: &Ts, limit: usize) -> Result<MessageRun, ArchiveError> {
-    collect(channel, Some(after.clone()), false, limit).await
+async fn newer(
+    channel: &JoinedChannel<'_>,
+    after: &Ts,
+    limit: usize,
+    zone: &TimeZone,
+) -> Result<MessageRun, ArchiveError> {
+    collect(channel, Some(after.clone()), false, limit, zone).await
 }
 
 /// Reads until there are `limit` messages, or too many rows were read.
@@ -128,6 +135,7 @@ async fn collect(
     after: Option<Ts>,
     descending: bool,
     limit: usize,
+    zone: &TimeZone,
 ) -> Result<MessageRun, ArchiveError> {
     let partition = channel.current_location().messages();
     let after = after.map(|after| ItemKey::new(partition.clone(), after.as_str()));
@@ -141,7 +149,7 @@ async fn collect(
         read += page.items.len();
         let rows: Vec<Value> = page.items.iter().filter_map(project::message).collect();
         roots.read(channel, &rows).await?;
-        for message in rows.into_iter().filter(|row| roots.shows(row)).filter_map(page_message) {
+        for message in rows.into_iter().filter(|row| roots.shows(row)).filter_map(|row| page_message(row, zone)) {
             if messages.len() == limit {
                 let next = messages.last().map(|last| last.ts.clone());
                 return Ok(MessageRun { messages, next });
@@ -186,10 +194,10 @@ impl ThreadRoots {
     }
 }
 
-/// Converts a row to a message of a page.
-pub fn page_message(row: Value) -> Option<PageMessage> {
+/// Converts a row to a message of a page, with the dates in its text in this zone.
+pub fn page_message(row: Value, zone: &TimeZone) -> Option<PageMessage> {
     let ts = Ts::parse(row["ts"].as_str().or(row["timestamp"].as_str())?).ok()?;
-    let content = text::read_formatted(&row);
+    let content = text::read(&row, zone);
     Some(PageMessage { ts, row, content, thread: None })
 }
 

@@ -1,5 +1,6 @@
 //! The versions of a message.
 
+use jiff::tz::TimeZone;
 use ports::archive::ArchiveError;
 use reader::joined::JoinedChannel;
 use rules::{message, project};
@@ -13,7 +14,11 @@ use crate::pages::versions::MessageVersion;
 const MAX_VERSIONS: usize = 500;
 
 /// Reads the versions, oldest first.
-pub async fn read(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<Vec<MessageVersion>, ArchiveError> {
+pub async fn read(
+    channel: &JoinedChannel<'_>,
+    ts: &Ts,
+    zone: &TimeZone,
+) -> Result<Vec<MessageVersion>, ArchiveError> {
     let current = channel.message(ts).await?;
     let rows = channel.revisions(ts).await?;
     let message::Versions { replaced, since } = message::versions(&rows, current.as_ref());
@@ -25,7 +30,7 @@ pub async fn read(channel: &JoinedChannel<'_>, ts: &Ts) -> Result<Vec<MessageVer
         // Only edits contain their time. For any other change, use the clock of its event.
         let edited = row["raw_event"].as_str().and_then(edited_ts);
         let since = edited.or_else(|| (clock > ts).then(|| clock.clone()));
-        Some(MessageVersion { since, message: page_message(row)? })
+        Some(MessageVersion { since, message: page_message(row, zone)? })
     };
     Ok(all.filter_map(version).collect())
 }

@@ -79,8 +79,9 @@ pub(crate) async fn thread(
     let root_ts = requested.as_ref().and_then(threads::root_ts).unwrap_or_else(|| ts.clone());
     let missing = || PageError::missing("This thread is not in the archive.");
     let target = (ts != root_ts).then_some(ts);
-    let thread =
-        gather::thread::read(&channel, &root_ts, after.as_ref(), target).await?.ok_or_else(missing)?;
+    let thread = gather::thread::read(&channel, &root_ts, after.as_ref(), target, &state.zone)
+        .await?
+        .ok_or_else(missing)?;
     let page = gather::timeline::read(&channel, &TimelineStart::Around(root_ts), &state.zone).await?;
     in_channel(&state, &channel, page, Some(thread)).await
 }
@@ -150,7 +151,7 @@ pub(crate) async fn versions(
 ) -> PageResult {
     let ts = timestamp(&ts)?;
     let channel = channel::channel_in_team(&*state.archive, &team, &called).await?.ok_or_else(no_channel)?;
-    let versions = gather::versions::read(&channel, &ts).await?;
+    let versions = gather::versions::read(&channel, &ts, &state.zone).await?;
     if versions.is_empty() {
         return Err(PageError::missing("This message is not in the archive."));
     }

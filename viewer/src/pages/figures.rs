@@ -78,8 +78,8 @@ pub fn report_figures(report: &FiguresReport, links: Option<&dyn LinkScheme>) ->
 
 /// Returns an emoji with its name, or only the name, because a self-contained page has no pictures.
 fn reaction(name: &str) -> String {
-    let (plain_name, tone) = emoji::split_skin_tone(name);
-    let characters = emoji::unicode(plain_name, tone);
+    let (plain_name, tones) = emoji::split_skin_tones(name);
+    let characters = emoji::unicode(plain_name, &tones);
     characters.map_or_else(|| format!(":{name}:"), |characters| format!("{characters} :{name}:"))
 }
 

@@ -217,11 +217,11 @@ fn reactions(row: &Value, shown: &PageContext<'_>) -> Markup {
             ul class="reactions" aria-label="Reactions" {
                 @for reaction in listed.iter().take(MAX_REACTIONS) {
                     @let name = reaction["name"].as_str().unwrap_or_default();
-                    @let (plain_name, _) = emoji::split_skin_tone(name);
+                    @let (plain_name, _) = emoji::split_skin_tones(name);
                     @let count = reaction["count"].as_u64().unwrap_or_default();
                     @let label = format!(":{}: {}", plain::excerpt(plain_name, MAX_NAME_CHARS), reactors(reaction, count, shown));
                     li title=(label) {
-                        (words::emoji(name, None, shown)) " " (grouped(count))
+                        (words::emoji(name, &[], shown)) " " (grouped(count))
                         span class="unseen" { " " (label) }
                     }
                 }

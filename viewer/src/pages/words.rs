@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use reader::plain;
+use reader::text::markdown;
 use reader::text::spans::{LineKind, TextFrame, TextLine, TextSpan, TextStyle};
 use slack::ids::ChannelId;
 
@@ -59,6 +60,7 @@ fn in_frame(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
                 LineKind::Context => @for line in part { p class="context" { (spans(&line.spans, shown)) } },
                 LineKind::TableRow => (table(part, shown)),
                 LineKind::Divider => hr;,
+                LineKind::Markdown => (in_frame(&markdown::lines(part), shown)),
             }
         }
     }
@@ -68,7 +70,8 @@ fn in_frame(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
 fn paragraphs(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
     let is_alike = |one: &TextLine, other: &TextLine| {
         one.marker.is_empty() == other.marker.is_empty()
-            && (one.marker.is_empty() || (one.level == other.level && is_numbered(one) == is_numbered(other)))
+            && (one.marker.is_empty()
+                || (one.level == other.level && one.number.is_some() == other.number.is_some()))
             && one.is_empty() == other.is_empty()
     };
     html! {
@@ -82,8 +85,8 @@ fn paragraphs(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
                         (spans(&line.spans, shown))
                     }
                 }
-            } @else if is_numbered(first) {
-                ol class=(level(first)) start=[first.marker.trim_end_matches('.').parse::<u64>().ok()] { (items(part, shown)) }
+            } @else if let Some(number) = first.number {
+                ol class=(level(first)) type=(numerals(first)) start=(number) { (items(part, shown)) }
             } @else {
                 ul class=(level(first)) { (items(part, shown)) }
             }
@@ -91,10 +94,14 @@ fn paragraphs(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
     }
 }
 
-/// Whether a line belongs to a numbered item. A continuation line has a blank marker with the width of the
-/// first line's marker.
-fn is_numbered(line: &TextLine) -> bool {
-    line.marker.ends_with('.') || (line.marker.trim().is_empty() && line.marker.chars().count() > 1)
+/// Returns the type of a list's numbers: digits, letters or Roman numerals, as its markers have them.
+fn numerals(line: &TextLine) -> &'static str {
+    let is_digit = line.marker.starts_with(|c: char| c.is_ascii_digit());
+    match line.level % 3 {
+        1 if !is_digit => "a",
+        2 if !is_digit => "i",
+        _ => "1",
+    }
 }
 
 fn level(line: &TextLine) -> String {
@@ -146,7 +153,7 @@ fn one(span: &TextSpan, shown: &PageContext<'_>) -> Markup {
             mention('@', shown.names.user_group_handle(id).or(label.as_deref()).unwrap_or(id))
         }
         TextSpan::Broadcast(name) => mention('@', name),
-        TextSpan::Emoji { name, skin_tone } => emoji(name, *skin_tone, shown),
+        TextSpan::Emoji { name, skin_tones } => emoji(name, skin_tones, shown),
         TextSpan::Cell => html! { " " },
         TextSpan::Control(label) => {
             html! { span class="control" { (plain::excerpt(label, MAX_NAME_CHARS)) } }
@@ -240,10 +247,11 @@ fn safe_address(address: &str) -> Option<String> {
 }
 
 /// Renders an emoji as a picture, as characters, or as its name.
-pub fn emoji(name: &str, skin_tone: Option<u8>, shown: &PageContext<'_>) -> Markup {
-    let (name, tone) = emoji::split_skin_tone(name);
+pub fn emoji(name: &str, skin_tones: &[u8], shown: &PageContext<'_>) -> Markup {
+    let (name, own_tones) = emoji::split_skin_tones(name);
+    let skin_tones = if skin_tones.is_empty() { own_tones.as_slice() } else { skin_tones };
     let label = format!(":{}:", plain::excerpt(name, MAX_NAME_CHARS));
-    let characters = |name: &str| emoji::unicode(name, skin_tone.or(tone));
+    let characters = |name: &str| emoji::unicode(name, skin_tones);
     let picture = match shown.pictures.emoji.get(name) {
         Some(CustomEmoji::Picture(key)) => shown.links.picture(key),
         Some(CustomEmoji::Alias(other)) => {

@@ -85,14 +85,14 @@ async fn blocks_replace_their_fallback_text() {
         { "type": "divider" },
         { "type": "table", "rows": [[{ "type": "raw_text", "text": "a" }, { "type": "raw_text", "text": "b" }]] },
         { "type": "context", "elements": [{ "type": "mrkdwn", "text": "beside" }] },
-    ], "attachments": [{ "color": "danger", "title": "Failed", "title_link": "https://ci.example/7", "text": "in *main*" },
+    ], "attachments": [{ "color": "danger", "title": "Failed", "title_link": "https://ci.example/7", "text": "in *main*", "mrkdwn_in": ["text"] },
         { "from_url": "https://example.com", "service_name": "Example", "title": "A page", "text": "of it" }] }))
     .await;
     for expected in [
         "<p class=\"heading\">Build</p>",
         "title=\":wave:\">👋🏼</span><s>struck</s>",
         "<ul class=\"level-0\"><li>one</li><li>two<br>more</li></ul>",
-        "<ol class=\"level-1\" start=\"5\"><li>five</li></ol>",
+        "<ol class=\"level-1\" type=\"a\" start=\"5\"><li>five</li></ol>",
         "<blockquote><p>quoted</p></blockquote>",
         "<pre><code>if x {\n    y\n}</code></pre>",
         "<hr>",

@@ -2,6 +2,7 @@
 //! bytes. It never contains messages of another channel, or deleted ones.
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use ports::archive::{ArchiveError, Item, ItemKey};
 use processor::{ContextMessage, NamedId, Prompt};
 use reader::joined::JoinedChannel;
@@ -31,7 +32,7 @@ impl Responder {
             Some(app) => without_mention(&asked.text, app),
             None => asked.text.clone(),
         };
-        let question_text = text::read(&json!({ "text": raw, "user": asked.user.as_str() }));
+        let question_text = text::read(&json!({ "text": raw, "user": asked.user.as_str() }), &TimeZone::UTC);
         let before = self.before(id).await?;
         let mut names = DisplayNames::new(archive, id.team.clone());
         names
@@ -91,7 +92,7 @@ async fn messages_before(
     Ok(earlier
         .map(|message| EarlierMessage {
             ts: message["ts"].as_str().unwrap_or_default().to_owned(),
-            message_text: text::read(message),
+            message_text: text::read(message, &TimeZone::UTC),
         })
         .collect())
 }

@@ -150,7 +150,8 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
         while let Some(page) = rows.next().await? {
             progress.read(page.len());
             for row in page {
-                let row = self.source.shown(row, &threads).and_then(timeline::page_message);
+                let row =
+                    self.source.shown(row, &threads).and_then(|row| timeline::page_message(row, self.zone));
                 let Some(mut message) = row else { continue };
                 progress.count_exported_if(true);
                 count += 1;
@@ -262,10 +263,11 @@ impl<'s, 'a> ExportedSite<'s, 'a> {
         while let Some(page) = rows.next().await? {
             let page = page.into_iter().filter_map(|row| self.source.shown(row, &no_threads));
             replies.extend(
-                page.filter_map(timeline::page_message).filter(|reply| self.source.range.contains(&reply.ts)),
+                page.filter_map(|row| timeline::page_message(row, self.zone))
+                    .filter(|reply| self.source.range.contains(&reply.ts)),
             );
         }
-        let root_message = timeline::page_message(root.row.clone());
+        let root_message = timeline::page_message(root.row.clone(), self.zone);
         Ok(ThreadPage {
             root_ts: root.ts.clone(),
             root: root_message,

@@ -40,6 +40,8 @@ fn of_kind(part: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
         LineKind::Heading => part.iter().map(|line| format!("**{}**", words(&line.spans, names))).collect(),
         LineKind::TableRow => table(part, names),
         LineKind::Divider => vec!["---".to_owned()],
+        // Quoted, so that an item in it is no reply, and a fence without an end ends with it.
+        LineKind::Markdown => quoted(part.iter().map(|line| unchanged(line, names)).collect()),
     }
 }
 
@@ -85,8 +87,8 @@ fn list(lines: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
     for item in lines.chunk_by(|_, next| next.marker.trim().is_empty()) {
         let first = &item[0];
         widths.truncate(first.level);
-        let is_numbered = first.marker.starts_with(|c: char| c.is_ascii_digit());
-        let sign = if is_numbered { first.marker.as_str() } else { "-" };
+        // Markdown has no letters and no Roman numerals.
+        let sign = first.number.map_or_else(|| "-".to_owned(), |number| format!("{number}."));
         let mut before = format!("{}{sign} ", " ".repeat(widths.iter().sum()));
         widths.push(sign.len() + 1);
         for line in broken(item.iter().map(|line| begun(words(&line.spans, names))).collect()) {
@@ -95,6 +97,29 @@ fn list(lines: &[TextLine], names: &DisplayNames<'_>) -> Vec<String> {
         }
     }
     written
+}
+
+/// A line of Markdown. Only what would become HTML, or a link to anything but the web, is escaped.
+fn unchanged(line: &TextLine, names: &DisplayNames<'_>) -> String {
+    let mut written = String::new();
+    let text = flat::words(&line.spans, names);
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find(['<', ']']) {
+        let (before, marked) = rest.split_at(at);
+        written += before;
+        let (sign, after) = marked.split_at(1);
+        let is_address = |text: &str| SCHEMES.iter().any(|scheme| text.starts_with(scheme));
+        let target = after.strip_prefix('(').map(|target| target.trim_start_matches([' ', '<']));
+        let is_html = after.starts_with(|c: char| c.is_ascii_alphabetic() || "/!?".contains(c));
+        written += match sign {
+            "<" if is_html && !is_address(after) => "&lt;",
+            "]" if target.is_some_and(|target| !is_address(target)) => "\\]",
+            "]" if after.starts_with(':') => "\\]",
+            sign => sign,
+        };
+        rest = after;
+    }
+    written + rest
 }
 
 /// A table whose first row is its header: Markdown requires one.
@@ -216,6 +241,7 @@ fn begun(line: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use jiff::tz::TimeZone;
     use reader::text;
     use serde_json::json;
 
@@ -224,7 +250,7 @@ mod tests {
 
     fn written(message_text: &str, fixture: &CliFixture) -> Vec<String> {
         let names = DisplayNames::for_teams(fixture.archive(), Vec::new());
-        lines(&text::read_formatted(&json!({ "user": "U1", "text": message_text })).lines, &names)
+        lines(&text::read(&json!({ "user": "U1", "text": message_text }), &TimeZone::UTC).lines, &names)
     }
 
     #[tokio::test]
@@ -269,9 +295,9 @@ mod tests {
                 list("bullet", 2, &["- deeper"]), list("bullet", 0, &["other"]), section("then")] },
             { "type": "table", "rows": [[cell("name"), cell("a|b")], [cell("x"), cell("1")]] },
             { "type": "divider" },
-        ], "attachments": [{ "color": "good", "text": "built\n\nin `4 s`" }, { "text": "tested" }] });
+        ], "attachments": [{ "color": "good", "text": "built\n\nin `4 s`", "mrkdwn_in": ["text"] }, { "text": "tested" }] });
         let row = json!({ "user": "U1", "raw_event": message.to_string() });
-        let written = lines(&text::read_formatted(&row).lines, &names);
+        let written = lines(&text::read(&row, &TimeZone::UTC).lines, &names);
         let expected = [
             "**Plan**",
             "",
@@ -299,6 +325,26 @@ mod tests {
             "> tested",
         ];
         assert_eq!(written, expected, "{}", written.join("\n"));
+    }
+
+    #[tokio::test]
+    async fn blocks_of_markdown_stay_as_they_are_without_anything_active() {
+        let fixture = CliFixture::open().await;
+        let names = DisplayNames::for_teams(fixture.archive(), Vec::new());
+        let markdown = "# Plan\n**bold** [page](https://x.test) <https://x.test> 1 < 2\n- **ana** 10:00\n\
+            <script>x</script> [a](javascript:x)\n[b]: javascript:x\n```";
+        let message = json!({ "text": "", "blocks": [{ "type": "markdown", "text": markdown }] });
+        let row = json!({ "user": "U1", "raw_event": message.to_string() });
+        let written = lines(&text::read(&row, &TimeZone::UTC).lines, &names);
+        let expected = [
+            "> # Plan",
+            "> **bold** [page](https://x.test) <https://x.test> 1 < 2",
+            "> - **ana** 10:00",
+            "> &lt;script>x&lt;/script> [a\\](javascript:x)",
+            "> [b\\]: javascript:x",
+            "> ```",
+        ];
+        assert_eq!(written, expected);
     }
 
     #[tokio::test]

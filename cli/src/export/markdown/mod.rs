@@ -10,7 +10,7 @@ use std::path::Path;
 
 use reader::names::DisplayNames;
 use reader::text::spans::{TextLine, TextSpan};
-use reader::text::{self, Manner, MessageText};
+use reader::text::{Manner, MessageText};
 use serde_json::Value;
 
 use super::channel_files::{self, ExportFile};
@@ -50,8 +50,7 @@ async fn one_channel<'a>(
     progress: &mut ExportProgress,
 ) -> Result<(), ExportError> {
     let names = known.take(&channel.joined);
-    let mut channel_texts =
-        ChannelTexts::read(source, channel, text::read_formatted, names, progress).await?;
+    let mut channel_texts = ChannelTexts::read(source, channel, zone.time_zone(), names, progress).await?;
     let (mut file, mut day): (Option<ExportFile>, _) = (None, String::new());
     while let Some(next) = channel_texts.next(progress).await? {
         for (arranged, text) in next {

@@ -1,7 +1,7 @@
 //! The figures of one message. They are projections: they cannot disagree with the message, and are computed
 //! only when they are read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -33,11 +33,11 @@ pub fn words(text: &str) -> u64 {
 
 /// The users that a text mentions, each once, in the order of the text, without its author.
 pub fn mentions<'t>(text: &'t str, author: Option<&str>) -> Vec<&'t str> {
-    let mut mentioned: Vec<&str> = Vec::new();
+    let (mut mentioned, mut seen) = (Vec::new(), HashSet::new());
     for piece in text.split("<@").skip(1) {
         let Some(end) = piece.find(['>', '|']) else { continue };
         let id = &piece[..end];
-        if UserId::parse(id).is_ok() && Some(id) != author && !mentioned.contains(&id) {
+        if UserId::parse(id).is_ok() && Some(id) != author && seen.insert(id) {
             mentioned.push(id);
         }
     }

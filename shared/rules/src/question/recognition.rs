@@ -128,7 +128,10 @@ pub fn without_mention(text: &str, user: &UserId) -> String {
         let after = &rest[at + mention.len()..];
         let end = match after.as_bytes().first() {
             Some(b'>') => Some(1),
-            Some(b'|') => after.find('>').map(|end| end + 1),
+            // Markup ends before the next one, so that many that do not end are read once.
+            Some(b'|') => {
+                after.find(['<', '>']).filter(|end| after[*end..].starts_with('>')).map(|end| end + 1)
+            }
             Some(_) | None => None,
         };
         match end {
