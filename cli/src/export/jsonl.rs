@@ -46,7 +46,7 @@ pub(super) async fn write(
     finish(channels)?;
     let (mut users, mut files) = (create("users.jsonl")?, create("files.jsonl")?);
     for team in &source.teams {
-        copy(source.people(team), files_uri, &mut users).await?;
+        copy(source.people(team).await?, files_uri, &mut users).await?;
         let locations: Vec<_> = source
             .channels
             .iter()

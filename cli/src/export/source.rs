@@ -1,6 +1,6 @@
 //! The contents of an export: channels, their messages as readers see them, and people.
 
-use ports::archive::{Archive, ArchiveError, Query, key};
+use ports::archive::{Archive, ArchiveError, Query};
 use ports::files::Files;
 use reader::channels::{ChannelList, ChannelOrder};
 use reader::joined::{ChannelOfTeam, JoinedChannel};
@@ -17,7 +17,7 @@ use slack::ids::{TeamId, Ts};
 use super::ExportArgs;
 use super::folders::FolderNames;
 use super::threads::ThreadTable;
-use crate::read::ReadError;
+use crate::read::{ReadError, people_of};
 
 /// The prefix of tokens. A text without it contains no token.
 const TOKEN: &str = "xox";
@@ -164,10 +164,8 @@ impl<'a> ExportSource<'a> {
         Some(message)
     }
 
-    pub(crate) fn people(&self, team: &TeamId) -> VisibleRows<'a> {
-        VisibleRows::all(self.archive, Query::partition(key::users(team)), |item| {
-            (!item.is_erased()).then(|| project::directory(item))
-        })
+    pub(crate) async fn people(&self, team: &TeamId) -> Result<VisibleRows<'a>, ArchiveError> {
+        people_of(self.archive, team).await
     }
 
     /// Returns the folder of a workspace within the export; `None` if the export has only one workspace.

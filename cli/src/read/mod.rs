@@ -47,7 +47,7 @@ pub(crate) use target::{MessageArgs, channel as channel_name};
 pub(crate) use thread::thread;
 pub(crate) use threads::REPLY_INDENT;
 pub(crate) use user_groups::user_groups;
-pub(crate) use users::{unknown as unknown_person, users};
+pub(crate) use users::{people_of, unknown as unknown_person, users};
 
 /// The arguments of every read command.
 #[derive(Debug, Clone, clap::Args)]

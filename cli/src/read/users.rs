@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use ports::archive::{Archive, Item, Query, key, query_all};
+use ports::archive::{Archive, ArchiveError, Item, Query, key, query_all};
 use reader::figures::person::FirstPosts;
 use reader::find;
 use reader::rows::VisibleRows;
@@ -87,10 +87,7 @@ async fn list(
     let teams = find::requested_teams(archive, args.team.as_ref()).await?;
     let mut empty = true;
     for team in teams {
-        let organisations = query_all(archive, Query::partition(key::organisations(&team))).await?;
-        let mut rows = VisibleRows::all(archive, Query::partition(key::users(&team)), |item| {
-            shown_person(item, &team, &organisations)
-        });
+        let mut rows = people_of(archive, &team).await?;
         if let Some(limit) = args.limit {
             rows.keep_newest(limit.get()).await?;
         }
@@ -113,6 +110,17 @@ async fn list(
         writeln!(out, "No people yet: Slack sends them when they join or change their profile.")?;
     }
     Ok(())
+}
+
+/// The people of a workspace.
+pub(crate) async fn people_of<'a>(
+    archive: &'a dyn Archive,
+    team: &TeamId,
+) -> Result<VisibleRows<'a>, ArchiveError> {
+    let organisations = query_all(archive, Query::partition(key::organisations(team))).await?;
+    let team = team.clone();
+    let people = Query::partition(key::users(&team));
+    Ok(VisibleRows::all(archive, people, move |item| shown_person(item, &team, &organisations)))
 }
 
 /// A person with their kind, as reports name it, and with the name of their organisation if it is another one.

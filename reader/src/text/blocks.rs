@@ -39,6 +39,11 @@ pub(super) fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
+/// Returns the elements of a JSON array; any other value as the only element.
+pub(super) fn one_or_many(value: &Value) -> &[Value] {
+    value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice)
+}
+
 /// Returns a field's text, if it is not blank.
 pub(super) fn text<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
     value[name].as_str().filter(|text| !text.trim().is_empty())

@@ -54,9 +54,8 @@ fn cell(cell: &Value, lines: &LineBuffer<'_>) -> Vec<TextSpan> {
             let value = text(cell, "text").map(str::to_owned).or_else(|| number(&cell["value"]));
             return value.map(TextSpan::text).into_iter().collect();
         }
-        _ if elements::is_control(cell["element"]["type"].as_str().unwrap_or_default()) => {
-            return elements::control(&cell["element"]);
-        }
+        kind if elements::is_control(kind) => return elements::control(cell),
+        "action" => return elements::control(&cell["element"]),
         _ => match cell.as_str().map(str::to_owned).or_else(|| number(cell)) {
             Some(value) => return vec![TextSpan::text(value)],
             None if cell.is_object() => return unknown::spans(cell, lines),

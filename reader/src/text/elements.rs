@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::blocks::{self, list, text};
+use super::blocks::{self, list, one_or_many, text};
 use super::formatting;
 use super::mrkdwn;
 use super::spans::{LineBuffer, LineKind, TextLine, TextSpan};
@@ -110,11 +110,10 @@ pub(super) fn control(element: &Value) -> Vec<TextSpan> {
             .filter_map(|name| label(&element[*name]["text"]))
             .collect(),
         _ => {
-            let chosen =
-                ["initial_option", "initial_options"].iter().flat_map(|name| match &element[*name] {
-                    Value::Array(options) => options.iter().take(MAX_OPTIONS).filter_map(option).collect(),
-                    one => option(one).into_iter().collect::<Vec<_>>(),
-                });
+            let chosen = ["initial_option", "initial_options"].iter().flat_map(|name| {
+                let options = one_or_many(&element[*name]);
+                options.iter().take(MAX_OPTIONS).filter_map(option)
+            });
             let chosen: Vec<String> = label(&element["text"]).into_iter().chain(chosen).collect();
             let values = ["initial_value", "initial_date", "initial_time", "placeholder", "alt_text"];
             let value = || values.iter().find_map(|name| label(&element[*name]));

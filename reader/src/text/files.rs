@@ -24,7 +24,9 @@ pub(super) fn files(files: &Value, first: usize, lines: &mut LineBuffer<'_>) {
             continue;
         }
         let mut framed = lines.empty_like();
-        let name = text(file, "title").or_else(|| text(file, "name")).filter(|_| files.len() > 1);
+        let (title, name) = (text(file, "title"), text(file, "name"));
+        let is_needed = files.len() > 1 || title != name;
+        let name = title.or(name).filter(|_| is_needed);
         add(name, LineKind::Context, &mut framed);
         framed.append(inside);
         lines.append_framed(framed, &TextFrame { number: first + index, color: None });

@@ -127,8 +127,11 @@ fn item(text: &str) -> Option<(String, Option<u64>, &str)> {
     Some((format!("{number}."), Some(number), item))
 }
 
+/// Sets a style, or unsets it.
+type ToggleStyle = fn(&mut TextStyle);
+
 /// Signs that set a style, longer ones first.
-const STYLES: [(&str, fn(&mut TextStyle)); 5] = [
+const STYLES: [(&str, ToggleStyle); 5] = [
     ("**", |style| style.bold = !style.bold),
     ("__", |style| style.bold = !style.bold),
     ("~~", |style| style.strike = !style.strike),
@@ -295,7 +298,12 @@ mod tests {
             }
             TextSpan::Link { address, label } => format!("[{}]({address})", label.as_deref().unwrap_or("")),
             TextSpan::Cell => " | ".to_owned(),
-            other => format!("{other:?}"),
+            TextSpan::User { .. }
+            | TextSpan::Channel { .. }
+            | TextSpan::UserGroup { .. }
+            | TextSpan::Broadcast(_)
+            | TextSpan::Emoji { .. }
+            | TextSpan::Control(_) => format!("{span:?}"),
         };
         let line = |line: TextLine| {
             let words: String = line.spans.iter().map(one).collect();

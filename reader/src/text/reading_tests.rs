@@ -260,7 +260,7 @@ fn shared_messages_and_previews_are_read_by_their_blocks() {
 
 #[test]
 fn texts_in_files_are_read() {
-    let email = json!({ "id": "F1", "mode": "email", "title": "Re: Invoice", "subject": "Re: Invoice",
+    let email = json!({ "id": "F1", "mode": "email", "name": "Re: Invoice", "title": "Re: Invoice", "subject": "Re: Invoice",
         "from": [{ "address": "x@example.com", "name": "Xaver" }], "plain_text": "Please pay\nby Friday", "preview": "not this" });
     let snippet = json!({ "id": "F2", "mode": "snippet", "title": "fix.py", "preview": "print('x')", "preview_is_truncated": true });
     let voice = json!({ "id": "F3", "title": "memo", "transcription": { "status": "complete", "preview": { "content": "call me", "has_more": false } } });

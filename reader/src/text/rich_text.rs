@@ -59,10 +59,8 @@ fn items(element: &Value, lines: &mut LineBuffer<'_>) {
         let number = is_numbered.then(|| first.saturating_add(index as u64));
         let sign = number.map_or_else(|| "•".to_owned(), |number| format!("{}.", numeral(number, level)));
         let blank = " ".repeat(sign.chars().count());
-        let spans = match &item["elements"] {
-            Value::Null => span(item, lines),
-            elements => inline(elements, lines),
-        };
+        let elements = &item["elements"];
+        let spans = if elements.is_null() { span(item, lines) } else { inline(elements, lines) };
         for (index, spans) in split_lines(spans).into_iter().enumerate() {
             let marker = if index == 0 { sign.clone() } else { blank.clone() };
             lines.line(TextLine { level, kind, marker, number, spans, frame: None });
@@ -166,9 +164,10 @@ fn read(reading: ElementReading, element: &Value, lines: &LineBuffer<'_>) -> Vec
         ElementReading::Emoji => one(owned("name").map(|name| emoji(&name, &element["skin_tone"]))),
         ElementReading::Color => one(owned("value").map(TextSpan::text)),
         ElementReading::Date => {
-            let timestamp = match &element["timestamp"] {
-                Value::Number(number) => number.to_string(),
-                other => other.as_str().unwrap_or_default().to_owned(),
+            let timestamp = &element["timestamp"];
+            let timestamp = match timestamp.as_str() {
+                Some(timestamp) => timestamp.to_owned(),
+                None => timestamp.as_number().map(ToString::to_string).unwrap_or_default(),
             };
             let format = element["format"].as_str().unwrap_or_default();
             let (address, fallback) = (text(element, "url"), text(element, "fallback"));

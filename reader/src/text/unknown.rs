@@ -142,13 +142,8 @@ impl FoundStrings {
             if self.is_full() {
                 return;
             }
-            match value {
-                Value::Array(values) => {
-                    for value in values {
-                        self.of_field(name, value, depth, add);
-                    }
-                }
-                value => self.of_field(name, value, depth, add),
+            for value in blocks::one_or_many(value) {
+                self.of_field(name, value, depth, add);
             }
         }
         for (_, value) in object.iter().filter(|(name, _)| !FIELDS.contains(&name.as_str())) {
@@ -166,10 +161,10 @@ impl FoundStrings {
         if self.is_full() {
             return;
         }
-        let text = match value {
-            Value::String(text) => mrkdwn::unescaped(self.take(text)),
-            Value::Number(number) => self.take(&number.to_string()).to_owned(),
-            other => return self.of_value(other, depth + 1, add),
+        let text = match (value.as_str(), value.as_number()) {
+            (Some(text), _) => mrkdwn::unescaped(self.take(text)),
+            (None, Some(number)) => self.take(&number.to_string()).to_owned(),
+            (None, None) => return self.of_value(value, depth + 1, add),
         };
         if !text.trim().is_empty() {
             add(FoundPart::Spans(vec![if ADDRESSES.contains(&name) {
@@ -202,8 +197,8 @@ impl FoundStrings {
                 self.strings += 1;
                 add(FoundPart::Spans(elements::control(value)));
             }
-            Some(_) | None => match value {
-                Value::Array(values) => {
+            Some(_) | None => match value.as_array() {
+                Some(values) => {
                     for value in values {
                         if self.is_full() {
                             return;
@@ -211,7 +206,7 @@ impl FoundStrings {
                         self.of_value(value, depth + 1, add);
                     }
                 }
-                object => self.of_fields(object, depth, add),
+                None => self.of_fields(value, depth, add),
             },
         }
     }

@@ -92,7 +92,7 @@ impl SlackExport<'_, '_> {
     ) -> Result<(), ExportError> {
         self.sink.entry(format!("{prefix}users.json"), EntryPacking::Deflated)?;
         let mut list = JsonList::begin(&mut self.sink)?;
-        let mut rows = self.source.people(team);
+        let mut rows = self.source.people(team).await?;
         while let Some(page) = rows.next().await? {
             for row in &page {
                 let person = objects::person(row, team);

@@ -148,7 +148,7 @@ pub(super) fn person(row: &Value, team: &TeamId) -> Value {
 
 /// An author of whom the archive only has the id. Programs that read exports look up every author.
 pub(super) fn unknown_person(id: &str, team: &TeamId) -> Value {
-    json!({ "id": id, "team_id": team, "name": id })
+    json!({ "id": id, "team_id": team, "name": id, "is_stranger": true })
 }
 
 #[cfg(test)]
@@ -258,6 +258,7 @@ mod tests {
         let expected =
             json!({ "id": "U1", "team_id": "T1", "name": "Ana", "profile": { "real_name": "Ana" } });
         assert_eq!(person(&row, &team), expected);
-        assert_eq!(person(&json!({ "timestamp": "U9" }), &team), unknown_person("U9", &team));
+        let nameless = json!({ "id": "U9", "team_id": team, "name": "U9" });
+        assert_eq!(person(&json!({ "timestamp": "U9" }), &team), nameless);
     }
 }
