@@ -1,5 +1,6 @@
 //! Finds channels and their titles.
 
+use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveError};
 use reader::bookmarks;
 use reader::directory;
@@ -81,12 +82,12 @@ pub async fn title(
     })
 }
 
-/// Returns the newest pinned messages of a channel, oldest first.
-pub async fn pins(channel: &JoinedChannel<'_>) -> Result<Vec<PageMessage>, ArchiveError> {
+/// Returns the newest pinned messages of a channel, oldest first, with the dates in their texts in this zone.
+pub async fn pins(channel: &JoinedChannel<'_>, zone: &TimeZone) -> Result<Vec<PageMessage>, ArchiveError> {
     let pinned = pins::pinned(channel).await?;
     let newest: Vec<&Ts> = pinned.iter().rev().take(MAX_PINS).rev().collect();
     let rows = channel.messages(&newest).await?.into_iter().flatten();
-    Ok(rows.filter_map(|row| page_message(project::message(&row)?)).collect())
+    Ok(rows.filter_map(|row| page_message(project::message(&row)?, zone)).collect())
 }
 
 /// Returns the marks of a channel that is not simply public.

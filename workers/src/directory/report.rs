@@ -34,8 +34,6 @@ pub struct SyncReport {
     pub joined: Vec<ChannelId>,
     /// Public channels the app is not in and could join.
     pub to_join: Vec<ChannelId>,
-    /// Public channels the app is in.
-    pub joined: Vec<ChannelId>,
     /// The error that stopped the sync. Everything found before it is stored.
     pub failure: Option<SyncError>,
     /// The first skipped entry, as an error.
@@ -128,7 +126,6 @@ impl SyncReport {
             missing_scopes: BTreeSet::new(),
             joined: Vec::new(),
             to_join: Vec::new(),
-            joined: Vec::new(),
             failure: None,
             first_skipped: None,
         }
