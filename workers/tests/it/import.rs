@@ -231,8 +231,8 @@ async fn files_next_to_the_days_of_a_channel_are_stored_if_their_length_matches(
     assert!(!message.attributes["raw_event"].as_str().unwrap().contains("attachments/"));
 
     // An event with the same file and its address at Slack needs no second download.
-    let own =
-        json!({ "id": "F1", "size": 10, "url_private": "https://files.slack.com/files-pri/T1-F1/a.txt" });
+    let url = format!("https://files.slack.com/files-pri/{TEAM}-F1/a.txt");
+    let own = json!({ "id": "F1", "size": 10, "url_private": url });
     let file_row = archive.get(&ItemKey::file(&team, &FileId::parse("F1").unwrap())).await.unwrap().unwrap();
     assert!(row::matching_key(&file_row, &team, &FileObject::read(&own).unwrap()).is_some(), "{file_row:?}");
 }
