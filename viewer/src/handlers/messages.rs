@@ -106,7 +106,7 @@ async fn in_channel(
     if let Some(thread) = &thread {
         all.extend(thread.root.iter().chain(&thread.replies));
     }
-    let pins = channel::pins(channel).await?;
+    let pins = channel::pins(channel, &state.zone).await?;
     all.extend(&pins);
     let (mut names, pictures) = names_and_pictures(state, channel, &all).await?;
     let mut title = channel::title(&*state.archive, location, &mut names).await?;

@@ -179,7 +179,7 @@ async fn authors_that_no_list_has_are_named_by_their_messages_in_any_order() {
         for _ in 0..2 {
             imported(export(&days, &[]), archive.clone()).await.0.unwrap();
         }
-        let team = TeamId::parse("T1").unwrap();
+        let team = TeamId::parse(TEAM).unwrap();
         let mut rows = Vec::new();
         for partition in [key::users(&team), key::bots(&team), key::organisations(&team)] {
             let items = query_all(&*archive, Query::partition(partition)).await.unwrap();
@@ -277,7 +277,7 @@ async fn the_row_of_a_file_lists_every_message_of_the_export_that_shares_it() {
     let archive = Arc::new(MemoryArchive::new());
     let (sum, _) = imported(export(&days, &[("__uploads/F1/a.txt", "twelve bytes")]), archive.clone()).await;
     assert_eq!(sum.unwrap().files, 1);
-    let file = ItemKey::file(&TeamId::parse("T1").unwrap(), &FileId::parse("F1").unwrap());
+    let file = ItemKey::file(&TeamId::parse(TEAM).unwrap(), &FileId::parse("F1").unwrap());
     let shares: Vec<String> =
         row::shares(&archive.get(&file).await.unwrap().unwrap()).map(|share| share.ts.to_string()).collect();
     assert_eq!(shares, ["1600000000.000100", "1600000001.000100"]);
@@ -287,7 +287,7 @@ async fn the_row_of_a_file_lists_every_message_of_the_export_that_shares_it() {
 async fn files_of_forwarded_messages_are_stored_if_the_export_has_them_and_requested_if_not() {
     let file = |id: &str| {
         json!({ "id": id, "name": "a.txt", "size": 10, "user": "U2", "shares": {},
-        "url_private": format!("https://files.slack.com/files-pri/T1-{id}/a.txt?t=xoxe-1-secret") })
+        "url_private": format!("https://files.slack.com/files-pri/{TEAM}-{id}/a.txt?t=xoxe-1-secret") })
     };
     let forward = |ts: &str, attachment: Value| {
         event::with_fields(event::message(ts, "U1", "fyi"), [("attachments", json!([attachment]))])
@@ -308,7 +308,7 @@ async fn files_of_forwarded_messages_are_stored_if_the_export_has_them_and_reque
     let sum = sum.unwrap();
     assert_eq!((sum.messages, sum.files, sum.problems), (3, 2, 0), "one is in the export, one is requested");
 
-    let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
+    let (team, channel) = (TeamId::parse(TEAM).unwrap(), ChannelId::parse("C1").unwrap());
     for (ts, id, is_held) in [
         ("1600000000.000100", "F1", true),
         ("1600000001.000100", "F1", true),
