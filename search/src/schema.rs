@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 /// The version of the tables and of the conversion of texts to words. An index of another version is
 /// replaced. Increment it whenever `reader::search` converts messages differently.
-const VERSION: i32 = 2;
+const VERSION: i32 = 3;
 
 /// Identifies the file as an index of Annalist.
 const APPLICATION_ID: i32 = 0x414e_4958;
@@ -55,6 +55,8 @@ CREATE TABLE messages (
     spelling TEXT,
     -- The root of its thread, if it is part of one.
     thread INTEGER,
+    -- 1 for a message, 0 for the canvas of a channel, which no message shares.
+    counted INTEGER NOT NULL,
     -- A hash of its words and facets. A message is only written again if the hash changes.
     hash INTEGER NOT NULL
 ) STRICT;
