@@ -13,6 +13,8 @@ pub fn verdict_text(verdict: &str) -> &str {
         "gone" => "Slack does not have it any more",
         "external" => "it is kept on another service",
         "tombstone" => "it was deleted before it could be fetched",
+        "failed" => "it could not be fetched: `annalist files retry` asks again",
+        "too_many_versions" => "there are too many versions: one is kept per day",
         other => other,
     }
 }

@@ -1,6 +1,6 @@
 //! References to messages: timestamps, and the links that "Copy link" in Slack creates.
 
-use slack::ids::{ChannelId, Ts};
+use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 /// The target of a link into a workspace.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,6 +53,12 @@ pub fn message_permalink(
         link += &format!("?thread_ts={thread_ts}&cid={channel}");
     }
     link
+}
+
+/// Returns the link to a canvas in Slack.
+pub fn canvas_permalink(base_url: Option<&str>, team: &TeamId, file: &FileId) -> String {
+    let base_url = base_url.unwrap_or("https://slack.com/").trim_end_matches('/');
+    format!("{base_url}/docs/{team}/{file}")
 }
 
 /// Returns the channel id from a link, or the text itself if it is not a link.

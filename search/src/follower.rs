@@ -14,6 +14,7 @@ use slack::ids::Ts;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use crate::canvases;
 use crate::index::{IndexError, IndexedMessage, IndexedText, SearchIndex};
 
 /// Messages per batch. A batch takes about 50 ms, so that a follower stops quickly and locks the index only
@@ -105,7 +106,7 @@ async fn read(
     Ok(match changes.since(from.as_ref(), limit.min(MAX_MESSAGES_PER_READ)).await? {
         ChangeBatch::Rebuild => NextBatch::Rebuild,
         ChangeBatch::Items { items, next } => {
-            NextBatch::Rows(ReadBatch { from, messages: indexed(&items, archive), next })
+            NextBatch::Rows(ReadBatch { from, messages: indexed(&items, archive).await?, next })
         }
         ChangeBatch::Spans { spans, next } => NextBatch::Spans { spans, next },
     })
@@ -294,7 +295,7 @@ async fn read_span(
         }
         let version = index.version().await?;
         let page = archive.query(&query).await?;
-        let messages = indexed(&page.items, archive);
+        let messages = indexed(&page.items, archive).await?;
         if !index.apply(Some(version), from.cloned(), messages, from.cloned()).await? {
             if index.cursor().await?.as_ref() == from {
                 continue;
@@ -310,20 +311,29 @@ async fn read_span(
 }
 
 /// Converts rows for the index.
-fn indexed(items: &[Item], archive: &dyn Archive) -> Vec<IndexedMessage> {
+async fn indexed(items: &[Item], archive: &dyn Archive) -> Result<Vec<IndexedMessage>, ArchiveError> {
     // Names change without a change of the message, so a search looks them up itself.
     let no_names = DisplayNames::for_teams(archive, Vec::new());
-    let row = |item: &Item| {
-        let span = ChangedSpan::for_row(&item.key)?;
+    let mut messages = Vec::with_capacity(items.len());
+    for item in items {
+        let Some(span) = ChangedSpan::for_row(&item.key) else { continue };
+        let Ok(ts) = Ts::parse(&item.key.timestamp) else { continue };
         let location = ChannelOfTeam { team: span.team, channel: span.channel };
         let message = if item.is_erased() { None } else { project::message(item) };
-        let words = message.map(|message| {
-            let (body, facets) = document::index_words_and_facets(&message, &no_names);
+        let is_message = message.is_some();
+        let shown = message.or_else(|| project::canvas_of_channel(item));
+        let shared = match &shown {
+            Some(_) => canvases::read(archive, &[&location.team].into(), item).await?,
+            None => Vec::new(),
+        };
+        let words = shown.filter(|_| is_message || !shared.is_empty()).map(|message| {
+            let (mut body, facets) = document::index_words_and_facets(&message, &no_names);
+            body += &canvases::index_words(&shared);
             let facets: Vec<&str> = facets.iter().map(document::Facet::as_str).collect();
             let thread = message["thread_ts"].as_str().and_then(|ts| Ts::parse(ts).ok());
-            IndexedText { body, facets: facets.join(" "), thread: thread.map(|ts| ts.micros()) }
+            IndexedText { body, facets: facets.join(" "), thread: thread.map(|ts| ts.micros()), is_message }
         });
-        Some(IndexedMessage { location, ts: Ts::parse(&item.key.timestamp).ok()?, words })
-    };
-    items.iter().filter_map(row).collect()
+        messages.push(IndexedMessage { location, ts, words });
+    }
+    Ok(messages)
 }

@@ -15,10 +15,12 @@ use reader::search::query::SearchQuery;
 use reader::search::resolve::{self, KnownNames, ResolveError, ResolvedCondition, ResolvedQuery};
 use reader::text::{self, MessageText};
 use reader::thread;
+use rules::file::canvas_text::CanvasText;
 use rules::{merge, project};
 use serde_json::Value;
-use slack::ids::{TeamId, Ts};
+use slack::ids::{FileId, TeamId, Ts};
 
+use crate::canvases;
 use crate::expression::IndexQuery;
 use crate::index::{IndexError, IndexHit, SearchIndex};
 
@@ -79,8 +81,10 @@ pub struct SearchHit {
     pub text: String,
     /// The part around the first match.
     pub snippet: Vec<SnippetPart>,
-    /// The link to the message in Slack.
+    /// The link to the message or the canvas in Slack.
     pub permalink: String,
+    /// The canvas that matches, if the message that shares it does not: `text` is its name then.
+    pub canvas: Option<FileId>,
 }
 
 /// Why a search failed.
@@ -182,6 +186,15 @@ struct FoundMessage {
     ts: Ts,
     message: Value,
     content: MessageText,
+    canvases: Vec<CanvasText>,
+    /// Whether it is a message, and not the canvas of a channel.
+    is_message: bool,
+}
+
+/// The part of a message that matches a query.
+enum MatchingPart<'f> {
+    Message,
+    Canvas(&'f CanvasText),
 }
 
 impl<'a> ShownHits<'a> {
@@ -218,11 +231,14 @@ impl<'a> ShownHits<'a> {
             if self.hits.len() >= limit {
                 return Ok(());
             }
-            let document = document::search_document(&found.message, &found.content, &self.names);
-            if self.fits(&found, &document).await? {
-                let hit = self.shown(found, document);
-                self.hits.push(hit);
-            }
+            let own = document::search_document(&found.message, &found.content, &self.names);
+            let canvas = match self.matching_part(&found, &own).await? {
+                Some(MatchingPart::Message) => None,
+                Some(MatchingPart::Canvas(canvas)) => Some(canvas.clone()),
+                None => continue,
+            };
+            let hit = self.shown(found, own, canvas);
+            self.hits.push(hit);
         }
         Ok(())
     }
@@ -269,12 +285,48 @@ impl<'a> ShownHits<'a> {
             let Some(merged) = merge::messages(rows).filter(|merged| !merged.row.is_erased()) else {
                 continue;
             };
-            if let Some(message) = project::message(&merged.row) {
+            let message = project::message(&merged.row);
+            let is_message = message.is_some();
+            if let Some(message) = message.or_else(|| project::canvas_of_channel(&merged.row)) {
                 let content = text::read(&message, &document::SEARCHED_ZONE);
-                found.push(FoundMessage { location, ts, message, content });
+                let teams = self.channels.get(&location).map(|channel| channel.joined.locations());
+                let teams = teams.into_iter().flatten().map(|location| &location.team).collect();
+                let canvases = canvases::read(self.archive, &teams, &merged.row).await?;
+                if is_message || !canvases.is_empty() {
+                    found.push(FoundMessage { location, ts, message, content, canvases, is_message });
+                }
             }
         }
         Ok(found)
+    }
+
+    /// The part of a message that matches: its own words, or otherwise the first canvas with which it does.
+    /// `None` if it does not match with all its canvases.
+    async fn matching_part<'f>(
+        &self,
+        found: &'f FoundMessage,
+        own: &SearchDocument,
+    ) -> Result<Option<MatchingPart<'f>>, SearchError> {
+        let Some(first) = found.canvases.first() else {
+            return Ok(self.fits(found, own).await?.then_some(MatchingPart::Message));
+        };
+        let with = |canvases: &[CanvasText]| {
+            let mut document = own.clone();
+            canvases::add(&mut document, canvases);
+            document
+        };
+        if !self.fits(found, &with(&found.canvases)).await? {
+            return Ok(None);
+        }
+        if found.is_message && self.fits(found, own).await? {
+            return Ok(Some(MatchingPart::Message));
+        }
+        for canvas in &found.canvases {
+            if self.fits(found, &with(std::slice::from_ref(canvas))).await? {
+                return Ok(Some(MatchingPart::Canvas(canvas)));
+            }
+        }
+        Ok(Some(MatchingPart::Canvas(first)))
     }
 
     async fn fits(&self, found: &FoundMessage, document: &SearchDocument) -> Result<bool, SearchError> {
@@ -292,16 +344,27 @@ impl<'a> ShownHits<'a> {
 
     fn shown(
         &self,
-        FoundMessage { location, ts, message, content }: FoundMessage,
+        FoundMessage { location, ts, message, content, .. }: FoundMessage,
         document: SearchDocument,
+        canvas: Option<CanvasText>,
     ) -> SearchHit {
         let channel = self.channels.get(&location);
         let location = channel.map_or(location, |channel| channel.joined.current_location().clone());
         let thread_ts = thread::root_ts(&message);
         let base_url = channel.and_then(|channel| channel.base_url.as_deref());
-        let permalink = permalink::message_permalink(base_url, &location.channel, &ts, thread_ts.as_ref());
+        let permalink = match &canvas {
+            Some(canvas) => permalink::canvas_permalink(base_url, &location.team, &canvas.file),
+            None => permalink::message_permalink(base_url, &location.channel, &ts, thread_ts.as_ref()),
+        };
         let author = self.names.author(&content.author);
-        let snippet = matching::snippet(&self.query, &document);
+        let snippet = match &canvas {
+            Some(canvas) => matching::snippet_of_text(&self.query, &canvas.text),
+            None => matching::snippet(&self.query, &document),
+        };
+        let (text, canvas) = match canvas {
+            Some(canvas) => (canvas.name, Some(canvas.file)),
+            None => (document.text, None),
+        };
         let channel_name = channel.and_then(|channel| channel.name.clone());
         SearchHit {
             location,
@@ -311,9 +374,10 @@ impl<'a> ShownHits<'a> {
             thread_ts,
             message,
             author,
-            text: document.text,
+            text,
             snippet,
             permalink,
+            canvas,
         }
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct IndexedText {
     pub facets: String,
     /// The root of its thread, in microseconds.
     pub thread: Option<i64>,
+    /// Whether it is a message, and not the canvas of a channel.
+    pub is_message: bool,
 }
 
 /// A message that the index found.
@@ -180,7 +182,9 @@ impl SearchIndex {
     /// Returns the number of messages.
     pub async fn count(&self) -> Result<u64, IndexError> {
         self.run(|connection| {
-            let count: i64 = connection.query_row("SELECT count(*) FROM messages", [], |row| row.get(0))?;
+            let count: i64 =
+                connection
+                    .query_row("SELECT count(*) FROM messages WHERE counted = 1", [], |row| row.get(0))?;
             Ok(count.cast_unsigned())
         })
         .await

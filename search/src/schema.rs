@@ -55,6 +55,8 @@ CREATE TABLE messages (
     spelling TEXT,
     -- The root of its thread, if it is part of one.
     thread INTEGER,
+    -- 1 for a message, 0 for the canvas of a channel, which no message shares.
+    counted INTEGER NOT NULL,
     -- A hash of its words and facets. A message is only written again if the hash changes.
     hash INTEGER NOT NULL
 ) STRICT;

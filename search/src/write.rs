@@ -16,6 +16,7 @@ struct KnownMessage {
     id: i64,
     hash: i64,
     thread: Option<i64>,
+    counted: i64,
 }
 
 pub(crate) fn index_message(transaction: &Transaction<'_>, message: &IndexedMessage) -> rusqlite::Result<()> {
@@ -25,25 +26,26 @@ pub(crate) fn index_message(transaction: &Transaction<'_>, message: &IndexedMess
     let spelling = Some(message.ts.as_str()).filter(|text| *text != ts_text(ts));
     let known = transaction
         .prepare_cached(
-            "SELECT id, hash, thread FROM messages WHERE ts = ?1 AND place = ?2 AND spelling IS ?3",
+            "SELECT id, hash, thread, counted FROM messages WHERE ts = ?1 AND place = ?2 AND spelling IS ?3",
         )?
         .query_row(params![ts, place_id, spelling], |row| {
-            Ok(KnownMessage { id: row.get(0)?, hash: row.get(1)?, thread: row.get(2)? })
+            Ok(KnownMessage { id: row.get(0)?, hash: row.get(1)?, thread: row.get(2)?, counted: row.get(3)? })
         })
         .optional()?;
     match (known, &message.words) {
         (None, None) => Ok(()),
         (Some(known), None) => {
             remove(transaction, &known, ts)?;
-            add_to_place(transaction, place_id, -1)
+            add_to_place(transaction, place_id, -known.counted)
         }
         (Some(known), Some(words)) if known.hash == hash(words) => Ok(()),
         (Some(known), Some(words)) => {
             transaction.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute([known.id])?;
             insert_words(transaction, known.id, place_id, words)?;
             transaction
-                .prepare_cached("UPDATE messages SET thread = ?2, hash = ?3 WHERE id = ?1")?
-                .execute(params![known.id, words.thread, hash(words)])?;
+                .prepare_cached("UPDATE messages SET thread = ?2, hash = ?3, counted = ?4 WHERE id = ?1")?
+                .execute(params![known.id, words.thread, hash(words), counted(words)])?;
+            add_to_place(transaction, place_id, counted(words) - known.counted)?;
             join_thread(transaction, known.id, ts, words.thread)?;
             if known.thread != words.thread {
                 update_has_replies(transaction, known.thread)?;
@@ -55,16 +57,24 @@ pub(crate) fn index_message(transaction: &Transaction<'_>, message: &IndexedMess
             insert_words(transaction, id, place_id, words)?;
             transaction
                 .prepare_cached(
-                    "INSERT INTO messages (id, place, ts, spelling, thread, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                    "INSERT INTO messages (id, place, ts, spelling, thread, hash, counted) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 )?
-                .execute(params![id, place_id, ts, spelling, words.thread, hash(words)])?;
+                .execute(params![id, place_id, ts, spelling, words.thread, hash(words), counted(words)])?;
             join_thread(transaction, id, ts, words.thread)?;
-            add_to_place(transaction, place_id, 1)
+            add_to_place(transaction, place_id, counted(words))
         }
     }
 }
 
+fn counted(words: &IndexedText) -> i64 {
+    i64::from(words.is_message)
+}
+
 fn add_to_place(transaction: &Transaction<'_>, place_id: i64, messages: i64) -> rusqlite::Result<()> {
+    if messages == 0 {
+        return Ok(());
+    }
     transaction
         .prepare_cached("UPDATE places SET messages = messages + ?2 WHERE id = ?1")?
         .execute([place_id, messages])?;

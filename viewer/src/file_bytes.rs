@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
     CONTENT_SECURITY_POLICY, CONTENT_TYPE, RANGE,
@@ -17,6 +17,7 @@ use futures_util::stream;
 use ports::archive::ItemKey;
 use ports::files::{FileKey, FileReader, FilesError};
 use rules::project;
+use serde::Deserialize;
 use slack::ids::{FileId, TeamId};
 
 use crate::answer::{PageError, notice_response};
@@ -30,10 +31,18 @@ const MAX_NAME_CHARS: usize = 150;
 /// A picture never changes: a new picture has a new address.
 const PICTURE_CACHE_CONTROL: &str = "private, max-age=3600";
 
+/// Selects a version of a canvas by the time of its edit; without it, the newest.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct VersionParams {
+    updated: Option<String>,
+}
+
 /// Serves a file by its id.
 pub(crate) async fn file(
     State(state): State<Arc<ViewerState>>,
     Path((team, file)): Path<(String, String)>,
+    Query(params): Query<VersionParams>,
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, PageError> {
@@ -41,7 +50,15 @@ pub(crate) async fn file(
     let (Ok(team), Ok(file)) = (TeamId::parse(&team), FileId::parse(&file)) else { return Err(missing()) };
     let row = state.archive.get(&ItemKey::file(&team, &file)).await?;
     let row = row.as_ref().and_then(project::file).ok_or_else(missing)?;
-    let key = row["uri"].as_str().and_then(FileKey::from_stored).ok_or_else(missing)?;
+    let versions = || row["versions"].as_array().into_iter().flatten();
+    let uri = match params.updated {
+        Some(updated) => {
+            let updated: u64 = updated.parse().map_err(|_| missing())?;
+            versions().find(|version| version["updated"] == updated).map(|version| &version["uri"])
+        }
+        None => Some(&row["uri"]),
+    };
+    let key = uri.and_then(|uri| FileKey::from_stored(uri.as_str()?)).ok_or_else(missing)?;
     let opened = state.files.open(&key).await?.ok_or_else(missing)?;
     let name = row["name"].as_str().unwrap_or(file.as_str());
     served(opened, name, requested_part(&method, &headers)).await

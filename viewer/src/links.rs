@@ -30,8 +30,11 @@ pub trait LinkScheme: Send + Sync {
     /// The versions of a message.
     fn versions(&self, location: &ChannelOfTeam, ts: &Ts) -> Option<String>;
 
-    /// The bytes of a file.
+    /// The bytes of a file; of a canvas, those of the newest version.
     fn file(&self, team: &TeamId, file: &FileId) -> Option<String>;
+
+    /// The page of a canvas, with its text and its versions.
+    fn canvas(&self, team: &TeamId, file: &FileId) -> Option<String>;
 
     /// A picture of a person, or of an emoji.
     fn picture(&self, key: &FileKey) -> Option<String>;
@@ -119,6 +122,10 @@ impl LinkScheme for ServedLinks {
 
     fn file(&self, team: &TeamId, file: &FileId) -> Option<String> {
         Some(format!("/files/{team}/{file}"))
+    }
+
+    fn canvas(&self, team: &TeamId, file: &FileId) -> Option<String> {
+        Some(format!("/canvas/{team}/{file}"))
     }
 
     fn picture(&self, key: &FileKey) -> Option<String> {

@@ -92,6 +92,7 @@ pub fn router(viewer: Viewer) -> Router {
         .route("/search", get(search::search))
         .route("/files", get(site::files))
         .route("/files/{team}/{file}", get(file_bytes::file))
+        .route("/canvas/{team}/{file}", get(site::canvas))
         .route("/pictures/{team}/{hash}", get(file_bytes::picture))
         .route("/stats", get(site::figures))
         .route("/coverage", get(site::coverage))

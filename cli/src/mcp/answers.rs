@@ -17,7 +17,7 @@ use reader::thread::{replies, root_ts};
 use rules::project;
 use search::hits::SearchHit;
 use serde_json::{Map, Value, json};
-use slack::ids::Ts;
+use slack::ids::{FileId, Ts};
 
 use super::shown::{self, HIT_TEXT, Kept, MAX_NAME_CHARS, ShownChannel, WHOLE_TEXT};
 use super::tools::{HITS, ListChannelsCall, MESSAGES, ReadChannelCall, ReadThreadCall, SearchCall, ToolCall};
@@ -74,7 +74,8 @@ impl ToolAnswers {
         let mut shown = shown::channel(&hit.location, hit.channel_name.as_deref());
         let permalink = hit.permalink.clone();
         shown.extend(shown::message(&hit.message, &hit.author, &hit.text, permalink, &self.zone, HIT_TEXT));
-        if hit.text.len() > HIT_TEXT {
+        shown::set_if_some(&mut shown, "canvas", hit.canvas.as_ref().map(FileId::as_str));
+        if hit.text.len() > HIT_TEXT || hit.canvas.is_some() {
             let snippet: String = hit.snippet.iter().map(|part| part.text.as_str()).collect();
             shown.insert("snippet".to_owned(), snippet.into());
         }

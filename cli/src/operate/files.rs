@@ -9,7 +9,7 @@ use ports::clock::Clock;
 use ports::queue::{Outgoing, Queue};
 use process::config::backend::{Backend, BackendArgs};
 use reader::find;
-use rules::file::{FileState, FileVerdict, job, row};
+use rules::file::{FileState, FileVerdict, canvas, job, row};
 use slack::ids::{FileId, TeamId};
 
 use crate::plain;
@@ -80,7 +80,21 @@ impl RetryScope {
     }
 }
 
-/// Sends new jobs for files that are not stored.
+impl RetryScope {
+    /// Whether the current version of a stored canvas is requested.
+    fn includes_edits_of(self, row: &Item) -> bool {
+        let missed = canvas::newest_missed(row).map(|(_, reason)| reason);
+        canvas::newest(row).is_some()
+            && match self {
+                Self::Likely => missed
+                    .is_some_and(|reason| reason == canvas::FAILED || reason == FileVerdict::Pending.label()),
+                Self::All => missed.is_some(),
+                Self::Named => true,
+            }
+    }
+}
+
+/// Sends new jobs for files that are not stored, and for canvases whose newest edit is not.
 pub(crate) async fn retry(
     backend: &Backend,
     clock: &dyn Clock,
@@ -156,8 +170,8 @@ async fn retry_named(
 
 fn job_of(team: &TeamId, row: &Item, scope: RetryScope, nonce: &[u8]) -> Option<Outgoing> {
     let file = FileId::parse(&row.key.timestamp).ok()?;
-    let is_included = !row.is_erased() && scope.includes(row::state(row, &file).as_ref());
-    is_included.then(|| job::retry_job(team, row, nonce)).flatten()
+    let is_included = scope.includes(row::state(row, &file).as_ref()) || scope.includes_edits_of(row);
+    (is_included && !row.is_erased()).then(|| job::retry_job(team, row, nonce)).flatten()
 }
 
 /// Returns the reason why a file that the user named is not fetched.

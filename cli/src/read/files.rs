@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use jiff::Timestamp;
 use ports::archive::{Archive, Item, Query, key};
 use reader::files::verdict_text;
 use reader::find;
@@ -132,11 +133,20 @@ fn print(file: &Value, out: &mut dyn Write) -> io::Result<()> {
     for detail in text("uri").or(text("error")).or_else(verdict).into_iter().chain(others) {
         writeln!(out, "    {}", plain::line(detail))?;
     }
+    let versions = file["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    // The first line shows a canvas's only version.
+    for version in versions.iter().filter(|_| versions.len() > 1) {
+        let edited = version["updated"].as_i64().and_then(|at| Timestamp::from_second(at).ok());
+        let edited = edited.map(|edited| edited.to_string()).unwrap_or_default();
+        let detail = version["uri"].as_str().or_else(|| version["verdict"].as_str().map(verdict_text));
+        writeln!(out, "    version of {edited}: {}", plain::line(detail.unwrap_or_default()))?;
+    }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use ports::archive::ArchiveExt;
     use serde_json::json;
 
     use super::*;
@@ -184,6 +194,28 @@ mod tests {
         let row: Value = serde_json::from_str(printed(&fixture, Some("C1"), true).await.trim()).unwrap();
         assert_eq!(row["shares"].as_array().unwrap().len(), 2);
         assert_eq!((&row["state"], &row["verdict"]), (&json!("pending"), &json!("pending")));
+    }
+
+    #[tokio::test]
+    async fn a_canvas_is_listed_with_all_its_versions() {
+        let fixture = CliFixture::open().await;
+        fixture.post("T1", "C1", "1.000000", "look").await;
+        for (updated, text) in [(1_700_000_000, "first"), (1_700_000_100, "second")] {
+            for update in testkit::canvas::version(("C1", "1.000000"), "F1", "Plan", updated, text).1 {
+                fixture.archive().write(&update).await.unwrap();
+            }
+        }
+        let text = printed(&fixture, None, false).await;
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("F1            held") && lines[0].ends_with("6 B  Plan"), "{text}");
+        assert!(lines[1].ends_with("/C1/1.000000/F1.001700000100"), "{text}");
+        assert!(lines[2].starts_with("    version of 2023-11-14T22:13:20Z: "), "{text}");
+        assert!(lines[3].ends_with("/F1.001700000100"), "{text}");
+        let row: Value = serde_json::from_str(printed(&fixture, None, true).await.trim()).unwrap();
+        let versions: Vec<&Value> =
+            row["versions"].as_array().unwrap().iter().map(|version| &version["updated"]).collect();
+        assert_eq!(versions, [&json!(1_700_000_000), &json!(1_700_000_100)]);
+        assert_eq!(row["versions"][1]["uri"], row["uri"]);
     }
 
     #[tokio::test]

@@ -200,8 +200,9 @@ fn as_json(hit: &SearchHit) -> Value {
         .iter()
         .map(|SnippetPart { text, is_match }| json!({ "text": text, "match": is_match }))
         .collect();
-    let text = hit.message["text"].as_str().filter(|text| !text.is_empty()).unwrap_or(&hit.text);
-    json!({
+    let own_text = hit.message["text"].as_str().filter(|text| !text.is_empty() && hit.canvas.is_none());
+    let text = own_text.unwrap_or(&hit.text);
+    let mut shown = json!({
         "team_id": hit.location.team.as_str(),
         "channel_id": hit.location.channel.as_str(),
         "channel_name": hit.channel_name,
@@ -213,7 +214,11 @@ fn as_json(hit: &SearchHit) -> Value {
         "permalink": hit.permalink,
         "deleted": hit.message["deleted"] == true,
         "updated_ts": hit.message["updated_ts"],
-    })
+    });
+    if let Some(canvas) = &hit.canvas {
+        shown["canvas"] = canvas.as_str().into();
+    }
+    shown
 }
 
 /// Returns the text before and after a match: control sequences for bold letters on a terminal, otherwise
@@ -237,9 +242,13 @@ fn print(answer: &SearchAnswer, args: &SearchArgs, zone: &Zone, out: &mut dyn Wr
             (is_reply, " (in a thread)"),
             (hit.message["updated_ts"].is_string(), " (edited)"),
             (hit.message["deleted"] == true, " (deleted)"),
+            (hit.canvas.is_some(), " (canvas)"),
         ];
         let states: String = states.iter().filter(|(is_set, _)| *is_set).map(|(_, state)| *state).collect();
         writeln!(out, "{}  {channel}  {}{states}", zone.time(hit.ts.as_str()), hit.author)?;
+        if hit.canvas.is_some() {
+            writeln!(out, "    {}", plain::excerpt(&hit.text, 120))?;
+        }
         let snippet: String = hit
             .snippet
             .iter()
@@ -260,6 +269,8 @@ fn print(answer: &SearchAnswer, args: &SearchArgs, zone: &Zone, out: &mut dyn Wr
 
 #[cfg(test)]
 mod tests {
+    use ports::archive::ArchiveExt;
+
     use super::*;
     use crate::fixture::{CliFixture, output, parsed};
 
@@ -279,6 +290,26 @@ mod tests {
             .await;
         let private = run_search().await;
         assert!(private.contains("2023-11-14 22:13:20  #general  U1 (private)\n"), "{private}");
+    }
+
+    #[tokio::test]
+    async fn a_hit_in_a_canvas_shows_its_name_and_its_words() {
+        let fixture = CliFixture::open().await;
+        fixture.channel("T1", "C1", "1.000000", "general").await;
+        fixture.post("T1", "C1", "1700000000.000100", "look").await;
+        let share = ("C1", "1700000000.000100");
+        for update in testkit::canvas::version(share, "F1", "Launch plan", 1, "rockets fly").1 {
+            fixture.archive().write(&update).await.unwrap();
+        }
+        let link = "https://slack.com/docs/T1/F1";
+        let shown = format!("  #general  U1 (canvas)\n    Launch plan\n    *rockets* fly\n    {link}\n");
+        for (json, expected) in [(false, shown.as_str()), (true, "\"text\":\"Launch plan\"")] {
+            let args = parsed(&["rockets", "--tz", "UTC"]).unwrap();
+            let args = SearchArgs { backend: fixture.data(), json, ..args };
+            let found = output(async |out| search(&fixture.backend, &args, out).await).await.unwrap();
+            assert!(found.contains(expected), "{found}");
+            assert!(!json || found.contains("\"canvas\":\"F1\""), "{found}");
+        }
     }
 
     #[test]

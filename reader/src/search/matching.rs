@@ -77,6 +77,11 @@ pub fn snippet(query: &ResolvedQuery, document: &SearchDocument) -> Vec<SnippetP
     around(text, matches)
 }
 
+/// Returns the part of a text around the first match, as [`snippet`] does.
+pub fn snippet_of_text(query: &ResolvedQuery, text: &str) -> Vec<SnippetPart> {
+    around(text, matches(query, text))
+}
+
 fn around(text: &str, matches: Vec<(usize, usize)>) -> Vec<SnippetPart> {
     let first = matches.first().map_or(0, |(start, _)| *start);
     let start = if first <= BEFORE { 0 } else { word_start(text, first - BEFORE) };

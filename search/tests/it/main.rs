@@ -3,6 +3,7 @@
 
 mod broken;
 mod by_day;
+mod canvases;
 mod counts;
 mod fixture;
 mod following;

@@ -5,12 +5,12 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::channel::event::is_raw;
 use super::channel::fold::FOLDED;
 use super::directory::{EARLIEST, VERSION};
-use super::file::{image, row};
+use super::file::{canvas_text, image, row};
 use super::message::{CONTENT_VERSION, files, revision};
 use super::{pin, profile, reaction};
 use ports::archive::Item;
@@ -52,6 +52,18 @@ pub fn message(item: &Item) -> Option<Value> {
 /// Whether a message that readers see is pinned now.
 pub fn is_pinned(item: &Item) -> bool {
     pin::project(&item.attributes).is_some()
+}
+
+/// What shares a canvas without a message: the channel whose own canvas it is. `None` for any other row.
+pub fn canvas_of_channel(item: &Item) -> Option<Value> {
+    let files: Vec<Value> = canvas_text::on(item).map(|file| json!({ "id": file.as_str() })).collect();
+    let is_message = item.is_erased() || message(item).is_some();
+    if is_message || files.is_empty() {
+        return None;
+    }
+    let kept = |name: &str| Some((name.to_owned(), item.attributes.get(name)?.clone()));
+    let identity = ["type", "team_id", "channel_id", "ts"].into_iter().filter_map(kept);
+    Some(identity.chain([("files".to_owned(), files.into())]).collect())
 }
 
 /// A row of the directory as readers see it.

@@ -3,6 +3,7 @@
 //! ports, rules and Slack's formats, and on no backend or process.
 
 pub mod browser;
+pub mod canvas;
 pub mod clock;
 pub mod conformance;
 pub mod corpus;

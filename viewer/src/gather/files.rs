@@ -1,11 +1,12 @@
-//! A page of the files of every workspace.
+//! A page of the files of every workspace, and the page of a canvas.
 
 use ports::archive::{Archive, ArchiveError, ItemKey, Query, key};
 use reader::find;
+use rules::file::canvas_text;
 use rules::project;
-use slack::ids::TeamId;
+use slack::ids::{FileId, TeamId};
 
-use crate::pages::files::FilesPage;
+use crate::pages::files::{CanvasPage, FilesPage};
 
 /// Files per page.
 const PAGE: usize = 100;
@@ -44,6 +45,20 @@ pub async fn read(archive: &dyn Archive, start: Option<&FilesStart>) -> Result<F
         }
     }
     Ok(page)
+}
+
+/// Reads the page of a canvas; `None` if the file is unknown or no canvas.
+pub async fn read_canvas(
+    archive: &dyn Archive,
+    team: &TeamId,
+    file: &FileId,
+) -> Result<Option<CanvasPage>, ArchiveError> {
+    let keys = [ItemKey::file(team, file), ItemKey::canvas_text(team, file)];
+    let mut rows = archive.get_all(&[&keys[0], &keys[1]]).await?.into_iter();
+    let file = rows.next().flatten().as_ref().and_then(project::file);
+    let text = rows.next().flatten().as_ref().and_then(canvas_text::read);
+    let file = file.filter(|file| file["versions"].is_array());
+    Ok(file.map(|file| CanvasPage { file, text: text.map(|text| text.text).unwrap_or_default() }))
 }
 
 /// Returns the address of the page after the last file. Ids are letters and digits, so they need no escaping.

@@ -1,6 +1,6 @@
 //! Handlers for pages of the whole archive: channels, files, figures, coverage.
 
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
 use jiff::Timestamp;
 use maud::html;
 use reader::figures::making::{self, ReportScope};
@@ -8,7 +8,7 @@ use reader::figures::period::Period;
 use reader::figures::rollups::Rollups;
 use reader::find;
 use serde::Deserialize;
-use slack::ids::TeamId;
+use slack::ids::{FileId, TeamId};
 
 use super::cached::menu;
 use super::{LINKS, PageResult, SharedState, framed};
@@ -62,6 +62,18 @@ pub(crate) async fn files(State(state): SharedState, Query(params): Query<FilesP
     let page = gather::files::read(&*state.archive, start.as_ref()).await?;
     let main = html! { div class="plain-page" { (pages::files::files_page(&page, &LINKS)) } };
     framed(&menu(&state, None).await?, "Files", Some(SitePage::Files), MainPane::Page, main)
+}
+
+/// `/canvas/{team}/{file}`
+pub(crate) async fn canvas(
+    State(state): SharedState,
+    Path((team, file)): Path<(String, String)>,
+) -> PageResult {
+    let missing = || PageError::missing("This canvas is not in the archive.");
+    let (Ok(team), Ok(file)) = (TeamId::parse(&team), FileId::parse(&file)) else { return Err(missing()) };
+    let page = gather::files::read_canvas(&*state.archive, &team, &file).await?.ok_or_else(missing)?;
+    let main = html! { div class="plain-page" { (pages::files::canvas_page(&page, &state.zone, &LINKS)) } };
+    framed(&menu(&state, None).await?, "Canvas", Some(SitePage::Files), MainPane::Page, main)
 }
 
 /// Selects a workspace and a week.

@@ -58,6 +58,7 @@ fn one(hit: &SearchHit, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
     } else {
         links.message(&hit.location, &hit.ts)
     };
+    let canvas = hit.canvas.as_ref().and_then(|canvas| links.canvas(&hit.location.team, canvas));
     let channel = hit.channel_name.as_deref().unwrap_or(hit.location.channel.as_str());
     html! {
         article class={ "hit" @if hit.message["deleted"] == true { " deleted" } } data-ts=(hit.ts.as_str()) {
@@ -67,6 +68,13 @@ fn one(hit: &SearchHit, zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
                 " " a class="time" href=(address) { time datetime=(times::machine_readable(&hit.ts)) { (times::short(&hit.ts, zone)) } }
                 @if is_reply { " " span class="quiet" { "in a thread" } }
                 @if hit.message["deleted"] == true { " " span class="mark-deleted" { "(deleted)" } }
+            }
+            @if hit.canvas.is_some() {
+                p class="text" dir="auto" {
+                    "Canvas "
+                    @let name = plain::excerpt(&hit.text, MAX_NAME_CHARS);
+                    @match canvas { Some(canvas) => a href=(canvas) { bdi { (name) } }, None => bdi { (name) } }
+                }
             }
             p class="text" dir="auto" {
                 @for part in &hit.snippet {

@@ -146,3 +146,36 @@ async fn videos_and_sound_are_embedded() {
         assert_eq!(answer.header("content-type"), content_type, "{id}");
     }
 }
+
+#[tokio::test]
+async fn a_canvas_has_a_page_with_its_text_and_each_version_opens_its_bytes() {
+    let fixture = ViewerFixture::open();
+    fixture.channel("C1", "general").await;
+    let file = json!({ "id": "F1", "mode": "quip", "name": "Plan" });
+    fixture.message("C1", json!({ "ts": "1000.000000", "text": "look", "files": [file] })).await;
+    for (updated, text) in [(1_700_000_000, "first words"), (1_700_000_100, "second <b>words</b>")] {
+        fixture.canvas(("C1", "1000.000000"), "F1", "Plan <b>", updated, text).await;
+    }
+    let page = fixture.page("/canvas/T1/F1").await;
+    assert!(page.contains("<h1><bdi>Plan &lt;b&gt;</bdi></h1>"), "{page}");
+    assert!(page.contains("second &lt;b&gt;words&lt;/b&gt;") && !page.contains("first words"), "{page}");
+    let [old, new] = ["1700000000", "1700000100"].map(|updated| format!("/files/T1/F1?updated={updated}"));
+    let [old_at, new_at] = [&old, &new].map(|address| page.find(address.as_str()).unwrap());
+    assert!(new_at < old_at, "the newest first");
+    for (address, bytes) in [
+        (old.as_str(), "first words"),
+        (&new, "second <b>words</b>"),
+        ("/files/T1/F1", "second <b>words</b>"),
+    ] {
+        let answer = fixture.get(address).await;
+        assert_eq!((answer.status.as_u16(), answer.body.as_str()), (200, bytes), "{address}");
+        assert!(answer.header("content-disposition").starts_with("attachment"), "{address}");
+        assert!(answer.header("content-security-policy").starts_with("sandbox; default-src 'none'"));
+    }
+    for missing in ["/files/T1/F1?updated=7", "/files/T1/F1?updated=x", "/canvas/T1/F2", "/canvas/t/f"] {
+        assert_eq!(fixture.get(missing).await.status, 404, "{missing}");
+    }
+    assert!(fixture.page("/files").await.contains("<a href=\"/canvas/T1/F1\">2 versions</a>"));
+    let hits = fixture.page("/search?q=second").await;
+    assert!(hits.contains("Canvas <a href=\"/canvas/T1/F1\"><bdi>Plan &lt;b&gt;</bdi></a>"), "{hits}");
+}

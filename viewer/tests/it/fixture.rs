@@ -220,6 +220,17 @@ impl ViewerFixture {
         archive.write(&row::on_message(&team, &share, &object.id, &state)).await.unwrap();
     }
 
+    /// Stores a version of a canvas that a message shares; its page is its text.
+    pub(crate) async fn canvas(&self, share: (&str, &str), file: &str, name: &str, updated: u64, text: &str) {
+        let (key, updates) = testkit::canvas::version(share, file, name, updated, text);
+        let mut writer = self.database.files().create(&key).await.unwrap();
+        writer.write(Bytes::copy_from_slice(text.as_bytes())).await.unwrap();
+        writer.publish().await.unwrap();
+        for update in &updates {
+            self.archive().write(update).await.unwrap();
+        }
+    }
+
     /// Stores a picture.
     pub(crate) async fn picture(&self, hash: &str, bytes: &[u8]) {
         let key = FileKey::parse(&format!("slack/T1/images/{hash}")).unwrap();

@@ -2,10 +2,12 @@
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, Update, key};
+use ports::queue::{Outgoing, QueueError};
 use reader::directory::{self, WorkspaceChannels};
 use rules::channel::fold::ChannelState;
 use rules::channel::{ChannelEvent, is_channel_changed};
 use rules::figures::members;
+use rules::file::{FileJob, row};
 use rules::public_mark;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -109,6 +111,7 @@ impl DirectorySync {
             }
         }
         mark_public(&*self.archive, &events).await?;
+        self.request_canvases(&events).await?;
         note_members(&*self.archive, members).await?;
         let news = changed_channels(&*self.archive, events, index).await?;
         for stored in channel_indexer::store(&*self.archive, &news, self.shard_bytes).await {
@@ -117,6 +120,23 @@ impl DirectorySync {
                 Err(ArchiveError::TooLarge { .. }) => report.channels.skipped += 1,
                 Err(error @ ArchiveError::Unavailable(_)) => return Err(error.into()),
             }
+        }
+        Ok(())
+    }
+}
+
+impl DirectorySync {
+    /// Sends jobs for the canvases of these channels that the archive lacks. Their edits come as events.
+    async fn request_canvases(&self, events: &[ChannelEvent]) -> Result<(), SyncError> {
+        let jobs: Vec<(ItemKey, FileJob)> = events.iter().flat_map(ChannelEvent::canvas_jobs).collect();
+        let rows = self.archive.get_all(&jobs.iter().map(|(key, _)| key).collect::<Vec<_>>()).await?;
+        let is_requested = |job: &FileJob, row: &Option<Item>| {
+            row.as_ref().is_some_and(|row| row::shares(row).any(|share| share == job.share))
+        };
+        let missing = jobs.iter().zip(&rows).filter(|((_, job), row)| !is_requested(job, row));
+        let missing: Vec<Outgoing> = missing.map(|((_, job), _)| job.outgoing()).collect();
+        if !missing.is_empty() {
+            self.queue.send(missing).await.into_iter().collect::<Result<Vec<_>, QueueError>>()?;
         }
         Ok(())
     }

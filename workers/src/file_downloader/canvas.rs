@@ -2,7 +2,7 @@
 
 use ports::archive::{ItemKey, Update};
 use ports::files::Files;
-use rules::file::canvas::{self, CanvasVersion};
+use rules::file::canvas::{self, CanvasVersion, MissedEdit};
 use rules::file::row::{self, Share};
 use rules::file::{FileJob, FileObject, canvas_text, page_text};
 
@@ -42,6 +42,34 @@ impl EditedCanvas {
     }
 }
 
+/// The update that records on a canvas which is stored already that its current version is not, or that a
+/// later attempt found nothing new.
+pub(super) fn missed(job: &FileJob, known: &KnownFile, fetched: &Fetched) -> Option<Update> {
+    let newest = known.newest_version().filter(|_| job.refresh)?;
+    let (attempt, reason) = match fetched {
+        // It replaces the reason of the recorded attempt.
+        Fetched::Known(_) => (known.missed_attempt()?, canvas::NOTHING_MISSED),
+        Fetched::Held(_) | Fetched::Verdict(_) | Fetched::Failed(_) => {
+            (attempt(job), missed_reason(fetched)?)
+        }
+    };
+    let edit = MissedEdit::After(newest.updated);
+    Some(canvas::missed(&job.team, &job.object.id, edit, attempt, reason))
+}
+
+/// The reason why a version is not stored.
+fn missed_reason(fetched: &Fetched) -> Option<&'static str> {
+    match fetched {
+        Fetched::Held(_) | Fetched::Known(_) => None,
+        Fetched::Verdict(verdict) => Some(verdict.label()),
+        Fetched::Failed(_) => Some(canvas::FAILED),
+    }
+}
+
+fn attempt(job: &FileJob) -> &str {
+    job.version.as_deref().unwrap_or_default()
+}
+
 impl FileDownloader {
     /// Fetches a version of a canvas.
     pub(super) async fn fetch_version(
@@ -59,7 +87,8 @@ impl FileDownloader {
         if !known.has_room(object)
             && let Some(newest) = known.newest_version()
         {
-            write(canvas::missed(team, file, updated, None)).await?;
+            let edit = MissedEdit::At(updated);
+            write(canvas::missed(team, file, edit, attempt(job), canvas::TOO_MANY)).await?;
             return Ok(Fetched::Known(newest.key));
         }
         let source = object.source(team).unwrap_or_default();
@@ -67,8 +96,8 @@ impl FileDownloader {
         let source = known.expected_source().map_or(source, str::to_owned);
         write(canvas::expected(team, file, &known.key, &source)).await?;
         let fetched = self.download(job, object, &known.key, &source, permit).await?;
-        if let Fetched::Verdict(verdict) = fetched {
-            write(canvas::missed(team, file, updated, Some(verdict))).await?;
+        if let Some(reason) = missed_reason(&fetched) {
+            write(canvas::missed(team, file, MissedEdit::At(updated), attempt(job), reason)).await?;
         }
         Ok(fetched)
     }

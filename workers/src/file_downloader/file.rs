@@ -13,7 +13,7 @@ use rules::file::row::{self, MAX_SHARES, Share, StoredBytes};
 use rules::file::{FileJob, FileObject, FileState};
 
 use super::FileDownloader;
-use super::canvas::EditedCanvas;
+use super::canvas::{self as canvas_versions, EditedCanvas};
 use super::claim::DownloadTurn;
 use super::erased::forget_file;
 use super::fetch::{Fetched, Trouble};
@@ -42,6 +42,11 @@ impl KnownFile {
     /// Whether another version of a canvas fits.
     pub(super) fn has_room(&self, object: &FileObject) -> bool {
         self.row.as_ref().is_none_or(|row| canvas::has_room(row, object))
+    }
+
+    /// The last attempt to store a later edit of a canvas, if it failed.
+    pub(super) fn missed_attempt(&self) -> Option<&str> {
+        canvas::missed_attempt(self.row.as_ref()?)
     }
 
     /// The newest stored version of a canvas.
@@ -203,12 +208,13 @@ impl FileDownloader {
         };
         let edited = EditedCanvas::after(&fetched, &known, receives);
         let deleted = known.marked_deleted(job);
+        let missed = canvas_versions::missed(job, &known, &fetched);
         let was_held = matches!(known.state, Some(FileState::Stored(_)));
         // An earlier attempt for another message may have received a more final result. But if another
         // message has stored bytes, they are another version, which is unrelated to this one.
         let (state, others) =
             if was_held { (state, None) } else { (state.max(known.state), Some(known.shares)) };
-        let rows = std::iter::once(seen).chain(row).collect();
+        let rows = std::iter::once(seen).chain(row).chain(missed).collect();
         self.write_state(job, state, others, &deleted, rows, edited).await?;
         note(job, &fetched);
         Ok(settled)

@@ -111,6 +111,10 @@ impl LinkScheme for SiteLinks<'_> {
         self.files.files.get(file).map(|name| format!("{}{FILES}/{name}", self.path_to_root))
     }
 
+    fn canvas(&self, _: &TeamId, _: &FileId) -> Option<String> {
+        None
+    }
+
     fn picture(&self, key: &FileKey) -> Option<String> {
         self.files
             .pictures

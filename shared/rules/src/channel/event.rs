@@ -7,12 +7,14 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::super::file::row::Share;
+use super::super::file::{FileJob, FileObject};
 use super::super::{Malformed, SlackEvent, checked_name, version};
 use super::fold::{ChannelState, KeptEvent};
 use ports::archive::{Attributes, Item, ItemKey, Update, text_attributes};
 use slack::catalogue::{ChannelChange, EventRule};
 use slack::envelope;
-use slack::ids::{ChannelId, TeamId, Ts};
+use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
 /// The kind of an entry of Slack's directory; other kinds are the names of Slack's events.
 pub const LISTED: &str = "listed";
@@ -89,6 +91,22 @@ impl ChannelEvent {
     /// The channel of the event: the old id if the id changed.
     pub fn channel(&self) -> &ChannelId {
         &self.channel
+    }
+
+    /// The jobs that download the canvases of a listed channel, each with its key in the archive. They are shared
+    /// by the channel itself: by a row at the second of its creation, which no message has.
+    pub fn canvas_jobs(&self) -> Vec<(ItemKey, FileJob)> {
+        let channel = envelope::parse_value(&self.raw).unwrap_or_default();
+        let created_s = channel["created"].as_i64().filter(|created_s| *created_s > 0).unwrap_or_default();
+        let Ok(ts) = Ts::parse(&format!("{created_s}.000000")) else { return Vec::new() };
+        let job = |file: FileId| {
+            let share = Share { channel: self.channel.clone(), ts: ts.clone() };
+            let object = FileObject::unknown(file);
+            let key = ItemKey::file(&self.team, &object.id);
+            let team = self.team.clone();
+            (key, FileJob { team, share, user: None, object, refresh: false, version: None })
+        };
+        super::canvases(&channel).into_iter().map(job).collect()
     }
 
     /// Every channel in whose rows the event is stored.

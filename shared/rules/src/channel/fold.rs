@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::super::version;
+use super::canvases;
 use super::event::{LISTED, identity, kept_events};
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, key};
 use slack::catalogue::ChannelChange;
@@ -18,7 +19,7 @@ pub const FOLDED: &str = "folded";
 pub const MAX_NAMES: usize = 20;
 
 /// The attributes of a snapshot.
-const SNAPSHOT: [&str; 12] = [
+const SNAPSHOT: [&str; 13] = [
     "name",
     "names_history",
     "archived",
@@ -26,6 +27,7 @@ const SNAPSHOT: [&str; 12] = [
     "visibility",
     "purpose",
     "topic",
+    "canvas",
     "prev_channel_id",
     "next_channel_id",
     "ext_shared",
@@ -118,6 +120,7 @@ pub struct ChannelState {
     visibility: Option<&'static str>,
     purpose: Option<String>,
     topic: Option<String>,
+    canvas: Option<String>,
     prev_channel_id: Option<String>,
     next_channel_id: Option<String>,
     ext_shared: bool,
@@ -244,6 +247,7 @@ impl ChannelState {
             visibility: item.text("visibility").map(|text| visibility(text == "private")),
             purpose: text("purpose"),
             topic: text("topic"),
+            canvas: text("canvas"),
             prev_channel_id: text("prev_channel_id"),
             next_channel_id: text("next_channel_id"),
             ext_shared: item.has_flag("ext_shared"),
@@ -313,6 +317,10 @@ impl ChannelState {
         if let Some(purpose) = event.text("/purpose/value") {
             self.purpose = filled(Some(purpose));
         }
+        // A channel without one may have lost it: the stored canvas stays.
+        if let Some(canvas) = canvases(&event.value).into_iter().next() {
+            self.canvas = Some(canvas.to_string());
+        }
     }
 
     fn rename(&mut self, name: Option<&str>) {
@@ -334,6 +342,7 @@ impl ChannelState {
         self.visibility = self.visibility.or(former.visibility);
         self.purpose = self.purpose.take().or(former.purpose);
         self.topic = self.topic.take().or(former.topic);
+        self.canvas = self.canvas.take().or(former.canvas);
         self.ext_shared |= former.ext_shared;
         self.shared_with.extend(former.shared_with);
     }
@@ -345,6 +354,7 @@ impl ChannelState {
             ("name", &self.name),
             ("purpose", &self.purpose),
             ("topic", &self.topic),
+            ("canvas", &self.canvas),
             ("prev_channel_id", &self.prev_channel_id),
             ("next_channel_id", &self.next_channel_id),
         ];

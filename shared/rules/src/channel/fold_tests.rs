@@ -209,6 +209,36 @@ fn a_listing_sets_all_fields_at_its_clock_and_odd_fields_change_nothing() {
 }
 
 #[test]
+fn a_listing_names_the_canvas_of_a_channel_and_a_later_one_without_it_removes_nothing() {
+    let listed = |properties: Value, ts: &str| {
+        let object = json!({ "id": "C1", "name": "a", "created": 1_600_000_000, "properties": properties });
+        let raw = serde_json::value::to_raw_value(&object).unwrap();
+        ChannelEvent::listed(&team(), &raw, &slack::ids::Ts::parse(ts).unwrap()).unwrap()
+    };
+    let tab = |file: &str| json!({ "id": "Ct1", "type": "canvas", "label": "", "data": { "file_id": file } });
+    let whole = json!({ "canvas": { "file_id": "F2", "is_empty": false }, "tabs": [tab("F3"), { "type": "files" }, tab("F2")],
+        "tabz": [tab("../F"), 7, null, tab("F4")] });
+    let listing = listed(whole, "5.000000");
+    let mut rows = FoldedRows::from_events(&[created("a", "1.000000")]);
+    assert!(super::super::is_channel_changed(rows.items("C1").last(), &listing));
+    for event in [&listing, &listed(json!({ "canvas": null, "tabs": {} }), "6.000000")] {
+        event.inserts().iter().for_each(|insert| rows.write(insert));
+    }
+    rows.refold();
+    assert_eq!(rows.newest("C1")["canvas"], "F2");
+    assert!(!super::super::is_channel_changed(rows.items("C1").last(), &listed(Value::Null, "7.000000")));
+    let jobs = listing.canvas_jobs();
+    let files: Vec<&str> = jobs.iter().map(|(key, _)| key.timestamp.as_str()).collect();
+    assert_eq!(files, ["F2", "F3", "F4"]);
+    assert!(jobs.iter().all(|(_, job)| job.share.ts.as_str() == "1600000000.000000"));
+    for odd in
+        [json!([]), json!("canvas"), json!({ "canvas": [1] }), json!({ "tabs": vec![tab("F9"); 10_000] })]
+    {
+        assert!(listed(odd.clone(), "8.000000").canvas_jobs().len() <= 1, "{odd}");
+    }
+}
+
+#[test]
 fn a_channel_name_that_is_missing_too_long_or_not_text_is_malformed() {
     for channel in [
         json!({ "id": "C1" }),

@@ -10,20 +10,28 @@ use serde_json::{Value, json};
 
 use super::object::{FileObject, edit_time};
 use super::row::{StoredBytes, file_identity, versions};
-use super::state::FileVerdict;
-use ports::archive::{Guard, Item, ItemKey, Update, text_attributes};
+use ports::archive::{Guard, Item, ItemKey, Update};
 use ports::files::FileKey;
 use slack::ids::{FileId, TeamId};
 
 /// The prefix of the sources of bytes that are about to be stored, one per key.
 const EXPECTED: &str = "expected#";
 
-/// The newest edit that could not be stored: a register, and the reason.
+/// The register of the newest edit that could not be stored: its time, the attempt, and the reason.
 const MISSED: &str = "missed";
-const MISSED_REASON: &str = "missed_reason";
 
-/// The reason if there are too many versions.
-const TOO_MANY: &str = "too_many_versions";
+/// The prefix of the reason if the time of the edit is unknown. It sorts before the reasons, so that a known
+/// time wins.
+const AFTER: &str = "-";
+
+/// The reason if there are too many versions. Other reasons are verdicts.
+pub const TOO_MANY: &str = "too_many_versions";
+
+/// The reason if the download failed.
+pub const FAILED: &str = "failed";
+
+/// What a later attempt records if the newest version is stored. It is greater than [`FAILED`].
+pub const NOTHING_MISSED: &str = "held";
 
 /// Up to this number of versions, each edit is one. Its marks take about 200 bytes of a row, whose maximum
 /// size is 400 kB. Above it, one version is kept per day.
@@ -69,17 +77,45 @@ pub fn has_room(item: &Item, object: &FileObject) -> bool {
     edits.len() < MAX_EDITS || (edits.len() < MAX_VERSIONS && is_first_of_day())
 }
 
-/// The update that records why an edit is not stored; `None` for the reason means that there are too many
-/// versions.
-pub fn missed(team: &TeamId, file: &FileId, updated: u64, verdict: Option<FileVerdict>) -> Update {
-    let reason = verdict.map_or(TOO_MANY, FileVerdict::label);
-    let version = format!("{}/{reason}", edit_time(updated));
+/// The edit that is not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MissedEdit {
+    /// The edit at this time.
+    At(u64),
+    /// An edit after the newest stored one, which has this time.
+    After(u64),
+}
+
+/// The update that records why an edit is not stored, or that a later attempt found nothing new
+/// ([`NOTHING_MISSED`]). `attempt` is the name of the job's version: a later one is greater.
+pub fn missed(team: &TeamId, file: &FileId, edit: MissedEdit, attempt: &str, reason: &str) -> Update {
+    let version = match edit {
+        MissedEdit::At(updated) => format!("{}/{attempt}/{reason}", edit_time(updated)),
+        MissedEdit::After(newest) => format!("{}/{attempt}/{AFTER}{reason}", edit_time(newest + 1)),
+    };
     Update {
         guard: Guard::Greater { register: MISSED.into(), version },
-        set: text_attributes([(MISSED_REASON, reason)]),
         set_if_absent: file_identity(team, file),
         ..Update::new(ItemKey::file(team, file))
     }
+}
+
+/// The edit that is not stored although it is later than all stored ones, and the reason.
+pub fn newest_missed(item: &Item) -> Option<(MissedEdit, &str)> {
+    let mut parts = item.text(MISSED)?.splitn(3, '/');
+    let (edit, _, reason) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
+    let is_newest = newest(item).is_none_or(|newest| newest.updated < edit);
+    let missed = match reason.strip_prefix(AFTER) {
+        Some(reason) => (MissedEdit::After(edit.saturating_sub(1)), reason),
+        None => (MissedEdit::At(edit), reason),
+    };
+    (is_newest && missed.1 != NOTHING_MISSED).then_some(missed)
+}
+
+/// The attempt that recorded the edit of [`newest_missed`].
+pub fn missed_attempt(item: &Item) -> Option<&str> {
+    newest_missed(item)?;
+    item.text(MISSED)?.split('/').nth(1)
 }
 
 /// A stored version of a canvas.
@@ -119,13 +155,12 @@ pub(super) fn projected(item: &Item) -> Vec<Value> {
     shown.sort_by(|(one, first), (other, second)| {
         one.cmp(other).then_with(|| first["uri"].as_str().cmp(&second["uri"].as_str()))
     });
-    let missed = item.text(MISSED).and_then(|version| version.split_once('/')?.0.parse().ok());
-    if let (Some(updated), Some(reason)) = (missed, item.text(MISSED_REASON))
-        && shown.last().is_none_or(|(newest, _)| *newest < updated)
-    {
-        shown.push((updated, json!({ "updated": updated, "verdict": reason })));
-    }
-    shown.into_iter().map(|(_, version)| version).collect()
+    let mut shown: Vec<Value> = shown.into_iter().map(|(_, version)| version).collect();
+    shown.extend(newest_missed(item).map(|(edit, reason)| match edit {
+        MissedEdit::At(updated) => json!({ "updated": updated, "verdict": reason }),
+        MissedEdit::After(_) => json!({ "verdict": reason }),
+    }));
+    shown
 }
 
 #[cfg(test)]
@@ -175,7 +210,7 @@ mod tests {
     #[test]
     fn every_order_of_the_edits_of_a_canvas_makes_the_same_row_with_the_newest_in_front() {
         let mut updates = [edited(100, "zz"), edited(300, "b"), edited(200, "c")].concat();
-        updates.push(missed(&team(), &id(), 250, Some(FileVerdict::TooBig)));
+        updates.push(missed(&team(), &id(), MissedEdit::At(250), "", "too_big"));
         let expected = row(&updates);
         let mut random = fastrand::Rng::with_seed(5);
         for _ in 0..300 {
@@ -207,15 +242,24 @@ mod tests {
 
     #[test]
     fn an_edit_that_is_not_stored_is_shown_until_a_later_one_is() {
-        let too_big = missed(&team(), &id(), 200, Some(FileVerdict::TooBig));
-        let shown = |updates: &[Update]| project::file(&row(updates)).unwrap()["versions"].clone();
+        let missed = |edit, attempt: &str, reason| missed(&team(), &id(), edit, attempt, reason);
         let mut updates = edited(100, "a");
-        updates.push(too_big);
-        assert_eq!(shown(&updates)[1], json!({ "updated": 200, "verdict": "too_big" }));
-        updates.push(missed(&team(), &id(), 300, None));
-        assert_eq!(shown(&updates)[1], json!({ "updated": 300, "verdict": "too_many_versions" }));
+        let (at, after) = (MissedEdit::At, MissedEdit::After);
+        for (update, expected) in [
+            (missed(after(100), "1", FAILED), Some(json!({ "verdict": FAILED }))),
+            (missed(after(100), "2", NOTHING_MISSED), None),
+            (missed(after(100), "1", FAILED), None),
+            (missed(after(100), "3", FAILED), Some(json!({ "verdict": FAILED }))),
+            (missed(at(200), "4", "too_big"), Some(json!({ "updated": 200, "verdict": "too_big" }))),
+            (missed(after(100), "5", NOTHING_MISSED), Some(json!({ "updated": 200, "verdict": "too_big" }))),
+            (missed(at(300), "6", TOO_MANY), Some(json!({ "updated": 300, "verdict": TOO_MANY }))),
+        ] {
+            updates.push(update);
+            let shown = project::file(&row(&updates)).unwrap();
+            assert_eq!(shown["versions"].get(1), expected.as_ref(), "{:?}", updates.last());
+        }
         updates.extend(edited(300, "b"));
-        assert_eq!(shown(&updates).as_array().unwrap().len(), 2);
+        assert_eq!(newest_missed(&row(&updates)), None);
     }
 
     #[test]

@@ -150,6 +150,26 @@ impl FileObject {
         Some(object)
     }
 
+    /// A file of which only the id is known: Slack has the rest.
+    pub fn unknown(id: FileId) -> Self {
+        Self {
+            id,
+            name: None,
+            mimetype: None,
+            filetype: None,
+            size_bytes: None,
+            mode: None,
+            is_external: false,
+            external_type: None,
+            file_access: None,
+            url_private: None,
+            url_private_download: None,
+            user: None,
+            created: None,
+            updated: None,
+        }
+    }
+
     /// Decides the next step without a request. Unknown words are ignored.
     pub fn precheck(&self) -> FilePrecheck {
         match self.mode.as_deref() {

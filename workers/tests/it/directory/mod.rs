@@ -5,13 +5,17 @@ mod fixture;
 mod joining;
 mod user_groups;
 
-use ports::archive::{Archive, ItemKey, key};
+use ports::archive::{Archive, ArchiveExt, ItemKey, key};
+use ports::queue::QueueName;
+use ports::queue::job::{Job, Payload};
 use reader::directory;
 use rules::figures::members;
+use rules::file::{FileJob, row};
 use rules::project;
 use serde_json::{Value, json};
 use slack_api::{ApiError, Method};
 use testkit::corpus::event;
+use testkit::deliveries::receive_visible;
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, SlackAnswer, channel, person, refusal, tokens};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -381,4 +385,28 @@ async fn each_workspace_is_read_with_its_own_token_and_no_channel_is_joined_by_d
     // that the app is in.
     assert_eq!((used(TOKEN), used("xoxb-2")), (8, 7));
     assert_eq!(slack.call_count("conversations.join"), 0);
+}
+
+#[tokio::test]
+async fn the_canvas_of_a_channel_is_requested_once_and_stays_after_slack_removes_it() {
+    let mut workspace = FakeWorkspace::with_size("T1", 2, 0);
+    let without = workspace.channels.clone();
+    workspace.channels[0]["properties"] = json!({ "canvas": { "file_id": "F1" } });
+    let fixture = DirectoryFixture::new(workspace.clone()).await;
+    fixture.sync().await;
+    assert_eq!(fixture.image_jobs().await, 1);
+    assert_eq!(fixture.newest("C00000").await["canvas"], "F1");
+    let jobs = receive_visible(&*fixture.queue, QueueName::Files).await;
+    let Payload::File(raw) = Job::decode(&jobs[0].body).unwrap().payload else { panic!("{jobs:?}") };
+    let FileJob { share, object, .. } = FileJob::decode(raw).unwrap();
+    assert_eq!((share.channel.as_str(), object.id.as_str()), ("C00000", "F1"));
+    // The downloader notes the share, whatever the result is.
+    fixture.archive.write(&row::seen(&team("T1"), &object, Some(&share))).await.unwrap();
+    for (seconds_later, channels) in [(3_600, workspace.channels.clone()), (7_200, without)] {
+        fixture.slack.set_clock(START_S + seconds_later);
+        fixture.slack.set_workspace(TOKEN, FakeWorkspace { channels, ..workspace.clone() });
+        fixture.sync().await;
+        assert_eq!(fixture.image_jobs().await, 0);
+        assert_eq!(fixture.newest("C00000").await["canvas"], "F1");
+    }
 }

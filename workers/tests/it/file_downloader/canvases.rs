@@ -170,6 +170,27 @@ async fn an_edit_that_is_too_big_is_shown_and_the_earlier_version_stays() {
 }
 
 #[tokio::test]
+async fn an_edit_that_could_not_be_fetched_is_shown_until_a_retry_finds_it() {
+    let (slack, fixture) = with_slack().await;
+    let canvas = LiveCanvas::new(&slack, &fixture).await;
+    let fleet = Fleet::new(fixture);
+    fleet.handle("Ev1", &fleet.share("C01", &canvas)).await;
+    let refused = json!({ "ok": false, "error": "missing_scope", "needed": "files:read" });
+    let refusal = Mock::given(path("/api/files.info"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(refused))
+        .with_priority(1)
+        .mount_as_scoped(&slack)
+        .await;
+    canvas.edit(2, "second");
+    fleet.handle("Ev2", &changed(1_700_000_100)).await;
+    assert_eq!(fleet.fixture.row("F01").await["versions"][1], json!({ "verdict": "failed" }));
+    drop(refusal);
+    let retry = fleet.fixture.retry_job("F01").await;
+    assert_eq!(fleet.fixture.handle(&retry).await, JobOutcome::Done);
+    assert_eq!(edits(&fleet.fixture.row("F01").await), [1, 2]);
+}
+
+#[tokio::test]
 async fn a_change_to_another_kind_of_file_asks_slack_nothing_and_an_unknown_file_waits() {
     let (slack, fixture) = with_slack().await;
     bytes(&slack, "F02", b"hello").await;

@@ -206,6 +206,7 @@ async fn stored_while_its_message_is_erased(slack: &MockServer, fields: &Value) 
         assert_eq!(fixture.stored_bytes(), Vec::<Vec<u8>>::new(), "step {step}");
         assert_eq!(fixture.row("F01").await, Value::Null, "step {step}");
         assert_eq!(fixture.archive.item(&ItemKey::unshared_file(&team(), &file())), None, "step {step}");
+        assert_eq!(fixture.archive.item(&ItemKey::canvas_text(&team(), &file())), None, "step {step}");
         // The job is redelivered.
         assert_eq!(fixture.handle(&job).await, JobOutcome::Done);
         assert_eq!((fixture.stored_bytes().len(), fixture.row("F01").await), (0, Value::Null), "step {step}");
@@ -239,6 +240,8 @@ async fn the_job_of_an_erased_message_deletes_what_a_killed_attempt_stored() {
             fixture.run_until_done(&Delivery { receive_count: 2, ..job }).await;
             assert_eq!(fixture.stored_bytes(), Vec::<Vec<u8>>::new(), "{fields}, step {step}");
             assert_eq!(fixture.row("F01").await, Value::Null, "{fields}, step {step}");
+            let text = ItemKey::canvas_text(&team(), &file());
+            assert_eq!(fixture.archive.item(&text), None, "{fields}, step {step}");
             if !point.has_crashed() {
                 assert!(step > 5 && stored > 2, "{step} steps, {stored} with bytes");
                 break;
