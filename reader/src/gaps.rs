@@ -6,8 +6,8 @@ use rules::filled::{self, FilledSpan};
 use rules::gap::closing::GapState;
 pub use rules::gap::closing::UnreadSpan;
 use rules::gap::projection::{
-    Gap, closed_times, downtime_between, end_gap, migrations, oldest_first, outside, posted_at, recorded_gaps,
-    surely_migrated,
+    Gap, closed_times, downtime_between, end_gap, migrations, oldest_first, outside, posted_at,
+    recorded_gaps, surely_migrated,
 };
 use rules::gap::run::RunSpan;
 use rules::gap::{GapEnd, GapReason};

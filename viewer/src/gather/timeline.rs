@@ -149,7 +149,9 @@ async fn collect(
         read += page.items.len();
         let rows: Vec<Value> = page.items.iter().filter_map(project::message).collect();
         roots.read(channel, &rows).await?;
-        for message in rows.into_iter().filter(|row| roots.shows(row)).filter_map(|row| page_message(row, zone)) {
+        for message in
+            rows.into_iter().filter(|row| roots.shows(row)).filter_map(|row| page_message(row, zone))
+        {
             if messages.len() == limit {
                 let next = messages.last().map(|last| last.ts.clone());
                 return Ok(MessageRun { messages, next });
