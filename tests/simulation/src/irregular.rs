@@ -24,22 +24,6 @@ const WORD: &str = "zq";
 /// An id as long as Slack allows.
 const LONG_ID: &str = "U0123456789ABCDEFGHIJKLMNOPQRS";
 
-/// The kinds of content that every reader shows completely.
-const READ_KINDS: [&str; 12] = [
-    "section",
-    "header",
-    "context",
-    "actions",
-    "context_actions",
-    "table",
-    "rich_text",
-    "text",
-    "link",
-    "emoji",
-    "an attachment of blocks",
-    "an attachment that has only a fallback",
-];
-
 /// Returns an irregular message. `number` differs for each message of a run.
 pub(super) fn message(world: &World, clock: &str, user: &str, text: &str, number: u64) -> Value {
     let mut markers = Markers::new(&format!("{WORD}{}", letters(number)));
@@ -128,8 +112,7 @@ fn block(world: &World, markers: &mut Markers) -> Value {
 }
 
 fn shape(world: &World, tables: &[&[Shape]], markers: &mut Markers) -> Value {
-    let known = |(name, _): &&Shape| READ_KINDS.contains(name);
-    let shapes: Vec<&Shape> = tables.iter().copied().flatten().filter(known).collect();
+    let shapes: Vec<&Shape> = tables.iter().copied().flatten().collect();
     let index = usize::try_from(world.random_below(shapes.len() as u64)).unwrap_or_default();
     shapes[index].1(markers)
 }
