@@ -54,11 +54,11 @@ pub struct UserGroupObject {
     changed_at: Option<Ts>,
     state: Attributes,
     /// `None` if the object does not list its members.
-    members: Option<ListedMembers>,
+    members: Option<MemberList>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct ListedMembers {
+struct MemberList {
     users: BTreeSet<UserId>,
     count: u64,
 }
@@ -138,7 +138,7 @@ impl UserGroupObject {
             // Slack lists no members of a disabled group, and none if it was not asked for them.
             let lists_nobody = users.is_empty() && (is_deleted || count > 0);
             let count = count.max(users.len() as u64);
-            (!lists_nobody).then(|| ListedMembers { users: first(users), count })
+            (!lists_nobody).then(|| MemberList { users: first(users), count })
         });
         Ok(Self { id, changed_at: date(&object["date_update"]), state, members })
     }
@@ -193,7 +193,7 @@ impl UserGroupObject {
                 ..Update::new(ItemKey::user_group_name(team, &self.id, &hash(name)))
             });
         }
-        if let Some(ListedMembers { users, count }) = &self.members {
+        if let Some(MemberList { users, count }) = &self.members {
             updates.extend(users.iter().map(|user| member_update(team, &self.id, user, false, &version)));
             let is_cut = *count > users.len() as u64;
             let set = if is_cut { json_attribute(MEMBER_COUNT, *count) } else { Attributes::new() };

@@ -340,8 +340,6 @@ mod tests {
             ("bot#T1", "B1", json!({ "name": "ada", "user_id": "U2" }), false),
             ("bot#T1", "B1", json!({ "name": "U1", "user": "U1" }), false),
             ("team#T1", "T2", json!({ "name": "Acme" }), false),
-            ("bookmark#T1#C1", "Bk1", json!({ "title": "Wiki" }), true),
-            ("bookmark#T1#C2", "Bk1", json!({ "title": "Wiki" }), false),
             ("usergroupmember#T1#S1", "U1", json!({ "user_id": "U1" }), true),
             ("usergroupmember#T1#S1", "U2", json!({ "user_id": "U2" }), false),
             ("file#T1", "F1", json!({ "object": { "user": "U1" } }), false),
@@ -365,6 +363,8 @@ mod tests {
             ("channel#T1#C1", "99.000000", true),
             ("channel#T1#C1", "100.000000", false),
             ("channel#T1#C2", "99.000000", false),
+            ("bookmark#T1#C1", "Bk1", true),
+            ("bookmark#T1#C2", "Bk1", false),
             ("channelindex#T1", "0", false),
             ("meta#T1#public", "C1", false),
         ] {
