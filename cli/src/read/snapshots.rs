@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use ports::archive::{Archive, ArchiveError, Query, key};
-use reader::joined::ChannelOfTeam;
+use reader::joined::{ChannelOfTeam, JoinedChannel};
 use reader::names::DisplayNames;
 use reader::rows::VisibleRows;
 use reader::{bookmarks, figures, find, pins};
@@ -28,19 +28,18 @@ pub(crate) async fn channel(
     let joined = find::find_channel(archive, &args.channel.channel, read.team.as_ref()).await?;
     let location = find::location_for_id(&joined, &args.channel.channel);
     if !args.history {
-        let pins: Vec<String> = pins::pinned(&joined).await?.iter().map(ToString::to_string).collect();
         return match (location.newest(archive).await?, read.json) {
             (Some(mut snapshot), true) => {
-                snapshot["pins"] = json!(pins);
                 add_bookmarks(archive, location, &mut snapshot).await?;
+                add_pins(&joined, &mut snapshot).await?;
                 if args.figures {
                     add_figures(archive, location, &mut snapshot).await?;
                 }
                 Ok(plain::json_line(out, &snapshot)?)
             }
             (Some(mut snapshot), false) => {
-                snapshot["pins"] = json!(pins);
                 add_bookmarks(archive, location, &mut snapshot).await?;
+                add_pins(&joined, &mut snapshot).await?;
                 let mut names = DisplayNames::new(archive, location.team.clone());
                 Ok(state(out, location, &with_plain_text(&mut names, snapshot).await?)?)
             }
@@ -84,6 +83,14 @@ async fn add_bookmarks(
     let bookmarks = bookmarks::bookmarks(archive, location).await?;
     if !bookmarks.is_empty() {
         snapshot["bookmarks"] = bookmarks.into();
+    }
+    Ok(())
+}
+
+async fn add_pins(channel: &JoinedChannel<'_>, snapshot: &mut Value) -> Result<(), ArchiveError> {
+    let pins: Vec<String> = pins::pinned(channel).await?.iter().map(ToString::to_string).collect();
+    if !pins.is_empty() {
+        snapshot["pins"] = json!(pins);
     }
     Ok(())
 }
@@ -309,7 +316,7 @@ mod tests {
         }
         let json =
             async || -> Value { serde_json::from_str(&printed(&fixture, "C1", false, true).await).unwrap() };
-        assert_eq!(json().await["pins"], json!([]));
+        assert_eq!(json().await.get("pins"), None);
         let (team, channel) = (TeamId::parse("T1").unwrap(), ChannelId::parse("C1").unwrap());
         for ts in ["1795178102.000100", "1795178103.000100"] {
             let item = json!({ "created": 1_795_178_110, "created_by": "U1", "message": { "ts": ts } });

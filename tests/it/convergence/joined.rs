@@ -45,7 +45,7 @@ fn scattered() -> impl Strategy<Value = Scattered> {
 /// The same event with another channel id.
 fn in_channel(event: &Value, channel: &str) -> Value {
     let mut event = event.clone();
-    for pointer in ["/channel", "/item/channel"] {
+    for pointer in ["/channel", "/channel_id", "/item/channel"] {
         if let Some(named) = event.pointer_mut(pointer) {
             *named = channel.into();
         }

@@ -144,7 +144,7 @@ async fn a_pinned_message_is_marked_and_listed_at_the_head_of_its_channel() {
     let page = fixture.page("/c/T1/C1").await;
     assert_eq!(page.matches("(pinned)").count(), 1);
     assert!(page.contains("<summary>1 pinned</summary>"), "{page}");
-    assert!(page.contains("<bdi>the &lt;rules&gt; of the house</bdi>"), "{page}");
+    assert!(page.contains("<bdi>the &lt;rules&gt; of *the house*</bdi>"), "{page}");
 }
 
 #[tokio::test]

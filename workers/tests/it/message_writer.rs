@@ -172,9 +172,6 @@ async fn a_pin_of_a_channel_that_never_was_public_leaves_nothing() {
     fixture.store(std::slice::from_ref(&pin)).await;
     assert!(fixture.archive.items().is_empty(), "it waits until its channel is known");
     fixture.store(&[event::with_fields(pin.clone(), [("channel_type", "group".into())])]).await;
-    let direct = json!({ "type": "pin_added", "user": "U01", "channel_id": "D09", "event_ts": "1700000005.000000",
-        "item": { "type": "message", "channel": "D09", "message": { "ts": TS } } });
-    fixture.store(&[direct]).await;
     assert!(fixture.archive.items().is_empty());
 }
 

@@ -214,6 +214,7 @@ mod tests {
             r#"{"type":"message","channel":"C1","channel_type":"im"}"#,
             r#"{"type":"message","channel":"G1","channel_type":"mpim"}"#,
             r#"{"type":"reaction_added","item":{"type":"message","channel":"D1"}}"#,
+            r#"{"type":"pin_added","channel_id":"D1","item":{"type":"message","message":{"ts":"1.000000"}}}"#,
             r#"{"type":"reaction_added","channel":"C1","channel_type":"channel","item":{"type":"message","channel":"D1"}}"#,
         ] {
             assert_eq!(event(json), [("direct".into(), String::new())], "{json}");
