@@ -1,10 +1,12 @@
 //! The keys of all kinds of items. Each kind is read with a query of one partition, never with a scan.
 
+mod pins;
 mod questions;
 
 use crate::queue::run::RunId;
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserGroupId, UserId};
 
+pub use pins::{pin_lists, pins};
 pub use questions::{answers, bot_messages, budgets, questions, responded};
 
 /// The primary key of an item: `itemId` and `timestamp`.
@@ -142,16 +144,6 @@ impl ItemKey {
     /// A record that the app joined a channel.
     pub fn joined(team: &TeamId, channel: &ChannelId, clock: &Ts) -> Self {
         Self::new(joins(team, channel), clock.padded())
-    }
-
-    /// A record that a message of a channel was pinned.
-    pub fn pin(team: &TeamId, channel: &ChannelId, ts: &Ts) -> Self {
-        Self::new(pins(team, channel), ts.as_str())
-    }
-
-    /// Whether the pins of a channel were listed.
-    pub fn pin_list(team: &TeamId, channel: &ChannelId) -> Self {
-        Self::new(pin_lists(team), channel.as_str())
     }
 
     /// How far back a channel's history was read from Slack, from `to` towards its beginning.
@@ -404,16 +396,6 @@ pub fn runs(team: &TeamId) -> String {
 /// The partition of the app's joins of a channel.
 pub fn joins(team: &TeamId, channel: &ChannelId) -> String {
     format!("meta#{team}#joined#{channel}")
-}
-
-/// The partition of the messages of a channel that were pinned at any time.
-pub fn pins(team: &TeamId, channel: &ChannelId) -> String {
-    format!("pins#{team}#{channel}")
-}
-
-/// The partition of the channels whose pins were listed.
-pub fn pin_lists(team: &TeamId) -> String {
-    format!("meta#{team}#pinlists")
 }
 
 /// The partition of the records of erasures: when, by whom, and how much.
