@@ -1,11 +1,13 @@
 //! The keys of all kinds of items. Each kind is read with a query of one partition, never with a scan.
 
+mod authors;
 mod pins;
 mod questions;
 
 use crate::queue::run::RunId;
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserGroupId, UserId};
 
+pub use authors::{bots, organisations};
 pub use pins::{pin_lists, pins};
 pub use questions::{answers, bot_messages, budgets, questions, responded};
 
