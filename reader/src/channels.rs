@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ports::archive::{Archive, ArchiveError, Query, key, query_all};
-use rules::channel::fold::DELETED_PREFIX;
+use rules::channel::index::DELETED_PREFIX;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId};
 

@@ -1,7 +1,7 @@
 //! Resolves channels and people by id or name.
 
 use ports::archive::{Archive, ArchiveError, ItemKey, Query, key, query_all};
-use rules::channel::fold::DELETED_PREFIX;
+use rules::channel::index::DELETED_PREFIX;
 use rules::project;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, UserId};

@@ -7,7 +7,7 @@ use reader::joined::{ChannelOfTeam, JoinedChannel};
 use reader::range::TimeRange;
 use reader::rows::VisibleRows;
 use reader::{find, history};
-use rules::channel::fold::bare_name;
+use rules::channel::index::bare_name;
 use rules::history::without_tokens;
 use rules::project;
 use serde_json::Value;

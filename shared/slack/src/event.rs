@@ -351,7 +351,7 @@ mod tests {
             (r#"{"user":"","comment":{"user":"U2"}}"#, Some("U2")),
             (r#"{"user":null,"comment":{"user":"U2"},"bot_id":"B1"}"#, Some("U2")),
             (r#"{"comment":{"user":""},"bot_id":"B1"}"#, None),
-            (r#"{"user":7,"comment":["U2"]}"#, None),
+            (r#"{"user":7,"comment":["U2"]}"#, Some("7")),
             (r#"{"comment":null}"#, None),
             (r#"{"comment":{"user":{"id":"U2"}}}"#, None),
         ] {

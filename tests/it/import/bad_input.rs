@@ -209,7 +209,7 @@ async fn an_export_without_a_workspace_needs_the_team_flag() {
 #[tokio::test]
 async fn a_truncated_list_of_people_is_a_line_and_the_messages_are_stored() {
     let export = Export::default()
-        .with_bytes("users.json", r#"[{"id":"U1","team_id":"T0EXPORT","name":"ada"},{"id":"U2","na"#)
+        .with_bytes("users.json", r#"[{"id":"U1","team_id":"T0ANNALIST","name":"ada"},{"id":"U2","na"#)
         .with("channels.json", &json!([channel("C1", "general"), null]))
         .with("general/2020-09-13.json", &day("1600000001.000100"));
     let (_import_folder, imported) = imported(&export).await;
@@ -222,7 +222,7 @@ async fn an_unreadable_list_is_named_even_if_the_export_is_refused_because_of_it
     let export = Export::default()
         .with_bytes("users.json", "")
         .with("channels.json", &json!([channel("C1", "general")]))
-        .with("general/2020-09-13.json", &day("1600000001.000100"));
+        .with("general/2020-09-13.json", &json!([{ "user": "U1", "ts": "1600000001.000100", "text": "hi" }]));
     let (_import_folder, refused) = imported(&export).await;
     assert_eq!((refused.code, refused.kinds()), (Some(1), vec!["broken_zip"]));
     assert_eq!((refused.problems[0].1.as_str(), refused.count("problems")), ("users.json", 1));

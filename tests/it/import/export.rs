@@ -11,7 +11,7 @@ use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 /// The workspace of every export here.
-pub(crate) const TEAM: &str = "T0EXPORT";
+pub(crate) use testkit::corpus::TEAM;
 
 /// The entries of a zip, in order.
 #[derive(Clone, Default)]

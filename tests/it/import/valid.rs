@@ -233,10 +233,12 @@ async fn an_export_of_another_workspace_changes_nothing() {
 
     let mut foreign = person("U1");
     foreign["team_id"] = "T0OTHER".into();
+    let mut message = exported_message("1600000001.000100", "U1", "other");
+    message["team"] = "T0OTHER".into();
     let other = Export::default()
         .with("users.json", &json!([foreign]))
         .with("channels.json", &json!([channel("C9", "general")]))
-        .with("general/2020-09-13.json", &json!([exported_message("1600000001.000100", "U1", "other")]));
+        .with("general/2020-09-13.json", &json!([message]));
     let other = import_folder.zip("other.zip", &other);
     let refused = import(&other, &import_folder.data()).await;
     assert_eq!(refused.code, Some(1));

@@ -7,7 +7,7 @@ use reader::names::DisplayNames;
 use reader::search::document::index_words_and_facets;
 use serde_json::{Value, json};
 use testkit::corpus::event;
-use testkit::fake_slack::shapes::{self, Markers, Shape};
+use testkit::fake_slack::shapes::{self, Markers, MessageShape};
 
 use super::erasing::ErasedJobs;
 use super::fleet::SimulationState;
@@ -111,8 +111,8 @@ fn block(world: &World, markers: &mut Markers) -> Value {
     shape(world, &[shapes::BLOCKS, shapes::INVENTED_BLOCKS], markers)
 }
 
-fn shape(world: &World, tables: &[&[Shape]], markers: &mut Markers) -> Value {
-    let shapes: Vec<&Shape> = tables.iter().copied().flatten().collect();
+fn shape(world: &World, tables: &[&[MessageShape]], markers: &mut Markers) -> Value {
+    let shapes: Vec<&MessageShape> = tables.iter().copied().flatten().collect();
     let index = usize::try_from(world.random_below(shapes.len() as u64)).unwrap_or_default();
     shapes[index].1(markers)
 }

@@ -8,7 +8,7 @@ use reader::find;
 use reader::joined::{ChannelOfTeam, JoinedChannel};
 use reader::names::{DisplayNames, is_visible};
 use reader::pins;
-use rules::channel::fold::bare_name;
+use rules::channel::index::bare_name;
 use rules::project;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId, Ts};

@@ -5,7 +5,7 @@ use reader::channels::is_deleted;
 use reader::coverage::TeamCoverage;
 use reader::joined::ChannelOfTeam;
 use reader::{directory, find};
-use rules::channel::fold::bare_name;
+use rules::channel::index::bare_name;
 
 use crate::pages::coverage::CoveredRow;
 

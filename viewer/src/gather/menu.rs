@@ -7,7 +7,7 @@ use ports::archive::{Archive, ArchiveError};
 use reader::channels::{ChannelList, ChannelOrder};
 use reader::joined::ChannelOfTeam;
 use reader::{directory, find};
-use rules::channel::fold::bare_name;
+use rules::channel::index::bare_name;
 use serde_json::Value;
 use slack::ids::ChannelId;
 

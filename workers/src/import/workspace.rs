@@ -76,7 +76,7 @@ impl WorkspaceEvidence {
         agrees.then_some(stated)
     }
 
-    /// The workspaces that were named, with what named each; empty if there are none.
+    /// The workspaces that were named, with what named each; empty if no source names one.
     pub(crate) fn candidates(&self) -> String {
         let mut named: BTreeMap<&TeamId, [u64; 3]> = BTreeMap::new();
         for (source, votes) in [&self.channels, &self.messages, &self.people].into_iter().enumerate() {

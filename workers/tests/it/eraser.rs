@@ -12,7 +12,7 @@ use ports::queue::{Delivery, Queue, QueueName, QueueRef};
 use reader::directory;
 use rules::figures::members;
 use rules::file::image::ImageJob;
-use rules::file::row::{self, MAX_SHARES, Share, StoredBytes};
+use rules::file::row::{self, Share, StoredBytes};
 use rules::file::{FileObject, FileState, image};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
@@ -31,39 +31,39 @@ use workers::quarantine;
 use workers::runtime::{JobOutcome, Ports, Worker};
 
 /// Appears in everything that must be erased and in nothing that must stay.
-const SECRET: &str = "topsecret";
+pub(crate) const SECRET: &str = "topsecret";
 const PICTURE: &str = "https://a.slack-edge.com/ana.png";
 const DEFAULT_PICTURE: &str = "https://a.slack-edge.com/default.png";
 
-fn team() -> TeamId {
+pub(crate) fn team() -> TeamId {
     TeamId::parse(TEAM).unwrap()
 }
 
-fn channel(id: &str) -> ChannelId {
+pub(crate) fn channel(id: &str) -> ChannelId {
     ChannelId::parse(id).unwrap()
 }
 
-fn ts(second: u32) -> Ts {
+pub(crate) fn ts(second: u32) -> Ts {
     Ts::parse(&format!("170000{second:04}.000100")).unwrap()
 }
 
-fn person(id: &str) -> ErasureScope {
+pub(crate) fn person(id: &str) -> ErasureScope {
     ErasureScope::User(UserId::parse(id).unwrap())
 }
 
 /// An erasure of everything before 1750000000, later than most events in these tests.
-fn fact(scope: ErasureScope) -> Vec<ErasureFact> {
+pub(crate) fn fact(scope: ErasureScope) -> Vec<ErasureFact> {
     vec![ErasureFact { team: team(), scope, until: Ts::parse("1750000000.000000").unwrap() }]
 }
 
-struct EraserFixture {
+pub(crate) struct EraserFixture {
     archive: Arc<MemoryArchive>,
     files: MemoryFiles,
     ports: Ports,
 }
 
 impl EraserFixture {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let archive = Arc::new(MemoryArchive::new());
         let clock: SharedClock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
         let queue: Arc<dyn Queue> = Arc::new(MemoryQueue::new(Arc::clone(&clock)));
@@ -117,7 +117,7 @@ impl EraserFixture {
         fixture
     }
 
-    async fn store_events(&self, events: &[Value]) {
+    pub(crate) async fn store_events(&self, events: &[Value]) {
         let writer = MessageWriter::new(self.archive.clone(), Arc::clone(&self.ports.queue));
         for (number, payload) in events.iter().enumerate() {
             let job = delivery(&event::envelope(TEAM, &format!("Ev{number}"), payload));
@@ -133,7 +133,7 @@ impl EraserFixture {
     }
 
     /// Stores a file and its rows as the downloader does.
-    async fn share(&self, id: &str, bytes: &str, messages: &[(&str, u32)]) {
+    pub(crate) async fn share(&self, id: &str, bytes: &str, messages: &[(&str, u32)]) {
         let file = FileId::parse(id).unwrap();
         let shares: Vec<Share> = messages
             .iter()
@@ -179,7 +179,7 @@ impl EraserFixture {
         quarantine::insert(&self.ports, QueueRef::from(QueueName::Events), &job, "too odd").await.unwrap();
     }
 
-    async fn run(&self, facts: &[ErasureFact], mode: EraserMode) -> EraserCounts {
+    pub(crate) async fn run(&self, facts: &[ErasureFact], mode: EraserMode) -> EraserCounts {
         erase(&*self.archive, &self.files, facts, mode).await.unwrap()
     }
 
@@ -201,12 +201,12 @@ impl EraserFixture {
         assert_eq!(jobs, quarantine::count(&*other.archive).await.unwrap(), "{context}");
     }
 
-    fn file_names(&self) -> Vec<String> {
+    pub(crate) fn file_names(&self) -> Vec<String> {
         self.files.published().keys().map(|key| key.as_str().rsplit('/').next().unwrap().to_owned()).collect()
     }
 
     /// Keys of the rows and files that still contain the secret.
-    fn leaks(&self) -> Vec<String> {
+    pub(crate) fn leaks(&self) -> Vec<String> {
         let (rows, files) = (self.archive.items(), self.files.published());
         let rows = rows.iter().filter(|row| row.to_json().to_string().contains(SECRET));
         let files = files
@@ -318,39 +318,6 @@ async fn erasing_a_message_deletes_the_files_that_only_it_shares() {
     let unseen = fact(ErasureScope::Message(channel("C1"), ts(99)));
     assert_eq!(fixture.run(&unseen, EraserMode::Act).await.messages, 0);
     assert!(fixture.row(&ItemKey::message(&team(), &channel("C1"), &ts(99))).is_erased());
-}
-
-#[tokio::test]
-async fn a_forwarded_file_stays_until_the_last_message_with_it_is_erased() {
-    let fixture = EraserFixture::new();
-    let file = json!([{ "id": "F1", "name": format!("{SECRET}.pdf"), "user": "U2" }]);
-    let original =
-        event::with_fields(event::message(ts(1).as_str(), "U2", "mine"), [("files", file.clone())]);
-    let forward = event::message(ts(2).as_str(), "U1", "fyi");
-    let forward =
-        event::with_fields(forward, [("attachments", json!([{ "author_id": "U2", "files": file }]))]);
-    fixture.store_events(&[event::posted("C1", &original), event::posted("C2", &forward)]).await;
-    fixture.share("F1", SECRET, &[("C1", 1), ("C2", 2)]).await;
-
-    // The owner of the file is erased; the other person's message still has it.
-    assert_eq!(fixture.run(&fact(person("U2")), EraserMode::Act).await.files, 0);
-    assert_eq!(fixture.file_names(), ["F1"]);
-    assert_eq!(fixture.run(&fact(person("U1")), EraserMode::Act).await.files, 1);
-    assert_eq!((fixture.file_names(), fixture.leaks()), (Vec::new(), Vec::new()));
-}
-
-#[tokio::test]
-async fn a_file_stays_if_its_row_may_not_list_all_its_messages() {
-    let fixture = EraserFixture::new();
-    let seconds: Vec<u32> = (0..u32::try_from(MAX_SHARES).unwrap()).collect();
-    let posted = |second: &u32| event::posted("C1", &event::message(ts(*second).as_str(), "U1", "mine"));
-    fixture.store_events(&seconds.iter().map(posted).collect::<Vec<_>>()).await;
-    let shared: Vec<(&str, u32)> = seconds.iter().map(|second| ("C1", *second)).collect();
-    fixture.share("F1", "in more messages, perhaps", &shared).await;
-    fixture.share("F2", "in these alone", &shared[1..]).await;
-    let done = fixture.run(&fact(person("U1")), EraserMode::Act).await;
-    assert_eq!((done.messages, done.files), (MAX_SHARES as u64, 1), "{done:?}");
-    assert_eq!(fixture.file_names(), ["F1"]);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod authors;
 mod channel_indexer;
 mod directory;
 mod erased_directory;
+mod erased_files;
 mod erased_pins;
 mod eraser;
 mod existence;

@@ -1,13 +1,15 @@
 //! The keys of all kinds of items. Each kind is read with a query of one partition, never with a scan.
 
 mod authors;
+mod groups;
 mod pins;
 mod questions;
 
 use crate::queue::run::RunId;
-use slack::ids::{ChannelId, FileId, TeamId, Ts, UserGroupId, UserId};
+use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
 pub use authors::{bots, organisations};
+pub use groups::{bookmarks, user_group_members, user_group_names, user_groups};
 pub use pins::{pin_lists, pins};
 pub use questions::{answers, bot_messages, budgets, questions, responded};
 
@@ -45,41 +47,6 @@ impl ItemKey {
     /// A profile that a user had; `hash` distinguishes it from their other profiles.
     pub fn profile(team: &TeamId, user: &UserId, hash: &str) -> Self {
         Self::new(profiles(team, user), hash)
-    }
-
-    /// A bot of an app. Its id has the shape of a user's.
-    pub fn bot(team: &TeamId, bot: &UserId) -> Self {
-        Self::new(bots(team), bot.as_str())
-    }
-
-    /// Another organisation, whose people write in channels that are shared with it.
-    pub fn organisation(team: &TeamId, organisation: &TeamId) -> Self {
-        Self::new(organisations(team), organisation.as_str())
-    }
-
-    /// A user group.
-    pub fn user_group(team: &TeamId, group: &UserGroupId) -> Self {
-        Self::new(user_groups(team), group.as_str())
-    }
-
-    /// A member of a user group, or a person who was one.
-    pub fn user_group_member(team: &TeamId, group: &UserGroupId, user: &UserId) -> Self {
-        Self::new(user_group_members(team, group), user.as_str())
-    }
-
-    /// A name that a user group had; `hash` distinguishes it from the group's other names.
-    pub fn user_group_name(team: &TeamId, group: &UserGroupId, hash: &str) -> Self {
-        Self::new(user_group_names(team, group), hash)
-    }
-
-    /// A bookmark of a channel.
-    pub fn bookmark(team: &TeamId, channel: &ChannelId, bookmark: &str) -> Self {
-        Self::new(bookmarks(team, channel), bookmark)
-    }
-
-    /// When a channel was last read for what no event reports.
-    pub fn daily_reading(team: &TeamId, channel: &ChannelId) -> Self {
-        Self::new(format!("meta#{team}#daily"), channel.as_str())
     }
 
     /// A snapshot of a channel at an event's clock.
@@ -264,11 +231,6 @@ pub fn channels(team: &TeamId, channel: &ChannelId) -> String {
     format!("channel#{team}#{channel}")
 }
 
-/// The partition of a channel's bookmarks.
-pub fn bookmarks(team: &TeamId, channel: &ChannelId) -> String {
-    format!("bookmark#{team}#{channel}")
-}
-
 /// The partition of a workspace's ChannelIndex.
 pub fn channel_index(team: &TeamId) -> String {
     format!("channelindex#{team}")
@@ -297,31 +259,6 @@ pub fn users(team: &TeamId) -> String {
 /// The partition of a user's profiles, including the current one.
 pub fn profiles(team: &TeamId, user: &UserId) -> String {
     format!("userhistory#{team}#{user}")
-}
-
-/// The partition of the bots of a workspace's apps.
-pub fn bots(team: &TeamId) -> String {
-    format!("bot#{team}")
-}
-
-/// The partition of the other organisations that share channels with a workspace.
-pub fn organisations(team: &TeamId) -> String {
-    format!("team#{team}")
-}
-
-/// The partition of a workspace's user groups.
-pub fn user_groups(team: &TeamId) -> String {
-    format!("usergroup#{team}")
-}
-
-/// The partition of the people who are or were members of a user group.
-pub fn user_group_members(team: &TeamId, group: &UserGroupId) -> String {
-    format!("usergroupmember#{team}#{group}")
-}
-
-/// The partition of a user group's names, including the current one.
-pub fn user_group_names(team: &TeamId, group: &UserGroupId) -> String {
-    format!("usergroupname#{team}#{group}")
 }
 
 /// The partition of a workspace's files.

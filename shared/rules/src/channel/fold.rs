@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::super::version;
 use super::canvases;
 use super::event::{LISTED, identity, kept_events};
+use super::index::DELETED_PREFIX;
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, key};
 use slack::catalogue::ChannelChange;
 use slack::envelope;
@@ -383,15 +384,6 @@ impl ChannelState {
         let name = self.name.as_deref()?;
         Some(if self.deleted { format!("{DELETED_PREFIX}{name}") } else { name.to_owned() })
     }
-}
-
-/// The prefix of a deleted channel's name in the ChannelIndex.
-pub const DELETED_PREFIX: &str = "deleted_";
-
-/// A channel's own name, given its name in the ChannelIndex. A channel that is not deleted may have a name
-/// with the prefix.
-pub fn bare_name(name: &str, is_deleted: bool) -> &str {
-    name.strip_prefix(DELETED_PREFIX).filter(|_| is_deleted).unwrap_or(name)
 }
 
 fn visibility(private: bool) -> &'static str {

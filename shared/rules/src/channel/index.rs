@@ -136,6 +136,15 @@ pub fn plan_removal(team: &TeamId, mut shards: Vec<Shard>, channel: &ChannelId) 
     shards.iter().map(|shard| shard.update(team)).collect()
 }
 
+/// The prefix of a deleted channel's name in the ChannelIndex.
+pub const DELETED_PREFIX: &str = "deleted_";
+
+/// A channel's own name, given its name in the ChannelIndex. A channel that is not deleted may have a name
+/// with the prefix.
+pub fn bare_name(name: &str, is_deleted: bool) -> &str {
+    name.strip_prefix(DELETED_PREFIX).filter(|_| is_deleted).unwrap_or(name)
+}
+
 #[cfg(test)]
 #[path = "index_tests.rs"]
 mod tests;

@@ -3,10 +3,10 @@
 
 use serde_json::json;
 
-use super::Shape;
+use super::MessageShape;
 
 /// Every kind of attachment.
-pub const ATTACHMENTS: &[Shape] = &[
+pub const ATTACHMENTS: &[MessageShape] = &[
     ("an app's attachment", |words| {
         json!({ "id": 1, "color": "36a64f", "fallback": "not shown if there is more", "pretext": words.word(),
             "author_name": words.word(), "title": words.word(), "title_link": "https://example.com/title",

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Markers, Shape};
+use super::{Markers, MessageShape};
 
 /// Every kind of block in a message, and rich text with each of its parts.
-pub const BLOCKS: &[Shape] = &[
+pub const BLOCKS: &[MessageShape] = &[
     ("section", |words| {
         json!({ "type": "section", "block_id": "b", "text": words.mrkdwn(), "fields": [words.mrkdwn(), words.plain()],
             "accessory": words.button() })
@@ -117,7 +117,7 @@ pub const BLOCKS: &[Shape] = &[
 ];
 
 /// Kinds of blocks that do not exist.
-pub const INVENTED_BLOCKS: &[Shape] = &[
+pub const INVENTED_BLOCKS: &[MessageShape] = &[
     ("poll_board (invented)", |words| {
         json!({ "type": "poll_board", "title": words.plain(), "subtitle": words.word(),
             "choices": [{ "label": words.word(), "votes": 3 }, { "label": words.plain(), "votes": null }] })

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::Shape;
+use super::MessageShape;
 
 /// Every kind of element that carries a text of its own. Mentions of people and channels carry only ids.
-pub const ELEMENTS: &[Shape] = &[
+pub const ELEMENTS: &[MessageShape] = &[
     (
         "text",
         |words| json!({ "type": "text", "text": words.word(), "style": { "bold": true, "unlink": false } }),
@@ -56,7 +56,7 @@ pub const ELEMENTS: &[Shape] = &[
 ];
 
 /// Kinds of elements that do not exist.
-pub const INVENTED_ELEMENTS: &[Shape] = &[
+pub const INVENTED_ELEMENTS: &[MessageShape] = &[
     ("hologram (invented)", |words| json!({ "type": "hologram", "label": words.word() })),
     ("vote (invented)", |words| {
         json!({ "type": "vote", "vote_id": "Vt0VOTE001", "title": { "type": "plain_text", "text": words.word() },

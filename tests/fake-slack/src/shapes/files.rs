@@ -3,10 +3,10 @@
 
 use serde_json::json;
 
-use super::Shape;
+use super::MessageShape;
 
 /// Every kind of file with a text.
-pub const FILES: &[Shape] = &[
+pub const FILES: &[MessageShape] = &[
     ("an email", |words| {
         let sender = words.word();
         json!({ "id": "F0EMAIL001", "mode": "email", "filetype": "email", "name": "mail", "mimetype": "text/html",

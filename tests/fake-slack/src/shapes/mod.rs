@@ -17,7 +17,7 @@ pub use elements::{ELEMENTS, INVENTED_ELEMENTS};
 pub use files::FILES;
 
 /// A kind of content: its name, and the function that creates it with new markers.
-pub type Shape = (&'static str, fn(&mut Markers) -> Value);
+pub type MessageShape = (&'static str, fn(&mut Markers) -> Value);
 
 /// Creates marker words. No word is a part of another one or of ordinary text.
 #[derive(Debug, Clone)]
@@ -87,7 +87,7 @@ pub fn app_message(ts: &str, content: Value) -> Value {
 /// of the message with a number.
 pub fn every_message(markers: &mut Markers, ts: impl Fn(usize) -> String) -> Vec<(&'static str, Value)> {
     type Wrap = fn(Value) -> Value;
-    let kinds: [(&[Shape], Wrap); 6] = [
+    let kinds: [(&[MessageShape], Wrap); 6] = [
         (BLOCKS, |block| json!({ "blocks": [block] })),
         (INVENTED_BLOCKS, |block| json!({ "blocks": [block] })),
         (ELEMENTS, |element| json!({ "blocks": [rich_text(&[element])] })),

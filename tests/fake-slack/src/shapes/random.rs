@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    ATTACHMENTS, BLOCKS, ELEMENTS, INVENTED_BLOCKS, INVENTED_ELEMENTS, Markers, Shape, app_message, rich_text,
+    ATTACHMENTS, BLOCKS, ELEMENTS, INVENTED_BLOCKS, INVENTED_ELEMENTS, Markers, MessageShape, app_message,
+    rich_text,
 };
 
 /// Returns a number below its argument.
@@ -55,8 +56,8 @@ fn random_attachment(markers: &mut Markers, pick: Pick<'_>) -> Value {
     }
 }
 
-fn one_of(tables: &[&[Shape]], markers: &mut Markers, pick: Pick<'_>) -> Value {
-    let shapes: Vec<&Shape> = tables.iter().copied().flatten().collect();
+fn one_of(tables: &[&[MessageShape]], markers: &mut Markers, pick: Pick<'_>) -> Value {
+    let shapes: Vec<&MessageShape> = tables.iter().copied().flatten().collect();
     shapes[pick(shapes.len())].1(markers)
 }
 
