@@ -107,7 +107,10 @@ async fn searches_follow_posts_edits_and_deletions_while_up_runs() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let up = process::up(data).await;
-    deliver(up.address, TEAM, &[posted(TS, "the first <https://example.com|text>")]).await;
+    let linked = event::message(TS, "U01", "the first <https://example.com|text>");
+    // Without blocks the markup in the text counts.
+    let linked = event::with_fields(linked, [("blocks", Value::Null)]);
+    deliver(up.address, TEAM, &[event::posted(CHANNEL, &linked)]).await;
     let hit = found(data, "first").await;
     assert_eq!(
         hit,

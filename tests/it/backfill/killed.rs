@@ -8,6 +8,7 @@ use embedded::Database;
 use ports::archive::ArchiveExt;
 use ports::clock::SystemClock;
 use rules::public_mark;
+use serde_json::Value;
 use slack::ids::{ChannelId, TeamId};
 use testkit::corpus::event;
 use testkit::fake_slack::{FakeSlack, FakeWorkspace, channel};
@@ -39,6 +40,11 @@ const LONGEST_LIFE_MS: u64 = 600;
 /// `auth.test`.
 const CALLS_PER_KILL: usize = 7;
 
+/// A message whose author belongs to the workspace, so that no row of a stranger is stored with it.
+fn of_workspace(message: Value) -> Value {
+    event::with_fields(message, [("team", "T1".into())])
+}
+
 /// A Slack with two channels, and a data folder whose archive contains both.
 struct KilledFixture {
     slack: FakeSlack,
@@ -56,10 +62,10 @@ impl KilledFixture {
                 let at_s = 1_700_000_000 - (PAGE * PAGES - n) * BETWEEN_MESSAGES_S;
                 let root = format!("{at_s}.000100");
                 let message = event::message(&root, "U1", &format!("message {n} of {id}"));
-                workspace.channel_history(id).post(&message);
+                workspace.channel_history(id).post(&of_workspace(message));
                 if n % PAGE < 2 {
                     let reply = event::reply(&format!("{}.000100", at_s + 60), &root, "U2", "a reply");
-                    workspace.channel_history(id).post(&reply);
+                    workspace.channel_history(id).post(&of_workspace(reply));
                 }
                 workspace.channel_history(id).react(&root, "U2", "eyes");
             }

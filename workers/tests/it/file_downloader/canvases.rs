@@ -176,15 +176,15 @@ async fn an_edit_that_could_not_be_fetched_is_shown_until_a_retry_finds_it() {
     let fleet = Fleet::new(fixture);
     fleet.handle("Ev1", &fleet.share("C01", &canvas)).await;
     let refused = json!({ "ok": false, "error": "missing_scope", "needed": "files:read" });
-    let refusal = Mock::given(path("/api/files.info"))
+    Mock::given(path("/api/files.info"))
         .respond_with(ResponseTemplate::new(200).set_body_json(refused))
         .with_priority(1)
-        .mount_as_scoped(&slack)
+        .up_to_n_times(1)
+        .mount(&slack)
         .await;
     canvas.edit(2, "second");
     fleet.handle("Ev2", &changed(1_700_000_100)).await;
     assert_eq!(fleet.fixture.row("F01").await["versions"][1], json!({ "verdict": "failed" }));
-    drop(refusal);
     let retry = fleet.fixture.retry_job("F01").await;
     assert_eq!(fleet.fixture.handle(&retry).await, JobOutcome::Done);
     assert_eq!(edits(&fleet.fixture.row("F01").await), [1, 2]);
