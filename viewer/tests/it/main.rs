@@ -5,6 +5,7 @@ mod access;
 mod bad_input;
 mod browser;
 mod channels;
+mod every_shape;
 mod files;
 mod fixture;
 mod hostile;
