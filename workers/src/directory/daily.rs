@@ -49,7 +49,7 @@ impl DirectorySync {
         due.sort_unstable();
         due.truncate(report.joined.len().div_ceil(TURNS).clamp(MIN_CHANNELS, MAX_CHANNELS));
         for (_, channel) in due {
-            match self.read_channel(&team, &channel, clock, report).await {
+            match self.sync_bookmarks(&team, &channel, clock, report).await {
                 Ok(()) => {}
                 // The rest is read in the next sync.
                 Err(SyncError::Api(ApiError::RateLimited { .. })) => return Ok(()),
@@ -66,17 +66,6 @@ impl DirectorySync {
             write(&*self.archive, &[vec![read]]).await?;
         }
         Ok(())
-    }
-
-    /// Reads everything about one channel that is read daily.
-    async fn read_channel(
-        &self,
-        team: &TeamId,
-        channel: &ChannelId,
-        clock: &mut Ts,
-        report: &mut SyncReport,
-    ) -> Result<(), SyncError> {
-        self.sync_bookmarks(team, channel, clock, report).await
     }
 
     async fn sync_bookmarks(
