@@ -65,6 +65,8 @@ impl Emulated {
             // The caller's Python and AWS settings must not affect the emulator.
             .env_clear()
             .env("TMPDIR", std::env::temp_dir())
+            // LocalStack's package keeps a list of its plug-ins.
+            .env("XDG_CACHE_HOME", python.with_file_name("cache"))
             .env("SERVICES", package.services)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
