@@ -56,9 +56,9 @@ struct DeliveredMessage {
 
 impl Ledger {
     pub(super) fn new(world: &Arc<World>, archive: &Arc<MemoryArchive>) -> Arc<Self> {
-        let mut queue = MemoryQueue::on_virtual_time(Arc::new(JumpyClock(Arc::clone(world))));
+        let queue = MemoryQueue::on_virtual_time(Arc::new(JumpyClock(Arc::clone(world))));
         if world.is_enabled(FaultKind::DeadLetters) && world.chance_percent(30) {
-            queue = queue.with_max_receives(12);
+            queue.set_max_receives(Some(12));
         }
         Arc::new(Self {
             world: Arc::clone(world),
@@ -70,6 +70,11 @@ impl Ledger {
     }
 
     /// Notifies the queue of a clock jump.
+    /// Ends early dead letters: a parked event is received 20 times before it ends.
+    pub(super) fn restore_max_receives(&self) {
+        self.queue.set_max_receives(None);
+    }
+
     pub(super) fn clock_jumped(&self) {
         self.queue.clock_jumped();
     }

@@ -34,6 +34,7 @@ pub(super) async fn repair(all: &SimulationState) {
     let life = Life::new("operator".into(), 0);
     let ProcessDependencies { ports, web, .. } = all.dependencies_for(&life);
     let archive: Arc<dyn Archive> = all.archive.clone();
+    all.ledger.restore_max_receives();
     is_idle_within(all, PATIENCE).await;
     let sync = DirectorySync::new(web, Arc::clone(&ports.archive), Arc::clone(&ports.queue));
     if let Ok(team) = TeamId::parse(TEAM) {

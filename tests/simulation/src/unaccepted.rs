@@ -11,32 +11,36 @@ use super::irregular::is_missing_root;
 use super::model::MessageLocation;
 use super::workload::is_later_id;
 
-/// Messages with an event that was not accepted. The default is for a fleet that reads no history; it
-/// explains no difference.
-#[derive(Default)]
+/// Messages with an event that was not accepted.
 pub(super) struct Unaccepted {
     /// Under the channel id of the event and under the channel's current id.
     locations: BTreeSet<MessageLocation>,
+    /// The ones whose pin changed, which the list of pins shows too.
+    pins: BTreeSet<MessageLocation>,
     reads_history: bool,
 }
 
 impl Unaccepted {
-    /// Collects the events that happened and are not in `accepted`.
-    pub(super) fn collect(truth: &SlackTruth, accepted: &[Value]) -> Self {
+    /// Collects the events that happened and are not in `accepted`. In a fleet that reads no history, only
+    /// pins can differ.
+    pub(super) fn collect(truth: &SlackTruth, accepted: &[Value], reads_history: bool) -> Self {
         let accepted: BTreeSet<String> =
             accepted.iter().map(|request| request["event"].to_string()).collect();
-        let mut locations = BTreeSet::new();
+        let (mut locations, mut pins) = (BTreeSet::new(), BTreeSet::new());
         for request in truth.event_bodies() {
             let event = &request["event"];
             if accepted.contains(&event.to_string()) {
                 continue;
             }
             if let Some((channel, ts)) = message_of(event) {
-                locations.insert((truth.current_id(&channel), ts.clone()));
-                locations.insert((channel, ts));
+                let both = [(truth.current_id(&channel), ts.clone()), (channel, ts)];
+                if event["type"] == "pin_added" || event["type"] == "pin_removed" {
+                    pins.extend(both.clone());
+                }
+                locations.extend(both);
             }
         }
-        Self { locations, reads_history: true }
+        Self { locations, pins, reads_history }
     }
 
     /// Whether a message may be newer than its accepted events.
@@ -44,6 +48,11 @@ impl Unaccepted {
         // A channel's history under the later id includes the messages posted under the earlier id.
         self.reads_history
             && (is_later_id(channel) || self.locations.contains(&(channel.to_owned(), ts.to_owned())))
+    }
+
+    /// Whether a message may be pinned otherwise than its accepted events say.
+    pub(super) fn concerns_pin(&self, channel: &str, ts: &str) -> bool {
+        self.pins.contains(&(channel.to_owned(), ts.to_owned()))
     }
 
     /// Whether only history can make the message a thread root: its own events came before the first reply.
@@ -59,6 +68,10 @@ impl Unaccepted {
             found.retain(|name, _| {
                 !matches!(name.as_str(), "thread_ts" | "parent") || expected.contains_key(name)
             });
+        }
+        if self.concerns_pin(channel, ts) {
+            found.remove("pin");
+            found.extend(expected.get_key_value("pin").map(|(name, pin)| (name.clone(), pin.clone())));
         }
         self.concerns(channel, ts) || found == *expected
     }

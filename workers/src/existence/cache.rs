@@ -76,9 +76,9 @@ struct ListReading {
 /// What a workspace's list of people shows about people it does not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeopleList {
-    /// They do not exist: the list was read to its end.
+    /// They do not exist: the list was read to its end in one page.
     Whole,
-    /// Nothing: the list is longer than the part that is read. That is remembered as long as the entries.
+    /// Nothing: the list has several pages, and may lack somebody. That is remembered as long as the entries.
     TooLong,
     /// Nothing yet: the list has to be read.
     Unread,

@@ -196,12 +196,10 @@ impl MemoryQueue {
         Self { waking: Waking::WhenDue, ..Self::new(clock) }
     }
 
-    /// Makes a message a dead letter after `max_receives` receives, instead of the topology's much higher
+    /// Makes a message a dead letter after `max_receives` receives; `None` is the topology's much higher
     /// limit.
-    #[must_use]
-    pub fn with_max_receives(self, max_receives: u32) -> Self {
-        self.lock().max_receives = Some(max_receives);
-        self
+    pub fn set_max_receives(&self, max_receives: Option<u32>) {
+        self.lock().max_receives = max_receives;
     }
 
     /// Makes waiting receives check the clock again.

@@ -51,7 +51,8 @@ pub(in crate::existence) async fn read(
     }
 }
 
-/// Reads the pages; returns whether the list was read to its end.
+/// Reads the pages; returns whether the list was read to its end in one piece. Between two pages the list may
+/// change, and the second one then lacks somebody.
 async fn read_pages(
     api: &WebApi,
     known: &KnownEntities,
@@ -66,8 +67,8 @@ async fn read_pages(
         }
     };
     let mut listing = Listing::new(api, team, method, parameters, version::zero());
-    for _ in 0..MAX_PAGES {
-        let Some(page) = listing.next().await? else { return Ok(true) };
+    for pages_read in 0..MAX_PAGES {
+        let Some(page) = listing.next().await? else { return Ok(pages_read <= 1) };
         let page: ListedPage<'_> = page.reply.read()?;
         for raw in page.members.iter().chain(&page.channels) {
             let Some(id) = id_of(raw) else { continue };

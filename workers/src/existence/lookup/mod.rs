@@ -161,9 +161,8 @@ impl ExistenceCheck {
     }
 
     /// The fact about an entity during a flood, in which most entities do not exist; `None` if Slack is asked
-    /// all the same. For people, a list that was read to its end since the event arrived is an answer, and
-    /// one call covers all of them. If the list is longer than the part that is read, the archive's rows show
-    /// who is real.
+    /// all the same. For people, a list that was read to its end in one page since the event arrived is an
+    /// answer, and one call covers all of them. If the list is longer, the archive's rows show who is real.
     async fn resolve_in_flood(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
         let (known, team) = (&self.0.known, entity.team());
         let flooded = "too many missing IDs were named within a minute, so Slack was not asked";

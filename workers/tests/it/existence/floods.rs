@@ -83,6 +83,29 @@ async fn a_flood_in_a_workspace_that_is_too_large_to_list_does_not_block_its_cha
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_person_whom_a_list_of_several_pages_lacks_is_not_taken_for_invented() {
+    let fixture = ExistenceCheckFixture::new().await;
+    // The list changes between its pages: each but the first one skips an entry.
+    fixture.slack.set_page_size(10);
+    fixture.slack.with_state(|state| state.skip_entries(true));
+    fixture.slack.change_workspace(TOKEN, |workspace| {
+        workspace.members.extend((0..12).map(|n| person(&format!("U1{n:03}"), "many")));
+    });
+    assert_eq!(fixture.write(&[message(CHANNEL, USER, TS)]).await, [JobOutcome::Done]);
+    let invented: Vec<Value> =
+        (0..200).map(|n| message(CHANNEL, &format!("U9{n:03}"), &format!("1700000001.{n:06}"))).collect();
+    drain(&fixture, &jobs(&invented)).await;
+    let real: Vec<Value> = (0..12)
+        .map(|n| message(CHANNEL, &format!("U1{n:03}"), &format!("{}.000100", 1_700_000_002 + n)))
+        .collect();
+    let outcomes = drain(&fixture, &jobs(&real)).await;
+    let (done, others): (Vec<_>, Vec<_>) = outcomes.iter().partition(|outcome| **outcome == JobOutcome::Done);
+    let found = done.len();
+    let unasked = others.into_iter().filter(|outcome| reason(outcome).contains("could not say")).count();
+    assert!(found >= 10 && unasked >= 1 && found + unasked == 12, "{outcomes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn in_a_flood_invented_bots_are_quarantined_without_asking_slack() {
     let fixture = ExistenceCheckFixture::new().await;
     fixture.clock.advance(Duration::from_secs(60));
