@@ -45,10 +45,16 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let endpoint =
         args.viewer.viewer_listen.map(|address| ViewerEndpoint::read(&args.viewer, address)).transpose()?;
     crate::runtime(&mut Builder::new_multi_thread())?.block_on(async {
-        let secrets = config::signing_secrets().await?;
-        let work = WorkSettings::read(&args.work).await?.with_processor(&args.work).await?;
-        work.check_existence()?;
         telemetry::init_log(config::log_filter()?);
+        let secrets = config::signing_secrets().await?;
+        let hidden = [
+            Some(args.backend.data.data.clone()),
+            index_file(&args.index, &args.backend).ok(),
+            args.viewer.viewer_password_file.clone(),
+        ];
+        let hidden = hidden.into_iter().flatten().collect();
+        let work = WorkSettings::read(&args.work).await?.with_processor(&args.work, hidden).await?;
+        work.check_existence()?;
         serve(args, secrets, work, endpoint, out).await
     })
 }

@@ -83,12 +83,13 @@ impl WorkSettings {
         })
     }
 
-    /// The same settings for a process that answers questions: also reads the processor and its key.
+    /// The same settings for a process that answers questions: also reads the processor and its key. If the
+    /// processor is a command, it cannot read the paths in `hidden`.
     ///
     /// # Errors
     /// [`ConfigError`] if a setting cannot be used.
-    pub async fn with_processor(self, args: &WorkArgs) -> Result<Self, ConfigError> {
-        Ok(Self { responder: args.responder.settings().await?, ..self })
+    pub async fn with_processor(self, args: &WorkArgs, hidden: Vec<PathBuf>) -> Result<Self, ConfigError> {
+        Ok(Self { responder: args.responder.settings(hidden).await?, ..self })
     }
 
     /// Rejects an existence check without a token to ask Slack with.

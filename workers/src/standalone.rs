@@ -79,7 +79,8 @@ async fn run(spec: &'static WorkerSpec, build: Build, args: &WorkerArgs) -> anyh
         return Err(ConfigError::ResponderOff(spec.name).into());
     }
     if spec.may_use(Uses::Processor) {
-        settings = settings.with_processor(&args.work).await?;
+        let hidden = [Some(args.backend.data.data.clone()), args.backend.local_index()];
+        settings = settings.with_processor(&args.work, hidden.into_iter().flatten().collect()).await?;
         settings.search_index = args.backend.local_index();
     }
     if spec.may_use(Uses::Existence) {

@@ -1,9 +1,9 @@
 //! A program as a processor: it reads the question as JSON from standard input and writes the answer to
 //! standard output.
 //!
-//! It starts without a shell, in an empty folder, without the environment of this process, and in its own
-//! process group. The whole group is killed shortly after the program has exited, at its time limit, or if
-//! the work is dropped: a grandchild would keep the output open.
+//! It starts without a shell, in an empty folder, without the environment of this process, without access to
+//! the archive, and in its own process group. The whole group is killed shortly after the program has exited,
+//! at its time limit, or if the work is dropped: a grandchild would keep the output open.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,16 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{DumpableBehavior, Pid, Signal, kill_process_group, set_dumpable_behavior};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::confinement;
 use crate::{Answer, MAX_ANSWER_BYTES, Processor, ProcessorError, Prompt};
 
 /// The search path of a program: system programs and locally installed ones.
@@ -35,6 +37,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How much of the end of standard error is kept, and how much of its last line is logged.
 const MAX_STDERR_BYTES: usize = 4 * 1024;
 const MAX_LOGGED_BYTES: usize = 200;
+
+/// A shorter word is no token, even if it begins like one.
+const MIN_TOKEN_BYTES: usize = 6;
 
 /// Prefixes of tokens of Slack and of model providers.
 const TOKEN_PREFIXES: [&str; 3] = ["xox", "xapp-", "sk-"];
@@ -97,7 +102,16 @@ fn found(program: &str) -> Option<PathBuf> {
 pub struct CommandProcessor {
     command: CommandLine,
     timeout: Duration,
-    secrets: Vec<SecretString>,
+    hidden: HiddenFromCommand,
+}
+
+/// What a command must not read, and what it must not say.
+#[derive(Debug, Default, Clone)]
+pub struct HiddenFromCommand {
+    /// The archive, and files with secrets.
+    pub paths: Vec<PathBuf>,
+    /// They are replaced in its answers and in what is logged of its standard error.
+    pub secrets: Vec<SecretString>,
 }
 
 /// A process group that is killed when this is dropped.
@@ -131,17 +145,26 @@ struct Output {
 }
 
 impl CommandProcessor {
-    /// A processor that runs this program with this time limit. Its standard error is logged without these
-    /// secrets.
-    pub fn new(command: CommandLine, timeout: Duration, secrets: Vec<SecretString>) -> Self {
-        Self { command, timeout, secrets }
+    /// A processor that runs this program with this time limit. From now on, no process of the same user can
+    /// read this one's memory and environment, and it leaves no core dump.
+    pub fn new(command: CommandLine, timeout: Duration, hidden: HiddenFromCommand) -> Self {
+        if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+            tracing::warn!(%error, "this process stays readable for others of its user");
+        }
+        if !confinement::is_supported() {
+            tracing::warn!(
+                "this kernel has no Landlock: the command can read the archive and whatever else this user can read"
+            );
+        }
+        Self { command, timeout, hidden }
     }
 
     async fn run(&self, input: &str) -> Result<Output, ProcessorError> {
         let failed =
             |what: &str, error: io::Error| ProcessorError::transient(format!("the command {what}: {error}"));
         let folder = tempfile::tempdir().map_err(|error| failed("has no folder to run in", error))?;
-        let mut child = Command::new(&self.command.program)
+        let mut command = Command::new(&self.command.program);
+        command
             .args(&self.command.arguments)
             .env_clear()
             .envs([("PATH", PATH), ("LANG", "C.UTF-8"), ("HOME", "/nonexistent")])
@@ -150,9 +173,13 @@ impl CommandProcessor {
             .kill_on_drop(true)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| failed("cannot be started", error))?;
+            .stderr(Stdio::piped());
+        let runtime = Handle::current();
+        let mut child = confinement::start_without(&self.hidden.paths, || {
+            let _entered = runtime.enter();
+            command.spawn()
+        })
+        .map_err(|error| failed("cannot be started", error))?;
         let group = ProcessGroup::new(&child);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let write = async {
@@ -234,22 +261,28 @@ async fn read_end(reader: Option<impl AsyncRead + Unpin>, max_bytes: usize, kept
 /// The last line of an output for the log: without control characters and secrets, and truncated.
 fn last_line(output: &[u8], secrets: &[SecretString]) -> String {
     let text = String::from_utf8_lossy(output);
-    let mut line = text.trim_end().rsplit('\n').next().unwrap_or_default().replace(char::is_control, " ");
+    let line = text.trim_end().rsplit('\n').next().unwrap_or_default().replace(char::is_control, " ");
+    let mut line = without_secrets(&line, secrets);
+    line.truncate(line.floor_char_boundary(MAX_LOGGED_BYTES));
+    line
+}
+
+/// A text without these secrets, and without what looks like a token.
+fn without_secrets(text: &str, secrets: &[SecretString]) -> String {
+    let mut text = text.to_owned();
     for secret in secrets.iter().map(ExposeSecret::expose_secret).filter(|secret| !secret.is_empty()) {
-        line = line.replace(secret, "[secret]");
+        text = text.replace(secret, "[secret]");
     }
     let is_in_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let words = line.split_inclusive(|c: char| !is_in_token(c)).map(|word| {
+    let words = text.split_inclusive(|c: char| !is_in_token(c)).map(|word| {
         let token = word.trim_end_matches(|c: char| !is_in_token(c));
-        if TOKEN_PREFIXES.iter().any(|prefix| token.starts_with(prefix)) {
+        if TOKEN_PREFIXES.iter().any(|prefix| token.starts_with(prefix) && token.len() >= MIN_TOKEN_BYTES) {
             word.replace(token, "[secret]")
         } else {
             word.to_owned()
         }
     });
-    let mut line: String = words.collect();
-    line.truncate(line.floor_char_boundary(MAX_LOGGED_BYTES));
-    line
+    words.collect()
 }
 
 #[async_trait]
@@ -257,14 +290,14 @@ impl Processor for CommandProcessor {
     async fn answer(&self, prompt: &Prompt) -> Result<Answer, ProcessorError> {
         let Output { code, answer, stderr } = self.run(&prompt.json()).await?;
         if !stderr.is_empty() {
-            let last_line = last_line(&stderr, &self.secrets);
+            let last_line = last_line(&stderr, &self.hidden.secrets);
             tracing::info!(id = prompt.id, last_line, "the command wrote to standard error");
         }
         match code {
             Some(0) => {
                 let text = String::from_utf8_lossy(&answer);
                 // Omits a character that the length limit has cut.
-                Answer::from_text(text.trim_end_matches('\u{fffd}').to_owned())
+                Answer::from_text(without_secrets(text.trim_end_matches('\u{fffd}'), &self.hidden.secrets))
             }
             Some(TEMPORARY_FAILURE) => {
                 Err(ProcessorError::transient("the command requested a retry (exit code 75)"))
@@ -282,7 +315,7 @@ mod tests {
     async fn answer(command: &str, timeout: Duration, question: &str) -> Result<Answer, ProcessorError> {
         let command = CommandLine::parse(command).unwrap();
         let prompt = Prompt { question: question.into(), ..Prompt::default() };
-        CommandProcessor::new(command, timeout, Vec::new()).answer(&prompt).await
+        CommandProcessor::new(command, timeout, HiddenFromCommand::default()).answer(&prompt).await
     }
 
     fn text(answer: Result<Answer, ProcessorError>) -> String {
@@ -311,6 +344,35 @@ mod tests {
         std::os::unix::fs::symlink("/bin/sh", &link).unwrap();
         let command = serde_json::json!([link, "-c", "echo \"$0\""]).to_string();
         assert_eq!(text(answer(&command, LONG, "").await).trim(), link.to_str().unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_command_reaches_neither_the_archive_nor_this_process() {
+        if !confinement::is_supported() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (data, beside) = (folder.path().join("data"), folder.path().join("beside"));
+        std::fs::create_dir(&data).unwrap();
+        std::fs::write(data.join("annalist.db"), "kept words").unwrap();
+        std::fs::write(&beside, "other words").unwrap();
+        let script = "cat \"$1\"/annalist.db; ls \"$1\"; cat \"$2\"; cat /proc/$PPID/environ | tr '\\0' '\\n'; \
+                      setsid -w cat \"$1\"/annalist.db; readlink /proc/$PPID/fd/0; echo written > note && cat note; \
+                      kill -0 $PPID && echo signalled; echo done; true";
+        let command = serde_json::json!(["sh", "-c", script, "sh", data, beside]).to_string();
+        let command = CommandLine::parse(&command).unwrap();
+        let hidden = HiddenFromCommand { paths: vec![data], secrets: Vec::new() };
+        let answer = CommandProcessor::new(command, LONG, hidden).answer(&Prompt::default()).await;
+        assert_eq!(text(answer), "other wordswritten\ndone\n");
+    }
+
+    #[tokio::test]
+    async fn an_answer_has_no_secret() {
+        let hidden = HiddenFromCommand { paths: Vec::new(), secrets: vec!["hidden words".into()] };
+        let command =
+            CommandLine::parse(r#"["echo", "say hidden words, xoxb-1-abc, xapp-1-x and sk-ant-2"]"#).unwrap();
+        let answer = CommandProcessor::new(command, LONG, hidden).answer(&Prompt::default()).await;
+        assert_eq!(text(answer).trim(), "say [secret], [secret], [secret] and [secret]");
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@
 pub mod anthropic;
 mod client;
 pub mod command;
+mod confinement;
 pub mod http;
 
 use std::time::Duration;

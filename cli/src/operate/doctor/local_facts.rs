@@ -59,7 +59,7 @@ pub(super) fn folder(args: &BackendArgs) -> Option<Result<FolderCondition, Strin
 }
 
 pub(super) async fn responder(args: &ResponderArgs) -> ResponderFacts {
-    match args.settings().await {
+    match args.settings(Vec::new()).await {
         Ok(settings) if settings.is_on() => ResponderFacts::On,
         Ok(_) => ResponderFacts::Off,
         Err(error) => ResponderFacts::Unusable(error.to_string()),

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::slack::credentials::{MODEL_KEY, PROCESSOR_TOKEN};
+use ::slack::credentials::{BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNING_SECRET};
 use processor::anthropic::{AnthropicProcessor, AnthropicSettings};
-use processor::command::{CommandLine, CommandProcessor};
+use processor::command::{CommandLine, CommandProcessor, HiddenFromCommand};
 use processor::http::HttpProcessor;
 use processor::{Processor, ProcessorUrl};
+use secrecy::SecretString;
 
+use super::slack::BOT_TOKENS_FILE;
 use super::{ConfigError, secrets};
 
 /// The default address of Anthropic's API.
@@ -220,9 +222,11 @@ impl ResponderArgs {
     /// Reads the settings with the processor. If the responder is off, no key is read: a model's key is often
     /// set for other programs.
     ///
+    /// A command cannot read the paths in `hidden`.
+    ///
     /// # Errors
     /// [`ConfigError`] if several processors are set, or one cannot be used.
-    pub async fn settings(&self) -> Result<ResponderSettings, ConfigError> {
+    pub async fn settings(&self, hidden: Vec<PathBuf>) -> Result<ResponderSettings, ConfigError> {
         let without = self.without_processor();
         if !without.is_on() {
             return Ok(without);
@@ -246,8 +250,8 @@ impl ResponderArgs {
                 }
                 (None, Some(command), None) => {
                     let command = CommandLine::parse(&command).map_err(ConfigError::ProcessorCommand)?;
-                    let secrets = token.map(|found| found.secret).into_iter().collect();
-                    Some(Arc::new(CommandProcessor::new(command, timeout, secrets)))
+                    let hidden = hidden_from_command(hidden);
+                    Some(Arc::new(CommandProcessor::new(command, timeout, hidden)))
                 }
                 (None, None, Some(key)) => {
                     let base_url = set(&self.anthropic_base_url).unwrap_or_else(|| ANTHROPIC.to_owned());
@@ -278,6 +282,16 @@ impl ResponderArgs {
     }
 }
 
+/// These paths, the file of tokens, and the secrets of the environment.
+fn hidden_from_command(mut paths: Vec<PathBuf>) -> HiddenFromCommand {
+    paths.extend(super::text(BOT_TOKENS_FILE).map(PathBuf::from));
+    let values =
+        [SIGNING_SECRET, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN].map(|secret| super::text(secret.value));
+    // Two signing secrets are valid while one replaces the other.
+    let words = |value: String| value.split(',').map(str::trim).map(SecretString::from).collect::<Vec<_>>();
+    HiddenFromCommand { paths, secrets: values.into_iter().flatten().flat_map(words).collect() }
+}
+
 fn address(variable: &'static str, text: &str) -> Result<ProcessorUrl, ConfigError> {
     text.parse().map_err(|why| ConfigError::ProcessorUrl { variable, why })
 }
@@ -296,7 +310,7 @@ mod tests {
 
     async fn settings(args: &[&str]) -> Result<ResponderSettings, ConfigError> {
         let args = [&["annalist", "--responder", "on"], args].concat();
-        ResponderCommand::try_parse_from(args).unwrap().responder.settings().await
+        ResponderCommand::try_parse_from(args).unwrap().responder.settings(Vec::new()).await
     }
 
     #[tokio::test]
@@ -317,7 +331,7 @@ mod tests {
     #[tokio::test]
     async fn the_processor_is_not_read_while_the_responder_is_off() {
         let command = ResponderCommand::try_parse_from(["annalist", "--processor-cmd", "/nowhere"]).unwrap();
-        assert!(!command.responder.settings().await.unwrap().is_on());
+        assert!(!command.responder.settings(Vec::new()).await.unwrap().is_on());
         let found = settings(&["--replies-per-second", "0", "--replies-per-minute", "0"]).await.unwrap();
         assert!(found.is_on() && found.processor.is_none());
         assert_eq!((found.limits.post_interval, found.limits.posts_per_minute), (Duration::ZERO, None));
