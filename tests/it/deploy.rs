@@ -195,9 +195,13 @@ async fn the_image_is_pinned_does_not_run_as_root_and_contains_every_binary() {
         assert!(text.contains(&format!("workers={WORKER_BINARIES}")), "{script}");
         assert!(text.contains("annalist ingest $workers"), "{script}");
     }
-    for page in ["docs/deploy-aws.md", "localstack/README.md"] {
-        assert!(text(page).contains(&format!("for part in ingest {WORKER_BINARIES}; do")), "{page}");
-    }
+    assert!(text("docs/deploy-aws.md").contains(&format!("for part in ingest {WORKER_BINARIES}; do")));
+    // On an emulator, all but those that end at once while the responder is off.
+    let page = text("localstack/README.md");
+    let (_, parts) = page.split_once("for part in ").unwrap();
+    let started: BTreeSet<&str> = parts.split_once(';').unwrap().0.split(' ').collect();
+    let left_out: Vec<&&str> = listed.difference(&started).collect();
+    assert_eq!(left_out, [&"annalist", &"poster", &"responder"]);
     let ignored = text("deploy/Dockerfile.dockerignore");
     let manifest = text("Cargo.toml");
     let (_, members) = manifest.split_once("members = [").unwrap();

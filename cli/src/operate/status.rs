@@ -1,6 +1,6 @@
 //! `annalist status`: the state of the queues, and what needs attention.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use jiff::Timestamp;
 use ports::archive::{Archive, ItemKey};
@@ -72,7 +72,7 @@ pub(crate) async fn print(backend: &Backend, args: &StatusArgs, out: &mut dyn Wr
     let mut status = read(&*queue, &*archive).await?;
     if status.idle && !queue.depth_lag().is_zero() {
         let lag = queue.depth_lag();
-        if !args.json && io::stderr().is_terminal() {
+        if !args.json {
             let lag_s = lag.as_secs();
             writeln!(
                 io::stderr(),

@@ -180,9 +180,7 @@ impl Policy {
             .timeout_config(self.timeouts())
             .retry_config(self.retries())
             .retry_partition(RetryPartition::custom("s3").build())
-            .stalled_stream_protection(
-                StalledStreamProtectionConfig::enabled().grace_period(STALLED).build(),
-            )
+            .stalled_stream_protection(StalledStreamProtectionConfig::enabled().grace_period(STALLED).build())
             .interceptor(RequestCounter);
         // The loader always sets both, so only the sources show whether the user has set them.
         if user_setting(sdk, "AWS_REQUEST_CHECKSUM_CALCULATION", "request_checksum_calculation").is_none() {
