@@ -42,13 +42,14 @@ pub struct TeamCoverage<'a> {
     left: BTreeMap<ChannelId, Ts>,
     /// The last event that any run of ingest accepted.
     last_event: Option<Ts>,
+    runs: Vec<RunSpan>,
 }
 
 impl<'a> TeamCoverage<'a> {
     /// Reads the facts that all channels share.
     pub async fn read(archive: &'a dyn Archive, team: &TeamId) -> Result<Self, ArchiveError> {
         let gaps = gaps::read(archive, team).await?;
-        let runs = query_all(archive, Query::partition(key::runs(team))).await?;
+        let runs = gaps::runs(archive, team).await?;
         let filled = filled::spans(&query_all(archive, Query::partition(key::filled(team))).await?);
         let unreadable = query_all(archive, Query::partition(key::unreadable(team))).await?;
         let facts = HistoryFacts::new(&filled, &filled::unreadables(&unreadable), []);
@@ -71,7 +72,8 @@ impl<'a> TeamCoverage<'a> {
             facts,
             left,
             marked: history::channels_with_public_mark(archive, team).await?,
-            last_event: runs.iter().filter_map(RunSpan::read).map(|seen| seen.last).max(),
+            last_event: runs.iter().map(|run| run.last.clone()).max(),
+            runs,
         })
     }
 
@@ -87,9 +89,9 @@ impl<'a> TeamCoverage<'a> {
 
     /// Returns the coverage of a channel.
     pub async fn channel_coverage(&self, channel: &ChannelId) -> Result<ChannelCoverage, ArchiveError> {
-        let Self { archive, team, facts, .. } = self;
+        let Self { archive, team, facts, runs, .. } = self;
         let known = self.known(channel);
-        let joined = history::first_presence(*archive, team, channel).await?;
+        let joined = history::first_presence(*archive, team, channel, runs).await?;
         let known = KnownChannel { joined: joined.into_iter().chain(known.joined.clone()).min(), ..known };
         // The last event matters only in a channel that the app is known to have been in.
         let newest = NewestMessages::read(*archive, team, channel, known.joined().is_some()).await?;
@@ -112,7 +114,7 @@ impl<'a> TeamCoverage<'a> {
         if !known.has_hole_in(within) {
             return Ok(true);
         }
-        let joined = history::first_presence(self.archive, &self.team, channel).await?;
+        let joined = history::first_presence(self.archive, &self.team, channel, &self.runs).await?;
         let joined = joined.into_iter().chain(known.joined.clone()).min();
         Ok(joined.is_some() && !KnownChannel { joined, ..known }.has_hole_in(within))
     }

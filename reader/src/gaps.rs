@@ -25,6 +25,18 @@ const MAX_CHANNELS: usize = 2_000;
 /// coverage also skips messages from history.
 pub(crate) const MAX_MESSAGES: usize = 500;
 
+/// Maximum number of messages from history that are read in filled spans of one channel, at times when events
+/// may have come. Most channels need a few: the app was in them when it began to run, or their first run came
+/// after what history filled.
+const MAX_FILLED_MESSAGES: usize = 20_000;
+
+/// The page size among them.
+const FILLED_PAGE: usize = 500;
+
+/// How long before the first known event of a run and after the last one an event may have come: Slack
+/// delivers an event again for an hour, and such an event is of no run.
+const AROUND_RUN_MICROS: i64 = 3_600_000_000;
+
 /// Page sizes. The first page is smaller, because the first row is nearly always enough.
 pub(crate) const PAGE: usize = 25;
 pub(crate) const FIRST_PAGE: usize = 5;
@@ -73,13 +85,14 @@ pub async fn unread_spans(
 /// Reads the gaps of a workspace, oldest first.
 pub async fn read(archive: &dyn Archive, team: &TeamId) -> Result<Vec<Gap>, ArchiveError> {
     let rows = query_all(archive, Query::partition(key::gaps(team))).await?;
-    let runs = query_all(archive, Query::partition(key::runs(team))).await?;
-    let runs: Vec<RunSpan> = runs.iter().filter_map(RunSpan::read).collect();
+    let runs = runs(archive, team).await?;
     let mut gaps = Vec::new();
     let recorded = recorded_gaps(&rows).into_iter().filter(|gap| gap.reason != GapReason::Migration);
     for gap in recorded.chain(migrations(&rows)) {
         let signs = match (gap.reason, &gap.channel) {
-            (GapReason::Left, Some(channel)) => presence_signs(archive, team, channel, &gap.from).await?,
+            (GapReason::Left, Some(channel)) => {
+                presence_signs(archive, team, channel, &runs, &gap.from).await?
+            }
             (GapReason::Revoked, _) => {
                 let mut signs = back_at_work(archive, team, &runs, &gap.from).await?;
                 signs.extend(GapEnd::AccessGranted.times(&rows));
@@ -132,10 +145,11 @@ pub(crate) async fn presence_signs(
     archive: &dyn Archive,
     team: &TeamId,
     channel: &ChannelId,
+    runs: &[RunSpan],
     from: &Ts,
 ) -> Result<Vec<Ts>, ArchiveError> {
     let join = joined_after(archive, team, channel, from).await?;
-    let post = first_post(archive, team, channel, from).await?;
+    let post = first_post(archive, team, channel, runs, from).await?;
     Ok(join.into_iter().chain(post).collect())
 }
 
@@ -162,49 +176,76 @@ async fn back_at_work(
 ) -> Result<Vec<Ts>, ArchiveError> {
     let mut signs: Vec<Ts> = runs.iter().map(|run| run.first.clone()).collect();
     for channel in history::channels_with_public_mark(archive, team).await?.iter().take(MAX_CHANNELS) {
-        signs.extend(first_post(archive, team, channel, from).await?);
+        signs.extend(first_post(archive, team, channel, runs, from).await?);
     }
     Ok(signs)
 }
 
+/// Reads the runs of a workspace.
+pub(crate) async fn runs(archive: &dyn Archive, team: &TeamId) -> Result<Vec<RunSpan>, ArchiveError> {
+    let runs = query_all(archive, Query::partition(key::runs(team))).await?;
+    Ok(runs.iter().filter_map(RunSpan::read).collect())
+}
+
 /// Returns the first message after `from` that was delivered when it was posted. Messages from Slack's
-/// history prove nothing, so the search continues after the span that they fill.
+/// history prove nothing. In a span that they fill, the search reads only what is from a time when ingest
+/// ran, because no message can have been delivered at any other time.
 pub(crate) async fn first_post(
     archive: &dyn Archive,
     team: &TeamId,
     channel: &ChannelId,
+    runs: &[RunSpan],
     from: &Ts,
 ) -> Result<Option<Ts>, ArchiveError> {
     let partition = key::messages(team, channel);
     let after = Some(ItemKey::new(partition.clone(), from.as_str()));
     let mut query = Query { after, limit: FIRST_PAGE, ..Query::partition(partition.clone()) };
     let mut spans: Option<Vec<FilledSpan>> = None;
-    let mut rows_read = 0;
+    let (mut rows_read, mut filled_read) = (0, 0);
     loop {
         let page = archive.query(&query).await?;
-        let mut end_of_span = None;
+        let mut continues_at = None;
+        query.limit = PAGE;
         for row in &page.items {
             if let Some(posted) = posted_at(row) {
                 return Ok(Some(posted));
             }
-            rows_read += 1;
-            let Some(ts) = from_history(row) else { continue };
+            let Some(ts) = from_history(row) else {
+                rows_read += 1;
+                continue;
+            };
             if spans.is_none() {
                 spans = Some(filled_spans(archive, team, channel, from).await?);
             }
-            let spans = spans.iter().flatten();
-            end_of_span = spans.filter(|span| span.interval().contains(ts.micros())).map(last_key).max();
-            if end_of_span.is_some() {
+            let filled = spans.iter().flatten().filter(|span| span.interval().contains(ts.micros()));
+            let Some(end) = filled.map(|span| span.to.micros()).max() else {
+                rows_read += 1;
+                continue;
+            };
+            let next = next_run(runs, ts.micros()).filter(|_| filled_read < MAX_FILLED_MESSAGES);
+            continues_at = Some(next.map_or(end, |next| next.min(end)));
+            if continues_at.is_some_and(|at| at > ts.micros()) {
                 break;
             }
+            filled_read += 1;
+            query.limit = FILLED_PAGE;
+            continues_at = None;
         }
-        query.after = match (end_of_span, page.next) {
-            (Some(last), _) => Some(ItemKey::new(partition.clone(), last)),
+        query.after = match (continues_at, page.next) {
+            (Some(at), _) => Some(ItemKey::new(partition.clone(), last_key_before(at))),
             (None, Some(next)) if rows_read < MAX_MESSAGES => Some(next),
             (None, Some(_) | None) => return Ok(None),
         };
-        query.limit = PAGE;
     }
+}
+
+/// The time from which on an event may have come: `micros` itself if ingest may have run then, otherwise the
+/// start of the next run.
+fn next_run(runs: &[RunSpan], micros: i64) -> Option<i64> {
+    let around = runs.iter().map(|run| {
+        (run.first.micros() - AROUND_RUN_MICROS, run.last.micros().saturating_add(AROUND_RUN_MICROS))
+    });
+    around.filter(|(_, to)| *to >= micros).map(|(from, _)| from.max(micros)).min()
 }
 
 /// Returns the time of a message whose content is from Slack's history; `None` for any other row.
@@ -213,10 +254,10 @@ fn from_history(row: &Item) -> Option<Ts> {
     is_from_history.then(|| Ts::parse(&row.key.timestamp).ok()).flatten()
 }
 
-/// Returns the greatest key that a message of a span can have, with ten digits of seconds like every
+/// Returns the greatest key that a message before this time can have, with ten digits of seconds like every
 /// timestamp since 2001.
-fn last_key(span: &FilledSpan) -> String {
-    let micros = span.to.micros() - 1;
+fn last_key_before(micros: i64) -> String {
+    let micros = micros - 1;
     format!("{:010}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 

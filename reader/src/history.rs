@@ -7,6 +7,7 @@ use ports::archive::{Archive, ArchiveError, Query, key, query_all};
 use rules::filled::{self, UnreadableReason};
 use rules::gap::closing::HistoryFacts;
 use rules::gap::projection::Gap;
+use rules::gap::run::RunSpan;
 use rules::public_mark::MarkState;
 use rules::{channel, version};
 use slack::ids::{ChannelId, TeamId, Ts};
@@ -30,13 +31,14 @@ pub async fn facts(archive: &dyn Archive, team: &TeamId, gaps: &[Gap]) -> Result
     let kept = channels_with_public_mark(archive, team).await?;
     let mut facts = HistoryFacts::new(&filled::spans(&spans), &filled::unreadables(&unreadables), kept);
     let for_all_channels = gaps.iter().filter(|gap| gap.channel.is_none() && gap.to.is_some());
+    let runs = gaps::runs(archive, team).await?;
     let lacking: BTreeSet<ChannelId> =
         for_all_channels.flat_map(|gap| facts.lacking_channels(gap)).cloned().collect();
     for channel in lacking.iter().take(MAX_CHANNELS) {
         if let Some(created) = created(archive, team, channel).await? {
             facts.set_created(channel, created);
         }
-        if misses_nothing(archive, team, channel, &facts).await? {
+        if misses_nothing(archive, team, channel, &runs, &facts).await? {
             facts.exclude_channel(channel);
         }
     }
@@ -64,13 +66,14 @@ pub async fn created(
 }
 
 /// Returns the earliest time at which the app is known to have been in a channel: it received its own join
-/// event, or a message was delivered when it was posted.
+/// event, or a message was delivered when it was posted. `runs` are those of the workspace.
 pub async fn first_presence(
     archive: &dyn Archive,
     team: &TeamId,
     channel: &ChannelId,
+    runs: &[RunSpan],
 ) -> Result<Option<Ts>, ArchiveError> {
-    Ok(gaps::presence_signs(archive, team, channel, &version::zero()).await?.into_iter().min())
+    Ok(gaps::presence_signs(archive, team, channel, runs, &version::zero()).await?.into_iter().min())
 }
 
 /// Whether no event of a channel can be missing although its history was not read: the app was never in the
@@ -79,10 +82,11 @@ async fn misses_nothing(
     archive: &dyn Archive,
     team: &TeamId,
     channel: &ChannelId,
+    runs: &[RunSpan],
     facts: &HistoryFacts,
 ) -> Result<bool, ArchiveError> {
     if facts.is_refused(channel, UnreadableReason::NotInChannel) {
-        return Ok(first_presence(archive, team, channel).await?.is_none());
+        return Ok(first_presence(archive, team, channel, runs).await?.is_none());
     }
     if facts.is_refused(channel, UnreadableReason::NotFound) {
         return continues_under_another_id(archive, team, channel).await;

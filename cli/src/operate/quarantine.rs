@@ -7,6 +7,7 @@ use clap::{ArgGroup, Subcommand};
 use jiff::Timestamp;
 use ports::archive::Archive;
 use ports::clock::{Clock, TimestampMs};
+use ports::queue::QueueName;
 use process::config::backend::Backend;
 use process::config::backend::BackendArgs;
 use process::config::zone::ZoneArgs;
@@ -129,6 +130,10 @@ pub(crate) async fn run(
                 Some(Loss { channel: None, .. }) => "; `annalist gaps` shows that it is missing".to_owned(),
                 None if job.is_unreadable() => {
                     "; it cannot be read, so `annalist gaps` shows the whole hour in which it came".to_owned()
+                }
+                None if job.queue == QueueName::Files => {
+                    "; `annalist files` shows what is missing, and `annalist files retry` asks for it again"
+                        .to_owned()
                 }
                 None => String::new(),
             };

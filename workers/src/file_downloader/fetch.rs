@@ -119,7 +119,7 @@ impl FileDownloader {
         }
         // A failed file may have changed since: an edited snippet, another address.
         if before != FilePrecheck::Download || job.refresh || receives > 1 {
-            match self.request_info(job, permit).await {
+            match self.request_info(job, known, permit).await {
                 Ok(ControlFlow::Continue(current)) => object = current,
                 Ok(ControlFlow::Break(fetched)) => return Ok(fetched),
                 // Use the metadata of the message instead.
@@ -184,6 +184,7 @@ impl FileDownloader {
     async fn request_info(
         &self,
         job: &FileJob,
+        known: &KnownFile,
         permit: &mut Permit<'_>,
     ) -> Result<ControlFlow<Fetched, FileObject>, Trouble> {
         let file = job.object.id.as_str();
@@ -202,7 +203,8 @@ impl FileDownloader {
         let object = FileObject::read(&info.file).filter(|object| object.id == job.object.id);
         let garbled = || Trouble::Transient("files.info answered with another file".into());
         let object = object.ok_or_else(garbled)?;
-        let seen = row::seen(&job.team, &object, None);
+        // A process may end before it writes anything else: the row shows where the file was shared.
+        let seen = row::seen(&job.team, &object, known.room_for_share(job));
         self.write(&[&seen]).await.map_err(|error| Trouble::Local(error.into()))?;
         Ok(ControlFlow::Continue(object))
     }

@@ -44,6 +44,12 @@ impl KnownFile {
         self.row.as_ref().is_none_or(|row| canvas::has_room(row, object))
     }
 
+    /// The job's message, unless the file's row has too many already.
+    pub(super) fn room_for_share<'j>(&self, job: &'j FileJob) -> Option<&'j Share> {
+        let has_room = self.shares.len() < MAX_SHARES || self.shares.contains(&job.share);
+        has_room.then_some(&job.share)
+    }
+
     /// The last attempt to store a later edit of a canvas, if it failed.
     pub(super) fn missed_attempt(&self) -> Option<&str> {
         canvas::missed_attempt(self.row.as_ref()?)
@@ -278,8 +284,7 @@ enum Settled {
 
 /// The update that records the share of a file in a message. A row lists a limited number of shares.
 fn seen(job: &FileJob, known: &KnownFile) -> Update {
-    let is_listed = known.shares.len() < MAX_SHARES || known.shares.contains(&job.share);
-    row::seen(&job.team, &job.object, is_listed.then_some(&job.share))
+    row::seen(&job.team, &job.object, known.room_for_share(job))
 }
 
 fn note(job: &FileJob, fetched: &Fetched) {

@@ -2,7 +2,7 @@
 
 use ports::archive::{ItemKey, Update};
 use rules::author::unknown_person;
-use rules::directory::{is_user_changed, listed_user, user_updates};
+use rules::directory::{listed_user, user_updates};
 use rules::history::without_tokens;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -72,20 +72,17 @@ fn person(raw: &RawValue) -> Option<(UserId, Box<RawValue>)> {
     Some((user, to_raw_value(&value).ok()?))
 }
 
-/// Writes the people whose archived state differs; returns the number of all people.
+/// Writes the people; returns their number. Every register is a maximum or a minimum, such as the time at which
+/// a profile was first seen: an older export that lists the same person has something to add.
 async fn write_people(
     import: &Import<'_>,
     team: &TeamId,
     people: &[(UserId, Box<RawValue>)],
     clock: &Ts,
 ) -> Result<u64, ImportError> {
-    let archive = &*import.target.archive;
-    let keys: Vec<ItemKey> = people.iter().map(|(user, _)| ItemKey::user(team, user)).collect();
-    let rows = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
-    let changed = people.iter().zip(&rows).filter(|((_, raw), row)| is_user_changed(row.as_ref(), raw));
-    let updates = changed.filter_map(|((user, raw), _)| user_updates(team, user, raw, clock).ok());
+    let updates = people.iter().filter_map(|(user, raw)| user_updates(team, user, raw, clock).ok());
     let updates: Vec<Update> = updates.flatten().collect();
-    write_changed(archive, &updates).await?;
+    write_changed(&*import.target.archive, &updates).await?;
     Ok(people.len() as u64)
 }
 

@@ -1,16 +1,17 @@
 //! The loss caused by a job that a person drops: a gap, if the job carried an event. For an unreadable job,
 //! and for one that was only counted, the gap is the hour.
 //!
-//! A file or a picture is not an event: its message is stored, and its own row records that the bytes are
-//! missing.
+//! A file or a picture is not an event: its message is stored. The state of a dropped file says that its bytes
+//! are missing, so that `annalist files retry` asks for it again.
 
 use std::collections::BTreeMap;
 
-use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Update, key};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Update, WriteOutcome, key};
 use ports::clock::TimestampMs;
 use ports::queue::job::{Job, Payload};
 use ports::queue::route::Audience;
 use reader::find;
+use rules::file::{FileJob, FileState, row};
 use rules::public_mark::MarkState;
 use rules::{SlackEvent, gap, version};
 use slack::envelope::Envelope;
@@ -75,6 +76,40 @@ pub(super) fn read(job: &Quarantined) -> Option<(Loss, Audience)> {
 fn sent_at(job: &Quarantined) -> Option<Ts> {
     let ms = u64::try_from(job.first_seen.0).ok()?;
     Ts::parse(&format!("{}.{:03}000", ms / 1000, ms % 1000)).ok()
+}
+
+/// Why a file is missing whose job was dropped.
+const DROPPED: &str = "its job was dropped from quarantine";
+
+/// Writes that the file of a dropped job is missing, unless its bytes are stored or its message is erased.
+pub(super) async fn note_missing_file(archive: &dyn Archive, body: &str) -> Result<(), ArchiveError> {
+    let job = Job::decode(body).ok().and_then(|job| match job.payload {
+        Payload::File(raw) => FileJob::decode(raw).ok(),
+        Payload::Event(_)
+        | Payload::Image(_)
+        | Payload::Refused(_)
+        | Payload::Backfill(_)
+        | Payload::Stats(_)
+        | Payload::Question(_)
+        | Payload::Reply(_) => None,
+    });
+    // A tombstone brings no bytes.
+    let Some(FileJob { team, share, object, .. }) = job.filter(|job| !job.object.is_tombstone()) else {
+        return Ok(());
+    };
+    let row = archive.get(&ItemKey::file(&team, &object.id)).await?;
+    let known = row.as_ref().and_then(|row| row::state(row, &object.id));
+    let state = FileState::failed(DROPPED).max(known);
+    let on_message = row::on_message(&team, &share, &object.id, &state);
+    if let WriteOutcome::Rejected(message) = archive.write(&on_message).await?
+        && message.is_erased()
+    {
+        return Ok(());
+    }
+    for update in [row::seen(&team, &object, Some(&share)), row::settled(&team, &object.id, &state)] {
+        archive.write(&update).await?;
+    }
+    Ok(())
 }
 
 const SECOND_MICROS: i64 = 1_000_000;

@@ -2,10 +2,12 @@
 //!
 //! * [`bounds`] limits how many jobs of a day are kept completely, and how many as an outline; [`counted`]
 //!   counts the others.
+//! * [`erased`] keeps jobs with erased content out.
 //! * [`redaction`] removes secrets from a displayed job; [`Loss`] is the gap that a dropped job leaves.
 
 mod bounds;
 mod counted;
+mod erased;
 mod loss;
 pub mod redaction;
 
@@ -97,8 +99,24 @@ pub async fn insert(
 /// Quarantines many jobs, each with its reason; returns one result per job, in their order. Beyond the daily
 /// limit of complete jobs, a row contains an outline of the job, its size and a hash; beyond the limit of
 /// such rows, jobs are only counted, and gaps record when something is missing. A replayed job is always kept
-/// completely.
+/// completely. A job with erased content gets no row.
 pub async fn insert_all(
+    ports: &Ports,
+    queue: QueueRef,
+    jobs: &[(&Delivery, &str)],
+) -> Vec<Result<(), ArchiveError>> {
+    let dropped = match erased::drop_erased(&*ports.archive, queue, jobs).await {
+        Ok(dropped) => dropped,
+        Err(error) => return vec![Err(error); jobs.len()],
+    };
+    let kept = jobs.iter().zip(&dropped).filter(|(_, dropped)| !**dropped);
+    let kept: Vec<(&Delivery, &str)> = kept.map(|(job, _)| *job).collect();
+    let mut written = insert_kept(ports, queue, &kept).await.into_iter();
+    let results = dropped.into_iter();
+    results.map(|dropped| if dropped { Ok(()) } else { written.next().unwrap_or(Ok(())) }).collect()
+}
+
+async fn insert_kept(
     ports: &Ports,
     queue: QueueRef,
     jobs: &[(&Delivery, &str)],
@@ -281,6 +299,12 @@ pub async fn discard(archive: &dyn Archive, job: &Quarantined) -> Result<bool, A
     if archive.get(&job.item.key).await?.as_ref() != Some(&job.item) {
         return Ok(false);
     }
+    write_loss(archive, job).await?;
+    archive.delete_unchanged(&job.item).await
+}
+
+/// Writes what shows that the content of a job is missing: a gap, or the state of a file.
+async fn write_loss(archive: &dyn Archive, job: &Quarantined) -> Result<(), ArchiveError> {
     if let Some(Loss { team, gap, .. }) = loss(archive, job).await? {
         archive.write(&gap).await?;
         // Readers then find the workspace, even if this is its first row.
@@ -288,7 +312,7 @@ pub async fn discard(archive: &dyn Archive, job: &Quarantined) -> Result<bool, A
     } else if job.is_unreadable() {
         loss::note_hours(archive, &[(&job.payload, job.first_seen)]).await?;
     }
-    archive.delete_unchanged(&job.item).await
+    loss::note_missing_file(archive, &job.payload).await
 }
 
 /// Removes a job that leaves no gap. Returns whether it was still there unchanged.

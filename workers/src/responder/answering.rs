@@ -240,11 +240,17 @@ impl Responder {
         Ok(if is_current { Withdrawn::No } else { Withdrawn::Ended })
     }
 
-    /// The attempt with which an answer is posted. A failed answer is reopened if a person asked the question
-    /// again; the answer itself may have been restarted more often than that.
+    /// The attempt with which an answer is posted. If a person asked the question again, it is another attempt
+    /// than the one before, whose job the queue may still have, or take the new one for: parts that were posted
+    /// are found before they are posted again. The answer itself may have been restarted more often than that.
     async fn reopen(&self, answer: &AnswerRow, generation: u32) -> Result<u32, JobFailure> {
         let WorkState { generation: posted_at, stage } = answer.state;
-        if stage != WorkStage::Failed || generation == 0 {
+        let is_again = match stage {
+            WorkStage::Failed => generation > 0,
+            WorkStage::Pending | WorkStage::Working => generation > posted_at,
+            WorkStage::Finished => false,
+        };
+        if !is_again {
             return Ok(posted_at);
         }
         let state = WorkState { generation: generation.max(posted_at + 1), stage: WorkStage::Pending };

@@ -5,6 +5,12 @@
 //! result, or is cancelled, the marker is removed. Markers that stay are crashes. A first delivery costs
 //! nothing, and a job that only waited behind another is never charged.
 //!
+//! A handler crashes its process while it computes, never while it waits. So while it waits, or has come a
+//! good way, its marker says so ([`BatchAttempts::rest`]); a process that ends then was ended from outside,
+//! which also shows that the attempts before were no crashes of this job: its markers begin anew. A job whose
+//! process is ended again and again from outside is therefore never poison, and one that ends its process
+//! itself is, after however long a wait.
+//!
 //! A lease may end early, and then the last marker belongs to a handler that is still running. So enough
 //! markers are not poison yet: the job first waits until its last handler has stopped and removed its marker.
 //! The verdict itself is a conditional write: it counts only if the markers are unchanged since they were
@@ -58,6 +64,8 @@ pub(super) struct AttemptMarker {
 enum AttemptState {
     /// This many attempts began and did not end; the last one may be running.
     Tried(u32),
+    /// The handler of this attempt waits, or makes progress: if its process ends now, it is not the cause.
+    Resting(u32),
     /// This many attempts crashed; none is running.
     Crashed(u32),
     /// This many attempts crashed, and the job is poison.
@@ -68,7 +76,7 @@ impl AttemptState {
     /// The state once the job is received again.
     fn next(before: Option<Self>, max_crashes: u32) -> Self {
         match before {
-            None => Self::Tried(1),
+            None | Some(Self::Resting(_)) => Self::Tried(1),
             Some(Self::Tried(attempts)) if attempts >= max_crashes => Self::Crashed(attempts),
             Some(Self::Crashed(attempts)) if attempts >= max_crashes => Self::Poison(attempts),
             Some(Self::Tried(attempts) | Self::Crashed(attempts)) => Self::Tried(attempts + 1),
@@ -80,6 +88,7 @@ impl AttemptState {
     fn label(self) -> String {
         match self {
             Self::Tried(attempts) => format!("{attempts:06}"),
+            Self::Resting(attempts) => format!("{attempts:06} resting"),
             Self::Crashed(attempts) => format!("{attempts:06} crashed"),
             Self::Poison(attempts) => format!("{attempts:06} poison"),
         }
@@ -88,6 +97,7 @@ impl AttemptState {
     fn from_label(label: &str) -> Option<Self> {
         match label.split_once(' ') {
             None => Some(Self::Tried(label.parse().ok()?)),
+            Some((attempts, "resting")) => Some(Self::Resting(attempts.parse().ok()?)),
             Some((attempts, "crashed")) => Some(Self::Crashed(attempts.parse().ok()?)),
             Some((attempts, "poison")) => Some(Self::Poison(attempts.parse().ok()?)),
             Some(_) => None,
@@ -149,7 +159,10 @@ impl Attempts {
 
     /// Deletes the markers up to this one. Markers of a later attempt stay, and so does a verdict.
     async fn delete(&self, marker: &AttemptMarker) -> Result<(), ArchiveError> {
-        for state in [AttemptState::Tried(marker.number), AttemptState::Crashed(marker.number)] {
+        let number = marker.number;
+        for state in
+            [AttemptState::Tried(number), AttemptState::Resting(number), AttemptState::Crashed(number)]
+        {
             if self.archive.delete_unchanged(&state.item(&marker.key)).await? {
                 break;
             }
@@ -204,7 +217,7 @@ impl BatchAttempts<'_> {
         self.attempts.flush_pending_removals().await.map_err(JobOutcome::retry)?;
         let key = self.attempts.key(message);
         match self.attempts.advance(&key).await.map_err(JobOutcome::retry)? {
-            AttemptState::Tried(number) => {
+            AttemptState::Tried(number) | AttemptState::Resting(number) => {
                 self.open().insert(message.clone(), AttemptMarker { key, number });
                 Ok(())
             }
@@ -217,6 +230,30 @@ impl BatchAttempts<'_> {
             AttemptState::Poison(crashes) => {
                 Err(JobOutcome::Quarantine(format!("it crashed its handler {crashes} times")))
             }
+        }
+    }
+
+    /// Records that the handler of an attempt waits or makes progress.
+    pub(super) async fn rest(&self, message: &MessageId) {
+        self.change(message, AttemptState::Tried, AttemptState::Resting).await;
+    }
+
+    /// Records that the handler of an attempt continues after it waited.
+    pub(super) async fn resume(&self, message: &MessageId) {
+        self.change(message, AttemptState::Resting, AttemptState::Tried).await;
+    }
+
+    /// Changes the state of a running attempt. If that fails, or another process has the job meanwhile, the
+    /// attempt is at worst counted as a crash.
+    async fn change(
+        &self,
+        message: &MessageId,
+        before: fn(u32) -> AttemptState,
+        after: fn(u32) -> AttemptState,
+    ) {
+        let Some(AttemptMarker { key, number }) = self.open().get(message).cloned() else { return };
+        if let Err(error) = self.attempts.write(&key, Some(before(number)), after(number)).await {
+            tracing::debug!(worker = self.attempts.worker, %error, "failed to record whether a handler waits");
         }
     }
 
@@ -234,8 +271,15 @@ impl BatchAttempts<'_> {
     pub(super) async fn crash(&self, message: &MessageId) {
         let marker = self.open().remove(message);
         let Some(AttemptMarker { key, number }) = marker else { return };
-        let (before, after) = (AttemptState::Tried(number), AttemptState::Crashed(number));
-        if let Err(error) = self.attempts.write(&key, Some(before), after).await {
+        let after = AttemptState::Crashed(number);
+        let mut written = Ok(false);
+        for before in [AttemptState::Tried(number), AttemptState::Resting(number)] {
+            written = self.attempts.write(&key, Some(before), after).await;
+            if !matches!(written, Ok(false)) {
+                break;
+            }
+        }
+        if let Err(error) = written {
             let worker = self.attempts.worker;
             tracing::warn!(worker, %error, "failed to record that the crashed handler has exited");
         }
@@ -256,7 +300,7 @@ impl BatchAttempts<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::AttemptState::{self, Crashed, Poison, Tried};
+    use super::AttemptState::{self, Crashed, Poison, Resting, Tried};
 
     #[test]
     fn enough_crashes_are_poison_once_no_handler_runs() {
@@ -268,11 +312,15 @@ mod tests {
         // A process that survived the panic has recorded it: the job is retried immediately.
         assert_eq!(AttemptState::next(Some(Crashed(2)), 3), Tried(3));
         assert_eq!(AttemptState::next(Some(Poison(3)), 3), Poison(3));
+        // The process ended while the handler waited: it was ended from outside, as perhaps before.
+        for number in 1..=3 {
+            assert_eq!(AttemptState::next(Some(Resting(number)), 3), Tried(1));
+        }
     }
 
     #[test]
     fn a_state_is_read_as_it_was_written() {
-        for state in [Tried(1), Crashed(3), Poison(1_000_000)] {
+        for state in [Tried(1), Resting(2), Crashed(3), Poison(1_000_000)] {
             assert_eq!(AttemptState::from_label(&state.label()), Some(state));
         }
         for other in ["", "x", "000001 ", "000001 done", "poison"] {

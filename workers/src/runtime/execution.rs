@@ -19,7 +19,7 @@ use super::backoff::Backoff;
 use super::batch::{Batch, ReceivedJob};
 use super::conclude::conclude;
 use super::lease::{Heartbeat, Lease};
-use super::{JobOutcome, JobRetry, Ports, RuntimeSettings, Worker};
+use super::{JobOutcome, JobRetry, Ports, RuntimeSettings, Worker, watched};
 
 /// Everything a batch needs; shared by the batches of one worker.
 pub(super) struct Context {
@@ -151,7 +151,8 @@ async fn run_alone(context: &Context, job: &ReceivedJob, attempts: &BatchAttempt
     if let Err(outcome) = attempts.begin(message).await {
         return job.settle(outcome);
     }
-    if call(context, &[job]).await || job.outcome().is_some() {
+    let has_returned = watched::run(call(context, &[job]), attempts, message).await;
+    if has_returned || job.outcome().is_some() {
         attempts.end(message).await;
     } else {
         job.settle(JobOutcome::retry("the handler panicked"));

@@ -4,7 +4,7 @@
 //! * [`consumer`] receives when a slot is free and drains on shutdown.
 //! * [`execution`] runs one received batch; [`lease`] keeps it leased meanwhile.
 //! * [`batch`] is the input of a worker, and [`job`] decodes it.
-//! * [`attempts`] detects jobs that crash their handler.
+//! * [`attempts`] detects jobs that crash their handler; [`watched`] tells it when a handler waits.
 //! * [`settle`] turns outcomes into acks, backoffs and releases; [`conclude`] sends them to the queue.
 //! * [`pressure`] gives priority to messages if several workers share a process.
 //! * [`polling`] lets a worker poll for work that no queue delivers.
@@ -24,6 +24,7 @@ mod polling;
 mod pressure;
 mod settings;
 mod settle;
+mod watched;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -325,3 +325,30 @@ async fn files_of_forwarded_messages_are_stored_if_the_export_has_them_and_reque
     let file_row = archive.get(&ItemKey::file(&team, &FileId::parse("F1").unwrap())).await.unwrap().unwrap();
     assert_eq!(row::shares(&file_row).count(), 2);
 }
+
+#[tokio::test]
+async fn the_order_of_imports_makes_no_difference_to_people() {
+    let at = |second: u64, name: &str, title: &str| {
+        let mut export = export(&[("general/2020-09-13.json", day(second..second + 1))], &[]);
+        let person = json!([{ "id": "U1", "team_id": TEAM, "name": name, "profile": { "title": title } }]);
+        let index = export.entries.iter().position(|entry| entry.name == "users.json").unwrap();
+        export.bytes[index] = person.to_string().into_bytes();
+        export.entries[index].packed_bytes = export.bytes[index].len() as u64;
+        export
+    };
+    let exports = || [at(100, "ada", ""), at(200, "ada", ""), at(300, "ada", "captain"), at(400, "ada", "")];
+    let mut expected = None;
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2], [3, 0, 1, 2], [1, 1, 3, 0]] {
+        let archive = Arc::new(MemoryArchive::new());
+        for index in order.into_iter().chain(0..4) {
+            let [one, two, three, four] = exports();
+            let export = [one, two, three, four].into_iter().nth(index).unwrap();
+            imported(export, archive.clone()).await.0.unwrap();
+        }
+        let people = archive.items().into_iter().filter(|item| item.key.item_id.starts_with("user"));
+        let people: Vec<_> = people.collect();
+        let seen = people.iter().find_map(|row| row.text("insert_timestamp").map(str::to_owned));
+        assert_eq!(seen.as_deref(), Some("001600000100.000100"), "{order:?}");
+        assert_eq!(*expected.get_or_insert_with(|| people.clone()), people, "{order:?}");
+    }
+}

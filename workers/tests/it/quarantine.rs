@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use ports::archive::{Archive, ArchiveExt, ItemKey, Update};
+use ports::archive::{Archive, ArchiveExt, ErasureFact, ErasureScope, Item, ItemKey, Update};
 use ports::clock::{ManualClock, SharedClock, TimestampMs};
+use ports::files::FileKey;
 use ports::queue::job::encode_event;
 use ports::queue::{Delivery, GroupId, MessageId, Queue, QueueName, Receipt};
 use reader::gaps;
-use serde_json::json;
-use slack::ids::TeamId;
+use rules::file::row::{self, Share};
+use rules::file::{FileJob, FileObject, FileState, job};
+use serde_json::{Value, json};
+use slack::ids::{ChannelId, TeamId, Ts, UserId};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
 use workers::quarantine::{self, Quarantined};
@@ -27,6 +30,18 @@ struct QuarantineFixture {
 impl QuarantineFixture {
     /// Two workspaces, on a day that stores no whole jobs any more and has room for this number of outlines.
     async fn with_room_for(outlines: u64) -> Self {
+        let fixture = Self::new().await;
+        let (day, outlines) = (NOON.seconds() / 86_400, 10_000 - outlines);
+        let full = Update {
+            set: [("kept".to_owned(), format!("{day}/100000/0/{outlines}").into())].into_iter().collect(),
+            ..Update::new(ItemKey::new("meta#quarantine", "kept"))
+        };
+        fixture.ports.archive.write(&full).await.unwrap();
+        fixture
+    }
+
+    /// Two workspaces, on a day that stores whole jobs.
+    async fn new() -> Self {
         let clock = ManualClock::starting_at(NOON);
         let shared: SharedClock = clock.clone();
         let queue: Arc<dyn Queue> = Arc::new(MemoryQueue::new(Arc::clone(&shared)));
@@ -34,12 +49,6 @@ impl QuarantineFixture {
         for team in ["T1", "T2"] {
             archive.write(&Update::mark(ItemKey::team(&TeamId::parse(team).unwrap()))).await.unwrap();
         }
-        let (day, outlines) = (NOON.seconds() / 86_400, 10_000 - outlines);
-        let full = Update {
-            set: [("kept".to_owned(), format!("{day}/100000/0/{outlines}").into())].into_iter().collect(),
-            ..Update::new(ItemKey::new("meta#quarantine", "kept"))
-        };
-        archive.write(&full).await.unwrap();
         Self { clock, ports: Ports { queue, archive, clock: shared } }
     }
 
@@ -169,4 +178,94 @@ async fn dropping_an_unreadable_event_leaves_a_gap_of_the_hour_it_arrived_in() {
             assert_eq!(fixture.gaps(team).await, ["1700049600-1700053200"], "{event}");
         }
     }
+}
+
+#[tokio::test]
+async fn what_was_erased_before_it_failed_gets_no_row() {
+    let fixture = QuarantineFixture::new().await;
+    let team = TeamId::parse("T1").unwrap();
+    let until = Ts::parse("1700050000.000000").unwrap();
+    let scopes = [
+        ErasureScope::User(UserId::parse("U9").unwrap()),
+        ErasureScope::Channel(ChannelId::parse("C8").unwrap()),
+        ErasureScope::Message(ChannelId::parse("C1").unwrap(), Ts::parse("1700049000.000100").unwrap()),
+    ];
+    for scope in scopes {
+        let fact = ErasureFact { team: team.clone(), scope, until: until.clone() };
+        fixture.ports.archive.write(&fact.update()).await.unwrap();
+    }
+    let event = |event: Value| encode_event(&json!({ "team_id": "T1", "event": event }).to_string());
+    let message = |channel: &str, user: &str, ts: &str| json!({ "type": "message", "channel": channel, "user": user, "text": "secret", "ts": ts, "event_ts": ts });
+    let (before, after) = ("1700049000.000100", "1700050500.000100");
+    let malformed = |user: &str, ts: &str| json!({ "type": "message", "channel": "C1", "user": user, "text": "secret", "ts": "soon", "event_ts": ts });
+    let share = Share { channel: ChannelId::parse("C8").unwrap(), ts: Ts::parse(before).unwrap() };
+    let object = FileObject::read(&json!({ "id": "F1", "name": "secret" })).unwrap();
+    let file = FileJob { team, share, user: None, object, refresh: false, version: None };
+    for (what, body, is_kept) in [
+        ("by the person", event(message("C1", "U9", before)), false),
+        ("by the person, later", event(message("C1", "U9", after)), true),
+        ("by another person", event(message("C1", "U1", "1700049001.000100")), true),
+        ("the message", event(message("C1", "U1", before)), false),
+        ("in the channel", event(message("C8", "U1", before)), false),
+        ("in the channel, later", event(message("C8", "U1", after)), true),
+        ("malformed", event(malformed("U9", before)), false),
+        ("malformed, later", event(malformed("U9", after)), true),
+        ("malformed, another person", event(malformed("U1", "1700049002.000100")), true),
+        ("of another workspace", message_job("T2", before), true),
+        ("a file of the channel", file.outgoing().body, false),
+    ] {
+        fixture.put(&[body]).await;
+        let rows = fixture.rows().await;
+        assert_eq!(rows.len(), usize::from(is_kept), "{what}");
+        for row in rows {
+            assert!(quarantine::remove(&*fixture.ports.archive, &row).await.unwrap());
+        }
+    }
+    // What the malformed event said besides is missing.
+    let gaps = gaps::read(&*fixture.ports.archive, &TeamId::parse("T1").unwrap()).await.unwrap();
+    assert_eq!(gaps.len(), 1, "{gaps:?}");
+}
+
+#[tokio::test]
+async fn a_dropped_file_is_missing_and_can_be_asked_for_again() {
+    let fixture = QuarantineFixture::new().await;
+    let archive = &*fixture.ports.archive;
+    let team = TeamId::parse("T1").unwrap();
+    let share = |ts: &str| Share { channel: ChannelId::parse("C1").unwrap(), ts: Ts::parse(ts).unwrap() };
+    let of = |file: &str, ts: &str| {
+        let object = FileObject::read(&json!({ "id": file, "name": "a.txt" })).unwrap();
+        FileJob { team: team.clone(), share: share(ts), user: None, object, refresh: false, version: None }
+    };
+    let (stored, erased) = (of("F2", "2.000000"), of("F3", "3.000000"));
+    let key = FileKey::shared(&team, &share("1.000000").channel, &share("1.000000").ts, &stored.object.id);
+    let is_stored = FileState::Stored(key);
+    archive.write(&row::settled(&team, &stored.object.id, &is_stored)).await.unwrap();
+    archive.erase(&ItemKey::message(&team, &erased.share.channel, &erased.share.ts)).await.unwrap();
+    for job in [of("F1", "1.000000"), stored, erased] {
+        fixture.put(&[job.outgoing().body]).await;
+        let rows = fixture.rows().await;
+        let [quarantined] = &rows[..] else { panic!("{rows:?}") };
+        assert!(quarantine::discard(archive, quarantined).await.unwrap());
+        let file = &job.object.id;
+        let of_file = archive.get(&ItemKey::file(&team, file)).await.unwrap();
+        let of_message =
+            archive.get(&ItemKey::message(&team, &job.share.channel, &job.share.ts)).await.unwrap();
+        let state = |row: &Option<Item>| row.as_ref().and_then(|row| row::state(row, file));
+        match file.as_str() {
+            "F1" => {
+                let row = of_file.as_ref().unwrap();
+                assert!(
+                    matches!(row::state(row, file), Some(FileState::Failed(why)) if why.contains("dropped"))
+                );
+                assert_eq!(state(&of_message), state(&of_file));
+                assert!(job::retry_job(&team, row, b"1").is_some(), "it shows where the file was shared");
+            }
+            "F2" => assert_eq!(
+                (state(&of_file), state(&of_message)),
+                (Some(is_stored.clone()), Some(is_stored.clone()))
+            ),
+            _ => assert_eq!(of_file, None),
+        }
+    }
+    assert!(fixture.rows().await.is_empty());
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ports::archive::ItemKey;
+use ports::queue::QueueName;
 use processor::Answer;
 use rules::question::rows::{self, AnswerRow};
 use rules::question::state::{WorkStage, WorkState};
@@ -158,6 +159,27 @@ async fn a_question_can_be_asked_again_even_if_its_answer_was_restarted_more_oft
     }
     fixture.restart(&rows::question_state_update(&id, restarted(1), None, 0)).await;
     assert_eq!((fixture.states(&id).await, fixture.posted("C01").len()), (("processed", "sent"), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_whose_reply_is_in_quarantine_is_answered_if_a_person_asks_again() {
+    for stage in [WorkStage::Pending, WorkStage::Working] {
+        let fixture = ResponderFixture::new().await;
+        let id = fixture.ask("C01", 100, "why?").await;
+        fixture.answer_without_posting(&fixture.process("one")).await;
+        // The job of the reply is poison: it leaves the queue, and the answer stays as it was.
+        for job in fixture.receive(QueueName::Replies).await {
+            fixture.settle(QueueName::Replies, &job, JobOutcome::Quarantine("poison".into())).await;
+        }
+        let begun = WorkState { generation: 0, stage };
+        fixture.write(&rows::answer_state_update(&id, begun, None, 0)).await;
+        for asked_again in 1..=2 {
+            fixture.restart(&rows::question_state_update(&id, restarted(asked_again), None, 0)).await;
+            assert_eq!(fixture.states(&id).await, ("processed", "sent"), "{stage:?}");
+            assert_eq!(fixture.posted("C01").len(), 1, "{stage:?}: once, however often it is asked again");
+        }
+        assert_eq!(fixture.processor.call_count(), 1, "its answer was kept");
+    }
 }
 
 #[tokio::test(start_paused = true)]

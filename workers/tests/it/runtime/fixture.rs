@@ -1,6 +1,7 @@
 //! A scripted worker, its queue and its archive on virtual time.
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,9 +14,9 @@ use testkit::clock::virtual_clock;
 use testkit::faults::{FaultPlan, FaultyArchive, FaultyQueue};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use workers::quarantine;
 use workers::runtime::{self, Batch, JobOutcome, Ports, RuntimeSettings, Worker};
 
@@ -31,6 +32,10 @@ pub(super) enum Act {
     /// Returns without an outcome.
     Forget,
     Hang(Duration),
+    /// Makes progress for this long: a step every 10 ms.
+    Progress(Duration),
+    /// Waits for this long; then a step ends the process.
+    CrashAfter(Duration),
 }
 
 pub(super) struct Scripted {
@@ -40,6 +45,8 @@ pub(super) struct Scripted {
     done: Mutex<Vec<String>>,
     /// Names of the jobs in each call.
     pub(super) calls: Mutex<Vec<Vec<String>>>,
+    /// Notified when a job crashes its process, which the test then ends.
+    pub(super) crashed: Notify,
 }
 
 impl Scripted {
@@ -49,6 +56,7 @@ impl Scripted {
             tries: Mutex::default(),
             done: Mutex::default(),
             calls: Mutex::default(),
+            crashed: Notify::new(),
         })
     }
 
@@ -89,6 +97,18 @@ impl Worker for Scripted {
                 Act::Hang(time) => {
                     sleep(time).await;
                     JobOutcome::Done
+                }
+                Act::Progress(time) => {
+                    let began = Instant::now();
+                    while began.elapsed() < time {
+                        sleep(Duration::from_millis(10)).await;
+                    }
+                    JobOutcome::Done
+                }
+                Act::CrashAfter(time) => {
+                    sleep(time).await;
+                    self.crashed.notify_one();
+                    pending().await
                 }
             };
             if outcome == JobOutcome::Done {
@@ -185,6 +205,12 @@ impl RunningConsumer {
     pub(super) async fn stop(self) {
         self.stop.send_replace(true);
         self.task.await.unwrap();
+    }
+
+    /// Ends the process in the middle of its work: nothing that it would do next happens.
+    pub(super) async fn kill(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
     }
 }
 
