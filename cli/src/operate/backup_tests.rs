@@ -128,13 +128,14 @@ async fn a_backup_leaves_out_what_no_row_names() {
     let (update, key) = picture("https://example.com/earlier.png");
     store_unnamed(&fixture, key.as_str()).await;
     fixture.archive().write(&update).await.unwrap();
+    store_unnamed(&fixture, "slack/of.another.version").await;
     let temp_dir = tempfile::tempdir().unwrap();
     let (file, data) = (temp_dir.path().join("a.tar"), temp_dir.path().join("data"));
     let output = run_backup(&args(&fixture, &file)).unwrap();
-    assert!(output.contains("2 files (64 B)"), "{output}");
+    assert!(output.contains("3 files (71 B)"), "{output}");
     assert!(output.contains("Left out, because no row names them: 4 files (28 B)."), "{output}");
     run_restore(&file, &data).unwrap();
-    assert_eq!(names(&data.join("files/slack")), ["T1"]);
+    assert_eq!(names(&data.join("files/slack")), ["T1", "of.another.version"]);
     assert_eq!(names(&data.join("files/slack/T1/C1/1.000000")), ["F1"]);
     assert_eq!(names(&data.join("files/slack/T1/images")).len(), 1);
 }

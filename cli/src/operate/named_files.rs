@@ -21,10 +21,11 @@ impl NamedFiles {
         Self { rows, pictures: HashMap::new() }
     }
 
-    /// Whether a row names this key.
+    /// Whether a row may name this key.
     pub(crate) fn contain(&mut self, key: &str) -> Result<bool, BackupError> {
-        let Some(key) = FileKey::parse(key) else { return Ok(false) };
-        let Some(parts) = key.parts() else { return Ok(false) };
+        // A key that this version does not create has no row that it knows of: it may be of another version.
+        let Some(key) = FileKey::parse(key) else { return Ok(true) };
+        let Some(parts) = key.parts() else { return Ok(true) };
         if let FileKeyParts::Image { team } = &parts {
             return Ok(self.pictures_of(team)?.contains(&key));
         }
