@@ -76,13 +76,13 @@ async fn stderr_text(stderr: Option<ChildStderr>) -> String {
 }
 
 /// An assistant's client.
-struct Client {
+pub(crate) struct Client {
     session: RunningService<RoleClient, ()>,
     child: Child,
 }
 
 impl Client {
-    async fn new(data: &Path) -> Self {
+    pub(crate) async fn new(data: &Path) -> Self {
         let mut child = started(data);
         let pipes = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
         Self { session: ().serve(pipes).await.unwrap(), child }
@@ -95,7 +95,7 @@ impl Client {
     }
 
     /// The structured result of a tool, which must equal its text.
-    async fn answer(&self, tool: &'static str, arguments: Value) -> Value {
+    pub(crate) async fn answer(&self, tool: &'static str, arguments: Value) -> Value {
         let result = self.call(tool, arguments).await.unwrap();
         assert_ne!(result.is_error, Some(true), "{result:?}");
         assert!(serde_json::to_string(&result).unwrap().len() <= 65_536);
@@ -113,7 +113,7 @@ impl Client {
         text
     }
 
-    async fn close(mut self) -> (ExitStatus, String) {
+    pub(crate) async fn close(mut self) -> (ExitStatus, String) {
         self.session.cancel().await.unwrap();
         let stderr = self.child.stderr.take();
         (ended(self.child).await, stderr_text(stderr).await)

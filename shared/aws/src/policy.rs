@@ -8,6 +8,7 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
+use aws_sdk_s3::config::StalledStreamProtectionConfig;
 use aws_sdk_sqs::config::retry::RetryPartition;
 use aws_smithy_types::checksum_config::{RequestChecksumCalculation, ResponseChecksumValidation};
 use aws_types::service_config::ServiceConfigKey;
@@ -94,6 +95,10 @@ pub(super) const BYTES: Policy = Policy {
     first_backoff: ms(100),
 };
 
+/// A body of which S3 sends or takes not one byte for this long has stalled: as long as a part may take. The
+/// SDK's default of 20 s ends downloads on a machine whose cores are all busy.
+const STALLED: Duration = ms(60_000);
+
 /// S3 requests that transfer no content.
 pub(super) const OBJECTS: Policy = Policy {
     connect: ms(1_000),
@@ -175,6 +180,9 @@ impl Policy {
             .timeout_config(self.timeouts())
             .retry_config(self.retries())
             .retry_partition(RetryPartition::custom("s3").build())
+            .stalled_stream_protection(
+                StalledStreamProtectionConfig::enabled().grace_period(STALLED).build(),
+            )
             .interceptor(RequestCounter);
         // The loader always sets both, so only the sources show whether the user has set them.
         if user_setting(sdk, "AWS_REQUEST_CHECKSUM_CALCULATION", "request_checksum_calculation").is_none() {

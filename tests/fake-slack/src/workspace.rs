@@ -124,6 +124,15 @@ impl FakeWorkspace {
                 self.files.entry(id).or_insert_with(|| file.clone());
             }
         }
+        // A canvas has the time of its last edit.
+        if let (Some(id), Some(clock)) = (text(&event["file_id"]), text(&event["event_ts"]))
+            && event["type"] == "file_change"
+            && let Some(file) = self.files.get_mut(&id)
+        {
+            let edited_s = clock.split('.').next().and_then(|seconds| seconds.parse().ok());
+            let edited_s = edited_s.max(file["updated"].as_u64());
+            file["updated"] = edited_s.into();
+        }
         let channel = text(&event["channel"]).or_else(|| text(&event["item"]["channel"]));
         if let Some(channel) = channel {
             let channel = self.moved.get(&channel).cloned().unwrap_or(channel);

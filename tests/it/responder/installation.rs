@@ -18,11 +18,11 @@ use tokio::time::Instant;
 
 use super::workspace::{AskingWorkspace, TOKEN};
 
-pub(super) const SIGNED: (&str, &str) = ("SLACK_SIGNING_SECRET", SIGNING_SECRET);
+pub(crate) const SIGNED: (&str, &str) = ("SLACK_SIGNING_SECRET", SIGNING_SECRET);
 
-pub(super) struct ResponderInstallation {
+pub(crate) struct ResponderInstallation {
     workspace: AskingWorkspace,
-    pub(super) folder: TempDir,
+    pub(crate) folder: TempDir,
     data: PathBuf,
 }
 
@@ -36,7 +36,7 @@ impl Deref for ResponderInstallation {
 
 impl ResponderInstallation {
     /// A workspace whose directory is already in the archive.
-    pub(super) async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let workspace = AskingWorkspace::start().await;
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
@@ -48,12 +48,12 @@ impl ResponderInstallation {
         Self { workspace, folder, data }
     }
 
-    pub(super) fn data(&self) -> &Path {
+    pub(crate) fn data(&self) -> &Path {
         &self.data
     }
 
     /// `annalist up` with the responder and these variables.
-    pub(super) async fn up(&self, variables: &[(&str, &str)]) -> ServerProcess {
+    pub(crate) async fn up(&self, variables: &[(&str, &str)]) -> ServerProcess {
         let mut command = Command::new(&binaries().annalist);
         command.args(["up", "--listen", "127.0.0.1:0", "--slack-api-url", &self.slack.url()]);
         command.arg("--data").arg(&self.data).env("SLACK_BOT_TOKEN", TOKEN).env("ANNALIST_RESPONDER", "on");
@@ -62,17 +62,17 @@ impl ResponderInstallation {
     }
 
     /// Posts a person's question, and returns its `ts`.
-    pub(super) async fn ask(&self, server: &ServerProcess, n: u32, text: &str) -> String {
+    pub(crate) async fn ask(&self, server: &ServerProcess, n: u32, text: &str) -> String {
         deliver(server, n, self.mention(n, text)).await
     }
 
     /// Posts a person's message, and returns its `ts`.
-    pub(super) async fn post(&self, server: &ServerProcess, n: u32, text: &str) -> String {
+    pub(crate) async fn post(&self, server: &ServerProcess, n: u32, text: &str) -> String {
         deliver(server, n, self.message(n, text)).await
     }
 
     /// Waits until the app has posted this number of messages, and returns them.
-    pub(super) async fn posted(&self, count: usize, deadline: Duration) -> Vec<Value> {
+    pub(crate) async fn posted(&self, count: usize, deadline: Duration) -> Vec<Value> {
         let until = Instant::now() + deadline;
         loop {
             let posted = self.workspace.posted();
@@ -94,17 +94,17 @@ impl ResponderInstallation {
         json_lines(self.data(), &["questions", "list"]).await
     }
 
-    pub(super) async fn questions(&self, status: &str) -> Vec<Value> {
+    pub(crate) async fn questions(&self, status: &str) -> Vec<Value> {
         json_lines(self.data(), &["questions", "list", "--status", status]).await
     }
 
     /// Waits until this many questions have this status.
-    pub(super) async fn until_questions(&self, status: &str, count: usize, deadline: Duration) {
+    pub(crate) async fn until_questions(&self, status: &str, count: usize, deadline: Duration) {
         self.until(count, deadline, |question| question["status"] == status).await;
     }
 
     /// Waits until this many answers have this status.
-    pub(super) async fn until_answers(&self, status: &str, count: usize, deadline: Duration) {
+    pub(crate) async fn until_answers(&self, status: &str, count: usize, deadline: Duration) {
         self.until(count, deadline, |question| question["answer"]["status"] == status).await;
     }
 

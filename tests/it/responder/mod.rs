@@ -2,7 +2,7 @@
 //! statements of operators.
 
 mod commands;
-mod installation;
+pub(crate) mod installation;
 pub(crate) mod workspace;
 
 use std::path::Path;

@@ -79,6 +79,13 @@ impl SlackTruth {
         }
     }
 
+    /// Returns the time of the last edit of a canvas.
+    pub(super) fn updated(&self, file: &str) -> u64 {
+        let mut state = lock(&self.state);
+        let file = state.workspace(BOT_TOKEN).and_then(|workspace| workspace.files.get(file));
+        file.and_then(|file| file["updated"].as_u64()).unwrap_or_default()
+    }
+
     /// Returns the app's posts in a channel.
     pub(super) fn posted_in(&self, channel: &str) -> Vec<Value> {
         lock(&self.state)
@@ -186,8 +193,13 @@ impl PlayedSlack {
         if host == "slack.com" && method != "chat.postMessage" && world.should_inject(FaultKind::Refused) {
             let index = usize::try_from(world.random_below(COMMON_ERRORS.len() as u64)).unwrap_or_default();
             let code = match COMMON_ERRORS[index] {
-                // History is asked for again a day later, since a person has to add the scope.
-                "missing_scope" if method.starts_with("conversations.") => "fatal_error",
+                // A missing scope or permission stays until a person changes it: history is asked for again a
+                // day later, and a part that may be in a thread that the app cannot read is posted again.
+                "missing_scope" | "no_permission" | "not_allowed_token_type"
+                    if method.starts_with("conversations.") =>
+                {
+                    "fatal_error"
+                }
                 code => code,
             };
             world.fault(FaultKind::Refused, who, || format!("{what}: {code}"));
@@ -203,10 +215,11 @@ impl PlayedSlack {
                 typed_answer(302, "text/html", "").with_header("location", "https://slack.com/?redir=login")
             }
             ("slack.com", false) => self.method(question),
-            (_, false) => slack_files::download(host, question.url.path()).map_or_else(
-                |status| typed_answer(status, "text/plain", ""),
-                |(kind, body)| typed_answer(200, kind, body),
-            ),
+            (_, false) => slack_files::download(host, question.url.path(), |id| self.truth.updated(id))
+                .map_or_else(
+                    |status| typed_answer(status, "text/plain", ""),
+                    |(kind, body)| typed_answer(200, kind, body),
+                ),
         };
         let mut cut = false;
         // The client cannot check the length or shape of an answer to a request without a token.

@@ -195,6 +195,12 @@ pub(super) fn check_erasures(all: &SimulationState) {
         all.world.report_violation(Invariant::Erased, format!("{:?} is erased but still there", item.key));
     }
     let Ok(team) = TeamId::parse(TEAM) else { return };
+    for text in all.archive.items().iter().filter(|item| item.key.item_id.starts_with("canvastext#")) {
+        let file = ItemKey::new(format!("file#{TEAM}"), text.key.timestamp.clone());
+        if all.archive.item(&file).is_none() {
+            all.world.report_violation(Invariant::Erased, format!("{:?} has a text, but no file", text.key));
+        }
+    }
     for key in all.files.published().keys().filter(|key| !key.as_str().contains("/images/")) {
         let id = key.as_str().rsplit('/').next().and_then(|name| name.split('.').next()).unwrap_or_default();
         let file = all.archive.item(&ItemKey::new(format!("file#{TEAM}"), id));

@@ -121,6 +121,20 @@ pub(super) fn messages(bodies: &[Value]) -> BTreeMap<MessageLocation, ModelledMe
     messages
 }
 
+/// Returns the time of the last edit of each canvas in these request bodies.
+pub(super) fn canvas_edits(bodies: &[Value]) -> BTreeMap<String, u64> {
+    let mut edits: BTreeMap<String, u64> = BTreeMap::new();
+    for event in bodies.iter().map(|body| &body["event"]).filter(|event| event["type"] == "file_change") {
+        let edited_s: Option<u64> =
+            text(event, "event_ts").and_then(|clock| clock.split('.').next()?.parse().ok());
+        if let (Some(file), Some(edited_s)) = (text(event, "file_id"), edited_s) {
+            let last = edits.entry(file).or_default();
+            *last = edited_s.max(*last);
+        }
+    }
+    edits
+}
+
 fn add_version(message: &mut ModelledMessage, version: &Value) {
     let time = text(&version["edited"], "ts").or_else(|| text(version, "ts")).unwrap_or_default();
     message.words.entry(time.clone()).or_default().extend(irregular::words(version));

@@ -12,7 +12,7 @@ use ports::queue::job::Job;
 use ports::queue::{Delivery, GroupId, MessageId, Queue, QueueName, Receipt};
 use reader::directory;
 use rules::file::row;
-use rules::file::{FileState, FileVerdict};
+use rules::file::{FileState, FileVerdict, canvas};
 use rules::pin;
 use serde_json::Value;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
@@ -50,7 +50,7 @@ pub(super) async fn check_archive(all: &SimulationState, channels: usize) {
     check_modelled(all, &messages, &unaccepted, &erased);
     irregular::check_readable(all, &messages, &unaccepted, &erased);
     check_folded(all, (&events, &indexed), channels, &unaccepted, &erased).await;
-    check_files(all, &messages, &erased);
+    check_files(all, &messages, &model::canvas_edits(&requests), &erased);
     check_directory(all).await;
     super::erasing::check_erasures(all);
 }
@@ -285,7 +285,9 @@ fn comparable(archive: &MemoryArchive, channels: usize) -> BTreeMap<ItemKey, Att
     let rows = archive.items().into_iter();
     let rows = rows.filter(|item| is_row(&item.key) && !is_listed(&item.key) && !is_described(item));
     rows.map(|Item { key, mut attributes }| {
-        attributes.retain(|name, _| !name.starts_with("file#") && !name.starts_with("image#"));
+        let is_of_file =
+            |name: &str| ["file#", "canvas#", "image#"].iter().any(|kind| name.starts_with(kind));
+        attributes.retain(|name, _| !is_of_file(name));
         (key, attributes)
     })
     .collect()
@@ -312,6 +314,7 @@ fn is_without_erased_person(expected: &Item, found: &Attributes, erasures: &[Era
 fn check_files(
     all: &SimulationState,
     messages: &BTreeMap<MessageLocation, ModelledMessage>,
+    canvas_edits: &BTreeMap<String, u64>,
     erased: &ErasedJobs,
 ) {
     let Ok(team) = TeamId::parse(TEAM) else { return };
@@ -338,7 +341,14 @@ fn check_files(
             let state = |key: ItemKey| all.archive.item(&key).and_then(|row| row::state(&row, &file));
             let (of_file, of_message) =
                 (state(ItemKey::file(&team, &file)), state(ItemKey::message(&team, &channel, &ts)));
+            let is_canvas = id.starts_with(slack_files::CANVAS);
+            let newest = all.archive.item(&ItemKey::file(&team, &file)).as_ref().and_then(canvas::newest);
             let fine = match &of_file {
+                Some(FileState::Stored(_)) if is_canvas => {
+                    // An edit that failed with a refused token can be retried later.
+                    let edited_s = canvas_edits.get(id).copied().filter(|_| !refused).unwrap_or_default();
+                    newest.is_some_and(|newest| newest.updated >= edited_s)
+                }
                 Some(FileState::Stored(_)) => {
                     let published = all.files.published();
                     let bytes = published.iter().find(|(key, _)| key.as_str().ends_with(&format!("/{id}")));
@@ -354,17 +364,25 @@ fn check_files(
             if !fine {
                 broke(format!("it is {of_file:?}"));
             }
-            if of_file != of_message && !refused {
+            // The messages of a canvas may name different versions.
+            let is_same = match &of_message {
+                Some(FileState::Stored(_)) if is_canvas => matches!(of_file, Some(FileState::Stored(_))),
+                of_message => of_file == *of_message,
+            };
+            if !is_same && !refused {
                 broke(format!("it is {of_file:?}, but its message has {of_message:?}"));
             }
         }
     }
     for (key, bytes) in all.files.published() {
-        let id = key.as_str().rsplit('/').next().unwrap_or_default();
-        if key.as_str().contains("/images/") == (*bytes == *slack_files::file_bytes(id)) {
+        if key.as_str().contains("/images/") == slack_files::is_served(key.as_str(), &bytes) {
             all.world.report_violation(
                 Invariant::Archive,
-                format!("{} is not what Slack served", FileKey::as_str(&key)),
+                format!(
+                    "{} is not what Slack served: {:?}",
+                    FileKey::as_str(&key),
+                    String::from_utf8_lossy(&bytes)
+                ),
             );
         }
     }

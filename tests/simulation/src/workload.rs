@@ -76,6 +76,7 @@ struct Maker<'a> {
     files: u64,
     /// The root of a reply that was sent before its root: the next event.
     late_root: Option<Value>,
+    canvases: Vec<String>,
     /// Whether a message of the maximum size is still to come. Few runs have one.
     large_to_come: bool,
 }
@@ -107,6 +108,7 @@ pub(super) fn plan(world: &World, channels: usize) -> Vec<PlannedRequest> {
         converted: vec![false; channels],
         files: 0,
         late_root: None,
+        canvases: Vec::new(),
         large_to_come: world.chance_percent(5),
     };
     let events = 25 + world.random_below(60);
@@ -314,14 +316,21 @@ impl Maker<'_> {
     }
 
     fn share(&mut self, channel: usize, clock: &str, user: &str) -> Value {
+        // Sometimes the newest canvas is edited.
+        if let Some(id) = self.canvases.last().filter(|_| self.world.chance_percent(40)) {
+            return json!({ "type": "file_change", "file_id": id, "file": { "id": id }, "event_ts": clock });
+        }
         // Sometimes the previous file is shared again.
         if self.files == 0 || self.world.chance_percent(75) {
             self.files += 1;
         }
         let kind =
-            ["GOOD", "GOOD", "GOOD", "GONE", "EVIL"][usize::try_from(self.files % 5).unwrap_or_default()];
+            ["GOOD", "CANV", "GOOD", "GONE", "EVIL"][usize::try_from(self.files % 5).unwrap_or_default()];
         let id = format!("F0{kind}{}", self.files);
         let file = file_object(&id).unwrap_or_else(|| event::file(&id, user));
+        if kind == "CANV" && self.canvases.last() != Some(&id) {
+            self.canvases.push(id);
+        }
         let message = event::with_fields(event::message(clock, user, "see"), [("files", json!([file]))]);
         self.post(channel, message)
     }

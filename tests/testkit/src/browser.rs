@@ -84,9 +84,11 @@ pub struct PageElement(String);
 /// Maximum number of ports in a row that chromedriver may find taken.
 const MAX_PORTS_TAKEN: usize = 5;
 
-fn start_driver() -> (Child, Lines<BufReader<ChildStdout>>) {
+/// What the driver and the browser leave in their temporary folder goes with `temporary`.
+fn start_driver(temporary: &Path) -> (Child, Lines<BufReader<ChildStdout>>) {
     let mut driver = Command::new(DRIVER)
         .args(["--port=0"])
+        .env("TMPDIR", temporary)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .kill_on_drop(true)
@@ -100,7 +102,7 @@ impl Browser {
     /// A new window.
     pub async fn open(settings: &BrowserSettings) -> Self {
         let profile = TempDir::new().unwrap();
-        let (mut driver, mut lines) = start_driver();
+        let (mut driver, mut lines) = start_driver(profile.path());
         let mut ports_taken = 0;
         let port = loop {
             let line = timeout(TIMEOUT, lines.next_line())
@@ -111,7 +113,7 @@ impl Browser {
             // It picks a port that is free for IPv6, and ends if a connection has the same one for IPv4.
             if line.contains("port not available") && ports_taken < MAX_PORTS_TAKEN {
                 ports_taken += 1;
-                (driver, lines) = start_driver();
+                (driver, lines) = start_driver(profile.path());
             }
             if let Some((_, port)) = line.split_once("started successfully on port ") {
                 break port.trim_end_matches('.').parse().unwrap();

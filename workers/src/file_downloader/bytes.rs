@@ -81,6 +81,10 @@ impl FileDownloader {
                 return Err(Trouble::Transient(reason));
             }
         }
+        // Slack announces no length of a canvas: an error in its place would become a version.
+        if object.is_canvas() && !without_blank_beginning(&head).starts_with(b"<") {
+            return Err(Trouble::Transient("Slack sent no page for a canvas".into()));
+        }
         counter!(FILE_BYTES).increment(digest.size_bytes);
         let held = match writer.publish().await? {
             Published::New => digest.into_held_bytes(key, source.to_owned()),
@@ -108,9 +112,14 @@ impl FileDownloader {
     }
 }
 
+/// Bytes after a byte order mark and white space.
+fn without_blank_beginning(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start()
+}
+
 /// Whether bytes are the beginning of an HTML page.
 pub(crate) fn begins_a_page(head: &[u8]) -> bool {
-    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    let head = without_blank_beginning(head);
     [&b"<!doctype html"[..], b"<html"]
         .iter()
         .any(|tag| head.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag)))

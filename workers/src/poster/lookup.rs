@@ -29,6 +29,11 @@ const MAX_PAGES: usize = 500;
 /// archive at that time.
 pub(super) const UNSEEN_FOR: Duration = Duration::from_secs(60);
 
+/// Refusals that stay: this app cannot read the thread. Any other one says nothing about the part.
+/// <https://docs.slack.dev/reference/methods/conversations.replies#errors>
+const HIDING: [&str; 5] =
+    ["channel_not_found", "missing_scope", "no_permission", "not_allowed_token_type", "not_in_channel"];
+
 /// The result of a lookup.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Lookup {
@@ -86,7 +91,9 @@ impl Poster {
                 // A missing thread has no replies.
                 Err(error) if error.refusal_code() == Some("thread_not_found") => return Ok(Lookup::Missing),
                 Err(error) if error.is_token_error() => return Ok(Lookup::Stopped(error.to_string())),
-                Err(error @ ApiError::Refused { .. }) => return Ok(Lookup::Hidden(error.to_string())),
+                Err(error) if error.refusal_code().is_some_and(|code| HIDING.contains(&code)) => {
+                    return Ok(Lookup::Hidden(error.to_string()));
+                }
                 Err(ApiError::RateLimited { retry_after, .. }) => {
                     return Err(JobFailure::Postponed(
                         "Slack wants a pause before a lookup".into(),
@@ -96,6 +103,7 @@ impl Poster {
                 Err(
                     error @ (ApiError::NoToken(_)
                     | ApiError::WrongToken { .. }
+                    | ApiError::Refused { .. }
                     | ApiError::Unreachable { .. }
                     | ApiError::Garbled { .. }),
                 ) => return Err(JobFailure::Transient(error.to_string())),

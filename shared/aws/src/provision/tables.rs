@@ -27,10 +27,10 @@ pub(super) struct FoundTable {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Setting {
     Billing,
-    Protection,
     Index,
     Expiry,
     Recovery,
+    Protection,
 }
 
 impl Setting {
@@ -216,10 +216,6 @@ impl<'a> TableProvisioner<'a> {
         if billing != Some(&BillingMode::PayPerRequest) {
             differing.push(Setting::Billing);
         }
-        // A store that does not support protection does not show it.
-        if description.deletion_protection_enabled() == Some(false) {
-            differing.push(Setting::Protection);
-        }
         let has = |index: &IndexSpec| {
             description.global_secondary_indexes().iter().any(|found| found.index_name() == Some(index.name))
         };
@@ -232,6 +228,11 @@ impl<'a> TableProvisioner<'a> {
         // A longer recovery period that the operator has set does no harm.
         if self.spec.point_in_time_recovery && !self.is_recoverable().await? {
             differing.push(Setting::Recovery);
+        }
+        // Last: some DynamoDB resets it with each change of the table that does not name it. A store that does
+        // not support protection does not show it.
+        if description.deletion_protection_enabled() == Some(false) {
+            differing.push(Setting::Protection);
         }
         Ok(FoundTable { differing })
     }

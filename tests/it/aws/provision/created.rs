@@ -228,10 +228,10 @@ async fn an_incomplete_table_is_completed() {
         changes(&fixture.aws, TABLES_ONLY).await,
         [
             format!(
-                "table {archive} (DeletionProtectionEnabled, GlobalSecondaryIndexes, TimeToLive, PointInTimeRecovery)"
+                "table {archive} (GlobalSecondaryIndexes, TimeToLive, PointInTimeRecovery, DeletionProtectionEnabled)"
             ),
             format!("table {}", fixture.names().table(TableRole::Existence)),
-            format!("table {claims} (DeletionProtectionEnabled, TimeToLive)"),
+            format!("table {claims} (TimeToLive, DeletionProtectionEnabled)"),
         ]
     );
     assert_eq!(changes(&fixture.aws, TABLES_ONLY).await, Vec::<String>::new());

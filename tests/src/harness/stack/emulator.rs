@@ -16,6 +16,7 @@ pub(super) struct Package {
     folder: &'static str,
     requirements: &'static str,
     script: &'static str,
+    services: &'static str,
 }
 
 /// SQS, DynamoDB, S3, and the other services that tests of a stack use.
@@ -24,6 +25,7 @@ pub(super) const MINISTACK: Package = Package {
     folder: "ministack",
     requirements: include_str!("ministack.txt"),
     script: concat!(include_str!("control.py"), include_str!("ministack.py")),
+    services: super::SERVICES,
 };
 
 /// SQS and S3: the same release as the container's.
@@ -32,6 +34,8 @@ pub(super) const LOCALSTACK: Package = Package {
     folder: "localstack",
     requirements: include_str!("localstack.txt"),
     script: concat!(include_str!("control.py"), include_str!("localstack.py")),
+    // DynamoDB is a Java program that the package does not contain.
+    services: "sqs,s3",
 };
 
 /// A running emulator. It ends with this process, since it reads from a pipe that only this process keeps
@@ -61,6 +65,9 @@ impl Emulated {
             // The caller's Python and AWS settings must not affect the emulator.
             .env_clear()
             .env("TMPDIR", std::env::temp_dir())
+            // LocalStack's package keeps a list of its plug-ins.
+            .env("XDG_CACHE_HOME", python.with_file_name("cache"))
+            .env("SERVICES", package.services)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -11,7 +11,7 @@ warnings.simplefilter("ignore")
 logging.disable()
 # Read when the emulator is imported.
 os.environ.update(
-    SERVICES="sqs,s3", DISABLE_EVENTS="1", SKIP_SSL_CERT_DOWNLOAD="1", SQS_DISABLE_CLOUDWATCH_METRICS="1"
+    DISABLE_EVENTS="1", SKIP_SSL_CERT_DOWNLOAD="1", SQS_DISABLE_CLOUDWATCH_METRICS="1"
 )
 
 from localstack.utils import time as localstack_time

@@ -8,9 +8,7 @@ listener = socket.socket()
 listener.bind(("127.0.0.1", 0))
 port = listener.getsockname()[1]
 # Read when the emulator is imported.
-os.environ.update(
-    GATEWAY_PORT=str(port), SERVICES="sqs,dynamodb,s3,secretsmanager,cloudformation", LOG_LEVEL="ERROR"
-)
+os.environ.update(GATEWAY_PORT=str(port), LOG_LEVEL="ERROR")
 
 # The emulator passes every request to a host with a dot to its API Gateway, which imports YAML, as does its
 # CloudFormation. The YAML package is not pure Python, and the tests do not send YAML: their templates are JSON.

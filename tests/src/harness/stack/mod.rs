@@ -23,6 +23,8 @@ use emulator::{Emulated, LOCALSTACK, MINISTACK, Package};
 pub const REGION: &str = "eu-central-1";
 /// The tag of LocalStack's image.
 pub const LOCALSTACK_TAG: &str = localstack::TAG;
+/// The services that the tests of a whole stack use.
+const SERVICES: &str = "sqs,dynamodb,s3,secretsmanager,cloudformation";
 /// Access key for emulators.
 const KEY: &str = "test";
 

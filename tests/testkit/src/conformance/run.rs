@@ -57,7 +57,8 @@ pub(super) async fn run_paced<F: Send + 'static, Making: Future<Output = F>>(
             }
         }
     });
-    let failed: Vec<String> = running.buffered(pace.at_once).filter_map(ready).collect().await;
+    let mut failed: Vec<String> = running.buffer_unordered(pace.at_once).filter_map(ready).collect().await;
+    failed.sort_unstable();
     assert!(failed.is_empty(), "{} of {all} cases failed:\n{}", failed.len(), failed.join("\n"));
 }
 

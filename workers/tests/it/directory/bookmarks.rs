@@ -41,7 +41,7 @@ async fn bookmarks_are_read_once_a_day_and_a_removed_one_is_marked() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_sync_reads_the_bookmarks_of_a_part_of_the_channels_and_the_next_ones_read_the_rest() {
     let fixture = DirectoryFixture::new(FakeWorkspace::with_size("T1", 45, 1)).await;
     // One channel fails on its own; a pause of Slack's ends the turn.

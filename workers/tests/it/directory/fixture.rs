@@ -10,9 +10,9 @@ use reader::directory as index;
 use rules::project;
 use serde_json::Value;
 use slack::ids::{ChannelId, TeamId};
-use slack_api::Tokens;
+use slack_api::{Tokens, WebApi};
 use testkit::corpus::event;
-use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, one_token};
+use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S};
 use testkit::faults::{FaultyArchive, RecordedCalls};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
@@ -39,15 +39,20 @@ impl DirectoryFixture {
     pub(super) async fn new(workspace: FakeWorkspace) -> Self {
         let slack = FakeSlack::start().await;
         slack.set_workspace(TOKEN, workspace);
-        Self::with(slack, one_token(TOKEN))
+        let client = slack.client_in_memory(TOKEN);
+        Self::asking(client, slack)
     }
 
     pub(super) fn with(slack: FakeSlack, tokens: Tokens) -> Self {
+        Self::asking(slack.client(tokens), slack)
+    }
+
+    fn asking(client: Arc<WebApi>, slack: FakeSlack) -> Self {
         let (archive, calls) = (Arc::new(MemoryArchive::new()), Arc::<RecordedCalls>::default());
         let counted = FaultyArchive::with_schedule(archive.clone(), calls.clone());
         let clock: SharedClock = ManualClock::starting_at(TimestampMs(START_S * 1_000));
         let queue = Arc::new(MemoryQueue::new(clock));
-        let sync = DirectorySync::new(slack.client(tokens), Arc::new(counted), queue.clone());
+        let sync = DirectorySync::new(client, Arc::new(counted), queue.clone());
         Self { slack, archive, calls, queue, sync }
     }
 

@@ -191,6 +191,24 @@ async fn an_edit_that_could_not_be_fetched_is_shown_until_a_retry_finds_it() {
 }
 
 #[tokio::test]
+async fn an_error_in_the_place_of_a_canvas_is_not_a_version() {
+    let (slack, fixture) = with_slack().await;
+    let canvas = LiveCanvas::new(&slack, &fixture).await;
+    let fleet = Fleet::new(fixture);
+    fleet.handle("Ev1", &fleet.share("C01", &canvas)).await;
+    for (updated, page) in [(2, r#"{"ok":false,"error":"internal_error"}"#), (3, ""), (4, "[1, 2, 3]")] {
+        *canvas.0.lock().unwrap() = (updated, page.to_owned());
+        let retry = fleet.fixture.retry_job("F01").await;
+        let outcome = fleet.fixture.handle(&retry).await;
+        assert!(matches!(outcome, JobOutcome::Retry(_)), "{page}: {outcome:?}");
+    }
+    canvas.edit(5, "second");
+    let retry = fleet.fixture.retry_job("F01").await;
+    assert_eq!(fleet.fixture.handle(&retry).await, JobOutcome::Done);
+    assert_eq!(edits(&fleet.fixture.row("F01").await), [1, 5]);
+}
+
+#[tokio::test]
 async fn a_change_to_another_kind_of_file_asks_slack_nothing_and_an_unknown_file_waits() {
     let (slack, fixture) = with_slack().await;
     bytes(&slack, "F02", b"hello").await;
