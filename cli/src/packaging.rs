@@ -1,9 +1,8 @@
 //! Shell completions and manual pages for packages, generated from the command-line arguments.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::Command;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap_complete::Shell;
@@ -49,11 +48,19 @@ pub(crate) fn completions(
 
 /// Prints the manual page of `annalist`, or writes one for each command.
 pub(crate) fn man(command: Command, args: &ManArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    match &args.dir {
-        Some(dir) => {
-            let written = std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(command, dir));
-            written.with_context(|| format!("cannot write the manual to {}", dir.display()))
-        }
-        None => Ok(Man::new(command).render(out)?),
+    let Some(dir) = &args.dir else { return Ok(Man::new(command).render(out)?) };
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    write_pages(command, dir)
+}
+
+/// Writes the page of a command after those of its subcommands.
+fn write_pages(command: Command, dir: &Path) -> anyhow::Result<()> {
+    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+        write_pages(subcommand.clone(), dir)?;
     }
+    let page = Man::new(command);
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    target::write_file(dir, &page.get_filename(), &text).map(drop)
 }

@@ -11,6 +11,7 @@ use axum::Router;
 use axum::http::HeaderName;
 use ports::clock::{SharedClock, SystemClock};
 use process::config::backend::{Backend, BackendArgs, BackendKind};
+use process::config::named_file::{MAX_SETTING_BYTES, read_text};
 use process::config::viewer::{DEFAULT_VIEWER_LISTEN, ViewerArgs};
 use process::config::{self, IndexArgs};
 use process::{shutdown, telemetry};
@@ -148,10 +149,9 @@ impl ViewerEndpoint {
 }
 
 fn password(file: &std::path::Path) -> anyhow::Result<ViewerPassword> {
-    let unusable = |why: String| {
-        UsageError::new(format!("--viewer-password-file {} cannot be used: {why}", file.display()))
-    };
-    let text = std::fs::read_to_string(file).map_err(|error| unusable(error.to_string()))?;
+    let unusable =
+        |why| UsageError::new(format!("--viewer-password-file {} cannot be used: {why}", file.display()));
+    let text = read_text(file, MAX_SETTING_BYTES).map_err(unusable)?;
     Ok(ViewerPassword::new(&text).ok_or_else(|| unusable("it is empty".to_owned()))?)
 }
 

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::json;
 use tests::harness::binaries::binaries;
 use tests::harness::client::RetryDelays;
 use tests::harness::command::{CommandOutput, annalist, annalist_at, json_lines, status, wait_until_idle};
@@ -18,6 +19,7 @@ const EVENTS: usize = 400;
 const MINUTE: Duration = Duration::from_millis(20);
 const DEADLINE: Duration = Duration::from_secs(30);
 /// Large enough to kill the copy in the middle.
+const LARGE: &str = "slack/T1/C1/1700000000.000100/F1";
 const LARGE_BYTES: u64 = 192 * 1024 * 1024;
 
 fn path(path: &Path) -> &str {
@@ -141,9 +143,15 @@ async fn a_killed_backup_leaves_no_file_and_a_killed_restore_no_archive() {
     let (data, copy) = (folder.path().join("data"), folder.path().join("copy"));
     let file = folder.path().join("a.tar");
     process::up(&*data).await.process.stop().await;
-    let large = data.join("files/slack/T1/images/00");
+    let large = data.join("files").join(LARGE);
     std::fs::create_dir_all(large.parent().unwrap()).unwrap();
     File::create(&large).unwrap().set_len(LARGE_BYTES).unwrap();
+    let row =
+        json!({ "type": "file", "team_id": "T1", "file_id": "F1", "file#F1": format!("9/stored/{LARGE}") });
+    let database = rusqlite::Connection::open(data.join("annalist.db")).unwrap();
+    let insert = "INSERT INTO items (item_id, timestamp, attributes) VALUES ('file#T1', 'F1', ?1)";
+    database.execute(insert, [row.to_string()]).unwrap();
+    drop(database);
 
     let killed_while = async |args: &[&str], growing: &Path| {
         let mut command = Command::new(&binaries().annalist);
@@ -163,7 +171,7 @@ async fn a_killed_backup_leaves_no_file_and_a_killed_restore_no_archive() {
     back_up(&data, &file).await;
     assert!(!partial.exists() && !folder.path().join(".a.tar.snapshot").exists());
 
-    let growing = folder.path().join(".copy.restoring/files/slack/T1/images/00");
+    let growing = folder.path().join(".copy.restoring/files").join(LARGE);
     killed_while(&["restore", path(&file), "--data", path(&copy)], &growing).await;
     assert!(!copy.exists());
     assert_eq!(restore(&file, &copy).await.code, Some(0));
@@ -171,7 +179,7 @@ async fn a_killed_backup_leaves_no_file_and_a_killed_restore_no_archive() {
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort_unstable();
     assert_eq!(left, ["a.tar", "copy", "data"]);
-    assert_eq!(std::fs::metadata(copy.join("files/slack/T1/images/00")).unwrap().len(), LARGE_BYTES);
+    assert_eq!(std::fs::metadata(copy.join("files").join(LARGE)).unwrap().len(), LARGE_BYTES);
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod deploy;
 mod docs;
 mod doctor;
 mod erase;
+mod erased_bytes;
 mod existence_check;
 mod export;
 mod gaps;

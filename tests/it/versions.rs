@@ -28,7 +28,8 @@ async fn another_version_is_refused_only_until_the_running_process_is_killed() {
 async fn every_command_is_refused_in_one_line_while_another_version_uses_the_folder() {
     let data = tempfile::tempdir().unwrap();
     let other = Database::open_as(OTHER, data.path(), SystemClock::shared()).unwrap();
-    let file = data.path().join("a.tar");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.tar");
     for args in [
         &["status"][..],
         &["users"],

@@ -29,7 +29,7 @@ use std::time::Duration;
 use anyhow::Context;
 use ports::archive::ArchiveError;
 use ports::files::{Files, FilesError};
-use process::config::backend::{Backend, BackendArgs, BackendKind};
+use process::config::backend::{Backend, BackendArgs};
 use process::config::zone::ZoneArgs;
 use reader::range::TimeRange;
 
@@ -120,32 +120,31 @@ pub(crate) async fn run(backend: &Backend, args: &ExportArgs, out: &mut dyn Writ
     let (archive, files) = (backend.archive(), backend.files());
     let files: Option<&dyn Files> = (!args.no_files).then_some(&*files);
     let source = ExportSource::find(&*archive, files, args, range).await.map_err(ExportError::from)?;
-    let data = (args.backend.backend == BackendKind::Embedded).then_some(args.backend.data.data.as_path());
     let mut progress = ExportProgress::new(source.channels.len());
     match args.format {
         ExportFormat::Slack => {
-            let target = TargetFile::claim(&args.out, NOUN, data, false)?;
+            let target = TargetFile::claim(&args.out, NOUN, false)?;
             let file = target.file().try_clone().context("cannot write the export")?;
             slack::write(&source, file, &mut progress).await?;
             target.publish()?;
         }
         ExportFormat::Jsonl => {
-            let target = TargetFolder::claim(&args.out, NOUN, data)?;
+            let target = TargetFolder::claim(&args.out, NOUN)?;
             jsonl::write(&source, &args.backend.files_uri()?, target.partial_path(), &mut progress).await?;
             target.publish()?;
         }
         ExportFormat::Html => {
-            let target = TargetFolder::claim(&args.out, NOUN, data)?;
+            let target = TargetFolder::claim(&args.out, NOUN)?;
             html::write(&source, zone.time_zone(), target.partial_path(), &mut progress).await?;
             target.publish()?;
         }
         ExportFormat::Markdown => {
-            let target = TargetFolder::claim(&args.out, NOUN, data)?;
+            let target = TargetFolder::claim(&args.out, NOUN)?;
             markdown::write(&source, &zone, target.partial_path(), &mut progress).await?;
             target.publish()?;
         }
         ExportFormat::Text => {
-            let target = TargetFolder::claim(&args.out, NOUN, data)?;
+            let target = TargetFolder::claim(&args.out, NOUN)?;
             text::write(&source, &zone, target.partial_path(), &mut progress).await?;
             target.publish()?;
         }

@@ -22,6 +22,9 @@ use crate::read::{ReadError, people_of};
 /// The prefix of tokens. A text without it contains no token.
 const TOKEN: &str = "xox";
 
+/// The host of the public addresses of files, which contain a key.
+const PUBLIC_ADDRESS: &str = "slack-files.com";
+
 /// The fields of a deleted message with replies that are exported: they identify the message.
 const TOMBSTONE: [&str; 9] =
     ["itemId", "timestamp", "type", "team_id", "channel_id", "ts", "thread_ts", "parent", "deleted"];
@@ -176,7 +179,8 @@ impl<'a> ExportSource<'a> {
 
 /// Removes credentials from the addresses in a message and in its raw event.
 pub(super) fn remove_tokens(message: &mut Value) {
-    let has_token = |name: &str| message[name].as_str().is_some_and(|text| text.contains(TOKEN));
+    let has = |text: &str| [TOKEN, PUBLIC_ADDRESS].iter().any(|part| text.contains(part));
+    let has_token = |name: &str| message[name].as_str().is_some_and(has);
     // The path of almost every message.
     if !has_token("raw_event") && !has_token("text") {
         return;
@@ -205,5 +209,14 @@ mod tests {
         let expected = json!({ "text": "see\nhttps://x.test/\nbelow \u{fffd}",
             "files": [{ "url_private": "https://files.slack.com/a.txt" }] });
         assert_eq!(raw, expected);
+    }
+
+    #[test]
+    fn the_key_of_a_public_address_is_removed_from_a_raw_event_without_a_token() {
+        let raw = r#"{"text":"hi","files":[{"id":"F1","permalink_public":"https://slack-files.com/T1-F1-0a1b2c3d4e"}]}"#;
+        let mut message = json!({ "text": "hi", "raw_event": raw });
+        remove_tokens(&mut message);
+        let raw: Value = serde_json::from_str(message["raw_event"].as_str().unwrap()).unwrap();
+        assert_eq!(raw["files"][0]["permalink_public"], "https://slack-files.com/T1-F1");
     }
 }

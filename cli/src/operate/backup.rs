@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use embedded::backup::manifest::FORMAT;
-use embedded::backup::{BackupEntry, Inventory, Manifest, snapshot};
+use embedded::backup::{BackupEntry, CopiedRows, Inventory, Manifest, PublishedFile, snapshot};
 use embedded::{DATABASE_FILE, VERSION};
 use jiff::Timestamp;
 use ports::clock::Clock;
@@ -15,6 +15,7 @@ use process::config::backend::{BackendArgs, BackendKind};
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
+use crate::operate::named_files::NamedFiles;
 use crate::operate::packing::{FILES, MANIFEST, header};
 use crate::operate::target::{self, TargetFile, private_file_options};
 use crate::plain;
@@ -59,7 +60,7 @@ pub(crate) fn embedded_folder<'a>(
 /// Writes the backup and prints a summary.
 pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> anyhow::Result<()> {
     let data = embedded_folder(&args.backend, "backup")?;
-    let target = claim_target(args, data)?;
+    let target = claim_target(args)?;
     let copy = target.sibling_path("snapshot");
     let _remove_on_drop = RemoveOnDrop(copy.clone());
     create_empty(&copy)?;
@@ -72,6 +73,7 @@ pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> 
     let copied = File::open(&copy).with_context(|| format!("cannot read {}", copy.display()))?;
     let bytes = copied.metadata()?.len();
     let sha256 = packing.append(DATABASE_FILE, bytes, copied)?;
+    let found = FoundFiles::list(data, CopiedRows::open(&copy)?)?;
     // Free the space for the files.
     std::fs::remove_file(&copy)?;
     let mut manifest = Manifest {
@@ -84,15 +86,18 @@ pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> 
         database: BackupEntry { path: DATABASE_FILE.to_owned(), bytes, sha256: Some(sha256) },
         files: Vec::new(),
     };
-    let mut inventory = Inventory::new(data);
-    for file in inventory.by_ref() {
-        let file = file.with_context(|| format!("cannot list the files in {}", data.display()))?;
+    for file in found.named {
         let sha256 = if args.without_files {
             None
         } else {
-            let bytes =
-                File::open(&file.path).with_context(|| format!("cannot read {}", file.path.display()))?;
-            Some(packing.append(&format!("{FILES}{}", file.key), file.bytes, bytes)?)
+            match File::open(&file.path) {
+                Ok(bytes) => Some(packing.append(&format!("{FILES}{}", file.key), file.bytes, bytes)?),
+                // It was erased meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => {
+                    return Err(error).with_context(|| format!("cannot read {}", file.path.display()));
+                }
+            }
         };
         manifest.files.push(BackupEntry { path: file.key, bytes: file.bytes, sha256 });
     }
@@ -100,26 +105,59 @@ pub(crate) fn run(args: &BackupArgs, clock: &dyn Clock, out: &mut dyn Write) -> 
     packing.append(MANIFEST, list.len() as u64, &list[..])?;
     packing.tar.into_inner()?.flush()?;
     let size = target.publish()?;
-    print_summary(args, &manifest, size, inventory.foreign(), out)
+    print_summary(args, &manifest, size, &found.left_out, out)
+}
+
+/// The files of a data folder: those that a copy of its rows names, and what is left out.
+struct FoundFiles {
+    named: Vec<PublishedFile>,
+    left_out: LeftOut,
+}
+
+/// What a backup leaves out.
+struct LeftOut {
+    /// The number of files that no row names, and their bytes.
+    unnamed: (usize, u64),
+    /// The number of entries that are not files of the archive, and the first one.
+    foreign: Option<(usize, PathBuf)>,
+}
+
+impl FoundFiles {
+    /// Lists the files. A file that a job stores later is left out: the job is in the copy too, and stores it
+    /// again.
+    fn list(data: &Path, rows: CopiedRows) -> anyhow::Result<Self> {
+        let (mut named, mut unnamed) = (Vec::new(), (0, 0));
+        let mut names = NamedFiles::of(rows);
+        let mut inventory = Inventory::new(data);
+        for file in inventory.by_ref() {
+            let file = file.with_context(|| format!("cannot list the files in {}", data.display()))?;
+            if names.contain(&file.key)? {
+                named.push(file);
+            } else {
+                unnamed = (unnamed.0 + 1, unnamed.1 + file.bytes);
+            }
+        }
+        Ok(Self { named, left_out: LeftOut { unnamed, foreign: inventory.foreign().cloned() } })
+    }
 }
 
 /// Claims the file to write. Overwrites an existing file only with --force.
-fn claim_target(args: &BackupArgs, data: &Path) -> anyhow::Result<TargetFile> {
+fn claim_target(args: &BackupArgs) -> anyhow::Result<TargetFile> {
     let (path, shown) = (&args.file, args.file.display());
     if path.is_dir() {
         bail!("{shown} is a folder: name a file in it, such as {}", path.join("annalist.tar").display());
     }
-    if path.exists() && !args.force {
+    if path.is_file() && !args.force {
         bail!("{shown} exists: choose another name, or write over it with --force");
     }
-    TargetFile::claim(path, "backup", Some(data), args.force)
+    TargetFile::claim(path, "backup", args.force)
 }
 
 fn print_summary(
     args: &BackupArgs,
     manifest: &Manifest,
     size: u64,
-    foreign: Option<&(usize, PathBuf)>,
+    left_out: &LeftOut,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let (count, files) =
@@ -139,7 +177,12 @@ fn print_summary(
     if args.without_files {
         writeln!(out, "Now copy {}; files are never changed.", plain::line(&manifest.files_uri))?;
     }
-    if let Some((count, first)) = foreign {
+    if left_out.unnamed.0 > 0 {
+        let (count, bytes) = left_out.unnamed;
+        let files = plain::counted(count, "file", "files");
+        writeln!(out, "Left out, because no row names them: {files} ({}).", human_size(bytes))?;
+    }
+    if let Some((count, first)) = &left_out.foreign {
         let first = plain::line(&first.display().to_string());
         writeln!(out, "Left out, because they are not files of the archive: {count}, such as {first}.")?;
     }

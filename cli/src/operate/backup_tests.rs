@@ -6,11 +6,12 @@ use ports::archive::{ArchiveExt, ItemKey};
 use ports::clock::{ManualClock, SystemClock, TimestampMs};
 use ports::files::FileKey;
 use process::config::backend::Backend;
+use rules::file::image::{ImageJob, ImageOwner};
 use rules::file::row;
 use rules::file::row::{Share, StoredBytes};
 use rules::project;
 use serde_json::json;
-use slack::ids::{ChannelId, FileId, TeamId, Ts};
+use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
 use super::*;
 use crate::fixture::CliFixture;
@@ -99,6 +100,46 @@ async fn a_restored_archive_reads_as_the_original_with_the_new_file_paths() {
     assert!(error.contains("not empty"), "{error}");
 }
 
+/// Stores bytes that no row names.
+async fn store_unnamed(fixture: &CliFixture, key: &str) {
+    let files = fixture.backend.files();
+    let mut writer = files.create(&FileKey::parse(key).unwrap()).await.unwrap();
+    writer.write(Bytes::from_static(b"unnamed")).await.unwrap();
+    writer.publish().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_backup_leaves_out_what_no_row_names() {
+    let (fixture, _) = archive().await;
+    for key in [
+        "slack/T1/C1/1.000000/F2",
+        "slack/T1/C1/1.000000/F1.0011aabb",
+        "slack/T1/images/00112233445566778899aabbccddeeff",
+        "slack/T9/C1/1.000000/F1",
+    ] {
+        store_unnamed(&fixture, key).await;
+    }
+    // The pictures of a person: their current one, which a job may be storing now, and an earlier one.
+    let (team, user) = (TeamId::parse("T1").unwrap(), UserId::parse("U1").unwrap());
+    let picture = |url: &str| {
+        let job = ImageJob { team: team.clone(), owner: ImageOwner::User(user.clone()), url: url.to_owned() };
+        (job.stored(&FileKey::image(&team, url)), FileKey::image(&team, url))
+    };
+    let (update, key) = picture("https://example.com/earlier.png");
+    store_unnamed(&fixture, key.as_str()).await;
+    fixture.archive().write(&update).await.unwrap();
+    store_unnamed(&fixture, "slack/of.another.version").await;
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (file, data) = (temp_dir.path().join("a.tar"), temp_dir.path().join("data"));
+    let output = run_backup(&args(&fixture, &file)).unwrap();
+    assert!(output.contains("3 files (71 B)"), "{output}");
+    assert!(output.contains("Left out, because no row names them: 4 files (28 B)."), "{output}");
+    run_restore(&file, &data).unwrap();
+    assert_eq!(names(&data.join("files/slack")), ["T1", "of.another.version"]);
+    assert_eq!(names(&data.join("files/slack/T1/C1/1.000000")), ["F1"]);
+    assert_eq!(names(&data.join("files/slack/T1/images")).len(), 1);
+}
+
 #[tokio::test]
 async fn a_backup_without_files_lists_them_and_restore_reports_the_missing_ones() {
     let (fixture, _) = archive().await;
@@ -129,8 +170,8 @@ async fn a_backup_overwrites_no_file_without_force_and_never_the_archive() {
 
     let data = fixture.data().data.data;
     for (path, expected) in [
-        (data.join("files/a.tar"), "own files"),
-        (data.join("files/slack/a.tar"), "own files"),
+        (data.join("files/a.tar"), "in the data folder"),
+        (data.join("files/slack/a.tar"), "in the data folder"),
         (temp_dir.path().to_owned(), "is a folder"),
         (temp_dir.path().join("nowhere/a.tar"), "cannot write to"),
     ] {
@@ -138,7 +179,7 @@ async fn a_backup_overwrites_no_file_without_force_and_never_the_archive() {
         assert!(error.contains(expected) && !error.contains('\n'), "{error}");
     }
     let itself = BackupArgs { force: true, ..args(&fixture, &data.join(DATABASE_FILE)) };
-    assert!(run_backup(&itself).unwrap_err().to_string().contains("the archive itself"));
+    assert!(run_backup(&itself).unwrap_err().to_string().contains("in the data folder"));
     assert_eq!(names(temp_dir.path()), ["a.tar"]);
 }
 

@@ -4,7 +4,6 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use process::telemetry::{alerts, dashboard};
 
 use super::target;
@@ -27,12 +26,8 @@ pub(crate) struct DashboardsArgs {
 }
 
 pub(crate) fn write(args: &DashboardsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let folder = &args.out;
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     for (name, generate) in FILES {
-        let path = folder.join(name);
-        std::fs::write(&path, generate()).with_context(|| format!("cannot write {}", path.display()))?;
+        let path = target::write_file(&args.out, name, generate().as_bytes())?;
         writeln!(out, "{}", path.display())?;
     }
     Ok(())

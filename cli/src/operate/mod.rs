@@ -1,6 +1,6 @@
 //! Commands that inspect, repair and maintain the archive while it runs.
 //!
-//! [`backup`] and [`restore`] share the format in [`packing`]; [`target`] is the output path of a command;
+//! [`backup`] and [`restore`] share the format in [`packing`]; [`named_files`] says what a backup packs; [`target`] is the output path of a command;
 //! [`backfill`] and [`reconcile`] share [`history`].
 
 pub(crate) mod backfill;
@@ -14,6 +14,7 @@ pub(crate) mod files;
 pub(crate) mod forget_public;
 mod history;
 pub(crate) mod import;
+mod named_files;
 mod packing;
 pub(crate) mod quarantine;
 pub(crate) mod questions;

@@ -88,10 +88,8 @@ pub(crate) async fn run(
     let archive = &*backend.archive();
     match command {
         QuarantineCommand::List { json: true, .. } => {
-            for job in &quarantine::list(archive).await? {
-                plain::json_line(out, &QuarantineLine::from(job))?;
-            }
-            Ok(())
+            let print = async |job: Quarantined| Ok(plain::json_line(out, &QuarantineLine::from(&job))?);
+            quarantine::for_each(archive, print).await
         }
         QuarantineCommand::List { json: false, zone, .. } => list(archive, &Zone::from_args(zone), out).await,
         QuarantineCommand::Show { id, json, zone, .. } => {
@@ -102,17 +100,19 @@ pub(crate) async fn run(
             replay(backend, clock, &job, out).await
         }
         QuarantineCommand::Replay { id: None, .. } => {
-            let jobs = quarantine::list(archive).await?;
-            for job in &jobs {
-                match quarantine::replay(&*backend.queue(), archive, clock, job).await {
+            let (queue, mut is_empty) = (backend.queue(), true);
+            let replay = async |job: Quarantined| {
+                is_empty = false;
+                match quarantine::replay(&*queue, archive, clock, &job).await {
                     // A job that cannot be sent does not block the others.
                     Err(error @ QuarantineError::Withheld) => {
-                        writeln!(out, "{} stays: {error}", plain::line(&job.id))?;
+                        Ok(writeln!(out, "{} stays: {error}", plain::line(&job.id))?)
                     }
-                    sent => print_sent_back(job, sent, out)?,
+                    sent => print_sent_back(&job, sent, out),
                 }
-            }
-            if jobs.is_empty() {
+            };
+            quarantine::for_each(archive, replay).await?;
+            if is_empty {
                 writeln!(out, "{NOTHING}")?;
             }
             Ok(())
@@ -193,18 +193,21 @@ impl<'a> From<&'a Quarantined> for QuarantineLine<'a> {
 }
 
 async fn list(archive: &dyn Archive, zone: &Zone, out: &mut dyn Write) -> anyhow::Result<()> {
-    let jobs = quarantine::list(archive).await?;
-    if jobs.is_empty() {
-        return Ok(writeln!(out, "{NOTHING}")?);
-    }
-    writeln!(out, "Times are in {}.", zone.name())?;
-    for job in &jobs {
-        let QuarantineLine { reason, attempts, .. } = QuarantineLine::from(job);
+    let mut is_empty = true;
+    let print = async |job: Quarantined| -> anyhow::Result<()> {
+        if std::mem::take(&mut is_empty) {
+            writeln!(out, "Times are in {}.", zone.name())?;
+        }
+        let QuarantineLine { reason, attempts, .. } = QuarantineLine::from(&job);
         let times = plain::counted(attempts, "attempt", "attempts");
         let (first_seen, last_seen) = (in_zone(zone, job.first_seen), in_zone(zone, job.last_seen));
         writeln!(out, "{}\n    in group {}", plain::line(&job.id), plain::line(&job.group))?;
         writeln!(out, "    {times}, first seen {first_seen}, last seen {last_seen}")?;
-        writeln!(out, "    {}", plain::tail(&reason, REASON))?;
+        Ok(writeln!(out, "    {}", plain::tail(&reason, REASON))?)
+    };
+    quarantine::for_each(archive, print).await?;
+    if is_empty {
+        return Ok(writeln!(out, "{NOTHING}")?);
     }
     writeln!(
         out,

@@ -39,6 +39,33 @@ async fn set_kept_today(fixture: &CliFixture, counts: &str) {
 }
 
 #[tokio::test]
+async fn jobs_of_one_moment_are_listed_and_replayed_in_the_order_of_their_numbers_over_all_pages() {
+    let fixture = CliFixture::open().await;
+    let mut expected = Vec::new();
+    for (later_ms, numbers) in [(0, 1..121), (1, 121..131), (2, 131..190)] {
+        for number in numbers.clone().rev() {
+            let job = delivery(&number.to_string(), &["T1"], format!("no job {number}"));
+            let sent_at = TimestampMs(job.sent_at.0 + later_ms);
+            insert(&fixture, &Delivery { sent_at, ..job }, "odd").await;
+        }
+        expected
+            .extend(numbers.map(|number| format!("events-{}-{number}", 1_795_178_096_789_i64 + later_ms)));
+    }
+    let list = QuarantineCommand::List { backend: fixture.data(), json: true, zone: utc() };
+    let lines = run_command(&fixture, &list).await.unwrap();
+    let ids = lines.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line["id"].as_str().unwrap().to_owned()
+    });
+    assert_eq!(ids.collect::<Vec<_>>(), expected);
+    let replay = QuarantineCommand::Replay { id: None, all: true, backend: fixture.data() };
+    let replayed = run_command(&fixture, &replay).await.unwrap();
+    let sent: Vec<_> = expected.iter().map(|id| format!("sent {id} back to events")).collect();
+    assert_eq!(replayed.lines().collect::<Vec<_>>(), sent);
+    assert_eq!(run_command(&fixture, &list).await.unwrap(), "");
+}
+
+#[tokio::test]
 async fn a_long_reason_keeps_its_end() {
     let fixture = CliFixture::open().await;
     let reason = format!("{}; then replay it", "long ".repeat(200));

@@ -5,13 +5,13 @@
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use embedded::backup::sync_folder;
-use embedded::{DATABASE_FILE, FILES_FOLDER};
+use embedded::is_data_folder;
 
 /// Returns a parser for an output path. It refuses `-`, which means standard output elsewhere, and would be a
 /// file name here.
@@ -30,31 +30,46 @@ struct TargetPaths {
 }
 
 impl TargetPaths {
-    /// Returns the paths. `data` is the folder of an archive on this machine, whose own files must not be
-    /// overwritten.
-    fn new(path: &Path, data: Option<&Path>) -> anyhow::Result<Self> {
+    /// Returns the paths. Nothing in a data folder is an output: its files belong to the archive.
+    fn new(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let Some(name) = path.file_name() else { bail!("{shown} names no file") };
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let folder =
             parent.canonicalize().with_context(|| format!("cannot write to {}", parent.display()))?;
-        if let Some(data) = data {
-            let files = data.join(FILES_FOLDER);
-            if files.canonicalize().is_ok_and(|files| folder.starts_with(files)) {
-                bail!(
-                    "{shown} is among the archive's own files: choose a path outside of {}",
-                    files.display()
-                );
-            }
-            if name == DATABASE_FILE && data.canonicalize().is_ok_and(|data| folder == data) {
-                bail!("{shown} is the archive itself: choose another name");
-            }
+        if let Some(data) = folder.ancestors().find(|folder| is_data_folder(folder)) {
+            bail!("{shown} is in the data folder {}: choose a path outside of it", data.display());
         }
         let mut partial = OsString::from(".");
         partial.push(name);
         partial.push(".partial");
         Ok(Self { path: folder.join(name), partial: folder.join(partial), folder })
     }
+
+    /// Refuses to replace anything but a regular file: a link leads elsewhere, and a device, a FIFO or a socket
+    /// would be gone.
+    fn check_replaced(&self) -> anyhow::Result<()> {
+        let shown = self.path.display();
+        match self.path.symlink_metadata() {
+            Ok(found) if found.is_file() => Ok(()),
+            Ok(found) if found.is_dir() => bail!("{shown} is a folder: name a file in it"),
+            Ok(found) if found.is_symlink() => bail!("{shown} is a link: name the file that it leads to"),
+            Ok(_) => bail!("{shown} is not a file: choose another name"),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error).with_context(|| format!("cannot write to {shown}")),
+        }
+    }
+}
+
+/// Writes a small file into a folder, which is created if it is missing. Replaces a regular file only.
+pub(crate) fn write_file(folder: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<PathBuf> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let path = folder.join(name);
+    let target = TargetFile::claim_with(&path, "file", true, &public_file_options())?;
+    target.file().write_all(bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    target.publish()?;
+    Ok(path)
 }
 
 /// A file that is being written.
@@ -70,16 +85,26 @@ pub(crate) struct TargetFile {
 impl TargetFile {
     /// Creates the file under its temporary name. `noun` is the word for the output in messages; with
     /// `force`, an existing file is replaced.
-    pub(crate) fn claim(
+    pub(crate) fn claim(path: &Path, noun: &'static str, force: bool) -> anyhow::Result<Self> {
+        Self::claim_with(path, noun, force, &private_file_options())
+    }
+
+    fn claim_with(
         path: &Path,
         noun: &'static str,
-        data: Option<&Path>,
         force: bool,
+        options: &OpenOptions,
     ) -> anyhow::Result<Self> {
         let shown = path.display();
-        let paths = TargetPaths::new(path, data)?;
+        let paths = TargetPaths::new(path)?;
+        if force {
+            paths.check_replaced()?;
+        } else {
+            ensure_free(path)?;
+        }
         let partial = &paths.partial;
-        let file = claim(partial).with_context(|| format!("cannot write to {}", partial.display()))?;
+        let file =
+            claim(partial, options).with_context(|| format!("cannot write to {}", partial.display()))?;
         let Some(file) = file else { bail!("another {noun} to {shown} is running: wait for it") };
         Ok(Self { file, paths, noun, force, is_published: false })
     }
@@ -98,6 +123,7 @@ impl TargetFile {
         let Self { noun, paths: TargetPaths { path, partial, folder }, .. } = &self;
         self.file.sync_all().with_context(|| format!("cannot write the {noun}"))?;
         let named = if self.force {
+            self.paths.check_replaced()?;
             std::fs::rename(partial, path)
         } else {
             // Unlike a rename, a link does not replace a file that was created meanwhile.
@@ -137,8 +163,8 @@ pub(crate) struct TargetFolder {
 
 impl TargetFolder {
     /// Creates an empty folder under its temporary name.
-    pub(crate) fn claim(path: &Path, noun: &'static str, data: Option<&Path>) -> anyhow::Result<Self> {
-        let paths = TargetPaths::new(path, data)?;
+    pub(crate) fn claim(path: &Path, noun: &'static str) -> anyhow::Result<Self> {
+        let paths = TargetPaths::new(path)?;
         let partial = &paths.partial;
         let locked =
             claim_folder(partial).with_context(|| format!("cannot write to {}", partial.display()))?;
@@ -184,22 +210,22 @@ pub(crate) fn ensure_free(path: &Path) -> anyhow::Result<()> {
 
 /// Creates and locks the file; `None` if another process holds the lock. The remains of a killed process are
 /// removed, and never written to, because they may already have the final name.
-fn claim(partial: &Path) -> io::Result<Option<File>> {
-    if let Ok(left) = File::open(partial) {
+fn claim(partial: &Path, options: &OpenOptions) -> io::Result<Option<File>> {
+    if let Ok(left) = open_regular(partial) {
         match left.try_lock() {
             Ok(()) => std::fs::remove_file(partial)?,
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
-    let file = private_file_options().open(partial)?;
+    let file = options.open(partial)?;
     file.lock()?;
     Ok(Some(file))
 }
 
 /// Creates and locks the folder, like [`claim`].
 fn claim_folder(partial: &Path) -> io::Result<Option<File>> {
-    if let Ok(left) = File::open(partial) {
+    if let Ok(left) = open_folder(partial) {
         match left.try_lock() {
             Ok(()) => std::fs::remove_dir_all(partial)?,
             Err(TryLockError::WouldBlock) => return Ok(None),
@@ -215,6 +241,31 @@ fn claim_folder(partial: &Path) -> io::Result<Option<File>> {
     Ok(Some(folder))
 }
 
+/// Opens what a killed process left. Anything else under this name makes the caller's creation fail.
+fn open_regular(partial: &Path) -> io::Result<File> {
+    if partial.symlink_metadata()?.is_file() {
+        File::open(partial)
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
+    }
+}
+
+/// As [`open_regular`], for a folder.
+fn open_folder(partial: &Path) -> io::Result<File> {
+    if partial.symlink_metadata()?.is_dir() {
+        File::open(partial)
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
+    }
+}
+
+/// Returns options for new files without content of the archive, which every user may read.
+fn public_file_options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    options
+}
+
 /// Returns options for new files that only their owner may read.
 pub(crate) fn private_file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
@@ -226,8 +277,6 @@ pub(crate) fn private_file_options() -> OpenOptions {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
@@ -239,14 +288,14 @@ mod tests {
     fn outputs_get_their_name_when_published_and_are_removed_when_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
-        let target = TargetFile::claim(&path, "export", None, false).unwrap();
+        let target = TargetFile::claim(&path, "export", false).unwrap();
         assert!(!path.exists());
-        let second = TargetFile::claim(&path, "export", None, false).err().unwrap().to_string();
+        let second = TargetFile::claim(&path, "export", false).err().unwrap().to_string();
         assert!(second.contains("another export"), "{second}");
         drop(target);
-        let filled = TargetFolder::claim(&path, "export", None).unwrap();
+        let filled = TargetFolder::claim(&path, "export").unwrap();
         std::fs::write(filled.partial_path().join("a"), "b").unwrap();
-        let second = TargetFolder::claim(&path, "export", None).err().unwrap().to_string();
+        let second = TargetFolder::claim(&path, "export").err().unwrap().to_string();
         assert!(second.contains("another export"), "{second}");
         assert!(!path.exists());
         drop(filled);
@@ -260,20 +309,81 @@ mod tests {
         std::fs::write(folder.path().join(".a.zip.partial"), "half").unwrap();
         std::fs::create_dir(folder.path().join(".a.partial")).unwrap();
         std::fs::write(folder.path().join(".a.partial/half"), "half").unwrap();
-        let target = TargetFile::claim(&file, "export", None, false).unwrap();
+        let target = TargetFile::claim(&file, "export", false).unwrap();
         target.file().write_all(b"whole").unwrap();
         assert_eq!(target.publish().unwrap(), 5);
-        let target = TargetFolder::claim(&filled, "export", None).unwrap();
+        let target = TargetFolder::claim(&filled, "export").unwrap();
         assert!(names(target.partial_path()).is_empty());
         target.publish().unwrap();
         assert!(ensure_free(&file).is_err() && ensure_free(&filled).is_err());
 
-        let late = TargetFile::claim(&file, "export", None, false).unwrap();
+        assert!(TargetFile::claim(&file, "export", false).is_err());
+        std::fs::rename(&file, folder.path().join("b.zip")).unwrap();
+        let late = TargetFile::claim(&file, "export", false).unwrap();
+        std::fs::rename(folder.path().join("b.zip"), &file).unwrap();
         assert!(late.publish().is_err(), "a file came meanwhile");
         std::fs::write(filled.join("mine"), "").unwrap();
-        let late = TargetFolder::claim(&filled, "export", None).unwrap();
+        let late = TargetFolder::claim(&filled, "export").unwrap();
         assert!(late.publish().is_err(), "a folder came meanwhile");
         assert_eq!((std::fs::read(&file).unwrap(), names(&filled)), (b"whole".to_vec(), vec!["mine".into()]));
         assert_eq!(names(folder.path()).len(), 2);
+    }
+
+    /// What a name can be, other than a file and a folder.
+    #[cfg(unix)]
+    #[test]
+    fn only_a_regular_file_outside_of_every_data_folder_is_replaced() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        std::fs::write(at("mine"), "mine").unwrap();
+        std::os::unix::fs::symlink(at("mine"), at("link")).unwrap();
+        std::os::unix::fs::symlink(at("nowhere"), at("broken")).unwrap();
+        std::os::unix::fs::symlink("/dev/null", at("null")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        std::fs::create_dir_all(at("data/files/slack")).unwrap();
+        std::fs::create_dir(at("data/processes")).unwrap();
+        for name in ["data/annalist.db", "data/annalist.db-wal", "data/erasures.jsonl", "data/index.db"] {
+            std::fs::write(at(name), "archive").unwrap();
+        }
+        std::os::unix::fs::symlink(at("data"), at("way")).unwrap();
+        for (name, expected) in [
+            ("link", "is a link"),
+            ("broken", "is a link"),
+            ("null", "is a link"),
+            ("socket", "is not a file"),
+            ("/dev/null", "is not a file"),
+            ("/dev/stdout", "is a link"),
+            (".", "is a folder"),
+            ("..", "names no file"),
+            ("data", "is a folder"),
+            ("data/annalist.db", "in the data folder"),
+            ("data/annalist.db-wal", "in the data folder"),
+            ("data/erasures.jsonl", "in the data folder"),
+            ("data/new", "in the data folder"),
+            ("data/files/slack/new", "in the data folder"),
+            ("way/index.db", "in the data folder"),
+            ("nowhere/new", "cannot write to"),
+        ] {
+            let refused =
+                TargetFile::claim(&at(name), "backup", true).err().map(|error| format!("{error:#}"));
+            let refused = refused.unwrap_or_else(|| panic!("{name} is accepted"));
+            assert!(refused.contains(expected) && !refused.contains('\n'), "{name}: {refused}");
+            let (folder, file) = (at(name).parent().unwrap().to_owned(), at(name));
+            if let Some(file) = file.file_name().filter(|_| folder.is_dir()) {
+                assert!(write_file(&folder, file.to_str().unwrap(), b"new").is_err(), "{name}");
+            }
+            if name.starts_with("data/") {
+                assert!(TargetFolder::claim(&at(name), "export").is_err(), "{name}");
+            }
+        }
+        assert_eq!(std::fs::read(at("mine")).unwrap(), b"mine");
+        assert!(at("null").is_symlink() && at("link").is_symlink() && !at("nowhere").exists());
+        assert_eq!(std::fs::read(at("data/annalist.db-wal")).unwrap(), b"archive");
+        write_file(root.path(), "mine", b"new").unwrap();
+        assert_eq!(std::fs::read(at("mine")).unwrap(), b"new");
+        // Something else has the name of an unfinished output.
+        std::os::unix::fs::symlink(at("mine"), at(".out.partial")).unwrap();
+        assert!(TargetFile::claim(&at("out"), "backup", true).is_err());
+        assert_eq!(std::fs::read(at("mine")).unwrap(), b"new");
     }
 }

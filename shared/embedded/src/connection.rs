@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 use rusqlite_migration::{M, MigrationDefinitionError, Migrations};
 
 use super::OpenError;
+use super::queue::JOB_NUMBERS;
 
 /// Another process may be migrating the database or checkpointing the log while this one opens the file.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -177,6 +178,15 @@ pub(super) fn open_for_writing(file: &Path) -> Result<Connection, OpenError> {
         }
         Err(rusqlite_migration::Error::RusqliteError { err, .. }) => return Err(database_error(err)),
         Err(_) => return Err(database_error(rusqlite::Error::InvalidQuery)),
+    }
+    // Answers 200 only for jobs that workers will see.
+    let numbers = "SELECT min(number), max(number) FROM (
+        SELECT min(seq) AS number FROM jobs UNION ALL SELECT max(seq) FROM jobs
+        UNION ALL SELECT min(seq) FROM sends UNION ALL SELECT max(seq) FROM sends)";
+    let (first, last): (Option<i64>, Option<i64>) =
+        connection.query_row(numbers, [], |row| Ok((row.get(0)?, row.get(1)?))).map_err(database_error)?;
+    if [first, last].into_iter().flatten().any(|number| !JOB_NUMBERS.contains(&number)) {
+        return Err(OpenError::JobNumbers(file.to_owned()));
     }
     // From here on the writer retries every millisecond: SQLite's own busy handler backs off to 100 ms and
     // starves next to a busy process.

@@ -81,6 +81,11 @@ pub enum OpenError {
     /// A newer version wrote it.
     #[error("{0} was written by a newer version of annalist: upgrade this one")]
     Newer(PathBuf),
+    /// Its queue has job numbers that no worker reaches.
+    #[error(
+        "the queue in {0} has job numbers that cannot be continued: `annalist backup`, then `annalist restore` into a new folder numbers its jobs anew"
+    )]
+    JobNumbers(PathBuf),
     /// A process of another version uses it.
     #[error(
         "{folder} is in use by annalist {theirs}, and this is annalist {ours}: stop that one first, or use its version"
@@ -101,6 +106,12 @@ pub enum OpenError {
         /// SQLite's reason.
         source: rusqlite::Error,
     },
+}
+
+/// Whether a folder is a data folder.
+pub fn is_data_folder(folder: &Path) -> bool {
+    let has_folder = |name| folder.join(name).is_dir();
+    folder.join(DATABASE_FILE).is_file() && (has_folder(PROCESSES_FOLDER) || has_folder(FILES_FOLDER))
 }
 
 /// What to do about a folder that cannot be used.
@@ -162,6 +173,14 @@ impl Database {
     /// # Errors
     /// As [`Database::open`].
     pub fn open_as(version: &str, data: &Path, clock: SharedClock) -> Result<Self, OpenError> {
+        Self::open_with(|| join(data, version), data, clock)
+    }
+
+    fn open_with(
+        join: impl FnOnce() -> Result<ProcessLock, OpenError>,
+        data: &Path,
+        clock: SharedClock,
+    ) -> Result<Self, OpenError> {
         let folder_error = |source| OpenError::Folder { path: data.to_owned(), source };
         connection::restrict_umask();
         connection::create_private_folder(data).map_err(folder_error)?;
@@ -172,7 +191,7 @@ impl Database {
             tracing::warn!(%data, mode, "other users of this machine can read the data folder: chmod 700 it");
         }
         // Before the migration: every process that uses the folder must have this version.
-        let process_lock = join(data, version)?;
+        let process_lock = join()?;
         let file = data.join(DATABASE_FILE);
         let processes = data.join(PROCESSES_FOLDER);
         let turns = LockTurns::open(&processes).map_err(folder_error)?;
@@ -204,7 +223,11 @@ impl Database {
     /// [`OpenError::Missing`] if the archive is missing, otherwise as [`Database::open`].
     pub fn open_existing(data: &Path, clock: SharedClock) -> Result<Self, OpenError> {
         if data.join(DATABASE_FILE).is_file() {
-            Self::open(data, clock)
+            let join_to_read = || {
+                ProcessLock::join_to_read(&data.join(PROCESSES_FOLDER), VERSION)
+                    .map_err(|error| not_joined(error, data, VERSION))
+            };
+            Self::open_with(join_to_read, data, clock)
         } else {
             Err(OpenError::Missing(data.into()))
         }
@@ -290,12 +313,16 @@ impl Database {
 
 /// Announces a process of this version to the others that use a data folder.
 fn join(data: &Path, version: &str) -> Result<ProcessLock, OpenError> {
-    ProcessLock::join(&data.join(PROCESSES_FOLDER), version).map_err(|error| match error {
+    ProcessLock::join(&data.join(PROCESSES_FOLDER), version).map_err(|error| not_joined(error, data, version))
+}
+
+fn not_joined(error: JoinError, data: &Path, version: &str) -> OpenError {
+    match error {
         JoinError::Io(source) => OpenError::Folder { path: data.to_owned(), source },
         JoinError::OtherVersion(theirs) => {
             OpenError::OtherVersion { folder: data.to_owned(), theirs, ours: version.to_owned() }
         }
-    })
+    }
 }
 
 #[cfg(test)]

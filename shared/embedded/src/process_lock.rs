@@ -9,15 +9,15 @@
 //! the file of a dead one at the same moment must not mistake each other's lock for its owner's.
 
 use std::fs::{File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// The locked file that announces this process to the others that use the folder.
 pub(super) struct ProcessLock {
     folder: PathBuf,
     id: i64,
-    // Locked while the process uses the folder.
-    _file: File,
+    // Locked while the process uses the folder; missing if the disk has no room for it.
+    _file: Option<File>,
 }
 
 /// The file, in the folder of the processes, that a process locks while it opens the database.
@@ -53,16 +53,35 @@ impl ProcessLock {
         // Locked and filled before it gets its name: no other process can see it unlocked and treat its owner
         // as dead.
         let unnamed = folder.join(format!(".{id}"));
-        let mut file = File::create(&unnamed)?;
-        file.lock()?;
-        file.write_all(version.as_bytes())?;
-        std::fs::rename(&unnamed, folder.join(id.to_string()))?;
-        let joined = Self { folder: folder.to_owned(), id, _file: file };
+        let announce = || {
+            let mut file = File::create(&unnamed)?;
+            file.lock()?;
+            file.write_all(version.as_bytes())?;
+            std::fs::rename(&unnamed, folder.join(id.to_string()))?;
+            Ok(file)
+        };
+        let file = announce().inspect_err(|_: &io::Error| drop(std::fs::remove_file(&unnamed)))?;
+        let joined = Self { folder: folder.to_owned(), id, _file: Some(file) };
         // First announce, then check: of two processes that start at the same moment, at least one sees the
         // other.
         match joined.another_version(version)? {
             Some(theirs) => Err(JoinError::OtherVersion(theirs)),
             None => Ok(joined),
+        }
+    }
+
+    /// As [`ProcessLock::join`], for a process that reads: on a full disk it does not announce itself. Others
+    /// then take it for dead, which matters only for leases, of which it has none.
+    pub(super) fn join_to_read(folder: &Path, version: &str) -> Result<Self, JoinError> {
+        match Self::join(folder, version) {
+            Err(JoinError::Io(error)) if is_full(&error) => {
+                let joined = Self { folder: folder.to_owned(), id: fastrand::i64(1..i64::MAX), _file: None };
+                match joined.another_version(version)? {
+                    Some(theirs) => Err(JoinError::OtherVersion(theirs)),
+                    None => Ok(joined),
+                }
+            }
+            joined => joined,
         }
     }
 
@@ -114,6 +133,11 @@ impl ProcessLock {
     }
 }
 
+/// Whether a write failed because there is no room for it.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+}
+
 /// Finds the processes that use the folder, except the one with the id `own`.
 pub(super) fn find_others(folder: &Path, own: i64) -> io::Result<Others> {
     let mut others = Others { alive: false, dead: Vec::new() };
@@ -150,7 +174,7 @@ fn process_id(entry: &std::fs::DirEntry) -> Option<i64> {
 pub(super) fn is_alive(folder: &Path, id: i64) -> bool {
     match File::open(folder.join(id.to_string())) {
         Ok(file) => file.try_lock_shared().is_err(),
-        Err(error) => error.kind() != io::ErrorKind::NotFound,
+        Err(error) => error.kind() != ErrorKind::NotFound,
     }
 }
 

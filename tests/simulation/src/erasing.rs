@@ -11,7 +11,7 @@ use testkit::corpus::{TEAM, channel_id, user_id};
 use testkit::memory::archive::MemoryArchive;
 use tokio::time::sleep;
 use workers::PortError;
-use workers::eraser::{Eraser, EraserMode, JobCover, cover_of};
+use workers::eraser::{ErasedAhead, Eraser, EraserMode, JobCover, cover_of};
 
 use super::fleet::{ProcessDependencies, SimulationState};
 use super::ledger::event_id_in;
@@ -33,14 +33,26 @@ pub(super) async fn erase_at_random(all: Arc<SimulationState>, channels: usize) 
     }
     for _ in 0..=world.random_below(3) {
         sleep(world.random_millis(500..150_000)).await;
-        let facts = random_facts(&all, channels);
+        let mut facts = random_facts(&all, channels);
         if facts.is_empty() || !world.has_faults() {
             continue;
         }
+        let ahead = erased_ahead(&all, &facts).await;
+        facts.extend(ahead.message_facts(&facts));
         world.fault(FaultKind::Erased, "person", || format!("{facts:?}"));
         lock(&all.erasures).extend(facts.iter().cloned());
-        erase(&all, &facts).await;
+        erase(&all, &facts, &ahead).await;
     }
+}
+
+/// Finds what a person's request covers although its time is later. A channel's later states have no facts by
+/// which a verdict could know that they were erased.
+async fn erased_ahead(all: &SimulationState, facts: &[ErasureFact]) -> ErasedAhead {
+    let is_person = facts.iter().all(|fact| matches!(fact.scope, ErasureScope::User(_)));
+    if !is_person || !all.world.chance_percent(50) {
+        return ErasedAhead::default();
+    }
+    ErasedAhead::find(&*all.archive, facts).await.unwrap_or_default()
 }
 
 /// Returns random erasure facts: for a person, a channel under each of its ids, or an archived message.
@@ -81,7 +93,7 @@ fn random_ts(world: &World) -> Ts {
 }
 
 /// Erases, with retries until it succeeds: the erasing process may be killed at any step.
-async fn erase(all: &SimulationState, facts: &[ErasureFact]) {
+async fn erase(all: &SimulationState, facts: &[ErasureFact], ahead: &ErasedAhead) {
     let world = &all.world;
     loop {
         let last_step = if world.is_enabled(FaultKind::Killed) { 1 + world.random_below(60) } else { 0 };
@@ -89,7 +101,7 @@ async fn erase(all: &SimulationState, facts: &[ErasureFact]) {
         let done = tokio::select! {
             biased;
             () = life.died() => false,
-            erased = erase_once(all, &life, facts) => match erased {
+            erased = erase_once(all, &life, facts, ahead) => match erased {
                 Ok(()) => true,
                 Err(error) => { world.note("eraser", || error.to_string()); false }
             },
@@ -102,10 +114,16 @@ async fn erase(all: &SimulationState, facts: &[ErasureFact]) {
     }
 }
 
-async fn erase_once(all: &SimulationState, life: &Arc<Life>, facts: &[ErasureFact]) -> Result<(), PortError> {
+async fn erase_once(
+    all: &SimulationState,
+    life: &Arc<Life>,
+    facts: &[ErasureFact],
+    ahead: &ErasedAhead,
+) -> Result<(), PortError> {
     let ProcessDependencies { ports, files, .. } = all.dependencies_for(life);
     let archive = &*ports.archive;
     let eraser = Eraser::begin(archive, &*files, facts.to_vec(), EraserMode::ActAgain).await?;
+    let eraser = eraser.with_ahead(ahead.clone());
     if all.mutants.binds_writers() {
         for fact in facts {
             archive.write(&fact.update()).await?;

@@ -1,6 +1,6 @@
 //! Channels: their states, their bookmarks, and their names in the ChannelIndex.
 
-use ports::archive::{ArchiveError, ArchiveExt, Query, WriteOutcome, key, query_all};
+use ports::archive::{ArchiveError, ArchiveExt, Item, Query, WriteOutcome, key, query_all};
 use rules::channel::index;
 use slack::ids::{ChannelId, TeamId};
 
@@ -22,7 +22,7 @@ impl Eraser<'_> {
         self.read(&mut counts, &states);
         let mut is_gone = true;
         for state in states.iter().filter(|state| !state.is_erased()) {
-            if self.covered.covers_row(state) {
+            if self.is_due(state) {
                 counts.states += 1;
                 counts.erased(state);
                 self.erase(&state.key).await?;
@@ -32,7 +32,7 @@ impl Eraser<'_> {
         }
         let members = query_all(self.archive, Query::partition(key::members(team, channel))).await?;
         self.read(&mut counts, &members);
-        for day in members.iter().filter(|day| self.covered.covers_row(day)) {
+        for day in members.iter().filter(|day| self.is_due(day)) {
             counts.erased(day);
             self.erase(&day.key).await?;
         }
@@ -46,6 +46,11 @@ impl Eraser<'_> {
             self.forget_name(team, channel).await?;
         }
         Ok(counts)
+    }
+
+    /// Whether a state or a member count is covered, or was there before its time.
+    fn is_due(&self, row: &Item) -> bool {
+        self.covered.covers_row(row) || (!row.is_erased() && self.ahead.states.contains(&row.key))
     }
 
     async fn forget_name(&self, team: &TeamId, channel: &ChannelId) -> Result<(), ArchiveError> {

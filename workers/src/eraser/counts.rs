@@ -19,6 +19,8 @@ pub struct EraserCounts {
     pub revisions: u64,
     /// Files.
     pub files: u64,
+    /// Files and pictures that no row names.
+    pub unnamed: u64,
     /// The bytes of files and pictures.
     pub bytes: u64,
     /// People.
@@ -56,6 +58,7 @@ impl AddAssign for EraserCounts {
             messages,
             revisions,
             files,
+            unnamed,
             bytes,
             users,
             states,
@@ -68,6 +71,7 @@ impl AddAssign for EraserCounts {
         self.messages += messages;
         self.revisions += revisions;
         self.files += files;
+        self.unnamed += unnamed;
         self.bytes += bytes;
         self.users += users;
         self.states += states;

@@ -69,13 +69,18 @@ impl Eraser<'_> {
     /// records its loss.
     pub(super) async fn quarantine(&self) -> Result<EraserCounts, PortError> {
         let mut counts = EraserCounts::default();
+        let at_any_time = [&self.facts[..], self.ahead.job_facts()].concat();
+        let covered_at_any_time: ErasureFacts = at_any_time.iter().collect();
         for spec in &QUEUES {
             let mut after = None;
             loop {
                 let (jobs, next) = quarantine::read_page(self.archive, spec.name, after).await?;
                 counts.rows_read += jobs.len() as u64;
                 for job in &jobs {
-                    let cover = cover_of(&job.payload, &self.facts, &self.covered);
+                    let cover = match self.ahead.quarantined.contains(&job.id) {
+                        true => cover_of(&job.payload, &at_any_time, &covered_at_any_time),
+                        false => cover_of(&job.payload, &self.facts, &self.covered),
+                    };
                     if cover == JobCover::Free {
                         continue;
                     }

@@ -8,8 +8,11 @@
 //! * [`messages`], [`questions`], [`files`], [`people`], [`channels`]: the rows. [`jobs`]: whether a job
 //!   carries erased content.
 //! * [`figures`]: the figures counted from them.
+//! * [`ahead`]: what is there although its time is after the erasure's.
+//! * [`unnamed`]: bytes that no row names.
 //! * [`record`]: the stored record of an erasure.
 
+mod ahead;
 mod channels;
 mod counts;
 mod figures;
@@ -19,6 +22,7 @@ mod messages;
 mod people;
 mod questions;
 mod record;
+mod unnamed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,9 +33,11 @@ use ports::files::{FileKey, Files, FilesError};
 use reader::directory;
 use slack::ids::{ChannelId, TeamId, Ts, UserId};
 
+pub use ahead::{AheadError, ErasedAhead};
 pub use counts::EraserCounts;
 pub use jobs::{JobCover, cover_of};
 pub use record::ErasureRecord;
+pub use unnamed::unnamed;
 
 use crate::failure::PortError;
 
@@ -101,6 +107,8 @@ pub struct Eraser<'a> {
     mode: EraserMode,
     /// The pictures of erased people, by their rows.
     pictures: BTreeMap<ItemKey, BTreeSet<FileKey>>,
+    /// What is there although its time is after the erasure's.
+    ahead: ErasedAhead,
     rows_read: AtomicU64,
 }
 
@@ -125,7 +133,14 @@ impl<'a> Eraser<'a> {
                 pictures.insert(key, person_pictures);
             }
         }
-        Ok(Self { archive, files, facts, covered, mode, pictures, rows_read: AtomicU64::new(0) })
+        let ahead = ErasedAhead::default();
+        Ok(Self { archive, files, facts, covered, mode, pictures, ahead, rows_read: AtomicU64::new(0) })
+    }
+
+    /// Also erases what was found ahead. Its messages have their own facts, which the caller added.
+    #[must_use]
+    pub fn with_ahead(self, ahead: ErasedAhead) -> Self {
+        Self { ahead, ..self }
     }
 
     /// The parts of the work, in the order of execution.
@@ -155,6 +170,12 @@ impl<'a> Eraser<'a> {
             }
         }
         parts.insert(ErasurePart::Quarantine);
+        // The part of a channel, and of the files, includes those of its messages.
+        let whole = parts.clone();
+        parts.retain(|part| {
+            let ErasurePart::Message(team, channel, _) = part else { return true };
+            !whole.contains(&ErasurePart::Messages(team.clone(), channel.clone()))
+        });
         Ok(parts.into_iter().collect())
     }
 

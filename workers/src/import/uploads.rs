@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use bytes::Bytes;
 use ports::archive::{ArchiveError, ArchiveExt, Item, ItemKey, Update, WriteOutcome};
 use ports::files::{FileKey, Published};
+use rules::file::canvas;
 use rules::file::object::OWN;
 use rules::file::row::{self, MAX_SHARES, Share, StoredBytes};
 use rules::file::{FileJob, FileObject, FileState};
@@ -90,6 +91,9 @@ impl Import<'_> {
                 let is_taken = row.as_ref().is_some_and(|row| row::has_key(row, file, &key));
                 let version = || key.version(&object.fingerprint()[..8]);
                 let key = if is_taken { version().unwrap_or(key) } else { key };
+                // The row names the bytes before they are stored, so that an erasure finds them at any time.
+                let own_source = object.source(team).unwrap_or_else(|| OWN.to_owned());
+                archive.write(&canvas::expected(team, file, &key, &own_source)).await?;
                 let (source, digest) = self.store_bytes(source, entry, target, &object, &key).await?;
                 let Some(digest) = digest else {
                     self.send_download_job(target, team, share, message.as_ref(), object).await?;
@@ -97,8 +101,7 @@ impl Import<'_> {
                 };
                 // An export that names its own path instead of Slack's address means the file with this ID at
                 // Slack's own address.
-                let held =
-                    digest.into_held_bytes(&key, object.source(team).unwrap_or_else(|| OWN.to_owned()));
+                let held = digest.into_held_bytes(&key, own_source);
                 (source, key, Some(held))
             }
         };

@@ -3,11 +3,13 @@
 //! * [`bounds`] limits how many jobs of a day are kept completely, and how many as an outline; [`counted`]
 //!   counts the others.
 //! * [`erased`] keeps jobs with erased content out.
+//! * [`listed`] reads the jobs in order.
 //! * [`redaction`] removes secrets from a displayed job; [`Loss`] is the gap that a dropped job leaves.
 
 mod bounds;
 mod counted;
 mod erased;
+mod listed;
 mod loss;
 pub mod redaction;
 
@@ -16,7 +18,6 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use ports::archive::{
     Archive, ArchiveError, ArchiveExt, Attributes, Guard, Item, ItemKey, Query, Update, WriteOutcome,
-    query_all,
 };
 use ports::clock::{Clock, TimestampMs};
 use ports::queue::job::{Job, Origin, Payload};
@@ -26,11 +27,12 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use slack::envelope::Envelope;
 use slack::event::EventHeader;
-use slack::ids::Ts;
 
 use crate::runtime::Ports;
 use bounds::Keeping;
+use listed::JobOrder;
 
+pub use listed::{for_each, list, read_page};
 pub use loss::{Loss, loss};
 
 const FIRST_SEEN: &str = "first_seen";
@@ -207,32 +209,6 @@ async fn put_row(
     }
 }
 
-/// All jobs in quarantine, queue by queue, in the order in which they were first sent: replaying a group in
-/// this order preserves its order.
-pub async fn list(archive: &dyn Archive) -> Result<Vec<Quarantined>, ArchiveError> {
-    let mut found = Vec::new();
-    for spec in &QUEUES {
-        let items = query_all(archive, Query::partition(partition(spec.name))).await?;
-        let mut jobs: Vec<Quarantined> =
-            items.into_iter().map(|item| Quarantined::read(spec.name, item)).collect();
-        jobs.sort_by_cached_key(Quarantined::order);
-        found.extend(jobs);
-    }
-    Ok(found)
-}
-
-/// One page of the jobs of a queue, in the order of their keys, and the start of the next page. A payload may
-/// be large, so a page is small.
-pub async fn read_page(
-    archive: &dyn Archive,
-    queue: QueueName,
-    after: Option<ItemKey>,
-) -> Result<(Vec<Quarantined>, Option<ItemKey>), ArchiveError> {
-    let query = Query { after, limit: READ_AT_ONCE, ..Query::partition(partition(queue)) };
-    let found = archive.query(&query).await?;
-    Ok((found.items.into_iter().map(|item| Quarantined::read(queue, item)).collect(), found.next))
-}
-
 /// The number of jobs in quarantine, including those that were only counted.
 pub async fn count(archive: &dyn Archive) -> Result<u64, ArchiveError> {
     let mut jobs = 0;
@@ -355,7 +331,7 @@ impl Quarantined {
 
     /// The order in which jobs were sent. Within one millisecond, the message number decides on a queue with
     /// sequential IDs, and Slack's clock on a queue with random IDs.
-    fn order(&self) -> (TimestampMs, Option<u64>, Option<Ts>, String) {
+    fn order(&self) -> JobOrder {
         let message_id = self.item.text("message_id").unwrap_or_default();
         let clock = || EventHeader::read(Envelope::peek(self.event()?.as_bytes()).ok()?.event?).clock();
         (self.first_seen, message_id.parse().ok(), clock(), message_id.to_owned())

@@ -139,6 +139,23 @@ pub fn updates_of(body: &str) -> Option<Vec<Update>> {
     }
 }
 
+/// The keys under which a job may store bytes.
+pub fn keys_of(body: &str) -> Vec<FileKey> {
+    let Ok(Job { payload, .. }) = Job::decode(body) else { return Vec::new() };
+    if let Payload::File(raw) = &payload
+        && let Ok(job) = FileJob::decode(raw)
+    {
+        let own = FileKey::shared(&job.team, &job.share.channel, &job.share.ts, &job.object.id);
+        return vec![own, job.version_key()];
+    }
+    if let Payload::Image(raw) = &payload
+        && let Ok(job) = ImageJob::decode(raw)
+    {
+        return vec![FileKey::image(&job.team, &job.url)];
+    }
+    Vec::new()
+}
+
 /// The row with which a job about a question is covered.
 fn row_of_question(id: &QuestionId, author: Option<&UserId>) -> Update {
     let mut question = Update::new(ItemKey::question(&id.team, &id.channel, &id.ts));

@@ -41,7 +41,7 @@ pub(crate) use consumer::consume;
 pub use consumer::run;
 #[cfg(feature = "aws")]
 pub(crate) use dead_letters::quarantine_dead_letters;
-pub use job::{DecodedPayload, EventJob, updates_of};
+pub use job::{DecodedPayload, EventJob, keys_of, updates_of};
 pub use pressure::Pressure;
 pub use settings::RuntimeSettings;
 

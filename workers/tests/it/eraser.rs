@@ -57,8 +57,8 @@ pub(crate) fn fact(scope: ErasureScope) -> Vec<ErasureFact> {
 }
 
 pub(crate) struct EraserFixture {
-    archive: Arc<MemoryArchive>,
-    files: MemoryFiles,
+    pub(crate) archive: Arc<MemoryArchive>,
+    pub(crate) files: MemoryFiles,
     ports: Ports,
 }
 
@@ -72,7 +72,7 @@ impl EraserFixture {
     }
 
     /// Two people and two channels, with every kind of data that a message can have.
-    async fn filled() -> Self {
+    pub(crate) async fn filled() -> Self {
         let fixture = Self::new();
         let secret =
             |second, text: &str| event::message(ts(second).as_str(), "U1", &format!("{text} {SECRET}"));
@@ -174,7 +174,7 @@ impl EraserFixture {
         writer.publish().await.unwrap();
     }
 
-    async fn quarantine(&self, payload: &Value) {
+    pub(crate) async fn quarantine(&self, payload: &Value) {
         let job = delivery(&event::envelope(TEAM, "EvOdd", payload));
         quarantine::insert(&self.ports, QueueRef::from(QueueName::Events), &job, "too odd").await.unwrap();
     }
@@ -215,7 +215,7 @@ impl EraserFixture {
         rows.map(|row| format!("{:?}", row.key)).chain(files.map(|(key, _)| key.to_string())).collect()
     }
 
-    fn row(&self, key: &ItemKey) -> Item {
+    pub(crate) fn row(&self, key: &ItemKey) -> Item {
         self.archive.item(key).unwrap()
     }
 }

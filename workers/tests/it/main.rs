@@ -9,6 +9,7 @@ mod erased_directory;
 mod erased_files;
 mod erased_pins;
 mod eraser;
+mod eraser_ahead;
 mod existence;
 mod file_downloader;
 mod historian;

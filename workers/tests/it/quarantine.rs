@@ -103,7 +103,8 @@ async fn jobs_beyond_the_outlines_of_a_day_become_one_row_and_gaps_of_their_hour
     let now = message_job("T1", "1700050800.000100");
     fixture.put(&[now.clone(), now.clone(), message_job("T1", "1700040000.000100")]).await;
     let rows = fixture.rows().await;
-    let [outline, counted] = &rows[..] else { panic!("{rows:?}") };
+    // The key of the counting row is the beginning of its day.
+    let [counted, outline] = &rows[..] else { panic!("{rows:?}") };
     assert!(outline.reason.contains("sha256"), "{outline:?}");
     assert!(counted.reason.starts_with("Slack does not know user: 2 more jobs of this day"), "{counted:?}");
     assert!(!counted.reason.contains("U9") && !counted.payload.contains("secret"), "{counted:?}");

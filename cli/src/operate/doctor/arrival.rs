@@ -92,32 +92,41 @@ fn ingest(facts: &Facts, ingest: &IngestFacts) -> DoctorCheck {
 /// only the running process counts requests that were signed with another secret.
 fn refused(ingest: &IngestFacts, last: Option<&Gap>, now_s: i64, backend_flag: &str) -> DoctorCheck {
     let ended_s = last.and_then(|gap| gap.to.as_ref()).map(|to| to.micros() / 1_000_000);
-    if ended_s.is_some_and(|ended_s| now_s - ended_s < RECENTLY_REFUSED_S) {
-        return DoctorCheck::finding(
-            REFUSED,
-            "requests that Slack had signed were refused within a day: their time differed from this machine's clock",
+    let is_recent = ended_s.is_some_and(|ended_s| now_s - ended_s < RECENTLY_REFUSED_S);
+    let mismatch = ingest.refused.as_ref().map_or(0, |refused| refused.mismatch);
+    let mut findings = Vec::new();
+    if mismatch > 0 {
+        findings.push((
+            format!("{} since annalist started: signed with another secret", requests(mismatch)),
+            "compare SLACK_SIGNING_SECRET with the Signing Secret under Basic Information, and start `annalist up` again \
+             with the right one; if they are the same, the requests are not from Slack"
+                .to_owned(),
+        ));
+    }
+    if is_recent {
+        findings.push((
+            "requests that Slack had signed were refused within a day: their time differed from this machine's clock"
+                .to_owned(),
             format!(
                 "keep the system clock correct (NTP); Slack delivers again for a day if Delayed Events is on, and \
                  `annalist gaps {backend_flag}` lists the times"
             ),
-        );
+        ));
+    }
+    if !findings.is_empty() {
+        let (found, next): (Vec<_>, Vec<_>) = findings.into_iter().unzip();
+        return DoctorCheck::finding(REFUSED, found.join("; "), next.join("; "));
     }
     match &ingest.refused {
-        Ok(RefusedCounts { mismatch: 0, stale: 0 }) => {
+        Ok(RefusedCounts { stale: 0, .. }) => {
             DoctorCheck::ok(REFUSED, "no request was signed with another secret since annalist started")
         }
-        Ok(RefusedCounts { mismatch: 0, stale }) => DoctorCheck::ok(
+        Ok(RefusedCounts { stale, .. }) => DoctorCheck::ok(
             REFUSED,
             format!(
                 "{} because of their time since annalist started, the last more than a day ago",
                 requests(*stale)
             ),
-        ),
-        Ok(RefusedCounts { mismatch, .. }) => DoctorCheck::finding(
-            REFUSED,
-            format!("{} since annalist started: signed with another secret", requests(*mismatch)),
-            "compare SLACK_SIGNING_SECRET with the Signing Secret under Basic Information, and start `annalist up` again \
-             with the right one; if they are the same, the requests are not from Slack",
         ),
         Err(_) => DoctorCheck::skipped(
             REFUSED,
@@ -357,6 +366,10 @@ mod tests {
             (counts(0, 2), Some(day_ago_s), CheckState::Ok, "2 requests were refused because of their time"),
             (counts(1, 0), None, CheckState::Finding, "1 request was refused"),
             (counts(1, 0), None, CheckState::Finding, "SLACK_SIGNING_SECRET"),
+            (counts(4, 2), Some(NOW_S - 3_600), CheckState::Finding, "4 requests were refused"),
+            (counts(4, 2), Some(NOW_S - 3_600), CheckState::Finding, "; requests that Slack had signed"),
+            (counts(4, 2), Some(NOW_S - 3_600), CheckState::Finding, "SLACK_SIGNING_SECRET"),
+            (counts(4, 2), Some(NOW_S - 3_600), CheckState::Finding, "; keep the system clock correct"),
             (unknown, None, CheckState::Skipped, "--metrics-listen"),
         ] {
             assert_check(&check_for(counts, last_s), state, expected);

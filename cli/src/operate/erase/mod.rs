@@ -1,11 +1,12 @@
 //! `annalist erase`: removes a person, a channel or a message for good.
 //!
-//! * [`request`] resolves the arguments. [`recorded`] is the list of erasures next to the database, for
+//! * [`request`] resolves the arguments. [`unnamed`] finds bytes that no row names. [`recorded`] is the list of erasures next to the database, for
 //!   backups from before them. [`report`] prints the result.
 
 mod recorded;
 mod report;
 mod request;
+mod unnamed;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgGroup;
+use embedded::QueuedJob;
 use ports::archive::erasure::{ErasureFact, ErasureFacts};
 use ports::archive::{Archive, ArchiveExt};
 use ports::clock::Clock;
@@ -21,7 +23,9 @@ use process::config::backend::{Backend, BackendArgs, BackendKind};
 use reader::range::ts_from_micros;
 use search::index::SearchIndex;
 use slack::ids::{TeamId, Ts};
-use workers::eraser::{Eraser, EraserCounts, EraserMode, ErasureRecord, JobCover, cover_of, read_facts};
+use workers::eraser::{
+    ErasedAhead, Eraser, EraserCounts, EraserMode, ErasureRecord, JobCover, cover_of, read_facts,
+};
 
 use crate::plain;
 use crate::progress::ProgressLine;
@@ -83,15 +87,24 @@ pub(crate) async fn run(
     let archive = backend.archive();
     let recorded = RecordedErasures::for_backend(&args.backend);
     let until = ts_from_micros(clock.now().0 * 1_000);
-    let request = request::read(&*archive, args, recorded.as_ref(), &until).await?;
+    let mut request = request::read(&*archive, args, recorded.as_ref(), &until).await?;
+    let present = match args.replay {
+        None => PresentContent::find(backend, &request.facts).await?,
+        // It was found when it was erased first: the list contains its facts.
+        Some(_) => PresentContent::default(),
+    };
+    request.facts.extend(present.ahead.message_facts(&request.facts));
     let before = read_facts(&*archive, request.teams()).await?;
     let was_erased = request.facts.iter().any(|fact| before.iter().any(|known| known.scope == fact.scope));
     let files = backend.files();
-    let eraser_in = async |mode| Eraser::begin(&*archive, &*files, request.facts.clone(), mode).await;
+    let eraser_in = async |mode| -> anyhow::Result<Eraser<'_>> {
+        let eraser = Eraser::begin(&*archive, &*files, request.facts.clone(), mode).await?;
+        Ok(eraser.with_ahead(present.ahead.clone()))
+    };
     // An id may belong to no person at all.
     if request.is_only_an_id && !was_erased {
         let found =
-            run_eraser(backend, &eraser_in(EraserMode::Plan).await?, &request.facts, EraserMode::Plan)
+            run_eraser(backend, &eraser_in(EraserMode::Plan).await?, &request, &present, EraserMode::Plan)
                 .await?;
         if found.is_nothing() {
             return Err(unknown_person(&*archive, &request.argument, &[]).await.into());
@@ -108,7 +121,8 @@ pub(crate) async fn run(
         write_facts(&*archive, &request, recorded.as_ref()).await?;
         wait_for_writers(args.backend.backend).await;
     }
-    let done = run_eraser(backend, &eraser, &request.facts, mode).await?;
+    let mut done = run_eraser(backend, &eraser, &request, &present, mode).await?;
+    done.of_all += unnamed::erase(backend, args, &request, mode).await?;
     if args.yes {
         remove_claims(backend, &request.facts).await?;
         record(&*archive, &request, &done, &until).await?;
@@ -144,6 +158,32 @@ impl Done {
     }
 }
 
+/// What is there when an erasure begins, whatever its time.
+#[derive(Default)]
+struct PresentContent {
+    ahead: ErasedAhead,
+    /// The last job on the queues of this machine.
+    last_job: i64,
+}
+
+impl PresentContent {
+    async fn find(backend: &Backend, facts: &[ErasureFact]) -> anyhow::Result<Self> {
+        let mut ahead = ErasedAhead::find(&*backend.archive(), facts).await?;
+        let mut last_job = i64::MIN;
+        if let Some(database) = backend.database() {
+            loop {
+                let jobs = database.queued_jobs(last_job).await?;
+                let Some(last) = jobs.last() else { break };
+                last_job = last.seq;
+                for job in &jobs {
+                    ahead.job(&job.body, facts)?;
+                }
+            }
+        }
+        Ok(Self { ahead, last_job })
+    }
+}
+
 /// Writes the facts. This happens before the erasure, so that no writer stores erased content again.
 async fn write_facts(
     archive: &dyn Archive,
@@ -174,10 +214,12 @@ async fn wait_for_writers(kind: BackendKind) {
 async fn run_eraser(
     backend: &Backend,
     eraser: &Eraser<'_>,
-    facts: &[ErasureFact],
+    request: &EraseRequest,
+    present: &PresentContent,
     mode: EraserMode,
 ) -> anyhow::Result<Done> {
-    let mut done = Done { jobs: queued_jobs(backend, facts, mode).await?, ..Done::default() };
+    let mut done =
+        Done { jobs: queued_jobs(backend, &request.facts, present, mode).await?, ..Done::default() };
     let parts = eraser.parts().await?;
     let mut progress = ProgressLine::begin();
     for (number, part) in parts.iter().enumerate() {
@@ -196,16 +238,29 @@ async fn run_eraser(
 /// Counts or removes jobs on the queues of this machine that contain only erased content. The archive refuses
 /// erased content of other jobs, which are overwritten once the queue is drained. On SQS, jobs cannot be
 /// searched.
-async fn queued_jobs(backend: &Backend, facts: &[ErasureFact], mode: EraserMode) -> anyhow::Result<u64> {
+async fn queued_jobs(
+    backend: &Backend,
+    facts: &[ErasureFact],
+    present: &PresentContent,
+    mode: EraserMode,
+) -> anyhow::Result<u64> {
     let Some(database) = backend.database() else { return Ok(0) };
-    let covered: ErasureFacts = facts.iter().cloned().collect();
+    let of_present = [facts, present.ahead.job_facts()].concat();
+    let [covered, covered_of_present] =
+        [facts, &of_present].map(|facts| facts.iter().collect::<ErasureFacts>());
     let (mut after, mut found) = (0, 0);
     loop {
         let jobs = database.queued_jobs(after).await?;
         let Some(last) = jobs.last() else { return Ok(found) };
         after = last.seq;
-        let is_covered = |body: &str| cover_of(body, facts, &covered) == JobCover::All;
-        let due: Vec<i64> = jobs.iter().filter(|job| is_covered(&job.body)).map(|job| job.seq).collect();
+        let is_covered = |job: &&QueuedJob| {
+            let cover = match job.seq <= present.last_job {
+                true => cover_of(&job.body, &of_present, &covered_of_present),
+                false => cover_of(&job.body, facts, &covered),
+            };
+            cover == JobCover::All
+        };
+        let due: Vec<i64> = jobs.iter().filter(is_covered).map(|job| job.seq).collect();
         found += match mode {
             EraserMode::Plan => due.len() as u64,
             EraserMode::Act | EraserMode::ActAgain if due.is_empty() => 0,

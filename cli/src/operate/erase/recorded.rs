@@ -2,17 +2,21 @@
 //! erasure restores the erased content; this list says what to erase again. It contains ids and times, but no
 //! content.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use ports::archive::erasure::ErasureFact;
 use process::config::backend::{BackendArgs, BackendKind};
+use process::config::named_file::read_text;
 use serde::{Deserialize, Serialize};
 use slack::ids::{TeamId, Ts};
 
 use super::request;
+
+/// Maximum size of a list: half a million erasures.
+const MAX_LIST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The file's name in the data folder.
 pub(crate) const FILE: &str = "erasures.jsonl";
@@ -41,7 +45,7 @@ impl RecordedErasures {
     pub(super) fn add(&self, facts: &[ErasureFact]) -> anyhow::Result<()> {
         let failed = || format!("cannot write the list of erasures, {}", self.0.display());
         // A previous write may have been cut off: start a new line after it.
-        let is_cut = fs::read(&self.0).is_ok_and(|known| known.last().is_some_and(|last| *last != b'\n'));
+        let is_cut = last_byte(&self.0).is_ok_and(|last| last != b'\n');
         let mut lines = if is_cut { "\n".to_owned() } else { String::new() };
         for ErasureFact { team, scope, until } in facts.iter().cloned() {
             let erasure = RecordedErasure { team, scope: request::label(&scope), until };
@@ -79,9 +83,17 @@ pub(super) struct ListedErasures {
     pub(super) problem: Option<String>,
 }
 
+fn last_byte(file: &Path) -> io::Result<u8> {
+    let mut file = File::open(file)?;
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last).map(|()| last[0])
+}
+
 /// Returns the facts in the list of another data folder.
 pub(super) fn read(file: &Path) -> anyhow::Result<ListedErasures> {
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text =
+        read_text(file, MAX_LIST_BYTES).map_err(|why| anyhow!("cannot read {}: {why}", file.display()))?;
     let mut facts = Vec::new();
     let mut unreadable = Vec::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {

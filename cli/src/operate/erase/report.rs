@@ -44,6 +44,7 @@ impl EraseReport<'_> {
                 "messages": sum.messages,
                 "revisions": sum.revisions,
                 "files": sum.files,
+                "unnamed_files": sum.unnamed,
                 "bytes": sum.bytes,
                 "users": sum.users,
                 "reports": sum.reports,
@@ -79,11 +80,22 @@ impl EraseReport<'_> {
     }
 
     fn counts(&self) -> String {
-        let EraserCounts { messages, revisions, files, bytes, users, states, reports, quarantined, .. } =
-            self.sum;
+        let EraserCounts {
+            messages,
+            revisions,
+            files,
+            unnamed,
+            bytes,
+            users,
+            states,
+            reports,
+            quarantined,
+            ..
+        } = self.sum;
         let optional = [
             (revisions, "earlier version", "earlier versions"),
             (files, "file", "files"),
+            (unnamed, "file that no row names", "files that no row names"),
             (users, "person", "people"),
             (states, "state of a channel", "states of channels"),
             (reports, "stored report", "stored reports"),

@@ -1,6 +1,12 @@
+use bytes::Bytes;
 use ports::claims::{Claim, ClaimAnswer, ClaimContext, ClaimKey, ClaimMode, ClaimOwner};
+use ports::files::FileKey;
+use ports::queue::job::{encode_event, encode_job};
+use ports::queue::{DedupId, GroupId, Outgoing, QueueName};
+use rules::file::row::Share;
+use rules::file::{FileJob, FileObject};
 use serde_json::{Value, json};
-use slack::ids::{FileId, Ts, UserId};
+use slack::ids::{ChannelId, FileId, Ts, UserId};
 
 use super::*;
 use crate::fixture::{CliFixture, output, parsed};
@@ -50,7 +56,7 @@ async fn a_dry_run_prints_counts_and_changes_nothing() {
         assert!(output.contains(expected), "{expected}: {output}");
     }
     let line = as_json(&fixture, &["--user", "@ana"]).await;
-    let expected = json!({ "scope": "user#U1", "dry_run": true, "messages": 1, "revisions": 1, "files": 0, "bytes": 0,
+    let expected = json!({ "scope": "user#U1", "dry_run": true, "messages": 1, "revisions": 1, "files": 0, "unnamed_files": 0, "bytes": 0,
         "users": 1, "reports": 0, "quarantined": 0, "jobs": 0, "until": "1795178096.000000" });
     assert_eq!(line, expected);
     let team = TeamId::parse("T1").unwrap();
@@ -111,6 +117,8 @@ async fn an_unknown_name_is_a_one_line_error_with_similar_names() {
         (["--channel", "generel"], "did you mean #general?"),
         (["--message", "C1"], "--message takes a channel and a timestamp"),
         (["--replay", "/nowhere/erasures.jsonl"], "cannot read /nowhere/erasures.jsonl"),
+        (["--replay", "/dev/zero"], "cannot read /dev/zero: it is not a regular file"),
+        (["--replay", "/"], "cannot read /: it is not a regular file"),
     ] {
         let output = erase_error(&fixture, &arguments).await;
         assert!(output.contains(expected), "{arguments:?}: {output}");
@@ -163,4 +171,93 @@ async fn a_replay_erases_every_readable_line_and_names_the_others() {
         let printed = String::from_utf8(printed).unwrap();
         assert_eq!(printed.contains("user#U1 in T1"), text.contains("user#U1"), "{printed}");
     }
+}
+
+/// Stores bytes under a key.
+async fn store_bytes(fixture: &CliFixture, key: &str) {
+    let files = fixture.backend.files();
+    let mut writer = files.create(&FileKey::parse(key).unwrap()).await.unwrap();
+    writer.write(Bytes::from_static(b"unnamed")).await.unwrap();
+    writer.publish().await.unwrap();
+}
+
+#[tokio::test]
+async fn bytes_that_no_row_names_are_erased_unless_a_job_on_a_queue_stores_them() {
+    let fixture = CliFixture::open().await;
+    fixture.post("T1", "C1", "1700000000.000100", "mine").await;
+    let job = |file: &str| FileJob {
+        team: TeamId::parse("T1").unwrap(),
+        share: Share {
+            channel: ChannelId::parse("C1").unwrap(),
+            ts: Ts::parse("1700000000.000200").unwrap(),
+        },
+        user: UserId::parse("U2").ok(),
+        object: FileObject::read(&json!({ "id": file })).unwrap(),
+        refresh: false,
+        version: None,
+    };
+    let queued = job("F3");
+    let image = json!({ "team": "T1", "user": "U2", "url": "https://a" });
+    let image = Outgoing { body: encode_job("image", &image), ..job("F4").outgoing() };
+    for sent in fixture.backend.queue().send(vec![queued.outgoing(), image]).await {
+        sent.unwrap();
+    }
+    let picture = FileKey::image(&queued.team, "https://a");
+    let kept = [
+        "slack/T1/C1/1700000000.000200/F3",
+        queued.version_key().as_str(),
+        picture.as_str(),
+        "slack/T2/C1/1700000000.000100/F1",
+        "slack/notes.txt",
+    ]
+    .map(str::to_owned);
+    let erased = [
+        "slack/T1/C1/1700000000.000100/F1",
+        "slack/T1/C7/1700000000.000100/F1",
+        "slack/T1/images/00112233445566778899aabbccddeeff",
+    ]
+    .map(str::to_owned);
+    for key in kept.iter().chain(&erased) {
+        store_bytes(&fixture, key).await;
+    }
+    let files = fixture.data().data.data.join("files");
+    let planned = as_json(&fixture, &["--user", "U1"]).await;
+    assert_eq!((&planned["unnamed_files"], &planned["bytes"]), (&json!(3), &json!(21)));
+    assert!(erased.iter().all(|key| files.join(key).exists()));
+    let output = run_erase(&fixture, &["--user", "U1", "--yes"]).await.unwrap();
+    assert!(output.contains("3 files that no row names, 21 B of files and pictures"), "{output}");
+    assert!(erased.iter().all(|key| !files.join(key).exists()));
+    assert!(kept.iter().all(|key| files.join(key).exists()));
+}
+
+#[tokio::test]
+async fn what_is_there_is_erased_whatever_its_time_and_is_erased_again_after_a_restore() {
+    let fixture = CliFixture::open().await;
+    // The clock of this machine is at 1795178096.
+    let (stored, queued, later) = ("1795178296.000100", "1795178396.000100", "1795178496.000100");
+    fixture.post("T1", "C1", stored, "of the next minutes").await;
+    let message = json!({ "type": "message", "channel": "C1", "channel_type": "channel", "user": "U1", "text": "queued", "ts": queued });
+    let body = json!({ "type": "event_callback", "team_id": "T1", "event": message }).to_string();
+    let job = Outgoing {
+        queue: QueueName::Events,
+        group: GroupId::from_parts(&["T1", "C1"]),
+        dedup: DedupId::from_parts(&[b"1"]),
+        body: encode_event(&body),
+    };
+    fixture.backend.queue().send(vec![job]).await[0].as_ref().unwrap();
+    let planned = as_json(&fixture, &["--user", "U1"]).await;
+    assert_eq!((&planned["messages"], &planned["jobs"]), (&json!(1), &json!(1)), "{planned}");
+    let done = as_json(&fixture, &["--user", "U1", "--yes"]).await;
+    assert_eq!((&done["messages"], &done["jobs"]), (&json!(1), &json!(1)), "{done}");
+    let list = std::fs::read_to_string(fixture.data().data.data.join(FILE)).unwrap();
+    assert!(list.lines().count() == 3 && list.contains(stored) && list.contains(queued), "{list}");
+    // A backup from before it has them again.
+    let restored = CliFixture::open().await;
+    for ts in [stored, queued, later] {
+        restored.post("T1", "C1", ts, "again").await;
+    }
+    let file = restored.data().data.data.join("other.jsonl");
+    std::fs::write(&file, list).unwrap();
+    let replayed = as_json(&restored, &["--replay", file.to_str().unwrap(), "--yes"]).await;
+    assert_eq!(replayed["messages"], 2, "what was written later is kept: {replayed}");
 }

@@ -23,6 +23,9 @@ const MAX_RATIO: u64 = 200;
 /// Unpacked size above which the ratio is checked, because a few bytes may well become thousands.
 const RATIO_BEGINS_BYTES: u64 = 64 * 1024;
 
+/// Minimum size of the header before the bytes of an entry.
+const HEADER_BYTES: u64 = 30;
+
 /// Size of the read buffer.
 const BUFFER_BYTES: usize = 32 * 1024;
 
@@ -38,6 +41,32 @@ const COUNT_AT: usize = 32;
 pub(super) struct ZipExport {
     zip: ZipArchive<BufReader<File>>,
     entries: Vec<ExportEntry>,
+    unpacked: UnpackedBytes,
+}
+
+/// The bytes that came out of a zip.
+struct UnpackedBytes {
+    /// The most bytes that were read of each entry, which may be read again.
+    of_entries: Vec<u64>,
+    sum: u64,
+    /// The maximum sum: entries too small to be checked one by one are checked together.
+    limit: u64,
+}
+
+impl UnpackedBytes {
+    fn of(entries: usize, zip_bytes: u64) -> Self {
+        let limit = zip_bytes.saturating_mul(MAX_RATIO).max(RATIO_BEGINS_BYTES);
+        Self { of_entries: vec![0; entries], sum: 0, limit }
+    }
+
+    /// Counts the bytes that were read of an entry. Returns whether the sum is within the limit.
+    fn count(&mut self, entry: usize, read_bytes: u64) -> bool {
+        if let Some(counted) = self.of_entries.get_mut(entry) {
+            self.sum = self.sum.saturating_add(read_bytes.saturating_sub(*counted));
+            *counted = read_bytes.max(*counted);
+        }
+        self.sum <= self.limit
+    }
 }
 
 impl ZipExport {
@@ -63,9 +92,11 @@ impl ZipExport {
         };
         let announced = announced_entries(&mut file).map_err(unreadable)?;
         too_many(announced).map_or(Ok(()), Err)?;
+        let zip_bytes = file.metadata().map_err(unreadable)?.len();
         let zip = ZipArchive::new(BufReader::with_capacity(BUFFER_BYTES, file)).map_err(broken)?;
         too_many(zip.len() as u64).map_or(Ok(()), Err)?;
         let mut entries = Vec::with_capacity(zip.len());
+        let mut spans = Vec::with_capacity(zip.len());
         for index in 0..zip.len() {
             let header = zip.by_index_data(index).map_err(broken)?;
             if header.encrypted() {
@@ -75,9 +106,15 @@ impl ZipExport {
             // Slack writes names in UTF-8 without saying so.
             let name = String::from_utf8_lossy(header.name_raw()).into_owned();
             let modified_s = header.last_modified().and_then(seconds);
+            spans.push((header.header_start(), header.compressed_size()));
             entries.push(ExportEntry { name, packed_bytes: header.compressed_size(), modified_s });
         }
-        Ok(Self { zip, entries })
+        if share_bytes(spans) {
+            let detail = "entries in it share bytes, which no program packs: download it again".to_owned();
+            return Err(refused(ProblemKind::BrokenZip, detail));
+        }
+        let unpacked = UnpackedBytes::of(entries.len(), zip_bytes);
+        Ok(Self { zip, entries, unpacked })
     }
 
     /// Returns a problem if entries cannot be read because others have the same name.
@@ -86,6 +123,18 @@ impl ZipExport {
         let has_duplicates = self.zip.has_duplicate_names();
         has_duplicates.then(|| Problem::new(ProblemKind::BrokenZip, file_name(path), detail))
     }
+}
+
+/// Whether entries, each with its beginning and its packed size, share bytes: then few bytes become many,
+/// although no entry has a high ratio.
+fn share_bytes(mut spans: Vec<(u64, u64)>) -> bool {
+    spans.sort_unstable();
+    spans.windows(2).any(|pair| match pair {
+        [(begins, packed_bytes), (next, _)] => {
+            begins.saturating_add(HEADER_BYTES).saturating_add(*packed_bytes) > *next
+        }
+        _ => false,
+    })
 }
 
 /// Returns a time in a zip, in seconds since the Unix epoch. A zip does not name its zone: UTC is at most
@@ -130,7 +179,8 @@ impl ExportEntries for ZipExport {
         if bytes.size() > MAX_ENTRY_BYTES {
             return Err(too_large(format!("it says that it has {} bytes", bytes.size())));
         }
-        Ok(Box::new(Bounded { bytes, packed_bytes, read_bytes: 0 }))
+        let unpacked = &mut self.unpacked;
+        Ok(Box::new(Bounded { bytes, packed_bytes, read_bytes: 0, entry, unpacked }))
     }
 }
 
@@ -139,13 +189,15 @@ fn too_large(detail: String) -> io::Error {
 }
 
 /// A reader of an entry that fails if the entry exceeds the limits.
-struct Bounded<R> {
+struct Bounded<'u, R> {
     bytes: R,
     packed_bytes: u64,
     read_bytes: u64,
+    entry: usize,
+    unpacked: &'u mut UnpackedBytes,
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for Bounded<'_, R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.bytes.read(into)?;
         self.read_bytes += read as u64;
@@ -157,6 +209,10 @@ impl<R: Read> Read for Bounded<R> {
                 format!("{} bytes in the zip become more than {MAX_RATIO} times as many", self.packed_bytes);
             return Err(too_large(detail));
         }
+        if !self.unpacked.count(self.entry, self.read_bytes) {
+            let detail = format!("the whole zip becomes more than {MAX_RATIO} times as many bytes");
+            return Err(too_large(detail));
+        }
         Ok(read)
     }
 }
@@ -166,10 +222,80 @@ mod tests {
     use super::*;
 
     fn unpack(packed_bytes: u64, bytes: u64) -> io::Result<u64> {
-        io::copy(
-            &mut Bounded { bytes: io::repeat(b' ').take(bytes), packed_bytes, read_bytes: 0 },
-            &mut io::sink(),
-        )
+        unpack_of(&mut UnpackedBytes::of(1, u64::MAX), 0, packed_bytes, bytes)
+    }
+
+    fn unpack_of(
+        unpacked: &mut UnpackedBytes,
+        entry: usize,
+        packed_bytes: u64,
+        bytes: u64,
+    ) -> io::Result<u64> {
+        let bytes = io::repeat(b' ').take(bytes);
+        io::copy(&mut Bounded { bytes, packed_bytes, read_bytes: 0, entry, unpacked }, &mut io::sink())
+    }
+
+    #[test]
+    fn small_entries_are_checked_together_and_an_entry_may_be_read_again() {
+        let mut unpacked = UnpackedBytes::of(3, 1_000);
+        for _ in 0..10 {
+            assert_eq!(unpack_of(&mut unpacked, 0, 100, 60_000).unwrap(), 60_000);
+        }
+        assert!(unpack_of(&mut unpacked, 1, 100, 60_000).is_ok());
+        assert!(unpack_of(&mut unpacked, 2, 100, 60_000).is_ok());
+        let mut unpacked = UnpackedBytes::of(9, 1_000);
+        let read: Vec<bool> =
+            (0..9).map(|entry| unpack_of(&mut unpacked, entry, 100, 60_000).is_ok()).collect();
+        assert_eq!(read, [true, true, true, false, false, false, false, false, false]);
+    }
+
+    #[test]
+    fn entries_that_share_bytes_are_refused() {
+        for (spans, expected) in [
+            (vec![], false),
+            (vec![(0, 10)], false),
+            (vec![(40, 5), (0, 10)], false),
+            (vec![(39, 5), (0, 10)], true),
+            (vec![(0, 10), (0, 10)], true),
+            (vec![(0, 0), (0, 0)], true),
+            (vec![(0, u64::MAX), (100, 1)], true),
+            (vec![(0, 1_000), (200, 10), (5_000, 1)], true),
+        ] {
+            assert_eq!(share_bytes(spans.clone()), expected, "{spans:?}");
+        }
+    }
+
+    /// A zip whose central directory lists one stored entry many times under different names.
+    #[test]
+    fn a_zip_whose_entries_are_one_is_a_problem_of_the_file() {
+        use std::io::Write;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.zip");
+        let mut writer = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
+        writer.start_file("a.json", zip::write::SimpleFileOptions::default()).unwrap();
+        writer.write_all("[]".repeat(1_000).as_bytes()).unwrap();
+        let honest = writer.finish().unwrap().into_inner();
+        std::fs::write(&path, &honest).unwrap();
+        assert!(ZipExport::open(&path).is_ok());
+        let central = honest.windows(4).position(|bytes| bytes == b"PK\x01\x02").unwrap();
+        let end = honest.windows(4).position(|bytes| bytes == b"PK\x05\x06").unwrap();
+        let header = &honest[central..end];
+        let name = header.windows(6).position(|bytes| bytes == b"a.json").unwrap();
+        let mut forged = honest[..central].to_vec();
+        for number in b'a'..=b'e' {
+            let mut header = header.to_vec();
+            header[name] = number;
+            forged.extend(header);
+        }
+        let mut end = honest[end..].to_vec();
+        end[8..10].copy_from_slice(&5_u16.to_le_bytes());
+        end[10..12].copy_from_slice(&5_u16.to_le_bytes());
+        end[12..16].copy_from_slice(&u32::try_from(header.len() * 5).unwrap().to_le_bytes());
+        forged.extend(end);
+        std::fs::write(&path, forged).unwrap();
+        let problem = ZipExport::open(&path).err().unwrap();
+        assert!(problem.detail.contains("share bytes"), "{}", problem.detail);
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Copies the rows of a database from outside into a database of this program.
 //!
+//! Jobs are numbered anew: workers read the queue by its numbers, so that a job with a number from outside could
+//! be before every worker's position, or leave no number for the next one.
+//!
 //! The database may come from another program, so its schema is not trusted: only the rows of the tables that
 //! the migrations create are copied, into a database created by the migrations. The database is opened
 //! read-only, and each table must exactly match the one of its schema version.
@@ -20,6 +23,12 @@ use ports::archive::Attributes;
 /// Tables that are not copied: existence is confirmed again, and the rowids of recorded changes are different
 /// here.
 const LEFT_EMPTY: [&str; 2] = ["existence_check_cache", "changes"];
+
+/// The tables of the queue, whose rows begin with the number of a job.
+const NUMBERED: [&str; 3] = ["jobs", "leases", "sends"];
+
+/// The column with the number of a job: the first one.
+const SEQ: &str = "seq";
 
 /// The result of copying a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,12 +60,18 @@ pub fn adopt(database: &Path, schema: usize, own: &Path) -> Result<Adopted, Back
     check(&foreign, schema, &expected, &tables)?;
     let copy = create_empty_file(own, schema).map_err(unusable)?;
     copy.execute_batch("BEGIN IMMEDIATE").map_err(BackupError::Copy)?;
+    number_jobs(&foreign, &copy, &tables)?;
     for table in tables.iter().filter(|table| !LEFT_EMPTY.contains(&table.name.as_str())) {
         copy_rows(&foreign, &copy, table)?;
     }
     renew_epoch(&copy).map_err(BackupError::Copy)?;
-    // The owners of these leases do not exist here.
-    copy.execute_batch("UPDATE leases SET visible_at_ms = 0; COMMIT").map_err(BackupError::Copy)?;
+    // The owners of these leases do not exist here, and attempts belong to jobs by their numbers.
+    copy.execute_batch(
+        "UPDATE leases SET visible_at_ms = 0;
+         DELETE FROM items WHERE item_id >= 'meta#attempts#' AND item_id < 'meta#attempts$';
+         COMMIT",
+    )
+    .map_err(BackupError::Copy)?;
     copy.close().map_err(|(_, error)| BackupError::Copy(error))?;
     migrate(own)?;
     let left_out = left_out(&foreign, &expected).map_err(|error| BackupError::database(&error))?;
@@ -131,15 +146,49 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Column>
     Ok(columns)
 }
 
+/// Numbers the jobs from 1, in their order.
+fn number_jobs(foreign: &Connection, copy: &Connection, tables: &[CopiedTable]) -> Result<(), BackupError> {
+    let failed = |error: rusqlite::Error| BackupError::database(&error);
+    copy.execute_batch("CREATE TEMP TABLE numbers (seq INTEGER PRIMARY KEY, number INTEGER NOT NULL)")
+        .map_err(BackupError::Copy)?;
+    // A send without a job is only known by its deduplication id, and a lease without a job is nothing.
+    let numbered =
+        ["jobs", "sends"].into_iter().filter(|name| tables.iter().any(|table| table.name == *name));
+    let numbered: Vec<String> =
+        numbered.map(|name| format!("SELECT seq FROM main.{name} NOT INDEXED")).collect();
+    if numbered.is_empty() {
+        return Ok(());
+    }
+    let mut select =
+        foreign.prepare(&format!("{} ORDER BY seq", numbered.join(" UNION "))).map_err(failed)?;
+    let mut insert = copy.prepare("INSERT INTO temp.numbers VALUES (?1, ?2)").map_err(BackupError::Copy)?;
+    let mut rows = select.query([]).map_err(failed)?;
+    let mut number = 0_i64;
+    while let Some(row) = rows.next().map_err(failed)? {
+        number += 1;
+        insert.execute([row.get::<_, i64>(0).map_err(failed)?, number]).map_err(BackupError::Copy)?;
+    }
+    Ok(())
+}
+
 fn copy_rows(foreign: &Connection, copy: &Connection, table: &CopiedTable) -> Result<(), BackupError> {
     let failed = |error: rusqlite::Error| BackupError::database(&error);
     let name = &table.name;
     let columns: Vec<&str> = table.columns.iter().map(|column| column.0.as_str()).collect();
-    let parameters = vec!["?"; columns.len()].join(", ");
+    let parameter = |(index, column): (usize, &&str)| match *column {
+        SEQ if NUMBERED.contains(&name.as_str()) => "number".to_owned(),
+        _ => format!("?{}", index + 1),
+    };
+    let parameters = columns.iter().enumerate().map(parameter).collect::<Vec<_>>().join(", ");
     let columns = columns.join(", ");
     // An index from outside may omit rows.
     let select = format!("SELECT {columns} FROM main.{name} NOT INDEXED");
-    let insert = format!("INSERT INTO main.{name} ({columns}) VALUES ({parameters})");
+    let insert = match NUMBERED.contains(&name.as_str()) {
+        true => format!(
+            "INSERT INTO main.{name} ({columns}) SELECT {parameters} FROM temp.numbers WHERE seq = ?1"
+        ),
+        false => format!("INSERT INTO main.{name} ({columns}) VALUES ({parameters})"),
+    };
     let attributes = table.columns.iter().position(|column| name == "items" && column.0 == "attributes");
     let mut select = foreign.prepare(&select).map_err(failed)?;
     let mut insert = copy.prepare(&insert).map_err(BackupError::Copy)?;

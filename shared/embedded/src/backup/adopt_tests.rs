@@ -1,4 +1,8 @@
 use std::path::PathBuf;
+use std::time::Duration;
+
+use ports::clock::SystemClock;
+use ports::queue::{DedupId, GroupId, Outgoing, QueueName, ReceiveRequest};
 
 use super::*;
 use crate::connection::{SCHEMA, first_altered_object};
@@ -38,10 +42,108 @@ fn rows_are_copied_without_active_leases_and_confirmations() {
     assert_eq!(adopted, Adopted { left_out: None });
     assert_eq!(text(&own, "SELECT attributes FROM items WHERE timestamp = 'F1'"), r#"{"text":"kept"}"#);
     assert_eq!(text(&own, "SELECT timestamp FROM items WHERE parent = 'thread#T1#1'"), "1.000000");
-    assert_eq!(text(&own, "SELECT body FROM jobs WHERE seq = 7"), "body");
+    assert_eq!(text(&own, "SELECT body FROM jobs WHERE seq = 1"), "body");
+    assert_eq!(text(&own, "SELECT CAST(seq AS TEXT) FROM leases"), "1");
     assert_eq!(text(&own, "SELECT CAST(visible_at_ms AS TEXT) FROM leases"), "0");
     assert_eq!(text(&own, "SELECT CAST(count(*) AS TEXT) FROM existence_check_cache"), "0");
     assert_eq!(text(&own, "PRAGMA integrity_check"), "ok");
+}
+
+/// Jobs and sends with these numbers, instead of the others; every job's body is its position in the order.
+fn numbered(jobs: &[i64], sends: &[i64]) -> String {
+    let mut jobs = jobs.to_vec();
+    jobs.sort_unstable();
+    let job = |(position, seq): (usize, &i64)| {
+        format!(
+            "INSERT INTO jobs VALUES ({seq}, 'events', 'T1#C{position}', 1, '{position}');
+                 INSERT INTO leases VALUES ({seq}, 'events', 9999999999999, {position}, 7);"
+        )
+    };
+    let sends = sends.iter().map(|seq| format!("INSERT INTO sends VALUES ({seq}, 'events', x'00', 1);"));
+    let jobs: String = jobs.iter().enumerate().map(job).collect();
+    format!("DELETE FROM jobs; DELETE FROM leases; {jobs}{}", sends.collect::<String>())
+}
+
+/// Job numbers that a worker would not reach, or that leave no number for the next job.
+const EXTREME: [(&[i64], &[i64]); 7] = [
+    (&[3, 5], &[i64::MAX]),
+    (&[3, i64::MAX], &[3, i64::MAX]),
+    (&[1_000_000_000_000], &[]),
+    (&[i64::MAX - 1, i64::MAX], &[]),
+    (&[-5, -1], &[2]),
+    (&[i64::MIN, 0, 7], &[i64::MIN]),
+    (&[], &[i64::MAX]),
+];
+
+#[tokio::test]
+async fn jobs_are_numbered_anew_so_that_workers_receive_them_and_what_follows() {
+    for (jobs, sends) in EXTREME {
+        let data = tempfile::tempdir().unwrap();
+        let (file, own) = (database(data.path(), &numbered(jobs, sends)), data.path().join("annalist.db"));
+        adopt(&file, SCHEMA, &own).unwrap();
+        let opened = crate::Database::open(data.path(), SystemClock::shared()).unwrap();
+        let queue = opened.queue();
+        queue.ready().await.unwrap();
+        let job = |number: usize| Outgoing {
+            queue: QueueName::Events,
+            group: GroupId::from_parts(&["T1", "new"]),
+            dedup: DedupId::from_parts(&[&number.to_be_bytes()]),
+            body: format!("new {number}"),
+        };
+        for sent in queue.send((0..2).map(job).collect()).await {
+            sent.unwrap();
+        }
+        let request = ReceiveRequest {
+            queue: QueueName::Events.into(),
+            max: 10,
+            visibility_timeout: Duration::from_secs(60),
+            wait: Duration::ZERO,
+        };
+        let received = queue.receive(request).await.unwrap();
+        let bodies: Vec<_> = received.iter().map(|delivery| delivery.body.clone()).collect();
+        let old = (0..jobs.len()).map(|position| position.to_string());
+        let expected: Vec<_> = old.chain(["new 0".to_owned(), "new 1".to_owned()]).collect();
+        assert_eq!(bodies, expected, "{jobs:?} {sends:?}");
+        // The receive counts came along.
+        assert!(
+            received.iter().take(jobs.len()).enumerate().all(|(position, delivery)| {
+                delivery.receive_count == u32::try_from(position).unwrap() + 1
+            })
+        );
+        opened.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_folder_whose_job_numbers_are_out_of_range_is_refused_and_a_gap_in_them_is_not() {
+    for (jobs, sends) in EXTREME {
+        let data = tempfile::tempdir().unwrap();
+        let file = database(data.path(), &numbered(jobs, sends));
+        std::fs::rename(file, data.path().join("annalist.db")).unwrap();
+        let usable = jobs.iter().chain(sends).all(|seq| (1..=1_000_000_000_000).contains(seq));
+        match crate::Database::open(data.path(), SystemClock::shared()) {
+            Err(error) => {
+                let error = error.to_string();
+                assert!(!usable && error.contains("annalist backup") && !error.contains('\n'), "{error}");
+            }
+            Ok(opened) => {
+                assert!(usable, "{jobs:?} {sends:?}");
+                let job = Outgoing {
+                    queue: QueueName::Events,
+                    group: GroupId::from_parts(&["T1", "new"]),
+                    dedup: DedupId::from_parts(&[b"new"]),
+                    body: "new".into(),
+                };
+                opened.queue().send(vec![job]).await[0].as_ref().unwrap();
+                let (wait, visibility_timeout) = (Duration::ZERO, Duration::from_secs(60));
+                let request =
+                    ReceiveRequest { queue: QueueName::Events.into(), max: 10, visibility_timeout, wait };
+                let received = opened.queue().receive(request).await.unwrap();
+                assert_eq!(received.len(), jobs.len() + 1, "{jobs:?} {sends:?}");
+                opened.close().await;
+            }
+        }
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! * [`snapshot`]: copies the database as of one moment, while others write.
 //! * [`inventory`]: lists the files. Files are written once, so every file that a snapshot's rows refer to
-//!   exists after it.
+//!   exists after it, unless it is erased.
 //! * [`manifest`]: the content of a backup, with sizes and hashes.
 //! * [`staging`]: restores a data folder: it is complete under its final name, or does not exist.
 //! * [`adopt`]: copies the rows of a database from a backup into the folder's own database.
@@ -22,7 +22,7 @@ use super::OpenError;
 pub use adopt::{Adopted, adopt};
 pub use inventory::{Inventory, PublishedFile};
 pub use manifest::{BackupEntry, Manifest};
-pub use snapshot::{Snapshot, snapshot};
+pub use snapshot::{CopiedRows, Snapshot, snapshot};
 pub use staging::StagingFolder;
 
 /// Why a backup or a restore failed.

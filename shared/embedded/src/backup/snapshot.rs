@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
+use ports::archive::{Item, ItemKey};
+use rusqlite::{Connection, OptionalExtension};
+
 use super::BackupError;
+use crate::archive::item;
 use crate::connection::{open_for_reading, schema_of};
 use crate::{DATABASE_FILE, OpenError, VERSION, files_uri, join};
 
@@ -41,4 +45,40 @@ pub fn snapshot(data: &Path, into: &Path) -> Result<Snapshot, BackupError> {
     })?;
     connection.execute("VACUUM INTO ?1", [into]).map_err(BackupError::Copy)?;
     Ok(Snapshot { schema, files_uri: files_uri(data).map_err(BackupError::at(data))? })
+}
+
+/// The rows of a copy.
+pub struct CopiedRows(Connection);
+
+impl CopiedRows {
+    /// Opens a copy for reading.
+    ///
+    /// # Errors
+    /// [`BackupError::Copy`]
+    pub fn open(copy: &Path) -> Result<Self, BackupError> {
+        open_for_reading(copy).map(Self).map_err(BackupError::Copy)
+    }
+
+    /// Reads a row.
+    ///
+    /// # Errors
+    /// [`BackupError::Copy`]
+    pub fn get(&self, key: &ItemKey) -> Result<Option<Item>, BackupError> {
+        let select = "SELECT item_id, timestamp, attributes FROM items WHERE item_id = ?1 AND timestamp = ?2";
+        let mut select = self.0.prepare_cached(select).map_err(BackupError::Copy)?;
+        select.query_row([&key.item_id, &key.timestamp], item).optional().map_err(BackupError::Copy)
+    }
+
+    /// Reads the rows of a partition, one after the other.
+    ///
+    /// # Errors
+    /// [`BackupError::Copy`]
+    pub fn for_each(&self, item_id: &str, mut each: impl FnMut(Item)) -> Result<(), BackupError> {
+        let select = "SELECT item_id, timestamp, attributes FROM items WHERE item_id = ?1";
+        let mut select = self.0.prepare_cached(select).map_err(BackupError::Copy)?;
+        for row in select.query_map([item_id], item).map_err(BackupError::Copy)? {
+            each(row.map_err(BackupError::Copy)?);
+        }
+        Ok(())
+    }
 }

@@ -1,6 +1,7 @@
 //! The process's cache of the queue's tables, and its invalidation.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use rusqlite::params;
 
@@ -10,6 +11,10 @@ use super::{claim, label};
 use crate::writer::Transaction;
 use ports::clock::TimestampMs;
 use ports::queue::{DEDUPLICATION_WINDOW, GroupId, QueueRef, Receipt};
+
+/// The numbers that jobs have. Numbers only grow, and at a million jobs a second they last 73,000 years: a
+/// greater one was written by a person, or by a fault of the disk.
+pub(crate) const JOB_NUMBERS: RangeInclusive<i64> = 1..=i64::MAX / 4;
 
 /// Number of expired sends that each transaction deletes: more than it adds on average, and few enough to be
 /// fast.
@@ -42,6 +47,12 @@ impl Memory {
                     .connection
                     .query_row("SELECT coalesce(min(seq), 0) FROM sends", [], |row| row.get(0))?;
             self.read_sends(transaction)?;
+            // A person may have changed the tables: no job may come before one that is there.
+            let last_job: i64 =
+                transaction
+                    .connection
+                    .query_row("SELECT coalesce(max(seq), 0) FROM jobs", [], |row| row.get(0))?;
+            self.last_seq = self.last_seq.max(last_job);
             self.rollbacks = Some(transaction.rollbacks);
             self.foreign_commits = transaction.foreign_commits;
         } else if self.foreign_commits != transaction.foreign_commits {
@@ -78,9 +89,22 @@ impl Memory {
 
     /// Returns the sequence number of the next message. Numbers only grow, because the last send is never
     /// deleted.
-    pub(super) fn next_seq(&mut self) -> i64 {
-        self.last_seq += 1;
-        self.last_seq
+    ///
+    /// # Errors
+    /// If the numbers are used up: no worker would see the message.
+    pub(super) fn next_seq(&mut self) -> rusqlite::Result<i64> {
+        self.last_seq = self.peek_seq()?;
+        Ok(self.last_seq)
+    }
+
+    /// The number that [`Self::next_seq`] would return.
+    pub(super) fn peek_seq(&self) -> rusqlite::Result<i64> {
+        let next = self.last_seq.saturating_add(1);
+        if JOB_NUMBERS.contains(&next) {
+            Ok(next)
+        } else {
+            Err(rusqlite::Error::IntegralValueOutOfRange(0, next))
+        }
     }
 
     /// The ids recently sent to a queue.

@@ -217,7 +217,7 @@ fn move_to_dead_letters(
     delete(transaction, seq)?;
     let dead_letters = QueueRef::dead_letters(queue.name);
     let key = deduplication_key(&DedupId::from_parts(&[label(queue).as_bytes(), &seq.to_be_bytes()]));
-    let new_seq = memory.next_seq();
+    let new_seq = memory.next_seq()?;
     let now_ms = transaction.now.0;
     append(transaction.connection, new_seq, &label(dead_letters), &key, group.as_str(), now_ms, &body)
 }

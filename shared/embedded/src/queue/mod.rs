@@ -22,6 +22,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, params};
 use tokio::sync::Notify;
 
+pub(super) use self::cache::JOB_NUMBERS;
 use self::cache::Memory;
 use self::claim::Claimed;
 pub use self::queued_jobs::QueuedJob;
@@ -223,13 +224,15 @@ impl Queue for EmbeddedQueue {
     }
 
     async fn ready(&self) -> Result<(), QueueError> {
-        // A transaction without a write succeeds even on a full disk.
-        let rewrite_header = |transaction: &Transaction<'_>| {
-            let version: i64 =
-                transaction.connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-            transaction.connection.pragma_update(None, "user_version", version)
+        let memory = Arc::clone(&self.memory);
+        // What the send of an event does, so that it fails if that would: a transaction that writes nothing,
+        // or only one page, succeeds on a full disk or a damaged table.
+        let write_as_an_event = move |transaction: &Transaction<'_>| {
+            let mut memory = lock(&memory);
+            memory.catch_up(transaction)?;
+            send::probe(transaction, &mut memory)
         };
-        self.writer.run(rewrite_header).await.map_err(unavailable)
+        self.writer.run(write_as_an_event).await.map_err(unavailable)
     }
 }
 

@@ -64,11 +64,65 @@ impl FileKey {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// What the key names; `None` for a key that this program does not create.
+    pub fn parts(&self) -> Option<FileKeyParts> {
+        let mut parts = self.0.strip_prefix(ROOT)?.split('/');
+        let team = TeamId::parse(parts.next()?).ok()?;
+        let found = match (parts.next()?, parts.next()?, parts.next()) {
+            ("images", hash, None) => {
+                let is_hash =
+                    hash.len() == IMAGE_HASH_DIGITS && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+                is_hash.then_some(FileKeyParts::Image { team })?
+            }
+            (channel, ts, Some(name)) => FileKeyParts::Shared {
+                team,
+                channel: ChannelId::parse(channel).ok()?,
+                ts: Ts::parse(ts).ok()?,
+                file: FileId::parse(name.split('.').next()?).ok()?,
+            },
+            (_, _, None) => return None,
+        };
+        parts.next().is_none().then_some(found)
+    }
 }
+
+/// What a key names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileKeyParts {
+    /// A version of a file that was stored for this message.
+    Shared {
+        /// The workspace.
+        team: TeamId,
+        /// The channel of the message.
+        channel: ChannelId,
+        /// The message.
+        ts: Ts,
+        /// The file.
+        file: FileId,
+    },
+    /// An avatar or an emoji.
+    Image {
+        /// The workspace.
+        team: TeamId,
+    },
+}
+
+impl FileKeyParts {
+    /// The workspace.
+    pub fn team(&self) -> &TeamId {
+        match self {
+            Self::Shared { team, .. } | Self::Image { team } => team,
+        }
+    }
+}
+
+/// The length of an image's hash in hexadecimal digits: 16 bytes.
+const IMAGE_HASH_DIGITS: usize = 32;
 
 /// Identifies an image by its URL: two URLs never share a hash, and a new picture has a new URL.
 pub fn image_hash(url: &str) -> String {
-    to_hex(&Sha256::digest(url.as_bytes())[..16])
+    to_hex(&Sha256::digest(url.as_bytes())[..IMAGE_HASH_DIGITS / 2])
 }
 
 impl fmt::Display for FileKey {
@@ -99,6 +153,31 @@ mod tests {
                     "{address}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_key_that_this_program_creates_has_parts_and_no_other_key_has() {
+        let shared = FileKeyParts::Shared {
+            team: TeamId::parse("T1").unwrap(),
+            channel: ChannelId::parse("C1").unwrap(),
+            ts: Ts::parse("1700000000.000100").unwrap(),
+            file: FileId::parse("F1").unwrap(),
+        };
+        let image = FileKeyParts::Image { team: TeamId::parse("T1").unwrap() };
+        let picture = FileKey::image(image.team(), "https://example.com/a.png");
+        for (key, expected) in [
+            ("slack/T1/C1/1700000000.000100/F1", Some(&shared)),
+            ("slack/T1/C1/1700000000.000100/F1.001700000000.0011aabb", Some(&shared)),
+            (picture.as_str(), Some(&image)),
+            ("slack/notes.txt", None),
+            ("slack/T1/images/a.png", None),
+            ("slack/T1/C1/1700000000.000100", None),
+            ("slack/T1/C1/1700000000.000100/f1", None),
+            ("slack/T1/C1/1700000000.000100/F1/more", None),
+            ("slack/T1/C1/yesterday/F1", None),
+        ] {
+            assert_eq!(FileKey::parse(key).unwrap().parts().as_ref(), expected, "{key}");
         }
     }
 

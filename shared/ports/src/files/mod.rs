@@ -8,7 +8,7 @@ pub mod key;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-pub use key::FileKey;
+pub use key::{FileKey, FileKeyParts};
 
 /// A failed operation of the file store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

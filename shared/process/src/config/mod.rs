@@ -8,6 +8,7 @@ mod claims;
 pub mod existence;
 pub mod lambda;
 mod log;
+pub mod named_file;
 #[cfg(feature = "web")]
 pub mod responder;
 mod secrets;

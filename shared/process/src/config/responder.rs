@@ -12,6 +12,7 @@ use processor::http::HttpProcessor;
 use processor::{Processor, ProcessorUrl};
 use secrecy::SecretString;
 
+use super::named_file::read_text;
 use super::slack::BOT_TOKENS_FILE;
 use super::{ConfigError, secrets};
 
@@ -273,12 +274,8 @@ impl ResponderArgs {
 
     fn system_prompt(&self) -> Result<Option<String>, ConfigError> {
         let Some(path) = &self.system_prompt_file else { return Ok(None) };
-        let failed = |why: String| ConfigError::SystemPromptFile { path: path.clone(), why };
-        let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
-        if size > MAX_SYSTEM_PROMPT_BYTES {
-            return Err(failed(format!("it has {size} bytes, more than {MAX_SYSTEM_PROMPT_BYTES}")));
-        }
-        std::fs::read_to_string(path).map(Some).map_err(|error| failed(error.to_string()))
+        let failed = |why| ConfigError::SystemPromptFile { path: path.clone(), why };
+        read_text(path, MAX_SYSTEM_PROMPT_BYTES).map(Some).map_err(failed)
     }
 }
 

@@ -1,15 +1,13 @@
 //! The token file, which is reloaded when it changes, so that a workspace can be added, or a token replaced,
 //! without a restart.
 
-use std::fs::{self, File, Metadata};
-use std::io::Read;
+use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use slack_api::tokens::{TokenTable, parse_token_table};
 
-/// Enough for some ten thousand workspaces.
-const MAX_FILE_BYTES: u64 = 1024 * 1024;
+use super::named_file::{MAX_SETTING_BYTES, read_text};
 
 /// A token file and its last valid contents.
 #[derive(Debug)]
@@ -70,13 +68,7 @@ fn is_same(before: Option<&Metadata>, now: Option<&Metadata>) -> bool {
 }
 
 fn read(path: &Path) -> Result<TokenTable, String> {
-    let mut text = String::new();
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    if text.len() as u64 > MAX_FILE_BYTES {
-        return Err("it is longer than 1 MiB".to_owned());
-    }
-    parse_token_table(&text)
+    parse_token_table(&read_text(path, MAX_SETTING_BYTES)?)
 }
 
 #[cfg(test)]

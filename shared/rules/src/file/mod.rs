@@ -5,6 +5,7 @@
 //! * [`row`]: the row of a file, the register on the messages it was shared in, and what readers see of both.
 //! * [`canvas`]: the versions of a canvas, one per edit.
 //! * [`canvas_text`]: the text of a canvas, for search; [`page_text`] reads it from a page.
+//! * [`named`]: which rows name stored bytes.
 //! * [`job`]: the jobs for the file-downloader. [`image`]: the same for avatars and custom emoji.
 //!
 //! <https://docs.slack.dev/reference/objects/file-object>
@@ -13,6 +14,7 @@ pub mod canvas;
 pub mod canvas_text;
 pub mod image;
 pub mod job;
+pub mod named;
 pub mod object;
 pub mod page_text;
 pub mod row;

@@ -1,8 +1,13 @@
 //! Removes credentials from addresses. An export's addresses of files carry a token, `?t=xoxe-…`, which can
 //! read every file of the workspace.
 
+use slack::ids::{FileId, TeamId};
+
 /// The hosts of files' bytes. Whatever follows the path there is a credential, or changes.
 const FILE_HOSTS: [&str; 2] = ["files.slack.com", "slack-files.com"];
+
+/// The beginnings of the public addresses of files, `permalink_public`.
+const PUBLIC_FILES: [&str; 2] = ["https://slack-files.com/", "http://slack-files.com/"];
 
 /// The suffix of a workspace's own host, which serves the pages of files.
 const WORKSPACE_HOST: &str = ".slack.com";
@@ -22,6 +27,9 @@ pub(super) fn clean(text: &mut String) {
     {
         text.truncate(end);
     }
+    if let Some(end) = end_without_public_key(text) {
+        text.truncate(end);
+    }
     // Most texts contain no token.
     if text.contains(TOKEN) && text.split(is_boundary).any(has_token) {
         let cleaned = text.split_inclusive(is_boundary).map(|part| {
@@ -33,6 +41,16 @@ pub(super) fn clean(text: &mut String) {
         });
         *text = cleaned.collect();
     }
+}
+
+/// The end of a file's public address without its key, which opens the file for everybody:
+/// `https://slack-files.com/T…-F…-key`.
+fn end_without_public_key(text: &str) -> Option<usize> {
+    let path = PUBLIC_FILES.iter().find_map(|address| text.strip_prefix(address))?;
+    let (team, rest) = path.split_once('-')?;
+    let (file, _) = rest.split_once('-')?;
+    let is_public = TeamId::parse(team).is_ok() && FileId::parse(file).is_ok() && !text.contains(is_boundary);
+    is_public.then(|| text.len() - path.len() + team.len() + 1 + file.len())
 }
 
 /// Whether a text is the address of a file on Slack, and nothing else.

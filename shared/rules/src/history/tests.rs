@@ -147,7 +147,15 @@ fn addresses_of_files_lose_their_query_and_other_addresses_only_tokens() {
             "https://files.slack.com/files-pri/T1-F1/a.png?t=xoxe-1-2",
             "https://files.slack.com/files-pri/T1-F1/a.png",
         ),
-        ("https://slack-files.com/T1-F1-abc?pub_secret=1", "https://slack-files.com/T1-F1-abc"),
+        ("https://slack-files.com/T1-F1-abc?pub_secret=1", "https://slack-files.com/T1-F1"),
+        ("https://slack-files.com/T0AB-F0CD-0a1b2c3d4e", "https://slack-files.com/T0AB-F0CD"),
+        ("http://slack-files.com/T0AB-F0CD-0a1b-2c3d/more", "http://slack-files.com/T0AB-F0CD"),
+        ("https://slack-files.com/T0AB-F0CD", "https://slack-files.com/T0AB-F0CD"),
+        ("https://slack-files.com/about-us-page", "https://slack-files.com/about-us-page"),
+        (
+            "https://slack-files.com/files-tmb/T1-F1-abc/a.png",
+            "https://slack-files.com/files-tmb/T1-F1-abc/a.png",
+        ),
         ("https://acme.slack.com/files/U1/F1/a.png?origin=x", "https://acme.slack.com/files/U1/F1/a.png"),
         (
             "https://acme.slack.com/archives/C1/p1?thread_ts=1",

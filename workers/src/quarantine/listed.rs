@@ -1,0 +1,85 @@
+//! Lists the jobs in quarantine.
+
+use ports::archive::{Archive, ArchiveError, ItemKey, Query};
+use ports::clock::TimestampMs;
+use ports::queue::QueueName;
+use ports::queue::topology::QUEUES;
+use slack::ids::Ts;
+
+use super::{Quarantined, READ_AT_ONCE, partition};
+
+/// The position of a job among others: the time and the number of its first send; if the message ids of its
+/// queue are random, the clock of its event.
+pub(super) type JobOrder = (TimestampMs, Option<u64>, Option<Ts>, String);
+
+/// All jobs in quarantine, in the order of [`for_each`].
+pub async fn list(archive: &dyn Archive) -> Result<Vec<Quarantined>, ArchiveError> {
+    let mut found = Vec::new();
+    for_each(archive, async |job| {
+        found.push(job);
+        Ok::<(), ArchiveError>(())
+    })
+    .await?;
+    Ok(found)
+}
+
+/// Reads the jobs in quarantine, queue by queue, in the order in which they were first sent: replaying a group
+/// in this order preserves its order. Some payloads are in memory at once, never all. `each` may remove its job.
+///
+/// # Errors
+/// As [`Archive::query`], and those of `each`.
+pub async fn for_each<E: From<ArchiveError>>(
+    archive: &dyn Archive,
+    mut each: impl AsyncFnMut(Quarantined) -> Result<(), E>,
+) -> Result<(), E> {
+    for spec in &QUEUES {
+        // The keys begin with the time of the first send. Jobs of one time are sorted among each other.
+        let mut of_one_time: Vec<(JobOrder, ItemKey)> = Vec::new();
+        let mut after = None;
+        loop {
+            let (jobs, next) = read_page(archive, spec.name, after).await?;
+            for job in jobs {
+                let order = job.order();
+                if of_one_time.last().is_some_and(|(last, _)| last.0 != order.0) {
+                    in_order(archive, spec.name, std::mem::take(&mut of_one_time), &mut each).await?;
+                }
+                of_one_time.push((order, job.item.key));
+            }
+            match next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        in_order(archive, spec.name, of_one_time, &mut each).await?;
+    }
+    Ok(())
+}
+
+/// Sorts these jobs, and reads them again page by page.
+async fn in_order<E: From<ArchiveError>>(
+    archive: &dyn Archive,
+    queue: QueueName,
+    mut jobs: Vec<(JobOrder, ItemKey)>,
+    each: &mut impl AsyncFnMut(Quarantined) -> Result<(), E>,
+) -> Result<(), E> {
+    jobs.sort_unstable();
+    for jobs in jobs.chunks(READ_AT_ONCE) {
+        let keys: Vec<&ItemKey> = jobs.iter().map(|(_, key)| key).collect();
+        for item in archive.get_all(&keys).await?.into_iter().flatten() {
+            each(Quarantined::read(queue, item)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// One page of the jobs of a queue, in the order of their keys, and the start of the next page. A payload may
+/// be large, so a page is small.
+pub async fn read_page(
+    archive: &dyn Archive,
+    queue: QueueName,
+    after: Option<ItemKey>,
+) -> Result<(Vec<Quarantined>, Option<ItemKey>), ArchiveError> {
+    let query = Query { after, limit: READ_AT_ONCE, ..Query::partition(partition(queue)) };
+    let found = archive.query(&query).await?;
+    Ok((found.items.into_iter().map(|item| Quarantined::read(queue, item)).collect(), found.next))
+}
