@@ -115,6 +115,8 @@ pub(crate) struct SearchOptions {
     pub(crate) limit: usize,
     pub(crate) is_ranked: bool,
     pub(crate) with_deleted: bool,
+    /// Only the hits after this position of an earlier answer.
+    pub(crate) before: Option<i64>,
 }
 
 impl SearchableArchive {
@@ -130,10 +132,10 @@ impl SearchableArchive {
         let archive = &*self.archive;
         let index = SearchIndex::current(&mut *self.open.lock().await, &self.index).await?;
         let mut remarks = Vec::from_iter(catch_up(&index, &*self.changes, archive, self.batch).await?);
-        let SearchOptions { query, limit, is_ranked, with_deleted } = options;
+        let SearchOptions { query, limit, is_ranked, with_deleted, before } = options;
         let teams = find::requested_teams(archive, self.team.as_ref()).await.map_err(UsageError::new)?;
         let zone = self.zone.clone();
-        let request = SearchRequest { query, teams, zone, limit, is_ranked, with_deleted };
+        let request = SearchRequest { query, teams, zone, limit, is_ranked, with_deleted, before };
         let answer = match hits::search(archive, &index, request).await {
             Ok(answer) => answer,
             Err(hits::SearchError::Resolve(error)) if error.is_unknown_name() => {
@@ -154,7 +156,8 @@ pub(crate) async fn search(backend: &Backend, args: &SearchArgs, out: &mut dyn W
     let index = super::index_file(&args.index, &args.backend)?;
     let searchable = SearchableArchive::new(backend, index, args.team.clone(), &zone);
     let limit = args.limit.get();
-    let options = SearchOptions { query, limit, is_ranked: args.rank, with_deleted: args.include_deleted };
+    let with_deleted = args.include_deleted;
+    let options = SearchOptions { query, limit, is_ranked: args.rank, with_deleted, before: None };
     let (answer, remarks) = searchable.answer(options).await?;
     if args.json {
         for hit in &answer.hits {

@@ -161,6 +161,7 @@ fn request(query: &str, is_ranked: bool) -> anyhow::Result<SearchRequest> {
         limit: baselines::SHOWN,
         is_ranked,
         with_deleted: false,
+        before: None,
     })
 }
 
