@@ -12,13 +12,15 @@ use process::config::backend::{Backend, BackendArgs, BackendKind, INDEX_FILE};
 use process::config::{self, IndexArgs};
 use search::follower;
 
-pub(crate) use answer::{SearchArgs, SearchOptions, SearchableArchive, mark_negations, search};
+pub(crate) use answer::{
+    IndexedActivity, SearchArgs, SearchOptions, SearchableArchive, mark_negations, print_remark, search,
+};
 pub(crate) use indexing::{IndexingArgs, index};
 
 /// Returns the batch size for index updates while a user waits: messages in a folder, days of channels on
 /// AWS.
 pub(crate) fn batch(backend: &Backend) -> usize {
-    if backend.database().is_some() { follower::BATCH_SIZE } else { follower::DAYS_PER_BATCH }
+    if backend.database().is_some() { follower::SMALL_BATCH_SIZE } else { follower::DAYS_PER_BATCH }
 }
 
 /// Returns the path of the index file, and creates its folder.

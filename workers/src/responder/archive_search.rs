@@ -20,7 +20,6 @@ use search::follower;
 use search::hits::{self, SearchAnswer, SearchError, SearchHit, SearchRequest};
 use search::index::SearchIndex;
 use slack::ids::TeamId;
-use tokio::time::Instant;
 
 /// Hits shown in an answer.
 const SHOWN: usize = 5;
@@ -64,11 +63,16 @@ impl ArchiveSearch {
     ) -> Result<SearchAnswer, SearchError> {
         let archive = &*self.archive;
         let index = SearchIndex::open(&self.index).await?;
-        let began = Instant::now();
         // Messages that are not indexed yet are found next time.
-        let has_time = |_| began.elapsed() < CATCH_UP;
-        let caught_up =
-            follower::catch_up(&index, &*self.changes, archive, follower::BATCH_SIZE, has_time).await;
+        let caught_up = follower::catch_up_within(
+            &index,
+            &*self.changes,
+            archive,
+            follower::SMALL_BATCH_SIZE,
+            CATCH_UP,
+            CATCH_UP,
+        )
+        .await;
         if let Err(error) = caught_up {
             tracing::warn!(%error, "the search index is not up to date");
         }
