@@ -11,6 +11,7 @@
 
 mod cloudformation;
 mod composition;
+mod cookie_key;
 mod demo;
 mod export;
 mod failure;
