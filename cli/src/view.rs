@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::spawn_blocking;
 use viewer::Viewer;
-use viewer::access::{self, Access, ViewerAccess, ViewerPassword};
+use viewer::access::{self, Access, CookieKey, ViewerAccess, ViewerPassword};
 use viewer::index::IndexSource;
 
 use crate::UsageError;
@@ -131,7 +131,11 @@ impl ViewerEndpoint {
         clock: &SharedClock,
         address: SocketAddr,
     ) -> anyhow::Result<Router> {
-        let key = cookie_key::read_or_create(&index.with_file_name(cookie_key::FILE))?;
+        let key = match &self.readers {
+            ViewerAccess::Password(_) => cookie_key::read_or_create(&index.with_file_name(cookie_key::FILE))?,
+            // Without a password there is no cookie.
+            ViewerAccess::All | ViewerAccess::Header(_) => CookieKey::new([0; CookieKey::BYTES]),
+        };
         let poll_interval = match kind {
             BackendKind::Embedded => Duration::ZERO,
             BackendKind::Aws => AWS_POLL_INTERVAL,
