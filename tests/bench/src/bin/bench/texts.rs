@@ -63,8 +63,10 @@ async fn read(bytes: usize) -> anyhow::Result<Vec<Duration>> {
     let data = machine::data_folder()?;
     let outside = machine::data_folder()?;
     let zip = outside.path().join("export.zip");
-    let texts: Vec<String> =
-        PATTERNS.iter().map(|pattern| format!("needle {} end", text_of(pattern, bytes))).collect();
+    // A row has each character twice, in the text and in the event, which escape a backslash as two and as four.
+    let length = |pattern: &str| if pattern.contains('\\') { bytes / 2 } else { bytes };
+    let text = |pattern: &&str| format!("needle {} end", text_of(pattern, length(pattern)));
+    let texts: Vec<String> = PATTERNS.iter().map(text).collect();
     export::write_texts(&zip, &texts)?;
     let path = |name: &str| outside.path().join(name).to_string_lossy().into_owned();
     annalist(data.path(), &["import", &path("export.zip"), "--team", TEAM]).await?;

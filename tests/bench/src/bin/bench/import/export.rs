@@ -5,8 +5,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
-use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
 
 /// How messages are spread over channels and days.
 #[derive(Clone, Copy)]
@@ -64,7 +64,8 @@ pub(crate) fn write(path: &Path, messages: usize, spread: MessageSpread) -> anyh
 pub(crate) fn write_texts(path: &Path, texts: &[String]) -> anyhow::Result<()> {
     let mut zip = ZipWriter::new(BufWriter::new(File::create(path)?));
     let mut entry = |name: &str, list: &Value| -> anyhow::Result<()> {
-        zip.start_file(name, SimpleFileOptions::default())?;
+        // Compressed, they would look like an attack.
+        zip.start_file(name, SimpleFileOptions::default().compression_method(CompressionMethod::Stored))?;
         Ok(zip.write_all(&serde_json::to_vec(list)?)?)
     };
     entry("users.json", &json!([person(0)]))?;
