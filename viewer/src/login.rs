@@ -60,7 +60,7 @@ impl WrongGuesses {
     /// Counts a wrong guess, and returns after the time that it costs.
     pub(crate) async fn answer_wrong(&self) {
         if let Some(guesses) = self.count_wrong() {
-            tracing::warn!(guesses, "somebody sent wrong passwords or cookies for the pages");
+            tracing::warn!(guesses, "a client sent wrong passwords or cookies for the pages");
         }
         sleep(WRONG_GUESS_DELAY).await;
     }
