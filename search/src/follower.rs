@@ -23,8 +23,9 @@ use crate::index::{IndexError, IndexedMessage, IndexedText, SearchIndex};
 /// briefly.
 pub const BATCH_SIZE: usize = 1_000;
 
-/// Messages per batch if a search waits: even a slow machine writes them within the time of a search.
-pub const SMALL_BATCH_SIZE: usize = 200;
+/// Messages of the first batch if a search waits: even a slow machine writes them in time, so that each search
+/// makes progress.
+const FIRST_BATCH_SIZE: usize = 25;
 
 /// Messages per batch if no search waits. The archive is read channel by channel, but the index is ordered by
 /// time: a batch with years of a channel writes most of the index's pages, whether it has ten or fifty
@@ -236,7 +237,8 @@ pub async fn catch_up(
 }
 
 /// Like [`catch_up`], while a person waits: begins no batch after `begin_for`, and ends after `at_most` even within
-/// one. It also ends without an error if another process writes to the index meanwhile.
+/// one, which is read again. The batches grow up to `limit`. It also ends without an error if another process writes
+/// to the index meanwhile.
 pub async fn catch_up_within(
     index: &SearchIndex,
     changes: &dyn Changes,
@@ -248,7 +250,20 @@ pub async fn catch_up_within(
     let index = index.with_patience(at_most / 2);
     let started = Instant::now();
     let has_time = |_| started.elapsed() < begin_for;
-    match timeout(at_most, catch_up(&index, changes, archive, limit, has_time)).await {
+    let growing_batches = async {
+        let mut size = limit.min(FIRST_BATCH_SIZE);
+        while has_time(0) {
+            let from = index.cursor().await?;
+            let next = read(changes, archive, from.clone(), size).await?;
+            match write_batch(&index, archive, from, next, has_time).await? {
+                FollowStep::Advanced(_) => size = limit.min(2 * size),
+                FollowStep::CaughtUp => return Ok(true),
+                FollowStep::Stopped => return Ok(false),
+            }
+        }
+        Ok(false)
+    };
+    match timeout(at_most, growing_batches).await {
         Ok(Err(FollowError::Index(error))) if error.is_busy() => Ok(false),
         Ok(result) => result,
         Err(_) => Ok(false),

@@ -20,7 +20,7 @@ pub(crate) use indexing::{IndexingArgs, index};
 /// Returns the batch size for index updates while a user waits: messages in a folder, days of channels on
 /// AWS.
 pub(crate) fn batch(backend: &Backend) -> usize {
-    if backend.database().is_some() { follower::SMALL_BATCH_SIZE } else { follower::DAYS_PER_BATCH }
+    if backend.database().is_some() { follower::BATCH_SIZE } else { follower::DAYS_PER_BATCH }
 }
 
 /// Returns the path of the index file, and creates its folder.

@@ -68,7 +68,7 @@ impl ArchiveSearch {
             &index,
             &*self.changes,
             archive,
-            follower::SMALL_BATCH_SIZE,
+            follower::BATCH_SIZE,
             CATCH_UP,
             CATCH_UP,
         )
