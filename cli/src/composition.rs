@@ -15,6 +15,7 @@ use process::requests::OpenRequests;
 use search::follower;
 use slack::signature::SigningSecrets;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use workers::environment::{Environment, WorkSettings};
@@ -69,8 +70,11 @@ impl Composition {
         workers.spawn(directory.run(sync_requests, no_more_jobs.clone()));
         if let Some(file) = index {
             let (changes, archive) = (backend.changes(), backend.archive());
-            workers.spawn(async move {
-                follower::follow(&file, follower::POLL_INTERVAL, changes, archive, no_more_jobs).await;
+            // Its batches of texts take long; in a thread of their own they never stand before an event.
+            workers.spawn_blocking(move || {
+                let following =
+                    follower::follow(&file, follower::POLL_INTERVAL, changes, archive, no_more_jobs);
+                Handle::current().block_on(following);
             });
         }
         Ok(Self { address, accepting, ingest, working, workers })
@@ -112,4 +116,107 @@ pub(crate) async fn listen(address: SocketAddr, advice: &str, flag: &str) -> any
 pub(crate) async fn wait_until_true(mut value: watch::Receiver<bool>) {
     // An error means that the sender was dropped, so the value can no longer change.
     drop(value.wait_for(|turned| *turned).await);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+    use std::time::Duration;
+
+    use axum::body::Body;
+    use axum::http::Request;
+    use hyper::service::Service;
+    use hyper_util::service::TowerToHyperService;
+    use jiff::tz::TimeZone;
+    use ports::clock::{Clock, ManualClock, TimestampMs};
+    use search::follower::BATCH_SIZE;
+    use secrecy::SecretString;
+    use testkit::corpus::event;
+    use tokio::sync::mpsc::{UnboundedSender, error::TryRecvError, unbounded_channel};
+    use viewer::access::{Access, CookieKey, ViewerAccess};
+    use viewer::index::IndexSource;
+    use viewer::{MAX_CONCURRENT_PAGES, Viewer};
+
+    use super::*;
+    use crate::fixture::CliFixture;
+
+    const NOW_S: i64 = 1_700_000_000;
+
+    /// A clock that blocks the thread of each page that asks for the time until it is released.
+    struct StuckClock {
+        asked: UnboundedSender<()>,
+        release: Mutex<Receiver<()>>,
+    }
+
+    impl Clock for StuckClock {
+        fn now(&self) -> TimestampMs {
+            self.asked.send(()).unwrap();
+            // Only a test that fails waits as long.
+            let released = self.release.lock().unwrap().recv_timeout(Duration::from_secs(5));
+            assert_eq!(released, Err(RecvTimeoutError::Disconnected), "the page is never released");
+            TimestampMs(NOW_S * 1_000)
+        }
+    }
+
+    #[tokio::test]
+    async fn an_event_is_acknowledged_while_the_pages_take_very_long() {
+        let fixture = CliFixture::open().await;
+        let (asked, mut pages_asked) = unbounded_channel();
+        let (release, released) = channel();
+        let pages = viewer::router(Viewer {
+            archive: fixture.backend.archive(),
+            files: fixture.backend.files(),
+            index: IndexSource {
+                file: fixture.data().data.data.join("index.db"),
+                changes: fixture.changes(),
+                poll_interval: Duration::ZERO,
+                batch_size: BATCH_SIZE,
+            },
+            clock: Arc::new(StuckClock { asked, release: Mutex::new(released) }),
+            zone: TimeZone::UTC,
+            access: Access::new(
+                "127.0.0.1:1".parse().unwrap(),
+                &[],
+                ViewerAccess::All,
+                &CookieKey::new([7; 32]),
+            ),
+        });
+        let request = || Request::get("/stats").header("host", "localhost").body(Body::empty()).unwrap();
+        let mut made = JoinSet::new();
+        for _ in 0..MAX_CONCURRENT_PAGES + 3 {
+            made.spawn(TowerToHyperService::new(pages.clone()).call(request()));
+        }
+        for _ in 0..MAX_CONCURRENT_PAGES {
+            pages_asked.recv().await.unwrap();
+        }
+
+        let secrets = SigningSecrets::parse(&SecretString::from("x".repeat(32))).unwrap();
+        let ingest = TowerToHyperService::new(ingest::router(Ingest {
+            queue: fixture.backend.queue(),
+            secrets: secrets.clone(),
+            clock: ManualClock::starting_at(TimestampMs(NOW_S * 1_000)),
+            limits: ingest::IngestLimits::default(),
+            open_requests: OpenRequests::default(),
+            run: None,
+        }));
+        for number in 0..20 {
+            let message = event::message(&format!("1700000000.{number:06}"), "U1", "while a page is made");
+            let body =
+                event::envelope("T1", &format!("Ev{number}"), &event::posted("C1", &message)).to_string();
+            let event = Request::post(ingest::EVENTS_PATH)
+                .header("content-type", "application/json")
+                .header("x-slack-request-timestamp", NOW_S.to_string())
+                .header("x-slack-signature", secrets.sign(NOW_S, body.as_bytes()))
+                .body(Body::from(body))
+                .unwrap();
+            assert_eq!(ingest.call(event).await.unwrap().status(), 200);
+        }
+        assert_eq!(pages_asked.try_recv(), Err(TryRecvError::Empty), "the other pages wait");
+        assert!(made.try_join_next().is_none(), "no page is made yet");
+        drop(release);
+        while let Some(page) = made.join_next().await {
+            assert_eq!(page.unwrap().unwrap().status(), 200);
+        }
+    }
 }

@@ -11,6 +11,7 @@
 
 mod cloudformation;
 mod composition;
+mod cookie_key;
 mod demo;
 mod export;
 mod failure;
@@ -285,7 +286,10 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         Command::View(args) => view::run(&args, out),
         Command::Mcp(args) => mcp::run(&args),
         Command::Channels(args) => on_archive(&args.read.backend, async |backend| {
-            Ok(read::channels(&*backend.archive(), &args, out).await?)
+            let index = search::index_file(&args.index, &args.read.backend)?;
+            let zone = zone::Zone::from_args(&args.read.zone);
+            let searchable = search::SearchableArchive::new(backend, index, args.read.team.clone(), &zone);
+            Ok(read::channels(&searchable, &args, out).await?)
         }),
         Command::Channel(args) if args.forget_public => {
             on_archive(&args.channel.read.backend, async |backend| {

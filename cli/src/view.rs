@@ -1,4 +1,5 @@
-//! `annalist view`: serves the archive to browsers. It only reads the archive, and writes the search index.
+//! `annalist view`: serves the archive to browsers. It only reads the archive, and writes the search index and,
+//! next to it, the secret of log-in cookies.
 
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
@@ -17,28 +18,30 @@ use process::config::{self, IndexArgs};
 use process::{shutdown, telemetry};
 use search::follower;
 use tokio::net::TcpListener;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Handle};
+use tokio::task::spawn_blocking;
 use viewer::Viewer;
-use viewer::access::{self, Access, ViewerAccess, ViewerPassword};
+use viewer::access::{self, Access, CookieKey, ViewerAccess, ViewerPassword};
 use viewer::index::IndexSource;
 
 use crate::UsageError;
 use crate::composition::{listen, wait_until_true};
+use crate::cookie_key;
 use crate::search::index_file;
 use crate::zone::Zone;
 
 /// The interval between two polls of an archive on AWS, the same as in `annalist index --follow`.
 const AWS_POLL_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Number of threads that render pages, in addition to those that read and parse rows. The allocator keeps
-/// the memory that each thread has freed, so a second thread costs memory. One thread serves more pages than
-/// people request, but a slow page, such as figures that are counted from rows, delays other pages while it
-/// is rendered.
-const PAGE_THREADS: usize = 1;
+/// Number of threads that answer requests. Pages are made in other threads.
+const REQUEST_THREADS: usize = 1;
 
-/// Number of threads that wait for the disk: as many as concurrent readers of the archive. Each keeps its own
-/// memory.
+/// Number of threads that wait for the disk: as many as concurrent readers of the archive.
 const DISK_THREADS: usize = 4;
+
+/// Maximum number of blocking threads: those for the disk, one for each page that is made, and one for the
+/// index. They start when they are needed; the allocator keeps the memory that each has freed.
+const BLOCKING_THREADS: usize = DISK_THREADS + viewer::MAX_CONCURRENT_PAGES + 1;
 
 /// `annalist view`.
 #[derive(Debug, Clone, clap::Args)]
@@ -56,7 +59,7 @@ pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let endpoint =
         ViewerEndpoint::read(&args.viewer, args.viewer.viewer_listen.unwrap_or(DEFAULT_VIEWER_LISTEN))?;
     let runtime = crate::runtime(
-        Builder::new_multi_thread().worker_threads(PAGE_THREADS).max_blocking_threads(DISK_THREADS),
+        Builder::new_multi_thread().worker_threads(REQUEST_THREADS).max_blocking_threads(BLOCKING_THREADS),
     )?;
     telemetry::init_log(config::log_filter()?);
     runtime.block_on(crate::with_archive(&args.backend, async |backend| {
@@ -68,11 +71,12 @@ pub(crate) fn run(args: &ViewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         let following = (args.backend.backend == BackendKind::Embedded).then(|| {
             let (file, changes, archive) = (file.clone(), backend.changes(), backend.archive());
             let stop = stop.clone();
-            tokio::spawn(async move {
-                follower::follow(&file, follower::POLL_INTERVAL, changes, archive, stop).await
+            spawn_blocking(move || {
+                let following = follower::follow(&file, follower::POLL_INTERVAL, changes, archive, stop);
+                Handle::current().block_on(following)
             })
         });
-        let router = endpoint.router(backend, args.backend.backend, file, &SystemClock::shared(), address);
+        let router = endpoint.router(backend, args.backend.backend, file, &SystemClock::shared(), address)?;
         tracing::info!(%address, archive = %args.backend, "listening");
         if io::stdout().is_terminal() {
             writeln!(
@@ -127,12 +131,17 @@ impl ViewerEndpoint {
         index: PathBuf,
         clock: &SharedClock,
         address: SocketAddr,
-    ) -> Router {
+    ) -> anyhow::Result<Router> {
+        let key = match &self.readers {
+            ViewerAccess::Password(_) => cookie_key::read_or_create(&index.with_file_name(cookie_key::FILE))?,
+            // Without a password there is no cookie.
+            ViewerAccess::All | ViewerAccess::Header(_) => CookieKey::new([0; CookieKey::BYTES]),
+        };
         let poll_interval = match kind {
             BackendKind::Embedded => Duration::ZERO,
             BackendKind::Aws => AWS_POLL_INTERVAL,
         };
-        viewer::router(Viewer {
+        Ok(viewer::router(Viewer {
             archive: backend.archive(),
             files: backend.files(),
             index: IndexSource {
@@ -143,8 +152,8 @@ impl ViewerEndpoint {
             },
             clock: Arc::clone(clock),
             zone: self.zone.time_zone().clone(),
-            access: Access::new(address, &self.hosts, self.readers.clone()),
-        })
+            access: Access::new(address, &self.hosts, self.readers.clone(), &key),
+        }))
     }
 }
 

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use reader::joined::ChannelOfTeam;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use slack::ids::{ChannelId, TeamId, Ts};
 
 use crate::index::SearchIndex;
 use crate::schema::IndexError;
-use crate::write::{known_place_id, ts_text};
+use crate::write::{known_place_id, place_query, ts_text};
 
 /// The replies to a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,21 @@ pub struct ThreadSize {
     pub last: Ts,
 }
 
+/// The messages at a location.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelActivity {
+    /// Their number.
+    pub messages: u64,
+    /// The newest of them.
+    pub newest: Option<Ts>,
+}
+
 impl SearchIndex {
+    /// Returns the number of messages at each location, and the newest of them.
+    pub async fn activity(&self) -> Result<BTreeMap<ChannelOfTeam, ChannelActivity>, IndexError> {
+        self.read(activity).await
+    }
+
     /// Returns the replies to each of these messages of a channel with these locations. Messages without
     /// replies are missing.
     pub async fn thread_sizes(
@@ -29,12 +43,12 @@ impl SearchIndex {
         roots: &[Ts],
     ) -> Result<BTreeMap<Ts, ThreadSize>, IndexError> {
         let (locations, roots) = (locations.to_vec(), roots.to_vec());
-        self.run(move |connection| thread_sizes(connection, &locations, &roots)).await
+        self.read(move |connection| thread_sizes(connection, &locations, &roots)).await
     }
 
     /// Returns the number of messages at each location.
     pub async fn message_counts(&self) -> Result<BTreeMap<ChannelOfTeam, u64>, IndexError> {
-        self.run(|connection| message_counts(connection)).await
+        self.read(message_counts).await
     }
 }
 
@@ -83,4 +97,23 @@ fn message_counts(connection: &Connection) -> rusqlite::Result<BTreeMap<ChannelO
         }
     }
     Ok(counts)
+}
+
+fn activity(connection: &Connection) -> rusqlite::Result<BTreeMap<ChannelOfTeam, ChannelActivity>> {
+    // The ids of messages are in the order of their seconds.
+    let mut newest = connection.prepare_cached(
+        "SELECT messages.ts FROM words CROSS JOIN messages ON messages.id = words.rowid \
+         WHERE words MATCH ?1 AND messages.counted = 1 ORDER BY words.rowid DESC LIMIT 1",
+    )?;
+    let mut activity = BTreeMap::new();
+    for (location, messages) in message_counts(connection)? {
+        let place = known_place_id(connection, [location.team.as_str(), location.channel.as_str()])?;
+        let ts = match place {
+            Some(place) => newest.query_row([place_query(place)], |row| row.get(0)).optional()?,
+            None => None,
+        };
+        let newest = ts.and_then(|ts| Ts::parse(&ts_text(ts)).ok());
+        activity.insert(location, ChannelActivity { messages, newest });
+    }
+    Ok(activity)
 }

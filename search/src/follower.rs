@@ -12,14 +12,20 @@ use reader::search::document;
 use rules::project;
 use slack::ids::Ts;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::canvases;
+use crate::check;
 use crate::index::{IndexError, IndexedMessage, IndexedText, SearchIndex};
 
 /// Messages per batch. A batch takes about 50 ms, so that a follower stops quickly and locks the index only
 /// briefly.
 pub const BATCH_SIZE: usize = 1_000;
+
+/// Messages of the first batch if a search waits: even a slow machine writes them in time, so that each search
+/// makes progress.
+const FIRST_BATCH_SIZE: usize = 25;
 
 /// Messages per batch if no search waits. The archive is read channel by channel, but the index is ordered by
 /// time: a batch with years of a channel writes most of the index's pages, whether it has ten or fifty
@@ -41,6 +47,9 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// within seconds.
 const REST_FACTOR: u32 = 9;
 const MAX_REST: Duration = Duration::from_secs(1);
+
+/// How long rows are converted before other tasks may run.
+const MAX_POLL: Duration = Duration::from_millis(5);
 
 /// Delay after a failure. A full disk or a locked file is not repaired sooner.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
@@ -227,13 +236,58 @@ pub async fn catch_up(
     Ok(false)
 }
 
+/// Like [`catch_up`], while a person waits: begins no batch after `begin_for`, and ends after `at_most` even within
+/// one, which is read again. The batches grow up to `limit`. It also ends without an error if another process writes
+/// to the index meanwhile.
+pub async fn catch_up_within(
+    index: &SearchIndex,
+    changes: &dyn Changes,
+    archive: &dyn Archive,
+    limit: usize,
+    begin_for: Duration,
+    at_most: Duration,
+) -> Result<bool, FollowError> {
+    let index = index.with_patience(at_most / 2);
+    let started = Instant::now();
+    let has_time = |_| started.elapsed() < begin_for;
+    let growing_batches = async {
+        let mut size = limit.min(FIRST_BATCH_SIZE);
+        while has_time(0) {
+            let from = index.cursor().await?;
+            let next = read(changes, archive, from.clone(), size).await?;
+            match write_batch(&index, archive, from, next, has_time).await? {
+                FollowStep::Advanced(_) => size = limit.min(2 * size),
+                FollowStep::CaughtUp => return Ok(true),
+                FollowStep::Stopped => return Ok(false),
+            }
+        }
+        Ok(false)
+    };
+    match timeout(at_most, growing_batches).await {
+        Ok(Err(FollowError::Index(error))) if error.is_busy() => Ok(false),
+        Ok(result) => result,
+        Err(_) => Ok(false),
+    }
+}
+
 /// Follows the archive until `stop` is set, and polls it at `poll_interval` once the index has caught
-/// up. Failures are logged and retried.
+/// up. Compares both once a day. Failures are logged and retried.
 pub async fn follow(
     path: &Path,
     poll_interval: Duration,
     changes: Arc<dyn Changes>,
     archive: Arc<dyn Archive>,
+    stop: watch::Receiver<bool>,
+) {
+    let checking = check::check_daily(path, &*changes, &*archive, stop.clone());
+    tokio::join!(index_changes(path, poll_interval, &*changes, &*archive, stop), checking);
+}
+
+async fn index_changes(
+    path: &Path,
+    poll_interval: Duration,
+    changes: &dyn Changes,
+    archive: &dyn Archive,
     mut stop: watch::Receiver<bool>,
 ) {
     let mut open: Option<SearchIndex> = None;
@@ -242,7 +296,7 @@ pub async fn follow(
         let started = Instant::now();
         let step_on_current = async {
             let index = SearchIndex::current(&mut open, path).await?;
-            step(&index, &*changes, &*archive, |_| !*stop.borrow()).await
+            step(&index, changes, archive, |_| !*stop.borrow()).await
         };
         let result = step_on_current.await;
         let was_failing = std::mem::replace(&mut is_failing, result.is_err());
@@ -315,7 +369,13 @@ async fn indexed(items: &[Item], archive: &dyn Archive) -> Result<Vec<IndexedMes
     // Names change without a change of the message, so a search looks them up itself.
     let no_names = DisplayNames::for_teams(archive, Vec::new());
     let mut messages = Vec::with_capacity(items.len());
+    let mut yielded_at = Instant::now();
     for item in items {
+        // A search that waits for long texts ends in time.
+        if yielded_at.elapsed() > MAX_POLL {
+            yield_now().await;
+            yielded_at = Instant::now();
+        }
         let Some(span) = ChangedSpan::for_row(&item.key) else { continue };
         let Ok(ts) = Ts::parse(&item.key.timestamp) else { continue };
         let location = ChannelOfTeam { team: span.team, channel: span.channel };

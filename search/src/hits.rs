@@ -48,6 +48,8 @@ pub struct SearchRequest {
     pub is_ranked: bool,
     /// Whether to include deleted messages.
     pub with_deleted: bool,
+    /// Only the hits after this position of an earlier answer, newest first.
+    pub before: Option<i64>,
 }
 
 /// The result of a search.
@@ -58,11 +60,15 @@ pub struct SearchAnswer {
     /// Whether the search stopped early and there may be more hits, because too few of too many messages
     /// match.
     pub is_truncated: bool,
+    /// The position after which a search that stopped early continues.
+    pub next: Option<i64>,
 }
 
 /// A matching message, with its current content in the archive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchHit {
+    /// Its position: [`SearchRequest::before`] continues after it.
+    pub position: i64,
     /// The current location of its channel.
     pub location: ChannelOfTeam,
     /// The channel's name.
@@ -107,7 +113,7 @@ pub async fn search(
     index: &SearchIndex,
     request: SearchRequest,
 ) -> Result<SearchAnswer, SearchError> {
-    let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted } = request;
+    let SearchRequest { query, teams, zone, limit, is_ranked, with_deleted, mut before } = request;
     let query = resolved(archive, index, &teams, query, &zone, with_deleted).await?;
     let index_query = IndexQuery::new(&query, &teams);
     let mut shown = ShownHits::new(archive, teams, query);
@@ -120,18 +126,17 @@ pub async fn search(
             shown.add(page, limit).await?;
             rest = others;
         }
-        return Ok(shown.answer(false));
+        return Ok(shown.answer(None));
     }
-    let mut before = None;
     while shown.hits.len() < limit && read < MAX_READ {
         let page = index.newest(&index_query, before, page_size(limit - shown.hits.len())).await?;
-        let Some(last) = page.last() else { return Ok(shown.answer(false)) };
+        let Some(last) = page.last() else { return Ok(shown.answer(None)) };
         before = Some(last.id);
         read += page.len();
         shown.add(&page, limit).await?;
     }
     let is_cut = shown.hits.len() < limit;
-    Ok(shown.answer(is_cut))
+    Ok(shown.answer(before.filter(|_| is_cut)))
 }
 
 /// Resolves the query with cached names, and with the current names if one is unknown.
@@ -182,8 +187,7 @@ struct HitChannel<'a> {
 
 /// A message that the index found, with its content.
 struct FoundMessage {
-    location: ChannelOfTeam,
-    ts: Ts,
+    hit: IndexHit,
     message: Value,
     content: MessageText,
     canvases: Vec<CanvasText>,
@@ -215,8 +219,8 @@ impl<'a> ShownHits<'a> {
         }
     }
 
-    fn answer(self, is_cut: bool) -> SearchAnswer {
-        SearchAnswer { hits: self.hits, is_truncated: is_cut }
+    fn answer(self, next: Option<i64>) -> SearchAnswer {
+        SearchAnswer { hits: self.hits, is_truncated: next.is_some(), next }
     }
 
     /// Reads messages from the archive and keeps the matching ones, up to `limit`.
@@ -266,7 +270,7 @@ impl<'a> ShownHits<'a> {
 
     /// Reads the messages, each merged once from all locations of its channel.
     async fn read(&mut self, page: &[IndexHit]) -> Result<Vec<FoundMessage>, SearchError> {
-        let mut pending: Vec<(ChannelOfTeam, Ts, Vec<ItemKey>)> = Vec::new();
+        let mut pending: Vec<(&IndexHit, Vec<ItemKey>)> = Vec::new();
         for hit in page {
             let Some(channel) = self.channels.get(&hit.location) else { continue };
             // The main location depends on the one that was found, so the least one identifies the channel.
@@ -274,13 +278,13 @@ impl<'a> ShownHits<'a> {
             if self.seen.insert((first, hit.ts.to_string())) {
                 let keys =
                     channel.joined.locations().iter().map(|location| location.message(&hit.ts)).collect();
-                pending.push((hit.location.clone(), hit.ts.clone(), keys));
+                pending.push((hit, keys));
             }
         }
-        let keys: Vec<&ItemKey> = pending.iter().flat_map(|(_, _, keys)| keys).collect();
+        let keys: Vec<&ItemKey> = pending.iter().flat_map(|(_, keys)| keys).collect();
         let mut rows = self.archive.get_all(&keys).await?.into_iter();
         let mut found = Vec::with_capacity(pending.len());
-        for (location, ts, keys) in pending {
+        for (hit, keys) in pending {
             let rows: Vec<_> = rows.by_ref().take(keys.len()).flatten().collect();
             let Some(merged) = merge::messages(rows).filter(|merged| !merged.row.is_erased()) else {
                 continue;
@@ -289,11 +293,12 @@ impl<'a> ShownHits<'a> {
             let is_message = message.is_some();
             if let Some(message) = message.or_else(|| project::canvas_of_channel(&merged.row)) {
                 let content = text::read(&message, &document::SEARCHED_ZONE);
-                let teams = self.channels.get(&location).map(|channel| channel.joined.locations());
+                let teams = self.channels.get(&hit.location).map(|channel| channel.joined.locations());
                 let teams = teams.into_iter().flatten().map(|location| &location.team).collect();
                 let canvases = canvases::read(self.archive, &teams, &merged.row).await?;
                 if is_message || !canvases.is_empty() {
-                    found.push(FoundMessage { location, ts, message, content, canvases, is_message });
+                    let hit = hit.clone();
+                    found.push(FoundMessage { hit, message, content, canvases, is_message });
                 }
             }
         }
@@ -333,18 +338,18 @@ impl<'a> ShownHits<'a> {
         if !self.query.with_deleted && found.message["deleted"] == true {
             return Ok(false);
         }
-        let Some(channel) = self.channels.get(&found.location) else { return Ok(false) };
-        let has_replies = self.asks_for_replies && has_replies(&channel.joined, &found.ts).await?;
+        let Some(channel) = self.channels.get(&found.hit.location) else { return Ok(false) };
+        let has_replies = self.asks_for_replies && has_replies(&channel.joined, &found.hit.ts).await?;
         let locations = channel.joined.locations();
         Ok(matching::matches_query(
             &self.query,
-            &MatchCandidate { document, locations, ts: &found.ts, has_replies },
+            &MatchCandidate { document, locations, ts: &found.hit.ts, has_replies },
         ))
     }
 
     fn shown(
         &self,
-        FoundMessage { location, ts, message, content, .. }: FoundMessage,
+        FoundMessage { hit: IndexHit { id: position, location, ts }, message, content, .. }: FoundMessage,
         document: SearchDocument,
         canvas: Option<CanvasText>,
     ) -> SearchHit {
@@ -367,6 +372,7 @@ impl<'a> ShownHits<'a> {
         };
         let channel_name = channel.and_then(|channel| channel.name.clone());
         SearchHit {
+            position,
             location,
             channel_name,
             is_private: channel.is_some_and(|channel| channel.is_private),

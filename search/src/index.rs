@@ -2,7 +2,9 @@
 
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ports::changes::ChangeCursor;
 use reader::joined::ChannelOfTeam;
@@ -51,19 +53,29 @@ pub struct IndexHit {
     pub ts: Ts,
 }
 
-/// An open index. Clones share the connection.
+/// An open index. Clones share the connections.
 #[derive(Debug, Clone)]
 pub struct SearchIndex {
     path: PathBuf,
-    connection: Arc<Mutex<Connection>>,
-    /// Serializes access, so that a task that waits for the connection blocks no thread.
-    access: Arc<tokio::sync::Mutex<()>>,
+    reader: SharedConnection,
+    /// Opened by the first write: most processes only read.
+    writer: SharedConnection,
+    /// How long a write waits for another process that writes.
+    patience: Duration,
     file: FileIdentity,
     pub(crate) names: Arc<RecentNames>,
 }
 
+/// A connection that one thread uses at a time.
+#[derive(Debug, Clone, Default)]
+struct SharedConnection {
+    connection: Arc<Mutex<Option<Connection>>>,
+    /// Serializes access, so that a task that waits for the connection blocks no thread.
+    access: Arc<tokio::sync::Mutex<()>>,
+}
+
 impl SearchIndex {
-    /// Opens the index in this file. Creates a missing index, and replaces one that is broken or of another
+    /// Opens the index in this file, without waiting for a process that writes to it. Creates a missing index, and replaces one that is broken or of another
     /// version.
     ///
     /// # Panics
@@ -73,17 +85,26 @@ impl SearchIndex {
         let opened = tokio::task::spawn_blocking(move || {
             let connection = schema::open(&path)?;
             let file = FileIdentity::of(&path);
-            let connection = Arc::new(Mutex::new(connection));
-            Ok(Self { path, connection, access: Arc::default(), file, names: Arc::default() })
+            let reader = SharedConnection {
+                connection: Arc::new(Mutex::new(Some(connection))),
+                access: Arc::default(),
+            };
+            let (writer, names) = (SharedConnection::default(), Arc::default());
+            Ok(Self { path, reader, writer, patience: schema::BUSY_TIMEOUT, file, names })
         });
         opened.await.expect("opening does not panic")
     }
 
     /// Returns the open index. Opens the file if no index is open, or if the file was replaced.
     pub async fn current(open: &mut Option<Self>, path: &Path) -> Result<Self, IndexError> {
-        let index = match open.take().filter(Self::is_current) {
-            Some(index) => index,
-            None => Self::open(path).await?,
+        let index = match open.take() {
+            Some(index) if index.is_current() => index,
+            Some(index) if index.file.is_cut(path) => {
+                tracing::warn!(index = %path.display(), "the search index was cut short and is made anew");
+                schema::remove(path)?;
+                Self::open(path).await?
+            }
+            Some(_) | None => Self::open(path).await?,
         };
         Ok(open.insert(index).clone())
     }
@@ -96,20 +117,32 @@ impl SearchIndex {
         schema::delete(path)
     }
 
+    /// The same index, whose writes wait for another process for this time.
+    #[must_use]
+    pub(crate) fn with_patience(&self, patience: Duration) -> Self {
+        Self { patience, ..self.clone() }
+    }
+
+    /// Removes the file, because it is damaged. [`Self::current`] makes it anew.
+    pub(crate) fn discard(&self) -> Result<(), IndexError> {
+        schema::remove(&self.path)
+    }
+
     /// Whether the file is still the one that was opened. A user may delete it at any time to rebuild the
     /// index.
     fn is_current(&self) -> bool {
-        FileIdentity::of(&self.path) == self.file
+        FileIdentity::of(&self.path) == self.file && !self.file.is_cut(&self.path)
     }
 
     /// Returns the position in the archive's changes; `None` if the index is empty.
     pub async fn cursor(&self) -> Result<Option<ChangeCursor>, IndexError> {
-        self.run(|connection| cursor(connection)).await
+        self.read(cursor).await
     }
 
     /// Returns a version that changes with every write to the index.
     pub(crate) async fn version(&self) -> Result<IndexVersion, IndexError> {
-        self.run(|connection| IndexVersion::read(connection)).await
+        // Each connection has its own version.
+        self.run_writing(|connection| IndexVersion::read(connection)).await
     }
 
     /// Writes messages and the new cursor in one transaction; of several states of a message, the last one
@@ -123,11 +156,10 @@ impl SearchIndex {
         mut messages: Vec<IndexedMessage>,
         next: Option<ChangeCursor>,
     ) -> Result<bool, IndexError> {
-        self.run(move |connection| {
+        self.run_writing(move |connection| {
             // Sorted by id: pages are visited in sequence, and FTS5 collects words until an id is not greater
-            // than the previous one. The sort is stable, so the ids within a second do not depend on the
-            // batch.
-            messages.sort_by_key(|message| write::first_id(message.ts.micros()));
+            // than the previous one. The sort is stable, so the last state of a message comes last.
+            messages.sort_by_key(|message| message.ts.micros());
             if messages.len() >= BATCH_SIZE {
                 schema::expect_bulk(connection)?;
             }
@@ -138,6 +170,10 @@ impl SearchIndex {
             };
             if !is_current || cursor(&transaction)? != from {
                 return Ok(false);
+            }
+            if from.is_none() && messages.len() > BATCH_SIZE {
+                // [`Self::optimize`] merges them.
+                schema::merge_while_writing(&transaction, false)?;
             }
             for message in &messages {
                 write::index_message(&transaction, message)?;
@@ -153,7 +189,7 @@ impl SearchIndex {
     /// Clears the index for a rebuild. Returns `false` and clears nothing if the index's cursor is not
     /// `from`, because another process has cleared or advanced it.
     pub async fn clear(&self, from: Option<ChangeCursor>) -> Result<bool, IndexError> {
-        self.run(move |connection| {
+        self.run_writing(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             if cursor(&transaction)? != from {
                 return Ok(false);
@@ -172,16 +208,26 @@ impl SearchIndex {
     /// Merges the segments of the word lists, which makes a new index smaller and faster. Takes seconds for a
     /// million messages.
     pub async fn optimize(&self) -> Result<(), IndexError> {
-        self.run(|connection| {
+        self.run_writing(|connection| {
             connection.execute("INSERT INTO words (words) VALUES ('optimize')", [])?;
+            schema::merge_while_writing(connection, true)?;
             connection.pragma_update(None, "wal_checkpoint", "TRUNCATE")
+        })
+        .await
+    }
+
+    /// Whether a new index was not merged yet, because its first pass was interrupted.
+    pub async fn is_unmerged(&self) -> Result<bool, IndexError> {
+        self.read(|connection| {
+            let automerge = "SELECT EXISTS (SELECT 1 FROM words_config WHERE k = 'automerge' AND v = 0)";
+            connection.query_row(automerge, [], |row| row.get(0))
         })
         .await
     }
 
     /// Returns the number of messages.
     pub async fn count(&self) -> Result<u64, IndexError> {
-        self.run(|connection| {
+        self.read(|connection| {
             let count: i64 =
                 connection
                     .query_row("SELECT count(*) FROM messages WHERE counted = 1", [], |row| row.get(0))?;
@@ -198,24 +244,54 @@ impl SearchIndex {
         limit: usize,
     ) -> Result<Vec<IndexHit>, IndexError> {
         let query = query.clone();
-        self.run(move |connection| selection::newest(connection, &query, before, limit)).await
+        self.read(move |connection| selection::newest(connection, &query, before, limit)).await
     }
 
     /// Returns the best of the newest messages that may match, best first.
     pub(crate) async fn best(&self, query: &IndexQuery, limit: usize) -> Result<Vec<IndexHit>, IndexError> {
         let query = query.clone();
-        self.run(move |connection| selection::best(connection, &query, limit)).await
+        self.read(move |connection| selection::best(connection, &query, limit)).await
     }
 
-    /// Runs work on the connection in a thread that may block on disk access.
-    pub(crate) async fn run<T: Send + 'static>(
+    /// Runs work on the connection for reading, in a thread that may block on disk access.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, IndexError> {
+        let open = schema::open_reader;
+        self.run(&self.reader, open, |connection| work(connection)).await
+    }
+
+    /// Runs work on the connection for writing.
+    async fn run_writing<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, IndexError> {
-        let _access = self.access.lock().await;
-        let connection = Arc::clone(&self.connection);
+        let patience = self.patience;
+        self.run(&self.writer, schema::open_writer, move |connection| {
+            connection.busy_timeout(patience)?;
+            work(connection)
+        })
+        .await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        on: &SharedConnection,
+        open: fn(&Path) -> rusqlite::Result<Connection>,
+        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, IndexError> {
+        let access = Arc::clone(&on.access).lock_owned().await;
+        let (connection, path) = (Arc::clone(&on.connection), self.path.clone());
         let result = tokio::task::spawn_blocking(move || {
-            work(&mut connection.lock().unwrap_or_else(PoisonError::into_inner))
+            // Held until the work ends, even if the future is dropped before.
+            let _access = access;
+            let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+            let connection = match &mut *connection {
+                Some(connection) => connection,
+                closed @ None => closed.insert(open(&path)?),
+            };
+            work(connection)
         });
         let result = result.await.unwrap_or_else(|_| Err(rusqlite::Error::InvalidQuery));
         result.map_err(|cause| {
@@ -242,13 +318,31 @@ impl IndexVersion {
     }
 }
 
-/// The identity of a file, independent of its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct FileIdentity(Option<(u64, u64)>);
+/// The identity of a file, independent of its name, and the greatest size that it was seen to have.
+#[derive(Debug, Clone)]
+struct FileIdentity {
+    numbers: Option<(u64, u64)>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl PartialEq for FileIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        self.numbers == other.numbers
+    }
+}
 
 impl FileIdentity {
     fn of(path: &Path) -> Self {
-        Self(fs::metadata(path).ok().map(|metadata| numbers(&metadata)))
+        let metadata = fs::metadata(path).ok();
+        let bytes = metadata.as_ref().map(Metadata::len).unwrap_or_default();
+        Self { numbers: metadata.map(|metadata| numbers(&metadata)), bytes: Arc::new(AtomicU64::new(bytes)) }
+    }
+
+    /// Whether it is the same file and became smaller, which SQLite never does to an index.
+    fn is_cut(&self, path: &Path) -> bool {
+        let now = Self::of(path);
+        let bytes = now.bytes.load(Ordering::Relaxed);
+        now == *self && bytes < self.bytes.fetch_max(bytes, Ordering::Relaxed)
     }
 }
 

@@ -12,7 +12,9 @@
 //! message, but never shows outdated content.
 
 mod canvases;
+pub mod check;
 pub mod counts;
+mod entries;
 mod expression;
 pub mod follower;
 pub mod hits;

@@ -1,8 +1,8 @@
 //! Creates the index file, and checks whether an existing one can be used.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -10,13 +10,25 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 /// The version of the tables and of the conversion of texts to words. An index of another version is
 /// replaced. Increment it whenever `reader::search` converts messages differently.
-const VERSION: i32 = 3;
+const VERSION: i32 = 4;
 
 /// Identifies the file as an index of Annalist.
 const APPLICATION_ID: i32 = 0x414e_4958;
 
-/// How long to wait while another process writes a batch.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a follower waits while another process writes a batch.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a reader waits. It only does while another process repairs the log after a crash.
+const READ_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// How often an index is opened while other processes create and remove it.
+const MAX_ATTEMPTS: usize = 3;
+
+/// The size of the header of a database: <https://www.sqlite.org/fileformat.html#the_database_header>
+const HEADER_BYTES: u64 = 100;
+
+/// The first bytes of a database.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// Cache for searches: the upper levels of the word lists of a million messages. The operating system caches
 /// the rest.
@@ -58,7 +70,9 @@ CREATE TABLE messages (
     -- 1 for a message, 0 for the canvas of a channel, which no message shares.
     counted INTEGER NOT NULL,
     -- A hash of its words and facets. A message is only written again if the hash changes.
-    hash INTEGER NOT NULL
+    hash INTEGER NOT NULL,
+    -- The sum of the hashes of its entries in the word lists, with which they are checked: see `entries`.
+    entries INTEGER NOT NULL
 ) STRICT;
 -- The timestamp comes first, so that new messages change the same few pages.
 CREATE INDEX messages_by_ts ON messages (ts, place);
@@ -111,23 +125,95 @@ pub enum IndexError {
     },
 }
 
-/// Opens the index in this file. Creates it if it is missing, broken or of another version.
+impl IndexError {
+    /// Whether the file is damaged. It is removed then, and the next [`crate::index::SearchIndex::current`] makes
+    /// it anew.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Database { cause, .. } if is_broken(cause))
+    }
+
+    /// Whether another process writes, and did not end within the time that this one waited.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Database { cause, .. } if cause.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
+    }
+}
+
+/// Opens the index in this file for reading, which never waits for a process that writes. Creates it if it is
+/// missing, broken or of another version.
 pub(crate) fn open(path: &Path) -> Result<Connection, IndexError> {
-    let file = create_private(path).map_err(|source| open_error(path, source))?;
-    if !is_empty_or_ours(&file).map_err(|source| open_error(path, source))? {
-        return Err(IndexError::Foreign { path: path.display().to_string() });
+    let mut failed = None;
+    // Another process may create or remove it at the same time.
+    for _ in 0..MAX_ATTEMPTS {
+        if let Some(connection) = open_existing(path)? {
+            return Ok(connection);
+        }
+        drop(create_private(path).map_err(|source| open_error(path, source))?);
+        failed = create_tables(path).err();
     }
-    drop(file);
-    match connect(path) {
-        Ok(Some(connection)) => return Ok(connection),
-        Ok(None) => {}
-        Err(IndexError::Database { cause, .. }) if is_broken(&cause) => {}
-        Err(error) => return Err(error),
+    open_existing(path)?.ok_or_else(|| {
+        failed
+            .unwrap_or_else(|| open_error(path, io::Error::other("another version of annalist is using it")))
+    })
+}
+
+/// Opens the index for reading; `None` if it must be created. Removes what cannot be used.
+fn open_existing(path: &Path) -> Result<Option<Connection>, IndexError> {
+    match File::open(path) {
+        Ok(file) => {
+            if !is_empty_or_ours(&file).map_err(|source| open_error(path, source))? {
+                return Err(IndexError::Foreign { path: path.display().to_string() });
+            }
+            let is_cut = file.metadata().is_ok_and(|metadata| metadata.len() < HEADER_BYTES);
+            // A new file has no log yet.
+            if is_cut && beside(path, "-wal").exists() {
+                remove(path)?;
+            }
+            if is_cut {
+                return Ok(None);
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // A log without its index would become the content of a new one.
+            remove(path)?;
+            return Ok(None);
+        }
+        Err(error) => return Err(open_error(path, error)),
     }
-    remove(path)?;
-    drop(create_private(path).map_err(|source| open_error(path, source))?);
-    connect(path)?
-        .ok_or_else(|| open_error(path, io::Error::other("another version of annalist is using it")))
+    match connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, READ_TIMEOUT)
+        .and_then(|connection| Ok((state(&connection)?, connection)))
+    {
+        Ok((SchemaState::Current, connection)) => Ok(Some(connection)),
+        Ok((SchemaState::Missing, _)) => Ok(None),
+        Ok((SchemaState::Other, _)) => {
+            remove(path)?;
+            Ok(None)
+        }
+        Err(cause) if is_broken(&cause) => {
+            remove(path)?;
+            Ok(None)
+        }
+        Err(cause) => Err(database_error(path, cause)),
+    }
+}
+
+/// Returns the path of one of SQLite's files next to the index.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut file = path.as_os_str().to_owned();
+    file.push(suffix);
+    file.into()
+}
+
+/// Opens the index for writing. It must exist.
+pub(crate) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, BUSY_TIMEOUT)?;
+    // A crash may lose the last batches, which are indexed again, but never the file.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    Ok(connection)
+}
+
+/// Opens another connection for reading.
+pub(crate) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
+    connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, READ_TIMEOUT)
 }
 
 /// Removes the index in this file, if there is one.
@@ -140,33 +226,32 @@ pub(crate) fn delete(path: &Path) -> Result<(), IndexError> {
     }
 }
 
-/// Whether the file may be replaced. A user's own file may have the same name.
-fn is_empty_or_ours(mut file: &File) -> io::Result<bool> {
+/// Whether the file may be replaced. A user's own file may have the same name. A file that ends within the header
+/// of a database is an index that was cut.
+fn is_empty_or_ours(file: &File) -> io::Result<bool> {
     // The offset of the application id: https://www.sqlite.org/fileformat.html#application_id
-    const APPLICATION_ID_AT: u64 = 68;
-    if file.metadata()?.len() == 0 {
-        return Ok(true);
+    const APPLICATION_ID_AT: usize = 68;
+    let mut header = Vec::new();
+    file.take(HEADER_BYTES).read_to_end(&mut header)?;
+    if header.len() < HEADER_BYTES as usize {
+        let length = header.len().min(MAGIC.len());
+        return Ok(header[..length] == MAGIC[..length]);
     }
-    let mut number = [0; 4];
-    file.seek(SeekFrom::Start(APPLICATION_ID_AT))?;
-    match file.read_exact(&mut number) {
-        Ok(()) => Ok(number == APPLICATION_ID.to_be_bytes()),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(error),
-    }
+    Ok(header[APPLICATION_ID_AT..].starts_with(&APPLICATION_ID.to_be_bytes()))
 }
 
 /// Whether the error means that the file is corrupt, rather than temporarily unavailable.
 pub(crate) fn is_broken(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+    // A page beyond the end of the file: https://www.sqlite.org/rescode.html#ioerr_short_read
+    const SHORT_READ: i32 = 522;
+    let is_cut = error.sqlite_error().is_some_and(|error| error.extended_code == SHORT_READ);
+    is_cut || matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
 /// Removes the file and SQLite's files next to it.
 pub(crate) fn remove(path: &Path) -> Result<(), IndexError> {
     for suffix in ["", "-wal", "-shm"] {
-        let mut file = path.as_os_str().to_owned();
-        file.push(suffix);
-        match fs::remove_file(&file) {
+        match fs::remove_file(beside(path, suffix)) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(open_error(path, source)),
             Ok(()) | Err(_) => {}
         }
@@ -174,43 +259,66 @@ pub(crate) fn remove(path: &Path) -> Result<(), IndexError> {
     Ok(())
 }
 
-/// Connects to the index; `None` if it has another version.
-fn connect(path: &Path) -> Result<Option<Connection>, IndexError> {
-    let database = |cause| IndexError::Database { path: path.display().to_string(), cause };
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags).map_err(database)?;
-    let is_ours = prepare(&mut connection).map_err(database)?;
-    Ok(is_ours.then_some(connection))
-}
-
-fn prepare(connection: &mut Connection) -> rusqlite::Result<bool> {
-    connection.busy_timeout(BUSY_TIMEOUT)?;
+fn connect(path: &Path, flags: OpenFlags, busy_timeout: Duration) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(busy_timeout)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
-    if pages == 0 {
-        // Set before WAL mode is enabled, so that the file itself contains it from the start.
-        connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-    }
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    // A crash may lose the last batches, which are indexed again, but never the file.
-    connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let tables: i64 = transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if tables > 0 {
-        let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        return Ok(version == VERSION);
-    }
-    transaction.execute_batch(TABLES)?;
-    transaction.pragma_update(None, "user_version", VERSION)?;
-    transaction.commit()?;
-    Ok(true)
+    Ok(connection)
+}
+
+/// The tables of a file.
+enum SchemaState {
+    /// There are no tables yet.
+    Missing,
+    /// Those of this version.
+    Current,
+    /// Those of another version.
+    Other,
+}
+
+fn state(connection: &Connection) -> rusqlite::Result<SchemaState> {
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let version: i32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    Ok(match (tables, version) {
+        (0, _) => SchemaState::Missing,
+        (_, VERSION) => SchemaState::Current,
+        (_, _) => SchemaState::Other,
+    })
+}
+
+/// Creates the tables, unless another process does.
+fn create_tables(path: &Path) -> Result<(), IndexError> {
+    let create = || {
+        let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, BUSY_TIMEOUT)?;
+        let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+        if pages == 0 {
+            // Set before WAL mode is enabled, so that the file itself contains it from the start.
+            connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+        }
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if matches!(state(&transaction)?, SchemaState::Missing) {
+            transaction.execute_batch(TABLES)?;
+            transaction.pragma_update(None, "user_version", VERSION)?;
+        }
+        transaction.commit()
+    };
+    create().map_err(|cause| database_error(path, cause))
 }
 
 /// Prepares an index for many messages at once.
 pub(crate) fn expect_bulk(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", -BULK_CACHE_KIB)
+}
+
+/// Sets whether segments of the word lists are merged with each write. Merging all of them once, at the end, is
+/// faster for a new index: <https://www.sqlite.org/fts5.html#the_automerge_configuration_option>
+pub(crate) fn merge_while_writing(connection: &Connection, is_merging: bool) -> rusqlite::Result<()> {
+    // 4 is SQLite's default.
+    let segments = if is_merging { 4 } else { 0 };
+    connection.execute("INSERT INTO words (words, rank) VALUES ('automerge', ?1)", [segments]).map(drop)
 }
 
 /// Creates a file that only its owner can read, because it contains words of private conversations.
@@ -220,6 +328,10 @@ fn create_private(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
+}
+
+fn database_error(path: &Path, cause: rusqlite::Error) -> IndexError {
+    IndexError::Database { path: path.display().to_string(), cause }
 }
 
 fn open_error(path: &Path, cause: io::Error) -> IndexError {

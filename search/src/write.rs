@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use reader::joined::ChannelOfTeam;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+use crate::entries;
 use crate::index::{IndexedMessage, IndexedText};
 
 /// Number of ids per second. Further messages of the second get ids of the next second with free ids, which
@@ -41,10 +42,12 @@ pub(crate) fn index_message(transaction: &Transaction<'_>, message: &IndexedMess
         (Some(known), Some(words)) if known.hash == hash(words) => Ok(()),
         (Some(known), Some(words)) => {
             transaction.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute([known.id])?;
-            insert_words(transaction, known.id, place_id, words)?;
+            let entries = insert_words(transaction, known.id, place_id, words)?;
             transaction
-                .prepare_cached("UPDATE messages SET thread = ?2, hash = ?3, counted = ?4 WHERE id = ?1")?
-                .execute(params![known.id, words.thread, hash(words), counted(words)])?;
+                .prepare_cached(
+                    "UPDATE messages SET thread = ?2, hash = ?3, counted = ?4, entries = ?5 WHERE id = ?1",
+                )?
+                .execute(params![known.id, words.thread, hash(words), counted(words), entries])?;
             add_to_place(transaction, place_id, counted(words) - known.counted)?;
             join_thread(transaction, known.id, ts, words.thread)?;
             if known.thread != words.thread {
@@ -54,13 +57,22 @@ pub(crate) fn index_message(transaction: &Transaction<'_>, message: &IndexedMess
         }
         (None, Some(words)) => {
             let id = free_id(transaction, ts)?;
-            insert_words(transaction, id, place_id, words)?;
+            let entries = insert_words(transaction, id, place_id, words)?;
             transaction
                 .prepare_cached(
-                    "INSERT INTO messages (id, place, ts, spelling, thread, hash, counted) \
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                    "INSERT INTO messages (id, place, ts, spelling, thread, hash, counted, entries) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
                 )?
-                .execute(params![id, place_id, ts, spelling, words.thread, hash(words), counted(words)])?;
+                .execute(params![
+                    id,
+                    place_id,
+                    ts,
+                    spelling,
+                    words.thread,
+                    hash(words),
+                    counted(words),
+                    entries
+                ])?;
             join_thread(transaction, id, ts, words.thread)?;
             add_to_place(transaction, place_id, counted(words))
         }
@@ -86,12 +98,12 @@ fn insert_words(
     id: i64,
     place_id: i64,
     words: &IndexedText,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<i64> {
     let facets = format!("{} {}", words.facets, place_facet(place_id));
     transaction
         .prepare_cached("INSERT INTO words (rowid, body, facets) VALUES (?1, ?2, ?3)")?
         .execute(params![id, words.body, facets])?;
-    Ok(())
+    Ok(entries::sum_of(id, &words.body, &facets))
 }
 
 fn remove(transaction: &Transaction<'_>, known: &KnownMessage, ts: i64) -> rusqlite::Result<()> {
@@ -217,6 +229,11 @@ fn first_with_room<T, E>(mut probe: impl FnMut(i64) -> Result<Option<T>, E>) -> 
 /// Returns the facet of a place.
 pub(crate) fn place_facet(place_id: i64) -> String {
     format!("p{place_id}")
+}
+
+/// Returns the FTS5 query for the messages of a place.
+pub(crate) fn place_query(place_id: i64) -> String {
+    format!("{{facets}} : \"{}\"", place_facet(place_id))
 }
 
 fn find_or_create_place(

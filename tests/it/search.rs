@@ -91,12 +91,17 @@ async fn all_found(data: &Path, queries: &[String]) -> Vec<Vec<String>> {
             query: SearchQuery::parse(query).unwrap(),
             teams: vec![TeamId::parse(TEAM).unwrap()],
             zone: TimeZone::UTC,
-            limit: 1_000,
+            limit: usize::MAX,
             is_ranked: false,
             with_deleted: false,
+            before: None,
         };
         let hits = hits::search(&*archive, &index, request).await.unwrap().hits;
-        found.push(hits.iter().map(|hit| format!("{}/{}", hit.location.channel, hit.ts)).collect());
+        // Within a second, the order is that in which the messages were indexed.
+        let mut hits: Vec<String> =
+            hits.iter().map(|hit| format!("{}/{}", hit.location.channel, hit.ts)).collect();
+        hits.sort();
+        found.push(hits);
     }
     database.close().await;
     found

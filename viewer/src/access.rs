@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use axum::http::header::{COOKIE, HOST, HeaderName};
 use axum::http::{HeaderMap, Uri};
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use slack::hex::to_hex;
 
@@ -21,38 +22,48 @@ pub enum ViewerAccess {
     Header(HeaderName),
 }
 
-/// The password of the pages, as its hash and the cookie for it.
+/// The password of the pages, as its hash.
 #[derive(Clone)]
 pub struct ViewerPassword {
     password: [u8; 32],
-    cookie: String,
+}
+
+/// The secret of an archive's pages, without which no client can compute the cookie for a password.
+#[derive(Clone)]
+pub struct CookieKey([u8; CookieKey::BYTES]);
+
+impl CookieKey {
+    /// The number of random bytes.
+    pub const BYTES: usize = 32;
+
+    /// Returns the key with these random bytes.
+    pub fn new(bytes: [u8; Self::BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// The cookie of a browser in which this password was entered.
+    fn cookie(&self, password: &ViewerPassword) -> String {
+        // A shorter key is padded with zeros to a block.
+        let mut block = [0; 64];
+        block[..Self::BYTES].copy_from_slice(&self.0);
+        let mut mac = Hmac::<Sha256>::new(&block.into());
+        mac.update(b"annalist viewer cookie ");
+        mac.update(&password.password);
+        to_hex(&mac.finalize().into_bytes())
+    }
 }
 
 impl ViewerPassword {
     /// Returns the password; `None` if it is empty.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
-        let cookie = to_hex(&Sha256::digest(format!("annalist viewer cookie {text}").as_bytes()));
-        (!text.is_empty()).then(|| Self { password: digest(text), cookie })
+        (!text.is_empty()).then(|| Self { password: digest(text) })
     }
 
     /// Whether a text is the password.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         are_equal(&digest(text.trim()), &self.password)
-    }
-
-    /// The value of the cookie of an authenticated browser. It is valid until the password changes.
-    pub fn cookie(&self) -> &str {
-        &self.cookie
-    }
-
-    fn has_valid_cookie(&self, headers: &HeaderMap) -> bool {
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
-        let mut cookies =
-            cookies.flat_map(|cookies| cookies.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-        cookies
-            .any(|(name, value)| name == COOKIE_NAME && are_equal(value.as_bytes(), self.cookie.as_bytes()))
     }
 }
 
@@ -72,6 +83,9 @@ pub struct Access {
     hosts: Vec<String>,
     /// How users are authenticated.
     pub authentication: ViewerAccess,
+    /// The value of the cookie of a browser that logged in. It is valid until the password or the key changes;
+    /// empty without a password.
+    pub(crate) cookie: String,
 }
 
 /// The result of the access check.
@@ -84,14 +98,16 @@ pub enum Admission {
     WrongHost,
     /// The user must log in.
     LoginNeeded,
+    /// The cookie is wrong: it is guessed, or older than the password. The user must log in.
+    WrongCookie,
     /// The proxy did not name a user.
     UserMissing,
 }
 
 impl Access {
     /// Returns the access control for a listener at this address, which browsers also reach under these
-    /// names.
-    pub fn new(address: SocketAddr, names: &[String], readers: ViewerAccess) -> Self {
+    /// names. The cookie of a log-in depends on the key.
+    pub fn new(address: SocketAddr, names: &[String], readers: ViewerAccess, key: &CookieKey) -> Self {
         let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
         if !address.ip().is_unspecified() {
             hosts.push(match address.ip() {
@@ -100,7 +116,11 @@ impl Access {
             });
         }
         hosts.extend(names.iter().map(|name| without_port(name).to_ascii_lowercase()));
-        Self { hosts, authentication: readers }
+        let cookie = match &readers {
+            ViewerAccess::Password(password) => key.cookie(password),
+            ViewerAccess::All | ViewerAccess::Header(_) => String::new(),
+        };
+        Self { hosts, authentication: readers, cookie }
     }
 
     /// Checks whether a request is allowed.
@@ -118,13 +138,28 @@ impl Access {
         }
         match &self.authentication {
             ViewerAccess::All => Admission::Granted,
-            ViewerAccess::Password(password) if password.has_valid_cookie(headers) => Admission::Granted,
-            ViewerAccess::Password(_) => Admission::LoginNeeded,
+            ViewerAccess::Password(_) => self.check_cookies(headers),
             ViewerAccess::Header(name) => {
                 let is_named =
                     headers.get(name).is_some_and(|reader| !reader.as_bytes().trim_ascii().is_empty());
                 if is_named { Admission::Granted } else { Admission::UserMissing }
             }
+        }
+    }
+}
+
+impl Access {
+    /// Checks the cookies of a request. A browser sends one with our name.
+    fn check_cookies(&self, headers: &HeaderMap) -> Admission {
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
+        let cookies =
+            cookies.flat_map(|cookies| cookies.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
+        let ours: Vec<&str> =
+            cookies.filter(|(name, _)| *name == COOKIE_NAME).map(|(_, value)| value).collect();
+        match ours.as_slice() {
+            [] => Admission::LoginNeeded,
+            [cookie] if are_equal(cookie.as_bytes(), self.cookie.as_bytes()) => Admission::Granted,
+            [..] => Admission::WrongCookie,
         }
     }
 }
@@ -155,7 +190,7 @@ mod tests {
 
     fn access(listen: &str, names: &[&str], readers: ViewerAccess) -> Access {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        Access::new(listen.parse().unwrap(), &names, readers)
+        Access::new(listen.parse().unwrap(), &names, readers, &CookieKey::new([7; 32]))
     }
 
     fn admitted(access: &Access, headers: &[(&'static str, &str)]) -> Admission {
@@ -229,11 +264,25 @@ mod tests {
         assert!(ViewerPassword::new(" \n").is_none());
         let known = access("127.0.0.1:3002", &[], ViewerAccess::Password(password.clone()));
         let with = |cookie: &str| admitted(&known, &[("host", "localhost"), ("cookie", cookie)]);
-        assert_eq!(with(&format!("a=b; annalist={}; c", password.cookie())), Admission::Granted);
-        for cookie in ["", "annalist=", "annalist=correct horse", &format!("other={}", password.cookie())] {
-            assert_eq!(with(cookie), Admission::LoginNeeded, "{cookie}");
+        let right = &known.cookie;
+        assert_eq!(right.len(), 64);
+        for (cookie, expected) in [
+            (format!("a=b; annalist={right}; c"), Admission::Granted),
+            (String::new(), Admission::LoginNeeded),
+            (format!("other={right}"), Admission::LoginNeeded),
+            ("annalist=".to_owned(), Admission::WrongCookie),
+            ("annalist=correct horse".to_owned(), Admission::WrongCookie),
+            (format!("annalist={right}0"), Admission::WrongCookie),
+            // Many guesses in one request are no better than one.
+            (format!("annalist=0; annalist={right}"), Admission::WrongCookie),
+            // What a hash of the password alone would be.
+            (format!("annalist={}", to_hex(&digest("correct horse"))), Admission::WrongCookie),
+        ] {
+            assert_eq!(with(&cookie), expected, "{cookie}");
         }
-        assert_ne!(ViewerPassword::new("another").unwrap().cookie(), password.cookie());
+        let cookies = [("correct horse", 7), ("correct horse", 8), ("another", 7)]
+            .map(|(text, key)| CookieKey::new([key; 32]).cookie(&ViewerPassword::new(text).unwrap()));
+        assert!(cookies[0] == *right && cookies[1] != *right && cookies[2] != *right);
     }
 
     #[test]

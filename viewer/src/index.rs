@@ -13,13 +13,14 @@ use search::follower;
 use search::index::SearchIndex;
 use tokio::time::{Instant, timeout};
 
-/// How long a page waits for the index to catch up.
-const CATCH_UP_TIMEOUT: Duration = Duration::from_millis(50);
+/// How long a page lets the index catch up, and the time after which it does not wait for a batch.
+const CATCH_UP: Duration = Duration::from_millis(50);
+const CATCH_UP_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Counting the messages of all channels reads the whole index, so the counts are cached, and a page only
 /// waits briefly.
 const MAX_COUNTS_AGE: Duration = Duration::from_secs(10);
-const COUNTS_TIMEOUT: Duration = Duration::from_millis(20);
+const COUNTS_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The file of the index, and the source of its changes.
 pub struct IndexSource {
@@ -47,7 +48,16 @@ pub struct FreshIndex {
 #[derive(Default)]
 struct MessageCounts {
     at: Option<Instant>,
-    by_location: Arc<BTreeMap<ChannelOfTeam, u64>>,
+    counted: CountedChannels,
+}
+
+/// The number of messages of each channel.
+#[derive(Debug, Clone, Default)]
+pub struct CountedChannels {
+    /// The counts by location.
+    pub by_location: Arc<BTreeMap<ChannelOfTeam, u64>>,
+    /// Whether the index was behind when it was counted.
+    pub is_behind: bool,
 }
 
 impl FreshIndex {
@@ -80,10 +90,8 @@ impl FreshIndex {
         if let Ok(mut last_poll) = self.last_poll.try_lock()
             && last_poll.is_none_or(|last_poll| last_poll.elapsed() >= self.source.poll_interval)
         {
-            let started = Instant::now();
-            let should_continue = |_| started.elapsed() < CATCH_UP_TIMEOUT;
-            let (changes, archive) = (self.changes(), &*self.archive);
-            match follower::catch_up(&index, changes, archive, self.source.batch_size, should_continue).await
+            let (changes, archive, limit) = (self.changes(), &*self.archive, self.source.batch_size);
+            match follower::catch_up_within(&index, changes, archive, limit, CATCH_UP, CATCH_UP_TIMEOUT).await
             {
                 Ok(is_caught_up) => {
                     self.is_failing.store(false, Ordering::Relaxed);
@@ -109,7 +117,7 @@ impl FreshIndex {
     }
 
     /// Returns the number of messages of each channel, at most some seconds old.
-    pub async fn counts(&self) -> Arc<BTreeMap<ChannelOfTeam, u64>> {
+    pub async fn counts(&self) -> CountedChannels {
         let known = || self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let is_old = {
             let mut counts = known();
@@ -120,16 +128,26 @@ impl FreshIndex {
             is_old
         };
         if is_old && let Some(index) = self.opened().await {
-            let counts = Arc::clone(&self.counts);
+            let (counts, changes) = (Arc::clone(&self.counts), Arc::clone(&self.source.changes));
             let counting = tokio::spawn(async move {
-                if let Ok(by_location) = index.message_counts().await {
-                    counts.lock().unwrap_or_else(PoisonError::into_inner).by_location = Arc::new(by_location);
+                let behind = async {
+                    let cursor = index.cursor().await.unwrap_or_default();
+                    changes.backlog_estimate(cursor.as_ref()).await.unwrap_or_default()
+                };
+                let (behind, by_location) = tokio::join!(behind, index.message_counts());
+                let Ok(by_location) = by_location else { return };
+                let is_behind = behind.is_some_and(|messages| messages > 0);
+                let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+                counts.counted = CountedChannels { by_location: Arc::new(by_location), is_behind };
+                if is_behind {
+                    // The next page counts again.
+                    counts.at = None;
                 }
             });
             // The task continues if it takes longer.
             drop(timeout(COUNTS_TIMEOUT, counting).await);
         }
-        Arc::clone(&known().by_location)
+        known().counted.clone()
     }
 
     async fn opened(&self) -> Option<SearchIndex> {

@@ -26,5 +26,5 @@ mod serve;
 pub mod sniff;
 pub mod times;
 
-pub use router::{Viewer, router};
+pub use router::{MAX_CONCURRENT_PAGES, Viewer, router};
 pub use serve::serve;

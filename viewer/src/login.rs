@@ -1,6 +1,6 @@
 //! The log-in with a password.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::access::{COOKIE_NAME, ViewerAccess};
 use crate::answer::{PageError, html, notice_response, redirect_to};
@@ -18,8 +18,16 @@ use crate::links::ServedLinks;
 use crate::pages::login;
 use crate::router::ViewerState;
 
-/// Delay of the response to a wrong password, so that guessing is impractical.
-const WRONG_PASSWORD_DELAY: Duration = Duration::from_secs(1);
+/// Delay of the response to a wrong password or cookie, so that guessing is impractical.
+const WRONG_GUESS_DELAY: Duration = Duration::from_secs(1);
+
+/// The time from a wrong password until the next password is compared, even if the client of the wrong one is
+/// gone: all clients together try at most twenty a second. If all connections of the listener send wrong
+/// passwords, the right one waits for seven seconds, which is less than [`LOGIN_TIMEOUT`].
+const WRONG_PASSWORD_PAUSE: Duration = Duration::from_millis(50);
+
+/// The interval between two log lines about wrong guesses.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Timeout for a log-in, after which its connection is closed, because clients are not authenticated yet. It
 /// includes the delay after a wrong password.
@@ -32,6 +40,48 @@ const COOKIE_ATTRIBUTES: &str = "Path=/; HttpOnly; SameSite=Lax; Max-Age=3153600
 
 /// Maximum size of the form: a password, and an address to go to.
 const MAX_FORM_BYTES: usize = 8 * 1024;
+
+/// The wrong passwords and cookies of all clients.
+#[derive(Default)]
+pub(crate) struct WrongGuesses {
+    /// Locked while a password is compared, and for [`WRONG_PASSWORD_PAUSE`] after a wrong one. Clients get it
+    /// in the order of their requests.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    unlogged: Mutex<UnloggedGuesses>,
+}
+
+#[derive(Default)]
+struct UnloggedGuesses {
+    logged_at: Option<Instant>,
+    count: u64,
+}
+
+impl WrongGuesses {
+    /// Counts a wrong guess, and returns after the time that it costs.
+    pub(crate) async fn answer_wrong(&self) {
+        if let Some(guesses) = self.count_wrong() {
+            tracing::warn!(guesses, "a client sent wrong passwords or cookies for the pages");
+        }
+        sleep(WRONG_GUESS_DELAY).await;
+    }
+
+    /// Counts a wrong guess. Returns the guesses since the last log line, if it is time for another.
+    fn count_wrong(&self) -> Option<u64> {
+        let mut unlogged = self.unlogged.lock().unwrap_or_else(PoisonError::into_inner);
+        unlogged.count += 1;
+        if unlogged.logged_at.is_some_and(|at| at.elapsed() < LOG_INTERVAL) {
+            return None;
+        }
+        unlogged.logged_at = Some(Instant::now());
+        Some(std::mem::take(&mut unlogged.count))
+    }
+}
+
+/// Redirects to the log-in form and deletes the browser's cookie, so that an old one costs a second once.
+pub(crate) fn without_cookie(to_form: Response) -> Response {
+    let cookie = format!("{COOKIE_NAME}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0");
+    ([(SET_COOKIE, cookie)], to_form).into_response()
+}
 
 /// Returns the routes of the log-in form.
 pub(crate) fn routes() -> Router<Arc<ViewerState>> {
@@ -78,22 +128,21 @@ async fn log_in(
     let ViewerAccess::Password(expected) = &state.access.authentication else {
         return PageError::missing("There is no log-in.").into_response();
     };
-    let Ok(_slot) = state.logins.try_acquire() else {
-        return notice_response(
-            StatusCode::TOO_MANY_REQUESTS,
-            "Not now",
-            "Too many people log in at once. Try again soon.",
-        );
-    };
     let next = local(&next);
+    let turn = Arc::clone(&state.guesses.turn).lock_owned().await;
     if !expected.matches(&password) {
-        sleep(WRONG_PASSWORD_DELAY).await;
+        tokio::spawn(async move {
+            sleep(WRONG_PASSWORD_PAUSE).await;
+            drop(turn);
+        });
+        state.guesses.answer_wrong().await;
         let page = login::page(next, Some("This is not the password."), &ServedLinks);
         return (StatusCode::FORBIDDEN, html(page)).into_response();
     }
+    drop(turn);
     let is_https = headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
     let secure = if is_https { "; Secure" } else { "" };
-    let cookie = format!("{COOKIE_NAME}={}; {COOKIE_ATTRIBUTES}{secure}", expected.cookie());
+    let cookie = format!("{COOKIE_NAME}={}; {COOKIE_ATTRIBUTES}{secure}", state.access.cookie);
     ([(SET_COOKIE, cookie)], redirect_to(next)).into_response()
 }
 
@@ -117,5 +166,15 @@ mod tests {
         {
             assert_eq!(local(path), "/", "{path}");
         }
+    }
+
+    /// Uses virtual time.
+    #[tokio::test(start_paused = true)]
+    async fn wrong_guesses_are_logged_once_a_minute_with_their_number() {
+        let guesses = WrongGuesses::default();
+        assert_eq!(guesses.count_wrong(), Some(1));
+        assert!((0..500).all(|_| guesses.count_wrong().is_none()));
+        sleep(LOG_INTERVAL).await;
+        assert_eq!([guesses.count_wrong(), guesses.count_wrong()], [Some(501), None]);
     }
 }

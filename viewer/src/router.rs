@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::uri::PathAndQuery;
+use axum::http::{StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -14,7 +15,9 @@ use jiff::tz::TimeZone;
 use ports::archive::Archive;
 use ports::clock::SharedClock;
 use ports::files::Files;
-use tokio::sync::Semaphore;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::access::{Access, Admission};
@@ -23,19 +26,18 @@ use crate::assets::{self, Asset};
 use crate::gather::pictures::EmojiBook;
 use crate::handlers::{CachedValue, links, messages, search, site};
 use crate::index::{FreshIndex, IndexSource};
+use crate::login::{self, WrongGuesses};
 use crate::pages::sidebar::ChannelMenu;
-use crate::{file_bytes, headers, login};
+use crate::{file_bytes, headers};
 
 /// Maximum number of pages that are rendered concurrently; further requests wait. Each page keeps its data in
-/// memory, and more concurrency does not make the archive faster.
-const MAX_CONCURRENT_PAGES: usize = 8;
+/// memory, and more concurrency does not make the archive faster. Each has a blocking thread of the runtime, which
+/// needs others for the reads of the pages.
+pub const MAX_CONCURRENT_PAGES: usize = 8;
 
 /// Timeout for a page. On one machine a page takes milliseconds, and the figures of a large archive some
 /// seconds.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Maximum number of concurrent log-ins.
-const MAX_CONCURRENT_LOGINS: usize = 4;
 
 /// The dependencies and settings of the pages.
 pub struct Viewer {
@@ -61,10 +63,10 @@ pub(crate) struct ViewerState {
     pub(crate) clock: SharedClock,
     pub(crate) zone: TimeZone,
     pub(crate) access: Access,
-    pub(crate) logins: Semaphore,
+    pub(crate) guesses: WrongGuesses,
     pub(crate) menu: CachedValue<ChannelMenu>,
     pub(crate) emoji: CachedValue<EmojiBook>,
-    page_slots: Semaphore,
+    page_slots: Arc<Semaphore>,
 }
 
 /// Returns the router of all pages. Except for the log-in, they only accept GET and HEAD.
@@ -77,10 +79,10 @@ pub fn router(viewer: Viewer) -> Router {
         clock,
         zone,
         access,
-        logins: Semaphore::new(MAX_CONCURRENT_LOGINS),
+        guesses: WrongGuesses::default(),
         menu: CachedValue::default(),
         emoji: CachedValue::default(),
-        page_slots: Semaphore::new(MAX_CONCURRENT_PAGES),
+        page_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_PAGES)),
     });
     let mut router: Router<Arc<ViewerState>> = Router::new()
         .route("/", get(site::channels))
@@ -122,14 +124,11 @@ async fn admit(State(state): State<Arc<ViewerState>>, request: Request, next: Ne
     let is_open = path == "/login" || path.starts_with("/static/") || path == "/favicon.ico";
     match state.access.check_request(request.uri(), request.headers()) {
         Admission::Granted => next.run(request).await,
-        Admission::LoginNeeded if is_open => next.run(request).await,
-        Admission::LoginNeeded => {
-            let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-            let next: String = axum::http::uri::PathAndQuery::try_from(path).map_or_else(
-                |_| "/".to_owned(),
-                |path| path.as_str().replace('%', "%25").replace('&', "%26"),
-            );
-            redirect_to(&format!("/login?next={}", next.replace('+', "%2B").replace('#', "%23")))
+        Admission::LoginNeeded | Admission::WrongCookie if is_open => next.run(request).await,
+        Admission::LoginNeeded => redirect_to_login(request.uri()),
+        Admission::WrongCookie => {
+            state.guesses.answer_wrong().await;
+            login::without_cookie(redirect_to_login(request.uri()))
         }
         Admission::WrongHost => notice_response(
             StatusCode::MISDIRECTED_REQUEST,
@@ -144,11 +143,37 @@ async fn admit(State(state): State<Arc<ViewerState>>, request: Request, next: Ne
     }
 }
 
-/// Limits the number of concurrent pages, and the time for each.
+fn redirect_to_login(uri: &Uri) -> Response {
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let next: String = PathAndQuery::try_from(path)
+        .map_or_else(|_| "/".to_owned(), |path| path.as_str().replace('%', "%25").replace('&', "%26"));
+    redirect_to(&format!("/login?next={}", next.replace('+', "%2B").replace('#', "%23")))
+}
+
+/// Limits the number of concurrent pages, and the time for each. Each is made in a thread of its own, so that
+/// the work for a page with long texts never stands before an event of the same process.
 async fn limit_concurrency(State(state): State<Arc<ViewerState>>, request: Request, next: Next) -> Response {
     let answer = async {
-        let _slot = state.page_slots.acquire().await;
-        let answer = next.run(request).await;
+        let slot = Arc::clone(&state.page_slots).acquire_owned().await;
+        // Dropped if the client is gone or the time is over; the work then ends at its next wait.
+        let (_wanted, unwanted) = oneshot::channel::<()>();
+        let runtime = Handle::current();
+        let made = spawn_blocking(move || {
+            let _slot = slot;
+            runtime.block_on(async {
+                tokio::select! {
+                    answer = next.run(request) => Some(answer),
+                    _ = unwanted => None,
+                }
+            })
+        });
+        let Ok(Some(answer)) = made.await else {
+            return notice_response(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "Not now",
+                "This page cannot be made: the log of this program says more.",
+            );
+        };
         let is_page = answer
             .headers()
             .get(CONTENT_TYPE)

@@ -175,7 +175,7 @@ async fn show(
     let listener = endpoint.bind().await?;
     let address = listener.local_addr()?;
     let file = index_file(&IndexArgs { folder: None }, backend_args)?;
-    let router = endpoint.router(backend, BackendKind::Embedded, file, clock, address);
+    let router = endpoint.router(backend, BackendKind::Embedded, file, clock, address)?;
     writeln!(out, "\nIn a browser on this machine it is at http://{address}/ until Ctrl-C.")?;
     out.flush()?;
     viewer::serve(listener, router, wait_until_true(stop)).await;

@@ -58,14 +58,19 @@ impl ToolAnswers {
 
     async fn search(&self, call: SearchCall) -> anyhow::Result<Value> {
         let query = SearchQuery::parse(&call.query)?;
-        let limit = HITS.clamp(call.limit);
-        let options = SearchOptions { query, limit, is_ranked: false, with_deleted: call.include_deleted };
-        let (answer, notes) = self.searchable.answer(options).await?;
-        let is_full = answer.hits.len() == limit;
+        let (limit, with_deleted) = (HITS.clamp(call.limit), call.include_deleted);
+        // Find one message more, to find out whether there are more.
+        let options =
+            SearchOptions { query, limit: limit + 1, is_ranked: false, with_deleted, before: call.next };
+        let (mut answer, notes) = self.searchable.answer(options).await?;
+        let is_more = answer.hits.len() > limit;
+        answer.hits.truncate(limit);
         let hits = answer.hits.iter().map(|hit| self.hit(hit)).collect();
         let (hits, is_cut) = shown::fit_result(hits, Kept::Beginning);
+        let last = hits.len().checked_sub(1).and_then(|last| answer.hits.get(last));
+        let next = if is_more || is_cut { last.map(|last| last.position) } else { answer.next };
         let mut head = Map::new();
-        shown::set_if_some(&mut head, "has_more", (is_full || is_cut).then_some(true));
+        shown::set_if_some(&mut head, "next", next);
         shown::set_if_some(&mut head, "notes", (!notes.is_empty()).then_some(notes));
         Ok(shown::answer(head, "messages", hits))
     }
@@ -182,8 +187,18 @@ impl ToolAnswers {
         let requested_name =
             call.query.map(|query| permalink::channel(&query).trim_start_matches('#').to_lowercase());
         let mut names = DisplayNames::for_teams(archive, teams);
-        let (mut channels, mut has_more) = (Vec::new(), false);
-        for row in list.channels() {
+        let rows = match call.after {
+            Some(after) => {
+                let at = list.channels().iter().position(|row| row.location.channel.as_str() == after);
+                let Some(at) = at else {
+                    bail!("after is next_after of an answer, and not {}", cited(&after))
+                };
+                &list.channels()[at + 1..]
+            }
+            None => list.channels(),
+        };
+        let (mut channels, mut is_more) = (Vec::new(), false);
+        for row in rows {
             let is_called = |name: &str| {
                 row.location.channel.as_str().eq_ignore_ascii_case(name)
                     || row.name.as_ref().is_some_and(|own| own.to_lowercase().contains(name))
@@ -192,7 +207,7 @@ impl ToolAnswers {
                 continue;
             }
             if channels.len() == MAX_CHANNELS {
-                has_more = true;
+                is_more = true;
                 break;
             }
             let snapshot = row.location.newest(archive).await?.unwrap_or(Value::Null);
@@ -218,8 +233,9 @@ impl ToolAnswers {
             channels.push(shown.into());
         }
         let (channels, is_cut) = shown::fit_result(channels, Kept::Beginning);
+        let next = channels.last().filter(|_| is_more || is_cut).map(|last| last["channel_id"].clone());
         let mut head = Map::new();
-        shown::set_if_some(&mut head, "has_more", (has_more || is_cut).then_some(true));
+        shown::set_if_some(&mut head, "next_after", next);
         Ok(shown::answer(head, "channels", channels))
     }
 
@@ -258,4 +274,135 @@ fn between(after: Option<&str>, before: Option<&str>, zone: &TimeZone) -> anyhow
 
 fn cited(text: &str) -> String {
     format!("{:?}", plain::excerpt(text, MAX_NAME_CHARS))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use process::config::zone::{NamedZone, ZoneArgs};
+
+    use super::*;
+    use crate::fixture::CliFixture;
+
+    /// Messages per round, of which every third is a reply to the first.
+    const MESSAGES: usize = 12;
+    const ROUNDS: u64 = 4;
+
+    /// Returns a value of any type and size.
+    fn any_value(random: &mut fastrand::Rng, depth: usize) -> Value {
+        let text = |random: &mut fastrand::Rng| {
+            let unit = *random.choice(&["x", "\"", "\\", "🎉", "\n", "<", "\u{1}"]).unwrap();
+            unit.repeat(*random.choice(&[0, 1, 100, 4_000, 30_000]).unwrap())
+        };
+        match random.u8(..if depth == 0 { 5 } else { 9 }) {
+            0 => Value::Null,
+            1 => random.bool().into(),
+            2 => json!(random.i64(..)),
+            3 | 4 => text(random).into(),
+            5 | 6 => (0..random.usize(..40)).map(|_| any_value(random, depth - 1)).collect(),
+            7 => json!({ text(random): any_value(random, depth - 1) }),
+            _ => (0..random.usize(..40))
+                .map(|_| json!({ "id": any_value(random, 0), "name": any_value(random, 0), "count": any_value(random, 0) }))
+                .collect(),
+        }
+    }
+
+    /// Reads all pages of a tool, and returns the identifying field of all items in the order of the pages.
+    async fn read_all(
+        answers: &ToolAnswers,
+        texts: &BTreeMap<String, String>,
+        tool: &str,
+        arguments: Value,
+        next: [&str; 2],
+        id: &str,
+    ) -> Vec<String> {
+        let (mut read, mut arguments) = (Vec::new(), arguments);
+        loop {
+            let Value::Object(call) = arguments.clone() else { panic!("{arguments}") };
+            let call = ToolCall::read(tool, call).unwrap().unwrap();
+            let page = answers.answer(call).await.unwrap();
+            assert!(page.to_string().len() + json!(page.to_string()).to_string().len() < 65_536, "{tool}");
+            let items = page["messages"].as_array().or(page["channels"].as_array()).unwrap();
+            assert!(!items.is_empty() || page[next[0]].is_null(), "{tool}: a page makes no progress: {page}");
+            for item in items {
+                let is_said = item["cut"].as_array().is_some_and(|cut| cut.contains(&"text".into()));
+                let whole = item["ts"].as_str().map_or("", |ts| &texts[ts]);
+                assert!(is_said || item["text"].as_str().unwrap_or_default().starts_with(whole), "{item}");
+                read.push(item[id].as_str().unwrap().to_owned());
+            }
+            if page[next[0]].is_null() {
+                return read;
+            }
+            arguments[next[1]] = page[next[0]].clone();
+        }
+    }
+
+    #[tokio::test]
+    async fn pages_reach_every_item_whatever_the_types_and_sizes_of_its_fields() {
+        for round in 0..ROUNDS {
+            let random = &mut fastrand::Rng::with_seed(round);
+            let fixture = CliFixture::open().await;
+            let (mut all, mut thread, mut texts) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+            let root = "1700000000.000100";
+            for number in 0..MESSAGES {
+                let ts = format!("17000000{number:02}.000100");
+                let text = format!("word {}", "\"".repeat(random.usize(..20_000)));
+                let mut fields = json!({ "text": text });
+                texts.insert(ts.clone(), text);
+                for name in
+                    ["files", "reactions", "username", "edited", "icons", "attachments", "user", "bot_id"]
+                {
+                    if random.u8(..3) == 0 {
+                        let value = any_value(random, 2);
+                        let is_long = value.to_string().len() > 60_000;
+                        fields[name] = if is_long { "\u{1}".repeat(30_000).into() } else { value };
+                    }
+                }
+                if number % 3 == 0 && number > 0 {
+                    fields["thread_ts"] = root.into();
+                    thread.insert(ts.clone());
+                }
+                fixture.change("T1", "C1", &ts, "1700009999.000100", fields).await;
+                all.insert(ts);
+            }
+            thread.insert(root.to_owned());
+            let mut channels = BTreeSet::new();
+            for number in 0..MESSAGES {
+                let channel = format!("C2{number:02}");
+                let text = "\"".repeat(random.usize(..3_000));
+                let name = format!("n{}", "\"".repeat(random.usize(..390)));
+                fixture.channel("T1", &channel, "1.000000", &name).await;
+                fixture.channel_notice("T1", &channel, "2.000000", "channel_topic", ("topic", &text)).await;
+                channels.insert(channel);
+            }
+            channels.insert("C1".to_owned());
+            let zone = Zone::from_args(&ZoneArgs { tz: Some(NamedZone::parse("UTC").unwrap()) });
+            let index = fixture.data().data.data.join("index.db");
+            let answers =
+                ToolAnswers::new(SearchableArchive::new(&fixture.backend, index, None, &zone), zone);
+            // A search itself brings the index up to date for a short time only.
+            answers.searchable.activity(true).await.unwrap();
+            let in_channel = json!({ "channel": "C1", "limit": 1 + random.usize(..30) });
+            let of_thread = json!({ "channel": "C1", "ts": root });
+            let after = json!({ "channel": "C1", "limit": 1 + random.usize(..30), "after": "1.000000" });
+            for (tool, arguments, next, id, expected) in [
+                ("read_channel", in_channel, ["next_before", "before"], "ts", &all),
+                ("read_channel", after, ["next_after", "after"], "ts", &all),
+                ("read_thread", of_thread, ["next_after", "after"], "ts", &thread),
+                (
+                    "search",
+                    json!({ "query": "word", "limit": 4 + random.usize(..30) }),
+                    ["next"; 2],
+                    "ts",
+                    &all,
+                ),
+                ("list_channels", json!({}), ["next_after", "after"], "channel_id", &channels),
+            ] {
+                let read = read_all(&answers, &texts, tool, arguments, next, id).await;
+                assert_eq!(read.len(), expected.len(), "round {round}: {tool}");
+                assert_eq!(&read.into_iter().collect::<BTreeSet<_>>(), expected, "round {round}: {tool}");
+            }
+        }
+    }
 }

@@ -16,7 +16,6 @@ use process::config::zone::ZoneArgs;
 use process::config::{self, IndexArgs};
 use process::{shutdown, telemetry};
 use rmcp::service::{self, ServerInitializeError};
-use rmcp::transport::async_rw::AsyncRwTransport;
 use slack::ids::TeamId;
 use tokio::runtime::Builder;
 
@@ -25,6 +24,7 @@ use crate::read::team;
 use crate::search::{SearchableArchive, index_file};
 use crate::zone::Zone;
 use answers::ToolAnswers;
+use input::LineTransport;
 use server::McpServer;
 
 /// `annalist mcp`.
@@ -58,8 +58,7 @@ async fn serve(backend: &Backend, args: &McpArgs) -> anyhow::Result<()> {
     let zone = Zone::from_args(&args.zone);
     let index = index_file(&args.index, &args.backend)?;
     let searchable = SearchableArchive::new(backend, index, args.team.clone(), &zone);
-    let transport =
-        AsyncRwTransport::new_server(input::without_lone_surrogates(tokio::io::stdin()), tokio::io::stdout());
+    let transport = LineTransport::new(tokio::io::stdin(), tokio::io::stdout());
     let server = McpServer::new(ToolAnswers::new(searchable, zone));
     let running = tokio::select! {
         running = service::serve_server(server, transport) => running,

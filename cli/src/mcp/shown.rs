@@ -23,6 +23,9 @@ pub(super) const HIT_TEXT: usize = 2_000;
 pub(super) const MAX_NAME_CHARS: usize = 80;
 const MAX_LISTED: usize = 20;
 
+/// The fields that identify an item. They are short, and never cut.
+const IDENTIFYING: [&str; 3] = ["team_id", "channel_id", "ts"];
+
 /// The facts about a channel in an answer with its messages.
 pub(super) struct ShownChannel {
     pub(super) location: ChannelOfTeam,
@@ -62,7 +65,7 @@ pub(super) fn set_if_some(shown: &mut Map<String, Value>, name: &str, value: Opt
     }
 }
 
-/// Formats a row of [`rules::project::message`] for an assistant.
+/// Formats a row of [`rules::project::message`] for an assistant. `cut` names the fields that are not whole.
 pub(super) fn message(
     message: &Value,
     author: &str,
@@ -72,35 +75,73 @@ pub(super) fn message(
     max_text: usize,
 ) -> Map<String, Value> {
     let mut shown = Map::new();
-    let own = |name: &str| message[name].as_str().map(str::to_owned);
+    let own = |name: &str| message[name].as_str().map(|text| plain::excerpt(text, MAX_NAME_CHARS));
     let ts = message["ts"].as_str().unwrap_or_default();
     shown.insert("ts".to_owned(), ts.into());
     set_if_some(&mut shown, "time", zone.stamp(ts));
     set_if_some(&mut shown, "thread_ts", own("thread_ts"));
     set_if_some(&mut shown, "user", own("user"));
     shown.insert("author".to_owned(), plain::excerpt(author, MAX_NAME_CHARS).into());
-    let cut = text.floor_char_boundary(max_text);
-    shown.insert("text".to_owned(), text[..cut].into());
-    set_if_some(&mut shown, "text_is_cut", (cut < text.len()).then_some(true));
-    let listed = |name: &str, kept: [&str; 2]| -> Option<Vec<Value>> {
-        let all = message[name].as_array().filter(|all| !all.is_empty())?;
-        let item = |item: &Value| {
-            let kept = kept.iter().filter(|name| !item[**name].is_null());
-            let value = |name: &str| match item[name].as_str() {
-                Some(text) => plain::excerpt(text, MAX_NAME_CHARS).into(),
-                None => item[name].clone(),
-            };
-            kept.map(|name| ((*name).to_owned(), value(name))).collect::<Map<String, Value>>().into()
-        };
-        Some(all.iter().take(MAX_LISTED).map(item).collect())
-    };
-    set_if_some(&mut shown, "files", listed("files", ["id", "name"]));
-    set_if_some(&mut shown, "reactions", listed("reactions", ["name", "count"]));
+    let end = text.floor_char_boundary(max_text);
+    shown.insert("text".to_owned(), text[..end].into());
+    if end < text.len() {
+        mark_cut(&mut shown, "text");
+    }
+    for (name, kept) in [("files", ["id", "name"]), ("reactions", ["name", "count"])] {
+        let all = message[name].as_array().map(Vec::as_slice).unwrap_or_default();
+        let listed: Vec<Value> = all.iter().take(MAX_LISTED).map(|item| short_fields(item, kept)).collect();
+        set_if_some(&mut shown, name, (!listed.is_empty()).then_some(listed));
+        if all.len() > MAX_LISTED {
+            mark_cut(&mut shown, name);
+        }
+    }
     set_if_some(&mut shown, "edited", own("updated_ts"));
     set_if_some(&mut shown, "pinned", message["pinned"].is_object().then_some(true));
     set_if_some(&mut shown, "deleted", (message["deleted"] == true).then_some(true));
     shown.insert("permalink".to_owned(), permalink.into());
     shown
+}
+
+/// Returns these fields of a file or reaction, each with a bounded size.
+fn short_fields(item: &Value, names: [&str; 2]) -> Value {
+    let short = |value: &Value| match value {
+        Value::Bool(_) | Value::Number(_) => value.clone(),
+        Value::String(text) => plain::excerpt(text, MAX_NAME_CHARS).into(),
+        Value::Null | Value::Array(_) | Value::Object(_) => {
+            plain::excerpt(&value.to_string(), MAX_NAME_CHARS).into()
+        }
+    };
+    let present = names.into_iter().filter(|name| !item[*name].is_null());
+    present.map(|name| (name.to_owned(), short(&item[name]))).collect::<Map<String, Value>>().into()
+}
+
+/// Records that a field of an item is shown cut.
+fn mark_cut(item: &mut Map<String, Value>, name: &str) {
+    if let Value::Array(names) = item.entry("cut").or_insert_with(|| json!([]))
+        && !names.iter().any(|known| known == name)
+    {
+        names.push(name.into());
+    }
+}
+
+/// Cuts the longest fields of an item until it fits a result alone.
+fn cut_to_fit(item: &mut Value) {
+    while size(item) > MAX_RESULT
+        && let Value::Object(fields) = item
+    {
+        let is_cuttable = |name: &str| name != "cut" && !IDENTIFYING.contains(&name);
+        let cuttable = fields.iter_mut().filter(|(name, _)| is_cuttable(name));
+        let Some((name, value)) = cuttable.max_by_key(|(_, value)| size(value)) else { return };
+        if let Value::String(text) = value {
+            text.truncate(text.floor_char_boundary(text.len() / 2));
+        } else if let Value::Array(items) = value {
+            items.truncate(items.len() / 2);
+        } else {
+            *value = Value::Null;
+        }
+        let name = name.clone();
+        mark_cut(fields, &name);
+    }
 }
 
 /// The end of a list that is kept if the list does not fit.
@@ -110,10 +151,14 @@ pub(super) enum Kept {
     End,
 }
 
-/// Returns as many of the items as fit a result, and whether any are left out.
+/// Returns as many of the items as fit a result, and whether any are left out. The first one is always there,
+/// cut if it does not fit, so that the next result begins after it.
 pub(super) fn fit_result(mut items: Vec<Value>, kept: Kept) -> (Vec<Value>, bool) {
     if kept == Kept::End {
         items.reverse();
+    }
+    if let Some(first) = items.first_mut() {
+        cut_to_fit(first);
     }
     let mut available = MAX_RESULT;
     let count = items.iter().take_while(|item| match available.checked_sub(size(item)) {
@@ -179,7 +224,30 @@ mod tests {
             let link = format!("https://{}.slack.com/archives/C1/p1700000000000100", "x".repeat(100));
             let shown = message(&row, &long, &long, link, &zone, WHOLE_TEXT);
             let (fitting, is_cut) = fit_result(vec![shown.into()], Kept::Beginning);
-            assert!(!is_cut && fitting[0]["text_is_cut"] == true, "{text}");
+            assert!(!is_cut && fitting[0]["cut"] == json!(["text"]), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_any_items_begins_with_one_that_fits() {
+        let zone = Zone::from_args(&ZoneArgs { tz: Some(NamedZone::parse("UTC").unwrap()) });
+        let emoji =
+            vec![json!({ "id": "F1", "name": "🎉".repeat(80), "count": { "x": "y".repeat(90_000) } }); 30];
+        let row = json!({ "ts": "1700000000.000100", "user": "U".repeat(90_000), "thread_ts": "\"".repeat(90_000),
+            "updated_ts": "x".repeat(90_000), "files": emoji, "reactions": emoji });
+        let long = "\"".repeat(9_000);
+        let shown = message(&row, &long, &long, "x".repeat(90_000), &zone, WHOLE_TEXT);
+        for kept in [Kept::Beginning, Kept::End] {
+            let (fitting, is_cut) = fit_result(vec![shown.clone().into(); 3], kept);
+            assert!(is_cut && fitting.len() == 1 && size(&fitting[0]) <= MAX_RESULT);
+            assert_eq!(fitting[0]["ts"], "1700000000.000100");
+            for name in ["files", "reactions", "permalink"] {
+                assert!(
+                    fitting[0]["cut"].as_array().unwrap().contains(&name.into()),
+                    "{}",
+                    fitting[0]["cut"]
+                );
+            }
         }
     }
 }

@@ -51,6 +51,7 @@ pub(super) enum ToolCall {
 pub(super) struct SearchCall {
     pub(super) query: String,
     pub(super) limit: Option<usize>,
+    pub(super) next: Option<i64>,
     #[serde(default)]
     pub(super) include_deleted: bool,
 }
@@ -80,6 +81,7 @@ pub(super) struct ReadChannelCall {
 #[serde(deny_unknown_fields)]
 pub(super) struct ListChannelsCall {
     pub(super) query: Option<String>,
+    pub(super) after: Option<String>,
 }
 
 impl ToolCall {
@@ -112,7 +114,12 @@ pub(super) fn all() -> Vec<Tool> {
              has:file|link|reaction|thread|code, is:thread|edited|deleted|bot. Case and accents make no difference; there is \
              no OR.",
             &["query"],
-            json!({ "query": text("What is looked for"), "limit": HITS.schema(), "include_deleted": deleted }),
+            json!({
+                "query": text("What is looked for"),
+                "limit": HITS.schema(),
+                "next": { "type": "integer", "description": "Only older hits: next of an earlier answer" },
+                "include_deleted": deleted,
+            }),
         ),
         tool(
             "read_thread",
@@ -144,7 +151,10 @@ pub(super) fn all() -> Vec<Tool> {
             "list_channels",
             "Lists channels by name, with their topic, purpose and state.",
             &[],
-            json!({ "query": text("Only channels whose name has this in it, or of this id") }),
+            json!({
+                "query": text("Only channels whose name has this in it, or of this id"),
+                "after": text("Only channels after this one: next_after of an earlier answer"),
+            }),
         ),
     ]
 }

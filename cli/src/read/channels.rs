@@ -1,19 +1,19 @@
 //! `annalist channels`: lists every channel that has any stored row.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::num::NonZeroUsize;
 
-use ports::archive::{Archive, ArchiveError, Query};
 use reader::channels::{ChannelList, ChannelOrder, ListedChannel};
 use reader::joined::JoinedChannel;
 use reader::names::DisplayNames;
-use reader::rows::VisibleRows;
 use reader::{figures, find};
-use rules::project;
 use serde_json::{Value, json};
+use slack::ids::{ChannelId, Ts};
 
 use super::{ChannelsArgs, ReadError, snapshots};
 use crate::plain;
+use crate::search::{IndexedActivity, SearchableArchive, print_remark};
 use crate::zone::Zone;
 
 /// The fields of a channel's state that are listed if present.
@@ -23,20 +23,19 @@ const STATE: [&str; 6] = ["archived", "deleted", "ext_shared", "purpose", "topic
 const NAME: usize = 80;
 const TOPIC: usize = 60;
 
-/// Maximum number of messages of a channel that are counted by default, because counting reads them, which
-/// takes time, and on AWS costs money.
-const COUNTED: usize = 1_000;
-
-/// Prints the channels of every workspace, or of one.
+/// Prints the channels of every workspace, or of one. The messages are counted by the search index, because the
+/// archive would have to read all of them.
 pub(crate) async fn channels(
-    archive: &dyn Archive,
+    searchable: &SearchableArchive,
     args: &ChannelsArgs,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let ChannelsArgs { read, count, figures } = args;
+    let archive = &*searchable.archive;
+    let ChannelsArgs { read, count, figures, .. } = args;
     let teams = find::requested_teams(archive, read.team.as_ref()).await?;
     let limit = read.limit.map_or(usize::MAX, NonZeroUsize::get);
-    let (zone, max_messages) = (Zone::from_args(&read.zone), if *count { usize::MAX } else { COUNTED });
+    let zone = Zone::from_args(&read.zone);
+    let activity = if read.json { None } else { Some(searchable.activity(*count).await) };
     let order = if read.json { ChannelOrder::Id } else { ChannelOrder::Name };
     let list = ChannelList::read(archive, &teams, order).await?;
     let (mut shown_team, mut names) = (None, DisplayNames::for_teams(archive, Vec::new()));
@@ -87,10 +86,11 @@ pub(crate) async fn channels(
             }
         }
         let channel = find::joined_channel(archive, &row.location, &teams).await?;
-        let activity = Activity::read(&channel, max_messages).await?;
+        let activity =
+            activity.as_ref().and_then(|counted| Some(Activity::of(&channel, counted.as_ref().ok()?)));
         let snapshot = snapshots::with_plain_text(&mut names, snapshot).await?;
         let others: String = in_teams[1..].iter().map(|team| format!(" (also in {team})")).collect();
-        print(row, &(snapshots::marks(&snapshot) + &others), &snapshot, &activity, &zone, out)?;
+        print(row, &(snapshots::marks(&snapshot) + &others), &snapshot, activity.as_ref(), &zone, out)?;
     }
     if printed == 0 && !read.json {
         writeln!(
@@ -98,40 +98,33 @@ pub(crate) async fn channels(
             "No channels yet: Slack sends them as events happen, and `annalist sync` reads them all."
         )?;
     }
+    match activity {
+        Some(Ok(IndexedActivity { remark: Some(remark), .. })) => print_remark(&remark),
+        Some(Err(error)) => print_remark(&format!("the messages are not counted: {error:#}")),
+        Some(Ok(_)) | None => {}
+    }
     Ok(())
 }
 
 /// The number of messages in a channel, and the last one.
 struct Activity {
-    messages: usize,
-    /// Whether there are more messages than were counted.
+    messages: u64,
+    /// Whether there may be more messages than were counted.
     is_more: bool,
-    last_ts: Option<String>,
+    last: Option<Ts>,
 }
 
 impl Activity {
-    async fn read(channel: &JoinedChannel<'_>, max_messages: usize) -> Result<Self, ArchiveError> {
-        let rows = || {
-            VisibleRows::all(
-                channel,
-                Query::partition(channel.current_location().messages()),
-                project::message,
-            )
-        };
-        let mut messages = 0;
-        let mut counted = rows();
-        while messages <= max_messages
-            && let Some(page) = counted.next().await?
-        {
-            messages += page.len();
+    /// Adds up the ids that the channel had. Several workspaces have the same messages of one id.
+    fn of(channel: &JoinedChannel<'_>, counted: &IndexedActivity) -> Self {
+        let known = || channel.locations().iter().filter_map(|at| Some((at, counted.by_location.get(at)?)));
+        let mut by_id: BTreeMap<&ChannelId, u64> = BTreeMap::new();
+        for (location, activity) in known() {
+            let messages = by_id.entry(&location.channel).or_default();
+            *messages = activity.messages.max(*messages);
         }
-        let mut newest = rows();
-        newest.keep_newest(1).await?;
-        let mut last_ts = None;
-        while let Some(page) = newest.next().await? {
-            last_ts = page.last().and_then(|message| message["ts"].as_str().map(str::to_owned)).or(last_ts);
-        }
-        Ok(Self { messages: messages.min(max_messages), is_more: messages > max_messages, last_ts })
+        let last = known().filter_map(|(_, activity)| activity.newest.clone()).max_by_key(Ts::micros);
+        Self { messages: by_id.into_values().sum(), is_more: counted.remark.is_some(), last }
     }
 }
 
@@ -139,7 +132,7 @@ fn print(
     row: &ListedChannel,
     marks: &str,
     snapshot: &Value,
-    activity: &Activity,
+    activity: Option<&Activity>,
     zone: &Zone,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
@@ -148,8 +141,12 @@ fn print(
         name.map_or_else(|| "(no name yet)".to_owned(), |name| format!("#{}", plain::excerpt(name, NAME)));
     let name = name + marks;
     let topic = plain::excerpt(snapshot["topic"].as_str().unwrap_or_default(), TOPIC);
-    let messages = format!("{}{}", activity.messages, if activity.is_more { "+" } else { "" });
-    let last = activity.last_ts.as_deref().map(|ts| zone.day(ts)).unwrap_or_default();
+    let messages = activity.map_or_else(
+        || "?".to_owned(),
+        |activity| format!("{}{}", activity.messages, if activity.is_more { "+" } else { "" }),
+    );
+    let last = activity.and_then(|activity| activity.last.as_ref());
+    let last = last.map(|ts| zone.day(ts.as_str())).unwrap_or_default();
     let line =
         format!("{:<12}  {name:<28}  {messages:>8}  {last:<10}  {topic}", row.location.channel.as_str());
     Ok(writeln!(out, "{}", line.trim_end())?)
@@ -157,8 +154,13 @@ fn print(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use ports::archive::{ArchiveExt, ItemKey, Update};
+    use process::config::IndexArgs;
+    use search::follower::BATCH_SIZE;
     use slack::ids::TeamId;
+    use testkit::memory::watched::WatchedArchive;
 
     use super::*;
     use crate::fixture::{CliFixture, message_args, output, squeezed};
@@ -168,12 +170,16 @@ mod tests {
         ChannelsArgs {
             count: false,
             figures: false,
+            index: IndexArgs { folder: None },
             read: ReadArgs { json, ..message_args("C1", "1.000000").read },
         }
     }
 
     async fn printed(fixture: &CliFixture, args: &ChannelsArgs) -> Result<String, ReadError> {
-        output(async |out| channels(fixture.archive(), args, out).await).await
+        let index = fixture.data().data.data.join("index.db");
+        let zone = Zone::from_args(&args.read.zone);
+        let searchable = SearchableArchive::new(&fixture.backend, index, args.read.team.clone(), &zone);
+        output(async |out| channels(&searchable, args, out).await).await
     }
 
     async fn workspace() -> CliFixture {
@@ -254,15 +260,33 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_are_counted_up_to_a_limit_unless_count_is_set() {
+    async fn counts_are_exact_or_marked_and_read_no_messages() {
         let fixture = CliFixture::open().await;
-        for second in 1..=COUNTED + 1 {
+        for second in 1..=BATCH_SIZE + 1 {
             fixture.post("T1", "C1", &format!("{second}.000000"), "text").await;
         }
+        fixture.delete("T1", "C1", "7.000000", "90000.000000").await;
         let mut args = args(false);
-        assert!(printed(&fixture, &args).await.unwrap().contains(" 1000+ "));
         args.count = true;
-        assert!(printed(&fixture, &args).await.unwrap().contains(" 1001 "));
+        let counted = printed(&fixture, &args).await.unwrap();
+        assert!(counted.contains(" 1001  1970-01-01"), "{counted}");
+        let index = fixture.data().data.data.join("index.db");
+        let zone = Zone::from_args(&args.read.zone);
+        let watched = Arc::new(WatchedArchive::new(fixture.backend.archive()));
+        let mut searchable = SearchableArchive::new(&fixture.backend, index.clone(), None, &zone);
+        searchable.archive = watched.clone();
+        for count in [false, true] {
+            args.count = count;
+            let again = output(async |out| channels(&searchable, &args, out).await).await.unwrap();
+            assert_eq!(again, counted);
+        }
+        let read = watched.read();
+        assert!(!read.is_empty() && !read.iter().any(|row| row.starts_with("message#")), "{read:?}");
+        drop(searchable);
+        std::fs::remove_file(&index).unwrap();
+        std::fs::create_dir(&index).unwrap();
+        let uncounted = printed(&fixture, &args).await.unwrap();
+        assert!(squeezed(&uncounted).contains(&"C1 (no name yet) ?".to_owned()), "{uncounted}");
     }
 
     #[tokio::test]

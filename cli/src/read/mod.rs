@@ -29,6 +29,7 @@ use std::io;
 use std::num::NonZeroUsize;
 
 use ports::archive::ArchiveError;
+use process::config::IndexArgs;
 use process::config::backend::{BackendArgs, BackendError};
 use process::config::zone::ZoneArgs;
 use slack::ids::{TeamId, Ts};
@@ -128,12 +129,14 @@ pub(crate) struct MessagesArgs {
 /// `annalist channels`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ChannelsArgs {
-    /// Count every channel's messages to the last one, which reads all of them; otherwise up to 1,000 of each
+    /// Bring the search index up to date first, so that every message is counted
     #[arg(long, conflicts_with = "json")]
     pub(crate) count: bool,
     /// With the name, members, kind and age of each as channelstats has them
     #[arg(long, requires = "json")]
     pub(crate) figures: bool,
+    #[command(flatten)]
+    pub(crate) index: IndexArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
 }

@@ -1,11 +1,12 @@
 //! `annalist search`: finds messages by their words, newest first.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use ports::archive::Archive;
@@ -14,11 +15,13 @@ use process::config::IndexArgs;
 use process::config::backend::{Backend, BackendArgs};
 use process::config::zone::ZoneArgs;
 use reader::find;
+use reader::joined::ChannelOfTeam;
 use reader::search::matching::SnippetPart;
 use reader::search::query::{SearchCondition, SearchQuery, SearchTerm};
+use search::counts::ChannelActivity;
 use search::follower;
 use search::hits::{self, SearchAnswer, SearchHit, SearchRequest};
-use search::index::SearchIndex;
+use search::index::{IndexError, SearchIndex};
 use serde_json::{Value, json};
 use slack::ids::TeamId;
 use tokio::sync::Mutex;
@@ -109,12 +112,22 @@ pub(crate) struct SearchableArchive {
     pub(crate) zone: TimeZone,
 }
 
+/// What the search index knows about each channel.
+pub(crate) struct IndexedActivity {
+    pub(crate) by_location: BTreeMap<ChannelOfTeam, ChannelActivity>,
+    /// A remark if the index is behind: there may be more messages.
+    pub(crate) remark: Option<String>,
+}
+
 /// A query and its options.
+#[derive(Clone)]
 pub(crate) struct SearchOptions {
     pub(crate) query: SearchQuery,
     pub(crate) limit: usize,
     pub(crate) is_ranked: bool,
     pub(crate) with_deleted: bool,
+    /// Only the hits after this position of an earlier answer.
+    pub(crate) before: Option<i64>,
 }
 
 impl SearchableArchive {
@@ -124,16 +137,38 @@ impl SearchableArchive {
         Self { archive, changes, index, batch, open: Mutex::default(), team, zone: zone.time_zone().clone() }
     }
 
+    /// Counts the messages of all channels, after bringing the index up to date: completely, or within a short
+    /// time limit.
+    pub(crate) async fn activity(&self, is_complete: bool) -> anyhow::Result<IndexedActivity> {
+        let index = SearchIndex::current(&mut *self.open.lock().await, &self.index).await?;
+        let (changes, archive) = (&*self.changes, &*self.archive);
+        let remark = if is_complete {
+            follower::catch_up(&index, changes, archive, follower::LARGE_BATCH_SIZE, |_| true).await?;
+            None
+        } else {
+            catch_up(&index, changes, archive, self.batch).await?
+        };
+        Ok(IndexedActivity { by_location: index.activity().await?, remark })
+    }
+
     /// Brings the index up to date within a short time limit, and searches. Returns the answer, and remarks
     /// for the user.
+    /// A damaged index is made anew.
     pub(crate) async fn answer(&self, options: SearchOptions) -> anyhow::Result<(SearchAnswer, Vec<String>)> {
+        match self.answer_once(options.clone()).await {
+            Err(error) if is_damage(&error) => self.answer_once(options).await,
+            answer => answer,
+        }
+    }
+
+    async fn answer_once(&self, options: SearchOptions) -> anyhow::Result<(SearchAnswer, Vec<String>)> {
         let archive = &*self.archive;
         let index = SearchIndex::current(&mut *self.open.lock().await, &self.index).await?;
         let mut remarks = Vec::from_iter(catch_up(&index, &*self.changes, archive, self.batch).await?);
-        let SearchOptions { query, limit, is_ranked, with_deleted } = options;
+        let SearchOptions { query, limit, is_ranked, with_deleted, before } = options;
         let teams = find::requested_teams(archive, self.team.as_ref()).await.map_err(UsageError::new)?;
         let zone = self.zone.clone();
-        let request = SearchRequest { query, teams, zone, limit, is_ranked, with_deleted };
+        let request = SearchRequest { query, teams, zone, limit, is_ranked, with_deleted, before };
         let answer = match hits::search(archive, &index, request).await {
             Ok(answer) => answer,
             Err(hits::SearchError::Resolve(error)) if error.is_unknown_name() => {
@@ -148,13 +183,23 @@ impl SearchableArchive {
     }
 }
 
+/// Whether the search failed because the index is damaged.
+fn is_damage(error: &anyhow::Error) -> bool {
+    let searched = error.downcast_ref::<hits::SearchError>();
+    let followed = error.downcast_ref::<follower::FollowError>();
+    matches!(searched, Some(hits::SearchError::Index(error)) if error.is_damage())
+        || matches!(followed, Some(follower::FollowError::Index(error)) if error.is_damage())
+        || error.downcast_ref::<IndexError>().is_some_and(IndexError::is_damage)
+}
+
 /// Prints the hits.
 pub(crate) async fn search(backend: &Backend, args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let (query, zone) = (args.query()?, Zone::from_args(&args.zone));
     let index = super::index_file(&args.index, &args.backend)?;
     let searchable = SearchableArchive::new(backend, index, args.team.clone(), &zone);
     let limit = args.limit.get();
-    let options = SearchOptions { query, limit, is_ranked: args.rank, with_deleted: args.include_deleted };
+    let with_deleted = args.include_deleted;
+    let options = SearchOptions { query, limit, is_ranked: args.rank, with_deleted, before: None };
     let (answer, remarks) = searchable.answer(options).await?;
     if args.json {
         for hit in &answer.hits {
@@ -175,9 +220,7 @@ async fn catch_up(
     archive: &dyn Archive,
     batch: usize,
 ) -> anyhow::Result<Option<String>> {
-    let started = Instant::now();
-    let may_continue = |_| started.elapsed() < CATCH_UP;
-    if follower::catch_up(index, changes, archive, batch, may_continue).await? {
+    if follower::catch_up_within(index, changes, archive, batch, CATCH_UP, CATCH_UP).await? {
         return Ok(None);
     }
     let behind = changes.backlog_estimate(index.cursor().await?.as_ref()).await?;
@@ -189,7 +232,7 @@ async fn catch_up(
 }
 
 /// Prints a remark on standard error.
-fn print_remark(text: &str) {
+pub(crate) fn print_remark(text: &str) {
     // A failed write is ignored: there is nowhere else to report it.
     drop(writeln!(io::stderr(), "{text}"));
 }

@@ -54,7 +54,7 @@ pub(crate) async fn index(backend: &Backend, args: &IndexingArgs, out: &mut dyn 
         writeln!(out, "Stopped: the same command continues where this one stopped.")?;
         return Ok(());
     }
-    if is_new {
+    if is_new || index.is_unmerged().await? {
         index.optimize().await?;
     }
     let count = index.count().await?;

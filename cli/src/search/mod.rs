@@ -12,7 +12,9 @@ use process::config::backend::{Backend, BackendArgs, BackendKind, INDEX_FILE};
 use process::config::{self, IndexArgs};
 use search::follower;
 
-pub(crate) use answer::{SearchArgs, SearchOptions, SearchableArchive, mark_negations, search};
+pub(crate) use answer::{
+    IndexedActivity, SearchArgs, SearchOptions, SearchableArchive, mark_negations, print_remark, search,
+};
 pub(crate) use indexing::{IndexingArgs, index};
 
 /// Returns the batch size for index updates while a user waits: messages in a folder, days of channels on

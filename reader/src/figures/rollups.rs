@@ -16,7 +16,7 @@ use slack::ids::{ChannelId, TeamId};
 use super::counting::People;
 use super::period::Period;
 use crate::directory;
-use crate::joined::JoinedChannel;
+use crate::joined::{ChannelOfTeam, JoinedChannel};
 
 /// The size and maximum number of batches of changes. The statistician is at most minutes behind; if there
 /// are more changes, the reader counts rows.
@@ -132,6 +132,34 @@ impl Rollups {
                 _ if team != *of_team => {}
                 None => self.changed.extend([channel]),
                 Some(date) => self.due.extend(RollupDay::from_date(date).map(|day| (channel, day))),
+            }
+        }
+    }
+
+    /// Returns the numbers of messages of a channel on the days with valid roll-ups: those that are not deleted and
+    /// that people or apps wrote.
+    pub async fn message_counts(
+        &self,
+        archive: &dyn Archive,
+        location: &ChannelOfTeam,
+    ) -> Result<BTreeMap<RollupDay, u64>, ArchiveError> {
+        let ChannelOfTeam { team, channel } = location;
+        let mut query = Query::partition(key::rollups(team, channel));
+        let mut counts = BTreeMap::new();
+        loop {
+            let page = archive.query(&query).await?;
+            for row in &page.items {
+                let day = ChannelDay::from_rollup_key(team, channel, &row.key).map(|counted| counted.day);
+                let figures = rollup::figures(row);
+                if let (Some(day), Some(figures)) = (day.filter(|day| self.is_valid(channel, *day)), figures)
+                {
+                    let by_people: u64 = figures.people.values().map(|person| person.messages).sum();
+                    counts.insert(day, by_people + figures.bot_messages);
+                }
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(counts),
             }
         }
     }

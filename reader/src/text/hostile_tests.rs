@@ -1,8 +1,7 @@
 //! Tests of the reading of messages that no client of Slack sends.
 
-use std::time::{Duration, Instant};
-
 use serde_json::json;
+use testkit::long_texts::assert_linear;
 
 use super::kinds::{BLOCK_KINDS, ELEMENT_KINDS};
 use super::reading_tests::{blocks_of, plain, read_message, section};
@@ -73,55 +72,11 @@ fn hostile_blocks_are_bounded_and_hide_no_text() {
     assert_eq!(long.len(), 40_001);
 }
 
-/// The shortest of some readings of a message, as text, as Markdown, and as plain text.
-fn shortest(text: &str) -> Duration {
-    let message = json!({ "text": text, "blocks": [{ "type": "markdown", "text": text }] });
-    let text_only = json!({ "text": text });
-    let once = || {
-        let start = Instant::now();
-        assert!(!plain(&text_only).is_empty());
-        assert!(!markdown::lines(&read_message(&message).lines).is_empty());
-        start.elapsed()
-    };
-    (0..3).map(|_| once()).min().unwrap_or_default()
-}
-
 #[test]
 fn the_time_grows_with_the_length_of_a_text_alone() {
-    for pattern in [
-        "<",
-        ">",
-        "&",
-        "*",
-        "_",
-        "~",
-        "`",
-        "[",
-        "![",
-        "](",
-        ":",
-        ":a",
-        "```",
-        "*a ",
-        "<a ",
-        "<a|",
-        "<@",
-        "<!date^",
-        "&amp;",
-        "\\",
-        "a_*~",
-        "> ",
-        "- ",
-        "|",
-        "<https://",
-    ] {
-        let (short, long) = (pattern.repeat(8_192 / pattern.len()), pattern.repeat(65_536 / pattern.len()));
-        // Eight times the length: 8 times the time, or 64 times if each character is compared with all others.
-        // Another process may take the time of one attempt.
-        let is_linear = |_| {
-            let (short_time, long_time) = (shortest(&short), shortest(&long));
-            long_time < short_time * 32 + Duration::from_millis(5)
-        };
-        assert!((0..10).any(is_linear), "{pattern}");
-    }
+    assert_linear("the reading of a message", 8_192, |text| {
+        let message = json!({ "text": text, "blocks": [{ "type": "markdown", "text": text }] });
+        assert!(!plain(&json!({ "text": text })).is_empty());
+        assert!(!markdown::lines(&read_message(&message).lines).is_empty());
+    });
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use search::follower;
+use search::hits;
 use search::index::SearchIndex;
 use tokio::sync::watch;
 
-use crate::fixture::{SearchFixture, message};
+use crate::fixture::{SearchFixture, message, request};
 
 const TS: &str = "1700000000.000100";
 
@@ -138,4 +139,100 @@ async fn a_follower_rebuilds_an_index_that_was_deleted_while_open() {
     }
     stop.send_replace(true);
     following.await.unwrap();
+}
+
+/// Writes to an index from another connection, as a process that is stopped in the middle of a batch.
+fn locked(file: &std::path::Path) -> rusqlite::Connection {
+    let writer = rusqlite::Connection::open(file).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE; UPDATE state SET ahead_s = ahead_s").unwrap();
+    writer
+}
+
+#[tokio::test]
+async fn a_search_does_not_wait_for_a_process_that_writes() {
+    let fixture = SearchFixture::open().await;
+    fixture.store("C1", &[message(TS, "here")]).await;
+    drop(fixture.caught_up().await);
+    let writer = locked(&fixture.file());
+    fixture.store("C1", &[message("1700000001.000100", "here too")]).await;
+    let (changes, archive) = (&*fixture.changes, &*fixture.archive);
+    let limit = Duration::from_millis(200);
+    for index in [fixture.index().await, fixture.index().await] {
+        let started = std::time::Instant::now();
+        let is_caught_up =
+            follower::catch_up_within(&index, changes, archive, 1_000, limit, limit).await.unwrap();
+        assert!(!is_caught_up);
+        assert_eq!(fixture.found(&index, "here").await, [TS]);
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    }
+    drop(writer);
+    const LONG: Duration = Duration::from_secs(60);
+    let index = fixture.index().await;
+    assert!(follower::catch_up_within(&index, changes, archive, 1_000, LONG, LONG).await.unwrap());
+    assert_eq!(fixture.found(&index, "here").await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_search_ends_in_time_while_long_texts_are_indexed() {
+    let fixture = SearchFixture::open().await;
+    let long = "<".repeat(100_000);
+    let messages: Vec<_> =
+        (0..20).map(|second| message(&format!("17000000{second:02}.000100"), &long)).collect();
+    fixture.store("C1", &messages).await;
+    let index = fixture.index().await;
+    let (changes, archive) = (&*fixture.changes, &*fixture.archive);
+    let whole = std::time::Instant::now();
+    drop(fixture.caught_up().await);
+    let whole = whole.elapsed();
+    index.clear(index.cursor().await.unwrap()).await.unwrap();
+    let started = std::time::Instant::now();
+    let limit = Duration::from_millis(1);
+    assert!(!follower::catch_up_within(&index, changes, archive, 1_000, limit, limit).await.unwrap());
+    assert!(started.elapsed() < whole / 2, "{:?} of {whole:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn an_index_that_is_cut_or_deleted_while_it_is_open_is_made_anew() {
+    let fixture = SearchFixture::open().await;
+    let messages: Vec<_> = (0..200)
+        .map(|second| message(&format!("1700000{second:03}.000100"), &format!("here word{second}")))
+        .collect();
+    fixture.store("C1", &messages).await;
+    let whole = {
+        let index = fixture.caught_up().await;
+        index.optimize().await.unwrap();
+        fs::metadata(fixture.file()).unwrap().len()
+    };
+    let mut open = None;
+    for bytes in [0, 50, 100, 4_096, whole / 2] {
+        for is_deleted in [false, true] {
+            let index = SearchIndex::current(&mut open, &fixture.file()).await.unwrap();
+            let (changes, archive) = (&*fixture.changes, &*fixture.archive);
+            assert!(follower::catch_up(&index, changes, archive, 1_000, |_| true).await.unwrap());
+            // What was written since the last checkpoint is in the log, which stays.
+            index.optimize().await.unwrap();
+            assert_eq!(fixture.found(&index, "here").await.len(), 200, "{bytes}");
+            let file = fs::OpenOptions::new().write(true).open(fixture.file()).unwrap();
+            file.set_len(bytes).unwrap();
+            if is_deleted {
+                fs::remove_file(fixture.file()).unwrap();
+            }
+            let mut attempts = 0;
+            loop {
+                attempts += 1;
+                assert!(attempts < 4, "{bytes} bytes are left, and the index is not made anew");
+                let Ok(index) = SearchIndex::current(&mut open, &fixture.file()).await else { continue };
+                let is_found = async |query: &str, expected: usize| {
+                    let found = hits::search(archive, &index, request(query)).await;
+                    found.is_ok_and(|answer| answer.hits.len() == expected)
+                };
+                if follower::catch_up(&index, changes, archive, 1_000, |_| true).await.is_ok()
+                    && is_found("here", 200).await
+                    && is_found("word199", 1).await
+                {
+                    break;
+                }
+            }
+        }
+    }
 }

@@ -170,6 +170,7 @@ pub(crate) fn request(query: &str) -> SearchRequest {
         limit: usize::MAX,
         is_ranked: false,
         with_deleted: false,
+        before: None,
     }
 }
 

@@ -4,6 +4,7 @@
 mod broken;
 mod by_day;
 mod canvases;
+mod checked;
 mod counts;
 mod fixture;
 mod following;

@@ -4,20 +4,27 @@
 //! and SQLite gives a new row a greater rowid than all existing rows. An update writes a row to `changes` in
 //! the same transaction. A trigger could not do this, because our connections run no triggers.
 //!
+//! A follower without a position first reads all messages in slices of time ([`first_pass`]).
+//!
 //! A position is the rowid of a permanent row. A transient row ([`key::is_transient`]) may be the last one and
 //! be deleted, and then a message may reuse its rowid.
+
+mod backlog;
+mod first_pass;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
 use super::archive::{item, unavailable};
 use super::reader::ReaderPool;
 use super::writer::{Transaction, WriterThread};
+use backlog::count;
+use first_pass::FirstPass;
 use ports::archive::{ArchiveError, Item, ItemKey, key};
 use ports::changes::{ChangeBatch, ChangeCursor, ChangedSpan, Changes, FOLLOWED, SpanBatch, is_followed};
 
@@ -40,9 +47,6 @@ const VISITED: usize = 20_000;
 
 /// A batch ends when its items have this size.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
-
-/// Up to this number, rows are counted exactly.
-const COUNTED: i64 = 10_000;
 
 /// Creates the identity of an archive: followers compare its epoch with that of their cursors.
 const CREATE_IDENTITY: &str = "INSERT INTO items (item_id, timestamp, attributes) VALUES (?1, ?2,
@@ -70,6 +74,9 @@ struct Position {
     row: i64,
     /// The last change that was read.
     change: i64,
+    /// The position in the first pass; `None` after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pass: Option<FirstPass>,
 }
 
 /// Collects what a follower needs of the changed rows.
@@ -276,10 +283,15 @@ fn find<T: ChangeCollector>(
         Some(from) if !from.continues(&transaction, &epoch)? => return Ok(ReadChanges::Rebuild),
         Some(from) => from,
         // Changes from now on are reported, whether they happen before or after the row is read.
-        None => Position { epoch, row: 0, change: changes(&transaction)?.1 },
+        None => {
+            let pass = Some(FirstPass::begin(&transaction)?);
+            Position { epoch, row: 0, change: changes(&transaction)?.1, pass }
+        }
     };
     let mut batch = ChangedRows { collected: T::default(), bytes: 0, limit, position };
-    let is_all = batch.read_changed(&transaction)? && batch.read_new(&transaction)?;
+    let is_all = batch.read_first(&transaction)?
+        && batch.read_changed(&transaction)?
+        && batch.read_new(&transaction)?;
     Ok(ReadChanges::Batch { collected: batch.collected, position: batch.position, is_all })
 }
 
@@ -350,39 +362,6 @@ impl<T: ChangeCollector> ChangedRows<T> {
         }
         Ok(true)
     }
-}
-
-/// The approximate number of new and changed messages after a position.
-fn count(connection: &Connection, position: Option<&Position>) -> rusqlite::Result<u64> {
-    let epoch = epoch(connection)?.unwrap_or_default();
-    let position = match position {
-        Some(position) if position.continues(connection, &epoch)? => Some(position),
-        Some(_) | None => None,
-    };
-    let (row, change) = match position {
-        Some(position) => (position.row, position.change),
-        None => (0, changes(connection)?.1),
-    };
-    let newest: i64 = connection
-        .prepare_cached("SELECT coalesce(max(rowid), 0) FROM items")?
-        .query_row([], |row| row.get(0))?;
-    let mut new = newest - row;
-    if new <= COUNTED {
-        new = connection
-            .prepare_cached("SELECT count(*) FROM items WHERE rowid > ?1 AND substr(item_id, 1, ?2) = ?3")?
-            .query_row(params![row, i64::try_from(FOLLOWED.len()).unwrap_or_default(), FOLLOWED], |row| {
-                row.get(0)
-            })?;
-    }
-    let mut changed = changes(connection)?.1 - change;
-    if changed <= COUNTED {
-        changed = connection
-            .prepare_cached(
-                "SELECT count(DISTINCT item_rowid) FROM changes WHERE seq > ?1 AND item_rowid <= ?2",
-            )?
-            .query_row([change, row], |row| row.get(0))?;
-    }
-    Ok(u64::try_from(new + changed).unwrap_or_default())
 }
 
 #[cfg(test)]

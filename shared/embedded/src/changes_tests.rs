@@ -226,3 +226,69 @@ async fn a_batch_of_large_messages_is_short() {
     assert_eq!(found.len(), 2);
     assert!(folder.since(Some(&cursor), 1000).await.unwrap().0.is_empty());
 }
+
+#[tokio::test]
+async fn the_first_pass_reads_all_channels_in_slices_of_time_and_misses_no_change() {
+    let folder = ChangesFolder::open();
+    let mut expected = BTreeSet::new();
+    // As an import stores them: one channel after another. Some timestamps have fewer digits.
+    for channel in ["C1", "C2", "C3"] {
+        for number in 0..40 {
+            let ts = format!("17{:02}000000.000100", number % 20 * 3 + number / 20);
+            let ts = if number == 7 { format!("{number}.000000") } else { ts };
+            folder.write(&format!("message#T1#{channel}"), &ts, "first").await;
+            expected.insert(format!("{channel} {ts}"));
+        }
+    }
+    let read = async |limit: usize, change: bool| {
+        let (mut cursor, mut all, mut order) = (None, Vec::new(), Vec::new());
+        let mut batches = 0;
+        loop {
+            let behind = folder.changes.backlog_estimate(cursor.as_ref()).await.unwrap().unwrap();
+            let ChangeBatch::Items { items, next } =
+                folder.changes.since(cursor.as_ref(), limit).await.unwrap()
+            else {
+                panic!("a rebuild")
+            };
+            assert!(items.len() as u64 <= behind, "{behind} are less than {}", items.len());
+            if items.is_empty() {
+                assert_eq!(behind, 0);
+                return (all, order);
+            }
+            for item in &items {
+                let channel = item.key.item_id.rsplit('#').next().unwrap();
+                all.push((
+                    format!("{channel} {}", item.key.timestamp),
+                    item.text("text").unwrap().to_owned(),
+                ));
+                order.push(item.key.timestamp[..4].to_owned());
+            }
+            batches += 1;
+            if change && batches < 9 {
+                // One that was read, one that was not, and new ones before and after the position.
+                folder.write("message#T1#C1", "1701000000.000100", &format!("changed {batches}")).await;
+                folder.write("message#T1#C3", "1757000000.000100", &format!("changed {batches}")).await;
+                folder.write("message#T1#C0", &format!("1700{batches:06}.000100"), "new").await;
+                folder.write("message#T1#C4", &format!("1799{batches:06}.000100"), "new").await;
+                folder.write("channel#T1#C4", "1799000000.000100", "no message").await;
+            }
+            cursor = Some(next);
+        }
+    };
+    for limit in [1, 7, 1_000] {
+        let (all, order) = read(limit, false).await;
+        assert!(order.is_sorted(), "{order:?}");
+        assert_eq!(all.len(), expected.len());
+        assert_eq!(all.into_iter().map(|(key, _)| key).collect::<BTreeSet<_>>(), expected);
+    }
+    let (all, _) = read(10, true).await;
+    for batch in 1..9 {
+        expected.insert(format!("C0 1700{batch:06}.000100"));
+        expected.insert(format!("C4 1799{batch:06}.000100"));
+    }
+    let last: std::collections::BTreeMap<String, String> = all.into_iter().collect();
+    assert_eq!(last.keys().cloned().collect::<BTreeSet<_>>(), expected);
+    for key in ["C1 1701000000.000100", "C3 1757000000.000100"] {
+        assert_eq!(last[key], "changed 8", "{key}");
+    }
+}

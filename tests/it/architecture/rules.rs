@@ -178,7 +178,8 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         paths: &["cli/", "ingest/", "workers/"],
-        except: &["workers/tests/"],
+        // The transport of the Model Context Protocol is another one.
+        except: &["cli/src/mcp/", "workers/tests/"],
         forbidden: &["Transport", "with_transport"],
         tests_too: true,
         why: "slack-api holds the tokens and chooses the transport for them: only a test on virtual time \

@@ -61,6 +61,7 @@ async fn found(aws: &Aws, index: &SearchIndex, team: &TeamId) -> BTreeSet<(Strin
         limit: usize::MAX,
         is_ranked: false,
         with_deleted: false,
+        before: None,
     };
     let answer = hits::search(&*aws.archive(), index, request).await.unwrap();
     answer.hits.into_iter().map(|hit| (hit.location.messages(), hit.ts.to_string())).collect()

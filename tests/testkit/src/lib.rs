@@ -12,6 +12,7 @@ pub mod fake_files;
 pub mod fake_slack;
 pub mod faults;
 pub mod fuzzed;
+pub mod long_texts;
 pub mod memory;
 pub mod recount;
 pub mod scripted_http;

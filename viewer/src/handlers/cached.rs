@@ -59,10 +59,11 @@ pub(super) async fn menu(
     let read = async || gather::menu::read(&*state.archive).await;
     let age = state.index.poll_interval().clamp(MENU_AGE, LONG_MENU_AGE);
     let mut menu = (*state.menu.or_read(age, read).await?).clone();
-    let counts = state.index.counts().await;
+    let counted = state.index.counts().await;
     for channel in &mut menu.channels {
-        channel.messages = channel.message_count(&counts);
+        channel.messages = channel.message_count(&counted.by_location);
     }
+    menu.is_counting = counted.is_behind;
     menu.current = current.cloned();
     Ok(menu)
 }

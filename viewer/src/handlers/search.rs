@@ -73,7 +73,8 @@ async fn run_search(
     page.remarks.extend(state.index.lag_remark(&index).await);
     let teams = find::teams(&*state.archive).await?;
     let (zone, limit) = (state.zone.clone(), page.number * HITS_PER_PAGE + 1);
-    let request = SearchRequest { query, teams, zone, limit, is_ranked: false, with_deleted: false };
+    let request =
+        SearchRequest { query, teams, zone, limit, is_ranked: false, with_deleted: false, before: None };
     match hits::search(&*state.archive, &index, request).await {
         Ok(mut answer) => {
             page.has_more = answer.hits.len() == limit && page.number < MAX_HIT_PAGES;

@@ -10,7 +10,7 @@ use rules::gap::coverage::{CoverageSource, CoveredSpan, Hole};
 use rules::version::zero;
 use slack::ids::Ts;
 
-use super::MAX_NAME_CHARS;
+use super::{MAX_NAME_CHARS, scrolling};
 use crate::links::LinkScheme;
 use crate::times;
 
@@ -54,12 +54,14 @@ fn channel(row: &CoveredRow, zone: &TimeZone, links: &dyn LinkScheme) -> Markup 
             @if held.is_empty() && holes.is_empty() {
                 p { "Nothing is known of it yet." }
             } @else {
-                div class="scrolling" { table class="wide" {
-                    thead { tr { th scope="col" { "from" } th scope="col" { "to" } th scope="col" { "state" } th scope="col" { "how, or why" } } }
-                    tbody {
-                        @for (_, _, row) in times { (row) }
+                (scrolling(&format!("Times of #{name}"), &html! {
+                    table class="wide" {
+                        thead { tr { th scope="col" { "from" } th scope="col" { "to" } th scope="col" { "state" } th scope="col" { "how, or why" } } }
+                        tbody {
+                            @for (_, _, row) in times { (row) }
+                        }
                     }
-                } }
+                }))
                 @if holes.len() > MAX_HOLES { p class="quiet" { "and " (holes.len() - MAX_HOLES) " older holes" } }
             }
         }

@@ -8,6 +8,7 @@ use reader::plain;
 use serde_json::Value;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
+use super::scrolling;
 use crate::links::LinkScheme;
 use crate::times;
 
@@ -74,12 +75,12 @@ pub fn files_page(page: &FilesPage, links: &dyn LinkScheme) -> Markup {
         @if page.files.is_empty() {
             p { "There are no files here." }
         } @else {
-            div class="scrolling" {
+            (scrolling("Files", &html! {
                 table class="wide" {
                     thead { tr { th scope="col" { "name" } th scope="col" { "type" } th scope="col" class="number" { "size" } th scope="col" { "state" } th scope="col" { "shared" } } }
                     tbody { @for file in &page.files { (row(file, links)) } }
                 }
-            }
+            }))
         }
         @if let Some(next) = &page.next { p class="way" { a rel="next" href=(next) { "More files" } } }
     }

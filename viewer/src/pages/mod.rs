@@ -24,6 +24,7 @@ pub mod versions;
 pub mod words;
 
 use jiff::tz::TimeZone;
+use maud::{Markup, html};
 use reader::joined::ChannelOfTeam;
 use reader::names::DisplayNames;
 
@@ -32,6 +33,11 @@ use crate::links::LinkScheme;
 
 /// Maximum number of characters of a name that are shown. Slack limits names to 80, but names are untrusted.
 pub const MAX_NAME_CHARS: usize = 80;
+
+/// Renders a table that may be wider than the page. It can be focused, so that the keyboard scrolls it.
+pub(crate) fn scrolling(label: &str, table: &Markup) -> Markup {
+    html! { div class="scrolling" role="region" aria-label=(label) tabindex="0" { (table) } }
+}
 
 /// The context for rendering the messages of a page.
 pub struct PageContext<'a> {

@@ -41,6 +41,8 @@ pub struct ChannelMenu {
     pub current: Option<ChannelOfTeam>,
     /// Only channels whose names contain this text are shown.
     pub filter: String,
+    /// Whether there are more messages than were counted, because the search index is behind.
+    pub is_counting: bool,
 }
 
 impl ChannelMenu {
@@ -121,7 +123,11 @@ fn list(channels: &[&MenuChannel], menu: &ChannelMenu, links: &dyn LinkScheme) -
                         bdi class="name" { (channel.display_name()) }
                         @for mark in &channel.marks { " " span class="mark" { (mark) } }
                         @if let Some(messages) = channel.messages {
-                            " " span class="count" { (grouped(messages)) span class="unseen" { " messages" } }
+                            " " span class="count" {
+                                (grouped(messages))
+                                @if menu.is_counting { "+" }
+                                span class="unseen" { @if menu.is_counting { " messages so far" } @else { " messages" } }
+                            }
                         }
                     }
                 }

@@ -6,7 +6,7 @@ use reader::text::markdown;
 use reader::text::spans::{LineKind, TextFrame, TextLine, TextSpan, TextStyle};
 use slack::ids::ChannelId;
 
-use super::{MAX_NAME_CHARS, PageContext};
+use super::{MAX_NAME_CHARS, PageContext, scrolling};
 use crate::emoji;
 use crate::gather::pictures::CustomEmoji;
 use reader::joined::ChannelOfTeam;
@@ -50,7 +50,8 @@ fn in_frame(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
             @match part[0].kind {
                 LineKind::Plain => (paragraphs(part, shown)),
                 LineKind::Quote => blockquote { (paragraphs(part, shown)) },
-                LineKind::Preformatted => pre { code {
+                // Long lines scroll.
+                LineKind::Preformatted => pre role="group" aria-label="Code" tabindex="0" { code {
                     @for (number, line) in part.iter().enumerate() {
                         @if number > 0 { "\n" }
                         (spans(&line.spans, shown))
@@ -122,13 +123,14 @@ fn items(lines: &[TextLine], shown: &PageContext<'_>) -> Markup {
 }
 
 fn table(rows: &[TextLine], shown: &PageContext<'_>) -> Markup {
-    html! {
-        div class="scrolling" { table { tbody {
+    let table = html! {
+        table { tbody {
             @for row in rows {
                 tr { @for cell in row.spans.split(|span| *span == TextSpan::Cell) { td { (spans(cell, shown)) } } }
             }
-        } } }
-    }
+        } }
+    };
+    scrolling("Table", &table)
 }
 
 /// Renders spans on one line.

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use axum::Router;
 use axum::http::Method;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use viewer::access::{ViewerAccess, ViewerPassword};
 
 use crate::fixture::{ViewerFixture, send_request};
@@ -110,6 +111,86 @@ async fn a_log_in_with_the_password_redirects_to_the_requested_page() {
     assert!(page.status == 200 && page.body.contains("data-ts=\"1000.000000\""));
     let file = send_request(router, Method::GET, "/files/T1/F1", &[host], "").await;
     assert_eq!(file.status, 303, "files need the password too");
+}
+
+/// Sends a log-in, and returns its status and how long it took.
+async fn log_in(router: Router, password: &str) -> (u16, Duration) {
+    let started = Instant::now();
+    let headers = [("host", "localhost"), ("content-type", "application/x-www-form-urlencoded")];
+    let body = format!("password={password}&next=/");
+    let answer = send_request(router, Method::POST, "/login", &headers, &body).await;
+    (answer.status.as_u16(), started.elapsed())
+}
+
+/// Uses virtual time.
+#[tokio::test(start_paused = true)]
+async fn only_a_wrong_password_waits_however_many_there_are() {
+    let fixture = ViewerFixture::open();
+    let router = fixture.router_for(ViewerAccess::Password(ViewerPassword::new("correct").unwrap()));
+    assert_eq!(log_in(router.clone(), "correct").await, (303, Duration::ZERO));
+    // As many as there are connections.
+    let wrong: Vec<_> = (0..127)
+        .map(|number| tokio::spawn(log_in(router.clone(), ["wrong", "correct0", ""][number % 3])))
+        .collect();
+    tokio::task::yield_now().await;
+    let (status, waited) = log_in(router.clone(), "correct").await;
+    assert!(status == 303 && waited < Duration::from_secs(7), "{status} {waited:?}");
+    for (number, guess) in wrong.into_iter().enumerate() {
+        let (status, waited) = guess.await.unwrap();
+        assert!(status == 403 && waited >= Duration::from_secs(1), "{number}: {status} {waited:?}");
+    }
+}
+
+/// Uses virtual time.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_hangs_up_tries_no_more_passwords() {
+    let fixture = ViewerFixture::open();
+    let router = fixture.router_for(ViewerAccess::Password(ViewerPassword::new("correct").unwrap()));
+    let started = Instant::now();
+    let mut tried = 0;
+    // The right password would be answered at once, so a client need not wait for the answer to a wrong one.
+    while started.elapsed() < Duration::from_secs(10) {
+        let guesses: Vec<_> = (0..8).map(|_| tokio::spawn(log_in(router.clone(), "wrong"))).collect();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        guesses.iter().for_each(|guess| guess.abort());
+        tried += 8;
+    }
+    assert!(tried > 1_000);
+    let guesses: Vec<_> = (0..8).map(|_| tokio::spawn(log_in(router.clone(), "wrong"))).collect();
+    tokio::task::yield_now().await;
+    let (status, waited) = log_in(router, "correct").await;
+    assert!(status == 303 && waited >= Duration::from_millis(8 * 50), "{status} {waited:?}");
+    assert_eq!(guesses.len(), 8);
+}
+
+/// Uses virtual time.
+#[tokio::test(start_paused = true)]
+async fn a_wrong_cookie_costs_as_much_as_a_wrong_password_and_is_deleted() {
+    let fixture = ViewerFixture::open();
+    fixture.post("C1", "1000.000000", "text").await;
+    let router = fixture.router_for(ViewerAccess::Password(ViewerPassword::new("correct horse").unwrap()));
+    // The first is a hash of the password alone.
+    for cookie in [
+        "annalist=56e8a5a8d8b2c5c0d2a5a0a7e3c2e0f5d6ad1a4a6f6a1b5e4a7b2f8f0f3ab9c1",
+        "annalist=",
+        "annalist=x; annalist=y",
+    ] {
+        for (path, is_open) in
+            [("/c/T1/C1", false), ("/files/T1/F1", false), ("/login", true), ("/favicon.ico", true)]
+        {
+            let started = Instant::now();
+            let headers = [("host", "localhost"), ("cookie", cookie)];
+            let answer = send_request(router.clone(), Method::GET, path, &headers, "").await;
+            let waited = started.elapsed();
+            if is_open {
+                assert_eq!((answer.status.as_u16(), waited), (200, Duration::ZERO), "{path}");
+                continue;
+            }
+            assert!(answer.status == 303 && waited >= Duration::from_secs(1), "{path}: {waited:?}");
+            assert!(answer.header("location").starts_with("/login?next="));
+            assert_eq!(answer.header("set-cookie"), "annalist=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0");
+        }
+    }
 }
 
 /// Uses virtual time.

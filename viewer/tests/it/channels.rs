@@ -1,9 +1,16 @@
 //! The menu of channels on each page.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::http::Method;
+use ports::archive::ArchiveError;
+use ports::changes::{ChangeBatch, ChangeCursor, Changes};
 use serde_json::json;
 use testkit::corpus::event;
+use viewer::access::ViewerAccess;
 
-use crate::fixture::ViewerFixture;
+use crate::fixture::{ViewerFixture, send_request};
 
 #[tokio::test]
 async fn a_channel_called_deleted_keeps_its_name_and_only_a_deleted_one_is_marked() {
@@ -49,6 +56,68 @@ async fn channels_have_their_marks_and_message_counts() {
     assert!(deleted.contains(">gone</bdi> <span class=\"mark\">deleted</span>"), "{deleted}");
     let (_, archived) = page.split_once("<h2 class=\"quiet\">Archived</h2>").unwrap();
     assert!(archived.contains("data-channel=\"C3\"") && !archived.contains("data-channel=\"C1\""));
+}
+
+/// Changes of which the index has not seen the last ones.
+struct LateChanges(Arc<dyn Changes>);
+
+#[async_trait]
+impl Changes for LateChanges {
+    async fn since(&self, cursor: Option<&ChangeCursor>, limit: usize) -> Result<ChangeBatch, ArchiveError> {
+        self.0.since(cursor, limit).await
+    }
+
+    async fn backlog_estimate(&self, _: Option<&ChangeCursor>) -> Result<Option<u64>, ArchiveError> {
+        Ok(Some(7))
+    }
+}
+
+#[tokio::test]
+async fn counts_are_marked_while_the_index_is_behind() {
+    let fixture = ViewerFixture::open();
+    fixture.channel("C1", "general").await;
+    for n in 0..3 {
+        fixture.post("C1", &format!("{}.000000", 1000 + n), "text").await;
+    }
+    let late = Arc::new(LateChanges(fixture.changes()));
+    for (router, expected) in [
+        (fixture.router_with(ViewerAccess::All, late), ">3+<span class=\"unseen\"> messages so far</span>"),
+        (fixture.router(), ">3<span class=\"unseen\"> messages</span>"),
+    ] {
+        // The first pages may come before the count.
+        let mut page = String::new();
+        for _ in 0..1_000 {
+            let host = [("host", "localhost")];
+            page = send_request(router.clone(), Method::GET, "/c/T1/C1", &host, "").await.body;
+            if page.contains("class=\"count\"") {
+                break;
+            }
+        }
+        assert!(page.contains(expected), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn the_keyboard_reaches_whatever_scrolls_sideways() {
+    let fixture = ViewerFixture::open();
+    let cell = |text: &str| json!({ "type": "raw_text", "text": text });
+    let blocks = json!([{ "type": "table", "rows": [[cell("name"), cell("number")]] }]);
+    fixture.message("C1", json!({ "ts": "1000.000000", "text": "a table", "blocks": blocks })).await;
+    fixture.post("C1", "1001.000000", "```a long line of code```").await;
+    fixture.share("C1", "1002.000000", json!({ "id": "F1", "name": "x.txt" }), b"x").await;
+    let mut scrolling = 0;
+    for path in ["/c/T1/C1", "/files", "/coverage"] {
+        let page = fixture.page(path).await;
+        let tags =
+            page.split('<').filter(|tag| tag.starts_with("pre") || tag.contains("class=\"scrolling\""));
+        for tag in tags {
+            scrolling += 1;
+            for attribute in ["tabindex=\"0\"", "aria-label=\"", "role=\""] {
+                assert!(tag.contains(attribute), "{path}: <{tag}");
+            }
+        }
+    }
+    assert_eq!(scrolling, 4);
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use embedded::Database;
 use http_body_util::BodyExt;
 use jiff::tz::TimeZone;
 use ports::archive::{Archive, ArchiveExt, ItemKey, Update};
+use ports::changes::Changes;
 use ports::clock::{ManualClock, TimestampMs};
 use ports::files::FileKey;
 use ports::queue::Delivery;
@@ -23,7 +24,7 @@ use testkit::corpus::event;
 use testkit::deliveries;
 use tower::ServiceExt;
 use viewer::Viewer;
-use viewer::access::{Access, ViewerAccess};
+use viewer::access::{Access, CookieKey, ViewerAccess};
 use viewer::index::IndexSource;
 use workers::channel_indexer::ChannelIndexer;
 use workers::message_writer::MessageWriter;
@@ -63,10 +64,18 @@ impl ViewerFixture {
         self.database.archive()
     }
 
+    pub(crate) fn changes(&self) -> Arc<dyn Changes> {
+        self.database.changes()
+    }
+
     pub(crate) fn router_for(&self, readers: ViewerAccess) -> Router {
+        self.router_with(readers, self.changes())
+    }
+
+    pub(crate) fn router_with(&self, readers: ViewerAccess, changes: Arc<dyn Changes>) -> Router {
         let index = IndexSource {
             file: self.folder.path().join("index.db"),
-            changes: self.database.changes(),
+            changes,
             poll_interval: Duration::ZERO,
             batch_size: search::follower::BATCH_SIZE,
         };
@@ -76,7 +85,7 @@ impl ViewerFixture {
             index,
             clock: self.clock.clone(),
             zone: TimeZone::UTC,
-            access: Access::new("127.0.0.1:3002".parse().unwrap(), &[], readers),
+            access: Access::new("127.0.0.1:3002".parse().unwrap(), &[], readers, &CookieKey::new([7; 32])),
         })
     }
 

@@ -9,6 +9,7 @@ mod every_shape;
 mod files;
 mod fixture;
 mod hostile;
+mod long_texts;
 mod messages;
 mod search;
 mod timeline;

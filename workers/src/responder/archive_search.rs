@@ -20,7 +20,6 @@ use search::follower;
 use search::hits::{self, SearchAnswer, SearchError, SearchHit, SearchRequest};
 use search::index::SearchIndex;
 use slack::ids::TeamId;
-use tokio::time::Instant;
 
 /// Hits shown in an answer.
 const SHOWN: usize = 5;
@@ -64,11 +63,16 @@ impl ArchiveSearch {
     ) -> Result<SearchAnswer, SearchError> {
         let archive = &*self.archive;
         let index = SearchIndex::open(&self.index).await?;
-        let began = Instant::now();
         // Messages that are not indexed yet are found next time.
-        let has_time = |_| began.elapsed() < CATCH_UP;
-        let caught_up =
-            follower::catch_up(&index, &*self.changes, archive, follower::BATCH_SIZE, has_time).await;
+        let caught_up = follower::catch_up_within(
+            &index,
+            &*self.changes,
+            archive,
+            follower::BATCH_SIZE,
+            CATCH_UP,
+            CATCH_UP,
+        )
+        .await;
         if let Err(error) = caught_up {
             tracing::warn!(%error, "the search index is not up to date");
         }
@@ -79,10 +83,11 @@ impl ArchiveSearch {
             limit: FIRST_LIMIT,
             is_ranked: false,
             with_deleted: false,
+            before: None,
         };
         let mut is_marked = BTreeMap::new();
         loop {
-            let SearchAnswer { hits, is_truncated: is_cut } =
+            let SearchAnswer { hits, is_truncated: is_cut, .. } =
                 hits::search(archive, &index, request.clone()).await?;
             let is_full = hits.len() == request.limit;
             let mut shown = Vec::with_capacity(SHOWN);
@@ -98,7 +103,7 @@ impl ArchiveSearch {
                 }
             }
             if shown.len() == SHOWN || !is_full || request.limit >= MAX_LIMIT {
-                return Ok(SearchAnswer { hits: shown, is_truncated: is_cut || is_full });
+                return Ok(SearchAnswer { hits: shown, is_truncated: is_cut || is_full, next: None });
             }
             request.limit *= 10;
         }
@@ -171,7 +176,7 @@ fn parse_search_terms(raw: &str) -> Option<String> {
     Some(typed).filter(|typed| !typed.trim().is_empty())
 }
 
-fn text(SearchAnswer { hits, is_truncated: is_cut }: &SearchAnswer) -> String {
+fn text(SearchAnswer { hits, is_truncated: is_cut, .. }: &SearchAnswer) -> String {
     match (hits.is_empty(), is_cut) {
         (false, _) => hits.iter().map(shown).collect::<Vec<_>>().join("\n"),
         (true, false) => "Nothing was found in public channels.".into(),
@@ -216,8 +221,8 @@ mod tests {
 
     #[test]
     fn an_empty_result_shows_whether_only_the_newest_messages_were_searched() {
-        let all = text(&SearchAnswer { hits: Vec::new(), is_truncated: false });
-        let newest = text(&SearchAnswer { hits: Vec::new(), is_truncated: true });
+        let all = text(&SearchAnswer { hits: Vec::new(), is_truncated: false, next: None });
+        let newest = text(&SearchAnswer { hits: Vec::new(), is_truncated: true, next: None });
         assert!(!all.contains("newest") && newest.contains("newest messages: add a word"), "{all} {newest}");
     }
 }

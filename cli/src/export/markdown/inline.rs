@@ -244,6 +244,7 @@ mod tests {
     use jiff::tz::TimeZone;
     use reader::text;
     use serde_json::json;
+    use testkit::long_texts::assert_linear;
 
     use super::*;
     use crate::fixture::CliFixture;
@@ -382,5 +383,13 @@ mod tests {
             let slack_text = sign.repeat(40_000 / sign.len());
             assert!(!written(&slack_text, &fixture).is_empty(), "{sign}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_time_grows_with_the_length_of_a_text_alone() {
+        let fixture = CliFixture::open().await;
+        assert_linear("the Markdown of an export", 8_192, |text| {
+            assert!(!written(text, &fixture).is_empty());
+        });
     }
 }

@@ -4,7 +4,7 @@ use super::site::{ServedSite, ts};
 use testkit::browser::{Browser, BrowserSettings};
 
 /// Lists the faults of a page: missing names, duplicate ids, missing landmarks, headings out of order, and
-/// text with a contrast below level AA of WCAG 2.
+/// text with a contrast below level AA of WCAG 2, parts that the keyboard cannot scroll.
 pub(super) const AUDIT: &str = include_str!("audit.js");
 
 #[cfg_attr(not(chromium), ignore = "there is no /usr/bin/chromium with /usr/bin/chromedriver")]
@@ -48,12 +48,12 @@ async fn the_audit_finds_faults() {
     browser.navigate(&site.at("/")).await;
     let faulty = "const add = (name, set = () => {}) => { const made = document.createElement(name); set(made); \
         document.querySelector('main').append(made); }; \
-        add('img'); add('input'); add('button'); add('h6', (h) => { h.textContent = 'deep'; }); \
+        add('img'); add('input'); add('button'); add('pre'); add('h6', (h) => { h.textContent = 'deep'; }); \
         add('p', (p) => { p.id = 'main'; p.textContent = 'faint'; p.setAttribute('class', 'faint'); \
         p.attributeStyleMap.set('color', 'rgb(200, 200, 200)'); });";
     browser.run_script(faulty).await;
     let faults = browser.run_script(AUDIT).await.to_string();
-    for expected in ["no alt", "no label", "no name", "h6", "id main", "contrast"] {
+    for expected in ["no alt", "no label", "no name", "h6", "id main", "contrast", "keyboard"] {
         assert!(faults.contains(expected), "{expected} is not in {faults}");
     }
 }

@@ -34,6 +34,16 @@ for (const list of all('ul, ol')) {
   if ([...list.children].some((child) => child.tagName !== 'LI')) say('a list of something else', list);
 }
 
+// What scrolls can be focused, or something in it can, so that the keyboard scrolls it.
+const focusable = 'a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]';
+for (const element of all('body *')) {
+  const { overflowX, overflowY } = getComputedStyle(element);
+  if (![overflowX, overflowY].some((overflow) => ['auto', 'scroll'].includes(overflow))) continue;
+  const isScrolling = element.scrollWidth > element.clientWidth || element.scrollHeight > element.clientHeight;
+  if (!isScrolling && !element.matches('pre, .scrolling')) continue;
+  if (!element.matches(focusable) && !element.querySelector(focusable)) say('out of the keyboard\'s reach', element);
+}
+
 const parsed = (color) => {
   const numbers = color.match(/[\d.]+/g).map(Number);
   return { rgb: numbers.slice(0, 3), alpha: numbers[3] ?? 1 };

@@ -28,6 +28,7 @@ mod search;
 mod slack;
 mod startup;
 mod sustained;
+mod texts;
 mod watched;
 
 use std::io::Write;
@@ -125,6 +126,8 @@ enum BenchPart {
     Search,
     /// Pages of an archive, as `annalist view` serves them
     Pages,
+    /// Whether the time of long texts grows with their length alone
+    Texts,
     /// How fast questions are answered, and how much that slows messages down
     Questions,
     /// Whether a fleet that answers keeps Slack's pace
@@ -138,7 +141,7 @@ enum BenchPart {
 }
 
 /// The parts of `all`, in the order of the report.
-const ALL: [BenchPart; 18] = [
+const ALL: [BenchPart; 19] = [
     BenchPart::Startup,
     BenchPart::Acks,
     BenchPart::Sustained,
@@ -155,6 +158,7 @@ const ALL: [BenchPart; 18] = [
     BenchPart::Figures,
     BenchPart::Search,
     BenchPart::Pages,
+    BenchPart::Texts,
     BenchPart::Questions,
     BenchPart::Pace,
 ];
@@ -177,6 +181,7 @@ impl BenchPart {
             Self::Figures => figures::measure(settings).await?,
             Self::Search => search::measure(settings).await?,
             Self::Pages => return pages::measure(settings).await,
+            Self::Texts => texts::measure().await?,
             Self::Questions => return questions::measure(settings).await,
             Self::Pace => questions::pace::measure().await?,
             Self::Startup => startup::measure().await?,

@@ -5,8 +5,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
-use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
 
 /// How messages are spread over channels and days.
 #[derive(Clone, Copy)]
@@ -60,6 +60,29 @@ pub(crate) fn write(path: &Path, messages: usize, spread: MessageSpread) -> anyh
     Ok(())
 }
 
+/// Writes an export of one message with each of these texts, each in a channel of its own.
+pub(crate) fn write_texts(path: &Path, texts: &[String]) -> anyhow::Result<()> {
+    let mut zip = ZipWriter::new(BufWriter::new(File::create(path)?));
+    let mut entry = |name: &str, list: &Value| -> anyhow::Result<()> {
+        // Compressed, they would look like an attack.
+        zip.start_file(name, SimpleFileOptions::default().compression_method(CompressionMethod::Stored))?;
+        Ok(zip.write_all(&serde_json::to_vec(list)?)?)
+    };
+    entry("users.json", &json!([person(0)]))?;
+    entry("channels.json", &(0..texts.len()).map(channel).collect())?;
+    for (number, text) in texts.iter().enumerate() {
+        let message = json!({ "type": "message", "user": "U00000", "team": TEAM, "ts": format!("{FIRST_S}.000100"), "text": text });
+        entry(&format!("channel-{number}/{}.json", date(0)), &json!([message]))?;
+    }
+    zip.finish()?.flush()?;
+    Ok(())
+}
+
+/// Returns the id of the nth channel.
+pub(crate) fn channel_id(number: usize) -> String {
+    format!("C{number:05}")
+}
+
 impl MessageSpread {
     /// Returns the number of channel days with messages.
     pub(crate) fn channel_days(self, messages: usize) -> usize {
@@ -85,7 +108,7 @@ fn person(number: usize) -> Value {
 }
 
 fn channel(number: usize) -> Value {
-    json!({ "id": format!("C{number:05}"), "name": format!("channel-{number}"), "created": FIRST_S, "members": ["U00000"],
+    json!({ "id": channel_id(number), "name": format!("channel-{number}"), "created": FIRST_S, "members": ["U00000"],
         "topic": { "value": "a topic" }, "purpose": { "value": "a purpose" } })
 }
 

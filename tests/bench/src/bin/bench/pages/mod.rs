@@ -98,7 +98,7 @@ pub(crate) async fn measure(settings: &Settings) -> anyhow::Result<Vec<BenchSect
     Ok(vec![pages, in_browser, peer::measure(settings).await?])
 }
 
-async fn serve(data: &Path) -> ServerProcess {
+pub(crate) async fn serve(data: &Path) -> ServerProcess {
     let mut command = Command::new(&binaries().annalist);
     command.args(["view", "--viewer-listen", "127.0.0.1:0", "--data"]).arg(data);
     process::serve(&mut command).await
@@ -122,7 +122,7 @@ async fn middle_of_channel(data: &Path) -> anyhow::Result<Ts> {
     Ok(found)
 }
 
-fn request(path: &str) -> String {
+pub(crate) fn request(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
