@@ -74,6 +74,32 @@ async fn a_full_disk_is_answered_503_and_no_acked_event_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_that_read_need_no_room_on_the_disk() {
+    let data = tempfile::tempdir().unwrap();
+    let server = process::up(data.path()).await;
+    let mut slack = EventClient::for_address(server.address, RetryDelays::slack(Duration::from_millis(50)));
+    slack.deliver(&event_body(0)).await.unwrap();
+    wait_until_idle(data.path(), DEADLINE).await;
+    let channel = channel_id(1);
+    for args in [
+        &["status"][..],
+        &["channels"],
+        &["messages", &channel],
+        &["search", "nothing"],
+        &["gaps"],
+        &["erase", "--user", "U01"],
+    ] {
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"trap '' XFSZ; ulimit -S -f "$1"; shift; exec "$@""#, "sh", "0"]);
+        let output = command.arg(&binaries().annalist).args(args).arg("--data").arg(data.path());
+        let output = output.env_clear().output().await.unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{args:?}: {stderr}");
+    }
+    server.process.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_that_cannot_be_written_stops_nothing() {
     let data = tempfile::tempdir().unwrap();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
