@@ -1,8 +1,18 @@
-//! The files of the simulated Slack.
+//! The files of the simulated Slack, and what the archive must have of them.
 
+use std::collections::BTreeMap;
+
+use ports::archive::ItemKey;
+use ports::files::FileKey;
+use rules::file::{FileState, FileVerdict, canvas, row};
 use serde_json::{Value, json};
-use slack::ids::FileId;
-use testkit::corpus::event;
+use slack::ids::{ChannelId, FileId, TeamId, Ts};
+use testkit::corpus::{TEAM, event};
+
+use super::erasing::ErasedJobs;
+use super::fleet::SimulationState;
+use super::model::{MessageLocation, ModelledMessage};
+use super::world::{FaultKind, Invariant};
 
 /// The beginning of the ids of canvases.
 pub(super) const CANVAS: &str = "F0CANV";
@@ -61,4 +71,81 @@ pub(super) fn is_served(key: &str, bytes: &[u8]) -> bool {
 /// Returns the bytes of a file.
 pub(super) fn file_bytes(id: &str) -> Vec<u8> {
     format!("{id:_<FILE_BYTES$}").into_bytes().into_iter().take(FILE_BYTES).collect()
+}
+
+/// Checks that every file is stored completely or has a reason, and that its messages have the same state.
+pub(super) fn check_files(
+    all: &SimulationState,
+    messages: &BTreeMap<MessageLocation, ModelledMessage>,
+    canvas_edits: &BTreeMap<String, u64>,
+    erased: &ErasedJobs,
+) {
+    let Ok(team) = TeamId::parse(TEAM) else { return };
+    let tally = all.world.tally();
+    let refused = tally.injected(FaultKind::TokenRevoked) + tally.injected(FaultKind::Refused) > 0;
+    for ((channel, ts), expected) in
+        messages.iter().filter(|((channel, ts), _)| !erased.concerns(channel, ts))
+    {
+        for id in &expected.files {
+            let broke = |what: String| {
+                all.world
+                    .report_violation(Invariant::Lost, format!("the file {id} of {ts} in {channel}: {what}"));
+            };
+            let (Ok(file), Ok(channel), Ok(ts)) =
+                (FileId::parse(id), ChannelId::parse(channel), Ts::parse(ts))
+            else {
+                continue;
+            };
+            let is_erased = |key: &ItemKey| all.archive.item(key).is_some_and(|row| row.is_erased());
+            let message = ItemKey::message(&team, &channel, &ts);
+            if is_erased(&message) {
+                continue;
+            }
+            let state = |key: ItemKey| all.archive.item(&key).and_then(|row| row::state(&row, &file));
+            let (of_file, of_message) =
+                (state(ItemKey::file(&team, &file)), state(ItemKey::message(&team, &channel, &ts)));
+            let is_canvas = id.starts_with(CANVAS);
+            let newest = all.archive.item(&ItemKey::file(&team, &file)).as_ref().and_then(canvas::newest);
+            let fine = match &of_file {
+                Some(FileState::Stored(_)) if is_canvas => {
+                    // An edit that failed with a refused token can be retried later.
+                    let edited_s = canvas_edits.get(id).copied().filter(|_| !refused).unwrap_or_default();
+                    newest.is_some_and(|newest| newest.updated >= edited_s)
+                }
+                Some(FileState::Stored(_)) => {
+                    let published = all.files.published();
+                    let bytes = published.iter().find(|(key, _)| key.as_str().ends_with(&format!("/{id}")));
+                    id.starts_with("F0GOOD") && bytes.is_some_and(|(_, bytes)| **bytes == *file_bytes(id))
+                }
+                Some(FileState::Verdict(FileVerdict::NotFound)) => id.starts_with("F0GONE"),
+                // Refused addresses stay refused; a file whose call was refused can be retried later.
+                Some(FileState::Failed(_)) => id.starts_with("F0EVIL") || refused,
+                Some(FileState::Verdict(FileVerdict::AccessDenied)) => refused,
+                Some(FileState::Verdict(_)) | None => false,
+            };
+            if !fine {
+                broke(format!("it is {of_file:?}"));
+            }
+            // The messages of a canvas may name different versions.
+            let is_same = match &of_message {
+                Some(FileState::Stored(_)) if is_canvas => matches!(of_file, Some(FileState::Stored(_))),
+                of_message => of_file == *of_message,
+            };
+            if !is_same && !refused {
+                broke(format!("it is {of_file:?}, but its message has {of_message:?}"));
+            }
+        }
+    }
+    for (key, bytes) in all.files.published() {
+        if key.as_str().contains("/images/") == is_served(key.as_str(), &bytes) {
+            all.world.report_violation(
+                Invariant::Archive,
+                format!(
+                    "{} is not what Slack served: {:?}",
+                    FileKey::as_str(&key),
+                    String::from_utf8_lossy(&bytes)
+                ),
+            );
+        }
+    }
 }

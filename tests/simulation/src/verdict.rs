@@ -7,15 +7,12 @@ use ports::archive::{
     Archive, ArchiveExt, Attributes, ErasureFact, ErasureFacts, ErasureScope, Item, ItemKey, Update, key,
 };
 use ports::clock::{ManualClock, TimestampMs};
-use ports::files::FileKey;
 use ports::queue::job::Job;
 use ports::queue::{Delivery, GroupId, MessageId, Queue, QueueName, Receipt};
 use reader::directory;
-use rules::file::row;
-use rules::file::{FileState, FileVerdict, canvas};
 use rules::pin;
 use serde_json::Value;
-use slack::ids::{ChannelId, FileId, TeamId, Ts};
+use slack::ids::{ChannelId, TeamId};
 use workers::channel_indexer::ChannelIndexer;
 use workers::message_writer::MessageWriter;
 use workers::quarantine;
@@ -31,7 +28,7 @@ use super::operator::is_hostile;
 use super::slack_files;
 use super::unaccepted::Unaccepted;
 use super::workload::{self, DIRECT_CHANNEL, INVENTED_CHANNEL, INVENTED_PERSON, PRIVATE_CHANNEL};
-use super::world::{FaultKind, Invariant, lock};
+use super::world::{Invariant, lock};
 use testkit::corpus::TEAM;
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
@@ -49,7 +46,7 @@ pub(super) async fn check_archive(all: &SimulationState, channels: usize) {
     check_modelled(all, &messages, &unaccepted, &erased);
     irregular::check_readable(all, &messages, &unaccepted, &erased);
     check_folded(all, (&events, &indexed), channels, &unaccepted, &erased).await;
-    check_files(all, &messages, &model::canvas_edits(&requests), &erased);
+    slack_files::check_files(all, &messages, &model::canvas_edits(&requests), &erased);
     check_directory(all).await;
     super::erasing::check_erasures(all);
 }
@@ -309,84 +306,6 @@ fn without_erased_person(expected: Item, found: &Attributes, erasures: &[Erasure
     match without {
         Some(attributes) => Item { attributes, ..expected },
         None => expected,
-    }
-}
-
-/// Checks that every file is stored completely or has a reason, and that its messages have the same state.
-fn check_files(
-    all: &SimulationState,
-    messages: &BTreeMap<MessageLocation, ModelledMessage>,
-    canvas_edits: &BTreeMap<String, u64>,
-    erased: &ErasedJobs,
-) {
-    let Ok(team) = TeamId::parse(TEAM) else { return };
-    let tally = all.world.tally();
-    let refused = tally.injected(FaultKind::TokenRevoked) + tally.injected(FaultKind::Refused) > 0;
-    for ((channel, ts), expected) in
-        messages.iter().filter(|((channel, ts), _)| !erased.concerns(channel, ts))
-    {
-        for id in &expected.files {
-            let broke = |what: String| {
-                all.world
-                    .report_violation(Invariant::Lost, format!("the file {id} of {ts} in {channel}: {what}"));
-            };
-            let (Ok(file), Ok(channel), Ok(ts)) =
-                (FileId::parse(id), ChannelId::parse(channel), Ts::parse(ts))
-            else {
-                continue;
-            };
-            let is_erased = |key: &ItemKey| all.archive.item(key).is_some_and(|row| row.is_erased());
-            let message = ItemKey::message(&team, &channel, &ts);
-            if is_erased(&message) {
-                continue;
-            }
-            let state = |key: ItemKey| all.archive.item(&key).and_then(|row| row::state(&row, &file));
-            let (of_file, of_message) =
-                (state(ItemKey::file(&team, &file)), state(ItemKey::message(&team, &channel, &ts)));
-            let is_canvas = id.starts_with(slack_files::CANVAS);
-            let newest = all.archive.item(&ItemKey::file(&team, &file)).as_ref().and_then(canvas::newest);
-            let fine = match &of_file {
-                Some(FileState::Stored(_)) if is_canvas => {
-                    // An edit that failed with a refused token can be retried later.
-                    let edited_s = canvas_edits.get(id).copied().filter(|_| !refused).unwrap_or_default();
-                    newest.is_some_and(|newest| newest.updated >= edited_s)
-                }
-                Some(FileState::Stored(_)) => {
-                    let published = all.files.published();
-                    let bytes = published.iter().find(|(key, _)| key.as_str().ends_with(&format!("/{id}")));
-                    id.starts_with("F0GOOD")
-                        && bytes.is_some_and(|(_, bytes)| **bytes == *slack_files::file_bytes(id))
-                }
-                Some(FileState::Verdict(FileVerdict::NotFound)) => id.starts_with("F0GONE"),
-                // Refused addresses stay refused; a file whose call was refused can be retried later.
-                Some(FileState::Failed(_)) => id.starts_with("F0EVIL") || refused,
-                Some(FileState::Verdict(FileVerdict::AccessDenied)) => refused,
-                Some(FileState::Verdict(_)) | None => false,
-            };
-            if !fine {
-                broke(format!("it is {of_file:?}"));
-            }
-            // The messages of a canvas may name different versions.
-            let is_same = match &of_message {
-                Some(FileState::Stored(_)) if is_canvas => matches!(of_file, Some(FileState::Stored(_))),
-                of_message => of_file == *of_message,
-            };
-            if !is_same && !refused {
-                broke(format!("it is {of_file:?}, but its message has {of_message:?}"));
-            }
-        }
-    }
-    for (key, bytes) in all.files.published() {
-        if key.as_str().contains("/images/") == slack_files::is_served(key.as_str(), &bytes) {
-            all.world.report_violation(
-                Invariant::Archive,
-                format!(
-                    "{} is not what Slack served: {:?}",
-                    FileKey::as_str(&key),
-                    String::from_utf8_lossy(&bytes)
-                ),
-            );
-        }
     }
 }
 

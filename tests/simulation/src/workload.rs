@@ -2,6 +2,7 @@
 //! rejected.
 
 mod facts;
+mod ids;
 
 use ports::queue::job::MAX_EVENT_BYTES;
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use super::irregular;
 use super::slack_files::file_object;
 use super::user_groups;
 use super::world::{FaultKind, World};
+pub(super) use ids::{is_later_id, later_id, public_ids};
 use testkit::corpus::event::EnvelopeShape;
 use testkit::corpus::{TEAM, channel_id, event, ts, user_id};
 
@@ -389,19 +391,4 @@ fn padded(event: &Value, bytes: usize, envelope: impl Fn(&Value) -> String) -> S
         event.clone(),
         [("text", "x".repeat(bytes.saturating_sub(shortest)).into())],
     ))
-}
-
-/// Returns the id under which a channel continues.
-pub(super) fn later_id(id: &str) -> String {
-    format!("{id}LATER")
-}
-
-/// Whether this is the later id of a channel.
-pub(super) fn is_later_id(id: &str) -> bool {
-    id.ends_with("LATER")
-}
-
-/// Returns every id that the public channels of a run may have.
-pub(super) fn public_ids(channels: usize) -> Vec<String> {
-    (0..channels).map(channel_id).flat_map(|id| [later_id(&id), id]).collect()
 }
