@@ -59,11 +59,13 @@ pub enum Mutation {
     TakeRefusalForMissing,
     /// An older state of a user group replaces a newer one.
     OlderUserGroupWins,
+    /// A channel stays public until an event says that it was converted: private messages show nothing.
+    TrustConversionsOnly,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -82,6 +84,7 @@ impl Mutation {
         Self::StopAtRepeatedPage,
         Self::TakeRefusalForMissing,
         Self::OlderUserGroupWins,
+        Self::TrustConversionsOnly,
     ];
 }
 
@@ -197,6 +200,9 @@ impl Mutants {
                 let mut unguarded = Update { guard: Guard::Always, ..update.clone() };
                 unguarded.set.insert(register.clone(), version.as_str().into());
                 Cow::Owned(unguarded)
+            }
+            Some(Mutation::TrustConversionsOnly) if register == "private_at" => {
+                Cow::Owned(Update::mark(update.key.clone()))
             }
             Some(_) | None => Cow::Borrowed(update),
         }
