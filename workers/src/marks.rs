@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use ports::archive::{Archive, ArchiveError, ArchiveExt, ItemKey, Update, WriteOutcome};
+use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Update, WriteOutcome};
 use rules::public_mark::{self, MarkState, PublicMark};
+use rules::visibility::VisibilityEvidence;
 use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::time::Instant;
 
@@ -16,12 +17,50 @@ const MAX_REMEMBERED: usize = 100_000;
 /// How long a public mark is cached, and so how long a process may continue to use it after it was revoked.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 
+/// Writes what these channels are known to be, if it is news. They must be channels that are kept.
+pub(crate) async fn note_visibility(
+    archive: &dyn Archive,
+    evidence: &[VisibilityEvidence],
+) -> Result<(), ArchiveError> {
+    note_if(archive, evidence, |_| true).await
+}
+
+/// Does the same for those of these channels that have the public mark: the others may never have been public,
+/// and nothing of them is stored.
+pub(crate) async fn note_visibility_if_kept(
+    archive: &dyn Archive,
+    evidence: &[VisibilityEvidence],
+) -> Result<(), ArchiveError> {
+    note_if(archive, evidence, |row| MarkState::from_row(row) == MarkState::Public).await
+}
+
+async fn note_if(
+    archive: &dyn Archive,
+    evidence: &[VisibilityEvidence],
+    is_kept: impl Fn(Option<&Item>) -> bool + Send,
+) -> Result<(), ArchiveError> {
+    if evidence.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<ItemKey> = evidence.iter().map(VisibilityEvidence::key).collect();
+    let rows = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+    let updates = evidence.iter().zip(&rows).filter(|(_, row)| is_kept(row.as_ref()));
+    let updates: Vec<Update> = updates.filter_map(|(evidence, row)| evidence.update(row.as_ref())).collect();
+    for outcome in archive.write_all(&updates.iter().collect::<Vec<_>>()).await {
+        outcome?;
+    }
+    Ok(())
+}
+
 /// The marks that this process has seen.
 #[derive(Default)]
 pub(crate) struct Marks {
     teams: Mutex<HashSet<TeamId>>,
     /// Keys of public marks, with the time when they were read.
     public: Mutex<HashMap<ItemKey, Instant>>,
+    /// The greatest version of each visibility register that this process wrote, by whether it is the private
+    /// one.
+    noted: Mutex<HashMap<(ItemKey, bool), String>>,
 }
 
 impl Marks {
@@ -79,6 +118,31 @@ impl Marks {
             self.remember(key);
         }
         Ok(mark)
+    }
+
+    /// Writes what a stored event shows about whether its channel is public.
+    pub(crate) async fn note_visibility(
+        &self,
+        archive: &dyn Archive,
+        evidence: &VisibilityEvidence,
+    ) -> Result<(), ArchiveError> {
+        let (version, update) = evidence.unread_update();
+        let register = (update.key.clone(), evidence.is_private());
+        let is_noted = |noted: &HashMap<(ItemKey, bool), String>| {
+            noted.get(&register).is_some_and(|known| *known >= version)
+        };
+        if is_noted(&self.noted.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(());
+        }
+        archive.write(&update).await?;
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.len() >= MAX_REMEMBERED {
+            noted.clear();
+        }
+        if !is_noted(&noted) {
+            noted.insert(register, version);
+        }
+        Ok(())
     }
 
     fn remembers(&self, key: &ItemKey) -> bool {

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::directory;
 use ports::archive::{Archive, ArchiveError, ItemKey, Query, key};
 use rules::project;
+use rules::visibility::VisibilityRegister;
 use slack::ids::{ChannelId, TeamId, Ts};
 
 /// Maximum number of locations of one channel. Real channels have far fewer; forged events may link more.
@@ -43,18 +44,44 @@ impl ChannelOfTeam {
         Ok(directory::read(archive, &self.team).await?.name(&self.channel).is_some())
     }
 
-    /// Returns the newest snapshot of the channel; `None` if the archive has no event of it.
+    /// Returns the state of the channel: its newest snapshot, with what is known now about whether it is
+    /// public. `None` if the archive has no event of it, unless it is known to be private.
     pub async fn newest(&self, archive: &dyn Archive) -> Result<Option<Value>, ArchiveError> {
         let partition = key::channels(&self.team, &self.channel);
         let mut query = Query { descending: true, limit: 8, ..Query::partition(partition) };
-        loop {
+        let mut newest = None;
+        while newest.is_none() {
             let page = archive.query(&query).await?;
-            match (page.items.iter().find_map(project::channel), page.next) {
-                (Some(snapshot), _) => return Ok(Some(snapshot)),
-                (None, Some(next)) => query.after = Some(next),
-                (None, None) => return Ok(None),
-            }
+            newest = page.items.iter().find_map(project::channel);
+            let Some(next) = page.next else { break };
+            query.after = Some(next);
         }
+        let former = newest.as_ref().and_then(|newest| newest["prev_channel_id"].as_str());
+        let former = former.and_then(|former| ChannelId::parse(former).ok());
+        let is_private = self.visibility(archive, former.as_ref()).await?.is_private();
+        Ok(match (newest, is_private) {
+            (Some(mut newest), Some(is_private)) => {
+                newest["visibility"] = if is_private { "private" } else { "public" }.into();
+                Some(newest)
+            }
+            (None, Some(true)) => Some(json!({
+                "type": "channel", "team_id": self.team, "channel_id": self.channel, "visibility": "private",
+            })),
+            (newest, _) => newest,
+        })
+    }
+
+    /// What is known about whether the channel is public, under its id and under the one before.
+    async fn visibility(
+        &self,
+        archive: &dyn Archive,
+        former: Option<&ChannelId>,
+    ) -> Result<VisibilityRegister, ArchiveError> {
+        let ids = std::iter::once(&self.channel).chain(former);
+        let keys: Vec<ItemKey> = ids.map(|channel| ItemKey::public_mark(&self.team, channel)).collect();
+        let rows = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+        let registers = rows.iter().map(|row| VisibilityRegister::from_row(row.as_ref()));
+        Ok(registers.fold(VisibilityRegister::default(), VisibilityRegister::joined))
     }
 }
 

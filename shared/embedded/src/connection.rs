@@ -44,6 +44,7 @@ const MIGRATIONS: &[M<'_>] = &[
     M::up(include_str!("schema/14.sql")),
     M::up(include_str!("schema/15.sql")),
     M::up(include_str!("schema/16.sql")),
+    M::up(include_str!("schema/17.sql")),
 ];
 
 /// The schema of this version.

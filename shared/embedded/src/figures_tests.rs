@@ -230,3 +230,34 @@ fn a_stored_report_is_one_text_joined_from_its_chunks() {
     assert_eq!(whole, [json!({ "report_id": "team/a/b", "value": "abcd" })]);
     assert_eq!(rows(&database, "SELECT item_id, value FROM bulk_store").len(), 3);
 }
+
+#[test]
+fn the_view_of_channels_shows_what_is_known_now_about_their_visibility() {
+    let (_folder, database) = database();
+    for (channel, snapshot, mark, expected) in [
+        ("C1", "public", json!({}), "public"),
+        ("C2", "public", json!({ "public_at": "001.000000", "private_at": "002.000000" }), "private"),
+        ("C3", "private", json!({ "public_at": "003.000000", "private_at": "002.000000" }), "public"),
+        ("C4", "public", json!({ "private_at": "002.000000" }), "private"),
+        ("C5", "private", json!({ "public_at": "002.000000" }), "public"),
+        ("C6", "public", json!({ "public_at": "002.000000", "private_at": "002.000000" }), "private"),
+        ("C7", "private", json!({ "opened": "true" }), "private"),
+    ] {
+        let attributes =
+            json!({ "team_id": "T1", "channel_id": channel, "visibility": snapshot, "folded": "1" });
+        for (item_id, timestamp, attributes) in [
+            (format!("channel#T1#{channel}"), "5.000000", attributes),
+            ("meta#T1#public".to_owned(), channel, mark),
+        ] {
+            let insert = "INSERT INTO items (item_id, timestamp, attributes) VALUES (?1, ?2, ?3)";
+            database.execute(insert, (item_id, timestamp, attributes.to_string())).unwrap();
+        }
+        let query = format!("SELECT visibility, is_group FROM channels WHERE channel_id = '{channel}'");
+        let private = i64::from(expected == "private");
+        assert_eq!(
+            rows(&database, &query),
+            [json!({ "visibility": expected, "is_group": private })],
+            "{channel}"
+        );
+    }
+}

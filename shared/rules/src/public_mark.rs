@@ -1,6 +1,7 @@
 //! The mark of a channel that was public at some time: `meta#{team}#public` / `{channel}`.
 //!
-//! A channel is marked as soon as the row exists. An operator can withdraw the mark: `forgotten` is the time
+//! A channel is marked as soon as the row has `seen`; the row also has the registers of
+//! [`visibility`](crate::visibility), which may come first. An operator can withdraw the mark: `forgotten` is the time
 //! of the withdrawal, a register that only grows. A later public event sets the mark again: its register
 //! `reopened`, which only grows too, contains the time of the withdrawal that it overrides. The state is a
 //! function of both registers, whatever the order of the writes. Every row has `opened`: the first write
@@ -9,6 +10,8 @@
 use ports::archive::{Guard, Item, ItemKey, Update};
 use slack::ids::{ChannelId, TeamId, Ts};
 
+/// The attribute of every [`Update::mark`].
+const SEEN: &str = "seen";
 const OPENED: &str = "opened";
 const FORGOTTEN: &str = "forgotten";
 const REOPENED: &str = "reopened";
@@ -28,7 +31,9 @@ pub enum MarkState {
 impl MarkState {
     /// Reads the state from the row of a mark.
     pub fn from_row(row: Option<&Item>) -> Self {
-        let Some(row) = row.filter(|row| !row.is_erased()) else { return Self::Unmarked };
+        let Some(row) = row.filter(|row| !row.is_erased() && row.has_flag(SEEN)) else {
+            return Self::Unmarked;
+        };
         match (row.text(FORGOTTEN), row.text(REOPENED)) {
             (None, _) => Self::Public,
             (Some(forgotten), Some(reopened)) if forgotten <= reopened => Self::Public,

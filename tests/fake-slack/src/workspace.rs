@@ -107,8 +107,9 @@ impl FakeWorkspace {
         self.history.entry(channel.to_owned()).or_default()
     }
 
-    /// Applies an event: a message, an edit, a deletion, a reaction, a pin, a file, or another id of a channel.
-    /// Other events are ignored.
+    /// Applies an event: a message, an edit, a deletion, a reaction, a pin, a file, the conversion of a channel,
+    /// or another id of it. A private message shows a conversion whose event was lost. Other events are
+    /// ignored.
     pub fn apply_event(&mut self, event: &Value) {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         if let (Some(old), Some(new)) = (text(&event["old_channel_id"]), text(&event["new_channel_id"])) {
@@ -136,8 +137,26 @@ impl FakeWorkspace {
         let channel = text(&event["channel"]).or_else(|| text(&event["item"]["channel"]));
         if let Some(channel) = channel {
             let channel = self.moved.get(&channel).cloned().unwrap_or(channel);
+            match (event["subtype"].as_str(), event["channel_type"].as_str()) {
+                (Some("channel_convert_to_public"), _) => self.convert(&channel, false),
+                (Some("channel_convert_to_private"), _) | (_, Some("group")) => self.convert(&channel, true),
+                _ => {}
+            }
             self.channel_history(&channel).apply_event(event);
         }
+    }
+
+    /// Makes a channel private, so that it is not listed any more, or public.
+    pub fn convert(&mut self, id: &str, is_private: bool) {
+        let Some(mut channel) = self.channel(id).filter(|channel| channel["is_private"] != is_private) else {
+            return;
+        };
+        channel["is_private"] = is_private.into();
+        self.channels.retain(|listed| listed["id"] != id);
+        self.unlisted_channels.retain(|unlisted| unlisted["id"] != id);
+        // An object without a name is not one that a list has.
+        let is_listed = !is_private && channel["name"].is_string();
+        if is_listed { &mut self.channels } else { &mut self.unlisted_channels }.push(channel);
     }
 
     /// Returns a channel, listed or not.

@@ -34,7 +34,7 @@ enum IndexerSource {
 
 /// A change of one of a few channels: its kind, channel, new name, and seconds since the previous change.
 fn channel_change() -> impl Strategy<Value = (usize, usize, u8, u8)> {
-    (0..14usize, 0..CHANNELS.len(), 0..4u8, 0..2u8)
+    (0..16usize, 0..CHANNELS.len(), 0..4u8, 0..2u8)
 }
 
 /// The events and listings that Slack would send for these changes.
@@ -65,6 +65,10 @@ fn sources(changes: &[(usize, usize, u8, u8)]) -> Vec<IndexerSource> {
             8 => message("channel_topic"),
             9 => message("channel_purpose"),
             10 => message("channel_convert_to_private"),
+            13 => message("channel_convert_to_public"),
+            14 => {
+                json!({ "type": "channel_rename", "channel": { "id": id, "name": name, "is_private": *later == 0 }, "event_ts": ts })
+            }
             11 => {
                 json!({ "type": "channel_shared", "channel": id, "connected_team_id": "T9", "event_ts": ts })
             }
@@ -183,7 +187,7 @@ fn any_order_duplication_and_crash_gives_the_same_channels() {
 fn a_writer_that_read_older_rows_does_not_decide_on_a_name() {
     // The channel is renamed, then listed under another name, then renamed back: a writer that sees only the
     // first two is behind, and finds the same index as before.
-    let sources = sources(&[(1, 2, 2, 1), (13, 2, 0, 1), (1, 2, 2, 1)]);
+    let sources = sources(&[(1, 2, 2, 1), (15, 2, 0, 1), (1, 2, 2, 1)]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for interleaving in 0..1_000 {
         let order = vec![0, 0, 0, 0, 2, 1, 0, 1];

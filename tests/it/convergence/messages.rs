@@ -70,6 +70,12 @@ enum MessageStep {
         name: u8,
         added: bool,
     },
+    /// A message of a public or of a private channel, or about its conversion, perhaps an hour later.
+    Audience {
+        is_private: bool,
+        is_conversion: bool,
+        is_later: bool,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -100,6 +106,11 @@ pub(super) fn message_event() -> impl Strategy<Value = MessageEvent> {
         2 => (0..3u8, any::<bool>(), any::<bool>())
             .prop_map(|(user, added, is_complete)| MessageStep::Group { user, added, is_complete }),
         1 => (0..2u8, any::<bool>()).prop_map(|(name, added)| MessageStep::Emoji { name, added }),
+        3 => any::<[bool; 3]>().prop_map(|[is_private, is_conversion, is_later]| MessageStep::Audience {
+            is_private,
+            is_conversion,
+            is_later,
+        }),
     ];
     (0..2usize, step, prop::bool::weighted(0.2)).prop_map(|(message, step, same_clock)| MessageEvent {
         message,
@@ -121,6 +132,9 @@ pub(super) fn events_of(message_events: &[MessageEvent]) -> Vec<Value> {
     for (number, MessageEvent { message, step, same_clock }) in message_events.iter().enumerate() {
         if !same_clock {
             second += 1;
+        }
+        if let MessageStep::Audience { is_later: true, .. } = step {
+            second += 3_600;
         }
         let clock = ts(second, 0);
         // Two messages of a channel never share a timestamp.
@@ -189,6 +203,17 @@ pub(super) fn events_of(message_events: &[MessageEvent]) -> Vec<Value> {
             }
             MessageStep::Emoji { name, added: true } => {
                 event::emoji_added(&format!("emoji{name}"), &format!("https://example.com/{number}"), &clock)
+            }
+            MessageStep::Audience { is_private, is_conversion, .. } => {
+                let (audience, subtype) = match is_private {
+                    true => ("group", "channel_convert_to_private"),
+                    false => ("channel", "channel_convert_to_public"),
+                };
+                let mut message = event::message(&new_ts, "U03", &format!("in a {audience}"));
+                if *is_conversion {
+                    message = event::subtyped(message, subtype, json!({}));
+                }
+                event::with_fields(event::posted(CHANNEL, &message), [("channel_type", audience.into())])
             }
             MessageStep::Emoji { name, added: false } => {
                 json!({ "type": "emoji_changed", "subtype": "remove", "names": [format!("emoji{name}")], "event_ts": clock })

@@ -142,12 +142,14 @@ pub(super) fn erased_jobs(world: &World, archive: &MemoryArchive, key: Option<&I
         let left = lock(&world.left_quarantine);
         left.iter().filter(|(left_key, _)| has_key(left_key)).map(|(_, body)| body.clone()).collect()
     };
-    if left.is_empty() {
-        return left;
-    }
+    left.into_iter().filter(|body| is_erased(archive, body)).collect()
+}
+
+/// Whether a job contains erased data.
+pub(super) fn is_erased(archive: &MemoryArchive, body: &str) -> bool {
     let facts: Vec<ErasureFact> = archive.items().iter().filter_map(ErasureFact::read).collect();
     let covered: ErasureFacts = facts.iter().collect();
-    left.into_iter().filter(|body| cover_of(body, &facts, &covered) != JobCover::Free).collect()
+    !facts.is_empty() && cover_of(body, &facts, &covered) != JobCover::Free
 }
 
 /// Jobs that were erased before a worker handled them. Their effects may be missing from the archive.

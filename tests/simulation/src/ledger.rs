@@ -17,7 +17,7 @@ use ports::queue::{
 use ports::workers::WORKERS;
 use slack::envelope::Envelope;
 
-use super::erasing::erased_jobs;
+use super::erasing::{erased_jobs, is_erased};
 use super::world::{FaultKind, Invariant, JumpyClock, World, lock};
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::queue::MemoryQueue;
@@ -52,6 +52,11 @@ struct Book {
 struct DeliveredMessage {
     id: MessageId,
     origin: Origin,
+    body: String,
+}
+
+fn quarantine_key(queue: QueueName, origin: &Origin) -> ItemKey {
+    ItemKey::new(format!("quarantine#{queue}"), format!("{:013}-{}", origin.sent_at_ms, origin.message_id))
 }
 
 impl Ledger {
@@ -156,7 +161,7 @@ impl Ledger {
             let delivered = book.delivered.values().find(|delivered| delivered.id == *id).cloned();
             (book.decided.contains(id), delivered)
         };
-        let quarantined = || delivered.is_some_and(|delivered| self.is_quarantined(queue, &delivered.origin));
+        let quarantined = || delivered.is_some_and(|delivered| self.is_quarantined(queue, &delivered));
         decided || self.is_poison(queue, id) || quarantined()
     }
 
@@ -169,13 +174,15 @@ impl Ledger {
 
     /// Whether the effects of a message are durable or the message is in quarantine.
     fn is_settled(&self, queue: QueueRef, delivered: &DeliveredMessage) -> bool {
-        lock(&self.book).done.contains(&delivered.id) || self.is_quarantined(queue.name, &delivered.origin)
+        lock(&self.book).done.contains(&delivered.id) || self.is_quarantined(queue.name, delivered)
     }
 
-    fn is_quarantined(&self, queue: QueueName, origin: &Origin) -> bool {
-        let timestamp = format!("{:013}-{}", origin.sent_at_ms, origin.message_id);
-        let key = ItemKey::new(format!("quarantine#{queue}"), timestamp);
-        self.archive.item(&key).is_some() || !erased_jobs(&self.world, &self.archive, Some(&key)).is_empty()
+    /// Whether a message is in quarantine, or left it or was kept out because its content was erased.
+    fn is_quarantined(&self, queue: QueueName, delivered: &DeliveredMessage) -> bool {
+        let key = quarantine_key(queue, &delivered.origin);
+        self.archive.item(&key).is_some()
+            || !erased_jobs(&self.world, &self.archive, Some(&key)).is_empty()
+            || is_erased(&self.archive, &delivered.body)
     }
 
     fn check_ack(
@@ -194,6 +201,10 @@ impl Ledger {
             if !self.is_settled(queue, &delivered) {
                 let what = format!("{} was acked on {queue} but its effects are not durable", delivered.id);
                 self.world.report_violation(Invariant::Lost, what);
+            }
+            if !lock(&self.book).done.contains(&delivered.id) && is_erased(&self.archive, &delivered.body) {
+                let key = quarantine_key(queue.name, &delivered.origin);
+                lock(&self.world.left_quarantine).entry(key).or_insert_with(|| delivered.body.clone());
             }
             // Dead letters go to quarantine one by one, in any order.
             for earlier in ahead.iter().filter(|_| !queue.dead_letters) {
@@ -216,7 +227,8 @@ impl Ledger {
                 sent_at_ms: delivery.sent_at.0,
                 message_id: delivery.message_id.to_string(),
             });
-            let delivered = DeliveredMessage { id: delivery.message_id.clone(), origin };
+            let (id, body) = (delivery.message_id.clone(), delivery.body.clone());
+            let delivered = DeliveredMessage { id, origin, body };
             book.delivered.insert(delivery.receipt.0.clone(), delivered);
             let until = now.plus(request.visibility_timeout);
             let before = book.leases.insert(delivery.message_id.clone(), until);

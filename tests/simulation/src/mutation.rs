@@ -61,11 +61,13 @@ pub enum Mutation {
     TakeRefusalForMissing,
     /// An older state of a user group replaces a newer one.
     OlderUserGroupWins,
+    /// A channel stays public until an event says that it was converted: private messages show nothing.
+    TrustConversionsOnly,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::AckBeforeWrite,
         Self::MarkBeforeDo,
         Self::AckPastFailure,
@@ -85,6 +87,7 @@ impl Mutation {
         Self::StopAtRepeatedPage,
         Self::TakeRefusalForMissing,
         Self::OlderUserGroupWins,
+        Self::TrustConversionsOnly,
     ];
 }
 
@@ -200,6 +203,9 @@ impl Mutants {
                 let mut unguarded = Update { guard: Guard::Always, ..update.clone() };
                 unguarded.set.insert(register.clone(), version.as_str().into());
                 Cow::Owned(unguarded)
+            }
+            Some(Mutation::TrustConversionsOnly) if register == "private_at" => {
+                Cow::Owned(Update::mark(update.key.clone()))
             }
             Some(_) | None => Cow::Borrowed(update),
         }

@@ -352,33 +352,6 @@ impl Maker<'_> {
         self.converted.push(false);
         json!({ "type": "channel_id_changed", "old_channel_id": old, "new_channel_id": new, "event_ts": clock })
     }
-
-    fn happen_to_a_channel(&mut self, n: usize, clock: &str) -> Value {
-        let id = self.ids[n].clone();
-        let name = format!("name-{}", self.made);
-        let simple = |kind: &str| json!({ "type": kind, "channel": id, "event_ts": clock });
-        let message = |subtype: &str| {
-            json!({
-                "type": "message", "subtype": subtype, "channel": id, "channel_type": "channel", "user": "U0",
-                "text": name, "topic": name, "purpose": name, "ts": clock, "event_ts": clock,
-            })
-        };
-        let object = json!({ "id": id, "name": name });
-        let kinds = if is_later_id(&id) { 8 } else { 9 };
-        match self.world.random_below(kinds) {
-            0 => json!({ "type": "channel_created", "channel": object, "event_ts": clock }),
-            1 | 2 => json!({ "type": "channel_rename", "channel": object, "event_ts": clock }),
-            3 => simple("channel_archive"),
-            4 => simple("channel_unarchive"),
-            5 => simple("channel_left"),
-            6 => message("channel_topic"),
-            7 => message("channel_purpose"),
-            _ => {
-                self.converted[n] = true;
-                event::with_fields(message("channel_convert_to_private"), [("channel_type", "group".into())])
-            }
-        }
-    }
 }
 
 /// The text that marks a message to be padded to the maximum size.

@@ -15,6 +15,7 @@ use ports::queue::route::Audience;
 use ports::queue::{GroupId, QueueName};
 use rules::audience::{Decision, shows_public};
 use rules::channel::{ChannelEvent, index};
+use rules::visibility::VisibilityEvidence;
 use rules::{Malformed, SlackEvent, gap};
 use slack::catalogue::{APP_RATE_LIMITED, EventRule};
 use slack::envelope::Envelope;
@@ -24,6 +25,7 @@ use crate::audience::{Audiences, BatchFacts};
 use crate::directory::Joiner;
 use crate::existence::{Clearance, EventEntities, ExistenceCheck, require_clearance};
 use crate::failure::JobFailure;
+use crate::marks::note_visibility;
 use crate::runs::{Runs, Sightings};
 use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, JobOutcome, Worker};
 
@@ -109,7 +111,8 @@ impl ChannelIndexer {
         for channel in change.iter().flat_map(ChannelEvent::channels) {
             facts.add_row(&event.team, channel);
         }
-        Ok(JobEffects { team: Some(event.team.clone()), gaps, event: change, skipped: None })
+        let visibility = VisibilityEvidence::from_event(event).filter(|_| change.is_none());
+        Ok(JobEffects { team: Some(event.team.clone()), gaps, visibility, event: change, skipped: None })
     }
 }
 
@@ -150,6 +153,7 @@ fn event_entities(job: &BatchJob<'_>, team: &TeamId) -> Result<EventEntities, Jo
 struct JobEffects {
     team: Option<TeamId>,
     gaps: Vec<Update>,
+    visibility: Option<VisibilityEvidence>,
     event: Option<ChannelEvent>,
     skipped: Option<Skipped>,
 }
@@ -216,7 +220,7 @@ impl Worker for ChannelIndexer {
                 }
             };
             effects.count();
-            match (self.write_gaps_and_team(&effects).await, effects.event) {
+            match (self.write_facts(&effects).await, effects.event) {
                 (Err(error), _) => job.finish(Err(error)),
                 (Ok(()), Some(event)) => {
                     changed.push(job);
@@ -257,12 +261,13 @@ impl ChannelIndexer {
         check.check_batch(mode, claims).await
     }
 
-    /// Writes the rows that no channel is folded from: the gaps and the team.
-    async fn write_gaps_and_team(&self, effects: &JobEffects) -> Result<(), ArchiveError> {
+    /// Writes what no channel is folded from: gaps, what an event shows about its channel, the team.
+    async fn write_facts(&self, effects: &JobEffects) -> Result<(), ArchiveError> {
         let gaps: Vec<&Update> = effects.gaps.iter().collect();
         for written in self.archive.write_all(&gaps).await {
             written?;
         }
+        note_visibility(&*self.archive, effects.visibility.as_slice()).await?;
         if let Some(team) = &effects.team {
             self.audiences.marks.note_team(&*self.archive, team).await?;
         }

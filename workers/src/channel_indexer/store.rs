@@ -17,6 +17,8 @@ use rules::channel::fold::{Folded, Timeline, Timelines, fold};
 use rules::channel::index;
 use slack::ids::{ChannelId, TeamId};
 
+use crate::marks::note_visibility;
+
 /// Channels read concurrently: SQLite has four readers, DynamoDB answers in milliseconds.
 const READS_AT_ONCE: usize = 16;
 
@@ -34,6 +36,10 @@ pub async fn store(
     events: &[ChannelEvent],
     shard_bytes: usize,
 ) -> Vec<Result<(), ArchiveError>> {
+    let evidence: Vec<_> = events.iter().filter_map(ChannelEvent::evidence).collect();
+    if let Err(error) = note_visibility(archive, &evidence).await {
+        return vec![Err(error); events.len()];
+    }
     let inserts: Vec<(usize, Update)> = events
         .iter()
         .enumerate()

@@ -1,28 +1,38 @@
 //! The public channels of a workspace. <https://docs.slack.dev/reference/methods/conversations.list>
+//!
+//! A channel that is kept and that the list lacks may be private by now: Slack is asked about it.
+
+use std::collections::BTreeSet;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, Update, key};
+use ports::archive::{Archive, ArchiveError, Item, ItemKey, Query, Update, key, query_all};
 use ports::queue::{Outgoing, QueueError};
 use reader::directory::{self, WorkspaceChannels};
 use rules::channel::fold::ChannelState;
 use rules::channel::{ChannelEvent, is_channel_changed};
 use rules::figures::members;
 use rules::file::{FileJob, row};
-use rules::public_mark;
+use rules::public_mark::{self, MarkState};
+use rules::visibility::{VisibilityEvidence, VisibilityRegister};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use slack::envelope;
-use slack::ids::{TeamId, Ts};
-use slack_api::Method;
+use slack::ids::{ChannelId, TeamId, Ts};
+use slack_api::{ApiError, ApiReply, Method};
 
-use super::listing::{Listing, ListingPage};
-use super::sync::write;
+use super::listing::{Listing, ListingPage, call_with_retries};
+use super::sync::{MISSING_SCOPE, write};
 use super::{DirectorySync, SyncError, SyncReport};
 use crate::channel_indexer;
 use crate::existence::{ChannelReach, Entity};
+use crate::marks::note_visibility_if_kept;
 
 /// Rows read concurrently: SQLite has four readers, DynamoDB answers in milliseconds.
 const READS_AT_ONCE: usize = 16;
+
+/// Channels that Slack is asked about in one sync because its list lacks them: of those calls, it answers 50
+/// a minute.
+const MAX_UNLISTED: usize = 50;
 
 const PARAMETERS: [(&str, &str); 2] = [("types", "public_channel"), ("exclude_archived", "false")];
 
@@ -52,6 +62,18 @@ impl ListedState<'_> {
     }
 }
 
+#[derive(Deserialize)]
+struct ChannelAnswer<'a> {
+    #[serde(borrow, default)]
+    channel: Option<&'a RawValue>,
+}
+
+/// Whether a refusal means that the app may not see the channel. Slack answers so about private channels that
+/// the app is not in; a channel that was deleted is not public either.
+fn is_hidden(error: &str, needed: Option<&str>) -> bool {
+    error == "channel_not_found" || (error == MISSING_SCOPE && needed == Some("groups:read"))
+}
+
 fn is(flag: Option<&RawValue>, value: &str) -> bool {
     flag.is_some_and(|flag| flag.get() == value)
 }
@@ -67,10 +89,88 @@ impl DirectorySync {
         let index = directory::read(&*self.archive, &team).await?;
         let mut listing =
             Listing::new(&self.api, &team, Method::ConversationsList, &PARAMETERS, clock.clone());
+        let mut listed = BTreeSet::new();
         while let Some(page) = listing.next().await? {
-            self.sync_channel_page(&page, &index, report).await?;
+            self.sync_channel_page(&page, &index, &mut listed, report).await?;
         }
         *clock = listing.into_clock();
+        self.ask_about_unlisted(&team, &listed, &index, clock).await
+    }
+
+    /// Asks Slack about the kept channels that its whole list of public channels lacks, unless they are known
+    /// to be private. `clock` is Slack's after the list.
+    async fn ask_about_unlisted(
+        &self,
+        team: &TeamId,
+        listed: &BTreeSet<ChannelId>,
+        index: &WorkspaceChannels,
+        clock: &mut Ts,
+    ) -> Result<(), SyncError> {
+        let archive = &*self.archive;
+        let marks = query_all(archive, Query::partition(key::public_marks(team))).await?;
+        let may_be_public = |mark: &&Item| {
+            MarkState::from_row(Some(mark)) == MarkState::Public
+                && VisibilityRegister::from_row(Some(mark)).is_private() != Some(true)
+        };
+        let kept = marks.iter().filter(may_be_public);
+        let kept = kept.filter_map(|mark| ChannelId::parse(&mark.key.timestamp).ok());
+        let mut asked = 0;
+        for channel in kept.filter(|channel| !listed.contains(channel)) {
+            let newest = newest(archive, team, &channel).await?.map(|newest| ChannelState::from_row(&newest));
+            if newest.is_some_and(|newest| newest.is_over()) {
+                continue;
+            }
+            if asked == MAX_UNLISTED {
+                tracing::warn!(%team, asked, "Slack lists many kept channels no more; the others are asked about with the next sync");
+                break;
+            }
+            asked += 1;
+            let parameters = [("channel", channel.as_str())];
+            match call_with_retries(&self.api, team, Method::ConversationsInfo, &parameters).await {
+                Ok(reply) => self.note_unlisted(team, &channel, &reply, index, clock).await?,
+                Err(ApiError::Refused { error, needed, .. }) if is_hidden(&error, needed.as_deref()) => {
+                    let evidence = VisibilityEvidence::object(team, &channel, true, clock);
+                    note_visibility_if_kept(archive, &[evidence]).await?;
+                }
+                Err(error @ (ApiError::Refused { .. } | ApiError::Garbled { .. })) => {
+                    tracing::debug!(%team, %channel, %error, "Slack does not say whether a channel is public");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores what Slack returned for a channel that its list lacks.
+    async fn note_unlisted(
+        &self,
+        team: &TeamId,
+        channel: &ChannelId,
+        reply: &ApiReply,
+        index: &WorkspaceChannels,
+        clock: &mut Ts,
+    ) -> Result<(), SyncError> {
+        if let Some(date) = reply.date() {
+            *clock = date.clone();
+        }
+        let Some(raw) = reply.read::<ChannelAnswer<'_>>()?.channel else { return Ok(()) };
+        let is_private = ChannelReach::from_channel(raw).private;
+        let Ok(event) = ChannelEvent::listed(team, raw, clock) else {
+            let evidence = VisibilityEvidence::object(team, channel, is_private, clock);
+            return Ok(note_visibility_if_kept(&*self.archive, &[evidence]).await?);
+        };
+        if event.channel() != channel {
+            return Ok(());
+        }
+        let evidence = VisibilityEvidence::object(team, channel, is_private, clock);
+        note_visibility_if_kept(&*self.archive, &[evidence]).await?;
+        let news = changed_channels(&*self.archive, vec![event], index).await?;
+        for stored in channel_indexer::store(&*self.archive, &news, self.shard_bytes).await {
+            match stored {
+                Ok(()) | Err(ArchiveError::TooLarge { .. }) => {}
+                Err(error @ ArchiveError::Unavailable(_)) => return Err(error.into()),
+            }
+        }
         Ok(())
     }
 
@@ -78,9 +178,11 @@ impl DirectorySync {
         &self,
         page: &ListingPage,
         index: &WorkspaceChannels,
+        ids: &mut BTreeSet<ChannelId>,
         report: &mut SyncReport,
     ) -> Result<(), SyncError> {
         let listed: ChannelEntry<'_> = page.reply.read()?;
+        let mut private = Vec::new();
         let mut events = Vec::with_capacity(listed.channels.len());
         let mut members = Vec::with_capacity(listed.channels.len());
         for raw in listed.channels {
@@ -89,7 +191,16 @@ impl DirectorySync {
             let reach = ChannelReach::from_channel(raw);
             match ChannelEvent::listed(&report.team, raw, &page.asked) {
                 // Not requested, and never stored.
-                Ok(_) if reach.private => report.channels.skipped += 1,
+                Ok(event) if reach.private => {
+                    report.channels.skipped += 1;
+                    ids.insert(event.channel().clone());
+                    private.push(VisibilityEvidence::object(
+                        &report.team,
+                        event.channel(),
+                        true,
+                        &page.asked,
+                    ));
+                }
                 Ok(event) => {
                     if let Some(known) = &self.known {
                         let channel = Entity::Channel(report.team.clone(), event.channel().clone());
@@ -101,6 +212,7 @@ impl DirectorySync {
                     if listed_state.could_be_joined() {
                         report.to_join.push(event.channel().clone());
                     }
+                    ids.insert(event.channel().clone());
                     members.extend(members::listed(&report.team, event.channel(), raw, &page.asked));
                     events.push(event);
                 }
@@ -111,6 +223,8 @@ impl DirectorySync {
             }
         }
         mark_public(&*self.archive, &events).await?;
+        note_listed(&*self.archive, &events).await?;
+        note_visibility_if_kept(&*self.archive, &private).await?;
         self.request_canvases(&events).await?;
         note_members(&*self.archive, members).await?;
         let news = changed_channels(&*self.archive, events, index).await?;
@@ -169,6 +283,37 @@ pub(crate) async fn mark_public(
     Ok(write(archive, &updates).await?.changed)
 }
 
+/// What the list of public channels shows about one of them.
+pub(crate) fn listed_as_public(event: &ChannelEvent) -> VisibilityEvidence {
+    VisibilityEvidence::object(event.team(), event.channel(), false, event.clock())
+}
+
+/// Writes that these channels are public. A channel that is known to have been public since its newest message
+/// is left out: a list that repeats itself every hour is not written every hour.
+async fn note_listed(archive: &dyn Archive, events: &[ChannelEvent]) -> Result<(), ArchiveError> {
+    let evidence = |event: &ChannelEvent| {
+        VisibilityEvidence::object(event.team(), event.channel(), false, event.clock())
+    };
+    let listed: Vec<VisibilityEvidence> = events.iter().map(evidence).collect();
+    let keys: Vec<ItemKey> = listed.iter().map(VisibilityEvidence::key).collect();
+    let marks = archive.get_all(&keys.iter().collect::<Vec<_>>()).await?;
+    let mut updates = Vec::new();
+    for ((event, evidence), mark) in events.iter().zip(&listed).zip(&marks) {
+        let Some(update) = evidence.update(mark.as_ref()) else { continue };
+        let register = VisibilityRegister::from_row(mark.as_ref());
+        if register.is_private() == Some(false) {
+            let messages = Query::partition(key::messages(event.team(), event.channel()));
+            let newest = archive.query(&Query { limit: 1, descending: true, ..messages }).await?.items;
+            let newest = newest.first().and_then(|newest| Ts::parse(&newest.key.timestamp).ok());
+            if newest.is_none_or(|newest| register.is_public_since(&newest)) {
+                continue;
+            }
+        }
+        updates.push(vec![update]);
+    }
+    write(archive, &updates).await.map(drop)
+}
+
 /// The events that differ from the archive, or whose channel readers would not find by its name.
 pub(crate) async fn changed_channels(
     archive: &dyn Archive,
@@ -176,7 +321,7 @@ pub(crate) async fn changed_channels(
     index: &WorkspaceChannels,
 ) -> Result<Vec<ChannelEvent>, ArchiveError> {
     let looked_up = stream::iter(events).map(|event| async move {
-        let newest = newest(archive, event.team(), &event).await?;
+        let newest = newest(archive, event.team(), event.channel()).await?;
         let name = newest.as_ref().and_then(|newest| ChannelState::from_row(newest).index_name());
         let found = index.name(event.channel()) == name.as_deref();
         Ok::<_, ArchiveError>((!found || is_channel_changed(newest.as_ref(), &event)).then_some(event))
@@ -188,9 +333,8 @@ pub(crate) async fn changed_channels(
 async fn newest(
     archive: &dyn Archive,
     team: &TeamId,
-    event: &ChannelEvent,
+    channel: &ChannelId,
 ) -> Result<Option<Item>, ArchiveError> {
-    let newest =
-        Query { limit: 1, descending: true, ..Query::partition(key::channels(team, event.channel())) };
+    let newest = Query { limit: 1, descending: true, ..Query::partition(key::channels(team, channel)) };
     Ok(archive.query(&newest).await?.items.pop())
 }

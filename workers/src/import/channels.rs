@@ -3,6 +3,7 @@
 use reader::directory;
 use rules::channel::{ChannelEvent, index};
 use rules::history::without_tokens;
+use rules::visibility::VisibilityEvidence;
 use serde_json::value::{RawValue, to_raw_value};
 use slack::envelope;
 use slack::ids::Ts;
@@ -12,7 +13,8 @@ use super::plan::ImportPlan;
 use super::source::ExportEntries;
 use super::{Import, ImportError, ImportNotice};
 use crate::channel_indexer;
-use crate::directory::channels::{changed_channels, mark_public};
+use crate::directory::channels::{changed_channels, listed_as_public, mark_public};
+use crate::marks::note_visibility;
 
 impl Import<'_> {
     /// Writes the channels of all workspaces, dated by the newest message, so that an old export does not
@@ -33,6 +35,8 @@ impl Import<'_> {
                 let events: Vec<ChannelEvent> =
                     events.filter(|event| section.channels.contains_key(event.channel())).collect();
                 marked += mark_public(archive, &events).await? as u64;
+                let listed: Vec<VisibilityEvidence> = events.iter().map(listed_as_public).collect();
+                note_visibility(archive, &listed).await?;
                 let news = changed_channels(archive, events, &known).await?;
                 for stored in channel_indexer::store(archive, &news, index::SHARD_BYTES).await {
                     stored?;

@@ -23,10 +23,11 @@ use ports::queue::{Delivery, Outgoing, Queue, QueueName};
 use process::config::existence::ExistenceMode;
 use rules::audience::DropReason;
 use rules::file::row::Share;
+use rules::visibility::VisibilityEvidence;
 use rules::{Change, SlackEvent, file};
 use slack::catalogue::EventRule;
 use slack::envelope::Envelope;
-use slack::ids::{TeamId, Ts};
+use slack::ids::{ChannelId, TeamId, Ts};
 
 use crate::audience::{Audiences, BatchFacts, TeamChannel};
 use crate::existence::{Clearance, ExistenceCheck};
@@ -67,6 +68,15 @@ enum Awaited {
     /// The event changes or deletes a file and names no channel: only the file's row shows that it was shared
     /// publicly.
     FileRow,
+}
+
+/// What the events of a batch show about a channel.
+#[derive(Default)]
+struct ShownVisibility {
+    /// The latest event that sets its public mark.
+    opened: Option<Ts>,
+    /// The latest evidence that it is public, and that it is private.
+    evidence: [Option<VisibilityEvidence>; 2],
 }
 
 /// The effects of an event: its writes, and the jobs for other workers.
@@ -131,26 +141,53 @@ impl MessageWriter {
         ExistenceCheck::active(self.check.as_ref()).is_some_and(|(_, mode)| mode == ExistenceMode::Enforce)
     }
 
-    /// Writes the public marks that the events of a batch set; returns the channels for which that failed.
+    /// Writes the public marks that the events of a batch set, and what they show about whether their channels
+    /// are public; returns the channels for which that failed.
     async fn mark(
         &self,
         candidates: &[EventOfJob<'_>],
         steps: &[Option<Result<EventStep, JobFailure>>],
     ) -> HashMap<TeamChannel, ArchiveError> {
-        let mut opened: BTreeMap<TeamChannel, Ts> = BTreeMap::new();
+        let mut shown: BTreeMap<TeamChannel, ShownVisibility> = BTreeMap::new();
         for (candidate, step) in candidates.iter().zip(steps) {
             let (Some(event), Some(Ok(step))) = (&candidate.event_job.event, step) else { continue };
-            let Some(channel) = decision::marked_by(event, step) else { continue };
-            let clock = event.clock();
-            let latest = opened.entry((event.team.clone(), channel)).or_insert_with(|| clock.clone());
-            *latest = (*latest).clone().max(clock);
+            if let Some(channel) = decision::marked_by(event, step) {
+                let opened = &mut shown.entry((event.team.clone(), channel)).or_default().opened;
+                *opened = opened.take().max(Some(event.clock()));
+            }
+            if matches!(step, EventStep::Store { .. })
+                && let (Some(evidence), Ok(channel)) =
+                    (VisibilityEvidence::from_event(event), event.channel())
+            {
+                let of_channel = shown.entry((event.team.clone(), channel)).or_default();
+                let known = &mut of_channel.evidence[usize::from(evidence.is_private())];
+                *known = Some(match known.take() {
+                    Some(known) => known.later(evidence),
+                    None => evidence,
+                });
+            }
         }
-        let marks = &self.audiences.marks;
-        let writes = opened.into_iter().map(|((team, channel), clock)| async move {
-            let written = marks.mark_public(&*self.archive, &team, &channel, &clock).await;
+        let writes = shown.into_iter().map(|((team, channel), shown)| async move {
+            let written = self.write_shown(&team, &channel, shown).await;
             written.err().map(|error| ((team, channel), error))
         });
         join_all(writes).await.into_iter().flatten().collect()
+    }
+
+    async fn write_shown(
+        &self,
+        team: &TeamId,
+        channel: &ChannelId,
+        shown: ShownVisibility,
+    ) -> Result<(), ArchiveError> {
+        let marks = &self.audiences.marks;
+        if let Some(clock) = &shown.opened {
+            marks.mark_public(&*self.archive, team, channel, clock).await?;
+        }
+        for evidence in shown.evidence.iter().flatten() {
+            marks.note_visibility(&*self.archive, evidence).await?;
+        }
+        Ok(())
     }
 
     /// The effects of an event, once the marks of its batch are written.

@@ -1,5 +1,7 @@
 //! Answers from the archive's own search: `@annalist search deploy failed from:@kim`. Only hits in channels
-//! that are public now are shown, because everyone in the question's channel can read the answer.
+//! that are known to be public now are shown, because everyone in the question's channel can read the answer.
+//! What was written later than anything showed its channel to be public, such as what history brought after a
+//! downtime, waits until something does.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,12 +16,14 @@ use ports::changes::Changes;
 use processor::{Answer, Processor, ProcessorError, Prompt};
 use reader::joined::ChannelOfTeam;
 use reader::plain;
+use reader::range::ts_from_micros;
 use reader::search::query::SearchQuery;
 use rules::public_mark::MarkState;
+use rules::visibility::VisibilityRegister;
 use search::follower;
 use search::hits::{self, SearchAnswer, SearchError, SearchHit, SearchRequest};
 use search::index::SearchIndex;
-use slack::ids::TeamId;
+use slack::ids::{TeamId, Ts};
 
 /// Hits shown in an answer.
 const SHOWN: usize = 5;
@@ -85,17 +89,17 @@ impl ArchiveSearch {
             with_deleted: false,
             before: None,
         };
-        let mut is_marked = BTreeMap::new();
+        let mut channels = BTreeMap::new();
         loop {
             let SearchAnswer { hits, is_truncated: is_cut, .. } =
                 hits::search(archive, &index, request.clone()).await?;
             let is_full = hits.len() == request.limit;
             let mut shown = Vec::with_capacity(SHOWN);
             for hit in hits.into_iter().filter(|hit| !hit.is_private && !is_own(hit, prompt)) {
-                if !is_marked.contains_key(&hit.location) {
-                    is_marked.insert(hit.location.clone(), self.is_marked(&hit.location).await?);
+                if !channels.contains_key(&hit.location) {
+                    channels.insert(hit.location.clone(), self.read_audience(&hit.location).await?);
                 }
-                if is_marked[&hit.location] {
+                if channels[&hit.location].may_read(&hit) {
                     shown.push(hit);
                 }
                 if shown.len() == SHOWN {
@@ -109,11 +113,44 @@ impl ArchiveSearch {
         }
     }
 
-    /// Whether everyone in the workspace may read a channel: it has the public mark.
-    async fn is_marked(&self, channel: &ChannelOfTeam) -> Result<bool, ArchiveError> {
+    /// What is known about whether everyone in the workspace may read a channel.
+    async fn read_audience(&self, channel: &ChannelOfTeam) -> Result<ChannelAudience, ArchiveError> {
         let mark = self.archive.get(&ItemKey::public_mark(&channel.team, &channel.channel)).await?;
-        Ok(MarkState::from_row(mark.as_ref()) == MarkState::Public)
+        let state = channel.newest(&*self.archive).await?;
+        Ok(ChannelAudience {
+            is_marked: MarkState::from_row(mark.as_ref()) == MarkState::Public,
+            register: VisibilityRegister::from_row(mark.as_ref()),
+            is_public: state.is_some_and(|state| state["visibility"] == "public"),
+        })
     }
+}
+
+/// What is known about whether everyone in the workspace may read a channel.
+struct ChannelAudience {
+    /// The channel has the public mark.
+    is_marked: bool,
+    register: VisibilityRegister,
+    /// Its state says that it is public.
+    is_public: bool,
+}
+
+impl ChannelAudience {
+    /// Whether everyone may read a hit.
+    fn may_read(&self, hit: &SearchHit) -> bool {
+        // Rows of older versions have no register.
+        let is_public = match self.register.is_private() {
+            Some(_) => self.register.is_public_since(&last_written(hit)),
+            None => self.is_public,
+        };
+        self.is_marked && is_public
+    }
+}
+
+/// The time of a message, or of its last edit.
+fn last_written(hit: &SearchHit) -> Ts {
+    let edited = hit.message["updated_ts"].as_str().and_then(|edited| edited.parse::<Timestamp>().ok());
+    edited
+        .map_or_else(|| hit.ts.clone(), |edited| ts_from_micros(edited.as_microsecond()).max(hit.ts.clone()))
 }
 
 #[async_trait]

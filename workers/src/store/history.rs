@@ -9,8 +9,10 @@ use ports::archive::{Archive, ArchiveError, ArchiveExt, Item, ItemKey, Update, W
 use rules::Change;
 use rules::history::HistoryMessage;
 use rules::message::{VersionPlan, plan, stored_version};
+use rules::visibility::VisibilityEvidence;
 
 use super::versions;
+use crate::marks::note_visibility;
 
 /// The result of storing a message of history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +40,12 @@ pub async fn store_history(
     archive: &dyn Archive,
     messages: &[HistoryMessage],
 ) -> Vec<Result<StoredAs, ArchiveError>> {
+    // Before the messages: what was written after a conversion must not be taken for public.
+    let conversions: Vec<VisibilityEvidence> =
+        messages.iter().filter_map(|message| message.visibility.clone()).collect();
+    if let Err(error) = note_visibility(archive, &conversions).await {
+        return vec![Err(error); messages.len()];
+    }
     let mut outcomes: Vec<Option<Result<StoredAs, ArchiveError>>> = vec![None; messages.len()];
     let mut waiting: Vec<usize> = (0..messages.len()).collect();
     // A message that is listed twice is planned again once its first copy is written.

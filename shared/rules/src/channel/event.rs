@@ -9,10 +9,11 @@ use serde_json::value::RawValue;
 
 use super::super::file::row::Share;
 use super::super::file::{FileJob, FileObject};
+use super::super::visibility::{self, VisibilityEvidence};
 use super::super::{Malformed, SlackEvent, checked_name, version};
 use super::fold::{ChannelState, KeptEvent};
 use ports::archive::{Attributes, Item, ItemKey, Update, text_attributes};
-use slack::catalogue::{ChannelChange, EventRule};
+use slack::catalogue::{ChannelChange, EventRule, EventType, Visibility};
 use slack::envelope;
 use slack::ids::{ChannelId, FileId, TeamId, Ts};
 
@@ -124,6 +125,14 @@ impl ChannelEvent {
         ChannelChange::by_name(&self.kind) == Some(ChannelChange::Created)
     }
 
+    /// What it shows about whether its channel is public.
+    pub fn evidence(&self) -> Option<VisibilityEvidence> {
+        let value = envelope::parse_value(&self.raw).unwrap_or_default();
+        let is_private = shown_as_private(&self.kind, &value)?;
+        let shown = if self.kind == LISTED { VisibilityEvidence::object } else { VisibilityEvidence::change };
+        Some(shown(&self.team, &self.channel, is_private, &self.clock))
+    }
+
     /// The updates that store the event in the rows of its channels. They are idempotent.
     pub fn inserts(&self) -> Vec<Update> {
         let name = format!("{RAW_PREFIX}{}#{}", self.kind, version::hash(&self.raw));
@@ -134,6 +143,35 @@ impl ChannelEvent {
                 Update { set_if_absent, ..Update::new(ItemKey::channel(&self.team, channel, &self.clock)) }
             })
             .collect()
+    }
+}
+
+/// Whether an event of this kind shows its channel to be private, or to be public; `None` if it does not show
+/// it. Slack sends the events `group_…` for private channels only; an event `channel_…` alone shows too little
+/// to make a private channel public.
+pub(super) fn shown_as_private(kind: &str, value: &Value) -> Option<bool> {
+    if kind == LISTED {
+        return value.pointer("/is_private").and_then(Value::as_bool);
+    }
+    if let Some(is_private) = visibility::converted(kind) {
+        return Some(is_private);
+    }
+    let event_type = EventType::by_name(kind)?;
+    if event_type.name.starts_with("group_") {
+        return Some(true);
+    }
+    let flag = || value.pointer("/channel/is_private").and_then(Value::as_bool);
+    match event_type.visibility {
+        Visibility::ChannelObject if event_type.rule == EventRule::Channel(ChannelChange::Created) => {
+            Some(flag().unwrap_or(false))
+        }
+        Visibility::ChannelObject => flag(),
+        Visibility::PublicByType
+        | Visibility::ChannelType
+        | Visibility::ChannelLetter
+        | Visibility::Archive
+        | Visibility::PublicMark
+        | Visibility::NoChannel => None,
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::version;
 use super::canvases;
-use super::event::{LISTED, identity, kept_events};
+use super::event::{LISTED, identity, kept_events, shown_as_private};
 use super::index::DELETED_PREFIX;
 use ports::archive::{Attributes, Guard, Item, ItemKey, Update, key};
 use slack::catalogue::ChannelChange;
@@ -258,24 +258,20 @@ impl ChannelState {
 
     /// Applies an event. An unknown one changes nothing.
     pub(super) fn apply(&mut self, event: &KeptEvent, channel: &ChannelId) {
+        if let Some(private) = shown_as_private(&event.kind, &event.value) {
+            self.visibility = Some(visibility(private));
+        }
         if event.kind == LISTED {
             return self.apply_listing(event);
         }
         let Some(change) = ChannelChange::by_name(&event.kind) else { return };
         match change {
-            ChannelChange::Created => {
-                self.rename(event.text("/channel/name"));
-                let private = event.value.pointer("/channel/is_private") == Some(&Value::Bool(true));
-                self.visibility = Some(visibility(private));
-            }
-            ChannelChange::Renamed => self.rename(event.text("/channel/name")),
+            ChannelChange::Created | ChannelChange::Renamed => self.rename(event.text("/channel/name")),
             ChannelChange::Archived => self.archived = true,
             ChannelChange::Unarchived => self.archived = false,
             ChannelChange::Deleted => self.deleted = true,
             ChannelChange::Topic => self.topic = filled(event.text("/topic")),
             ChannelChange::Purpose => self.purpose = filled(event.text("/purpose")),
-            ChannelChange::MadePrivate => self.visibility = Some(visibility(true)),
-            ChannelChange::MadePublic => self.visibility = Some(visibility(false)),
             ChannelChange::Shared => {
                 self.ext_shared = true;
                 self.shared_with.extend(event.text("/connected_team_id").map(str::to_owned));
@@ -295,7 +291,10 @@ impl ChannelState {
                     }
                 }
             }
-            ChannelChange::Left | ChannelChange::PostingPermissions => {}
+            ChannelChange::Left
+            | ChannelChange::MadePrivate
+            | ChannelChange::MadePublic
+            | ChannelChange::PostingPermissions => {}
         }
     }
 
@@ -305,9 +304,6 @@ impl ChannelState {
         let flag = |pointer| event.value.pointer(pointer).and_then(Value::as_bool);
         if let Some(archived) = flag("/is_archived") {
             self.archived = archived;
-        }
-        if let Some(private) = flag("/is_private") {
-            self.visibility = Some(visibility(private));
         }
         if let Some(ext_shared) = flag("/is_ext_shared") {
             self.ext_shared = ext_shared;
@@ -377,6 +373,11 @@ impl ChannelState {
             attributes.insert("raw_event".into(), last.raw.clone().into());
         }
         attributes
+    }
+
+    /// Whether the channel was deleted, or continues under another id.
+    pub fn is_over(&self) -> bool {
+        self.deleted || self.next_channel_id.is_some()
     }
 
     /// Its name in the ChannelIndex; `None` if no name is known.

@@ -27,6 +27,7 @@ pub use exported::{ExportedElement, exported};
 
 use crate::author::AuthorFacts;
 use crate::message::{self, Content};
+use crate::visibility::{VisibilityEvidence, converted};
 use crate::{Change, Malformed, file, pin, reaction};
 use ports::archive::{Item, Update};
 use slack::envelope::{self, UnreadableJson};
@@ -58,6 +59,8 @@ pub struct HistoryMessage {
     pub author_facts: AuthorFacts,
     /// The writes that store its pin, if Slack lists it as pinned.
     pub pin: Vec<Update>,
+    /// What it shows about whether its channel is public, if it says that the channel was converted.
+    pub visibility: Option<VisibilityEvidence>,
 }
 
 /// The facts about a thread in its root.
@@ -147,6 +150,8 @@ fn read_object(
     if text(&object, "user") == Some(SLACKBOT) && text(&object, "text") == Some(DELETED_TEXT) {
         object.insert("subtype".into(), "tombstone".into());
     }
+    let is_private = text(&object, "subtype").and_then(converted);
+    let visibility = is_private.map(|is_private| VisibilityEvidence::change(team, channel, is_private, &ts));
     let author_facts = AuthorFacts::take(&mut object);
     normal::reduce(&mut object);
     let raw = to_raw_value(&object).map_err(|_| UnreadableJson)?;
@@ -166,6 +171,7 @@ fn read_object(
         reactions_cut,
         author_facts,
         pin,
+        visibility,
     })
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ports::archive::Update;
 use rules::bot;
+use rules::visibility::VisibilityEvidence;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use slack::envelope::{self, text_or_none};
@@ -43,17 +44,41 @@ pub(in crate::existence) const NO_GROUPS: &str = "it is private, and the app lac
 /// Slack's error code for a call that needs a scope the app lacks.
 const MISSING_SCOPE: &str = "missing_scope";
 
-/// Asks Slack about an entity. If it is a bot, also returns the update of its row.
-pub(in crate::existence) async fn ask(api: &WebApi, entity: &Entity) -> (ExistenceAnswer, Option<Update>) {
+/// What an answer shows besides the entity's existence.
+#[derive(Default)]
+pub(in crate::existence) struct ShownFacts {
+    /// The update of the row of a bot.
+    pub(in crate::existence) bot_row: Option<Update>,
+    /// Whether a channel is public.
+    pub(in crate::existence) visibility: Option<VisibilityEvidence>,
+}
+
+/// Asks Slack about an entity.
+pub(in crate::existence) async fn ask(api: &WebApi, entity: &Entity) -> (ExistenceAnswer, ShownFacts) {
     let parameters: &[(&str, &str)] = if matches!(entity, Entity::Team(_)) { &[] } else { &[entity.field()] };
     match api.call_without_pauses(entity.team(), entity.method(), parameters).await {
         Ok(reply) => {
             let answer = read(&reply, entity);
-            let is_found = matches!(answer, ExistenceAnswer::Found { .. });
-            (answer, is_found.then(|| bot_row(&reply, entity)).flatten())
+            let shown = match &answer {
+                ExistenceAnswer::Found { reach } => ShownFacts {
+                    bot_row: bot_row(&reply, entity),
+                    visibility: reach.and_then(|reach| visibility(&reply, entity, reach)),
+                },
+                ExistenceAnswer::Missing(_)
+                | ExistenceAnswer::Paused(..)
+                | ExistenceAnswer::NotAllowed(_)
+                | ExistenceAnswer::Failed(_) => ShownFacts::default(),
+            };
+            (answer, shown)
         }
-        Err(error) => (refused(&error), None),
+        Err(error) => (refused(&error), ShownFacts::default()),
     }
+}
+
+/// What a channel's object shows, by Slack's clock.
+fn visibility(reply: &ApiReply, entity: &Entity, reach: ChannelReach) -> Option<VisibilityEvidence> {
+    let Entity::Channel(team, channel) = entity else { return None };
+    Some(VisibilityEvidence::object(team, channel, reach.private, reply.date()?))
 }
 
 /// The update of a bot's row, by Slack's clock.

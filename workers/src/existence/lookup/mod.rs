@@ -28,7 +28,9 @@ use super::entities::Entity;
 use super::evaluate::{Fact, why_missing, why_undetermined};
 use super::{BATCH_TIMEOUT, ExistenceCheck, Questions, SOON, UnseenChannels};
 
-use ask::{ExistenceAnswer, NO_GROUPS, NOT_LISTED};
+use crate::marks::note_visibility_if_kept;
+
+use ask::{ExistenceAnswer, NO_GROUPS, NOT_LISTED, ShownFacts};
 
 pub(super) use ask::NO_TOKEN;
 pub use breaker_rows::{Waiting, read_waiting};
@@ -120,10 +122,14 @@ impl ExistenceCheck {
         {
             return fact;
         }
-        let (answer, bot_row) = ask::ask(&self.0.parts.api, entity).await;
-        // A name that is not written now is written with the next answer, some minutes later.
+        let (answer, ShownFacts { bot_row, visibility }) = ask::ask(&self.0.parts.api, entity).await;
+        let archive = &*self.0.parts.archive;
+        // What is not written now is written with the next answer, some minutes later.
+        if let Err(error) = note_visibility_if_kept(archive, visibility.as_slice()).await {
+            tracing::warn!(%entity, %error, "it could not be stored whether a channel is public");
+        }
         if let Some(bot_row) = bot_row
-            && let Err(error) = self.0.parts.archive.write(&bot_row).await
+            && let Err(error) = archive.write(&bot_row).await
         {
             tracing::warn!(%entity, %error, "the name of a bot could not be stored");
         }

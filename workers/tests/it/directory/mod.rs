@@ -4,6 +4,7 @@ mod bookmarks;
 mod fixture;
 mod joining;
 mod pins;
+mod unlisted;
 mod user_groups;
 
 use ports::archive::{Archive, ArchiveExt, ItemKey, key};

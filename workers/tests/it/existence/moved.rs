@@ -87,11 +87,19 @@ async fn a_repeated_id_change_is_done() {
     remove_channel(&fixture, CHANNEL);
     fixture.slack.change_workspace(TOKEN, |workspace| workspace.channels.push(channel("C0LATER", "general")));
     let moved = id_changed(CHANNEL, "C0LATER");
+    // With each of Slack's answers, the channel is known to be public.
+    let stored = || {
+        let rows = fixture.rows().into_iter().map(|mut row| {
+            row.attributes.remove("public_at");
+            row
+        });
+        rows.collect::<Vec<_>>()
+    };
     let mut rows = None;
     for _ in 0..2 {
         assert_eq!(fixture.write(from_ref(&moved)).await, [JobOutcome::Done]);
         assert_eq!(fixture.index(from_ref(&moved)).await, [JobOutcome::Done]);
-        assert_eq!(*rows.get_or_insert_with(|| fixture.rows()), fixture.rows());
+        assert_eq!(*rows.get_or_insert_with(stored), stored());
         // The confirmations expire, and Slack is called again.
         fixture.clock.advance(Duration::from_secs(301));
     }

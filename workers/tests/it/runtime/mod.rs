@@ -1,6 +1,7 @@
 //! Tests of the consumer runtime on virtual time, with jobs that fail, crash, hang or are redelivered.
 
 mod claims;
+mod ended;
 mod fixture;
 #[cfg(feature = "aws")]
 mod invocation_queue;
@@ -173,61 +174,6 @@ async fn a_running_job_is_not_treated_as_poison() {
     holder.stop().await;
     assert!(fixture.quarantined().await.is_empty(), "a replay would run it after the jobs behind it");
     assert!(worker.done().ends_with(&["a1".to_owned(), "a2".to_owned()]), "{:?}", worker.done());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_whose_process_is_ended_from_outside_is_never_poison() {
-    let (minute, step) = (Duration::from_secs(60), Duration::from_millis(2_000));
-    for (what, lives) in
-        [("waits", step), ("waits for a moment", Duration::from_millis(150)), ("makes progress", step)]
-    {
-        let fixture = RuntimeFixture::new();
-        fixture.send(&["a1", "a2"]).await;
-        let worker = Scripted::new(move |job, tries| match (job, what) {
-            ("a1", "makes progress") if tries <= 12 => Act::Progress(minute),
-            ("a1", _) if tries <= 12 => Act::Hang(minute),
-            _ => done(),
-        });
-        for ended in 1..=12 {
-            let running = fixture.start(&worker, settings());
-            while worker.calls_with("a1").len() < ended {
-                sleep(Duration::from_millis(10)).await;
-            }
-            sleep(lives).await;
-            running.kill().await;
-        }
-        fixture.run_until_idle(&worker).await;
-        assert_eq!(worker.done(), ["a1", "a2"], "{what}");
-        assert!(fixture.quarantined().await.is_empty(), "{what}");
-        assert_eq!(fixture.marks(), 0, "{what}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_job_that_ends_its_process_is_poison_however_long_it_waited_before() {
-    for waits in
-        [Duration::ZERO, Duration::from_millis(90), Duration::from_millis(250), Duration::from_secs(20)]
-    {
-        let fixture = RuntimeFixture::new();
-        fixture.send(&["a1", "a2", "b1"]).await;
-        let worker = Scripted::new(move |job, _| if job == "a1" { Act::CrashAfter(waits) } else { done() });
-        // The first delivery has no marker.
-        for _ in 0..4 {
-            let running = fixture.start(&worker, settings());
-            worker.crashed.notified().await;
-            running.kill().await;
-        }
-        fixture.run_until_idle(&worker).await;
-        // Each process has done `b1` before it could say so.
-        let done = worker.done();
-        assert!(
-            done.last().is_some_and(|job| job == "a2") && !done.contains(&"a1".to_owned()),
-            "{waits:?}: {done:?}"
-        );
-        let reason = "it crashed its handler 3 times".to_owned();
-        assert_eq!(fixture.quarantined().await, [("a1".to_owned(), reason)], "{waits:?}");
-        assert_eq!(fixture.marks(), 0, "{waits:?}");
-    }
 }
 
 #[tokio::test(start_paused = true)]
