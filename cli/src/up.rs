@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use workers::environment::{WorkArgs, WorkSettings};
 
 use crate::composition::{Composition, listen, wait_until_true};
-use crate::search::index_file;
+use crate::search::{index_file, index_folder};
 use crate::view::ViewerEndpoint;
 
 /// Printed or logged once at each start, because the operator is responsible for consent.
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         let secrets = config::signing_secrets().await?;
         let hidden = [
             Some(args.backend.data.data.clone()),
-            index_file(&args.index, &args.backend).ok(),
+            index_folder(&args.index, &args.backend).ok(),
             args.viewer.viewer_password_file.clone(),
         ];
         let hidden = hidden.into_iter().flatten().collect();

@@ -95,9 +95,10 @@ impl OneMessage {
     pub const INVOCATIONS: u64 = 2;
     /// A send, a receive and a delete.
     pub const SQS_REQUESTS: u64 = 3;
-    /// Updates of the archive's table: the message, and the marks that a new function writes: its channel,
-    /// its workspace, and the channel's day with changes.
-    pub const ROW_WRITES: u64 = 4;
+    /// Updates of the archive's table: the message, the mark of its channel and, once an hour, that the
+    /// channel is public; and the marks that a new function writes: its workspace, and the channel's day with
+    /// changes.
+    pub const ROW_WRITES: u64 = 5;
     /// Rows of the existence check's table that are read.
     pub const CONFIRMED_READ: u64 = 1;
     /// Rows of the existence check's table that are written.

@@ -220,8 +220,14 @@ async fn catch_up(
     archive: &dyn Archive,
     batch: usize,
 ) -> anyhow::Result<Option<String>> {
-    if follower::catch_up_within(index, changes, archive, batch, CATCH_UP, CATCH_UP).await? {
-        return Ok(None);
+    match follower::catch_up_within(index, changes, archive, batch, CATCH_UP, CATCH_UP).await {
+        Ok(true) => return Ok(None),
+        Ok(false) => {}
+        // A full disk, for example: what the index has can still be searched.
+        Err(follower::FollowError::Index(error)) if !error.is_damage() => {
+            return Ok(Some(format!("index is not brought up to date: {error}")));
+        }
+        Err(error) => return Err(error.into()),
     }
     let behind = changes.backlog_estimate(index.cursor().await?.as_ref()).await?;
     if behind == Some(0) {

@@ -23,12 +23,17 @@ pub(crate) fn batch(backend: &Backend) -> usize {
     if backend.database().is_some() { follower::BATCH_SIZE } else { follower::DAYS_PER_BATCH }
 }
 
+/// Returns the folder of the index.
+pub(crate) fn index_folder(index: &IndexArgs, backend: &BackendArgs) -> anyhow::Result<PathBuf> {
+    match &index.folder {
+        Some(folder) => Ok(folder.clone()),
+        None => default_folder(backend),
+    }
+}
+
 /// Returns the path of the index file, and creates its folder.
 pub(crate) fn index_file(index: &IndexArgs, backend: &BackendArgs) -> anyhow::Result<PathBuf> {
-    let folder = match &index.folder {
-        Some(folder) => folder.clone(),
-        None => default_folder(backend)?,
-    };
+    let folder = index_folder(index, backend)?;
     std::fs::create_dir_all(&folder).with_context(|| {
         format!("cannot use {} as the folder of the search index (--index)", folder.display())
     })?;

@@ -261,3 +261,44 @@ fn the_view_of_channels_shows_what_is_known_now_about_their_visibility() {
         );
     }
 }
+
+#[test]
+fn the_views_of_user_groups_and_bookmarks_show_the_newest_lists() {
+    let (_folder, database) = database();
+    let row = |item_id: &str, timestamp: &str, attributes: Value| {
+        let insert = "INSERT INTO items (item_id, timestamp, attributes) VALUES (?1, ?2, ?3)";
+        database.execute(insert, (item_id, timestamp, attributes.to_string())).unwrap();
+    };
+    let group = json!({ "team_id": "T1", "handle": "oncall", "name": "On call", "version": "2", "members_version": "2" });
+    row("usergroup#T1", "S1", group);
+    // A group of which only a member is known so far.
+    row("usergroup#T1", "S2", json!({ "team_id": "T1" }));
+    for (user, member) in [
+        ("U1", json!({ "version": "2" })),
+        ("U2", json!({ "version": "3" })),
+        ("U3", json!({ "version": "1" })),
+        ("U4", json!({ "version": "3", "removed": true })),
+    ] {
+        row("usergroupmember#T1#S1", user, member);
+    }
+    let groups = rows(&database, "SELECT usergroup_id, handle, name, deleted, members FROM usergroups");
+    assert_eq!(
+        groups,
+        [json!({ "usergroup_id": "S1", "handle": "oncall", "name": "On call", "deleted": null,
+            "members": r#"["U1","U2"]"# })]
+    );
+    let of_channel = json!({ "team_id": "T1", "channel_id": "C1", "title": "Plan", "version": "1" });
+    row("bookmark#T1#C1", "Bk1", of_channel.clone());
+    let mut removed = of_channel;
+    removed["removed"] = true.into();
+    row("bookmark#T1#C1", "Bk2", removed);
+    row("bookmark#T1#C1", "Bk3", json!({ "channel_id": "C1" }));
+    let bookmarks = rows(&database, "SELECT channel_id, bookmark_id, title, removed FROM bookmarks");
+    assert_eq!(
+        bookmarks,
+        [
+            json!({ "channel_id": "C1", "bookmark_id": "Bk1", "title": "Plan", "removed": null }),
+            json!({ "channel_id": "C1", "bookmark_id": "Bk2", "title": "Plan", "removed": 1 }),
+        ]
+    );
+}

@@ -78,7 +78,7 @@ struct ListReading {
 pub(super) enum PeopleList {
     /// They do not exist: the list was read to its end in one page.
     Whole,
-    /// Nothing: the list has several pages, and may lack somebody. That is remembered as long as the entries.
+    /// Nothing: the list has several pages, and may lack an entry. That is remembered as long as the entries.
     TooLong,
     /// Nothing yet: the list has to be read.
     Unread,

@@ -52,7 +52,7 @@ pub(in crate::existence) async fn read(
 }
 
 /// Reads the pages; returns whether the list was read to its end in one piece. Between two pages the list may
-/// change, and the second one then lacks somebody.
+/// change, and the second one then lacks an entry.
 async fn read_pages(
     api: &WebApi,
     known: &KnownEntities,

@@ -62,12 +62,12 @@ async fn a_crash_between_any_two_steps_leaves_the_same_rows_and_one_file() {
     let hosted = json!({ "size": 5 });
     for (fields, current) in [(hosted.clone(), hosted), (canvas(1_700_000_000), canvas(1_700_000_100))] {
         let slack = slack().await;
-        bytes(&slack, "F01", b"hello").await;
+        bytes(&slack, "F01", b"<p>hi").await;
         let current = DownloaderFixture::for_slack(&slack).file("F01", current);
         info(&slack, &json!({ "ok": true, "file": current })).await;
         let never = CrashPoint::never();
         let whole = run(&slack, &never, &fields).await;
-        assert_eq!(whole.stored_bytes(), [b"hello"]);
+        assert_eq!(whole.stored_bytes(), [b"<p>hi"]);
         assert!(whole.in_channel("C02").await["files_s3"].is_array());
         let steps = never.steps();
         assert!(steps > 10, "{steps} steps are too few to be all of them");

@@ -189,7 +189,7 @@ async fn a_message_that_starts_to_share_a_file_after_its_eraser_died_gets_it() {
 #[tokio::test]
 async fn a_file_stored_while_its_message_is_erased_is_deleted_again() {
     let slack = slack().await;
-    bytes(&slack, "F01", b"MARKER").await;
+    bytes(&slack, "F01", b"<p>MARKER").await;
     let canvas = json!({ "mode": "quip", "updated": 1_700_000_000 });
     let object = DownloaderFixture::for_slack(&slack).file("F01", canvas.clone());
     info(&slack, &json!({ "ok": true, "file": object })).await;
@@ -220,7 +220,7 @@ async fn stored_while_its_message_is_erased(slack: &MockServer, fields: &Value) 
 #[tokio::test]
 async fn the_job_of_an_erased_message_deletes_what_a_killed_attempt_stored() {
     let slack = slack().await;
-    bytes(&slack, "F01", b"MARKER").await;
+    bytes(&slack, "F01", b"<p>MARKER").await;
     // Slack has a later version of a canvas than the message names.
     let canvas = |updated: u64| json!({ "mode": "quip", "updated": updated });
     let current = DownloaderFixture::for_slack(&slack).file("F01", canvas(1_700_000_100));
