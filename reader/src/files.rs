@@ -1,6 +1,62 @@
 //! The state of the files of messages, in words.
 
+use ports::archive::{Archive, ArchiveError, Query, key};
+use rules::project;
+use serde::Serialize;
 use serde_json::Value;
+
+use crate::find;
+
+/// Maximum number of files of a workspace that are counted, so that a count takes a fraction of a second.
+const MAX_COUNTED: usize = 20_000;
+
+/// Files that are not stored although Slack may have them.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct MissingFiles {
+    /// Files that could not be fetched.
+    pub failed: u64,
+    /// Files that wait for a token, or that are about to be fetched.
+    pub pending: u64,
+    /// Whether there are more files than were counted.
+    pub is_partial: bool,
+}
+
+impl MissingFiles {
+    /// Whether no counted file is missing.
+    pub fn is_empty(&self) -> bool {
+        self.failed == 0 && self.pending == 0
+    }
+}
+
+/// Counts the files of all workspaces that are not stored.
+///
+/// # Errors
+/// If the archive cannot be read.
+pub async fn missing(archive: &dyn Archive) -> Result<MissingFiles, ArchiveError> {
+    let mut missing = MissingFiles::default();
+    for team in find::teams(archive).await? {
+        let mut query = Query::partition(key::files(&team));
+        let mut counted = 0;
+        loop {
+            let page = archive.query(&query).await?;
+            counted += page.items.len();
+            for file in page.items.iter().filter_map(project::file) {
+                match file["state"].as_str() {
+                    Some("failed") => missing.failed += 1,
+                    Some("pending") => missing.pending += 1,
+                    Some(_) | None => {}
+                }
+            }
+            let Some(next) = page.next else { break };
+            if counted >= MAX_COUNTED {
+                missing.is_partial = true;
+                break;
+            }
+            query.after = Some(next);
+        }
+    }
+    Ok(missing)
+}
 
 /// Returns the explanation of a verdict, for people.
 pub fn verdict_text(verdict: &str) -> &str {
@@ -38,4 +94,34 @@ pub fn file_state<'m>(message: &'m Value, file: &Value) -> Option<&'m str> {
     }
     let failed = (message["files_fetch_failed"] == true).then_some("failed");
     message["files_verdict"][id].as_str().or(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use ports::archive::{ArchiveExt, ItemKey, Update};
+    use rules::file::{FileState, FileVerdict, row};
+    use slack::ids::{FileId, TeamId};
+    use testkit::memory::archive::MemoryArchive;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn failed_and_pending_files_of_all_workspaces_are_counted() {
+        let archive = MemoryArchive::new();
+        for team in ["T1", "T2"].map(|team| TeamId::parse(team).unwrap()) {
+            archive.write(&Update::mark(ItemKey::team(&team))).await.unwrap();
+            let states = [
+                FileState::failed("Slack answered 500"),
+                FileState::failed("the token was refused"),
+                FileState::Verdict(FileVerdict::Pending),
+                FileState::Verdict(FileVerdict::NotFound),
+            ];
+            for (number, state) in states.iter().enumerate() {
+                let file = FileId::parse(&format!("F{number}")).unwrap();
+                archive.write(&row::settled(&team, &file, state)).await.unwrap();
+            }
+        }
+        let expected = MissingFiles { failed: 4, pending: 2, is_partial: false };
+        assert_eq!(missing(&archive).await.unwrap(), expected);
+    }
 }

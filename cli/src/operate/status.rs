@@ -8,6 +8,7 @@ use ports::queue::topology::{QUEUES, QueueRole, QueueSpec};
 use ports::queue::{Queue, QueueRef};
 use ports::workers::WorkerSpec;
 use process::config::backend::{Backend, BackendArgs};
+use reader::files::{self, MissingFiles};
 use reader::find;
 use serde::Serialize;
 use serde_json::Value;
@@ -35,6 +36,9 @@ pub(crate) struct Status {
     pub(crate) quarantined: u64,
     /// Gaps that are open, and gaps that history has not filled yet.
     pub(crate) gaps: u64,
+    /// Files that are not stored although Slack may have them; left out if there are no such files.
+    #[serde(skip_serializing_if = "MissingFiles::is_empty")]
+    pub(crate) files: MissingFiles,
     /// Nothing is waiting, delayed, backing off or in flight on the live queues.
     pub(crate) idle: bool,
     /// The background queues that have jobs.
@@ -156,6 +160,7 @@ pub(crate) async fn read(queue: &dyn Queue, archive: &dyn Archive) -> anyhow::Re
         queues,
         quarantined: quarantine::count(archive).await?,
         gaps: gaps_left(archive).await?,
+        files: files::missing(archive).await?,
         idle,
         busy,
         existence_check: existence_status::read(archive).await?,
@@ -199,8 +204,9 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
         out,
         "idle         {}",
         match (status.idle, status.quarantined) {
-            (true, 0) => "yes: everything that came in is stored",
-            (true, _) => "yes: everything that came in is stored or quarantined",
+            (true, 0) if status.files.failed == 0 => "yes: everything that came in is stored",
+            (true, 0) => "yes: every event that came in is stored, but not every file",
+            (true, _) => "yes: every event that came in is stored or quarantined",
             (false, _) => "no",
         }
     )?;
@@ -209,11 +215,19 @@ fn table(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "quarantined  {}", status.quarantined)?;
     writeln!(out, "gaps         {}", status.gaps)?;
+    writeln!(out, "files        {}", file_counts(&status.files))?;
     existence_status::print(&status.existence_check, out)?;
     for advice in advice(status) {
         writeln!(out, "\n{advice}")?;
     }
     Ok(())
+}
+
+/// `2 failed, 0 pending`.
+pub(crate) fn file_counts(files: &MissingFiles) -> String {
+    let MissingFiles { failed, pending, is_partial } = files;
+    let of_many = if *is_partial { ", of the first 20,000 of a workspace" } else { "" };
+    format!("{} failed, {} pending{of_many}", plain::grouped(*failed), plain::grouped(*pending))
 }
 
 fn advice(status: &Status) -> Vec<String> {
@@ -226,6 +240,12 @@ fn advice(status: &Status) -> Vec<String> {
         let times = plain::counted(status.gaps, "time", "times");
         advice.push(format!(
             "{times} in which events may be missing: `annalist gaps` says when, where and why."
+        ));
+    }
+    if status.files.failed > 0 {
+        let files = plain::counted(status.files.failed, "file", "files");
+        advice.push(format!(
+            "{files} could not be fetched: `annalist files` says why, and `annalist files retry` asks Slack again."
         ));
     }
     if status.queues.iter().any(|queue| queue.dead > 0) {
@@ -364,6 +384,7 @@ mod tests {
             queues: vec![dead],
             quarantined: 3,
             gaps: 2,
+            files: MissingFiles { failed: 5, ..MissingFiles::default() },
             idle: false,
             busy: Vec::new(),
             existence_check: vec![waiting_check],
@@ -373,6 +394,8 @@ mod tests {
         for expected in [
             "2 times in which events may be missing: `annalist gaps`",
             "3 jobs could not be stored",
+            "5 failed, 0 pending",
+            "5 files could not be fetched: `annalist files` says why",
             "annalist quarantine list",
             "Dead letters",
             "3 min",
@@ -381,6 +404,6 @@ mod tests {
             assert!(shown.contains(expected), "{shown}");
         }
         let idle = Status { queues: Vec::new(), idle: true, ..status };
-        assert!(text(&idle).contains("yes: everything that came in is stored or quarantined\n"));
+        assert!(text(&idle).contains("yes: every event that came in is stored or quarantined\n"));
     }
 }

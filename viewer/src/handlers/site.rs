@@ -126,7 +126,7 @@ pub(crate) async fn figures(State(state): SharedState, Query(params): Query<Figu
 /// `/coverage`
 pub(crate) async fn coverage(State(state): SharedState) -> PageResult {
     let rows = gather::coverage::read(&*state.archive).await?;
-    let main =
-        html! { div class="plain-page" { (pages::coverage::coverage_page(&rows, &state.zone, &LINKS)) } };
+    let missing_files = reader::files::missing(&*state.archive).await?;
+    let main = html! { div class="plain-page" { (pages::coverage::coverage_page(&rows, missing_files, &state.zone, &LINKS)) } };
     framed(&menu(&state, None).await?, "Coverage", Some(SitePage::Coverage), MainPane::Page, main)
 }

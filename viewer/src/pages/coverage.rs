@@ -3,6 +3,7 @@
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use reader::coverage::ChannelCoverage;
+use reader::files::MissingFiles;
 use reader::joined::ChannelOfTeam;
 use reader::plain;
 use rules::gap::closing::GapState;
@@ -28,11 +29,22 @@ pub struct CoveredRow {
     pub coverage: ChannelCoverage,
 }
 
-/// Renders the coverage of every channel.
-pub fn coverage_page(rows: &[CoveredRow], zone: &TimeZone, links: &dyn LinkScheme) -> Markup {
+/// Renders the coverage of every channel, and what is missing of files.
+pub fn coverage_page(
+    rows: &[CoveredRow],
+    files: MissingFiles,
+    zone: &TimeZone,
+    links: &dyn LinkScheme,
+) -> Markup {
     html! {
         h1 { "Coverage" }
         p class="quiet" { "The intervals of each channel that the archive covers, their sources, and intervals in which messages may be missing." }
+        @if files.failed > 0 {
+            p class="note" {
+                (reader::numbers::counted(files.failed, "file", "files")) @if files.is_partial { " or more" }
+                " could not be fetched: " code { "annalist files retry" } " asks Slack again."
+            }
+        }
         @if rows.is_empty() { p { "No channel is kept yet." } }
         @for row in rows { (channel(row, zone, links)) }
     }

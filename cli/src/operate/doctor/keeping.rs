@@ -12,12 +12,13 @@ use slack::ids::ChannelId;
 
 use super::check::DoctorCheck;
 use super::facts::{ArchiveFacts, Facts, Gaps};
-use crate::operate::status::{QueueStatus, Status};
+use crate::operate::status::{QueueStatus, Status, file_counts};
 use crate::plain::{self, age};
 
 const BACKLOG: &str = "backlog";
 const QUARANTINE: &str = "quarantine";
 const GAPS: &str = "gaps";
+const FILES: &str = "files";
 const DISK: &str = "disk";
 const PERMISSIONS: &str = "permissions";
 const DATABASE: &str = "database";
@@ -45,9 +46,10 @@ pub(super) fn checks(facts: &Facts) -> Vec<DoctorCheck> {
             let mut checks = backlog(archive_facts, &facts.backend_flag);
             checks.push(quarantine(&archive_facts.status, &facts.backend_flag));
             checks.push(gaps(&archive_facts.gaps, &facts.backend_flag));
+            checks.push(files(&archive_facts.status, &facts.backend_flag));
             checks
         }
-        Err(_) => [BACKLOG, QUARANTINE, GAPS]
+        Err(_) => [BACKLOG, QUARANTINE, GAPS, FILES]
             .map(|check| DoctorCheck::skipped(check, "there is no archive to check"))
             .into(),
     };
@@ -147,6 +149,30 @@ fn stuck(
         );
     }
     None
+}
+
+/// Files that failed, or that are pending although the queue has no job for them.
+fn files(status: &Result<Status, String>, backend_flag: &str) -> DoctorCheck {
+    let Ok(status) = status else { return DoctorCheck::skipped(FILES, "they were not counted") };
+    let fetches = |queue: &QueueStatus| {
+        queue.name == QueueName::Files.spec().label && queue.waiting + queue.in_flight > 0
+    };
+    let is_fetching = status.queues.iter().any(fetches);
+    let counts = file_counts(&status.files);
+    if status.files.failed > 0 {
+        return DoctorCheck::finding(
+            FILES,
+            counts,
+            format!(
+                "`annalist files {backend_flag}` says why, and `annalist files retry {backend_flag}` asks Slack again"
+            ),
+        );
+    }
+    if status.files.pending > 0 && !is_fetching {
+        let next = format!("set a bot token, and run `annalist files retry {backend_flag}`");
+        return DoctorCheck::finding(FILES, counts, next);
+    }
+    DoctorCheck::ok(FILES, counts)
 }
 
 fn quarantine(status: &Result<Status, String>, backend_flag: &str) -> DoctorCheck {
@@ -317,6 +343,8 @@ fn database(integrity: &Result<Integrity, String>) -> DoctorCheck {
 
 #[cfg(test)]
 mod tests {
+    use reader::files::MissingFiles;
+
     use super::super::check::{CheckState, assert_check};
     use super::*;
 
@@ -337,10 +365,25 @@ mod tests {
             queues,
             quarantined: 0,
             gaps: 0,
+            files: MissingFiles::default(),
             idle: false,
             busy: Vec::new(),
             existence_check: Vec::new(),
             directory: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn files_that_failed_or_that_nothing_fetches_are_findings() {
+        for (failed, pending, waiting, state, expected) in [
+            (0, 0, 0, CheckState::Ok, "0 failed, 0 pending"),
+            (0, 3, 2, CheckState::Ok, "0 failed, 3 pending"),
+            (0, 3, 0, CheckState::Finding, "set a bot token"),
+            (1_200, 3, 2, CheckState::Finding, "`annalist files retry --data d`"),
+        ] {
+            let missing = MissingFiles { failed, pending, is_partial: false };
+            let status = Status { files: missing, ..status(vec![queue("files", waiting, None)]) };
+            assert_check(&files(&Ok(status), "--data d"), state, expected);
         }
     }
 
