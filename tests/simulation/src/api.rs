@@ -194,9 +194,10 @@ impl PlayedSlack {
             let index = usize::try_from(world.random_below(COMMON_ERRORS.len() as u64)).unwrap_or_default();
             let code = match COMMON_ERRORS[index] {
                 // A missing scope or permission stays until a person changes it: history is asked for again a
-                // day later, and a part that may be in a thread that the app cannot read is posted again.
+                // day later, and a part that may be in a thread that the app cannot read is posted again. The
+                // check of a token needs no scope.
                 "missing_scope" | "no_permission" | "not_allowed_token_type"
-                    if method.starts_with("conversations.") =>
+                    if method.starts_with("conversations.") || method == "auth.test" =>
                 {
                     "fatal_error"
                 }

@@ -101,7 +101,9 @@ pub(super) fn channel_of(event: &Value) -> Option<String> {
 /// Returns the message that an event is about.
 fn message_of(event: &Value) -> Option<MessageLocation> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let ts = [&event["message"]["ts"], &event["deleted_ts"], &event["item"]["ts"], &event["ts"]];
+    let item = &event["item"];
+    let ts =
+        [&event["message"]["ts"], &event["deleted_ts"], &item["ts"], &item["message"]["ts"], &event["ts"]];
     Some((channel_of(event)?, ts.into_iter().find_map(text)?))
 }
 
