@@ -43,6 +43,7 @@ async fn a_healthy_installation_passes_every_check() {
             "backlog",
             "quarantine",
             "gaps",
+            "files",
             "disk",
             "permissions",
             "database",
