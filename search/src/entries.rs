@@ -55,6 +55,8 @@ fn words(text: &str) -> impl Iterator<Item = &[u8]> {
     words.map(|word| &word[..word.len().min(MAX_WORD_BYTES)])
 }
 
+/// The hash is stored. If another version of Rust's library hashes differently, the sums differ once, and the
+/// index is made anew.
 fn hash(word: &[u8], id: i64, column: &str, offset: i64) -> i64 {
     // As the tokenizer, which leaves other letters as they are.
     let lower = word.iter().any(u8::is_ascii_uppercase).then(|| word.to_ascii_lowercase());

@@ -38,9 +38,6 @@ const GRACE: Duration = Duration::from_secs(2);
 const MAX_STDERR_BYTES: usize = 4 * 1024;
 const MAX_LOGGED_BYTES: usize = 200;
 
-/// A shorter word is no token, even if it begins like one.
-const MIN_TOKEN_BYTES: usize = 6;
-
 /// Prefixes of tokens of Slack and of model providers.
 const TOKEN_PREFIXES: [&str; 3] = ["xox", "xapp-", "sk-"];
 
@@ -179,7 +176,12 @@ impl CommandProcessor {
             let _entered = runtime.enter();
             command.spawn()
         })
-        .map_err(|error| failed("cannot be started", error))?;
+        .map_err(|error| {
+            let is_hidden = error.kind() == io::ErrorKind::PermissionDenied;
+            let advice =
+                if is_hidden { "; neither it nor what it needs may be in the data folder" } else { "" };
+            failed(&format!("cannot be started{advice}"), error)
+        })?;
         let group = ProcessGroup::new(&child);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let write = async {
@@ -262,13 +264,22 @@ async fn read_end(reader: Option<impl AsyncRead + Unpin>, max_bytes: usize, kept
 fn last_line(output: &[u8], secrets: &[SecretString]) -> String {
     let text = String::from_utf8_lossy(output);
     let line = text.trim_end().rsplit('\n').next().unwrap_or_default().replace(char::is_control, " ");
-    let mut line = without_secrets(&line, secrets);
+    let mut line = without_secrets(&line, secrets, begins_like_token);
     line.truncate(line.floor_char_boundary(MAX_LOGGED_BYTES));
     line
 }
 
-/// A text without these secrets, and without what looks like a token.
-fn without_secrets(text: &str, secrets: &[SecretString]) -> String {
+fn begins_like_token(word: &str) -> bool {
+    TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+}
+
+/// Whether a word of an answer is a token. Tokens have digits; words such as `sk-learn` stay.
+fn is_token(word: &str) -> bool {
+    begins_like_token(word) && word.contains(|c: char| c.is_ascii_digit())
+}
+
+/// A text without these secrets, and without the words that are tokens.
+fn without_secrets(text: &str, secrets: &[SecretString], is_token: impl Fn(&str) -> bool) -> String {
     let mut text = text.to_owned();
     for secret in secrets.iter().map(ExposeSecret::expose_secret).filter(|secret| !secret.is_empty()) {
         text = text.replace(secret, "[secret]");
@@ -276,11 +287,7 @@ fn without_secrets(text: &str, secrets: &[SecretString]) -> String {
     let is_in_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let words = text.split_inclusive(|c: char| !is_in_token(c)).map(|word| {
         let token = word.trim_end_matches(|c: char| !is_in_token(c));
-        if TOKEN_PREFIXES.iter().any(|prefix| token.starts_with(prefix) && token.len() >= MIN_TOKEN_BYTES) {
-            word.replace(token, "[secret]")
-        } else {
-            word.to_owned()
-        }
+        if is_token(token) { word.replace(token, "[secret]") } else { word.to_owned() }
     });
     words.collect()
 }
@@ -297,7 +304,8 @@ impl Processor for CommandProcessor {
             Some(0) => {
                 let text = String::from_utf8_lossy(&answer);
                 // Omits a character that the length limit has cut.
-                Answer::from_text(without_secrets(text.trim_end_matches('\u{fffd}'), &self.hidden.secrets))
+                let text = text.trim_end_matches('\u{fffd}');
+                Answer::from_text(without_secrets(text, &self.hidden.secrets, is_token))
             }
             Some(TEMPORARY_FAILURE) => {
                 Err(ProcessorError::transient("the command requested a retry (exit code 75)"))
@@ -369,10 +377,12 @@ mod tests {
     #[tokio::test]
     async fn an_answer_has_no_secret() {
         let hidden = HiddenFromCommand { paths: Vec::new(), secrets: vec!["hidden words".into()] };
-        let command =
-            CommandLine::parse(r#"["echo", "say hidden words, xoxb-1-abc, xapp-1-x and sk-ant-2"]"#).unwrap();
+        let command = CommandLine::parse(
+            r#"["echo", "hidden words, xoxb-1-abc, xapp-1-x, sk-ant-2, xoxo and sk-learn"]"#,
+        )
+        .unwrap();
         let answer = CommandProcessor::new(command, LONG, hidden).answer(&Prompt::default()).await;
-        assert_eq!(text(answer).trim(), "say [secret], [secret], [secret] and [secret]");
+        assert_eq!(text(answer).trim(), "[secret], [secret], [secret], [secret], xoxo and sk-learn");
     }
 
     #[tokio::test]
