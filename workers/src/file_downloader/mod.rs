@@ -65,7 +65,7 @@ impl FileDownloader {
     async fn do_job(&self, job: &BatchJob<'_>) {
         let mut permit = self.permits.claim();
         // A replayed job has already been tried.
-        let receives = job.delivery.receive_count.saturating_add(u32::from(job.replayed));
+        let receives = job.delivery.receive_count.saturating_add(u32::from(job.is_replayed()));
         let done = if let DecodedPayload::File(file) = &job.payload {
             self.file(file, receives, &mut permit).await
         } else if let DecodedPayload::Image(image) = &job.payload {

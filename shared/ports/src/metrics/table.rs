@@ -93,6 +93,22 @@ metrics_table! {
             summary: "No part of Annalist exports metrics",
             next: "See whether it runs, and whether Prometheus reaches its --metrics-listen address.",
         };
+    WAITING_JOBS = "annalist_waiting_jobs", Gauge, "queue, cause",
+        "Jobs that wait aside for something outside themselves, by what they wait for; about, and as of a minute ago.";
+    WAITING_OLDEST = "annalist_waiting_oldest_seconds", Gauge, "queue",
+        "Time since the oldest job that waits aside was sent.",
+        Alert {
+            name: "AnnalistWaiting",
+            when: Above { selector: "", by: "queue", bound: 21_600 },
+            lasts: "5m",
+            severity: Warning,
+            summary: "Jobs of {{ $labels.queue }} have waited for more than six hours",
+            next: "annalist status says for what: a token, a scope, or Slack.",
+        };
+    JOBS_SET_ASIDE = "annalist_jobs_set_aside_total", Counter, "queue, cause",
+        "Jobs set aside because they wait for something outside themselves.";
+    JOBS_RELEASED = "annalist_jobs_released_total", Counter, "queue",
+        "Jobs that waited aside and were sent back to their queue.";
     QUEUE_IN_FLIGHT = "annalist_queue_in_flight", Gauge, "queue",
         "Messages that are received and not acked, or backing off.";
     QUEUE_OLDEST_AGE = "annalist_queue_oldest_age_seconds", Gauge, "queue",
