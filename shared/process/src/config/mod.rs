@@ -109,7 +109,7 @@ pub enum MetricsDetail {
 /// The settings of file downloads.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FileArgs {
-    /// Files requested per minute, by each process
+    /// Files requested per minute from each workspace, by each process
     #[arg(long, env = "ANNALIST_FILES_PER_MINUTE", value_name = "N", default_value_t = DEFAULT_FILES_PER_MINUTE)]
     pub files_per_minute: NonZeroU32,
     /// Largest file to store
