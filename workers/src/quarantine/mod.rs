@@ -4,13 +4,14 @@
 //! * [`bounds`] limits how many jobs of a day are kept completely, and how many as an outline; [`counted`]
 //!   counts the others.
 //! * [`erased`] keeps jobs with erased content out.
-//! * [`listed`] reads the jobs in order.
+//! * [`filter`] selects jobs; [`listed`] reads them in order.
 //! * [`redaction`] removes secrets from a displayed job; [`Loss`] is the gap that a dropped job leaves.
 
 pub(crate) mod aside;
 mod bounds;
 mod counted;
 mod erased;
+mod filter;
 mod listed;
 mod loss;
 pub mod redaction;
@@ -29,12 +30,14 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use slack::envelope::Envelope;
 use slack::event::EventHeader;
+use slack::ids::TeamId;
 
 use crate::runtime::Ports;
 use bounds::Keeping;
 use listed::JobOrder;
 
-pub use listed::{for_each, list, read_page};
+pub use filter::QuarantineFilter;
+pub use listed::{count_matching, for_each, list, read_page};
 pub(crate) use listed::{partitions, read_page_of};
 pub use loss::{Loss, loss};
 
@@ -360,6 +363,11 @@ impl Quarantined {
         let message_id = self.item.text("message_id").unwrap_or_default();
         let clock = || EventHeader::read(Envelope::peek(self.event()?.as_bytes()).ok()?.event?).clock();
         (self.first_seen, message_id.parse().ok(), clock(), message_id.to_owned())
+    }
+
+    /// The workspace that its body names.
+    pub fn team(&self) -> Option<TeamId> {
+        filter::team_of(&self.payload)
     }
 
     /// Whether it is a request without a readable workspace or event: dropping it makes the whole hour a gap.

@@ -172,13 +172,14 @@ pub const TEAMS: &str = "meta#teams";
 /// The partition of the states of jobs that wait aside: a row per queue and workspace.
 pub const WAITING: &str = "meta#waiting";
 
-/// Partitions whose rows are deleted at some time: jobs in quarantine, jobs that wait aside, attempt markers,
-/// days to count, stored reports, rows that the responder no longer needs, and files and the
+/// Partitions whose rows are deleted at some time: jobs in quarantine, jobs that wait for something outside
+/// Annalist and their state, attempt markers, the breakers of the existence check, days to count, stored reports, rows that the responder no longer needs, and files and the
 /// texts of canvases, which are deleted with the last message that shares them. All other rows are permanent. A `*` matches the rest
 /// of a name.
-pub const TRANSIENT: [&str; 13] = [
+pub const TRANSIENT: [&str; 14] = [
     "quarantine#*",
     "waiting#*",
+    "meta#waiting",
     "meta#attempts#*",
     // Of earlier versions.
     "meta#existence",

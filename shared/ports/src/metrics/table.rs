@@ -93,22 +93,6 @@ metrics_table! {
             summary: "No part of Annalist exports metrics",
             next: "See whether it runs, and whether Prometheus reaches its --metrics-listen address.",
         };
-    WAITING_JOBS = "annalist_waiting_jobs", Gauge, "queue, cause",
-        "Jobs that wait aside for something outside themselves, by what they wait for; about, and as of a minute ago.";
-    WAITING_OLDEST = "annalist_waiting_oldest_seconds", Gauge, "queue",
-        "Time since the oldest job that waits aside was sent.",
-        Alert {
-            name: "AnnalistWaiting",
-            when: Above { selector: "", by: "queue", bound: 21_600 },
-            lasts: "5m",
-            severity: Warning,
-            summary: "Jobs of {{ $labels.queue }} have waited for more than six hours",
-            next: "annalist status says for what: a token, a scope, or Slack.",
-        };
-    JOBS_SET_ASIDE = "annalist_jobs_set_aside_total", Counter, "queue, cause",
-        "Jobs set aside because they wait for something outside themselves.";
-    JOBS_RELEASED = "annalist_jobs_released_total", Counter, "queue",
-        "Jobs that waited aside and were sent back to their queue.";
     QUEUE_IN_FLIGHT = "annalist_queue_in_flight", Gauge, "queue",
         "Messages that are received and not acked, or backing off.";
     QUEUE_OLDEST_AGE = "annalist_queue_oldest_age_seconds", Gauge, "queue",
@@ -198,7 +182,25 @@ metrics_table! {
             next: "Nothing is lost, but work is done twice: the queue is out of reach, or the machine has too much to do.",
         };
     DEAD_LETTERS = "annalist_dead_letters_total", Counter, "queue",
-        "Dead letters that were put in quarantine.";
+        "Dead letters that were set aside, or put in quarantine after the fourth time.";
+
+    ["Waiting jobs"]
+    WAITING_JOBS = "annalist_waiting_jobs", Gauge, "queue, cause",
+        "Jobs that are set aside until something outside Annalist is in order, by cause: token, no_token, scope, slack, order, redelivered.";
+    WAITING_OLDEST = "annalist_waiting_oldest_seconds", Gauge, "queue",
+        "Age of the oldest job that is set aside.",
+        Alert {
+            name: "AnnalistJobsWait",
+            when: Above { selector: "", by: "queue", bound: 21_600 },
+            lasts: "15m",
+            severity: Warning,
+            summary: "Jobs of {{ $labels.queue }} have been set aside for more than six hours",
+            next: "annalist status says what they wait for. They go on by themselves once it is in order.",
+        };
+    JOBS_SET_ASIDE = "annalist_jobs_set_aside_total", Counter, "queue, cause",
+        "Times that a job was set aside, by cause.";
+    JOBS_RELEASED = "annalist_jobs_released_total", Counter, "queue",
+        "Jobs that were set aside and are back on their queue.";
 
     ["Events"]
     EVENTS_DROPPED = "annalist_events_dropped_total", Counter, "reason",
