@@ -313,7 +313,7 @@ mod tests {
         let fixture = crate::fixture::CliFixture::open().await;
         let folder = fixture.data().data.data;
         std::fs::write(folder.join(MARKER), "").unwrap();
-        fixture.post("T1", "C1", "1.000000", "a real message").await;
+        fixture.post("T1", "C1", "1700000001.000000", "a real message").await;
         assert!(remove_earlier_demo_in(&folder).await.unwrap_err().to_string().contains("another workspace"));
         assert!(folder.join(MARKER).exists());
     }
