@@ -88,7 +88,7 @@ impl WaitingLine {
         let have = if *jobs == 1 { "has" } else { "have" };
         let jobs = plain::counted(*jobs, "job", "jobs");
         let age = plain::age(*oldest_s);
-        plain::line(&format!("{team_id}: {jobs}{more} of {queue} {have} waited for {age}: {reason}")).into()
+        plain::line(&format!("{team_id}: {jobs}{more} of {queue} {have} waited for {age}: {reason}"))
     }
 
     /// What a person does about it; the jobs then go on by themselves.

@@ -145,10 +145,9 @@ impl Mutants {
             for job in batch.received() {
                 let copy = ReceivedJob::new(job.delivery().clone());
                 worker.work(&Batch::decode(&[&copy])).await;
-                match copy.into_outcome().1 {
-                    JobOutcome::Wait(WaitCause::Order, _) => job.settle(JobOutcome::Done),
-                    outcome => job.settle(outcome),
-                }
+                let outcome = copy.into_outcome().1;
+                let is_order = matches!(outcome, JobOutcome::Wait(WaitCause::Order, _));
+                job.settle(if is_order { JobOutcome::Done } else { outcome });
             }
             return;
         }
