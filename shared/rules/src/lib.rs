@@ -27,6 +27,7 @@ pub mod reaction;
 pub mod user_group;
 pub mod version;
 pub mod visibility;
+pub mod waiting;
 pub mod workspace;
 
 use serde::Deserialize;

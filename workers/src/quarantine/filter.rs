@@ -54,7 +54,8 @@ pub(super) fn team_of(body: &str) -> Option<TeamId> {
         | Payload::Backfill(raw)
         | Payload::Stats(raw)
         | Payload::Question(raw)
-        | Payload::Reply(raw) => Some(serde_json::from_str::<TeamField>(raw.get()).ok()?.team),
+        | Payload::Reply(raw)
+        | Payload::Wake(raw) => Some(serde_json::from_str::<TeamField>(raw.get()).ok()?.team),
     }
 }
 

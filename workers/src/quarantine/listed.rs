@@ -1,12 +1,12 @@
 //! Lists the jobs in quarantine.
 
-use ports::archive::{Archive, ArchiveError, ItemKey, Query};
+use ports::archive::{Archive, ArchiveError, ItemKey, Query, key};
 use ports::clock::TimestampMs;
 use ports::queue::QueueName;
 use ports::queue::topology::QUEUES;
 use slack::ids::Ts;
 
-use super::{QuarantineFilter, Quarantined, READ_AT_ONCE, partition};
+use super::{QuarantineFilter, Quarantined, READ_AT_ONCE, aside, partition};
 
 /// The position of a job among others: the time and the number of its first send; if the message ids of its
 /// queue are random, the clock of its event.
@@ -91,14 +91,34 @@ async fn in_order<E: From<ArchiveError>>(
     Ok(())
 }
 
-/// One page of the jobs of a queue, in the order of their keys, and the start of the next page. A payload may
-/// be large, so a page is small.
+/// One page of the jobs of a queue in quarantine, in the order of their keys, and the start of the next page. A
+/// payload may be large, so a page is small.
 pub async fn read_page(
     archive: &dyn Archive,
     queue: QueueName,
     after: Option<ItemKey>,
 ) -> Result<(Vec<Quarantined>, Option<ItemKey>), ArchiveError> {
-    let query = Query { after, limit: READ_AT_ONCE, ..Query::partition(partition(queue)) };
+    read_page_of(archive, queue, partition(queue), after).await
+}
+
+/// The same of a partition of [`partitions`].
+pub(crate) async fn read_page_of(
+    archive: &dyn Archive,
+    queue: QueueName,
+    partition: String,
+    after: Option<ItemKey>,
+) -> Result<(Vec<Quarantined>, Option<ItemKey>), ArchiveError> {
+    let query = Query { after, limit: READ_AT_ONCE, ..Query::partition(partition) };
     let found = archive.query(&query).await?;
     Ok((found.items.into_iter().map(|item| Quarantined::read(queue, item)).collect(), found.next))
+}
+
+/// All partitions with jobs that are not on a queue: in quarantine, and aside.
+pub(crate) async fn partitions(archive: &dyn Archive) -> Result<Vec<(QueueName, String)>, ArchiveError> {
+    let states = aside::states(archive).await?;
+    let waiting = states.iter().filter_map(|state| {
+        let queue = state.queue()?;
+        Some((queue, key::waiting(queue, &state.team)))
+    });
+    Ok(QUEUES.iter().map(|spec| (spec.name, partition(spec.name))).chain(waiting).collect())
 }

@@ -5,6 +5,7 @@ mod groups;
 mod pins;
 mod questions;
 
+use crate::queue::QueueName;
 use crate::queue::run::RunId;
 use slack::ids::{ChannelId, FileId, TeamId, Ts, UserId};
 
@@ -79,10 +80,9 @@ impl ItemKey {
         Self::new(canvas_texts(team), file.as_str())
     }
 
-    /// The circuit breaker of an existence check that waits for Slack; `scope` is a workspace, or a workspace
-    /// and a method.
-    pub fn existence_breaker(scope: &str) -> Self {
-        Self::new(EXISTENCE_BREAKERS, scope)
+    /// The state of a workspace's jobs of a queue that wait aside.
+    pub fn waiting(queue: QueueName, team: &TeamId) -> Self {
+        Self::new(WAITING, format!("{queue}#{team}"))
     }
 
     /// The result of the last sync of a workspace's directory.
@@ -169,8 +169,8 @@ impl ItemKey {
 /// The partition that lists the workspaces.
 pub const TEAMS: &str = "meta#teams";
 
-/// The partition of the existence check's circuit breakers.
-pub const EXISTENCE_BREAKERS: &str = "meta#existence";
+/// The partition of the states of jobs that wait aside: a row per queue and workspace.
+pub const WAITING: &str = "meta#waiting";
 
 /// Partitions whose rows are deleted at some time: jobs in quarantine, jobs that wait for something outside
 /// Annalist and their state, attempt markers, the breakers of the existence check, days to count, stored reports, rows that the responder no longer needs, and files and the
@@ -181,7 +181,8 @@ pub const TRANSIENT: [&str; 14] = [
     "waiting#*",
     "meta#waiting",
     "meta#attempts#*",
-    EXISTENCE_BREAKERS,
+    // Of earlier versions.
+    "meta#existence",
     "rollupdue#*",
     "report#*",
     "question#*",
@@ -199,6 +200,11 @@ pub fn is_transient(item_id: &str) -> bool {
         Some(beginning) => item_id.starts_with(beginning),
         None => item_id == *pattern,
     })
+}
+
+/// The partition of a workspace's jobs of a queue that wait aside.
+pub fn waiting(queue: QueueName, team: &TeamId) -> String {
+    format!("waiting#{queue}#{team}")
 }
 
 /// The partition of a channel's messages.

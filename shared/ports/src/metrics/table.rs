@@ -182,7 +182,7 @@ metrics_table! {
             next: "Nothing is lost, but work is done twice: the queue is out of reach, or the machine has too much to do.",
         };
     DEAD_LETTERS = "annalist_dead_letters_total", Counter, "queue",
-        "Dead letters that were put in quarantine.";
+        "Dead letters that were set aside, or put in quarantine after the fourth time.";
 
     ["Waiting jobs"]
     WAITING_JOBS = "annalist_waiting_jobs", Gauge, "queue, cause",
