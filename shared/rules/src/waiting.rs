@@ -35,7 +35,7 @@ const OVERDUE: Duration = Duration::from_secs(300);
 /// How long rows are looked for after the last one was sent back: twice the interval in which Lambda looks.
 const LATE_ROWS: Duration = Duration::from_secs(2 * 3_600);
 
-/// The number of jobs of a turn at most: so many are also read and sent at once.
+/// The number of jobs of a turn at most: they are read and sent at once.
 pub const MAX_TURN: usize = 500;
 
 /// How many of the jobs of one turn have had which outcome.
@@ -302,7 +302,7 @@ impl WaitState {
         due.map(|(kind, cause)| (*kind, cause.size, cause.after.clone())).collect()
     }
 
-    /// Adds a number of jobs of a cause to the next turn; the turn after it begins behind `after`.
+    /// Adds a number of jobs of a cause to the next turn; the turn after it begins after `after`.
     pub fn plan(&mut self, cause: WaitCause, jobs: usize, after: String, now: TimestampMs) {
         if let Some(cause) = self.causes.get_mut(&cause) {
             (cause.sent, cause.after) = (jobs, after);

@@ -104,7 +104,7 @@ async fn play(world: &Arc<World>, mutation: Option<Mutation>) {
             supervisor::supervise(Arc::clone(&all), Arc::clone(&doors), index, Arc::clone(&over));
         supervisors.spawn(supervisor);
     }
-    let outage = match world.random_below(40) {
+    let outage = match world.random_below(80) {
         0 => Some(Outage::TokenRefused),
         1 => Some(Outage::Silent),
         _ => None,
