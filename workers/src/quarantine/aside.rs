@@ -14,7 +14,7 @@ use ports::metrics::JOBS_SET_ASIDE;
 use ports::queue::job::Origin;
 use ports::queue::waiting::WaitCause;
 use ports::queue::{Delivery, GroupId, QueueError, QueueName, QueueRef};
-use rules::waiting::{NewWait, WaitState};
+use rules::waiting::{CAUSE, NewWait, WaitState};
 use slack::ids::TeamId;
 
 use super::bounds::{self, Keeping};
@@ -37,7 +37,6 @@ const MAX_STRANGERS: usize = 1_000;
 /// Attempts to change a state while other processes change it too.
 const ATTEMPTS: u32 = 50;
 
-pub(super) const CAUSE: &str = "cause";
 pub(super) const TRIPS: &str = "trips";
 
 /// A job to set aside.
@@ -67,7 +66,7 @@ pub(crate) async fn set_aside(
     let mut results = vec![Ok(()); jobs.len()];
     let mut by_team: BTreeMap<Option<TeamId>, Vec<usize>> = BTreeMap::new();
     for (index, job) in jobs.iter().enumerate().filter(|(index, _)| !dropped[*index]) {
-        by_team.entry(team_of(&job.delivery.group)).or_default().push(index);
+        by_team.entry(team_of_group(&job.delivery.group)).or_default().push(index);
     }
     for (team, indexes) in by_team {
         let of_team: Vec<Aside<'_>> = indexes.iter().map(|index| jobs[*index]).collect();
@@ -83,7 +82,7 @@ pub(crate) async fn set_aside(
 }
 
 /// The workspace of a job: each group begins with it.
-pub(crate) fn team_of(group: &GroupId) -> Option<TeamId> {
+pub(crate) fn team_of_group(group: &GroupId) -> Option<TeamId> {
     TeamId::parse(group.as_str().split('#').next()?).ok()
 }
 
@@ -251,7 +250,7 @@ async fn add(
         if !state.waits || state.is_overdue(now) {
             state.renew_wake();
         }
-        state.stranger = is_stranger;
+        state.stranger |= is_stranger;
         state.add(new, now);
     };
     change_state(&*ports.archive, state, change).await

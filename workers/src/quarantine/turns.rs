@@ -8,11 +8,11 @@ use ports::metrics::JOBS_RELEASED;
 use ports::queue::job::{Job, Origin, Trial};
 use ports::queue::waiting::WaitCause;
 use ports::queue::{DedupId, Delivery, GroupId, MessageId, Outgoing, QueueError, QueueName, Receipt};
-use rules::waiting::{NewWait, WaitState};
+use rules::waiting::{CAUSE, NewWait, WaitState};
 use serde_json::Value;
 use slack::ids::TeamId;
 
-use super::aside::{CAUSE, TRIPS, read_state};
+use super::aside::{TRIPS, read_state};
 use super::row::sort_key;
 use super::{Quarantined, READ_AT_ONCE, insert, with_origin};
 use crate::failure::PortError;
@@ -50,12 +50,12 @@ impl WaitingJob {
     }
 
     /// What it waits for; `None` if the row cannot be read.
-    pub(crate) fn cause(&self) -> Option<WaitCause> {
+    fn cause(&self) -> Option<WaitCause> {
         self.cause.filter(|_| Job::decode(&self.job.payload).is_ok())
     }
 
-    /// Its state, if nothing else is known about its cause.
-    pub(crate) fn as_new(&self) -> Option<NewWait> {
+    /// It as a job that is set aside now; `None` if the row cannot be read.
+    fn as_new(&self) -> Option<NewWait> {
         Some(NewWait {
             cause: self.cause()?,
             reason: self.job.reason.clone(),
@@ -155,13 +155,20 @@ impl TurnJobs {
     }
 }
 
-/// The oldest waiting job.
+/// The oldest waiting job, as if it were new. Rows before it that cannot be read are moved to quarantine.
 pub(crate) async fn oldest(
-    archive: &dyn Archive,
+    ports: &Ports,
     queue: QueueName,
     team: &TeamId,
-) -> Result<Option<WaitingJob>, ArchiveError> {
-    Ok(page(archive, (queue, team), None, None, 1).await?.0.into_iter().next())
+) -> Result<Option<NewWait>, ArchiveError> {
+    loop {
+        let (jobs, _) = page(&*ports.archive, (queue, team), None, None, 1).await?;
+        let Some(job) = jobs.into_iter().next() else { return Ok(None) };
+        match job.as_new() {
+            Some(new) => return Ok(Some(new)),
+            None => job.quarantine(ports).await?,
+        }
+    }
 }
 
 /// Whether a job that was first sent before `before` waits for something else than its order.

@@ -129,10 +129,10 @@ async fn make_turn(
     let jobs = plan_turn(ports, queue, &mut state, now).await?;
     if jobs.is_empty() {
         if state.causes.is_empty() {
-            match turns::oldest(archive, queue, &wake.team).await? {
+            match turns::oldest(ports, queue, &wake.team).await? {
                 None => state.end(now),
                 // Its state was lost.
-                Some(job) => state.add(job.as_new().as_slice(), now),
+                Some(job) => state.add(&[job], now),
             }
         }
         return Ok(match aside::store_state(archive, &state).await? {
@@ -163,9 +163,8 @@ async fn plan_turn(
     let mut turn = Vec::new();
     for (cause, size, after) in state.due(now) {
         let found = turns::next_jobs(ports, (queue, &team), cause, &after, size).await?;
-        let waits_for_others = cause == WaitCause::Order && state.causes.len() > 1;
-        if found.jobs.is_empty() && found.after.is_empty() && !waits_for_others {
-            state.causes.remove(&cause);
+        if found.jobs.is_empty() && found.after.is_empty() {
+            state.found_none(cause, now);
             continue;
         }
         state.plan(cause, found.jobs.len(), found.after, now);
@@ -181,10 +180,10 @@ pub(super) async fn rouse(ports: &Ports, queue: QueueName, states: &[WaitState])
         if state.is_overdue(now) {
             renew(ports, queue, state).await?;
         } else if state.has_just_ended(now)
-            && let Some(job) = turns::oldest(&*ports.archive, queue, &state.team).await?
+            && let Some(job) = turns::oldest(ports, queue, &state.team).await?
         {
             let mut begun = state.clone();
-            begun.add(job.as_new().as_slice(), now);
+            begun.add(&[job], now);
             renew(ports, queue, &begun).await?;
         }
     }
