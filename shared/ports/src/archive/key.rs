@@ -340,7 +340,7 @@ pub fn runs(team: &TeamId) -> String {
     format!("meta#{team}#runs")
 }
 
-/// The partition of the app's joins of a channel.
+/// The partition of the times at which the app joined a channel, or a list first showed that it is in it.
 pub fn joins(team: &TeamId, channel: &ChannelId) -> String {
     format!("meta#{team}#joined#{channel}")
 }
