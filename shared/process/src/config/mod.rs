@@ -140,7 +140,7 @@ impl Default for WaitArgs {
 /// Longer than a holiday of the person who can replace a token.
 const DEFAULT_WAIT_DAYS: u32 = 30;
 
-/// After ten years nobody waits any more.
+/// After ten years no person waits any more.
 const MAX_WAIT_DAYS: u32 = 3_650;
 
 /// The settings of file downloads.
