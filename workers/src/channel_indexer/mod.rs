@@ -249,7 +249,7 @@ impl Worker for ChannelIndexer {
 impl ChannelIndexer {
     /// The existence-check result of each job that would be stored if all its entities existed.
     async fn clear(&self, batch: &Batch<'_>, mut facts: BatchFacts) -> Vec<Clearance> {
-        let Some((check, mode)) = ExistenceCheck::active(self.check.as_ref()) else {
+        let Some(check) = ExistenceCheck::active(self.check.as_ref()) else {
             return vec![Some(Ok(())); batch.jobs().len()];
         };
         let claim = |job: &BatchJob<'_>| match Self::effects_of(&job.payload, &mut facts) {
@@ -258,7 +258,7 @@ impl ChannelIndexer {
             Ok(JobEffects { team: None, .. }) | Err(_) => Ok(None),
         };
         let claims = batch.jobs().iter().map(claim).collect();
-        check.check_batch(mode, claims).await
+        check.check_batch(claims).await
     }
 
     /// Writes what no channel is folded from: gaps, what an event shows about its channel, the team.

@@ -53,10 +53,6 @@ const BATCH_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// The retry delay of an event whose answer is pending.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Maximum number of concurrent batches that are only observed. Further batches are not checked, so that
-/// observation does not pile up.
-const OBSERVED_AT_ONCE: usize = 64;
-
 /// The entities to ask about, and which answers are valid for them.
 type Questions = BTreeMap<Entity, Demand>;
 
@@ -101,7 +97,6 @@ struct Inner {
     questions: SingleFlight<Entity, Fact>,
     lists: SingleFlight<(TeamId, List), ()>,
     table_fails: AtomicBool,
-    observing: Arc<Semaphore>,
 }
 
 impl ExistenceCheck {
@@ -116,7 +111,6 @@ impl ExistenceCheck {
             questions: SingleFlight::new(),
             lists: SingleFlight::new(),
             table_fails: AtomicBool::new(false),
-            observing: Arc::new(Semaphore::new(OBSERVED_AT_ONCE)),
             parts,
         }))
     }
@@ -126,42 +120,23 @@ impl ExistenceCheck {
         Arc::clone(&self.0.known)
     }
 
-    /// The check and its current mode, since a token may come and go; `None` if Slack is not asked and every
+    /// The check, if it is active now, since a token may come and go; `None` if Slack is not asked and every
     /// job may be stored.
-    pub(crate) fn active(check: Option<&Self>) -> Option<(&Self, ExistenceMode)> {
-        let check = check?;
-        match check.0.parts.mode {
-            Some(ExistenceMode::Off) => None,
-            Some(mode) => Some((check, mode)),
-            None => check.0.parts.api.has_tokens().then_some((check, ExistenceMode::Enforce)),
-        }
+    pub(crate) fn active(check: Option<&Self>) -> Option<&Self> {
+        check.filter(|check| match check.0.parts.mode {
+            Some(mode) => mode == ExistenceMode::Enforce,
+            None => check.0.parts.api.has_tokens(),
+        })
     }
 
     /// Checks a batch. Each claim holds the entities of a job, or `None` if the job stores nothing; returns
     /// one result per job, in their order. A worker decides twice on the jobs of a batch: first as if every
-    /// entity existed, to select the jobs to check, so that dropped jobs cost no questions. In observe mode,
-    /// every job may be stored at once.
+    /// entity existed, to select the jobs to check, so that dropped jobs cost no questions.
     pub(crate) async fn check_batch(
         &self,
-        mode: ExistenceMode,
         claims: Vec<Result<Option<EventEntities>, JobFailure>>,
     ) -> Vec<Clearance> {
-        if mode == ExistenceMode::Observe {
-            let cleared = vec![Some(Ok(())); claims.len()];
-            if let Ok(permit) = Arc::clone(&self.0.observing).try_acquire_owned() {
-                let check = self.clone();
-                tokio::spawn(async move {
-                    for verdict in check.judge("observe", &claims).await {
-                        if let Err(JobFailure::Permanent(reason)) = verdict {
-                            tracing::warn!(reason, "stored, but `enforce` would have quarantined it");
-                        }
-                    }
-                    drop(permit);
-                });
-            }
-            return cleared;
-        }
-        let mut verdicts = self.judge("enforce", &claims).await.into_iter();
+        let mut verdicts = self.judge(&claims).await.into_iter();
         let clearance = |claim| match claim {
             Ok(Some(_)) => verdicts.next(),
             Ok(None) => None,
@@ -171,11 +146,7 @@ impl ExistenceCheck {
     }
 
     /// Checks the claimed entities; returns one verdict per claim that has entities, in their order.
-    async fn judge(
-        &self,
-        mode: &'static str,
-        claims: &[Result<Option<EventEntities>, JobFailure>],
-    ) -> Vec<ExistenceVerdict> {
+    async fn judge(&self, claims: &[Result<Option<EventEntities>, JobFailure>]) -> Vec<ExistenceVerdict> {
         let subjects: Vec<&EventEntities> =
             claims.iter().filter_map(|claim| claim.as_ref().ok()?.as_ref()).collect();
         let verdicts = self.verdicts(&subjects).await;
@@ -194,7 +165,7 @@ impl ExistenceCheck {
             *outcomes.entry(outcome).or_default() += 1;
         }
         for (outcome, events) in outcomes {
-            counter!(EXISTENCE_CHECKS, "mode" => mode, "outcome" => outcome).increment(events);
+            counter!(EXISTENCE_CHECKS, "outcome" => outcome).increment(events);
         }
         verdicts
     }

@@ -5,7 +5,6 @@ use metrics::counter;
 use ports::metrics::EVENTS_DROPPED;
 use ports::queue::QueueName;
 use ports::queue::waiting::WaitCause;
-use process::config::existence::ExistenceMode;
 use rules::audience::{ChannelVisibility, DropReason};
 use rules::public_mark::MarkState;
 use rules::{SlackEvent, file};
@@ -43,7 +42,7 @@ impl MessageWriter {
             }
             unknown.insert((event.team.clone(), channel), (job.delivery.sent_at, job.is_replayed()));
         }
-        let Some((check, ExistenceMode::Enforce)) = ExistenceCheck::active(self.check.as_ref()) else {
+        let Some(check) = ExistenceCheck::active(self.check.as_ref()) else {
             return Ok(!unknown.is_empty());
         };
         let sights = check.look_up_visibility(unknown).await;

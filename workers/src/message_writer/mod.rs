@@ -21,7 +21,6 @@ use ports::archive::{Archive, ArchiveError, Item, ItemKey};
 use ports::clock::{SharedClock, SystemClock};
 use ports::metrics::EVENTS_UNKNOWN;
 use ports::queue::{Outgoing, Queue, QueueName};
-use process::config::existence::ExistenceMode;
 use rules::audience::DropReason;
 use rules::file::row::Share;
 use rules::visibility::VisibilityEvidence;
@@ -130,24 +129,21 @@ impl MessageWriter {
         facts: &mut BatchFacts,
         unseen: &mut HashMap<TeamChannel, JobFailure>,
     ) -> Vec<Clearance> {
-        let Some((check, mode)) = ExistenceCheck::active(self.check.as_ref()) else {
+        let Some(check) = ExistenceCheck::active(self.check.as_ref()) else {
             return vec![Some(Ok(())); candidates.len()];
         };
-        // Observe mode delays no job.
-        if mode == ExistenceMode::Enforce {
-            for (channel, sight) in check.look_up_visibility(decision::unseen(candidates, facts)).await {
-                match sight {
-                    Ok(sight) => facts.set_sight(&channel, sight),
-                    Err(failure) => drop(unseen.insert(channel, failure)),
-                }
+        for (channel, sight) in check.look_up_visibility(decision::unseen(candidates, facts)).await {
+            match sight {
+                Ok(sight) => facts.set_sight(&channel, sight),
+                Err(failure) => drop(unseen.insert(channel, failure)),
             }
         }
-        check.check_batch(mode, decision::claimed_entities(candidates, facts.clone())).await
+        check.check_batch(decision::claimed_entities(candidates, facts.clone())).await
     }
 
     /// Whether Slack can be asked for the visibility of a channel.
     fn asks_slack(&self) -> bool {
-        ExistenceCheck::active(self.check.as_ref()).is_some_and(|(_, mode)| mode == ExistenceMode::Enforce)
+        ExistenceCheck::active(self.check.as_ref()).is_some()
     }
 
     /// Writes the public marks that the events of a batch set, and what they show about whether their channels
