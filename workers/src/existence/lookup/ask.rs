@@ -30,9 +30,6 @@ pub(in crate::existence) enum ExistenceAnswer {
     Failed(String),
 }
 
-/// The whole list of people was read without a match, and the person was not asked about separately.
-pub(in crate::existence) const NOT_LISTED: &str = "not_in_users_list";
-
 /// The answer contains another entity.
 const ANOTHER: &str = "answered with another id";
 

@@ -1,5 +1,4 @@
-//! Floods: within a minute, events name more missing IDs than Slack can be asked about without delaying other
-//! events.
+//! Floods: events name more missing IDs than Slack can be asked about without delaying other events.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,33 +11,26 @@ use slack_api::Method;
 use super::ask::NO_GROUPS;
 use crate::existence::entities::Entity;
 
-/// This number of missing entities within [`WINDOW`] is a flood. Slack answers a hundred questions a minute;
-/// this leaves most of them to entities that exist.
-const FLOOD_FROM: u32 = 20;
+/// This number of missing entities at once is a flood. Slack answers a hundred questions a minute; this leaves
+/// most of them to entities that exist.
+const BURST: u32 = 20;
 
-/// How long missing entities are counted together, and how long a flood lasts after the last of them.
-const WINDOW: Duration = Duration::from_secs(60);
+/// How long each missing entity counts: in a flood, Slack is asked about one more after this time.
+const EACH: Duration = Duration::from_secs(3);
 
-/// Maximum number of counts. At the limit, all of them are reset.
-const MAX_COUNTS: usize = 1_000;
+/// Maximum number of buckets. At the limit, all of them are emptied.
+const MAX_BUCKETS: usize = 1_000;
 
-/// The missing entities since `since`.
-#[derive(Debug, Clone, Copy)]
-struct Absences {
-    since: TimestampMs,
-    count: u32,
-    flooded_until: TimestampMs,
-}
-
-/// Recently missing entities, by workspace and kind.
+/// A leaky bucket of missing entities for each workspace and kind.
 pub(in crate::existence) struct Floods {
     clock: SharedClock,
-    counts: Mutex<HashMap<(TeamId, Method), Absences>>,
+    /// When each bucket will be empty.
+    empty_at: Mutex<HashMap<(TeamId, Method), TimestampMs>>,
 }
 
 impl Floods {
     pub(in crate::existence) fn new(clock: SharedClock) -> Self {
-        Self { clock, counts: Mutex::default() }
+        Self { clock, empty_at: Mutex::default() }
     }
 
     /// Records that Slack does not know an entity. Entities that Slack only hides are no sign of a flood.
@@ -46,30 +38,25 @@ impl Floods {
         if code == NO_GROUPS {
             return;
         }
-        let now = self.clock.now();
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts.len() >= MAX_COUNTS {
-            counts.clear();
+        let level = self.level(entity);
+        let mut buckets = self.empty_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= MAX_BUCKETS {
+            buckets.clear();
         }
-        let initial = Absences { since: now, count: 0, flooded_until: now };
-        let absences = counts.entry(key(entity)).or_insert(initial);
-        if now < absences.since || now >= absences.since.plus(WINDOW) {
-            *absences = Absences { since: now, count: 0, ..*absences };
-        }
-        absences.count = absences.count.saturating_add(1);
-        if absences.count >= FLOOD_FROM {
-            absences.flooded_until = now.plus(WINDOW);
-        }
+        buckets.insert(key(entity), self.clock.now().plus((level + EACH).min(EACH * BURST)));
     }
 
     /// Whether entities of this workspace and kind are flooded now.
     pub(in crate::existence) fn is_flooded(&self, entity: &Entity) -> bool {
-        let now = self.clock.now();
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.get(&key(entity)).is_some_and(|absences| {
-            // A longer flood comes from a clock that was set back.
-            now < absences.flooded_until && absences.flooded_until <= now.plus(WINDOW)
-        })
+        self.level(entity) > EACH * (BURST - 1)
+    }
+
+    /// How long the bucket takes to become empty. A fuller one than there can be comes from a clock that was set
+    /// back.
+    fn level(&self, entity: &Entity) -> Duration {
+        let buckets = self.empty_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let level = buckets.get(&key(entity)).map(|empty_at| empty_at.since(self.clock.now()));
+        level.filter(|level| *level <= EACH * BURST).unwrap_or_default()
     }
 }
 
@@ -89,37 +76,43 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_begins_with_many_absences_and_ends_a_minute_after_the_last() {
+    fn a_flood_begins_with_many_absences_and_ends_as_they_are_forgotten() {
         let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
         let floods = Floods::new(clock.clone());
-        for _ in 1..FLOOD_FROM {
-            floods.note_missing(&user("T1"), "user_not_found");
-            floods.note_missing(&user("T2"), NO_GROUPS);
-        }
+        let note = |times: u32| {
+            for _ in 0..times {
+                floods.note_missing(&user("T1"), "user_not_found");
+                floods.note_missing(&user("T2"), NO_GROUPS);
+            }
+        };
+        note(BURST - 1);
         assert!(!floods.is_flooded(&user("T1")));
-        floods.note_missing(&user("T1"), "user_not_found");
-        floods.note_missing(&user("T2"), NO_GROUPS);
+        // However many are missing, the flood is over as soon.
+        note(BURST * 10);
         assert!(floods.is_flooded(&user("T1")) && !floods.is_flooded(&user("T2")));
-        clock.advance(WINDOW);
+        clock.advance(EACH);
         assert!(!floods.is_flooded(&user("T1")));
+        note(1);
+        assert!(floods.is_flooded(&user("T1")));
         // The same number over a long time is no flood.
-        for _ in 0..FLOOD_FROM {
-            floods.note_missing(&user("T1"), "user_not_found");
-            clock.advance(WINDOW / 10);
+        clock.advance(EACH * BURST);
+        for _ in 0..BURST * 2 {
+            note(1);
+            clock.advance(EACH);
         }
         assert!(!floods.is_flooded(&user("T1")));
     }
 
     #[test]
     fn no_flood_lasts_for_as_long_as_the_clock_was_ahead() {
-        let start = TimestampMs(1_700_000_000_000);
-        let hours_ahead = Floods::new(ManualClock::starting_at(start.plus(WINDOW * 180)));
-        for _ in 0..FLOOD_FROM {
-            hours_ahead.note_missing(&user("T1"), "user_not_found");
+        let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
+        let floods = Floods::new(clock.clone());
+        clock.advance(EACH * 1_000);
+        for _ in 0..BURST {
+            floods.note_missing(&user("T1"), "user_not_found");
         }
-        assert!(hours_ahead.is_flooded(&user("T1")));
-        let floods = Floods { clock: ManualClock::starting_at(start), ..hours_ahead };
-        floods.note_missing(&user("T1"), "user_not_found");
+        assert!(floods.is_flooded(&user("T1")));
+        clock.set_back(EACH * 1_000);
         assert!(!floods.is_flooded(&user("T1")));
     }
 }
