@@ -151,9 +151,9 @@ pub(super) const RULES: &[Rule] = &[
         example: "let queue = aws::Aws::connect(names).await?.queue();",
     },
     Rule {
-        paths: &["workers/src/existence/"],
+        paths: &["workers/src/admission/"],
         // It compares the entities that an event writes with those that are checked.
-        except: &["workers/src/existence/entities_properties.rs"],
+        except: &["workers/src/admission/entities_properties.rs"],
         forbidden: &[
             "Queue",
             "Worker",

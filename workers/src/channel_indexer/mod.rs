@@ -21,11 +21,11 @@ use slack::catalogue::{APP_RATE_LIMITED, EventRule};
 use slack::envelope::Envelope;
 use slack::ids::TeamId;
 
-use crate::audience::{Audiences, BatchFacts};
+use crate::admission::marks::note_visibility;
+use crate::admission::{Audiences, BatchFacts};
+use crate::admission::{Clearance, EventEntities, ExistenceCheck, require_clearance};
 use crate::directory::Joiner;
-use crate::existence::{Clearance, EventEntities, ExistenceCheck, require_clearance};
 use crate::failure::JobFailure;
-use crate::marks::note_visibility;
 use crate::runs::{Runs, Sightings};
 use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, JobOutcome, Worker};
 

@@ -9,8 +9,8 @@ use slack::catalogue::{ChannelChange, EventRule};
 use slack::ids::ChannelId;
 
 use super::EventOfJob;
-use crate::audience::BatchFacts;
-use crate::existence::{Clearance, EventEntities, UnseenChannels, require_clearance};
+use crate::admission::BatchFacts;
+use crate::admission::{Clearance, EventEntities, UnseenChannels, require_clearance};
 use crate::failure::JobFailure;
 
 /// The step to take for an event.

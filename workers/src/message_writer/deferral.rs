@@ -10,7 +10,7 @@ use rules::public_mark::MarkState;
 use rules::{SlackEvent, file};
 
 use super::{EventEffects, MessageWriter, parking};
-use crate::existence::{ExistenceCheck, UnseenChannels};
+use crate::admission::{ExistenceCheck, UnseenChannels};
 use crate::failure::JobFailure;
 use crate::quarantine::turns;
 use crate::runtime::BatchJob;

@@ -29,8 +29,8 @@ use slack::catalogue::{ChannelChange, EventRule};
 use slack::envelope::Envelope;
 use slack::ids::{ChannelId, TeamId, Ts};
 
-use crate::audience::{Audiences, BatchFacts, TeamChannel};
-use crate::existence::{Clearance, ExistenceCheck};
+use crate::admission::{Audiences, BatchFacts, TeamChannel};
+use crate::admission::{Clearance, ExistenceCheck};
 use crate::failure::JobFailure;
 use crate::runs::{Runs, Sightings};
 use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Worker};

@@ -8,12 +8,12 @@ use slack::ids::{ChannelId, TeamId, UserId};
 use slack_api::{Method, WebApi};
 
 use super::ask::id_of;
+use crate::admission::cache::KnownEntities;
+use crate::admission::entities::{ChannelReach, Entity};
 use crate::directory::{Listing, SyncError};
-use crate::existence::cache::KnownEntities;
-use crate::existence::entities::{ChannelReach, Entity};
 
 /// This number of unknown entities of a workspace makes its list worth reading.
-pub(in crate::existence) const LIST_FROM: usize = 20;
+pub(in crate::admission) const LIST_FROM: usize = 20;
 
 /// Pages read: ten thousand people, more than write within five minutes. Slack is asked separately about a
 /// person who is not among them.
@@ -21,7 +21,7 @@ const MAX_PAGES: usize = 10;
 
 /// A list of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::existence) enum List {
+pub(in crate::admission) enum List {
     People,
     Channels,
 }
@@ -35,7 +35,7 @@ struct ListedPage<'a> {
 }
 
 /// Reads a list into the cache. If that fails, nothing is lost: Slack is asked about each entity separately.
-pub(in crate::existence) async fn read(
+pub(in crate::admission) async fn read(
     api: &WebApi,
     known: &KnownEntities,
     team: &TeamId,

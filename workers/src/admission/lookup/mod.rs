@@ -27,8 +27,8 @@ use super::entities::Entity;
 use super::evaluate::{Fact, why_missing, why_undetermined};
 use super::{BATCH_TIMEOUT, ExistenceCheck, Questions, SOON, UnseenChannels};
 
+use crate::admission::marks::note_visibility_if_kept;
 use crate::failure::JobFailure;
-use crate::marks::note_visibility_if_kept;
 use crate::quarantine::turns::is_tried_aside;
 
 use ask::{ExistenceAnswer, NO_GROUPS, ShownFacts};

@@ -16,8 +16,8 @@ use slack::catalogue::{ChannelChange, EventRule, Visibility};
 use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::time::Instant;
 
+use crate::admission::marks::Marks;
 use crate::failure::JobFailure;
-use crate::marks::Marks;
 
 /// Maximum number of remembered private channels. At the limit, all of them are forgotten.
 const MAX_SEEN: usize = 10_000;

@@ -9,7 +9,7 @@ use slack::ids::TeamId;
 use slack_api::Method;
 
 use super::ask::NO_GROUPS;
-use crate::existence::entities::Entity;
+use crate::admission::entities::Entity;
 
 /// This number of missing entities at once is a flood. Slack answers a hundred questions a minute; this leaves
 /// most of them to entities that exist.
@@ -22,19 +22,19 @@ const EACH: Duration = Duration::from_secs(3);
 const MAX_BUCKETS: usize = 1_000;
 
 /// A leaky bucket of missing entities for each workspace and kind.
-pub(in crate::existence) struct Floods {
+pub(in crate::admission) struct Floods {
     clock: SharedClock,
     /// When each bucket will be empty.
     empty_at: Mutex<HashMap<(TeamId, Method), TimestampMs>>,
 }
 
 impl Floods {
-    pub(in crate::existence) fn new(clock: SharedClock) -> Self {
+    pub(in crate::admission) fn new(clock: SharedClock) -> Self {
         Self { clock, empty_at: Mutex::default() }
     }
 
     /// Records that Slack does not know an entity. Entities that Slack only hides are no sign of a flood.
-    pub(in crate::existence) fn note_missing(&self, entity: &Entity, code: &str) {
+    pub(in crate::admission) fn note_missing(&self, entity: &Entity, code: &str) {
         if code == NO_GROUPS {
             return;
         }
@@ -47,7 +47,7 @@ impl Floods {
     }
 
     /// Whether entities of this workspace and kind are flooded now.
-    pub(in crate::existence) fn is_flooded(&self, entity: &Entity) -> bool {
+    pub(in crate::admission) fn is_flooded(&self, entity: &Entity) -> bool {
         self.level(entity) > EACH * (BURST - 1)
     }
 

@@ -14,7 +14,9 @@
 mod cache;
 mod entities;
 mod evaluate;
+mod facts;
 mod lookup;
+pub(crate) mod marks;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -40,6 +42,7 @@ use crate::failure::JobFailure;
 
 pub use cache::KnownEntities;
 pub(crate) use entities::{ChannelReach, Entity, EventEntities};
+pub(crate) use facts::{Audiences, BatchFacts, TeamChannel};
 
 /// The channels of unknown visibility, each with the receive time of its event and whether the event was
 /// replayed.
