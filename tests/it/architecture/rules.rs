@@ -164,8 +164,8 @@ pub(super) const RULES: &[Rule] = &[
             "channel_indexer",
         ],
         tests_too: true,
-        why: "the check reports whether an entity exists, regardless of the caller: the worker decides what \
-              is stored and how a job ends",
+        why: "admission decides what may be stored, by the rule that its caller passes: the worker decides what \
+              is written and how a job ends",
         example: "fn judge(job: &Delivery) -> Outcome {}",
     },
     Rule {

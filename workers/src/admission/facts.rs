@@ -140,9 +140,9 @@ impl BatchFacts {
     }
 
     /// Records what Slack returned for a channel.
-    pub(crate) fn set_sight(&mut self, (team, channel): &TeamChannel, sight: ChannelVisibility) {
+    pub(crate) fn set_visibility(&mut self, (team, channel): &TeamChannel, visibility: ChannelVisibility) {
         if let Some(facts) = self.facts_mut(team, channel) {
-            facts.visibility = Some(sight);
+            facts.visibility = Some(visibility);
         }
     }
 

@@ -1,4 +1,7 @@
-//! The existence check, a second safeguard: before any part of an event is written, Slack is asked with the
+//! What may be stored of the jobs of a batch. [`admit`] decides on them from the [`facts`] about their channels
+//! and asks the existence check.
+//!
+//! The existence check is a second safeguard: before any part of an event is written, Slack is asked with the
 //! bot token whether its workspace, people and channel exist. A leaked signing secret alone cannot invent
 //! people or channels.
 //!
@@ -11,6 +14,7 @@
 //! need its answer return to the queue, with the later events of their group. While Slack cannot be asked,
 //! because it fails or refuses the token, events wait aside: none is quarantined for that.
 
+mod admit;
 mod cache;
 mod entities;
 mod evaluate;
@@ -40,6 +44,7 @@ use lookup::{Failures, Floods, List, QUESTIONS_AT_ONCE, SingleFlight};
 
 use crate::failure::JobFailure;
 
+pub(crate) use admit::{Admitted, BatchAdmission, DecisionRule, Step, event_job};
 pub use cache::KnownEntities;
 pub(crate) use entities::{ChannelReach, Entity, EventEntities};
 pub(crate) use facts::{Audiences, BatchFacts, TeamChannel};
@@ -62,15 +67,6 @@ type Questions = BTreeMap<Entity, Demand>;
 /// The result for an event: all its entities exist, or cannot be asked about; or one does not exist, which is
 /// permanent, or is not known yet, which is postponed.
 type ExistenceVerdict = Result<(), JobFailure>;
-
-/// Whether a job may be stored; `None` if it was not checked, because it stores nothing.
-pub(crate) type Clearance = Option<ExistenceVerdict>;
-
-/// The result of the check for a job that stores something.
-pub(crate) fn require_clearance(clearance: &Clearance) -> Result<(), JobFailure> {
-    let unchecked = || Err(JobFailure::Transient("it was not checked whether its entities exist".into()));
-    clearance.clone().unwrap_or_else(unchecked)
-}
 
 /// The existence check. Clones share its state.
 #[derive(Clone)]
@@ -132,27 +128,9 @@ impl ExistenceCheck {
         })
     }
 
-    /// Checks a batch. Each claim holds the entities of a job, or `None` if the job stores nothing; returns
-    /// one result per job, in their order. A worker decides twice on the jobs of a batch: first as if every
-    /// entity existed, to select the jobs to check, so that dropped jobs cost no questions.
-    pub(crate) async fn check_batch(
-        &self,
-        claims: Vec<Result<Option<EventEntities>, JobFailure>>,
-    ) -> Vec<Clearance> {
-        let mut verdicts = self.judge(&claims).await.into_iter();
-        let clearance = |claim| match claim {
-            Ok(Some(_)) => verdicts.next(),
-            Ok(None) => None,
-            Err(failure) => Some(Err(failure)),
-        };
-        claims.into_iter().map(clearance).collect()
-    }
-
-    /// Checks the claimed entities; returns one verdict per claim that has entities, in their order.
-    async fn judge(&self, claims: &[Result<Option<EventEntities>, JobFailure>]) -> Vec<ExistenceVerdict> {
-        let subjects: Vec<&EventEntities> =
-            claims.iter().filter_map(|claim| claim.as_ref().ok()?.as_ref()).collect();
-        let verdicts = self.verdicts(&subjects).await;
+    /// Checks the entities of jobs; returns one verdict for each, in their order.
+    pub(crate) async fn judge(&self, subjects: &[&EventEntities]) -> Vec<ExistenceVerdict> {
+        let verdicts = self.verdicts(subjects).await;
         let mut outcomes: BTreeMap<&'static str, u64> = BTreeMap::new();
         for verdict in &verdicts {
             let outcome = match verdict {

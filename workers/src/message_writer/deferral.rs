@@ -10,7 +10,7 @@ use rules::public_mark::MarkState;
 use rules::{SlackEvent, file};
 
 use super::{EventEffects, MessageWriter, parking};
-use crate::admission::{ExistenceCheck, UnseenChannels};
+use crate::admission::UnseenChannels;
 use crate::failure::JobFailure;
 use crate::quarantine::turns;
 use crate::runtime::BatchJob;
@@ -36,13 +36,13 @@ impl MessageWriter {
         let Some(channels) = file::deleted_from(event) else { return Ok(true) };
         let mut unknown = UnseenChannels::new();
         for channel in channels {
-            let mark = self.audiences.marks.read(&*self.archive, &event.team, &channel).await?;
+            let mark = self.admission.audiences.marks.read(&*self.archive, &event.team, &channel).await?;
             if mark.state() == MarkState::Public {
                 return Ok(true);
             }
             unknown.insert((event.team.clone(), channel), (job.delivery.sent_at, job.is_replayed()));
         }
-        let Some(check) = ExistenceCheck::active(self.check.as_ref()) else {
+        let Some(check) = self.admission.active_check() else {
             return Ok(!unknown.is_empty());
         };
         let sights = check.look_up_visibility(unknown).await;
@@ -65,7 +65,7 @@ impl MessageWriter {
         let delay = parking::next_delay(job.delivery, self.clock.now());
         let (wait, dropped, why) = match awaited {
             Awaited::Audience => (
-                delay.or(self.asks_slack().then_some(parking::MAX_DELAY)),
+                delay.or(self.admission.active_check().is_some().then_some(parking::MAX_DELAY)),
                 DropReason::UnknownChannel,
                 "the visibility of its channel is not known yet",
             ),
