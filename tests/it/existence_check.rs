@@ -125,12 +125,13 @@ async fn a_token_that_is_replaced_in_its_file_is_used_without_a_restart() {
 }
 
 #[tokio::test]
-async fn without_a_token_a_required_check_prevents_the_start() {
+async fn a_check_without_a_token_or_of_a_removed_mode_prevents_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let data = data.to_str().unwrap();
     let secret = ("SLACK_SIGNING_SECRET", "8f742231b10e8888abcd99yyyzzz85a5");
-    for mode in ["enforce", "observe"] {
+    let cases = [("enforce", "SLACK_BOT_TOKEN"), ("observe", "`observe` was removed")];
+    for (mode, expected) in cases {
         let args = ["up", "--data", data, "--listen", "127.0.0.1:0", "--existence-check", mode];
         let up = annalist_with(&args, &[secret]).await;
         let parts = [&binaries().worker("message-writer"), &binaries().worker("channel-indexer")];
@@ -140,10 +141,7 @@ async fn without_a_token_a_required_check_prevents_the_start() {
         }
         for outcome in outcomes {
             assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(2), 1), "{outcome:?}");
-            assert!(
-                outcome.stderr.contains("SLACK_BOT_TOKEN") && outcome.stderr.contains(mode),
-                "{outcome:?}"
-            );
+            assert!(outcome.stderr.contains(expected), "{outcome:?}");
         }
     }
     assert!(!Path::new(data).exists(), "it left something behind");

@@ -18,9 +18,9 @@ use process::config::{ConfigError, FileArgs, WaitArgs, instance_id};
 use processor::Processor;
 use slack_api::WebApi;
 
+use crate::admission::{self, ExistenceCheck};
 use crate::claims::Claimant;
 use crate::directory::{DirectorySync, JoinRequests, Joiner};
-use crate::existence::{self, ExistenceCheck};
 use crate::file_downloader;
 use crate::responder::HelpProcessor;
 use crate::runtime::Ports;
@@ -144,7 +144,7 @@ impl Environment {
         }
         let search = search_index.and_then(|index| archive_search(backend, index));
         let ports = Ports { queue: backend.queue(), archive: backend.archive(), clock: Arc::clone(clock) };
-        let check = ExistenceCheck::new(existence::ExistenceParts {
+        let check = ExistenceCheck::new(admission::ExistenceParts {
             api: Arc::clone(&web),
             table: backend.existence(),
             archive: Arc::clone(&ports.archive),

@@ -151,9 +151,9 @@ pub(super) const RULES: &[Rule] = &[
         example: "let queue = aws::Aws::connect(names).await?.queue();",
     },
     Rule {
-        paths: &["workers/src/existence/"],
+        paths: &["workers/src/admission/"],
         // It compares the entities that an event writes with those that are checked.
-        except: &["workers/src/existence/entities_properties.rs"],
+        except: &["workers/src/admission/entities_properties.rs"],
         forbidden: &[
             "Queue",
             "Worker",
@@ -164,8 +164,8 @@ pub(super) const RULES: &[Rule] = &[
             "channel_indexer",
         ],
         tests_too: true,
-        why: "the check reports whether an entity exists, regardless of the caller: the worker decides what \
-              is stored and how a job ends",
+        why: "admission decides what may be stored, by the rule that its caller passes: the worker decides what \
+              is written and how a job ends",
         example: "fn judge(job: &Delivery) -> Outcome {}",
     },
     Rule {

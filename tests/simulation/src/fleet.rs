@@ -18,9 +18,9 @@ use slack::signature::SigningSecrets;
 use slack_api::{ApiUrl, BotToken, Tokens, WebApi};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use workers::admission::{self, ExistenceCheck};
 use workers::directory::Joiner;
 use workers::environment::Environment;
-use workers::existence::{self, ExistenceCheck};
 use workers::file_downloader;
 use workers::runtime::{self, Ports, RuntimeSettings};
 
@@ -130,7 +130,7 @@ impl SimulationState {
             open_requests: OpenRequests::default(),
             run: RunId::parse(&format!("{:016x}", self.world.random().u64(..))),
         });
-        let check = ExistenceCheck::new(existence::ExistenceParts {
+        let check = ExistenceCheck::new(admission::ExistenceParts {
             api: Arc::clone(&web),
             table: self.existence.clone(),
             archive: ports.archive.clone(),

@@ -4,16 +4,15 @@
 
 mod store;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use metrics::counter;
 use ports::archive::{Archive, ArchiveError, ArchiveExt, Update};
 use ports::metrics::{EVENTS_DROPPED, EVENTS_UNKNOWN};
+use ports::queue::QueueName;
 use ports::queue::route::Audience;
-use ports::queue::{GroupId, QueueName};
-use rules::audience::{Decision, shows_public};
+use rules::audience::{Decision, DropReason, shows_public};
 use rules::channel::{ChannelEvent, index};
 use rules::visibility::VisibilityEvidence;
 use rules::{Malformed, SlackEvent, gap};
@@ -21,13 +20,14 @@ use slack::catalogue::{APP_RATE_LIMITED, EventRule};
 use slack::envelope::Envelope;
 use slack::ids::TeamId;
 
-use crate::audience::{Audiences, BatchFacts};
+use crate::admission::marks::note_visibility;
+use crate::admission::{
+    Admitted, BatchAdmission, BatchFacts, DecisionRule, EventEntities, ExistenceCheck, Step, event_job,
+};
 use crate::directory::Joiner;
-use crate::existence::{Clearance, EventEntities, ExistenceCheck, require_clearance};
 use crate::failure::JobFailure;
-use crate::marks::note_visibility;
-use crate::runs::{Runs, Sightings};
-use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, JobOutcome, Worker};
+use crate::runs::Runs;
+use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Worker};
 
 pub use store::store;
 
@@ -39,8 +39,7 @@ pub struct ChannelIndexer {
     archive: Arc<dyn Archive>,
     joiner: Option<Joiner>,
     shard_bytes: usize,
-    audiences: Audiences,
-    check: Option<ExistenceCheck>,
+    admission: BatchAdmission,
     runs: Runs,
 }
 
@@ -52,8 +51,7 @@ impl ChannelIndexer {
             archive,
             joiner,
             shard_bytes: index::SHARD_BYTES,
-            audiences: Audiences::default(),
-            check: None,
+            admission: BatchAdmission::default(),
             runs: Runs::default(),
         }
     }
@@ -61,7 +59,7 @@ impl ChannelIndexer {
     /// The same indexer, which writes an event only after this check has confirmed that its IDs exist.
     #[must_use]
     pub fn checked_by(self, check: ExistenceCheck) -> Self {
-        Self { check: Some(check), ..self }
+        Self { admission: BatchAdmission { check: Some(check), ..self.admission }, ..self }
     }
 
     /// Sets the shard size; tests use small shards.
@@ -69,50 +67,37 @@ impl ChannelIndexer {
     pub fn with_shard_bytes(self, shard_bytes: usize) -> Self {
         Self { shard_bytes, ..self }
     }
+}
 
-    /// Facts about the channels of a batch's events.
-    async fn facts(&self, batch: &Batch<'_>) -> BatchFacts {
-        let events = batch.jobs().iter().filter_map(|job| {
-            let DecodedPayload::Event(event_job) = &job.payload else { return None };
-            event_job.event.as_ref()
-        });
-        let events: Vec<&SlackEvent<'_>> =
-            events.filter(|event| event.rule() != Some(EventRule::Message)).collect();
-        self.audiences.facts(&*self.archive, &events).await
+/// The rule for the channels queue. An event in which only events that the check refused make its channel known
+/// is refused too.
+const RULE: DecisionRule = DecisionRule { needs_facts, step, entities, note, fails_if_refused: true };
+
+fn needs_facts(event: &SlackEvent<'_>) -> bool {
+    event.rule() != Some(EventRule::Message)
+}
+
+fn step(job: &BatchJob<'_>, facts: &BatchFacts) -> Result<Step, JobFailure> {
+    let event = event_job(job).and_then(|event_job| event_job.event.as_ref());
+    match (ChannelEffects::read(&job.payload)?, event) {
+        (Some(ChannelEffects { is_event: true, .. }), Some(event)) if !is_stored(event, facts)? => {
+            Ok(Step::Drop(DropReason::PrivateChannel))
+        }
+        (Some(_), _) => Ok(Step::Store { marks: false }),
+        (None, event) if event.is_some_and(|event| event.rule().is_some()) => Ok(Step::Pass),
+        (None, _) => Ok(Step::Unknown),
     }
+}
 
-    /// The effects of a job, given the effects of the jobs before it.
-    fn effects_of(payload: &DecodedPayload<'_>, facts: &mut BatchFacts) -> Result<JobEffects, JobFailure> {
-        if let DecodedPayload::Refused { team, gap } = payload {
-            let (team, gaps) = (Some(team.clone()), vec![gap.clone()]);
-            return Ok(JobEffects { team, gaps, ..JobEffects::default() });
-        }
-        let DecodedPayload::Event(event_job) = payload else { return Ok(JobEffects::default()) };
-        let EventJob { raw, envelope, event, .. } = &**event_job;
-        if envelope.kind.as_deref() == Some(APP_RATE_LIMITED) {
-            let missing = Malformed::Missing { event: APP_RATE_LIMITED, field: "team_id" };
-            let team = envelope.workspace().ok_or(missing)?;
-            let gap = gap::rate_limited(&team, raw)?;
-            return Ok(JobEffects { team: Some(team), gaps: vec![gap], ..JobEffects::default() });
-        }
-        let Some(event) = event else { return Ok(JobEffects::skipped(Skipped::Unknown)) };
-        let change = ChannelEvent::read(event)?;
-        let gaps = match gap::joined(event)?.filter(|_| self_joined(event, envelope)) {
-            Some(joined) => vec![joined],
-            None => gap::facts(event)?,
-        };
-        if change.is_none() && gaps.is_empty() {
-            let known = event.rule().is_some();
-            return Ok(JobEffects::skipped(if known { Skipped::Known } else { Skipped::Unknown }));
-        }
-        if !is_stored(event, facts)? {
-            return Ok(JobEffects::skipped(Skipped::Private));
-        }
-        for channel in change.iter().flat_map(ChannelEvent::channels) {
-            facts.add_row(&event.team, channel);
-        }
-        let visibility = VisibilityEvidence::from_event(event).filter(|_| change.is_none());
-        Ok(JobEffects { team: Some(event.team.clone()), gaps, visibility, event: change, skipped: None })
+/// The row of a channel shows later events that the channel is known.
+fn note(job: &BatchJob<'_>, step: &Step, facts: &mut BatchFacts) {
+    if !matches!(step, Step::Store { .. }) {
+        return;
+    }
+    // A failure here recurs when the job is written.
+    let Ok(Some(ChannelEffects { team, change, .. })) = ChannelEffects::read(&job.payload) else { return };
+    for channel in change.iter().flat_map(ChannelEvent::channels) {
+        facts.add_row(&team, channel);
     }
 }
 
@@ -136,50 +121,54 @@ fn self_joined(event: &SlackEvent<'_>, envelope: &Envelope<'_>) -> bool {
 }
 
 /// The entities a job claims to exist.
-fn event_entities(job: &BatchJob<'_>, team: &TeamId) -> Result<EventEntities, JobFailure> {
+fn entities(job: &BatchJob<'_>) -> Result<Option<EventEntities>, JobFailure> {
     let sent_at = job.delivery.sent_at;
-    let entities = if let DecodedPayload::Event(event_job) = &job.payload
-        && let Some(event) = &event_job.event
-    {
-        EventEntities::from_event(event, &event_job.envelope, sent_at)?.with_public(implies_public(event))
-    } else {
-        EventEntities::team(team, sent_at)
-    };
-    Ok(entities.replayed(job.is_replayed()))
+    if let Some(EventJob { event: Some(event), envelope, .. }) = event_job(job) {
+        let entities = EventEntities::from_event(event, envelope, sent_at)?;
+        return Ok(Some(entities.with_public(implies_public(event))));
+    }
+    let effects = ChannelEffects::read(&job.payload)?;
+    Ok(effects.map(|effects| EventEntities::team(&effects.team, sent_at)))
 }
 
 /// The writes of one job.
-#[derive(Default)]
-struct JobEffects {
-    team: Option<TeamId>,
+struct ChannelEffects {
+    team: TeamId,
     gaps: Vec<Update>,
     visibility: Option<VisibilityEvidence>,
-    event: Option<ChannelEvent>,
-    skipped: Option<Skipped>,
+    change: Option<ChannelEvent>,
+    /// Whether they follow from an event, whose channel decides whether they are written.
+    is_event: bool,
 }
 
-/// Why a job writes nothing.
-enum Skipped {
-    /// The event type is unknown.
-    Unknown,
-    /// The event has nothing to store.
-    Known,
-    Private,
-}
-
-impl JobEffects {
-    fn skipped(why: Skipped) -> Self {
-        Self { skipped: Some(why), ..Self::default() }
-    }
-
-    fn count(&self) {
-        match self.skipped {
-            Some(Skipped::Unknown) => counter!(EVENTS_UNKNOWN).increment(1),
-            Some(Skipped::Known) | None => {}
-            Some(Skipped::Private) => {
-                counter!(EVENTS_DROPPED, "reason" => "private_channel").increment(1);
-            }
+impl ChannelEffects {
+    /// Reads the writes of a job, if it is stored; `None` if there is nothing to write.
+    fn read(payload: &DecodedPayload<'_>) -> Result<Option<Self>, JobFailure> {
+        let gap = |team, gap| {
+            Ok(Some(Self { team, gaps: vec![gap], visibility: None, change: None, is_event: false }))
+        };
+        if let DecodedPayload::Refused { team, gap: refused } = payload {
+            return gap(team.clone(), refused.clone());
         }
+        let DecodedPayload::Event(event_job) = payload else { return Ok(None) };
+        let EventJob { raw, envelope, event, .. } = &**event_job;
+        if envelope.kind.as_deref() == Some(APP_RATE_LIMITED) {
+            let missing = Malformed::Missing { event: APP_RATE_LIMITED, field: "team_id" };
+            let team = envelope.workspace().ok_or(missing)?;
+            let limited = gap::rate_limited(&team, raw)?;
+            return gap(team, limited);
+        }
+        let Some(event) = event else { return Ok(None) };
+        let change = ChannelEvent::read(event)?;
+        let gaps = match gap::joined(event)?.filter(|_| self_joined(event, envelope)) {
+            Some(joined) => vec![joined],
+            None => gap::facts(event)?,
+        };
+        if change.is_none() && gaps.is_empty() {
+            return Ok(None);
+        }
+        let visibility = VisibilityEvidence::from_event(event).filter(|_| change.is_none());
+        Ok(Some(Self { team: event.team.clone(), gaps, visibility, change, is_event: true }))
     }
 }
 
@@ -194,33 +183,36 @@ impl Worker for ChannelIndexer {
     }
 
     async fn work(&self, batch: &Batch<'_>) {
-        let mut facts = self.facts(batch).await;
-        let clearances = self.clear(batch, facts.clone()).await;
-        let mut waiting: HashSet<&GroupId> = HashSet::new();
+        let jobs = batch.jobs().iter().filter(|job| {
+            let is_channels =
+                matches!(job.payload, DecodedPayload::Event(_) | DecodedPayload::Refused { .. });
+            if !is_channels {
+                job.refuse_payload();
+            }
+            is_channels
+        });
+        let (admitted, sightings) = self.admission.admit(&*self.archive, jobs, &RULE).await;
         let mut finished: Vec<&BatchJob<'_>> = Vec::new();
         let (mut changed, mut events) = (Vec::new(), Vec::new());
-        let sightings = Sightings::default();
-        for (job, clearance) in batch.jobs().iter().zip(clearances) {
-            if !matches!(job.payload, DecodedPayload::Event(_) | DecodedPayload::Refused { .. }) {
-                job.refuse_payload();
-                continue;
+        for Admitted { job, step } in admitted {
+            match step {
+                Step::Store { .. } | Step::CarryOver(_) => {}
+                Step::Unknown => counter!(EVENTS_UNKNOWN).increment(1),
+                Step::Drop(reason) => counter!(EVENTS_DROPPED, "reason" => reason.label()).increment(1),
+                Step::Pass | Step::Wait(_) => {}
             }
-            if waiting.contains(&job.delivery.group) {
-                job.settle(JobOutcome::retry("an earlier job of its group waits for the existence check"));
-                continue;
-            }
-            let effects = match admit_checked(&job.payload, &clearance, &mut facts, &sightings) {
-                Ok(effects) => effects,
+            let effects = match ChannelEffects::read(&job.payload) {
+                Ok(effects) => effects.filter(|_| matches!(step, Step::Store { .. })),
                 Err(failure) => {
-                    if job.would_retry(&failure) {
-                        waiting.insert(&job.delivery.group);
-                    }
                     job.fail(failure);
                     continue;
                 }
             };
-            effects.count();
-            match (self.write_facts(&effects).await, effects.event) {
+            let Some(effects) = effects else {
+                finished.push(job);
+                continue;
+            };
+            match (self.write_facts(&effects).await, effects.change) {
                 (Err(error), _) => job.finish(Err(error)),
                 (Ok(()), Some(event)) => {
                     changed.push(job);
@@ -247,31 +239,14 @@ impl Worker for ChannelIndexer {
 }
 
 impl ChannelIndexer {
-    /// The existence-check result of each job that would be stored if all its entities existed.
-    async fn clear(&self, batch: &Batch<'_>, mut facts: BatchFacts) -> Vec<Clearance> {
-        let Some((check, mode)) = ExistenceCheck::active(self.check.as_ref()) else {
-            return vec![Some(Ok(())); batch.jobs().len()];
-        };
-        let claim = |job: &BatchJob<'_>| match Self::effects_of(&job.payload, &mut facts) {
-            Ok(JobEffects { team: Some(team), .. }) => event_entities(job, &team).map(Some),
-            // A failure here recurs when the job is admitted for real.
-            Ok(JobEffects { team: None, .. }) | Err(_) => Ok(None),
-        };
-        let claims = batch.jobs().iter().map(claim).collect();
-        check.check_batch(mode, claims).await
-    }
-
     /// Writes what no channel is folded from: gaps, what an event shows about its channel, the team.
-    async fn write_facts(&self, effects: &JobEffects) -> Result<(), ArchiveError> {
+    async fn write_facts(&self, effects: &ChannelEffects) -> Result<(), ArchiveError> {
         let gaps: Vec<&Update> = effects.gaps.iter().collect();
         for written in self.archive.write_all(&gaps).await {
             written?;
         }
         note_visibility(&*self.archive, effects.visibility.as_slice()).await?;
-        if let Some(team) = &effects.team {
-            self.audiences.marks.note_team(&*self.archive, team).await?;
-        }
-        Ok(())
+        self.admission.audiences.marks.note_team(&*self.archive, &effects.team).await
     }
 
     fn ask_to_join(&self, event: &ChannelEvent) {
@@ -281,26 +256,4 @@ impl ChannelIndexer {
             joiner.ask(event.team(), event.channel());
         }
     }
-}
-
-/// The effects of a job if all its entities exist. A quarantined job has no effects.
-fn admit_checked(
-    payload: &DecodedPayload<'_>,
-    clearance: &Clearance,
-    facts: &mut BatchFacts,
-    sightings: &Sightings,
-) -> Result<JobEffects, JobFailure> {
-    if let Some(Err(failure)) = clearance {
-        return Err(failure.clone());
-    }
-    if let (Some(Ok(())), DecodedPayload::Event(event_job)) = (clearance, payload)
-        && let Some(event) = &event_job.event
-    {
-        sightings.note(event_job.run.clone(), event);
-    }
-    let effects = ChannelIndexer::effects_of(payload, facts)?;
-    if effects.skipped.is_none() {
-        require_clearance(clearance)?;
-    }
-    Ok(effects)
 }

@@ -17,7 +17,7 @@ use rules::channel::fold::{Folded, Timeline, Timelines, fold};
 use rules::channel::index;
 use slack::ids::{ChannelId, TeamId};
 
-use crate::marks::note_visibility;
+use crate::admission::marks::note_visibility;
 
 /// Channels read concurrently: SQLite has four readers, DynamoDB answers in milliseconds.
 const READS_AT_ONCE: usize = 16;

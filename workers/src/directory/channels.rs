@@ -23,9 +23,9 @@ use slack_api::{ApiError, ApiReply, Method};
 use super::listing::{Listing, ListingPage, call_with_retries};
 use super::sync::{MISSING_SCOPE, write};
 use super::{DirectorySync, SyncError, SyncReport};
+use crate::admission::marks::note_visibility_if_kept;
+use crate::admission::{ChannelReach, Entity};
 use crate::channel_indexer;
-use crate::existence::{ChannelReach, Entity};
-use crate::marks::note_visibility_if_kept;
 
 /// Rows read concurrently: SQLite has four readers, DynamoDB answers in milliseconds.
 const READS_AT_ONCE: usize = 16;

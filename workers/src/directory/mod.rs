@@ -35,8 +35,8 @@ pub use report::{SyncError, SyncReport};
 
 pub(crate) use listing::Listing;
 
-use crate::existence::KnownEntities;
-use crate::marks::Marks;
+use crate::admission::KnownEntities;
+use crate::admission::marks::Marks;
 
 /// Syncs the directory of workspaces to the archive.
 pub struct DirectorySync {

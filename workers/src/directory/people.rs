@@ -11,7 +11,7 @@ use slack_api::Method;
 use super::listing::{Listing, ListingPage};
 use super::sync::write;
 use super::{DirectorySync, SyncError, SyncReport};
-use crate::existence::Entity;
+use crate::admission::Entity;
 
 #[derive(Deserialize)]
 struct Members<'a> {

@@ -14,7 +14,7 @@ use slack_api::{ApiError, Method};
 
 use super::listing::call_with_retries;
 use super::{DirectorySync, SyncError, SyncReport};
-use crate::existence::Entity;
+use crate::admission::Entity;
 
 /// Slack's error code for a call that needs a scope the app lacks.
 pub(super) const MISSING_SCOPE: &str = "missing_scope";

@@ -12,9 +12,9 @@ use super::people::read_lists;
 use super::plan::ImportPlan;
 use super::source::ExportEntries;
 use super::{Import, ImportError, ImportNotice};
+use crate::admission::marks::note_visibility;
 use crate::channel_indexer;
 use crate::directory::channels::{changed_channels, listed_as_public, mark_public};
-use crate::marks::note_visibility;
 
 impl Import<'_> {
     /// Writes the channels of all workspaces, dated by the newest message, so that an old export does not

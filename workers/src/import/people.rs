@@ -16,7 +16,7 @@ use super::plan::ImportPlan;
 use super::roster::for_each_element;
 use super::source::ExportEntries;
 use super::{Import, ImportError, ROWS, on_thread};
-use crate::marks::Marks;
+use crate::admission::marks::Marks;
 use crate::store::write_changed;
 
 /// The key of the email address, in a person and in their profile.

@@ -5,13 +5,12 @@ use metrics::counter;
 use ports::metrics::EVENTS_DROPPED;
 use ports::queue::QueueName;
 use ports::queue::waiting::WaitCause;
-use process::config::existence::ExistenceMode;
 use rules::audience::{ChannelVisibility, DropReason};
 use rules::public_mark::MarkState;
 use rules::{SlackEvent, file};
 
 use super::{EventEffects, MessageWriter, parking};
-use crate::existence::{ExistenceCheck, UnseenChannels};
+use crate::admission::UnseenChannels;
 use crate::failure::JobFailure;
 use crate::quarantine::turns;
 use crate::runtime::BatchJob;
@@ -37,13 +36,13 @@ impl MessageWriter {
         let Some(channels) = file::deleted_from(event) else { return Ok(true) };
         let mut unknown = UnseenChannels::new();
         for channel in channels {
-            let mark = self.audiences.marks.read(&*self.archive, &event.team, &channel).await?;
+            let mark = self.admission.audiences.marks.read(&*self.archive, &event.team, &channel).await?;
             if mark.state() == MarkState::Public {
                 return Ok(true);
             }
             unknown.insert((event.team.clone(), channel), (job.delivery.sent_at, job.is_replayed()));
         }
-        let Some((check, ExistenceMode::Enforce)) = ExistenceCheck::active(self.check.as_ref()) else {
+        let Some(check) = self.admission.active_check() else {
             return Ok(!unknown.is_empty());
         };
         let sights = check.look_up_visibility(unknown).await;
@@ -66,7 +65,7 @@ impl MessageWriter {
         let delay = parking::next_delay(job.delivery, self.clock.now());
         let (wait, dropped, why) = match awaited {
             Awaited::Audience => (
-                delay.or(self.asks_slack().then_some(parking::MAX_DELAY)),
+                delay.or(self.admission.active_check().is_some().then_some(parking::MAX_DELAY)),
                 DropReason::UnknownChannel,
                 "the visibility of its channel is not known yet",
             ),

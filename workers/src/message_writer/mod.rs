@@ -1,6 +1,6 @@
 //! message-writer: turns Slack's events into messages, revisions, people and emoji.
 //!
-//! * [`decision`] decides, in the order of each group, which events are stored.
+//! * [`decision`] is the rule by which admission decides on events.
 //! * [`deferral`] parks and drops events, in the order that this needs; [`parking`] is the group of a parked one.
 //! * [`follow_up`] creates jobs for other workers. [`questions`] finds questions to the responder.
 
@@ -21,7 +21,6 @@ use ports::archive::{Archive, ArchiveError, Item, ItemKey};
 use ports::clock::{SharedClock, SystemClock};
 use ports::metrics::EVENTS_UNKNOWN;
 use ports::queue::{Outgoing, Queue, QueueName};
-use process::config::existence::ExistenceMode;
 use rules::audience::DropReason;
 use rules::file::row::Share;
 use rules::visibility::VisibilityEvidence;
@@ -30,14 +29,12 @@ use slack::catalogue::{ChannelChange, EventRule};
 use slack::envelope::Envelope;
 use slack::ids::{ChannelId, TeamId, Ts};
 
-use crate::audience::{Audiences, BatchFacts, TeamChannel};
-use crate::existence::{Clearance, ExistenceCheck};
+use crate::admission::{Admitted, BatchAdmission, ExistenceCheck, Step, TeamChannel, event_job};
 use crate::failure::JobFailure;
-use crate::runs::{Runs, Sightings};
-use crate::runtime::{Batch, BatchJob, DecodedPayload, EventJob, Worker};
+use crate::runs::Runs;
+use crate::runtime::{Batch, BatchJob, EventJob, Worker};
 use crate::store::changes;
 
-use decision::EventStep;
 use deferral::Awaited;
 use questions::Asking;
 
@@ -49,26 +46,10 @@ const MAX_BATCH: usize = 512;
 pub struct MessageWriter {
     archive: Arc<dyn Archive>,
     queue: Arc<dyn Queue>,
-    audiences: Audiences,
-    check: Option<ExistenceCheck>,
+    admission: BatchAdmission,
     runs: Runs,
     clock: SharedClock,
     asking: Option<Asking>,
-}
-
-/// An event of a batch, with its job.
-struct EventOfJob<'b> {
-    job: &'b BatchJob<'b>,
-    event_job: &'b EventJob<'b>,
-}
-
-/// Why events of a channel cannot be stored now.
-#[derive(Default)]
-struct ChannelFailures {
-    /// What its events show could not be written.
-    unmarked: HashMap<TeamChannel, ArchiveError>,
-    /// Slack cannot be asked for its visibility.
-    unseen: HashMap<TeamChannel, JobFailure>,
 }
 
 /// What the events of a batch show about a channel.
@@ -94,8 +75,7 @@ impl MessageWriter {
         Self {
             archive,
             queue,
-            audiences: Audiences::default(),
-            check: None,
+            admission: BatchAdmission::default(),
             runs: Runs::default(),
             clock: SystemClock::shared(),
             asking: None,
@@ -105,7 +85,7 @@ impl MessageWriter {
     /// The same writer, which writes an event only after this check has confirmed that its IDs exist.
     #[must_use]
     pub fn checked_by(self, check: ExistenceCheck) -> Self {
-        Self { check: Some(check), ..self }
+        Self { admission: BatchAdmission { check: Some(check), ..self.admission }, ..self }
     }
 
     /// The same writer with another clock.
@@ -121,50 +101,17 @@ impl MessageWriter {
         Self { asking: Some(Asking::new(max_age_s)), ..self }
     }
 
-    /// The existence-check result of each job. Only events that would be stored are checked, so that events
-    /// of private channels cost no questions. Before that, Slack is asked for the visibility of channels that
-    /// nothing else shows.
-    async fn clear(
-        &self,
-        candidates: &[EventOfJob<'_>],
-        facts: &mut BatchFacts,
-        unseen: &mut HashMap<TeamChannel, JobFailure>,
-    ) -> Vec<Clearance> {
-        let Some((check, mode)) = ExistenceCheck::active(self.check.as_ref()) else {
-            return vec![Some(Ok(())); candidates.len()];
-        };
-        // Observe mode delays no job.
-        if mode == ExistenceMode::Enforce {
-            for (channel, sight) in check.look_up_visibility(decision::unseen(candidates, facts)).await {
-                match sight {
-                    Ok(sight) => facts.set_sight(&channel, sight),
-                    Err(failure) => drop(unseen.insert(channel, failure)),
-                }
-            }
-        }
-        check.check_batch(mode, decision::claimed_entities(candidates, facts.clone())).await
-    }
-
-    /// Whether Slack can be asked for the visibility of a channel.
-    fn asks_slack(&self) -> bool {
-        ExistenceCheck::active(self.check.as_ref()).is_some_and(|(_, mode)| mode == ExistenceMode::Enforce)
-    }
-
     /// Writes the public marks that the events of a batch set, and what they show about whether their channels
     /// are public; returns the channels for which that failed.
-    async fn mark(
-        &self,
-        candidates: &[EventOfJob<'_>],
-        steps: &[Option<Result<EventStep, JobFailure>>],
-    ) -> HashMap<TeamChannel, ArchiveError> {
+    async fn mark(&self, admitted: &[Admitted<'_>]) -> HashMap<TeamChannel, ArchiveError> {
         let mut shown: BTreeMap<TeamChannel, ShownVisibility> = BTreeMap::new();
-        for (candidate, step) in candidates.iter().zip(steps) {
-            let (Some(event), Some(Ok(step))) = (&candidate.event_job.event, step) else { continue };
-            if let Some(channel) = decision::marked_by(event, step) {
+        for Admitted { job, step } in admitted {
+            let Some(EventJob { event: Some(event), .. }) = event_job(job) else { continue };
+            if let Some(channel) = step.marked_by(event) {
                 let opened = &mut shown.entry((event.team.clone(), channel)).or_default().opened;
                 *opened = opened.take().max(Some(event.clock()));
             }
-            if matches!(step, EventStep::Store { .. })
+            if matches!(step, Step::Store { .. })
                 && let (Some(evidence), Ok(channel)) =
                     (VisibilityEvidence::from_event(event), event.channel())
             {
@@ -189,7 +136,7 @@ impl MessageWriter {
         channel: &ChannelId,
         shown: ShownVisibility,
     ) -> Result<(), ArchiveError> {
-        let marks = &self.audiences.marks;
+        let marks = &self.admission.audiences.marks;
         if let Some(clock) = &shown.opened {
             marks.mark_public(&*self.archive, team, channel, clock).await?;
         }
@@ -202,39 +149,32 @@ impl MessageWriter {
     /// The effects of an event, once the marks of its batch are written.
     async fn effects(
         &self,
-        candidate: &EventOfJob<'_>,
-        step: EventStep,
-        failures: &ChannelFailures,
+        Admitted { job, step }: Admitted<'_>,
+        unmarked: &HashMap<TeamChannel, ArchiveError>,
     ) -> Result<EventEffects, JobFailure> {
-        let unmarked = &failures.unmarked;
-        let EventOfJob { job, event_job: EventJob { raw, envelope, event, .. } } = candidate;
-        let (event, channel) = match (event, step) {
-            (Some(event), EventStep::Store { .. }) => (event, event.channel().ok()),
-            (Some(event), EventStep::CarryOver(new)) => {
+        let Some(EventJob { raw, envelope, event: Some(event), .. }) = event_job(job) else {
+            counter!(EVENTS_UNKNOWN).increment(1);
+            return Ok(EventEffects::default());
+        };
+        let channel = match step {
+            Step::Store { .. } => event.channel().ok(),
+            Step::CarryOver(new) => {
                 let failed = unmarked.get(&(event.team.clone(), new));
                 return failed.map_or(Ok(EventEffects::default()), |error| Err(error.clone().into()));
             }
-            (Some(event), EventStep::Wait) => {
-                let channel = (event.team.clone(), event.channel()?);
-                return match failures.unseen.get(&channel) {
-                    // The next message of the channel may show it, and must not wait for this event.
-                    Some(failure) if parking::is_parked(job.delivery) || !job.would_retry(failure) => {
-                        Err(failure.clone())
-                    }
-                    Some(_) | None => self.park_or_postpone(job, event, Awaited::Audience).await,
-                };
+            // The next message of the channel may show its visibility, and must not wait for this event.
+            Step::Wait(Some(failure)) if parking::is_parked(job.delivery) || !job.would_retry(&failure) => {
+                return Err(failure);
             }
-            (Some(event), EventStep::Drop(reason)) => return self.drop_event(job, event, reason).await,
-            (Some(event), EventStep::Pass) => {
+            Step::Wait(_) => return self.park_or_postpone(job, event, Awaited::Audience).await,
+            Step::Drop(reason) => return self.drop_event(job, event, reason).await,
+            Step::Pass => {
                 if event.rule() == Some(EventRule::Channel(ChannelChange::IdChanged)) {
                     self.check_order(job, event).await?;
                 }
                 return Ok(EventEffects::default());
             }
-            (None, EventStep::Wait | EventStep::Drop(_) | EventStep::Pass) => {
-                return Ok(EventEffects::default());
-            }
-            (None, EventStep::Store { .. } | EventStep::CarryOver(_)) | (_, EventStep::Unknown) => {
+            Step::Unknown => {
                 counter!(EVENTS_UNKNOWN).increment(1);
                 return Ok(EventEffects::default());
             }
@@ -266,7 +206,7 @@ impl MessageWriter {
                 deletions.extend(share.and_then(|share| file::job::deletion_job(&event.team, row, share)));
             }
         }
-        self.audiences.marks.note_team(&*self.archive, &event.team).await?;
+        self.admission.audiences.marks.note_team(&*self.archive, &event.team).await?;
         let mut follow_ups = follow_up::for_event(event, envelope, raw.get(), &changes);
         follow_ups.extend(deletions);
         changes.extend(event.author_updates().into_iter().map(Change::Register));
@@ -315,67 +255,51 @@ impl Worker for MessageWriter {
     }
 
     async fn work(&self, batch: &Batch<'_>) {
-        let mut events = Vec::with_capacity(batch.jobs().len());
+        let mut jobs = Vec::with_capacity(batch.jobs().len());
         for job in batch.jobs() {
-            if let DecodedPayload::Event(event_job) = &job.payload {
-                events.push((job, &**event_job));
+            if event_job(job).is_some() {
+                jobs.push(job);
             } else {
                 job.refuse_payload();
             }
         }
-        events.sort_by(|(one, _), (other, _)| one.delivery.group.cmp(&other.delivery.group));
-        let candidates: Vec<EventOfJob<'_>> =
-            events.into_iter().map(|(job, event_job)| EventOfJob { job, event_job }).collect();
-        let mut facts = self.audiences.facts(&*self.archive, &decision::events_to_decide(&candidates)).await;
-        let mut failures = ChannelFailures::default();
-        let clearances = self.clear(&candidates, &mut facts, &mut failures.unseen).await;
-        let steps = decision::decide_in_order(&candidates, facts, &clearances);
-        let sightings = Sightings::default();
-        for ((candidate, step), clearance) in candidates.iter().zip(&steps).zip(&clearances) {
-            if let (Some(event), Some(_), Some(Ok(()))) = (&candidate.event_job.event, step, clearance) {
-                sightings.note(candidate.event_job.run.clone(), event);
-            }
-        }
-        failures.unmarked = self.mark(&candidates, &steps).await;
+        jobs.sort_by(|one, other| one.delivery.group.cmp(&other.delivery.group));
+        let (admitted, sightings) =
+            self.admission.admit(&*self.archive, jobs.into_iter(), &decision::RULE).await;
+        let unmarked = self.mark(&admitted).await;
         let mut questions = match &self.asking {
             Some(asking) => {
-                let jobs = candidates.iter().map(|candidate| candidate.event_job);
+                let jobs = admitted.iter().map(|admitted| event_job(admitted.job));
                 Some(asking.read(&*self.archive, jobs, self.clock.now()).await)
             }
             None => None,
         };
-        let mut admitted: Vec<(&BatchJob<'_>, EventEffects)> = Vec::with_capacity(candidates.len());
-        for (index, (candidate, step)) in candidates.iter().zip(steps).enumerate() {
-            let is_stored = matches!(step, Some(Ok(EventStep::Store { .. })));
+        let mut changed: Vec<(&BatchJob<'_>, EventEffects)> = Vec::with_capacity(admitted.len());
+        for (index, admitted) in admitted.into_iter().enumerate() {
+            let job = admitted.job;
             let question = match &mut questions {
-                Some(questions) if is_stored => questions.job(index).map_err(JobFailure::from),
+                Some(questions) if matches!(admitted.step, Step::Store { .. }) => questions.job(index),
                 Some(_) | None => Ok(None),
             };
-            let effects = match step {
-                Some(Ok(step)) => match question {
-                    Ok(question) => self.effects(candidate, step, &failures).await.map(|mut effects| {
-                        effects.follow_ups.extend(question);
-                        effects
-                    }),
-                    Err(failure) => Err(failure),
-                },
-                Some(Err(failure)) => Err(failure),
-                // An earlier event of its group waits.
-                None => continue,
+            let effects = match question {
+                Ok(question) => self.effects(admitted, &unmarked).await.map(|mut effects| {
+                    effects.follow_ups.extend(question);
+                    effects
+                }),
+                Err(error) => Err(error.into()),
             };
             match effects {
-                Ok(effects) => admitted.push((candidate.job, effects)),
-                Err(failure) => candidate.job.fail(failure),
+                Ok(effects) => changed.push((job, effects)),
+                Err(failure) => job.fail(failure),
             }
         }
         // Written concurrently, so that one machine needs no separate disk sync for them.
         let runs = self.runs.write(&*self.archive, sightings, batch.received().len());
-        let changes: Vec<&[Change]> =
-            admitted.iter().map(|(_, effects)| effects.changes.as_slice()).collect();
+        let changes: Vec<&[Change]> = changed.iter().map(|(_, effects)| effects.changes.as_slice()).collect();
         let (written, runs) = tokio::join!(changes::write(&*self.archive, &changes), runs);
         // An event has no follow-ups before it is stored.
-        let mut stored = Vec::with_capacity(admitted.len());
-        for ((job, effects), written) in admitted.into_iter().zip(written) {
+        let mut stored = Vec::with_capacity(changed.len());
+        for ((job, effects), written) in changed.into_iter().zip(written) {
             match written.and_then(|()| runs.clone()) {
                 Ok(()) => stored.push((job, effects.follow_ups)),
                 Err(error) => job.finish(Err(error)),

@@ -38,11 +38,14 @@ impl Asking {
     pub(super) async fn read<'j>(
         &self,
         archive: &dyn Archive,
-        jobs: impl Iterator<Item = &'j EventJob<'j>>,
+        jobs: impl Iterator<Item = Option<&'j EventJob<'j>>>,
         now: TimestampMs,
     ) -> BatchQuestions {
         let possible: Vec<Option<PossibleQuestion>> = jobs
-            .map(|job| PossibleQuestion::read(job.event.as_ref()?, &job.envelope, now, self.max_age_s))
+            .map(|job| {
+                let job = job?;
+                PossibleQuestion::read(job.event.as_ref()?, &job.envelope, now, self.max_age_s)
+            })
             .collect();
         let wanted: BTreeSet<ItemKey> =
             possible.iter().flatten().filter_map(PossibleQuestion::thread).collect();

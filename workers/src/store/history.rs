@@ -12,7 +12,7 @@ use rules::message::{VersionPlan, plan, stored_version};
 use rules::visibility::VisibilityEvidence;
 
 use super::versions;
-use crate::marks::note_visibility;
+use crate::admission::marks::note_visibility;
 
 /// The result of storing a message of history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -237,8 +237,8 @@ metrics_table! {
         "Public channels to be joined by outcome: joined, failed.";
 
     ["Existence check"]
-    EXISTENCE_CHECKS = "annalist_existence_checks_total", Counter, "mode, outcome",
-        "Events judged by the existence check by outcome: exists, unknown, waits. Mode observe stores them all the same.";
+    EXISTENCE_CHECKS = "annalist_existence_checks_total", Counter, "outcome",
+        "Events judged by the existence check by outcome: exists, unknown, waits.";
     EXISTENCE_LOOKUPS = "annalist_existence_lookups_total", Counter, "layer",
         "Events whose existence check was answered by: process, table, slack. And table_failed: the cache gave no answer.";
     EXISTENCE_BREAKERS = "annalist_existence_breakers_open", Gauge, "",

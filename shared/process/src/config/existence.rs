@@ -7,26 +7,18 @@ use super::ConfigError;
 /// The setting of the existence check.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct ExistenceArgs {
-    /// Events whose workspace, people or channel Slack does not know: quarantined, only counted, or not
-    /// checked [default: enforce if there is a bot token, otherwise off]
-    #[arg(
-        long,
-        env = "ANNALIST_EXISTENCE_CHECK",
-        value_enum,
-        hide_possible_values = true,
-        value_name = "enforce|observe|off"
-    )]
+    /// Events whose workspace, people or channel Slack does not know: quarantined, or not checked
+    /// [default: enforce if there is a bot token, otherwise off]
+    #[arg(long, env = "ANNALIST_EXISTENCE_CHECK", value_parser = parse_mode, value_name = "enforce|off")]
     pub existence_check: Option<ExistenceMode>,
 }
 
 /// The mode of the existence check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExistenceMode {
     /// Events with entities that Slack does not know are quarantined; events wait while Slack cannot be
     /// asked.
     Enforce,
-    /// All events are stored immediately. The result that `enforce` would have had is counted and logged.
-    Observe,
     /// Slack is not asked.
     Off,
 }
@@ -38,10 +30,10 @@ impl ExistenceArgs {
     /// [`ConfigError::ExistenceCheckWithoutToken`] if the mode calls Slack and there is no token.
     pub fn require_tokens(&self, has_tokens: bool) -> Result<(), ConfigError> {
         match self.existence_check {
-            Some(mode @ (ExistenceMode::Enforce | ExistenceMode::Observe)) if !has_tokens => {
+            Some(mode @ ExistenceMode::Enforce) if !has_tokens => {
                 Err(ConfigError::ExistenceCheckWithoutToken(mode))
             }
-            Some(ExistenceMode::Enforce | ExistenceMode::Observe | ExistenceMode::Off) | None => Ok(()),
+            Some(ExistenceMode::Enforce | ExistenceMode::Off) | None => Ok(()),
         }
     }
 }
@@ -50,9 +42,17 @@ impl fmt::Display for ExistenceMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Enforce => "enforce",
-            Self::Observe => "observe",
             Self::Off => "off",
         })
+    }
+}
+
+fn parse_mode(text: &str) -> Result<ExistenceMode, &'static str> {
+    match text {
+        "enforce" => Ok(ExistenceMode::Enforce),
+        "off" => Ok(ExistenceMode::Off),
+        "observe" => Err("`observe` was removed: use `enforce`, or `off` to store events unchecked"),
+        _ => Err("use `enforce` or `off`"),
     }
 }
 
@@ -61,16 +61,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_removed_mode_is_refused_by_name() {
+        assert_eq!(parse_mode("enforce"), Ok(ExistenceMode::Enforce));
+        assert_eq!(parse_mode("off"), Ok(ExistenceMode::Off));
+        assert!(parse_mode("observe").is_err_and(|line| line.contains("removed") && !line.contains('\n')));
+        assert!(parse_mode("").is_err_and(|line| !line.contains("removed")));
+    }
+
+    #[test]
     fn only_modes_that_call_slack_need_a_token() {
         let needs =
             |existence_check, has_tokens| ExistenceArgs { existence_check }.require_tokens(has_tokens);
         for mode in [None, Some(ExistenceMode::Off)] {
             assert!(needs(mode, false).is_ok());
         }
-        for mode in [ExistenceMode::Enforce, ExistenceMode::Observe] {
-            assert!(needs(Some(mode), true).is_ok());
-            let line = needs(Some(mode), false).unwrap_err().to_string();
-            assert!(line.contains(&mode.to_string()) && line.contains("SLACK_BOT_TOKEN"), "{line}");
-        }
+        assert!(needs(Some(ExistenceMode::Enforce), true).is_ok());
+        let line = needs(Some(ExistenceMode::Enforce), false).unwrap_err().to_string();
+        assert!(line.contains("enforce") && line.contains("SLACK_BOT_TOKEN"), "{line}");
     }
 }

@@ -13,8 +13,8 @@ use testkit::fake_slack::{FakeSlack, FakeWorkspace, START_S, channel, one_token,
 use testkit::memory::archive::MemoryArchive;
 use testkit::memory::existence::MemoryExistence;
 use testkit::memory::queue::MemoryQueue;
+use workers::admission::{ExistenceCheck, ExistenceParts};
 use workers::channel_indexer::ChannelIndexer;
-use workers::existence::{ExistenceCheck, ExistenceParts};
 use workers::message_writer::MessageWriter;
 use workers::runtime::{JobOutcome, Worker};
 

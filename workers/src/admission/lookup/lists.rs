@@ -8,21 +8,20 @@ use slack::ids::{ChannelId, TeamId, UserId};
 use slack_api::{Method, WebApi};
 
 use super::ask::id_of;
+use crate::admission::cache::KnownEntities;
+use crate::admission::entities::{ChannelReach, Entity};
 use crate::directory::{Listing, SyncError};
-use crate::existence::ExistenceParts;
-use crate::existence::cache::KnownEntities;
-use crate::existence::entities::{ChannelReach, Entity};
 
 /// This number of unknown entities of a workspace makes its list worth reading.
-pub(in crate::existence) const LIST_FROM: usize = 20;
+pub(in crate::admission) const LIST_FROM: usize = 20;
 
 /// Pages read: ten thousand people, more than write within five minutes. Slack is asked separately about a
-/// person who is not among them; in a flood, only if the archive knows them.
+/// person who is not among them.
 const MAX_PAGES: usize = 10;
 
 /// A list of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::existence) enum List {
+pub(in crate::admission) enum List {
     People,
     Channels,
 }
@@ -35,30 +34,13 @@ struct ListedPage<'a> {
     channels: Vec<&'a RawValue>,
 }
 
-/// Reads a list into the cache.
-pub(in crate::existence) async fn read(
-    parts: &ExistenceParts,
-    known: &KnownEntities,
-    team: &TeamId,
-    list: List,
-) {
-    let began = parts.clock.now();
-    match read_pages(&parts.api, known, team, list).await {
-        Ok(is_whole) if list == List::People => known.listed_people(team, began, is_whole),
-        Ok(_) => {}
-        // Nothing is lost: Slack is asked about each entity separately.
-        Err(error) => tracing::debug!(%team, ?list, %error, "a list was not read to its end"),
-    }
-}
-
-/// Reads the pages; returns whether the list was read to its end in one piece. Between two pages the list may
-/// change, and the second one then lacks an entry.
-async fn read_pages(
+/// Reads a list into the cache. If that fails, nothing is lost: Slack is asked about each entity separately.
+pub(in crate::admission) async fn read(
     api: &WebApi,
     known: &KnownEntities,
     team: &TeamId,
     list: List,
-) -> Result<bool, SyncError> {
+) -> Result<(), SyncError> {
     let (method, parameters): (Method, &[(&str, &str)]) = match list {
         List::People => (Method::UsersList, &[]),
         // Private channels need another scope, and are few: Slack is asked about each separately.
@@ -67,8 +49,8 @@ async fn read_pages(
         }
     };
     let mut listing = Listing::new(api, team, method, parameters, version::zero());
-    for pages_read in 0..MAX_PAGES {
-        let Some(page) = listing.next().await? else { return Ok(pages_read <= 1) };
+    for _ in 0..MAX_PAGES {
+        let Some(page) = listing.next().await? else { break };
         let page: ListedPage<'_> = page.reply.read()?;
         for raw in page.members.iter().chain(&page.channels) {
             let Some(id) = id_of(raw) else { continue };
@@ -83,5 +65,5 @@ async fn read_pages(
             }
         }
     }
-    Ok(false)
+    Ok(())
 }

@@ -22,16 +22,16 @@ use slack::ids::{ChannelId, TeamId};
 use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::cache::{Demand, Knowledge, PeopleList};
+use super::cache::{Demand, Knowledge};
 use super::entities::Entity;
 use super::evaluate::{Fact, why_missing, why_undetermined};
 use super::{BATCH_TIMEOUT, ExistenceCheck, Questions, SOON, UnseenChannels};
 
+use crate::admission::marks::note_visibility_if_kept;
 use crate::failure::JobFailure;
-use crate::marks::note_visibility_if_kept;
 use crate::quarantine::turns::is_tried_aside;
 
-use ask::{ExistenceAnswer, NO_GROUPS, NOT_LISTED, ShownFacts};
+use ask::{ExistenceAnswer, NO_GROUPS, ShownFacts};
 
 pub(super) use failing::Failures;
 use failing::Gate;
@@ -126,7 +126,7 @@ impl ExistenceCheck {
         // A replayed entity is asked about separately, one job at a time, and gets an answer.
         if self.0.floods.is_flooded(entity)
             && !demand.replayed
-            && let Some(fact) = self.resolve_in_flood(entity, demand).await
+            && let Some(fact) = self.hold_back(entity).await
         {
             return fact;
         }
@@ -174,32 +174,23 @@ impl ExistenceCheck {
         self.0.failures.still_blocked(entity, demand).map_or(Ok(permit), Err)
     }
 
-    /// The fact about an entity during a flood, in which most entities do not exist; `None` if Slack is asked
-    /// all the same. For people, a list that was read to its end in one page since the event arrived is an
-    /// answer, and one call covers all of them. If the list is longer, the archive's rows show who is real.
-    async fn resolve_in_flood(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
-        let (known, team) = (&self.0.known, entity.team());
-        let flooded = "too many missing IDs were named within a minute, so Slack was not asked";
-        let Entity::User(_, user) = entity else { return Some(Fact::Undetermined(flooded.into())) };
-        if known.people_list(team, demand.sent_at) == PeopleList::Unread {
-            timeout(LIST_TIMEOUT, self.read_list(team, List::People).answer()).await.ok();
-        }
-        if let Some(Knowledge::Found { reach, .. }) = known.get(entity) {
-            return Some(Fact::Found { reach });
-        }
-        let why = match known.people_list(team, demand.sent_at) {
-            PeopleList::Whole => {
-                known.missing(entity.clone(), NOT_LISTED);
-                return Some(Fact::Missing(NOT_LISTED.to_owned()));
-            }
-            PeopleList::TooLong => match self.0.parts.archive.get(&ItemKey::user(team, user)).await {
-                Ok(Some(_)) => return None,
-                Ok(None) => return Some(Fact::Undetermined(flooded.into())),
-                Err(error) => error.to_string(),
-            },
-            PeopleList::Unread => "Slack's list of people could not be read".to_owned(),
+    /// The fact about an entity during a flood, in which most entities do not exist; `None` if Slack is asked all
+    /// the same, because the archive has its row.
+    async fn hold_back(&self, entity: &Entity) -> Option<Fact> {
+        let key = match entity {
+            Entity::User(team, user) => Some(ItemKey::user(team, user)),
+            Entity::Bot(team, bot) => Some(ItemKey::bot(team, bot)),
+            Entity::Team(_) | Entity::Channel(..) => None,
         };
-        Some(Fact::Later { after: SOON, why })
+        if let Some(key) = key {
+            match self.0.parts.archive.get(&key).await {
+                Ok(Some(_)) => return None,
+                Ok(None) => {}
+                Err(error) => return Some(Fact::Later { after: SOON, why: error.to_string() }),
+            }
+        }
+        let flooded = "too many missing IDs were named within a minute, so Slack was not asked";
+        Some(Fact::Undetermined(flooded.into()))
     }
 
     /// Reads the lists of workspaces with many unknown entities.
@@ -215,7 +206,11 @@ impl ExistenceCheck {
     fn read_list(&self, team: &TeamId, list: List) -> PendingAnswer<()> {
         let reading = || {
             let (check, team) = (self.clone(), team.clone());
-            async move { lists::read(&check.0.parts, &check.0.known, &team, list).await }
+            async move {
+                if let Err(error) = lists::read(&check.0.parts.api, &check.0.known, &team, list).await {
+                    tracing::debug!(%team, ?list, %error, "a list was not read to its end");
+                }
+            }
         };
         self.0.lists.join((team.clone(), list), reading)
     }

@@ -16,8 +16,8 @@ use slack::catalogue::{ChannelChange, EventRule, Visibility};
 use slack::ids::{ChannelId, TeamId, Ts};
 use tokio::time::Instant;
 
+use crate::admission::marks::Marks;
 use crate::failure::JobFailure;
-use crate::marks::Marks;
 
 /// Maximum number of remembered private channels. At the limit, all of them are forgotten.
 const MAX_SEEN: usize = 10_000;
@@ -140,9 +140,9 @@ impl BatchFacts {
     }
 
     /// Records what Slack returned for a channel.
-    pub(crate) fn set_sight(&mut self, (team, channel): &TeamChannel, sight: ChannelVisibility) {
+    pub(crate) fn set_visibility(&mut self, (team, channel): &TeamChannel, visibility: ChannelVisibility) {
         if let Some(facts) = self.facts_mut(team, channel) {
-            facts.visibility = Some(sight);
+            facts.visibility = Some(visibility);
         }
     }
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// A pending question.
 #[derive(Clone)]
-pub(in crate::existence) struct PendingAnswer<A> {
+pub(in crate::admission) struct PendingAnswer<A> {
     began: Instant,
     task: AbortHandle,
     /// Wakes its waiters in the order of their arrival.
@@ -20,36 +20,36 @@ pub(in crate::existence) struct PendingAnswer<A> {
 
 impl<A: Clone> PendingAnswer<A> {
     /// When the question was asked: a later caller need not wait as long.
-    pub(in crate::existence) fn began(&self) -> Instant {
+    pub(in crate::admission) fn began(&self) -> Instant {
         self.began
     }
 
     /// The answer; `None` if the task that asked has crashed.
-    pub(in crate::existence) async fn answer(self) -> Option<A> {
+    pub(in crate::admission) async fn answer(self) -> Option<A> {
         self.answer.await
     }
 }
 
 /// All pending questions of one kind.
-pub(in crate::existence) struct SingleFlight<K, A>(Mutex<HashMap<K, PendingAnswer<A>>>);
+pub(in crate::admission) struct SingleFlight<K, A>(Mutex<HashMap<K, PendingAnswer<A>>>);
 
 impl<K, A> SingleFlight<K, A>
 where
     K: Eq + Hash,
     A: Clone + Send + Sync + 'static,
 {
-    pub(in crate::existence) fn new() -> Self {
+    pub(in crate::admission) fn new() -> Self {
         Self(Mutex::default())
     }
 
     /// The pending question of this key, if there is one.
-    pub(in crate::existence) fn pending(&self, key: &K) -> Option<PendingAnswer<A>> {
+    pub(in crate::admission) fn pending(&self, key: &K) -> Option<PendingAnswer<A>> {
         self.pending_questions().get(key).cloned()
     }
 
     /// The question of this key: the pending one, or a new one. It continues in its own task even if no
     /// caller waits.
-    pub(in crate::existence) fn join<F>(&self, key: K, ask: impl FnOnce() -> F) -> PendingAnswer<A>
+    pub(in crate::admission) fn join<F>(&self, key: K, ask: impl FnOnce() -> F) -> PendingAnswer<A>
     where
         F: Future<Output = A> + Send + 'static,
     {

@@ -18,9 +18,9 @@ use slack::ids::TeamId;
 use slack_api::Method;
 
 use super::ask::ExistenceAnswer;
-use crate::existence::cache::Demand;
-use crate::existence::entities::Entity;
-use crate::existence::evaluate::Fact;
+use crate::admission::cache::Demand;
+use crate::admission::entities::Entity;
+use crate::admission::evaluate::Fact;
 
 /// The wait when a breaker opens; it doubles with each probe that fails.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
@@ -126,7 +126,7 @@ impl Failing {
 }
 
 /// Whether Slack may be asked about an entity.
-pub(in crate::existence) enum Gate {
+pub(in crate::admission) enum Gate {
     /// It may.
     Open,
     /// It may, as a probe, unless something else is one: then this is the fact.
@@ -255,19 +255,19 @@ impl FailingTable {
 }
 
 /// The table and its reports: a log line when a breaker opens and one when it closes.
-pub(in crate::existence) struct Failures {
+pub(in crate::admission) struct Failures {
     clock: SharedClock,
     table: Mutex<FailingTable>,
 }
 
 impl Failures {
-    pub(in crate::existence) fn new(clock: SharedClock) -> Self {
+    pub(in crate::admission) fn new(clock: SharedClock) -> Self {
         Self { clock, table: Mutex::default() }
     }
 
     /// Whether Slack may be asked about this entity now. A job that was sent back after the last failure always
     /// asks.
-    pub(in crate::existence) fn gate(&self, entity: &Entity, demand: &Demand) -> Gate {
+    pub(in crate::admission) fn gate(&self, entity: &Entity, demand: &Demand) -> Gate {
         let now = self.clock.now();
         let mut table = self.table();
         let mut gate = Gate::Open;
@@ -289,19 +289,19 @@ impl Failures {
     }
 
     /// The same check for a question that has waited for its permit.
-    pub(in crate::existence) fn still_blocked(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
+    pub(in crate::admission) fn still_blocked(&self, entity: &Entity, demand: &Demand) -> Option<Fact> {
         let mut table = self.table();
         let mut open = table.open_breakers(entity).into_iter();
         open.find(|failing| !failing.is_tried_by(demand)).map(|failing| failing.blocked())
     }
 
     /// The current result of failures about this entity.
-    pub(in crate::existence) fn entity_failure(&self, entity: &Entity) -> Option<Fact> {
+    pub(in crate::admission) fn entity_failure(&self, entity: &Entity) -> Option<Fact> {
         Some(failed(self.table().entity(entity)?, self.clock.now()))
     }
 
     /// Records the answer to a question.
-    pub(in crate::existence) fn note(&self, entity: &Entity, answer: &ExistenceAnswer) {
+    pub(in crate::admission) fn note(&self, entity: &Entity, answer: &ExistenceAnswer) {
         let mut table = self.table();
         let changes = table.note(entity, answer, self.clock.now());
         let open = table.breakers.values().filter(|failing| failing.since.is_some()).count();

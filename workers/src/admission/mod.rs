@@ -1,4 +1,7 @@
-//! The existence check, a second safeguard: before any part of an event is written, Slack is asked with the
+//! What may be stored of the jobs of a batch. [`admit`] decides on them from the [`facts`] about their channels
+//! and asks the existence check.
+//!
+//! The existence check is a second safeguard: before any part of an event is written, Slack is asked with the
 //! bot token whether its workspace, people and channel exist. A leaked signing secret alone cannot invent
 //! people or channels.
 //!
@@ -11,10 +14,13 @@
 //! need its answer return to the queue, with the later events of their group. While Slack cannot be asked,
 //! because it fails or refuses the token, events wait aside: none is quarantined for that.
 
+mod admit;
 mod cache;
 mod entities;
 mod evaluate;
+mod facts;
 mod lookup;
+pub(crate) mod marks;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -38,8 +44,10 @@ use lookup::{Failures, Floods, List, QUESTIONS_AT_ONCE, SingleFlight};
 
 use crate::failure::JobFailure;
 
+pub(crate) use admit::{Admitted, BatchAdmission, DecisionRule, Step, event_job};
 pub use cache::KnownEntities;
 pub(crate) use entities::{ChannelReach, Entity, EventEntities};
+pub(crate) use facts::{Audiences, BatchFacts, TeamChannel};
 
 /// The channels of unknown visibility, each with the receive time of its event and whether the event was
 /// replayed.
@@ -53,25 +61,12 @@ const BATCH_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// The retry delay of an event whose answer is pending.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Maximum number of concurrent batches that are only observed. Further batches are not checked, so that
-/// observation does not pile up.
-const OBSERVED_AT_ONCE: usize = 64;
-
 /// The entities to ask about, and which answers are valid for them.
 type Questions = BTreeMap<Entity, Demand>;
 
 /// The result for an event: all its entities exist, or cannot be asked about; or one does not exist, which is
 /// permanent, or is not known yet, which is postponed.
 type ExistenceVerdict = Result<(), JobFailure>;
-
-/// Whether a job may be stored; `None` if it was not checked, because it stores nothing.
-pub(crate) type Clearance = Option<ExistenceVerdict>;
-
-/// The result of the check for a job that stores something.
-pub(crate) fn require_clearance(clearance: &Clearance) -> Result<(), JobFailure> {
-    let unchecked = || Err(JobFailure::Transient("it was not checked whether its entities exist".into()));
-    clearance.clone().unwrap_or_else(unchecked)
-}
 
 /// The existence check. Clones share its state.
 #[derive(Clone)]
@@ -101,7 +96,6 @@ struct Inner {
     questions: SingleFlight<Entity, Fact>,
     lists: SingleFlight<(TeamId, List), ()>,
     table_fails: AtomicBool,
-    observing: Arc<Semaphore>,
 }
 
 impl ExistenceCheck {
@@ -116,7 +110,6 @@ impl ExistenceCheck {
             questions: SingleFlight::new(),
             lists: SingleFlight::new(),
             table_fails: AtomicBool::new(false),
-            observing: Arc::new(Semaphore::new(OBSERVED_AT_ONCE)),
             parts,
         }))
     }
@@ -126,59 +119,18 @@ impl ExistenceCheck {
         Arc::clone(&self.0.known)
     }
 
-    /// The check and its current mode, since a token may come and go; `None` if Slack is not asked and every
+    /// The check, if it is active now, since a token may come and go; `None` if Slack is not asked and every
     /// job may be stored.
-    pub(crate) fn active(check: Option<&Self>) -> Option<(&Self, ExistenceMode)> {
-        let check = check?;
-        match check.0.parts.mode {
-            Some(ExistenceMode::Off) => None,
-            Some(mode) => Some((check, mode)),
-            None => check.0.parts.api.has_tokens().then_some((check, ExistenceMode::Enforce)),
-        }
+    pub(crate) fn active(check: Option<&Self>) -> Option<&Self> {
+        check.filter(|check| match check.0.parts.mode {
+            Some(mode) => mode == ExistenceMode::Enforce,
+            None => check.0.parts.api.has_tokens(),
+        })
     }
 
-    /// Checks a batch. Each claim holds the entities of a job, or `None` if the job stores nothing; returns
-    /// one result per job, in their order. A worker decides twice on the jobs of a batch: first as if every
-    /// entity existed, to select the jobs to check, so that dropped jobs cost no questions. In observe mode,
-    /// every job may be stored at once.
-    pub(crate) async fn check_batch(
-        &self,
-        mode: ExistenceMode,
-        claims: Vec<Result<Option<EventEntities>, JobFailure>>,
-    ) -> Vec<Clearance> {
-        if mode == ExistenceMode::Observe {
-            let cleared = vec![Some(Ok(())); claims.len()];
-            if let Ok(permit) = Arc::clone(&self.0.observing).try_acquire_owned() {
-                let check = self.clone();
-                tokio::spawn(async move {
-                    for verdict in check.judge("observe", &claims).await {
-                        if let Err(JobFailure::Permanent(reason)) = verdict {
-                            tracing::warn!(reason, "stored, but `enforce` would have quarantined it");
-                        }
-                    }
-                    drop(permit);
-                });
-            }
-            return cleared;
-        }
-        let mut verdicts = self.judge("enforce", &claims).await.into_iter();
-        let clearance = |claim| match claim {
-            Ok(Some(_)) => verdicts.next(),
-            Ok(None) => None,
-            Err(failure) => Some(Err(failure)),
-        };
-        claims.into_iter().map(clearance).collect()
-    }
-
-    /// Checks the claimed entities; returns one verdict per claim that has entities, in their order.
-    async fn judge(
-        &self,
-        mode: &'static str,
-        claims: &[Result<Option<EventEntities>, JobFailure>],
-    ) -> Vec<ExistenceVerdict> {
-        let subjects: Vec<&EventEntities> =
-            claims.iter().filter_map(|claim| claim.as_ref().ok()?.as_ref()).collect();
-        let verdicts = self.verdicts(&subjects).await;
+    /// Checks the entities of jobs; returns one verdict for each, in their order.
+    pub(crate) async fn judge(&self, subjects: &[&EventEntities]) -> Vec<ExistenceVerdict> {
+        let verdicts = self.verdicts(subjects).await;
         let mut outcomes: BTreeMap<&'static str, u64> = BTreeMap::new();
         for verdict in &verdicts {
             let outcome = match verdict {
@@ -194,7 +146,7 @@ impl ExistenceCheck {
             *outcomes.entry(outcome).or_default() += 1;
         }
         for (outcome, events) in outcomes {
-            counter!(EXISTENCE_CHECKS, "mode" => mode, "outcome" => outcome).increment(events);
+            counter!(EXISTENCE_CHECKS, "outcome" => outcome).increment(events);
         }
         verdicts
     }

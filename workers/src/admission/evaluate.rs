@@ -286,7 +286,7 @@ pub(super) fn why_undetermined(entity: &Entity, why: &str) -> String {
 fn not_left(former: &Entity) -> JobFailure {
     JobFailure::Permanent(format!(
         "Slack still shows {former} under the id that the event says it has left. The event may be forged: drop it and change \
-         the signing secret. If the channel did get another id, start with `--existence-check observe` and replay this job"
+         the signing secret. If the channel did get another id, start with `--existence-check off` and replay this job"
     ))
 }
 
@@ -295,6 +295,6 @@ fn private(channel: &Entity) -> JobFailure {
     JobFailure::Permanent(format!(
         "Slack shows {channel} as private, the event as public, and no public message of it was ever kept. The event may be \
          forged: drop it and change the signing secret. If the channel was public until now, start with \
-         `--existence-check observe` and replay this job"
+         `--existence-check off` and replay this job"
     ))
 }

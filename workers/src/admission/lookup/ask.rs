@@ -13,11 +13,11 @@ use serde_json::value::RawValue;
 use slack::envelope::{self, text_or_none};
 use slack_api::{ApiError, ApiReply, WebApi};
 
-use crate::existence::entities::{ChannelReach, Entity};
+use crate::admission::entities::{ChannelReach, Entity};
 
 /// Slack's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::existence) enum ExistenceAnswer {
+pub(in crate::admission) enum ExistenceAnswer {
     /// The entity exists. For a channel, with its visibility.
     Found { reach: Option<ChannelReach> },
     /// The entity does not exist, with this error code.
@@ -30,29 +30,26 @@ pub(in crate::existence) enum ExistenceAnswer {
     Failed(String),
 }
 
-/// The whole list of people was read without a match, and the person was not asked about separately.
-pub(in crate::existence) const NOT_LISTED: &str = "not_in_users_list";
-
 /// The answer contains another entity.
 const ANOTHER: &str = "answered with another id";
 
 /// The channel is private, and the app may not see it.
-pub(in crate::existence) const NO_GROUPS: &str = "it is private, and the app lacks the scope groups:read";
+pub(in crate::admission) const NO_GROUPS: &str = "it is private, and the app lacks the scope groups:read";
 
 /// Slack's error code for a call that needs a scope the app lacks.
 const MISSING_SCOPE: &str = "missing_scope";
 
 /// What an answer shows besides the entity's existence.
 #[derive(Default)]
-pub(in crate::existence) struct ShownFacts {
+pub(in crate::admission) struct ShownFacts {
     /// The update of the row of a bot.
-    pub(in crate::existence) bot_row: Option<Update>,
+    pub(in crate::admission) bot_row: Option<Update>,
     /// Whether a channel is public.
-    pub(in crate::existence) visibility: Option<VisibilityEvidence>,
+    pub(in crate::admission) visibility: Option<VisibilityEvidence>,
 }
 
 /// Asks Slack about an entity.
-pub(in crate::existence) async fn ask(api: &WebApi, entity: &Entity) -> (ExistenceAnswer, ShownFacts) {
+pub(in crate::admission) async fn ask(api: &WebApi, entity: &Entity) -> (ExistenceAnswer, ShownFacts) {
     let parameters: &[(&str, &str)] = if matches!(entity, Entity::Team(_)) { &[] } else { &[entity.field()] };
     match api.call_without_pauses(entity.team(), entity.method(), parameters).await {
         Ok(reply) => {

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use ports::clock::{SharedClock, TimestampMs};
 use ports::existence::{CacheKey, ExistenceError, TTL, Verified};
-use slack::ids::TeamId;
 use tokio::time::timeout;
 
 use super::entities::{ChannelReach, Entity, EventEntities};
@@ -66,36 +65,16 @@ impl Demand {
     }
 }
 
-/// When the reading of a list began, and whether it reached the list's end.
-#[derive(Debug, Clone, Copy)]
-struct ListReading {
-    began: TimestampMs,
-    is_whole: bool,
-}
-
-/// What a workspace's list of people shows about people it does not contain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PeopleList {
-    /// They do not exist: the list was read to its end in one page.
-    Whole,
-    /// Nothing: the list has several pages, and may lack an entry. That is remembered as long as the entries.
-    TooLong,
-    /// Nothing yet: the list has to be read.
-    Unread,
-}
-
 /// Slack entities that this process knows. The directory sync adds every entity it reads.
 pub struct KnownEntities {
     clock: SharedClock,
     entities: Mutex<HashMap<Entity, (TimestampMs, Knowledge)>>,
-    /// By workspace: the last successful reading of its list of people.
-    listed: Mutex<HashMap<TeamId, ListReading>>,
 }
 
 impl KnownEntities {
     /// An empty cache.
     pub fn new(clock: SharedClock) -> Self {
-        Self { clock, entities: Mutex::default(), listed: Mutex::default() }
+        Self { clock, entities: Mutex::default() }
     }
 
     /// Records that Slack shows an entity.
@@ -125,26 +104,6 @@ impl KnownEntities {
         self.insert(entity, now, Knowledge::Missing { found_at: now, code: code.to_owned() });
     }
 
-    /// Records that the list of people was read since `began`, to its end or to the limit.
-    pub(super) fn listed_people(&self, team: &TeamId, began: TimestampMs, is_whole: bool) {
-        let mut listed = self.listed();
-        if listed.len() >= MAX_REMEMBERED {
-            listed.clear();
-        }
-        listed.insert(team.clone(), ListReading { began, is_whole });
-    }
-
-    /// What the list of people, if read since this time, shows about people it does not contain. A reading in
-    /// the future shows nothing: the clock was set back since.
-    pub(super) fn people_list(&self, team: &TeamId, since: TimestampMs) -> PeopleList {
-        let now = self.clock.now();
-        match self.listed().get(team).filter(|reading| reading.began <= now) {
-            Some(ListReading { began, is_whole: true }) if *began >= since => PeopleList::Whole,
-            Some(ListReading { began, is_whole: false }) if now < began.plus(TTL) => PeopleList::TooLong,
-            _ => PeopleList::Unread,
-        }
-    }
-
     /// The current entry, if it is valid for an event.
     pub(super) fn answer(&self, entity: &Entity, demand: &Demand) -> Option<Knowledge> {
         self.get(entity).filter(|knowledge| demand.is_met_by(knowledge, self.clock.now()))
@@ -166,10 +125,6 @@ impl KnownEntities {
             }
         }
         entities.insert(entity, (at, knowledge));
-    }
-
-    fn listed(&self) -> MutexGuard<'_, HashMap<TeamId, ListReading>> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn entities(&self) -> MutexGuard<'_, HashMap<Entity, (TimestampMs, Knowledge)>> {
@@ -255,7 +210,7 @@ mod tests {
     use std::sync::Arc;
 
     use ports::clock::{Clock, ManualClock};
-    use slack::ids::UserId;
+    use slack::ids::{TeamId, UserId};
 
     use super::*;
 
@@ -270,20 +225,6 @@ mod tests {
     fn known() -> (Arc<ManualClock>, KnownEntities) {
         let clock = ManualClock::starting_at(TimestampMs(1_700_000_000_000));
         (Arc::clone(&clock), KnownEntities::new(clock))
-    }
-
-    #[test]
-    fn what_was_read_by_a_clock_that_was_ahead_shows_nothing() {
-        let (clock, known) = known();
-        let (hours, team) = (Duration::from_secs(4 * 3600), TeamId::parse("T1").unwrap());
-        let arrived = clock.now();
-        for (is_whole, shown) in [(true, PeopleList::Whole), (false, PeopleList::TooLong)] {
-            clock.advance(hours);
-            known.listed_people(&team, clock.now(), is_whole);
-            assert_eq!(known.people_list(&team, arrived), shown);
-            clock.set_back(hours);
-            assert_eq!(known.people_list(&team, arrived), PeopleList::Unread);
-        }
     }
 
     #[test]
