@@ -236,7 +236,7 @@ enum Command {
     Dashboards(DashboardsArgs),
     /// Print the Slack app manifest
     #[command(after_help = "Paste it at https://api.slack.com/apps: Create New App, From a manifest.\n\
-        Example: annalist manifest --url https://slack.example.com/slack/events")]
+        Examples: annalist manifest --socket --link; annalist manifest --url https://slack.example.com/slack/events")]
     Manifest(manifest::ManifestArgs),
     /// Print the completions of a shell
     #[command(after_help = "Example: annalist completions bash > /etc/bash_completion.d/annalist")]
