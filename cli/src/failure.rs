@@ -3,9 +3,11 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use process::config::{self, ConfigError};
 use process::failure::{self, USAGE};
 use slack_api::ApiError;
 
+use crate::operate::sync::NO_TOKEN;
 use crate::plain;
 
 /// What to do about a token that Slack rejects.
@@ -22,9 +24,12 @@ impl UsageError {
     }
 }
 
-/// Prints clap's output: help unchanged, a usage error on one line.
-pub(crate) fn report_usage_error(error: &clap::Error) -> ExitCode {
-    failure::report_usage_error(error, say)
+/// Prints clap's output: help unchanged, a usage error on one line. Prints other errors as [`report_error`] does.
+pub(crate) fn report_config_error(error: ConfigError) -> ExitCode {
+    if let ConfigError::Arguments(arguments) = &error {
+        return failure::report_usage_error(arguments, say);
+    }
+    report_error(&error.into())
 }
 
 pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
@@ -35,8 +40,13 @@ pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
     if is_closed_pipe {
         return ExitCode::SUCCESS;
     }
-    say(&line(error));
     let is_usage = error.is::<UsageError>() || failure::is_config_error(error.as_ref());
+    let mut line = line(error);
+    let may_lack_setting = is_usage || error.to_string() == NO_TOKEN;
+    if let Some(file) = config::forbidden_settings_file().filter(|_| may_lack_setting) {
+        line.push_str(&format!("; this user may not read the settings in {}", file.display()));
+    }
+    say(&line);
     if is_usage { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 

@@ -38,8 +38,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
 use ports::clock::SystemClock;
-use process::config;
 use process::config::backend::{Backend, BackendArgs};
+use process::config::{self, ConfigError};
 use tokio::runtime::{Builder, Runtime};
 
 use failure::UsageError;
@@ -236,7 +236,7 @@ enum Command {
     Dashboards(DashboardsArgs),
     /// Print the Slack app manifest
     #[command(after_help = "Paste it at https://api.slack.com/apps: Create New App, From a manifest.\n\
-        Example: annalist manifest --url https://slack.example.com/slack/events")]
+        Examples: annalist manifest --socket --link; annalist manifest --url https://slack.example.com/slack/events")]
     Manifest(manifest::ManifestArgs),
     /// Print the completions of a shell
     #[command(after_help = "Example: annalist completions bash > /etc/bash_completion.d/annalist")]
@@ -253,7 +253,7 @@ fn main() -> ExitCode {
     let arguments = std::iter::once(program.clone()).chain(arguments);
     let command = match config::parse::<Cli>(Cli::command(), arguments) {
         Ok(cli) => cli.command,
-        Err(error) => return failure::report_usage_error(&error),
+        Err(error) => return failure::report_config_error(error),
     };
     let mut out = BufWriter::new(io::stdout());
     let result =
@@ -361,7 +361,7 @@ fn run(command: Command, program: OsString, out: &mut (dyn Write + Send)) -> any
         Command::Cloudformation(args) => cloudformation::print(&args, out),
         #[cfg(not(feature = "aws"))]
         Command::Provision(_) | Command::Cloudformation(_) => {
-            Err(config::ConfigError::NotBuilt(config::backend::BackendKind::Aws).into())
+            Err(ConfigError::NotBuilt(config::backend::BackendKind::Aws).into())
         }
         Command::Dashboards(args) => operate::dashboards::write(&args, out),
         Command::Manifest(args) => manifest::print(&args, out),
@@ -408,13 +408,26 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    #[test]
+    fn every_variable_may_be_in_the_settings_file() {
+        fn variables(command: &clap::Command) -> Vec<String> {
+            let own = command.get_arguments().filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned()));
+            own.chain(command.get_subcommands().flat_map(variables)).collect()
+        }
+        let variables = variables(&Cli::command());
+        assert!(variables.contains(&"ANNALIST_DATA".to_owned()));
+        for variable in variables {
+            assert!(config::is_setting(&variable), "{variable}");
+        }
+    }
+
     #[cfg(not(feature = "aws"))]
     #[test]
     fn a_build_without_aws_returns_an_error_that_names_the_feature() {
         for command in ["provision", "cloudformation"] {
             let cli = Cli::try_parse_from(["annalist", command]).unwrap();
             let error = run(cli.command, "annalist".into(), &mut Vec::new()).unwrap_err();
-            let is_config_error = error.is::<config::ConfigError>();
+            let is_config_error = error.is::<ConfigError>();
             assert!(is_config_error && error.to_string().contains("--features aws"), "{error}");
         }
     }

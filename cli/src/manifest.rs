@@ -13,6 +13,9 @@ use slack::catalogue::{EVENTS, Subscription};
 /// The Request URL if no host is given.
 const PLACEHOLDER: &str = "https://YOUR-HOST/slack/events";
 
+/// Slack's page for a new app, which takes a manifest as a parameter.
+const NEW_APP: &str = "https://api.slack.com/apps?new_app=1&manifest_json=";
+
 /// The long description that people read about the app.
 const ABOUT: &str = "Annalist keeps the messages of the public channels it is a member of, with their threads, edits, \
     deletions, reactions and files, and the names and pictures of people, on a machine of the people who own this \
@@ -31,6 +34,12 @@ pub(crate) struct ManifestArgs {
     /// Where Slack reaches `annalist up`, such as https://slack.example.com/slack/events
     #[arg(long, value_name = "URL", value_parser = request_url)]
     pub(crate) url: Option<String>,
+    /// For an app that gets its events over a socket, which needs no address
+    #[arg(long, conflicts_with = "url")]
+    pub(crate) socket: bool,
+    /// Print only a link: Slack's page for a new app, filled in
+    #[arg(long)]
+    pub(crate) link: bool,
     /// For an app that also answers questions: one scope more, to post messages
     #[arg(long)]
     pub(crate) responder: bool,
@@ -65,27 +74,61 @@ fn bot_events() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
     })
 }
 
+/// How Slack delivers the events.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum EventDelivery<'a> {
+    /// By requests to this address.
+    Requests(&'a str),
+    /// Over a socket that Annalist opens.
+    Socket,
+}
+
 pub(crate) fn print(args: &ManifestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let manifest = manifest(args.url.as_deref().unwrap_or(PLACEHOLDER), args.responder);
-    writeln!(out, "{}", serde_json::to_string_pretty(&manifest)?)?;
+    let delivery = match &args.url {
+        _ if args.socket => EventDelivery::Socket,
+        Some(url) => EventDelivery::Requests(url),
+        None => EventDelivery::Requests(PLACEHOLDER),
+    };
+    if args.link {
+        writeln!(out, "{}", link(delivery, args.responder))?;
+    } else {
+        writeln!(out, "{}", serde_json::to_string_pretty(&manifest(delivery, args.responder))?)?;
+    }
     out.flush()?;
     let mut err = io::stderr();
-    if args.url.is_none() {
+    if args.url.is_none() && !args.socket {
         writeln!(err, "Replace YOUR-HOST, or give the address with --url.")?;
     }
-    if io::stdout().is_terminal() {
+    if io::stdout().is_terminal() && !args.link {
         writeln!(err, "Paste it at https://api.slack.com/apps: Create New App, From a manifest, JSON.")?;
     }
     Ok(())
 }
 
-fn manifest(request_url: &str, responder: bool) -> Value {
+/// Returns the link to Slack's page for a new app with its manifest.
+pub(crate) fn link(delivery: EventDelivery<'_>, responder: bool) -> String {
+    let mut link = NEW_APP.to_owned();
+    for byte in manifest(delivery, responder).to_string().bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            link.push(char::from(byte));
+        } else {
+            link.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    link
+}
+
+fn manifest(delivery: EventDelivery<'_>, responder: bool) -> Value {
     let mut scopes: Vec<&str> = BOT_SCOPES.iter().map(|(scope, _)| *scope).collect();
     scopes.extend(responder.then_some(RESPONDER_SCOPE));
     scopes.sort_unstable();
     let mut about = ABOUT.to_owned();
     if responder {
         about.push_str(ABOUT_RESPONDER);
+    }
+    let mut subscriptions = json!({ "bot_events": bot_events().map(|(event, _)| event).collect::<Vec<_>>() });
+    if let EventDelivery::Requests(url) = delivery {
+        subscriptions["request_url"] = url.into();
     }
     json!({
         "_metadata": { "major_version": 1, "minor_version": 1 },
@@ -98,12 +141,9 @@ fn manifest(request_url: &str, responder: bool) -> Value {
         "features": { "bot_user": { "display_name": BOT_USER, "always_online": false } },
         "oauth_config": { "scopes": { "bot": scopes } },
         "settings": {
-            "event_subscriptions": {
-                "request_url": request_url,
-                "bot_events": bot_events().map(|(event, _)| event).collect::<Vec<_>>(),
-            },
+            "event_subscriptions": subscriptions,
             "org_deploy_enabled": false,
-            "socket_mode_enabled": false,
+            "socket_mode_enabled": matches!(delivery, EventDelivery::Socket),
             "token_rotation_enabled": false,
         },
     })
@@ -270,7 +310,7 @@ mod tests {
     #[test]
     fn an_app_that_answers_questions_has_one_additional_scope() {
         let scopes = |responder: bool| -> Vec<Value> {
-            let manifest = manifest(PLACEHOLDER, responder);
+            let manifest = manifest(EventDelivery::Requests(PLACEHOLDER), responder);
             manifest["oauth_config"]["scopes"]["bot"].as_array().unwrap().clone()
         };
         let (without, with) = (scopes(false), scopes(true));
@@ -281,7 +321,7 @@ mod tests {
 
     #[test]
     fn the_manifest_is_within_slacks_limits() {
-        let manifest = manifest(PLACEHOLDER, true);
+        let manifest = manifest(EventDelivery::Requests(PLACEHOLDER), true);
         let length = |pointer| manifest.pointer(pointer).and_then(Value::as_str).unwrap().chars().count();
         assert!(length("/display_information/name") <= 35);
         assert!(length("/display_information/description") <= 140);
@@ -292,6 +332,38 @@ mod tests {
         assert!(bot_events().count() <= 100);
         const { assert!(BOT_SCOPES.len() <= 255) };
         assert_eq!(manifest["settings"]["event_subscriptions"]["request_url"], PLACEHOLDER);
+    }
+
+    #[test]
+    fn a_manifest_for_a_socket_has_no_address_and_the_same_events_and_scopes() {
+        let (socket, requests) =
+            (manifest(EventDelivery::Socket, true), manifest(EventDelivery::Requests(PLACEHOLDER), true));
+        assert_eq!(socket["settings"]["socket_mode_enabled"], true);
+        assert_eq!(requests["settings"]["socket_mode_enabled"], false);
+        let mut same = requests.clone();
+        same["settings"]["event_subscriptions"].as_object_mut().unwrap().remove("request_url");
+        same["settings"]["socket_mode_enabled"] = true.into();
+        assert_eq!(socket, same);
+    }
+
+    #[test]
+    fn a_link_is_short_enough_for_browsers_and_contains_the_manifest() {
+        let long = format!("https://{}.example/slack/events", "a".repeat(200));
+        for (delivery, responder) in [
+            (EventDelivery::Socket, false),
+            (EventDelivery::Socket, true),
+            (EventDelivery::Requests(&long), true),
+        ] {
+            let link = link(delivery, responder);
+            assert!(link.len() < 8_000, "{}", link.len());
+            let url: slack_api::transport::Url = link.parse().unwrap();
+            assert_eq!(url.host_str(), Some("api.slack.com"));
+            let parameters: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+            assert_eq!(parameters[0], ("new_app".to_owned(), "1".to_owned()));
+            assert_eq!(parameters[1].0, "manifest_json");
+            let decoded: Value = serde_json::from_str(&parameters[1].1).unwrap();
+            assert_eq!(decoded, manifest(delivery, responder));
+        }
     }
 
     #[test]

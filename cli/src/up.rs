@@ -47,6 +47,9 @@ pub(crate) fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         args.viewer.viewer_listen.map(|address| ViewerEndpoint::read(&args.viewer, address)).transpose()?;
     crate::runtime(&mut Builder::new_multi_thread())?.block_on(async {
         telemetry::init_log(config::log_filter()?);
+        if let Some(warning) = config::settings_warning() {
+            tracing::warn!("{warning}");
+        }
         let secrets = config::signing_secrets_with_rereads().await?;
         let hidden = [
             Some(args.backend.data.data.clone()),

@@ -43,6 +43,10 @@ const DISK_THREADS: usize = 4;
 /// index. They start when they are needed; the allocator keeps the memory that each has freed.
 const BLOCKING_THREADS: usize = DISK_THREADS + viewer::MAX_CONCURRENT_PAGES + 1;
 
+/// Two settings say who may read the pages.
+const TWO_GUARDS: &str = "--viewer-password-file (ANNALIST_VIEWER_PASSWORD_FILE) and --viewer-user-header \
+    (ANNALIST_VIEWER_USER_HEADER) are both set: keep one of them";
+
 /// `annalist view`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ViewArgs {
@@ -105,7 +109,9 @@ impl ViewerEndpoint {
     /// Checks the settings before anything is opened.
     pub(crate) fn read(args: &ViewerArgs, address: SocketAddr) -> anyhow::Result<Self> {
         let readers = match (&args.viewer_password_file, &args.viewer_user_header) {
-            (Some(file), _) => ViewerAccess::Password(password(file)?),
+            // The arguments exclude each other; each may also come from another place.
+            (Some(_), Some(_)) => return Err(UsageError::new(TWO_GUARDS).into()),
+            (Some(file), None) => ViewerAccess::Password(password(file)?),
             (None, Some(header)) => ViewerAccess::Header(header_name(header)?),
             (None, None) if address.ip().is_loopback() => ViewerAccess::All,
             (None, None) => {

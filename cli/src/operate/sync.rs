@@ -17,7 +17,7 @@ use crate::plain;
 const RETRY_LIMIT: RetryLimit = RetryLimit::Failures(3);
 
 /// The error if no token is set.
-pub(super) const NO_TOKEN: &str = "there is no token: set SLACK_BOT_TOKEN to the Bot User OAuth Token from your Slack app's \
+pub(crate) const NO_TOKEN: &str = "there is no token: set SLACK_BOT_TOKEN to the Bot User OAuth Token from your Slack app's \
      OAuth & Permissions page, or SLACK_BOT_TOKENS_FILE to a file with one for each workspace";
 
 /// `annalist sync`.

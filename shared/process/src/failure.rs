@@ -17,7 +17,7 @@ pub const USAGE: u8 = 2;
 pub fn exit_code(result: Result<(), impl AsRef<dyn Error + 'static>>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     let (error, print_line) = (error.as_ref(), |line: &str| eprintln!("{line}"));
-    if let Some(arguments) = error.downcast_ref() {
+    if let Some(ConfigError::Arguments(arguments)) = error.downcast_ref() {
         return report_usage_error(arguments, print_line);
     }
     print_line(&error_line(error));

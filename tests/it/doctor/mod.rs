@@ -30,6 +30,7 @@ async fn a_healthy_installation_passes_every_check() {
     assert_eq!(
         checks,
         [
+            "settings",
             "signing-secret",
             "bot-token",
             "scopes",

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use embedded::condition::{FolderCondition, Integrity};
 use ports::clock::Clock;
-use process::config::DEFAULT_METRICS_LISTEN;
 use process::config::backend::BackendKind;
+use process::config::{DEFAULT_METRICS_LISTEN, SettingsFacts, settings_facts};
 use rules::gap::projection::Gap;
 use slack::ids::TeamId;
 use slack::signature::SigningSecrets;
@@ -27,6 +27,7 @@ pub(super) struct Facts {
     pub(super) backend_flag: String,
     /// Whether the archive is on AWS.
     pub(super) on_aws: bool,
+    pub(super) settings: SettingsFacts,
     /// The signing secret, if one is set, or why it cannot be used.
     pub(super) secret: Result<Option<Secret>, String>,
     pub(super) slack: SlackFacts,
@@ -202,6 +203,7 @@ pub(super) async fn gather(args: &DoctorArgs, clock: &dyn Clock) -> Facts {
     Facts {
         backend_flag: args.backend.selecting_flag(),
         on_aws: args.backend.backend == BackendKind::Aws,
+        settings: settings_facts(),
         secret,
         slack,
         responder: local_facts::responder(&args.responder).await,

@@ -2,7 +2,7 @@
 //!
 //! * [`facts`] are gathered first, each with a timeout, by [`slack_facts`], [`local_facts`] and
 //!   [`archive_facts`].
-//! * [`setup`], [`arrival`], [`keeping`] and [`responder`] evaluate them: pure functions of the facts.
+//! * [`settings`], [`setup`], [`arrival`], [`keeping`] and [`responder`] evaluate them: pure functions of the facts.
 //! * [`check`] is a result: one line each, in the order in which an installation is set up.
 
 mod archive_facts;
@@ -12,6 +12,7 @@ mod facts;
 mod keeping;
 mod local_facts;
 mod responder;
+mod settings;
 mod setup;
 mod slack_facts;
 
@@ -74,7 +75,8 @@ pub(crate) async fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Resul
 
 /// Returns all checks, in the order in which an installation is set up.
 fn all_checks(facts: &Facts, now_s: i64) -> Vec<DoctorCheck> {
-    let mut checks = setup::checks(facts);
+    let mut checks = vec![settings::check(&facts.settings)];
+    checks.extend(setup::checks(facts));
     checks.extend(arrival::checks(facts, now_s));
     checks.extend(keeping::checks(facts));
     checks.push(responder::check(facts));

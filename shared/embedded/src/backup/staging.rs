@@ -27,6 +27,9 @@ const LOCK: &str = "lock";
 /// The root of a volume contains this folder if it is an ext4 file system.
 const LOST_AND_FOUND: &str = "lost+found";
 
+/// The settings of an installation, which no backup contains. They may be written before the archive is restored.
+const SETTINGS: &str = "annalist.env";
+
 /// A data folder that is being restored. Dropping it removes everything that was created.
 pub struct StagingFolder {
     target: PathBuf,
@@ -47,7 +50,7 @@ impl StagingFolder {
             Ok(entries) => {
                 for entry in entries {
                     let name = entry.map_err(BackupError::at(data))?.file_name();
-                    if name != WORK && name != LOST_AND_FOUND {
+                    if ![WORK, LOST_AND_FOUND, SETTINGS].iter().any(|known| name == *known) {
                         return Err(BackupError::NotEmpty(data.to_owned()));
                     }
                 }
@@ -271,6 +274,7 @@ mod tests {
             if exists {
                 std::fs::create_dir(&data).unwrap();
                 std::fs::create_dir(data.join(LOST_AND_FOUND)).unwrap();
+                std::fs::write(data.join(SETTINGS), "ANNALIST_LOG=info").unwrap();
             }
             let staging_folder = StagingFolder::begin(&data).unwrap();
             build(&staging_folder);
@@ -278,7 +282,7 @@ mod tests {
             staging_folder.publish().unwrap();
             assert_eq!(names(parent.path()), ["data"]);
             let expected: &[&str] = if exists {
-                &[DATABASE_FILE, FILES_FOLDER, LOST_AND_FOUND]
+                &[DATABASE_FILE, SETTINGS, FILES_FOLDER, LOST_AND_FOUND]
             } else {
                 &[DATABASE_FILE, FILES_FOLDER]
             };

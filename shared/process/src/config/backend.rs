@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 #[cfg(feature = "aws")]
 use super::aws::AwsArgs;
-use super::{ConfigError, DataArgs};
+use super::{ConfigError, DataArgs, SettingsArgs};
 #[cfg(feature = "aws")]
 use aws::{Aws, ConnectError};
 #[cfg(feature = "embedded")]
@@ -33,6 +33,9 @@ pub struct BackendArgs {
     /// Settings of the embedded backend
     #[command(flatten)]
     pub data: DataArgs,
+    /// The settings file
+    #[command(flatten)]
+    pub settings: SettingsArgs,
     /// Settings of the AWS backend
     #[cfg(feature = "aws")]
     #[command(flatten)]
@@ -54,6 +57,7 @@ impl BackendArgs {
         Self {
             backend: BackendKind::Embedded,
             data: DataArgs { data: data.to_owned() },
+            settings: SettingsArgs::default(),
             #[cfg(feature = "aws")]
             aws: AwsArgs::default(),
         }

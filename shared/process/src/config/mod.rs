@@ -1,5 +1,6 @@
 //! The only access to the environment: every setting with its flag, its variable and its default.
 
+mod arguments;
 #[cfg(feature = "aws")]
 pub mod aws;
 pub mod backend;
@@ -12,6 +13,7 @@ pub mod named_file;
 #[cfg(feature = "web")]
 pub mod responder;
 mod secrets;
+mod settings_file;
 mod signing;
 #[cfg(feature = "web")]
 pub mod slack;
@@ -20,20 +22,21 @@ mod tokens;
 pub mod viewer;
 pub mod zone;
 
-use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::FromArgMatches;
-use clap::builder::Resettable;
-
 use ::slack::signature::InvalidSecrets;
 
-pub use ::slack::credentials::{BOT_TOKEN, SIGNING_SECRET, SecretVariable};
+pub use ::slack::credentials::{APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SecretVariable};
+pub use arguments::parse;
 pub use claims::{ClaimArgs, instance_id};
 pub use log::{log_filter, log_filter_or};
+pub use settings_file::{
+    SETTINGS_FILE, SettingsArgs, SettingsFacts, SettingsFile, SettingsFileError, SettingsFileState,
+    forbidden_settings_file, is_setting, settings_facts, settings_warning,
+};
 pub use signing::{signing_secrets, signing_secrets_with_rereads};
 
 /// The user's cache folder according to the XDG Base Directory Specification; `None` for a user without a
@@ -178,6 +181,12 @@ pub const DEFAULT_MAX_FILE_BYTES: u64 = 1024 * 1024 * 1024;
 /// A setting that stops the program from starting, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
+    /// The arguments cannot be used, or ask for help.
+    #[error(transparent)]
+    Arguments(#[from] clap::Error),
+    /// The settings file cannot be used.
+    #[error(transparent)]
+    SettingsFile(#[from] SettingsFileError),
     /// There is no signing secret.
     #[error(
         "{} is not set: copy the Signing Secret from your Slack app's Basic Information page, or create \
@@ -315,35 +324,13 @@ pub enum ConfigError {
     TwoTokens,
 }
 
-/// Parses the arguments and the variables of a command.
-///
-/// # Errors
-/// If an argument or a variable cannot be used, and for `--help` and `--version`.
-pub fn parse<Parsed: FromArgMatches>(
-    command: clap::Command,
-    arguments: impl IntoIterator<Item = OsString>,
-) -> Result<Parsed, clap::Error> {
-    let mut command = ignore_blank_variables(command);
-    let matches = command.try_get_matches_from_mut(arguments)?;
-    Parsed::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
-}
-
-/// The command without the variables that are blank, which count as unset: a Compose file passes `NAME=` for
-/// each one that its user left out. The settings that protect the pages stay, and are then an error: without
-/// them, the pages would be open to everyone.
-#[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
-fn ignore_blank_variables(command: clap::Command) -> clap::Command {
-    let is_blank = |arg: &clap::Arg| {
-        let value = arg.get_env().and_then(std::env::var_os);
-        let is_guard = viewer::GUARDS.contains(&arg.get_id().as_str());
-        !is_guard && value.is_some_and(|value| value.to_string_lossy().trim().is_empty())
-    };
-    let command = command.mut_args(|arg| if is_blank(&arg) { arg.env(Resettable::Reset) } else { arg });
-    command.mut_subcommands(ignore_blank_variables)
+/// The value of a setting, from the environment, otherwise from the settings file; `None` if it is unset or blank.
+fn text(variable: &str) -> Option<String> {
+    environment(variable).or_else(|| settings_file::text(variable))
 }
 
 /// The value of a variable; `None` if it is unset or blank.
 #[expect(clippy::disallowed_methods, reason = "this module reads the environment")]
-fn text(variable: &str) -> Option<String> {
+fn environment(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|value| !value.trim().is_empty())
 }

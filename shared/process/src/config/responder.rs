@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::slack::credentials::{BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNING_SECRET};
+use ::slack::credentials::{APP_TOKEN, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN, SIGNING_SECRET};
 use processor::anthropic::{AnthropicProcessor, AnthropicSettings};
 use processor::command::{CommandLine, CommandProcessor, HiddenFromCommand};
 use processor::http::HttpProcessor;
@@ -13,7 +13,7 @@ use processor::{Processor, ProcessorUrl};
 use secrecy::SecretString;
 
 use super::named_file::read_text;
-use super::slack::BOT_TOKENS_FILE;
+use super::settings_file::BOT_TOKENS_FILE;
 use super::{ConfigError, secrets};
 
 /// The default address of Anthropic's API.
@@ -279,14 +279,15 @@ impl ResponderArgs {
     }
 }
 
-/// These paths, the file of tokens, and the secrets of the environment.
+/// These paths, the files of settings and of tokens, and the secrets.
 fn hidden_from_command(mut paths: Vec<PathBuf>) -> HiddenFromCommand {
     paths.extend(super::text(BOT_TOKENS_FILE).map(PathBuf::from));
-    let values =
-        [SIGNING_SECRET, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN].map(|secret| super::text(secret.value));
+    paths.extend(super::settings_file::path().map(PathBuf::from));
+    let secrets = [SIGNING_SECRET, BOT_TOKEN, MODEL_KEY, PROCESSOR_TOKEN].map(|secret| secret.value);
+    let values = secrets.into_iter().chain([APP_TOKEN]).map(super::text);
     // Two signing secrets are valid while one replaces the other.
     let words = |value: String| value.split(',').map(str::trim).map(SecretString::from).collect::<Vec<_>>();
-    HiddenFromCommand { paths, secrets: values.into_iter().flatten().flat_map(words).collect() }
+    HiddenFromCommand { paths, secrets: values.flatten().flat_map(words).collect() }
 }
 
 fn address(variable: &'static str, text: &str) -> Result<ProcessorUrl, ConfigError> {

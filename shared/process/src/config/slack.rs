@@ -4,19 +4,17 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::settings_file::{API_URL, BOT_TOKENS_FILE};
 use super::{BOT_TOKEN, ConfigError, secrets, tokens};
 use ports::clock::SystemClock;
 use slack_api::{ApiUrl, WebApi};
-
-/// The variable that names a file of tokens: a JSON object of workspace ids and bot tokens.
-pub const BOT_TOKENS_FILE: &str = "SLACK_BOT_TOKENS_FILE";
 
 /// The address of Slack's Web API.
 #[derive(Debug, Clone, clap::Args)]
 pub struct SlackArgs {
     /// Base of Slack's Web API [default: https://slack.com/api/]
     // Checked later, so that clap does not print an invalid value: it may contain a password.
-    #[arg(long, env = "SLACK_API_URL", value_name = "URL", hide_env_values = true)]
+    #[arg(long, env = API_URL, value_name = "URL", hide_env_values = true)]
     pub slack_api_url: Option<String>,
 }
 
