@@ -31,6 +31,7 @@ mod reconcile;
 mod responder;
 mod search;
 mod secrets;
+mod socket;
 mod sync;
 mod versions;
 mod view;

@@ -18,6 +18,9 @@ pub const SIGNING_SECRET: SecretVariable =
 /// commas.
 pub const BOT_TOKEN: SecretVariable = SecretVariable { value: "SLACK_BOT_TOKEN", arn: "SLACK_BOT_TOKEN_ARN" };
 
+/// The app-level token for Socket Mode.
+pub const APP_TOKEN: &str = "SLACK_APP_TOKEN";
+
 /// The key of Anthropic's Messages API.
 pub const MODEL_KEY: SecretVariable =
     SecretVariable { value: "ANTHROPIC_API_KEY", arn: "ANTHROPIC_API_KEY_ARN" };
